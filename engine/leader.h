@@ -16,17 +16,23 @@
  *   READY       all that will come is in our G2 and held (PREPARE: or in the peer's)
  *   COMPLETE    released by its owner; FAILED: why, in words.  Both are the end, and hold nothing
  *
+ * HOLDING and STAGING are passed over where nothing is to be moved; a prefix of which nothing is
+ * anywhere is READY with 0 blocks, and one of mode HOLD that lies in our G2 is READY, too.
+ *
  * What fails on the way shortens the match, it does not fail it: what is held from its beginning on
  * without a hole is the answer, with how it ended (`shortened`, and by what).  FAILED is a match
- * that could not be made at all (its deadline, out of memory, cancelled).
+ * that could not be made at all (its deadline, out of memory, cancelled).  A batch that is
+ * under way when a match ends goes on for nobody: it keeps its blocks until it has ended.
+ *
+ * Room in G2 is what is free, then what goes down to G3, then what nobody holds; where all is held
+ * a match waits 200 ms for some, and is shortened.
  *
  * A peer's leader is asked by the messages of engine/session.h.
  *
  * Ownership: worker, pools and fence are borrowed and outlive the leader.  A match is its owner's
  *            until engine_match_release(), and with it the blocks it holds.
  * Threads:   any thread may call; one thread of the leader's decides.  `changed` runs on it, and
- * must
- *            neither wait nor call the leader but for engine_match_state().
+ *            must neither wait nor call the leader but for engine_match_view().
  * Limits:    ENGINE_MATCHES_MAX matches at once, ENGINE_FIND_MAX blocks each, ENGINE_PEERS_MAX
  *            peers.  Every wait has a deadline.
  */
@@ -128,12 +134,14 @@ struct engine_find {
     bool objects;             /* ask the object tier, too */
     uint64_t wait_ms;         /* until READY (HOLDING of mode HOLD); then it is FAILED as
                                  KVT_TIMEOUT if nothing is ready, else READY and shortened */
-    engine_match_fn *changed; /* may be NULL: at each change of state */
+    engine_match_fn *changed; /* may be NULL: at each change of state behind the first;
+                                 never of COMPLETE */
     void *arg;
 };
 
-/** `*out` is a match in any state: READY at once when all is in G2.  KVT_OK, KVT_RANGE (more than
- *  ENGINE_FIND_MAX), KVT_FULL (as many matches go on as may), KVT_INVALID, KVT_NOMEM. */
+/** `*out` is a match in any state: READY at once when all is in G2.  `changed` may run before
+ *  this returns.  KVT_OK, KVT_RANGE (more than ENGINE_FIND_MAX), KVT_FULL (as many matches go on as
+ *  may), KVT_INVALID, KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_leader_find(struct engine_leader *leader,
                                               const struct engine_find *find,
                                               struct engine_match **out);
@@ -147,8 +155,9 @@ size_t engine_leader_has(struct engine_leader *leader, const struct kvbm_label *
 typedef bool engine_scan_fn(void *arg, size_t at, const struct kvbm_label *label,
                             enum kvt_tier tier);
 
-/** Hold each of `labels` that G2 or G3 has and `wants` says yes to, holes or not: a match of mode
- *  HOLD; engine_match_stage() brings those of G3 up. */
+/** Hold each of `labels` that G2 or G3 has and `wants` (NULL: all) says yes to, holes or not: a
+ *  match of mode HOLD of these alone, in their order, READY when all of them lie in G2;
+ *  engine_match_stage() brings those of G3 up.  `wants` runs in here, without a lock.  As find. */
 KVT_NODISCARD enum kvt_err engine_leader_scan(struct engine_leader *leader,
                                               const struct kvbm_label *labels, size_t count,
                                               engine_scan_fn *wants, void *arg,
@@ -161,7 +170,8 @@ void engine_match_view(struct engine_match *match, struct engine_match_view *vie
 KVT_NODISCARD enum kvt_err engine_match_wait(struct engine_match *match, uint32_t states,
                                              uint64_t wait_ms, struct engine_match_view *view);
 
-/** Go on with one that is HOLDING (or READY after PREPARE). */
+/** Go on with one that is HOLDING (or READY after PREPARE).  KVT_OK, also where nothing is left to
+ *  be done; KVT_PRECONDITION: its state is another. */
 KVT_NODISCARD enum kvt_err engine_match_stage(struct engine_match *match, enum engine_mode mode,
                                               uint64_t wait_ms);
 
@@ -169,13 +179,15 @@ KVT_NODISCARD enum kvt_err engine_match_stage(struct engine_match *match, enum e
  *  stay the match's. */
 size_t engine_match_blocks(struct engine_match *match, struct kvt_handle *handles, size_t capacity);
 
-/** Keep blocks that it holds beyond its end: the caller's from now on (kvbm_pool_drop()). */
+/** Keep blocks that it holds beyond its end: the caller's from now on (kvbm_pool_drop()).  Once
+ *  each: asked again, it gives those behind. */
 size_t engine_match_take(struct engine_match *match, struct kvt_handle *handles, size_t capacity);
 
-/** FAILED, as KVT_CANCELLED, as soon as no job writes for it any more. */
+/** FAILED, as KVT_CANCELLED, soon. */
 void engine_match_cancel(struct engine_match *match);
 
-/** Let go of it, in whatever state, and of what it holds here and elsewhere.  NULL is allowed. */
+/** Let go of it, in whatever state, and, soon, of what it holds here and elsewhere.  `changed` does
+ *  not run any more when this returns.  NULL is allowed. */
 void engine_match_release(struct engine_match *match);
 
 /* ---- what comes from the engine ---- */
@@ -185,7 +197,8 @@ void engine_match_release(struct engine_match *match);
 void engine_leader_arrived(struct engine_leader *leader, const struct kvt_handle *handles,
                            size_t count);
 
-/** Room for so many blocks in G2, moving others down or dropping what nobody holds. */
+/** Room for so many blocks in G2, moving others down or dropping what nobody holds.  KVT_OK;
+ *  KVT_AGAIN: so many are not to be had; KVT_RANGE: G2 is smaller. */
 KVT_NODISCARD enum kvt_err engine_leader_allocate(struct engine_leader *leader, size_t count,
                                                   struct kvt_handle *handles, uint64_t wait_ms);
 

@@ -1,0 +1,117 @@
+/* What has just come to G2: shown to peers, stored, and a reason to send others down. */
+#include <assert.h>
+#include <string.h>
+
+#include "engine/match_internal.h"
+
+/* Under the lock of a ring of ENGINE_ARRIVALS: false where it is full. */
+static bool
+push_locked(struct kvt_handle *ring, size_t first, size_t *count, struct kvt_handle handle)
+{
+    if (*count == ENGINE_ARRIVALS)
+        return false;
+    ring[(first + (*count)++) % ENGINE_ARRIVALS] = handle;
+    return true;
+}
+
+void
+engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handles, size_t count,
+                   bool store)
+{
+    const bool show = leader->endpoint != NULL;
+    size_t shown = 0;
+    size_t stored = 0;
+
+    store = store && leader->options.store && leader->options.worker->objects;
+    if (!show && !store)
+        return;
+    (void)pthread_mutex_lock(&leader->shared.lock);
+    for (size_t i = 0; i < count; i++) {
+        if (handles[i].generation == 0)
+            continue;
+        shown += show && push_locked(leader->shared.arrivals, leader->shared.arrival_first,
+                                     &leader->shared.arrival_count, handles[i]);
+        if (!store)
+            continue;
+        if (push_locked(leader->shared.stores, leader->shared.store_first,
+                        &leader->shared.store_count, handles[i]))
+            stored++;
+        else
+            leader->shared.stats.store_failed++;
+    }
+    if (stored > 0)
+        (void)pthread_cond_signal(&leader->shared.store);
+    (void)pthread_mutex_unlock(&leader->shared.lock);
+    if (shown > 0)
+        engine_leader_post(leader, &leader->arrived);
+}
+
+void
+engine_leader_arrived(struct engine_leader *leader, const struct kvt_handle *handles, size_t count)
+{
+    engine_leader_tell(leader, handles, count, true);
+    if (leader->options.g3 != NULL)
+        engine_leader_post(leader, &leader->cascade.kick);
+}
+
+/* ---- showing ---- */
+
+static void show_more(struct engine_leader *leader, struct engine_message *message);
+
+void
+engine_arrival_open(struct engine_leader *leader)
+{
+    leader->arrived.run = show_more;
+}
+
+/* A block that could not be shown is not seen: a peer that wants it is told of none. */
+static void
+was_shown(struct engine_haul *haul)
+{
+    kvbm_pool_drop_all(haul->leader->options.g2, haul->sources, haul->job.count);
+    engine_leader_post(haul->leader, &haul->leader->arrived);
+}
+
+/* Up to `capacity` of those that wait; what has gone since is left out. */
+static size_t
+take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t capacity)
+{
+    size_t count;
+    size_t held = 0;
+
+    (void)pthread_mutex_lock(&leader->shared.lock);
+    count = leader->shared.arrival_count < capacity ? leader->shared.arrival_count : capacity;
+    for (size_t i = 0; i < count; i++)
+        handles[i] = leader->shared.arrivals[(leader->shared.arrival_first + i) % ENGINE_ARRIVALS];
+    leader->shared.arrival_first = (leader->shared.arrival_first + count) % ENGINE_ARRIVALS;
+    leader->shared.arrival_count -= count;
+    (void)pthread_mutex_unlock(&leader->shared.lock);
+    for (size_t i = 0; i < count; i++)
+        if (kvbm_pool_upgrade(leader->options.g2, handles[i]) == KVT_OK)
+            handles[held++] = handles[i];
+    return held;
+}
+
+static void
+show_more(struct engine_leader *leader, struct engine_message *message)
+{
+    struct engine_haul *haul = engine_haul_take(leader, ENGINE_HAUL_SHOW);
+    size_t count;
+
+    (void)message;
+    if (haul == NULL) /* one ends, and comes here again */
+        return;
+    count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX);
+    if (count == 0) {
+        engine_haul_give(haul);
+        return;
+    }
+    haul->job.verb = ENGINE_SHOW;
+    haul->job.count = count;
+    for (size_t i = 0; i < count; i++)
+        haul->items[i] = (struct engine_item){
+            .label = kvbm_pool_label(leader->options.g2, haul->sources[i]),
+            .source = haul->sources[i].block,
+        };
+    engine_haul_start(haul, KVT_PRIORITY_HIGH, UINT64_MAX, was_shown);
+}

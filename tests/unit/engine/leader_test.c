@@ -1,0 +1,409 @@
+/* engine/leader.h, one promise after the other. */
+#include "base/clock.h"
+
+#include "tests/unit/engine/leader_bed.h"
+
+enum { WAIT_MS = 10000 };
+
+static struct engine_match *
+find(struct bed *bed, size_t count, enum engine_mode mode, bool objects, uint64_t wait_ms)
+{
+    struct kvbm_label labels[BED_CHAIN];
+    struct engine_match *match;
+
+    bed_labels(labels, 1, 0, count);
+    assert_int_equal(engine_leader_find(bed->leader,
+                                        &(struct engine_find){.labels = labels,
+                                                              .count = count,
+                                                              .mode = mode,
+                                                              .objects = objects,
+                                                              .wait_ms = wait_ms},
+                                        &match),
+                     KVT_OK);
+    return match;
+}
+
+static struct engine_match_view
+ready(struct engine_match *match)
+{
+    struct engine_match_view view;
+
+    assert_int_equal(engine_match_wait(match, ENGINE_STATE_BIT(ENGINE_READY), WAIT_MS, &view),
+                     KVT_OK);
+    return view;
+}
+
+static void
+check_blocks(struct bed *bed, struct engine_match *match, size_t count)
+{
+    struct kvt_handle handles[BED_CHAIN];
+
+    assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), count);
+    bed_check(bed, handles, 1, count);
+}
+
+static void
+what_lies_in_g2_is_ready_at_once(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .ending = FAKE_AT_ONCE});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 5));
+    match = find(&bed, 8, ENGINE_FULL, true, WAIT_MS);
+    engine_match_view(match, &view);
+    assert_int_equal(view.state, ENGINE_READY);
+    assert_int_equal(view.wanted, 8);
+    assert_int_equal(view.found, 5);
+    assert_int_equal(view.ready, 5);
+    assert_int_equal(view.in_g2, 5);
+    assert_false(view.shortened);
+    check_blocks(&bed, match, 5);
+    assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G2]), 0); /* they are held */
+    engine_match_release(match);
+    match = find(&bed, 8, ENGINE_HOLD, false, 0);
+    assert_int_equal(ready(match).ready, 5);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+nothing_anywhere_is_ready_too(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 4, .g3 = 4, .ending = FAKE_AT_ONCE});
+    match = find(&bed, 3, ENGINE_FULL, false, WAIT_MS);
+    engine_match_view(match, &view);
+    assert_int_equal(view.state, ENGINE_READY);
+    assert_int_equal(view.found, 0);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+g3_is_brought_up_where_it_is_between(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){
+                       .g2 = 32, .g3 = 32, .ending = FAKE_LATER, .leader = {.stage_chunk = 2}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 2));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 3, 2, 5));
+    assert_true(bed_make(&bed, KVT_TIER_G2, 8, 7, 3));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 11, 10, 2));
+    match = find(&bed, 16, ENGINE_FULL, false, WAIT_MS);
+    view = ready(match);
+    assert_int_equal(view.found, 12);
+    assert_int_equal(view.ready, 12);
+    assert_int_equal(view.in_g2, 5);
+    assert_int_equal(view.in_g3, 7);
+    assert_false(view.shortened);
+    check_blocks(&bed, match, 12);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+a_hold_moves_nothing_until_it_is_staged(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .g3 = 16, .ending = FAKE_LATER});
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 6));
+    match = find(&bed, 6, ENGINE_HOLD, false, WAIT_MS);
+    engine_match_view(match, &view);
+    assert_int_equal(view.state, ENGINE_HOLDING);
+    assert_int_equal(view.found, 6);
+    assert_int_equal(view.ready, 0);
+    assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G3]), 0);
+    assert_int_equal(fake_worker_jobs(bed.worker, ENGINE_COPY), 0);
+    assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
+    assert_int_equal(ready(match).ready, 6);
+    check_blocks(&bed, match, 6);
+    assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+what_fails_shortens(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){
+                       .g2 = 16, .g3 = 16, .ending = FAKE_LATER, .leader = {.stage_chunk = 2}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 1));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 2, 1, 6));
+    fake_worker_fail(bed.worker, ENGINE_COPY, 2, KVT_CORRUPT);
+    match = find(&bed, 7, ENGINE_FULL, false, WAIT_MS);
+    view = ready(match);
+    assert_int_equal(view.found, 7);
+    assert_in_range(view.ready, 1, 5); /* copies end in no order: two are under way at once */
+    assert_true(view.shortened);
+    assert_int_equal(view.why, KVT_CORRUPT);
+    assert_true(view.text[0] != '\0');
+    check_blocks(&bed, match, view.ready);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+a_stall_ends_with_what_is_ready(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .g3 = 16, .ending = FAKE_LATER});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 2));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 3, 2, 2));
+    fake_worker_fail(bed.worker, ENGINE_COPY, 1, KVT_TIMEOUT);
+    match = find(&bed, 4, ENGINE_FULL, false, 30);
+    view = ready(match);
+    assert_int_equal(view.ready, 2);
+    assert_true(view.shortened);
+    assert_int_equal(view.why, KVT_TIMEOUT);
+    engine_match_release(match);
+    bed_forget(&bed, KVT_TIER_G2);
+    fake_worker_fail(bed.worker, ENGINE_COPY, 1, KVT_TIMEOUT);
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 2));
+    match = find(&bed, 4, ENGINE_FULL, false, 30);
+    view = ready(match); /* or the end */
+    assert_int_equal(view.state, ENGINE_FAILED);
+    assert_int_equal(view.why, KVT_TIMEOUT);
+    assert_int_equal(view.ready, 0);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+a_cancelled_match_holds_nothing(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .g3 = 16, .ending = FAKE_WHEN_TOLD});
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 4));
+    match = find(&bed, 4, ENGINE_FULL, false, WAIT_MS);
+    while (fake_worker_waiting(bed.worker) == 0)
+        kvt_clock_sleep_ms(1);
+    engine_match_cancel(match);
+    view = ready(match);
+    assert_int_equal(view.state, ENGINE_FAILED);
+    assert_int_equal(view.why, KVT_CANCELLED);
+    assert_int_equal(kvbm_pool_stats(bed.pools[KVT_TIER_G2]).active, 4); /* the job's, still */
+    assert_true(fake_worker_step(bed.worker));
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+what_is_taken_outlives_the_match(void **unused)
+{
+    struct kvt_handle handles[BED_CHAIN];
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .ending = FAKE_AT_ONCE});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 5));
+    match = find(&bed, 5, ENGINE_FULL, false, WAIT_MS);
+    assert_int_equal(engine_match_take(match, handles, 3), 3);
+    assert_int_equal(engine_match_take(match, handles + 3, 1), 1);
+    check_blocks(&bed, match, 5);
+    engine_match_release(match);
+    assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G2]), 1);
+    bed_check(&bed, handles, 1, 4);
+    kvbm_pool_drop_all(bed.pools[KVT_TIER_G2], handles, 4);
+    bed_close(&bed);
+}
+
+static bool
+is_even(void *arg, size_t at, const struct kvbm_label *label, enum kvt_tier tier)
+{
+    (void)arg;
+    (void)tier;
+    assert_int_equal(label->id.hash, at + 1);
+    return label->id.hash % 2 == 0;
+}
+
+static void
+a_scan_closes_holes(void **unused)
+{
+    struct kvbm_label labels[BED_CHAIN];
+    struct kvt_handle handles[BED_CHAIN];
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .g3 = 16, .ending = FAKE_LATER});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 5));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 8, 7, 3));
+    bed_labels(labels, 1, 0, BED_CHAIN);
+    assert_int_equal(engine_leader_scan(bed.leader, labels, BED_CHAIN, is_even, NULL, &match),
+                     KVT_OK);
+    engine_match_view(match, &view);
+    assert_int_equal(view.state, ENGINE_HOLDING);
+    assert_int_equal(view.found, 4); /* 2, 4, 8, 10 */
+    assert_int_equal(view.ready, 2);
+    assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
+    assert_int_equal(ready(match).ready, 4);
+    assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), 4);
+    bed_check(&bed, handles + 1, 4, 1);
+    bed_check(&bed, handles + 2, 8, 1);
+    bed_check(&bed, handles + 3, 10, 1);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+has_is_what_a_find_finds(void **unused)
+{
+    struct kvbm_label labels[BED_CHAIN];
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .g3 = 16, .ending = FAKE_LATER});
+    bed_labels(labels, 1, 0, BED_CHAIN);
+    assert_int_equal(engine_leader_has(bed.leader, labels, BED_CHAIN), 0);
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 3));
+    assert_true(bed_make(&bed, KVT_TIER_G2, 4, 3, 3));
+    assert_true(bed_make(&bed, KVT_TIER_G3, 9, 8, 3));
+    assert_int_equal(engine_leader_has(bed.leader, labels, BED_CHAIN), 6);
+    assert_int_equal(engine_leader_has(bed.leader, labels, 2), 2);
+    match = find(&bed, BED_CHAIN, ENGINE_FULL, false, WAIT_MS);
+    assert_int_equal(ready(match).found, 6);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+what_is_cold_goes_down_above_the_watermark(void **unused)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct engine_leader_stats stats;
+    struct kvt_handle handles[10];
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 10,
+                                         .g3 = 32,
+                                         .ending = FAKE_LATER,
+                                         .leader = {.g2_high_ppm = 800000, .g2_low_ppm = 500000}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 9));
+    do {
+        kvt_clock_sleep_ms(1);
+        engine_leader_stats(bed.leader, &stats);
+        assert_true(kvt_clock_mono_ms() < until_ms);
+    } while (stats.demoted < 4);
+    for (uint64_t hash = 6; hash <= 9; hash++) /* what continues goes before what it continues */
+        assert_true(kvbm_pool_has(bed.pools[KVT_TIER_G3], hash));
+    assert_int_equal(kvbm_pool_stats(bed.pools[KVT_TIER_G2]).free, 5);
+    assert_int_equal(engine_leader_allocate(bed.leader, 10, handles, WAIT_MS), KVT_OK);
+    kvbm_pool_drop_all(bed.pools[KVT_TIER_G2], handles, 10);
+    for (uint64_t hash = 1; hash <= 9; hash++)
+        assert_true(kvbm_pool_has(bed.pools[KVT_TIER_G3], hash));
+    assert_int_equal(engine_leader_allocate(bed.leader, 11, handles, 0), KVT_RANGE);
+    bed_close(&bed);
+}
+
+static void
+a_prefix_longer_than_g2_is_shortened(void **unused)
+{
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){
+                       .g2 = 6, .g3 = 16, .ending = FAKE_LATER, .leader = {.stage_chunk = 4}});
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 12));
+    match = find(&bed, 12, ENGINE_FULL, false, WAIT_MS);
+    view = ready(match);
+    assert_int_equal(view.ready, 6);
+    assert_true(view.shortened);
+    assert_int_equal(view.why, KVT_AGAIN);
+    check_blocks(&bed, match, 6);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+objects_are_stored_asked_and_loaded(void **unused)
+{
+    enum kvt_err statuses[BED_CHAIN];
+    struct kvt_handle handles[BED_CHAIN];
+    struct kvbm_label labels[BED_CHAIN];
+    struct engine_match_view view;
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16, .objects = true, .ending = FAKE_LATER});
+    bed_labels(labels, 1, 0, BED_CHAIN);
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 6));
+    match = find(&bed, 6, ENGINE_FULL, false, WAIT_MS);
+    assert_int_equal(engine_match_blocks(match, handles, 6), 6);
+    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 6, statuses, WAIT_MS), KVT_OK);
+    engine_match_release(match);
+    assert_int_equal(fake_objects_count(bed.objects), 6);
+    bed_forget(&bed, KVT_TIER_G2);
+    assert_int_equal(engine_leader_has_objects(bed.leader, labels, 8, statuses, WAIT_MS), KVT_OK);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(statuses[i], i < 6 ? KVT_OK : KVT_NOTFOUND);
+    assert_int_equal(engine_leader_get_objects(bed.leader, labels, 2, handles, statuses, WAIT_MS),
+                     KVT_OK);
+    bed_check(&bed, handles, 1, 2);
+    kvbm_pool_drop_all(bed.pools[KVT_TIER_G2], handles, 2);
+    match = find(&bed, 10, ENGINE_FULL, true, WAIT_MS);
+    view = ready(match);
+    assert_int_equal(view.found, 6);
+    assert_int_equal(view.in_g2, 2);
+    assert_int_equal(view.in_objects, 4);
+    assert_int_equal(view.ready, 6);
+    check_blocks(&bed, match, 6);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_lies_in_g2_is_ready_at_once),
+        cmocka_unit_test(nothing_anywhere_is_ready_too),
+        cmocka_unit_test(g3_is_brought_up_where_it_is_between),
+        cmocka_unit_test(a_hold_moves_nothing_until_it_is_staged),
+        cmocka_unit_test(what_fails_shortens),
+        cmocka_unit_test(a_stall_ends_with_what_is_ready),
+        cmocka_unit_test(a_cancelled_match_holds_nothing),
+        cmocka_unit_test(what_is_taken_outlives_the_match),
+        cmocka_unit_test(a_scan_closes_holes),
+        cmocka_unit_test(has_is_what_a_find_finds),
+        cmocka_unit_test(what_is_cold_goes_down_above_the_watermark),
+        cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
+        cmocka_unit_test(objects_are_stored_asked_and_loaded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
