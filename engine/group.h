@@ -8,10 +8,14 @@
  * A block is well only when it is with all ranks.  What one rank could not do makes the item of all
  * fail; what the others did is overwritten or forgotten by whoever uses that block next.
  *
+ * A start that every rank refuses alike (KVT_AGAIN, say) is refused: nothing was done.  A peer is
+ * connected to all ranks or to none.  Each rank has items of its own while a job goes on.
+ *
  * Ownership: a group owns its ranks, and closes them.
  * Threads:   as engine/worker.h; no thread of its own.
  * Limits:    1 <= ranks <= KVT_RANKS_MAX, number r of tp_size ranks at place r, one layout
- *            (KVT_INVALID).  As many blocks of a tier as the rank with the fewest.
+ *            (KVT_INVALID); ENGINE_JOBS_MAX jobs at once (KVT_AGAIN).  As many blocks of a tier as
+ *            the rank with the fewest.
  */
 #ifndef ENGINE_GROUP_H
 #define ENGINE_GROUP_H
