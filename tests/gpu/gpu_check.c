@@ -171,9 +171,9 @@ main(int argc, char **argv)
         (void)fprintf(stderr, "gpu-check: skipped, there is no GPU to check: %s\n", err.text);
         return EXIT_SKIP;
     }
-    good = check_bytes(cuda, 2000, 4096) && good;
-    good = check_bytes(cuda, 1000, 64 << 10) && good;
-    good = check_bytes(cuda, quick ? 64 : 512, 2 * MIB) && good;
+    good = check_bytes(cuda, quick ? 500 : 2000, 4096) && good;
+    good = check_bytes(cuda, quick ? 125 : 1000, 64 << 10) && good;
+    good = check_bytes(cuda, quick ? 8 : 512, 2 * MIB) && good;
     good = gpu_speed(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, cuda->name) && good;
     good = gpu_fragments(cuda, quick ? 3 : 9, quick) && good;
     good = gpu_overlap(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, quick) && good;

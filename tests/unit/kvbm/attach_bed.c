@@ -9,7 +9,13 @@
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/gate.h"
 
-enum { QUEUE = 16, DEPTH = 8, VOLUME = 1, LEAVE_LIMIT = 20000 /* ms */ };
+enum {
+    QUEUE = 16,
+    DEPTH = 8,
+    VOLUME = 1,
+    LEAVE_LIMIT = 60000, /* ms */
+    ROOM_WAIT = 20000,   /* ms; with less, a busy machine drops blocks that a test looks for */
+};
 
 void
 attach_bed_fill(void *bytes, uint64_t hash)
@@ -188,7 +194,7 @@ open_tiers(struct attach_bed *bed)
                                           .volume = VOLUME,
                                           .transfer = bed->transfer,
                                           .queue_max = 1,
-                                          .room_wait_ms = 1000, /* however busy the machine is */
+                                          .room_wait_ms = ROOM_WAIT,
                                           .retry_ms = 100,
                                           .iteration_ms = 10,
                                       },
@@ -196,7 +202,7 @@ open_tiers(struct attach_bed *bed)
                      KVT_OK);
     below->transfer = bed->transfer;
     below->manager = bed->manager;
-    below->room_wait_ms = 1000;
+    below->room_wait_ms = ROOM_WAIT;
     below->has = object_has;
     below->arg = bed;
 }
