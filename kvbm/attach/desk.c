@@ -20,13 +20,18 @@ at_least_one(uint32_t number)
 static enum kvt_err
 make_pool(struct kvbm_desk *desk, const struct kvbm_desk_options *options, struct kvt_error *err)
 {
-    const enum kvt_err rc = kvbm_pool_new(&desk->pool, &(struct kvbm_pool_options){
-                                                           .block_count = desk->memory->block_count,
-                                                           .dedup = KVT_POOL_DEDUP_REJECT,
-                                                           .on_store = options->on_store,
-                                                           .on_remove = options->on_remove,
-                                                           .arg = options->arg,
-                                                       });
+    const struct kvbm_pool_options pool = {
+        .block_count = desk->memory->block_count,
+        .dedup = KVT_POOL_DEDUP_REJECT,
+        .order = options->below->order,
+        .ordering = options->below->ordering,
+        .ordering_options = options->below->ordering_options,
+        .block_bytes = desk->memory->block_size,
+        .on_store = options->on_store,
+        .on_remove = options->on_remove,
+        .arg = options->arg,
+    };
+    const enum kvt_err rc = kvbm_pool_new(&desk->pool, &pool);
 
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "pool of an engine");
 }

@@ -44,10 +44,13 @@
 typedef bool kvbm_desk_has_fn(void *arg, const struct kvt_block_id *ids, size_t count,
                               bool *present);
 
-/* The tiers that all engines of a worker share. */
+/* The tiers that all engines of a worker share, and the order that their own pools have, too. */
 struct kvbm_desk_below {
     struct kvbm_tier g2;
     struct kvbm_tier g3; /* no pool: not there */
+    enum kvt_pool_order order;
+    const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING; outlives every desk */
+    struct kvt_ordering_options ordering_options;
     struct kvbm_transfer *transfer;
     struct kvbm_manager *manager; /* of G2 and what is below it */
     uint64_t room_wait_ms;

@@ -40,6 +40,9 @@ kvbm_engines_open(struct kvbm_engines **out, struct kvbm_stack *stack, struct kv
     engines->below = (struct kvbm_desk_below){
         .g2 = stack->g2,
         .g3 = stack->g3,
+        .order = shared->order.order,
+        .ordering = shared->order.ordering,
+        .ordering_options = kvbm_order_options,
         .transfer = shared->transfer,
         .manager = stack->manager,
         .room_wait_ms = settings->room_wait_ms,

@@ -20,6 +20,8 @@ static const struct {
 
 enum { OWN = sizeof(own) / sizeof(own[0]) };
 
+const struct kvt_ordering_options kvbm_order_options = {.prices = {1, 10, 1}};
+
 /* Nothing is called that: say what there is. */
 static enum kvt_err
 unknown(const char *name, struct kvt_error *err)

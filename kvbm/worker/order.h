@@ -1,5 +1,6 @@
 /*
- * kvbm/worker/order.h -- which block of a worker's tiers goes first, as a setting says.
+ * kvbm/worker/order.h -- which block of a worker's tiers, and of its engines, goes first, as a
+ * setting says.
  *
  * Why: a pool has orders of its own and takes any kvtier/ordering.h; an operator names one.
  *
@@ -26,6 +27,9 @@ struct kvbm_order {
     const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING */
     struct policy_plugin *plugin;
 };
+
+/* What an ordering of a worker's pool is told: the usual prices. */
+extern const struct kvt_ordering_options kvbm_order_options;
 
 /** KVT_OK, KVT_NOTFOUND (no such name, or nothing at the path), KVT_UNSUPPORTED (an object made for
  *  another version) or KVT_NOMEM, with *order zero. */

@@ -38,7 +38,7 @@ open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, siz
         .dedup = KVT_POOL_DEDUP_REJECT,
         .order = stack->shared->order.order,
         .ordering = stack->shared->order.ordering,
-        .ordering_options = {.prices = {1, 10, 1}}, /* the usual ones */
+        .ordering_options = kvbm_order_options,
         .block_bytes = stack->shared->settings->layout.block_size,
         .on_store = kvbm_ledger_on_store,
         .on_remove = kvbm_ledger_on_remove,

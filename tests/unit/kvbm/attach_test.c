@@ -22,7 +22,7 @@
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/attach_bed.h"
 
-enum { BLOCKS = 16, CHAIN = 8, WAIT = 10000 };
+enum { BLOCKS = 16, CHAIN = 8, WAIT = 60000 };
 
 static struct attach_bed bed;
 
@@ -351,6 +351,39 @@ up_from_every_tier(void **state)
     assert_int_equal(all.moved[KVBM_ATTACH_STAT_registered], 0);
 }
 
+/* By the use of its blocks the first would go; by lineage none that another continues. */
+static void
+pools_have_the_workers_order(void **state)
+{
+    static const struct {
+        enum kvt_pool_order order;
+        size_t left; /* of the chain, from its start on */
+    } rows[] = {{KVT_POOL_ORDER_LRU, 0}, {KVT_POOL_ORDER_LINEAGE, CHAIN - 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kvt_attach *engine;
+        struct kvt_unique fresh;
+        struct kvt_shared held[CHAIN];
+        struct kvt_block_info infos[CHAIN];
+        uint64_t hashes[CHAIN];
+        size_t count;
+
+        bed.below.order = rows[i].order;
+        engine = attach_bed_engine(&bed, CHAIN);
+        names_of(0, infos, hashes);
+        make_chain(engine, 0, CHAIN, held);
+        assert_int_equal(kvt_attach_drain(engine, WAIT), KVT_OK);
+        assert_int_equal(kvt_attach_drop(engine, held, 1), KVT_OK);
+        assert_int_equal(kvt_attach_drop(engine, held + 1, CHAIN - 1), KVT_OK);
+        assert_int_equal(kvt_attach_allocate(engine, 1, &fresh), KVT_OK);
+        assert_int_equal(kvt_attach_match(engine, hashes, CHAIN, held, &count, NULL), KVT_OK);
+        assert_int_equal(count, rows[i].left);
+        kvt_attach_close(engine);
+        attach_bed_rest(&bed);
+    }
+}
+
 static void
 full_is_an_answer(void **state)
 {
@@ -531,6 +564,7 @@ main(void)
         cmocka_unit_test_setup_teardown(hellos_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(down_and_up, setup, teardown),
         cmocka_unit_test_setup_teardown(up_from_every_tier, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_have_the_workers_order, setup, teardown),
         cmocka_unit_test_setup_teardown(full_is_an_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(handles_that_are_nobodys, setup, teardown),
         cmocka_unit_test_setup_teardown(worker_goes, setup, teardown),
