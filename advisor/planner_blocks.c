@@ -281,5 +281,7 @@ advisor_planner_load_blocks(struct advisor_planner *planner, const struct adviso
     while (rc == KVT_OK && next != 0);
     for (uint32_t i = 0; i < planner->tier_count && rc == KVT_OK; i++)
         rc = restored(&planner->tiers[i], cancel);
+    if (rc == KVT_OK)
+        advisor_planner_show(planner); /* who asks before the first tick finds what there was */
     return rc;
 }
