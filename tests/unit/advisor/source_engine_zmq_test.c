@@ -13,7 +13,9 @@
 #include "tests/unit/advisor/zmq_peer.h"
 #include "tests/unit/advisor/zmq_source.h"
 
-enum { PATIENCE_MS = 20000, STEP_MS = 50, QUICK_MS = 2000, ANSWER_MAX = 1 << 20 };
+/* Within GIVEN_MS a busy machine connects and hears what is sent; all of it is waited for. */
+enum { PATIENCE_MS = 20000, GIVEN_MS = 1500, STEP_MS = 50, QUICK_MS = 5000 };
+enum { ANSWER_MAX = 1 << 20 };
 
 static struct advisor_source_options
 options_of(const char *endpoints, const char *replay)
@@ -539,9 +541,9 @@ silent_peers_cost_their_deadline(void **state)
     options = options_of(endpoint, replay.endpoint);
     source = open_source(&options);
     start_ms = kvt_clock_mono_ms();
-    assert_int_equal(ask(source, "engine:0", 0, 0, 400, &answer), KVT_TIMEOUT);
-    assert_true(kvt_clock_mono_ms() - start_ms >= 400);
-    assert_true(kvt_clock_mono_ms() - start_ms < 400 + QUICK_MS);
+    assert_int_equal(ask(source, "engine:0", 0, 0, GIVEN_MS, &answer), KVT_TIMEOUT);
+    assert_true(kvt_clock_mono_ms() - start_ms >= GIVEN_MS);
+    assert_true(kvt_clock_mono_ms() - start_ms < GIVEN_MS + QUICK_MS);
     assert_int_equal(atomic_load(&replay.questions), 1);
     test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
@@ -550,7 +552,7 @@ silent_peers_cost_their_deadline(void **state)
     test_zmq_replay_start(&replay);
     options = options_of(endpoint, replay.endpoint);
     source = open_source(&options);
-    assert_int_equal(ask(source, "engine:0", 0, 0, 400, &answer), KVT_OK);
+    assert_int_equal(ask(source, "engine:0", 0, 0, GIVEN_MS, &answer), KVT_OK);
     expect_answer(&answer, replay.messages, 0, 2);
     test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);

@@ -27,6 +27,7 @@ enum {
     WAIT_MS = 30000,
     PART = 5 << 20,
     LARGE = 2 * PART + 12345,
+    SILENT_MS = 2000, /* until a request without an answer ends */
     SMALL = 1000,
     SMALL_PART = 100
 };
@@ -328,6 +329,8 @@ bucket_new(enum trouble trouble)
     options = *hostile_options(bucket->hostile);
     options.part_size = SMALL_PART;
     options.attempts_max = 1;
+    if (trouble == CREATE_LOST)
+        options.timeout_ms = SILENT_MS;
     options.threads = 2;
     options.notes = bucket->notes;
     assert_int_equal(g4_s3_open(&bucket->store, &options, NULL), KVT_OK);
@@ -627,7 +630,7 @@ main(int argc, char **argv)
         cmocka_unit_test(versions_are_never_mixed),
     };
     const bool versitygw = argc > 1 && strcmp(argv[1], "versitygw") == 0;
-    int failed = cmocka_run_group_tests(hostile_tests, NULL, NULL);
+    int failed = versitygw ? 0 : cmocka_run_group_tests(hostile_tests, NULL, NULL);
 
     tears = versitygw;
     server = server_start(versitygw ? SERVER_VERSITYGW : SERVER_MINIO);
