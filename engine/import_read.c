@@ -295,6 +295,29 @@ start_far(struct reading *reading, struct slot *slot, struct engine_import_read 
         settle(reading, slot, no_answer(reading, slot, rc));
 }
 
+/* An entry does not come from afar in one piece: what looks like damage may be an entry that changed
+ * while it was read. */
+static enum kvt_err
+look_again(const struct reading *reading, struct slot *slot)
+{
+    const struct engine_import *import = reading->import;
+    const struct engine_block_ref *ref = &slot->read->ref;
+    const uint64_t generation = slot->entry->generation;
+    struct engine_fabric_part part = {.host = slot->entry,
+                                      .offset =
+                                          engine_blockset_entry_at(&import->shape, ref->block),
+                                      .size = sizeof(*slot->entry)};
+    const struct engine_fabric_get get = {
+        .window = import->window, .parts = &part, .count = 1, .wait_ms = time_left(reading)};
+    const enum kvt_err rc = engine_fabric_run(import->fabric, &get);
+
+    if (rc != KVT_OK)
+        return no_answer(reading, slot, rc);
+    if (!is_shown_as(slot->entry, import->nonce, generation, ref->hash))
+        return stale(slot, slot->entry, import->nonce, words(reading));
+    return KVT_CORRUPT;
+}
+
 static void
 end_far(struct reading *reading, struct slot *slot)
 {
@@ -312,7 +335,8 @@ end_far(struct reading *reading, struct slot *slot)
     for (size_t i = 0; i < slot->count; i++)
         for (size_t at = 0; at < slot->runs[i].size; at += grain)
             *sums++ = kvbm_crc32c(0, (const uint8_t *)slot->runs[i].host + at, grain);
-    settle(reading, slot, judge(reading->import, slot, words(reading)));
+    rc = judge(reading->import, slot, words(reading));
+    settle(reading, slot, rc == KVT_CORRUPT ? look_again(reading, slot) : rc);
 }
 
 static void
