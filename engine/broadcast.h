@@ -1,42 +1,85 @@
 /*
  * engine/broadcast.h -- blocks of G1 from rank 0 to all other ranks of a replicated group.
  *
- * Why: NCCL does it over NVLink where there are GPUs; without, ranks read rank 0's memory (the
- * fabric) or have it in common.  A group knows only this table.
+ * Why: ranks read rank 0's memory (the fabric) or have it in common.  A group knows only this
+ * table.
  *
- * Ownership: as engine/worker.h: items are borrowed until `done` returns.
- * Threads:   as engine/worker.h.
- * Limits:    ENGINE_ITEMS_MAX blocks at once.
+ *   memory  all G1 in this process: transfers between the storages
+ *   fabric  ranks in whatever process, through their own tables (engine/worker.h): rank 0 copies
+ *           to blocks of its G2 that are nobody else's and shows them; the others pull them into
+ *           such blocks of theirs, and copy them up; whole blocks only
+ *
+ * Ownership: as engine/worker.h: items are borrowed until `done` returns.  Ranks, storages,
+ *            transfer manager and layout outlive the broadcast.
+ * Threads:   as engine/worker.h; each broadcast has one thread, which does one job at a time, the
+ *            urgent ones first.
+ * Limits:    ENGINE_ITEMS_MAX blocks at once, ENGINE_JOBS_MAX jobs that wait (KVT_AGAIN).
  */
 #ifndef ENGINE_BROADCAST_H
 #define ENGINE_BROADCAST_H
 
+#include "kvbm/layout.h"
 #include "kvbm/storage.h"
 #include "kvbm/transfer.h"
 
 #include "engine/worker.h"
 
+#define ENGINE_STAGED_MAX 64 /* blocks of G2 that a broadcast keeps to itself */
+
+/* The number under which ranks of a replica know their own rank 0: no other peer's. */
+#define ENGINE_PEER_SELF UINT64_MAX
+
 struct engine_broadcast;
 
-struct engine_broadcast_ops {
-    const char *kind; /* "nccl", "memory" */
-    /** Bring `target` of each item with status KVT_OK from rank 0 to ranks 1 and up; statuses as
-     *  with a job.  KVT_OK: `done` is called once. */
-    enum kvt_err (*start)(struct engine_broadcast *broadcast, struct engine_job *job);
-    void (*close)(struct engine_broadcast *broadcast);
-};
+const char *engine_broadcast_kind(const struct engine_broadcast *broadcast);
 
-struct engine_broadcast {
-    const struct engine_broadcast_ops *ops;
-};
+/** How many ranks it reaches, with rank 0. */
+uint32_t engine_broadcast_ranks(const struct engine_broadcast *broadcast);
 
-/** NULL is allowed. */
+/** Can it bring some layers of blocks? */
+bool engine_broadcast_splits(const struct engine_broadcast *broadcast);
+
+/** How many blocks at the end of each rank's G2 are its own. */
+uint32_t engine_broadcast_staged(const struct engine_broadcast *broadcast);
+
+/**
+ * Bring block `target` of each item with status KVT_OK from G1 of rank 0 to G1 of all others: all
+ * layers or, where it splits blocks, those that the job names.  Other items are let be.  Only
+ * `layer`, `layers`, `priority`, `wait_ms`, the items and `done` of the job are looked at.
+ *
+ * @return KVT_OK: `done` is called, once, with an outcome of all ranks; KVT_AGAIN
+ */
+KVT_NODISCARD enum kvt_err engine_broadcast_start(struct engine_broadcast *broadcast,
+                                                  struct engine_job *job);
+
+/** As engine_worker_cancel(); a job that has ended is let be. */
+void engine_broadcast_cancel(struct engine_broadcast *broadcast, struct engine_job *job);
+
+/** No job may go on (asserted).  NULL is allowed. */
 void engine_broadcast_close(struct engine_broadcast *broadcast);
 
-/** Between storages of this process: rank r's G1 is `storages[r]`. */
+struct engine_broadcast_options {
+    struct kvbm_transfer *transfer;
+    struct kvbm_storage *const *storages; /* rank r's G1; copied */
+    uint32_t count;
+    const struct kvbm_layout *layout; /* of all of them; NULL: it splits no blocks */
+};
+
+/** KVT_OK; KVT_INVALID (no ranks, or storages of different sizes); KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_broadcast_memory(struct engine_broadcast **out,
-                                                   struct kvbm_transfer *transfer,
-                                                   struct kvbm_storage *const *storages,
-                                                   uint32_t count, struct kvt_error *err);
+                                                   const struct engine_broadcast_options *options,
+                                                   struct kvt_error *err);
+
+/**
+ * Between workers, which are borrowed.  Whom it cannot connect to rank 0 it tries again with the
+ * next job: ranks may come later, and come back.
+ *
+ * @param staged  1 .. ENGINE_STAGED_MAX; every rank's G2 has so many blocks, rank 0's more
+ * @return KVT_OK; KVT_INVALID; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_broadcast_fabric(struct engine_broadcast **out,
+                                                   struct engine_worker *const *ranks,
+                                                   uint32_t count, uint32_t staged,
+                                                   struct kvt_error *err);
 
 #endif /* ENGINE_BROADCAST_H */

@@ -11,7 +11,7 @@ bed_layout(uint32_t tp_size, uint32_t tp_rank)
         .layers = BED_LAYERS,
         .outer = 2,
         .page_size = 4,
-        .inner_dim = 4 * 8 / tp_size,
+        .inner_dim = 4 * 16 / tp_size,
         .dtype_bytes = 2,
         .alignment = 4096,
         .tp_size = tp_size,

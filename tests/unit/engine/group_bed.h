@@ -15,14 +15,14 @@
 #include "tests/support/seed.h"
 #include "tests/unit/engine/fake_worker.h"
 
-enum { BED_RANKS = 4, BED_ITEMS = 8, BED_BLOCKS = 64, BED_LAYERS = 3 };
+enum { BED_RANKS = 4, BED_ITEMS = 8, BED_BLOCKS = 64, BED_LAYERS = 4 };
 
 struct bed {
     struct fake_objects *objects;
     struct engine_worker *ranks[BED_RANKS];
 };
 
-/** The layout of a rank; tp_size 1 has every head. */
+/** The layout of a rank; tp_size 1 has every head, and blocks of KVBM_STORAGE_ALIGN bytes. */
 struct kvbm_layout bed_layout(uint32_t tp_size, uint32_t tp_rank);
 
 /** Four ranks of one group, or (tp_size 1) four that hold the same. */

@@ -1,0 +1,37 @@
+/*
+ * tests/unit/engine/replica_bed.h -- a replicated group of fakes over each kind of broadcast.
+ *
+ * Why: whatever brings blocks to the other ranks, all end with the same bytes: one test over all
+ * kinds says so.  G1 of the fakes is host memory to transfers, and a device's to NCCL.
+ * Ownership: as the beds of groups; replica_close() ends all of it.
+ * Threads:   the test's main thread.
+ * Limits:    as tests/unit/engine/group_bed.h.
+ */
+#ifndef TESTS_UNIT_ENGINE_REPLICA_BED_H
+#define TESTS_UNIT_ENGINE_REPLICA_BED_H
+
+#include "engine/replica.h"
+#include "tests/unit/engine/group_bed.h"
+
+enum replica_kind { REPLICA_MEMORY, REPLICA_FABRIC, REPLICA_KINDS };
+
+enum { REPLICA_STAGED = 3 }; /* fewer than a job may have items */
+
+struct replica {
+    struct bed bed;
+    struct engine_worker *group;
+    struct engine_broadcast *broadcast;
+    struct kvbm_layout layout;
+    struct kvbm_storage *bounce;
+    struct kvbm_transfer *transfer;
+    struct kvbm_storage *storages[BED_RANKS];
+};
+
+void replica_open(struct replica *replica, enum replica_kind kind, enum fake_ending ending,
+                  struct fake_objects *objects);
+void replica_close(struct replica *replica);
+
+/** Do all ranks have content `number` in that block of G1? */
+bool replica_all_have(const struct replica *replica, uint32_t block, uint64_t number);
+
+#endif /* TESTS_UNIT_ENGINE_REPLICA_BED_H */
