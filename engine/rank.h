@@ -11,8 +11,11 @@
  * is refused when the peer is connected.
  *
  * Ownership: storages, layouts, transfer manager, volumes and fabric are borrowed and outlive it.
- * Threads:   as engine/worker.h; no thread of its own but one for what waits (pulls).
- * Limits:    as engine/worker.h; ENGINE_PEERS_MAX peers.
+ * Threads:   as engine/worker.h; one of its own for deadlines, ENGINE_RANK_THREADS for what waits
+ *            and sums (PULL, SHOW).
+ * Limits:    as engine/worker.h; ENGINE_PEERS_MAX peers.  LOAD, STORE and PULL need tiers in host
+ *            memory whose layout is the rank's: KVT_UNSUPPORTED else.  A job that is late or
+ *            cancelled ends when what it has under way has: nothing is written behind its end.
  */
 #ifndef ENGINE_RANK_H
 #define ENGINE_RANK_H
@@ -25,12 +28,13 @@
 #include "engine/fabric.h"
 #include "engine/worker.h"
 
-#define ENGINE_PEERS_MAX 64
+#define ENGINE_PEERS_MAX    64
+#define ENGINE_RANK_THREADS 2
 
 /* One tier.  Where `layout` is not the rank's (G1 of another kind), bytes change on the way. */
 struct engine_rank_tier {
-    struct kvbm_storage *storage; /* NULL: no such tier */
-    const struct kvbm_layout *layout;
+    struct kvbm_storage *storage;     /* NULL: no such tier */
+    const struct kvbm_layout *layout; /* NULL: the rank's */
 };
 
 struct engine_rank_options {
@@ -39,8 +43,8 @@ struct engine_rank_options {
     struct engine_rank_tier tiers[KVT_TIER_G4 + 1]; /* by enum kvt_tier; G1 to G3 */
     struct kvbm_transfer *transfer;
     struct engine_fabric *fabric; /* NULL: no peers; SHOW and HIDE do nothing then */
-    struct engine_blockset
-        *shown; /* G2's, whose storage tiers[KVT_TIER_G2].storage is; NULL with fabric */
+    /* G2's, whose storage tiers[KVT_TIER_G2].storage is; NULL where `fabric` is */
+    struct engine_blockset *shown;
     struct kvbm_volumes *volumes; /* NULL: no object tier */
     uint64_t volume_put;          /* numbers in it, */
     uint64_t volume_get;          /* ... of this rank's keys */

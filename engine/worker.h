@@ -123,8 +123,9 @@ struct engine_worker {
  * Begin a job.
  *
  * @return KVT_OK: `done` is called, once.  Else it is not, and nothing was done: KVT_AGAIN (as many
- *         go on as may), KVT_INVALID (a verb, tier or number that cannot be), KVT_NOMEM,
- *         KVT_UNAVAILABLE (the process is gone)
+ *         go on as may), KVT_INVALID (a verb, tier or number that cannot be), KVT_UNSUPPORTED (a
+ *         way that this worker has not), KVT_NOMEM, KVT_UNAVAILABLE (the process is gone).  Targets
+ *         in G2 may be hidden all the same.
  */
 KVT_NODISCARD enum kvt_err engine_worker_start(struct engine_worker *worker,
                                                struct engine_job *job);
@@ -135,8 +136,8 @@ enum kvt_err engine_worker_run(struct engine_worker *worker, struct engine_job *
                                struct engine_outcome *outcome);
 
 /** Let what has not begun not begin.  `done` is called still, perhaps on this thread before this
- *  returns: what was not done is KVT_CANCELLED.  Nothing happens to a job that has ended, as long as
- *  its memory is no other job's. */
+ *  returns: what was not done is KVT_CANCELLED.  Nothing happens to a job that has ended, as long
+ *  as its memory is no other job's. */
 void engine_worker_cancel(struct engine_worker *worker, struct engine_job *job);
 
 /** Metadata export: all another instance needs to pull from G2 of this one's ranks, appended to

@@ -2,8 +2,8 @@
  * kvtier/volume.h -- places blocks are kept in beside the pools, by a logical id.
  *
  * Why: a folder, a file, memory and an object store are asked alike: get, put, remove and look for
- * blocks by their names, several at once, without waiting.  Who asks knows a number; what is behind it can
- * come and go while the program runs.
+ * blocks by their names, several at once, without waiting.  Who asks knows a number; what is behind
+ * it can come and go while the program runs.
  *
  * Whatever the kind: what a get returns with KVT_OK is what was put under that name, whole.  Kinds
  * of the library check that by length and crc32c, and a driver of the program must; what is not is

@@ -41,8 +41,8 @@ struct fake_peer {
     bool used;
     uint64_t number;
     uint32_t ranks;
-    uint64_t nonces[KVT_RANKS_MAX];
-    struct kvbm_layout layouts[KVT_RANKS_MAX];
+    uint64_t nonces[KVT_RANKS_MAX]; /* by rank; 0: not described */
+    struct kvbm_layout layout;      /* of one of them */
     struct kvbm_rank_map map;
 };
 

@@ -68,6 +68,7 @@ fake_describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wai
     return kvt_buffer_ok(out) ? KVT_OK : kvt_error_set(err, KVT_NOMEM, "fake: no room");
 }
 
+/* Each rank in its place. */
 static enum kvt_err
 read_description(struct fake_peer *peer, const uint8_t *bytes, size_t size, struct kvt_error *err)
 {
@@ -75,46 +76,50 @@ read_description(struct fake_peer *peer, const uint8_t *bytes, size_t size, stru
     size_t length;
 
     while (engine_record_next(&bytes, &size, &text, &length)) {
+        struct kvbm_layout layout;
         struct record record;
         enum kvt_err rc;
 
-        if (length != sizeof(record) || peer->ranks == KVT_RANKS_MAX)
+        if (length != sizeof(record))
             return kvt_error_set(err, KVT_INVALID, "fake: no description");
         memcpy(&record, text, sizeof(record));
         if (record.magic != MAGIC)
             return kvt_error_set(err, KVT_INVALID, "fake: no description");
-        rc = kvbm_layout_deserialize(&peer->layouts[peer->ranks], record.layout,
-                                     sizeof(record.layout), err);
+        rc = kvbm_layout_deserialize(&layout, record.layout, sizeof(record.layout), err);
+        if (rc == KVT_OK && peer->ranks > 0)
+            rc = kvbm_layout_compatible(&peer->layout, &layout, err);
         if (rc != KVT_OK)
             return rc;
-        peer->nonces[peer->ranks++] = record.nonce;
+        peer->layout = layout;
+        if (peer->nonces[layout.geometry.tp_rank] != 0)
+            return kvt_error_set(err, KVT_INVALID, "fake: a rank is there twice");
+        peer->nonces[layout.geometry.tp_rank] = record.nonce;
+        peer->ranks++;
     }
     if (size > 0 || peer->ranks == 0)
         return kvt_error_set(err, KVT_INVALID, "fake: no description");
     return KVT_OK;
 }
 
-/* As a rank does: every rank in its place, or (replicas) one for all; then equal, or mapped. */
+/* As a rank does: equal, or mapped, and all that is needed is there. */
 static enum kvt_err
 map_peer(struct fake_peer *peer, const struct kvbm_layout *ours, struct kvt_error *err)
 {
-    const struct kvt_geometry *theirs = &peer->layouts[0].geometry;
+    const struct kvbm_layout *theirs = &peer->layout;
+    enum kvt_err rc = kvbm_layout_compatible(ours, theirs, err);
 
-    if (theirs->tp_size != peer->ranks)
-        return kvt_error_set(err, KVT_PRECONDITION, "fake: %u of %u ranks", peer->ranks,
-                             theirs->tp_size);
-    for (uint32_t i = 0; i < peer->ranks; i++)
-        if (peer->layouts[i].geometry.tp_rank != i ||
-            kvbm_layout_compatible(&peer->layouts[0], &peer->layouts[i], err) != KVT_OK)
-            return kvt_error_set(err, KVT_PRECONDITION, "fake: ranks are no group");
-    if (kvbm_layout_compatible(ours, &peer->layouts[0], err) == KVT_OK) {
+    if (rc == KVT_OK) {
         peer->map.count = 1;
         peer->map.parts[0] = (struct kvbm_rank_part){ours->geometry.tp_rank, 0, 0, ours->heads};
-        return KVT_OK;
+    } else if (ours->geometry.kind == KVT_LAYOUT_UNIVERSAL &&
+               theirs->geometry.kind == KVT_LAYOUT_UNIVERSAL) {
+        rc = kvbm_rank_map_make(&peer->map, ours, theirs, err);
     }
-    if (ours->geometry.kind != KVT_LAYOUT_UNIVERSAL || theirs->kind != KVT_LAYOUT_UNIVERSAL)
-        return KVT_PRECONDITION; /* in the words of the comparison */
-    return kvbm_rank_map_make(&peer->map, ours, &peer->layouts[0], err);
+    for (uint32_t i = 0; rc == KVT_OK && i < peer->map.count; i++)
+        if (peer->nonces[peer->map.parts[i].rank] == 0)
+            rc = kvt_error_set(err, KVT_PRECONDITION, "fake: rank %u is not described",
+                               peer->map.parts[i].rank);
+    return rc;
 }
 
 static struct fake_peer *

@@ -9,6 +9,7 @@
 #include "tests/support/seed.h"
 #include "tests/unit/engine/content.h"
 #include "tests/unit/engine/fake_worker.h"
+#include "tests/unit/engine/worker_suite.h"
 
 #define BLOCKS 8
 
@@ -335,6 +336,52 @@ stalls_end_in_time(void **state)
 }
 
 static void
+write_fake(void *arg, enum kvt_tier tier, uint32_t block, uint64_t number)
+{
+    fake_worker_write(arg, tier, block, number, 0, 0);
+}
+
+static bool
+is_fake(void *arg, enum kvt_tier tier, uint32_t block, uint64_t number)
+{
+    return fake_worker_is(arg, tier, block, number);
+}
+
+/* The fake is as good as the real ones, and as bad as it is told to be. */
+static void
+the_fake_is_a_worker(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        const struct fake_faults faults = {.refuse = 50000, .fail = 50000};
+        const enum fake_ending ending = i % 2 == 0 ? FAKE_AT_ONCE : FAKE_LATER;
+        struct fake_objects *objects = fake_objects_open();
+        struct engine_worker *worker = open_one(1, 0, objects, ending);
+        struct engine_worker *peer = open_one(1, 0, NULL, ending);
+        struct kvt_buffer metadata;
+
+        kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+        assert_int_equal(engine_worker_describe(peer, &metadata, 1000, NULL), KVT_OK);
+        assert_int_equal(engine_worker_connect(worker, 7, metadata.data, metadata.size, 1000, NULL),
+                         KVT_OK);
+        if (i >= 2)
+            fake_worker_faults(worker, &faults);
+        worker_suite_run(&(struct suite_world){
+            .own = {worker, worker, write_fake, is_fake},
+            .peer = {peer, peer, write_fake, is_fake},
+            .peer_number = 7,
+            .seed = test_seed() + i,
+            .steps = ending == FAKE_AT_ONCE ? 3000 : 300,
+            .faults = i >= 2,
+        });
+        kvt_buffer_release(&metadata);
+        engine_worker_close(worker);
+        engine_worker_close(peer);
+        fake_objects_close(objects);
+    }
+}
+
+static void
 records_are_framed(void **state)
 {
     const char *const texts[] = {"a", "some more", "b"};
@@ -366,10 +413,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_are_checked),   cmocka_unit_test(outcome_names_the_rank),
-        cmocka_unit_test(verbs_move_bytes),   cmocka_unit_test(layers_are_copied),
-        cmocka_unit_test(peers_are_pulled),   cmocka_unit_test(jobs_end_once),
-        cmocka_unit_test(stalls_end_in_time), cmocka_unit_test(records_are_framed),
+        cmocka_unit_test(jobs_are_checked),     cmocka_unit_test(outcome_names_the_rank),
+        cmocka_unit_test(verbs_move_bytes),     cmocka_unit_test(layers_are_copied),
+        cmocka_unit_test(peers_are_pulled),     cmocka_unit_test(jobs_end_once),
+        cmocka_unit_test(stalls_end_in_time),   cmocka_unit_test(records_are_framed),
+        cmocka_unit_test(the_fake_is_a_worker),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,408 @@
+/* engine/rank.h on real storages. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#include "engine/rank.h"
+#include "tests/support/seed.h"
+#include "tests/unit/engine/content.h"
+#include "tests/unit/engine/rank_bed.h"
+
+#define PEER 7
+
+/* Two instances in one process, of so many ranks each. */
+struct pair {
+    struct engine_fabric *fabric;
+    struct kvbm_volumes *volumes;
+    struct rank_bed own[4];
+    struct rank_bed peer[4];
+    uint32_t own_ranks;
+    uint32_t peer_ranks;
+};
+
+static void
+pair_open(struct pair *pair, uint32_t own_ranks, uint32_t peer_ranks)
+{
+    struct kvt_buffer metadata;
+
+    memset(pair, 0, sizeof(*pair));
+    pair->own_ranks = own_ranks;
+    pair->peer_ranks = peer_ranks;
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    assert_int_equal(engine_fabric_open(&pair->fabric, &(struct engine_fabric_options){0}, NULL),
+                     KVT_OK);
+    assert_int_equal(kvbm_volumes_new(&pair->volumes, NULL), KVT_OK);
+    for (uint32_t r = 0; r < peer_ranks; r++) {
+        const struct kvbm_layout layout = rank_bed_layout(peer_ranks, r);
+
+        assert_int_equal(rank_bed_open(&pair->peer[r], &layout, pair->fabric, NULL), KVT_OK);
+        assert_int_equal(engine_worker_describe(pair->peer[r].worker, &metadata, 1000, NULL),
+                         KVT_OK);
+    }
+    for (uint32_t r = 0; r < own_ranks; r++) {
+        const struct kvbm_layout layout = rank_bed_layout(own_ranks, r);
+
+        assert_int_equal(rank_bed_open(&pair->own[r], &layout, pair->fabric, pair->volumes),
+                         KVT_OK);
+        for (unsigned i = 0; i < 2; i++) /* once more says the same */
+            assert_int_equal(engine_worker_connect(pair->own[r].worker, PEER, metadata.data,
+                                                   metadata.size, 1000, NULL),
+                             KVT_OK);
+    }
+    kvt_buffer_release(&metadata);
+}
+
+static void
+pair_close(struct pair *pair)
+{
+    for (uint32_t r = 0; r < pair->own_ranks; r++) {
+        if (r % 2 == 0)
+            engine_worker_disconnect(pair->own[r].worker, PEER);
+        rank_bed_close(&pair->own[r]);
+    }
+    for (uint32_t r = 0; r < pair->peer_ranks; r++)
+        rank_bed_close(&pair->peer[r]);
+    kvbm_volumes_free(pair->volumes);
+    engine_fabric_close(pair->fabric);
+}
+
+static void
+does_what_workers_do(void **state)
+{
+    struct pair pair;
+    struct rank_bed_side own = {pair.own, 1};
+    struct rank_bed_side peer = {pair.peer, 1};
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    worker_suite_run(&(struct suite_world){
+        .own = rank_bed_side(pair.own[0].worker, &own),
+        .peer = rank_bed_side(pair.peer[0].worker, &peer),
+        .peer_number = PEER,
+        .seed = test_seed(),
+        .steps = 3000,
+    });
+    pair_close(&pair);
+}
+
+static enum kvt_err
+run_one(struct engine_worker *worker, enum engine_verb verb, enum kvt_tier to, uint64_t number,
+        uint32_t source, uint32_t target)
+{
+    struct engine_item item = {suite_label(number), source, target, KVT_ERR_COUNT};
+    struct engine_job job = {
+        .verb = verb,
+        .to = to,
+        .peer = PEER,
+        .wait_ms = 10000,
+        .items = &item,
+        .count = 1,
+    };
+
+    return engine_worker_run(worker, &job, NULL);
+}
+
+/* What four ranks have two can pull, and the other way round, byte for byte. */
+static void
+pulls_other_tp_sizes(void **state)
+{
+    static const uint32_t sizes[][2] = {{2, 4}, {4, 2}, {1, 4}, {4, 4}, {2, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct pair pair;
+        struct rank_bed_side own = {pair.own, sizes[i][0]};
+        struct rank_bed_side peer = {pair.peer, sizes[i][1]};
+        struct suite_side ours;
+        struct suite_side theirs;
+
+        pair_open(&pair, sizes[i][0], sizes[i][1]);
+        ours = rank_bed_side(NULL, &own);
+        theirs = rank_bed_side(NULL, &peer);
+        for (uint32_t block = 0; block < 4; block++) {
+            theirs.write(theirs.arg, KVT_TIER_G2, block, 100 + block);
+            for (uint32_t r = 0; r < peer.count; r++)
+                assert_int_equal(run_one(pair.peer[r].worker, ENGINE_SHOW, (enum kvt_tier)0,
+                                         100 + block, block, 0),
+                                 KVT_OK);
+        }
+        for (uint32_t block = 0; block < 4; block++) {
+            for (uint32_t r = 0; r < own.count; r++)
+                assert_int_equal(run_one(pair.own[r].worker, ENGINE_PULL, KVT_TIER_G2, 100 + block,
+                                         block, 7 - block),
+                                 KVT_OK);
+            assert_true(ours.is(ours.arg, KVT_TIER_G2, 7 - block, 100 + block));
+        }
+        /* One rank of theirs has another block now: whoever needs its heads finds out. */
+        assert_int_equal(run_one(pair.peer[0].worker, ENGINE_HIDE, (enum kvt_tier)0, 0, 2, 0),
+                         KVT_OK);
+        assert_int_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 102, 2, 0),
+                         KVT_NOTFOUND);
+        assert_false(content_is(
+            &pair.own[0].options.layout,
+            kvbm_storage_address(pair.own[0].options.tiers[KVT_TIER_G2].storage, 0), 102));
+        pair_close(&pair);
+    }
+}
+
+/* Whatever writes into G2 hides what was shown there. */
+static void
+writing_hides(void **state)
+{
+    static const enum engine_verb verbs[] = {ENGINE_COPY, ENGINE_LOAD, ENGINE_PULL};
+    struct pair pair;
+    struct rank_bed_side side = {pair.peer, 1};
+    struct suite_side peer;
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    peer = rank_bed_side(NULL, &side);
+    for (size_t i = 0; i < 3; i++) {
+        struct engine_item item = {suite_label(9), 0, 1, KVT_OK};
+        struct engine_job job = {
+            .verb = verbs[i],
+            .from = verbs[i] == ENGINE_COPY ? KVT_TIER_G1 : (enum kvt_tier)0,
+            .to = KVT_TIER_G2,
+            .peer = 99,
+            .wait_ms = 1000,
+            .items = &item,
+            .count = 1,
+        };
+
+        peer.write(peer.arg, KVT_TIER_G2, 1, 5);
+        assert_int_equal(run_one(pair.peer[0].worker, ENGINE_SHOW, (enum kvt_tier)0, 5, 1, 0),
+                         KVT_OK);
+        assert_int_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 5, 1, 0), KVT_OK);
+        (void)engine_worker_run(verbs[i] == ENGINE_LOAD ? pair.own[0].worker : pair.peer[0].worker,
+                                &job, NULL);
+        if (verbs[i] != ENGINE_LOAD)
+            assert_int_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 5, 1, 0),
+                             KVT_NOTFOUND);
+    }
+    pair_close(&pair);
+}
+
+static void
+remake(struct kvbm_layout *layout)
+{
+    const struct kvt_geometry geometry = layout->geometry;
+
+    assert_int_equal(kvbm_layout_make(layout, &geometry, NULL), KVT_OK);
+}
+
+/* A description is refused whole: cut, changed, of another model, of ranks that are not there. */
+static void
+strangers_are_refused(void **state)
+{
+    struct kvt_buffer metadata;
+    struct kvt_error err;
+    struct pair pair;
+    struct kvbm_layout layout = rank_bed_layout(1, 0);
+    struct rank_bed other;
+
+    (void)state;
+    pair_open(&pair, 2, 4);
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_int_equal(engine_worker_describe(pair.peer[r].worker, &metadata, 1000, NULL),
+                         KVT_OK);
+    for (size_t cut = 0; cut < metadata.size; cut += 37) {
+        const enum kvt_err rc =
+            engine_worker_connect(pair.own[0].worker, 1, metadata.data, cut, 1000, &err);
+
+        assert_true(rc == KVT_INVALID || rc == KVT_CORRUPT || rc == KVT_PRECONDITION ||
+                    (rc == KVT_OK && cut == metadata.size / 2));
+        if (rc == KVT_OK)
+            engine_worker_disconnect(pair.own[0].worker, 1);
+    }
+    /* The first half of their ranks is all that our rank 0 needs, and nothing that rank 1 does. */
+    assert_int_equal(
+        engine_worker_connect(pair.own[1].worker, 1, metadata.data, metadata.size / 2, 1000, &err),
+        KVT_PRECONDITION);
+    assert_non_null(strstr(err.text, "rank 2 is needed"));
+    for (size_t at = 4; at < metadata.size / 4; at += 97) {
+        metadata.data[at] ^= 0x10;
+        assert_int_not_equal(
+            engine_worker_connect(pair.own[0].worker, 1, metadata.data, metadata.size, 1000, &err),
+            KVT_OK);
+        metadata.data[at] ^= 0x10;
+    }
+    assert_int_equal(engine_worker_connect(pair.own[0].worker, PEER, metadata.data,
+                                           metadata.size / 2, 1000, &err),
+                     KVT_EXISTS);
+
+    layout.geometry.layers = 5;
+    layout.geometry.inner_dim = 128;
+    remake(&layout);
+    assert_int_equal(rank_bed_open(&other, &layout, pair.fabric, NULL), KVT_OK);
+    assert_int_equal(
+        engine_worker_connect(other.worker, 1, metadata.data, metadata.size, 1000, &err),
+        KVT_PRECONDITION);
+    assert_non_null(strstr(err.text, "layers is 5 here, 4 there"));
+    rank_bed_close(&other);
+
+    layout = rank_bed_layout(1, 0);
+    layout.geometry.kind = KVT_LAYOUT_CONTIGUOUS; /* nothing is one run for all heads in it */
+    remake(&layout);
+    assert_int_equal(rank_bed_open(&other, &layout, pair.fabric, NULL), KVT_OK);
+    assert_int_equal(
+        engine_worker_connect(other.worker, 1, metadata.data, metadata.size, 1000, &err),
+        KVT_PRECONDITION);
+    rank_bed_close(&other);
+    kvt_buffer_release(&metadata);
+    pair_close(&pair);
+}
+
+/* Who dropped its set is away, also for those who know it. */
+static void
+dropped_sets_are_stale(void **state)
+{
+    struct pair pair;
+    struct rank_bed_side side = {pair.peer, 1};
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    rank_bed_side(NULL, &side).write(&side, KVT_TIER_G2, 1, 5);
+    assert_int_equal(run_one(pair.peer[0].worker, ENGINE_SHOW, (enum kvt_tier)0, 5, 1, 0), KVT_OK);
+    assert_int_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 5, 1, 0), KVT_OK);
+    rank_bed_close(&pair.peer[0]);
+    pair.peer_ranks = 0;
+    assert_int_not_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 5, 1, 0), KVT_OK);
+    engine_worker_disconnect(pair.own[0].worker, PEER);
+    assert_int_equal(run_one(pair.own[0].worker, ENGINE_PULL, KVT_TIER_G2, 5, 1, 0),
+                     KVT_UNAVAILABLE);
+    pair_close(&pair);
+}
+
+static bool
+open_and_use(void *arg)
+{
+    struct pair *pair = arg;
+    const struct kvbm_layout layout = rank_bed_layout(1, 0);
+    const uint32_t numbers[] = {1, 2};
+    struct engine_fabric *fabric;
+    struct kvt_buffer metadata;
+    struct rank_bed bed;
+    bool well = false;
+
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    /* A fabric keeps something of every region that there was. */
+    if (engine_fabric_open(&fabric, &(struct engine_fabric_options){0}, NULL) != KVT_OK)
+        return false;
+    if (rank_bed_open(&bed, &layout, fabric, pair->volumes) != KVT_OK)
+        goto out;
+    for (uint32_t block = 0; block < 2; block++)
+        content_fill(&layout, kvbm_storage_address(bed.options.tiers[KVT_TIER_G2].storage, block),
+                     numbers[block]);
+    well =
+        engine_worker_describe(pair->peer[0].worker, &metadata, 1000, NULL) == KVT_OK &&
+        engine_worker_connect(bed.worker, PEER, metadata.data, metadata.size, 1000, NULL) == KVT_OK;
+    for (uint32_t block = 0; well && block < 2; block++) {
+        struct engine_item item = {suite_label(numbers[block]), block, block + 2, KVT_OK};
+        struct engine_job job = {.items = &item, .count = 1, .wait_ms = 10000, .peer = PEER};
+        static const enum engine_verb verbs[] = {ENGINE_COPY, ENGINE_STORE, ENGINE_LOAD,
+                                                 ENGINE_ASK,  ENGINE_SHOW,  ENGINE_PULL};
+
+        for (size_t i = 0; well && i < 6; i++) {
+            job.verb = verbs[i];
+            job.from = KVT_TIER_G2;
+            job.to = verbs[i] == ENGINE_COPY ? KVT_TIER_G1 : KVT_TIER_G2;
+            if (verbs[i] == ENGINE_PULL)
+                item.label = suite_label(5), item.source = 1;
+            well = engine_worker_run(bed.worker, &job, NULL) == KVT_OK;
+        }
+    }
+    rank_bed_close(&bed);
+out:
+    engine_fabric_close(fabric);
+    kvt_buffer_release(&metadata);
+    return well;
+}
+
+static void
+survives_failing_allocations(void **state)
+{
+    struct pair pair;
+    struct rank_bed_side side = {pair.peer, 1};
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    rank_bed_side(NULL, &side).write(&side, KVT_TIER_G2, 1, 5);
+    assert_int_equal(run_one(pair.peer[0].worker, ENGINE_SHOW, (enum kvt_tier)0, 5, 1, 0), KVT_OK);
+    assert_true(open_and_use(&pair)); /* what stays in the object tier is there from now on */
+    assert_true(test_sweep_allocations(open_and_use, &pair) > 10);
+    pair_close(&pair);
+}
+
+static void
+count_done(void *arg, const struct engine_outcome *outcome)
+{
+    (void)outcome;
+    atomic_fetch_add((_Atomic unsigned *)arg, 1);
+}
+
+/* As many jobs as may be, most of them cancelled or late: each ends once. */
+static void
+crowds_end(void **state)
+{
+    static struct engine_item items[2 * ENGINE_JOBS_MAX];
+    static struct engine_job jobs[2 * ENGINE_JOBS_MAX];
+    _Atomic unsigned done = 0;
+    unsigned started = 0;
+    struct pair pair;
+    uint64_t random = test_seed();
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    for (unsigned round = 0; round < 20; round++) {
+        const unsigned before = started;
+
+        for (unsigned i = 0; i < 2 * ENGINE_JOBS_MAX; i++) {
+            const bool pull = i % 2 == 0;
+            enum kvt_err rc;
+
+            items[i] = (struct engine_item){suite_label(1), 0, i % RANK_BED_BLOCKS, KVT_OK};
+            jobs[i] = (struct engine_job){
+                .verb = pull ? ENGINE_PULL : ENGINE_COPY,
+                .from = KVT_TIER_G1,
+                .to = KVT_TIER_G2,
+                .peer = PEER,
+                .wait_ms = kvt_random_below(&random, 3),
+                .items = &items[i],
+                .count = 1,
+                .done = count_done,
+                .arg = &done,
+            };
+            rc = engine_worker_start(pair.own[0].worker, &jobs[i]);
+            assert_true(rc == KVT_OK || rc == KVT_AGAIN);
+            started += rc == KVT_OK;
+            if (rc == KVT_OK && kvt_random_below(&random, 2) == 0)
+                engine_worker_cancel(pair.own[0].worker, &jobs[i]);
+        }
+        for (unsigned i = 0; atomic_load(&done) < started && i < 10000; i++)
+            kvt_clock_sleep_ms(1);
+        assert_int_equal(atomic_load(&done), started);
+        assert_true(started > before);
+    }
+    pair_close(&pair);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(does_what_workers_do),
+        cmocka_unit_test(pulls_other_tp_sizes),
+        cmocka_unit_test(writing_hides),
+        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(dropped_sets_are_stale),
+        cmocka_unit_test(survives_failing_allocations),
+        cmocka_unit_test(crowds_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
