@@ -56,14 +56,14 @@ void engine_hook_start_load(struct engine_hook *hook);
  *  block that failed: which ones, engine_hook_heard() tells, and they must be computed.  After
  *  `wait_ms` what has not begun has failed as KVT_TIMEOUT, and what has is waited for all the same:
  *  on return, nothing writes the layer that the engine goes on with. */
-KVT_NODISCARD enum kvt_err engine_hook_wait_for_layer_load(struct engine_hook *hook, uint32_t layer,
-                                                           uint64_t wait_ms);
+enum kvt_err engine_hook_wait_for_layer_load(struct engine_hook *hook, uint32_t layer,
+                                             uint64_t wait_ms);
 
 /** Layer `layer` of this iteration has been computed and lies in G1; layers come in their order. */
 void engine_hook_save_layer(struct engine_hook *hook, uint32_t layer);
 
 /** Everything this iteration saves has left G1 (or failed).  KVT_OK or KVT_TIMEOUT: it goes on. */
-KVT_NODISCARD enum kvt_err engine_hook_wait_for_save(struct engine_hook *hook, uint64_t wait_ms);
+enum kvt_err engine_hook_wait_for_save(struct engine_hook *hook, uint64_t wait_ms);
 
 /** Blocks of G1 that this rank could not load, of what engine_hook_heard() told last, at most
  *  `capacity`, each once; returns how many.  For engines that want to hear it from their ranks. */
