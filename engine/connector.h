@@ -140,7 +140,9 @@ engine_connector_build_connector_meta(struct engine_connector *connector, uint64
                                       const struct engine_scheduled *scheduled, size_t count,
                                       struct kvt_buffer *out);
 
-/** Its blocks of G1 are taken away, and may be given to others with the next meta. */
+/** Its blocks of G1 are taken away, and may be given to others with the next meta.  An engine that
+ *  builds metas before it has heard of the last iteration leaves a request alone until it has heard
+ *  of its load: nobody else would be told that it failed. */
 void engine_connector_preempted(struct engine_connector *connector, const char *request);
 
 /** It is over, or aborted.  True: its blocks of G1 must not be used until finished() names it. */
