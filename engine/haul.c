@@ -155,7 +155,8 @@ engine_haul_start(struct engine_haul *haul, enum kvt_priority priority, uint64_t
 {
     haul->ended = ended;
     haul->job.priority = priority;
-    haul->job.wait_ms = wait_ms < ENGINE_HAUL_MS ? wait_ms : ENGINE_HAUL_MS;
+    haul->job.wait_ms =
+        wait_ms < haul->leader->options.job_ms ? wait_ms : haul->leader->options.job_ms;
     haul->job.done = done;
     haul->job.arg = haul;
     for (size_t i = 0; i < haul->job.count; i++)

@@ -16,6 +16,7 @@ enum {
     HIGH_PPM = 900000,
     LOW_PPM = 850000,
     HOLD_MS = 30000,
+    JOB_MS = 30000,
     REGISTER_TRIES = 64, /* of a name that is just coming or going: callbacks run, nothing waits */
 };
 
@@ -172,6 +173,8 @@ fill_defaults(struct engine_leader_options *options)
         options->min_remote_blocks = 1;
     if (options->hold_ms == 0)
         options->hold_ms = HOLD_MS;
+    if (options->job_ms == 0)
+        options->job_ms = JOB_MS;
     if (options->g2_high_ppm == 0) {
         options->g2_high_ppm = HIGH_PPM;
         options->g2_low_ppm = LOW_PPM;

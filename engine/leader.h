@@ -93,7 +93,8 @@ struct engine_leader_options {
     uint32_t min_remote_blocks;       /* a shorter rest is not asked of peers; 0: 1 */
     uint64_t hold_ms; /* what a peer holds here and says nothing of ends then; 0: 30 s */
     uint32_t g2_high_ppm, g2_low_ppm; /* G2 to G3: above, down to; 0: 900,000 and 850,000 */
-    bool store;                       /* what is registered in G2 goes to the object tier, too */
+    uint64_t job_ms; /* a job lasts at most, whoever waits for it or nobody; 0: 30 s */
+    bool store;      /* what is registered in G2 goes to the object tier, too */
 };
 
 struct engine_leader;
@@ -183,7 +184,8 @@ size_t engine_match_blocks(struct engine_match *match, struct kvt_handle *handle
  *  each: asked again, it gives those behind. */
 size_t engine_match_take(struct engine_match *match, struct kvt_handle *handles, size_t capacity);
 
-/** FAILED, as KVT_CANCELLED, soon. */
+/** FAILED, as KVT_CANCELLED, soon; blocks it gave, and that were not taken, must not be used from
+ *  now on. */
 void engine_match_cancel(struct engine_match *match);
 
 /** Let go of it, in whatever state, and, soon, of what it holds here and elsewhere.  `changed` does

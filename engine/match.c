@@ -181,10 +181,8 @@ let_go(struct engine_match *match, uint32_t from)
     uint32_t taken;
 
     (void)pthread_mutex_lock(&leader->shared.lock);
-    if (from < match->shared.view.ready) { /* and no more are taken */
-        match->ready = from;
+    if (from < match->shared.view.ready) /* and no more are taken */
         match->shared.view.ready = from;
-    }
     taken = match->shared.taken;
     (void)pthread_mutex_unlock(&leader->shared.lock);
     let_far_go(match, from);
@@ -221,12 +219,15 @@ fail(struct engine_match *match, enum kvt_err why, const char *text)
 
     unlist(match);
     orphan(match);
-    let_go(match, 0);
     (void)pthread_mutex_lock(&leader->shared.lock);
+    match->shared.view.state = ENGINE_FAILED; /* at once: nobody sees it READY with nothing */
+    match->shared.view.ready = 0;
     match->shared.view.why = why;
     (void)snprintf(match->shared.view.text, sizeof(match->shared.view.text), "%s", text);
     leader->shared.stats.failed++;
     (void)pthread_mutex_unlock(&leader->shared.lock);
+    let_go(match, 0);
+    match->ready = 0;
     engine_match_publish(match, ENGINE_FAILED);
 }
 
@@ -442,8 +443,14 @@ list(struct engine_match *match, uint64_t until_ms)
 static void
 stage_anew(struct engine_match *match, enum engine_mode mode, uint64_t until_ms)
 {
+    if (match->state == ENGINE_READY && match->ready == match->end) {
+        engine_match_publish(match, ENGINE_READY); /* it came while this was asked for */
+        return;
+    }
+    unlist(match); /* it may be staged already, for another mode or time */
     match->mode = mode;
-    match->at = match->ready;
+    if (match->state != ENGINE_STAGING)
+        match->at = match->ready;
     match->room_ms = 0;
     list(match, until_ms);
     stage(match);
@@ -462,6 +469,10 @@ wake(struct engine_leader *leader, struct engine_message *message)
     enum engine_mode mode;
 
     (void)pthread_mutex_lock(&leader->shared.lock);
+    if (message->queued) { /* again, meanwhile: it comes once more, and may be the last */
+        (void)pthread_mutex_unlock(&leader->shared.lock);
+        return;
+    }
     released = match->shared.released;
     cancelled = match->shared.cancelled;
     staged = match->shared.stage;

@@ -28,11 +28,10 @@
 
 #include "engine/leader.h"
 
-#define ENGINE_ROOM_MS    200   /* a match waits for room in G2 at most, then it is shortened */
-#define ENGINE_RETRY_MS   5     /* what was refused for now is tried again after */
-#define ENGINE_HAUL_MS    30000 /* a batch lasts at most, whatever its match would allow */
-#define ENGINE_ARRIVALS   4096  /* blocks to be shown or stored that may wait */
-#define ENGINE_MATCH_JOBS 2     /* hauls of one match: one is moved while the next is planned */
+#define ENGINE_ROOM_MS    200  /* a match waits for room in G2 at most, then it is shortened */
+#define ENGINE_RETRY_MS   5    /* what was refused for now is tried again after */
+#define ENGINE_ARRIVALS   4096 /* blocks to be shown or stored that may wait */
+#define ENGINE_MATCH_JOBS 2    /* hauls of one match: one is moved while the next is planned */
 
 struct engine_haul;
 

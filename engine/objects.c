@@ -359,7 +359,7 @@ store(void *arg)
     struct engine_leader *leader = arg;
 
     while (!is_stopped(leader)) {
-        const struct budget budget = budget_of(ENGINE_HAUL_MS);
+        const struct budget budget = budget_of(leader->options.job_ms);
         struct kvt_handle handles[BATCH];
         enum kvt_err statuses[BATCH];
         const size_t count = take_stores(leader, handles);

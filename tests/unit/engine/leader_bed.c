@@ -118,7 +118,7 @@ settle(struct bed *bed)
 }
 
 static void
-check_events(struct bed *bed, enum kvt_tier tier)
+check_content(struct bed *bed, enum kvt_tier tier)
 {
     struct bed_told *told = &bed->told[tier];
     struct kvbm_label labels[BED_NAMES];
@@ -132,6 +132,13 @@ check_events(struct bed *bed, enum kvt_tier tier)
     for (size_t i = 0; i < count; i++)
         there[labels[i].id.hash] = true;
     assert_memory_equal(there, told->there, sizeof(there));
+    for (size_t i = 0; i < count; i++) {
+        struct kvt_handle handle;
+
+        assert_int_equal(kvbm_pool_find(bed->pools[tier], labels[i].id.hash, &handle), KVT_OK);
+        assert_true(fake_worker_is(bed->worker, tier, handle.block, labels[i].id.hash));
+        kvbm_pool_drop(bed->pools[tier], handle);
+    }
 }
 
 void
@@ -140,7 +147,7 @@ bed_close(struct bed *bed)
     settle(bed);
     engine_leader_close(bed->leader);
     for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++) {
-        check_events(bed, (enum kvt_tier)tier);
+        check_content(bed, (enum kvt_tier)tier);
         kvbm_pool_free(bed->pools[tier]);
         (void)pthread_mutex_destroy(&bed->told[tier].lock);
     }

@@ -42,8 +42,8 @@ struct bed {
 
 void bed_open(struct bed *bed, const struct bed_options *options);
 
-/** Asserts that within some seconds nothing is held by anybody, and that events are what is there.
- */
+/** Asserts that within some seconds nothing is held by anybody, that events are what is there, and
+ *  that what is there are its bytes. */
 void bed_close(struct bed *bed);
 
 /** Names of blocks `first` on, the first of them at position `position`. */

@@ -386,6 +386,177 @@ objects_are_stored_asked_and_loaded(void **unused)
     bed_close(&bed);
 }
 
+/* ---- fences ---- */
+
+struct gate {
+    enum kvt_err acquire, release;
+    unsigned held, times;
+};
+
+static enum kvt_err
+acquire(void *arg, const struct kvbm_label *first, size_t count, uint64_t wait_ms, uint64_t *token)
+{
+    struct gate *gate = arg;
+
+    (void)wait_ms;
+    assert_true(first[0].id.hash == 1 && count == 3);
+    *token = 7;
+    gate->held += gate->acquire == KVT_OK;
+    return gate->acquire;
+}
+
+static enum kvt_err
+release(void *arg, const struct kvbm_label *first, size_t count, uint64_t token)
+{
+    struct gate *gate = arg;
+
+    assert_true(first[0].id.hash == 1 && count == 3 && token == 7);
+    gate->held--;
+    gate->times++;
+    return gate->release;
+}
+
+static void
+who_stores_is_alone_with_it(void **unused)
+{
+    struct gate gate = {.acquire = KVT_BUSY};
+    const struct engine_fence fence = {.acquire = acquire, .release = release, .arg = &gate};
+    struct engine_leader_stats stats;
+    enum kvt_err statuses[3];
+    struct kvt_handle handles[3];
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed,
+             &(struct bed_options){
+                 .g2 = 8, .objects = true, .ending = FAKE_LATER, .leader = {.fence = &fence}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 3));
+    match = find(&bed, 3, ENGINE_FULL, false, WAIT_MS);
+    assert_int_equal(engine_match_blocks(match, handles, 3), 3);
+    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS),
+                     KVT_BUSY);
+    assert_int_equal(statuses[2], KVT_BUSY);
+    assert_int_equal(fake_objects_count(bed.objects), 0);
+    gate.acquire = KVT_OK;
+    gate.release = KVT_PRECONDITION; /* it was lost meanwhile */
+    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS),
+                     KVT_PRECONDITION);
+    engine_leader_stats(bed.leader, &stats);
+    assert_int_equal(stats.stored, 0);
+    assert_int_equal(stats.store_failed, 6);
+    gate.release = KVT_OK;
+    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS), KVT_OK);
+    assert_true(gate.held == 0 && gate.times == 2);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+static void
+what_arrives_is_stored_and_shown(void **unused)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct kvt_handle handles[3];
+    struct engine_match *match;
+    struct bed bed;
+    bool shown;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 8,
+                                         .objects = true,
+                                         .ending = FAKE_LATER,
+                                         .leader = {.store = true, .endpoint = "unused"}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 3));
+    match = find(&bed, 3, ENGINE_FULL, false, WAIT_MS);
+    assert_int_equal(engine_match_blocks(match, handles, 3), 3);
+    do {
+        kvt_clock_sleep_ms(1);
+        shown = true;
+        for (size_t i = 0; i < 3; i++)
+            shown = shown && fake_worker_is_shown(bed.worker, handles[i].block);
+        assert_true(kvt_clock_mono_ms() < until_ms);
+    } while (!shown || fake_objects_count(bed.objects) < 3);
+    engine_match_release(match);
+    bed_close(&bed);
+}
+
+/* ---- memory ---- */
+
+struct sweep {
+    struct bed *bed;
+};
+
+static bool
+open_and_find(void *arg)
+{
+    const struct sweep *sweep = arg;
+    const struct engine_leader_options options = {
+        .instance = 2,
+        .worker = sweep->bed->worker,
+        .g2 = sweep->bed->pools[KVT_TIER_G2],
+        .g3 = sweep->bed->pools[KVT_TIER_G3],
+        .store = true,
+    };
+    struct kvbm_label labels[4];
+    struct engine_leader *leader;
+    struct engine_match *match;
+    enum kvt_err rc = engine_leader_open(&leader, &options, NULL);
+
+    if (rc != KVT_OK) {
+        assert_int_equal(rc, KVT_NOMEM);
+        assert_null(leader);
+        return false;
+    }
+    bed_labels(labels, 1, 0, 4);
+    rc = engine_leader_find(
+        leader,
+        &(struct engine_find){
+            .labels = labels, .count = 4, .mode = ENGINE_HOLD, .objects = true, .wait_ms = WAIT_MS},
+        &match);
+    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && match == NULL));
+    engine_match_release(match);
+    engine_leader_close(leader);
+    return rc == KVT_OK;
+}
+
+static void
+every_allocation_may_fail(void **unused)
+{
+    struct bed bed;
+    struct sweep sweep = {&bed};
+
+    (void)unused;
+    bed_open(&bed,
+             &(struct bed_options){.g2 = 16, .g3 = 4, .objects = true, .ending = FAKE_WHEN_TOLD});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 4));
+    assert_true(test_sweep_allocations(open_and_find, &sweep) > 20);
+    bed_close(&bed);
+}
+
+static void
+what_cannot_be_is_refused(void **unused)
+{
+    struct engine_match *matches[ENGINE_MATCHES_MAX + 1];
+    struct kvbm_label label;
+    struct engine_find what = {.labels = &label, .count = 0};
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 4, .ending = FAKE_AT_ONCE});
+    bed_labels(&label, 1, 0, 1);
+    assert_int_equal(engine_leader_find(bed.leader, &what, matches), KVT_INVALID);
+    assert_null(matches[0]);
+    what.count = ENGINE_FIND_MAX + 1;
+    assert_int_equal(engine_leader_find(bed.leader, &what, matches), KVT_RANGE);
+    what.count = 1;
+    for (size_t i = 0; i < ENGINE_MATCHES_MAX; i++)
+        assert_int_equal(engine_leader_find(bed.leader, &what, &matches[i]), KVT_OK);
+    assert_int_equal(engine_leader_find(bed.leader, &what, &matches[ENGINE_MATCHES_MAX]), KVT_FULL);
+    for (size_t i = 0; i <= ENGINE_MATCHES_MAX; i++)
+        engine_match_release(matches[i]);
+    bed_close(&bed);
+}
+
 int
 main(void)
 {
@@ -403,6 +574,10 @@ main(void)
         cmocka_unit_test(what_is_cold_goes_down_above_the_watermark),
         cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
         cmocka_unit_test(objects_are_stored_asked_and_loaded),
+        cmocka_unit_test(who_stores_is_alone_with_it),
+        cmocka_unit_test(what_arrives_is_stored_and_shown),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(what_cannot_be_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
