@@ -295,8 +295,8 @@ start_far(struct reading *reading, struct slot *slot, struct engine_import_read 
         settle(reading, slot, no_answer(reading, slot, rc));
 }
 
-/* An entry does not come from afar in one piece: what looks like damage may be an entry that changed
- * while it was read. */
+/* An entry does not come from afar in one piece: what looks like damage may be an entry that
+ * changed while it was read. */
 static enum kvt_err
 look_again(const struct reading *reading, struct slot *slot)
 {

@@ -1,8 +1,9 @@
 /*
- * What is tested: blocks are pulled, whole and in parts, by several threads, while their owner hides,
- * writes and shows them as fast as it can: in this process and in another one, near and far, also
- * when that is killed in the middle of it.  What comes with KVT_OK has every byte of the name that
- * was asked for; else it is stale, and nothing else: what checksums alone would find is a failure.
+ * What is tested: blocks are pulled, whole and in parts, by several threads, while their owner
+ * hides, writes and shows them as fast as it can: in this process and in another one, near and far,
+ * also when that is killed in the middle of it.  What comes with KVT_OK has every byte of the name
+ * that was asked for; else it is stale, and nothing else: what checksums alone would find is a
+ * failure.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/random.h"
 
@@ -422,7 +424,7 @@ no_wrong_byte_from_one_that_is_killed(void **state)
         begin(&scene, round % 2 != 0, seed + round);
         assert_true(ask(&scene, refs));
         start_pullers(&scene, pullers, seed + round);
-        (void)usleep((useconds_t)((seed + round * 7919) % 20000));
+        kvt_clock_sleep_ms((seed + round * 7919) % 20);
         assert_int_equal(kill(scene.owner.pid, SIGKILL), 0);
         end_pullers(pullers, true);
         late = (struct puller){.scene = &scene, .random = seed};
