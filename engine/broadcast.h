@@ -1,10 +1,11 @@
 /*
  * engine/broadcast.h -- blocks of G1 from rank 0 to all other ranks of a replicated group.
  *
- * Why: ranks read rank 0's memory (the fabric) or have it in common.  A group knows only this
- * table.
+ * Why: NCCL does it over NVLink where there are GPUs; without, ranks read rank 0's memory (the
+ * fabric) or have it in common.  A group knows only this table.
  *
  *   memory  all G1 in this process: transfers between the storages
+ *   nccl    the same, of devices: one collective for all; transfers once NCCL has refused one
  *   fabric  ranks in whatever process, through their own tables (engine/worker.h): rank 0 copies
  *           to blocks of its G2 that are nobody else's and shows them; the others pull them into
  *           such blocks of theirs, and copy them up; whole blocks only
@@ -69,6 +70,17 @@ struct engine_broadcast_options {
 KVT_NODISCARD enum kvt_err engine_broadcast_memory(struct engine_broadcast **out,
                                                    const struct engine_broadcast_options *options,
                                                    struct kvt_error *err);
+
+/**
+ * By NCCL, found at run time.
+ *
+ * @param library  ENGINE_NCCL_LIBRARY, or another file with the same functions
+ * @return KVT_OK; KVT_UNSUPPORTED (no NCCL, or storages that are not each another device's: `err`
+ *         says which, and engine_broadcast_memory() does it); KVT_INVALID; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_broadcast_nccl(struct engine_broadcast **out,
+                                                 const struct engine_broadcast_options *options,
+                                                 const char *library, struct kvt_error *err);
 
 /**
  * Between workers, which are borrowed.  Whom it cannot connect to rank 0 it tries again with the

@@ -172,6 +172,30 @@ put(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t left)
     return count;
 }
 
+bool
+kvbm_cuda_lane_begin(struct kvbm_cuda_lane *lane)
+{
+    (void)pthread_mutex_lock(&lane->turn);
+    if (!lane->dead && kvbm_cuda_enter(lane->cuda) == KVT_OK)
+        return true;
+    (void)pthread_mutex_unlock(&lane->turn);
+    return false;
+}
+
+bool
+kvbm_cuda_lane_end(struct kvbm_cuda_lane *lane)
+{
+    bool good = false;
+
+    /* Whoever has several lanes has made another context current meanwhile. */
+    if (kvbm_cuda_enter(lane->cuda) == KVT_OK)
+        good = wait_for(lane);
+    else
+        lane->dead = true;
+    (void)pthread_mutex_unlock(&lane->turn);
+    return good;
+}
+
 void
 kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count)
 {
@@ -179,13 +203,14 @@ kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, 
     size_t done = 0;
 
     assert(count <= KVBM_CUDA_LIST_MAX);
-    (void)pthread_mutex_lock(&lane->turn);
-    good = !lane->dead && kvbm_cuda_enter(lane->cuda) == KVT_OK;
-    /* Whoever takes to a kernel gives it all that is left: its list is filled once a call. */
-    while (good && done < count)
-        done += put(lane, pieces + done, count - done);
-    good = good && wait_for(lane);
-    (void)pthread_mutex_unlock(&lane->turn);
+    good = kvbm_cuda_lane_begin(lane);
+    if (good) {
+        /* Whoever takes to a kernel gives it all that is left: its list is filled once a call. */
+        while (done < count)
+            done += put(lane, pieces + done, count - done);
+        good = wait_for(lane);
+        (void)pthread_mutex_unlock(&lane->turn);
+    }
     for (size_t i = 0; !good && i < count; i++)
         pieces[i].status = KVT_IO;
 }

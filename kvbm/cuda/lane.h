@@ -46,6 +46,14 @@ bool kvbm_cuda_lane_make(struct kvbm_cuda_lane *lane, struct kvbm_cuda *cuda,
                          enum kvbm_cuda_direction direction);
 void kvbm_cuda_lane_free(struct kvbm_cuda_lane *lane);
 
+/** Take the turn, for who puts something of his own on the stream: its context is current on this
+ *  thread.  False: it is lost, and nothing was taken. */
+bool kvbm_cuda_lane_begin(struct kvbm_cuda_lane *lane);
+
+/** Wait for all that is on the stream, and give the turn back.  False: nothing of it can be
+ *  trusted. */
+bool kvbm_cuda_lane_end(struct kvbm_cuda_lane *lane);
+
 /** Copy all pieces; each gets its status. */
 void kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count);
 

@@ -243,6 +243,44 @@ kvbm_cuda_open_layers(struct kvbm_storage **out, struct kvbm_cuda *cuda,
     return open_device(out, cuda, memory->blocks, memory->layout->block_size, memory, err);
 }
 
+bool
+kvbm_cuda_is_device(const struct kvbm_storage *storage)
+{
+    return storage->ops == &device_ops;
+}
+
+uint64_t
+kvbm_cuda_device_address(const struct kvbm_storage *storage, uint32_t block, size_t offset,
+                         size_t *run)
+{
+    assert(kvbm_cuda_is_device(storage) && block < storage->block_count &&
+           offset < storage->block_size);
+    return kvbm_layout_map_find(&((const struct device_storage *)storage)->map, block, offset, run);
+}
+
+enum kvt_err
+kvbm_cuda_device_enter(const struct kvbm_storage *storage)
+{
+    assert(kvbm_cuda_is_device(storage));
+    return kvbm_cuda_enter(((const struct device_storage *)storage)->cuda);
+}
+
+void *
+kvbm_cuda_device_begin(struct kvbm_storage *storage)
+{
+    struct device_storage *device = (struct device_storage *)storage;
+
+    assert(kvbm_cuda_is_device(storage));
+    return kvbm_cuda_lane_begin(&device->within) ? device->within.stream : NULL;
+}
+
+enum kvt_err
+kvbm_cuda_device_end(struct kvbm_storage *storage)
+{
+    assert(kvbm_cuda_is_device(storage));
+    return kvbm_cuda_lane_end(&((struct device_storage *)storage)->within) ? KVT_OK : KVT_IO;
+}
+
 static void *
 pinned_address(struct kvbm_storage *storage, uint32_t block)
 {

@@ -30,4 +30,24 @@ KVT_NODISCARD enum kvt_err kvbm_cuda_open_pinned(struct kvbm_storage **out, stru
                                                  uint32_t block_count, size_t block_size,
                                                  struct kvt_error *err);
 
+/* For libraries that put work of their own on a device's stream: a collective, say. */
+
+/** Is it one of the two above? */
+bool kvbm_cuda_is_device(const struct kvbm_storage *storage);
+
+/** Where a byte of a block lies on its device, and how many lie together from there on. */
+uint64_t kvbm_cuda_device_address(const struct kvbm_storage *storage, uint32_t block, size_t offset,
+                                  size_t *run);
+
+/** Make the storage's device this thread's.  KVT_OK or KVT_IO. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_device_enter(const struct kvbm_storage *storage);
+
+/** Take a stream of the storage, and make its device this thread's; nobody else has it until it is
+ *  given back.  NULL: it is lost. */
+void *kvbm_cuda_device_begin(struct kvbm_storage *storage);
+
+/** Wait for what is on that stream, and give it back.  KVT_OK, or KVT_IO: nothing of it can be
+ *  trusted. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_device_end(struct kvbm_storage *storage);
+
 #endif /* KVBM_CUDA_MEMORY_H */

@@ -10,10 +10,12 @@
 #ifndef TESTS_UNIT_ENGINE_REPLICA_BED_H
 #define TESTS_UNIT_ENGINE_REPLICA_BED_H
 
+#include "kvbm/cuda/driver.h"
+
 #include "engine/replica.h"
 #include "tests/unit/engine/group_bed.h"
 
-enum replica_kind { REPLICA_MEMORY, REPLICA_FABRIC, REPLICA_KINDS };
+enum replica_kind { REPLICA_MEMORY, REPLICA_NCCL, REPLICA_FABRIC, REPLICA_KINDS };
 
 enum { REPLICA_STAGED = 3 }; /* fewer than a job may have items */
 
@@ -25,11 +27,20 @@ struct replica {
     struct kvbm_storage *bounce;
     struct kvbm_transfer *transfer;
     struct kvbm_storage *storages[BED_RANKS];
+    struct kvbm_cuda *cudas[BED_RANKS];
 };
+
+/** Ranks only: G1 of each as a storage, of a device for NCCL. */
+void replica_open_storages(struct replica *replica, enum replica_kind kind,
+                           struct fake_objects *objects, enum fake_ending ending);
+/** What a broadcast needs to be told of them. */
+struct engine_broadcast_options replica_options(const struct replica *replica);
 
 void replica_open(struct replica *replica, enum replica_kind kind, enum fake_ending ending,
                   struct fake_objects *objects);
 void replica_close(struct replica *replica);
+/** All but group, ranks and broadcast. */
+void replica_close_storages(struct replica *replica);
 
 /** Do all ranks have content `number` in that block of G1? */
 bool replica_all_have(const struct replica *replica, uint32_t block, uint64_t number);
