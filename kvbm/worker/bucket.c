@@ -12,11 +12,6 @@
 
 enum { MD5_BYTES = 16, MD5_TEXT = 2 * MD5_BYTES + 1 };
 
-struct flight {
-    char key[KVT_KEY_MAX];
-    struct g4_request request;
-};
-
 struct bucket {
     struct kvbm_volume head;
     struct g4_store *store;
@@ -24,7 +19,18 @@ struct bucket {
     char namespace_[KVT_NAMESPACE_MAX];
     uint32_t rank;
     uint64_t fingerprint;
-    struct flight flights[KVT_VOLUME_SLICE]; /* the volume's thread's */
+};
+
+struct flight {
+    char key[KVT_KEY_MAX];
+    bool wanted; /* it has a key */
+    struct g4_request request;
+};
+
+/* What one call has in the air. */
+struct flock {
+    struct bucket *bucket;
+    struct flight flights[KVT_VOLUME_SLICE];
 
     struct {
         pthread_mutex_t lock; /* guards this struct; a leaf */
@@ -39,43 +45,64 @@ bucket_of(struct kvbm_volume *volume)
     return (struct bucket *)volume;
 }
 
+static struct flock *
+flock_new(struct bucket *bucket)
+{
+    struct flock *flock = kvt_calloc(1, sizeof(*flock));
+
+    if (flock == NULL)
+        return NULL;
+    flock->bucket = bucket;
+    (void)pthread_mutex_init(&flock->shared.lock, NULL);
+    (void)pthread_cond_init(&flock->shared.landed, NULL);
+    return flock;
+}
+
+static void
+flock_free(struct flock *flock)
+{
+    (void)pthread_cond_destroy(&flock->shared.landed);
+    (void)pthread_mutex_destroy(&flock->shared.lock);
+    kvt_free(flock);
+}
+
 static void
 on_done(struct g4_request *request, void *arg)
 {
-    struct bucket *bucket = arg;
+    struct flock *flock = arg;
 
     (void)request;
-    (void)pthread_mutex_lock(&bucket->shared.lock);
-    if (--bucket->shared.in_air == 0)
-        (void)pthread_cond_signal(&bucket->shared.landed);
-    (void)pthread_mutex_unlock(&bucket->shared.lock);
+    (void)pthread_mutex_lock(&flock->shared.lock);
+    if (--flock->shared.in_air == 0)
+        (void)pthread_cond_signal(&flock->shared.landed);
+    (void)pthread_mutex_unlock(&flock->shared.lock);
 }
 
-/* Send the requests that have a verb to send, and wait for all. */
+/* Send what is wanted, and wait for all. */
 static void
-fly(struct bucket *bucket, const bool *wanted, size_t count)
+fly(struct flock *flock, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct g4_request *request = &bucket->flights[i].request;
+        struct g4_request *request = &flock->flights[i].request;
         enum kvt_err rc;
 
-        if (!wanted[i])
+        if (!flock->flights[i].wanted)
             continue;
         request->done = on_done;
-        request->arg = bucket;
-        (void)pthread_mutex_lock(&bucket->shared.lock);
-        bucket->shared.in_air++;
-        (void)pthread_mutex_unlock(&bucket->shared.lock);
-        rc = g4_store_submit(bucket->store, request);
+        request->arg = flock;
+        (void)pthread_mutex_lock(&flock->shared.lock);
+        flock->shared.in_air++;
+        (void)pthread_mutex_unlock(&flock->shared.lock);
+        rc = g4_store_submit(flock->bucket->store, request);
         if (rc != KVT_OK) {
             request->status = rc;
-            on_done(request, bucket);
+            on_done(request, flock);
         }
     }
-    (void)pthread_mutex_lock(&bucket->shared.lock);
-    while (bucket->shared.in_air > 0)
-        (void)pthread_cond_wait(&bucket->shared.landed, &bucket->shared.lock);
-    (void)pthread_mutex_unlock(&bucket->shared.lock);
+    (void)pthread_mutex_lock(&flock->shared.lock);
+    while (flock->shared.in_air > 0)
+        (void)pthread_cond_wait(&flock->shared.landed, &flock->shared.lock);
+    (void)pthread_mutex_unlock(&flock->shared.lock);
 }
 
 static void
@@ -120,41 +147,50 @@ judge(const struct bucket *bucket, const struct g4_request *request, const void 
     return strcmp(md5, request->etag) == 0 ? KVT_OK : KVT_CORRUPT;
 }
 
-/* Name each item's object; what has no key is told so. */
-static void
-name_all(struct bucket *bucket, struct kvt_volume_item *items, size_t count, bool *wanted)
+/* Begin a request for the block's object; one that has no key is not wanted. */
+static struct g4_request *
+prepare(struct flock *flock, size_t at, enum g4_verb verb, const struct kvt_block_id *id)
 {
-    assert(count <= KVT_VOLUME_SLICE);
-    for (size_t i = 0; i < count; i++) {
-        struct flight *flight = &bucket->flights[i];
+    const struct bucket *bucket = flock->bucket;
+    struct flight *flight = &flock->flights[at];
 
-        memset(&flight->request, 0, sizeof(flight->request));
-        flight->request.key = flight->key;
-        wanted[i] = kvt_key_format(flight->key, sizeof(flight->key), bucket->revision,
-                                   bucket->namespace_, bucket->rank, &items[i].id) == KVT_OK;
-        items[i].status = wanted[i] ? KVT_IO : KVT_INVALID;
-    }
+    assert(at < KVT_VOLUME_SLICE);
+    memset(&flight->request, 0, sizeof(flight->request));
+    flight->wanted = kvt_key_format(flight->key, sizeof(flight->key), bucket->revision,
+                                    bucket->namespace_, bucket->rank, id) == KVT_OK;
+    flight->request.verb = verb;
+    flight->request.key = flight->key;
+    return &flight->request;
+}
+
+static void
+set_all(struct kvt_volume_item *items, size_t count, enum kvt_err status)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i].status = status;
 }
 
 static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct bucket *bucket = bucket_of(volume);
-    bool wanted[KVT_VOLUME_SLICE];
+    struct flock *flock = flock_new(bucket);
 
-    name_all(bucket, items, count, wanted);
+    set_all(items, count, flock == NULL ? KVT_NOMEM : KVT_INVALID);
+    if (flock == NULL)
+        return;
     for (size_t i = 0; i < count; i++) {
-        struct g4_request *request = &bucket->flights[i].request;
+        struct g4_request *request = prepare(flock, i, G4_GET, &items[i].id);
 
-        request->verb = G4_GET;
         request->buffer = items[i].bytes;
         request->buffer_capacity = items[i].size;
         request->sum = true;
     }
-    fly(bucket, wanted, count);
+    fly(flock, count);
     for (size_t i = 0; i < count; i++)
-        if (wanted[i])
-            items[i].status = judge(bucket, &bucket->flights[i].request, items[i].bytes);
+        if (flock->flights[i].wanted)
+            items[i].status = judge(bucket, &flock->flights[i].request, items[i].bytes);
+    flock_free(flock);
 }
 
 static void
@@ -202,31 +238,79 @@ static void
 put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct bucket *bucket = bucket_of(volume);
-    bool wanted[KVT_VOLUME_SLICE];
+    struct flock *flock = flock_new(bucket);
 
-    name_all(bucket, items, count, wanted);
+    set_all(items, count, flock == NULL ? KVT_NOMEM : KVT_INVALID);
+    if (flock == NULL)
+        return;
     for (size_t i = 0; i < count; i++) {
-        bucket->flights[i].request.condition = G4_IF_ABSENT;
-        prepare_put(bucket, &bucket->flights[i].request, &items[i]);
+        struct g4_request *request = prepare(flock, i, G4_PUT, &items[i].id);
+
+        request->condition = G4_IF_ABSENT;
+        prepare_put(bucket, request, &items[i]);
     }
-    fly(bucket, wanted, count);
+    fly(flock, count);
     for (size_t i = 0; i < count; i++) {
-        if (!wanted[i])
+        struct flight *flight = &flock->flights[i];
+
+        if (!flight->wanted)
             continue;
-        items[i].status = bucket->flights[i].request.status;
+        items[i].status = flight->request.status;
         if (items[i].status == KVT_EXISTS)
-            items[i].status = settle(bucket, &bucket->flights[i], &items[i]);
+            items[i].status = settle(bucket, flight, &items[i]);
     }
+    flock_free(flock);
+}
+
+/* Ask for one slice; `any`: something of it is there. */
+static enum kvt_err
+ask_slice(struct flock *flock, const struct kvt_block_id *ids, size_t count, uint64_t end_ms,
+          bool *present, bool *any)
+{
+    *any = false;
+    for (size_t i = 0; i < count; i++)
+        prepare(flock, i, G4_HEAD, &ids[i])->deadline_ms = end_ms;
+    fly(flock, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct g4_request *request = &flock->flights[i].request;
+
+        if (!flock->flights[i].wanted)
+            continue;
+        if (request->status != KVT_OK && request->status != KVT_NOTFOUND)
+            return request->status;
+        present[i] =
+            request->status == KVT_OK && request->buffer_size == flock->bucket->head.block_size;
+        *any |= present[i];
+    }
+    return KVT_OK;
+}
+
+enum kvt_err
+kvbm_bucket_has(struct kvbm_volume *volume, const struct kvt_block_id *ids, size_t count,
+                uint64_t end_ms, bool *present)
+{
+    struct flock *flock = flock_new(bucket_of(volume));
+    enum kvt_err rc = flock == NULL ? KVT_NOMEM : KVT_OK;
+    bool any = true;
+
+    memset(present, 0, count * sizeof(*present));
+    for (size_t at = 0; rc == KVT_OK && any && at < count; at += KVT_VOLUME_SLICE) {
+        const size_t left = count - at;
+
+        rc = ask_slice(flock, ids + at, left < KVT_VOLUME_SLICE ? left : KVT_VOLUME_SLICE, end_ms,
+                       present + at, &any);
+    }
+    if (rc != KVT_OK)
+        memset(present, 0, count * sizeof(*present));
+    if (flock != NULL)
+        flock_free(flock);
+    return rc;
 }
 
 static void
 close_bucket(struct kvbm_volume *volume)
 {
-    struct bucket *bucket = bucket_of(volume);
-
-    (void)pthread_cond_destroy(&bucket->shared.landed);
-    (void)pthread_mutex_destroy(&bucket->shared.lock);
-    kvt_free(bucket);
+    kvt_free(bucket_of(volume));
 }
 
 static const struct kvbm_volume_driver driver = {
@@ -250,8 +334,6 @@ kvbm_bucket_volume(struct kvbm_volume **out, const struct kvbm_bucket_options *o
     bucket->rank = options->rank;
     bucket->fingerprint = options->fingerprint;
     (void)snprintf(bucket->namespace_, sizeof(bucket->namespace_), "%s", options->namespace_);
-    (void)pthread_mutex_init(&bucket->shared.lock, NULL);
-    (void)pthread_cond_init(&bucket->shared.landed, NULL);
     *out = &bucket->head;
     return KVT_OK;
 }

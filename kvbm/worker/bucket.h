@@ -17,7 +17,7 @@
  * nor written.
  *
  * Ownership: the store is borrowed, and outlives the volume.
- * Threads:   as kvbm/volume.h says; a slice of requests is in the air at once.
+ * Threads:   any; a slice of requests of each call is in the air at once.
  * Limits:    as kvbm/volume.h.  Nothing is removed: policies of a gateway do that.
  */
 #ifndef KVBM_WORKER_BUCKET_H
@@ -39,5 +39,17 @@ struct kvbm_bucket_options {
 KVT_NODISCARD enum kvt_err kvbm_bucket_volume(struct kvbm_volume **out,
                                               const struct kvbm_bucket_options *options,
                                               struct kvt_error *err);
+
+/**
+ * Is there something of a block's length under each name?  When it is asked for, it is checked.
+ * Behind KVT_VOLUME_SLICE names in a row that are not there no others are asked for.
+ *
+ * @param volume  what kvbm_bucket_volume() gave
+ * @param end_ms  monotonic; nothing is waited for any longer.  0: the store's own patience
+ * @return KVT_OK: all that count were answered; else why the first was not, and `present` is false
+ */
+KVT_NODISCARD enum kvt_err kvbm_bucket_has(struct kvbm_volume *volume,
+                                           const struct kvt_block_id *ids, size_t count,
+                                           uint64_t end_ms, bool *present);
 
 #endif /* KVBM_WORKER_BUCKET_H */

@@ -12,11 +12,15 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "g4/check.h"
 #include "g4/client.h"
+#include "g4/s3.h"
+#include "kvbm/worker/bucket.h"
 #include "kvtier/key.h"
 
 enum {
-    PROBE_EVERY = 1000, /* ms between questions to a gateway that was away */
+    PROBE_EVERY = 1000,         /* ms between questions to a gateway that was away */
+    BUCKET_PATIENCE_MIN = 1000, /* ms that a request of a bucket gets at least */
     LOG_BYTES_MAX = 1 << 20,
 };
 
@@ -28,11 +32,13 @@ struct absence {
 
 struct kvbm_remote {
     const struct kvbm_settings *settings;
-    struct g4_client *patient; /* retries as long as the setting says */
-    struct g4_client *quick;   /* asks once */
-    int acked_fd;              /* -1: no log */
-    struct absence gateway;    /* for everybody */
-    struct absence hurried;    /* for who asks within a time of his own */
+    struct g4_client *patient;  /* retries as long as the setting says */
+    struct g4_client *quick;    /* asks once */
+    struct g4_store *store;     /* instead of the two: an S3 service, ... */
+    struct kvbm_volume *bucket; /* ... and its bucket */
+    int acked_fd;               /* -1: no log */
+    struct absence gateway;     /* for everybody */
+    struct absence hurried;     /* for who asks within a time of his own */
     _Atomic uint64_t has_keys;
     _Atomic uint64_t get_keys;
     _Atomic uint64_t put_keys;
@@ -68,6 +74,53 @@ open_client(struct g4_client **out, const struct kvbm_settings *settings, uint64
     return g4_client_open(out, &options, err);
 }
 
+static enum kvt_err
+open_clients(struct kvbm_remote *remote, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = remote->settings;
+    enum kvt_err rc = open_client(&remote->patient, settings, settings->retry_ms, err);
+
+    if (rc == KVT_OK)
+        rc = open_client(&remote->quick, settings, 0, err);
+    return rc;
+}
+
+/* A request of a bucket is tried again within its time, and that time is the retry time. */
+static enum kvt_err
+open_bucket(struct kvbm_remote *remote, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = remote->settings;
+    enum kvt_err rc =
+        g4_s3_open(&remote->store,
+                   &(struct g4_s3_options){
+                       .endpoint = settings->s3.endpoint,
+                       .bucket = settings->bucket,
+                       .region = settings->s3.region,
+                       .access_key = settings->access_key,
+                       .secret_key = settings->secret_key,
+                       .session_token = settings->s3.session_token,
+                       .find_credentials = settings->access_key[0] == '\0',
+                       .ca_file = settings->s3.ca_file,
+                       .path_style = settings->s3.path_style,
+                       .connections_max = settings->s3.connections,
+                       .timeout_ms = settings->retry_ms < BUCKET_PATIENCE_MIN ? BUCKET_PATIENCE_MIN
+                                                                              : settings->retry_ms,
+                   },
+                   err);
+
+    if (rc == KVT_OK)
+        rc = kvbm_bucket_volume(&remote->bucket,
+                                &(struct kvbm_bucket_options){
+                                    .store = remote->store,
+                                    .revision = settings->revision,
+                                    .namespace_ = settings->namespace_,
+                                    .block_size = settings->layout.block_size,
+                                    .fingerprint = settings->layout.fingerprint,
+                                },
+                                err);
+    return rc;
+}
+
 enum kvt_err
 kvbm_remote_open(struct kvbm_remote **out, const struct kvbm_settings *settings,
                  struct kvt_error *err)
@@ -76,16 +129,14 @@ kvbm_remote_open(struct kvbm_remote **out, const struct kvbm_settings *settings,
     enum kvt_err rc;
 
     *out = NULL;
-    if (settings->endpoint[0] == '\0')
+    if (settings->endpoint[0] == '\0' && settings->s3.endpoint[0] == '\0')
         return KVT_OK;
     remote = kvt_calloc(1, sizeof(*remote));
     if (remote == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway client");
     remote->settings = settings;
     remote->acked_fd = -1;
-    rc = open_client(&remote->patient, settings, settings->retry_ms, err);
-    if (rc == KVT_OK)
-        rc = open_client(&remote->quick, settings, 0, err);
+    rc = settings->s3.endpoint[0] != '\0' ? open_bucket(remote, err) : open_clients(remote, err);
     if (rc == KVT_OK && settings->acked_log[0] != '\0') {
         remote->acked_fd =
             open(settings->acked_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -107,6 +158,8 @@ kvbm_remote_close(struct kvbm_remote *remote)
         return;
     g4_client_close(remote->patient);
     g4_client_close(remote->quick);
+    kvbm_volume_close(remote->bucket);
+    g4_store_close(remote->store);
     if (remote->acked_fd >= 0)
         (void)close(remote->acked_fd);
     kvt_free(remote);
@@ -115,7 +168,7 @@ kvbm_remote_close(struct kvbm_remote *remote)
 void
 kvbm_remote_stop(struct kvbm_remote *remote)
 {
-    if (remote == NULL)
+    if (remote == NULL || remote->bucket != NULL) /* its requests end by their own deadlines */
         return;
     g4_client_stop(remote->patient);
     g4_client_stop(remote->quick);
@@ -167,29 +220,63 @@ count_failure(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_erro
         kvt_log_warn("worker.remote", "gateway_refuses", "%s: %s", kvt_err_name(rc), err->text);
 }
 
+/* How long asking for a request may take; 0: as long as it takes. */
+static uint64_t
+hurry_ms(const struct kvbm_remote *remote)
+{
+    return (remote->settings->deadline_ms + 1) / 2;
+}
+
+/* What came of asking the gateway.  An answer that comes soon enough for requests is one to them,
+ * too. */
+static void
+note(struct kvbm_remote *remote, enum kvt_err rc, uint64_t began_ms, const struct kvt_error *err)
+{
+    count_failure(remote, rc, err);
+    if (!unanswered(rc) && kvt_clock_mono_ms() - began_ms < hurry_ms(remote))
+        atomic_store(&remote->hurried.away, false);
+    if (!note_answer(&remote->gateway, !unanswered(rc)))
+        return;
+    if (unanswered(rc))
+        kvt_log_warn("worker.remote", "gateway_away", "%s: its blocks are misses until it is back",
+                     err->text);
+    else
+        kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
+}
+
+/* The same for who could not wait.  That it did not answer within his time says nothing of it to
+ * those who have more; that it answered does. */
+static void
+note_hurried(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
+{
+    count_failure(remote, rc, err);
+    if (!unanswered(rc) && note_answer(&remote->gateway, true))
+        kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
+    if (!note_answer(&remote->hurried, !unanswered(rc)))
+        return;
+    if (unanswered(rc))
+        kvt_log_warn("worker.remote", "gateway_late",
+                     "%s: what only it has is a miss for requests until it answers in time",
+                     err->text);
+    else
+        kvt_log_info("worker.remote", "gateway_in_time", "the gateway answers requests in time");
+}
+
 static enum kvt_err
 call(struct kvbm_remote *remote, client_call *function, struct g4_client_item *items, size_t count)
 {
     const bool away = atomic_load(&remote->gateway.away);
+    const uint64_t began_ms = kvt_clock_mono_ms();
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
     if (!may_ask(&remote->gateway))
         return skip(items, count);
     rc = function(away ? remote->quick : remote->patient, items, count, &err);
-    count_failure(remote, rc, &err);
-    if (!note_answer(&remote->gateway, !unanswered(rc)))
-        return rc;
-    if (unanswered(rc))
-        kvt_log_warn("worker.remote", "gateway_away", "%s: its blocks are misses until it is back",
-                     err.text);
-    else
-        kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
+    note(remote, rc, began_ms, &err);
     return rc;
 }
 
-/* The same for who cannot wait.  That it did not answer within his time says nothing of it to those
- * who have more; that it answered does. */
 static enum kvt_err
 call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *items, size_t count)
 {
@@ -202,19 +289,61 @@ call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *
         return skip(items, count);
     rc = g4_client_has_within(away ? remote->quick : remote->patient, items, count, end_ms - now_ms,
                               &err);
-    count_failure(remote, rc, &err);
-    if (!unanswered(rc) && note_answer(&remote->gateway, true))
-        kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
-    if (!note_answer(&remote->hurried, !unanswered(rc)))
-        return rc;
-    if (unanswered(rc))
-        kvt_log_warn("worker.remote", "gateway_late",
-                     "%s: what only it has is a miss for requests until it answers in time",
-                     err.text);
-    else
-        kvt_log_info("worker.remote", "gateway_in_time", "the gateway answers requests in time");
+    note_hurried(remote, rc, &err);
     return rc;
 }
+
+/* ---- a bucket instead of a gateway ---- */
+
+/* Where any block was answered, the bucket was; `err` gets a line else. */
+static enum kvt_err
+judge(const struct kvt_volume_item *items, size_t count, struct kvt_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!unanswered(items[i].status))
+            return KVT_OK;
+    return kvt_error_set(err, items[0].status, "bucket: %s", kvt_err_text(items[0].status));
+}
+
+static void
+visit(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count,
+      void (*move)(struct kvbm_volume *bucket, struct kvt_volume_item *items, size_t count))
+{
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.code = KVT_OK};
+
+    for (size_t i = 0; i < count; i++)
+        items[i].status = KVT_UNAVAILABLE;
+    if (count == 0 || !may_ask(&remote->gateway))
+        return;
+    move(remote->bucket, items, count);
+    note(remote, judge(items, count, &err), began_ms, &err);
+}
+
+static bool
+ask_bucket(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
+           uint64_t end_ms, bool *present)
+{
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    memset(present, 0, count * sizeof(*present));
+    if ((end_ms != 0 && (began_ms >= end_ms || !may_ask(&remote->hurried))) ||
+        !may_ask(&remote->gateway))
+        return false;
+    atomic_fetch_add(&remote->has_keys, count);
+    rc = kvbm_bucket_has(remote->bucket, ids, count, end_ms, present);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(&err, rc, "bucket: %s", kvt_err_text(rc));
+    if (end_ms != 0)
+        note_hurried(remote, rc, &err);
+    else
+        note(remote, rc, began_ms, &err);
+    return rc == KVT_OK;
+}
+
+/* ---- blocks ---- */
 
 /* Name block `id` in the next item of the batch; false when it has no key (a position too large).
  */
@@ -261,42 +390,45 @@ bool
 kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                 bool *present)
 {
-    const uint64_t deadline_ms = remote->settings->deadline_ms;
+    const uint64_t within_ms = hurry_ms(remote);
+    const uint64_t end_ms = within_ms == 0 ? 0 : kvt_clock_mono_ms() + within_ms;
 
-    return ask(remote, ids, count,
-               deadline_ms == 0 ? 0 : kvt_clock_mono_ms() + (deadline_ms + 1) / 2, present);
+    return remote->bucket != NULL ? ask_bucket(remote, ids, count, end_ms, present)
+                                  : ask(remote, ids, count, end_ms, present);
 }
 
 void
-kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
-                void *const *buffers, enum kvt_err *statuses)
+kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
 {
-    const uint64_t size = remote->settings->layout.block_size;
-    struct batch *batch = kvt_calloc(1, sizeof(*batch));
+    struct batch *batch;
+    size_t used = 0;
 
-    for (size_t i = 0; i < count; i++)
-        statuses[i] = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;
-    for (size_t at = 0; batch != NULL && at < count;) {
-        size_t used = 0;
-
-        for (; at < count && used < KVBM_REMOTE_BATCH; at++) {
-            if (!add_key(remote, batch, used, &ids[at]))
-                continue;
-            batch->items[used].buffer = buffers[at];
-            batch->items[used].size = size;
-            batch->owner[used++] = at;
-        }
-        if (used == 0)
-            break;
+    assert(count <= KVT_VOLUME_SLICE);
+    if (remote->bucket != NULL) {
+        atomic_fetch_add(&remote->get_keys, count);
+        visit(remote, items, count, remote->bucket->driver->get);
+        return;
+    }
+    batch = kvt_calloc(1, sizeof(*batch));
+    for (size_t i = 0; i < count; i++) {
+        items[i].status = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;
+        if (batch == NULL || !add_key(remote, batch, used, &items[i].id))
+            continue;
+        batch->items[used].buffer = items[i].bytes;
+        batch->items[used].size = items[i].size;
+        batch->owner[used++] = i;
+    }
+    if (used > 0) {
         atomic_fetch_add(&remote->get_keys, used);
         (void)call(remote, g4_client_get, batch->items, used);
-        for (size_t i = 0; i < used; i++) {
-            const struct g4_client_item *item = &batch->items[i];
+    }
+    for (size_t i = 0; i < used; i++) {
+        const struct g4_client_item *item = &batch->items[i];
+        struct kvt_volume_item *owner = &items[batch->owner[i]];
 
-            /* A short body is somebody else's block, or a piece of ours. */
-            statuses[batch->owner[i]] =
-                item->status == KVT_OK && item->size != size ? KVT_CORRUPT : item->status;
-        }
+        /* A short body is somebody else's block, or a piece of ours. */
+        owner->status =
+            item->status == KVT_OK && item->size != owner->size ? KVT_CORRUPT : item->status;
     }
     kvt_free(batch);
 }
@@ -320,25 +452,44 @@ log_acked(struct kvbm_remote *remote, const struct g4_client_item *items, size_t
     kvt_buffer_release(&text);
 }
 
-/* Send what is not there yet. */
 static void
-put_missing(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
-            size_t used)
+count_put(struct kvbm_remote *remote, const char *key, enum kvt_err status)
+{
+    if (status == KVT_OK) {
+        atomic_fetch_add(&remote->acked, 1);
+        return;
+    }
+    if (status == KVT_EXISTS)
+        return;
+    atomic_fetch_add(&remote->refused, 1);
+    if (status == KVT_PRECONDITION || status == KVT_CORRUPT || status == KVT_INVALID)
+        kvt_log_error("worker.remote", "put_refused", "%s: %s", key, kvt_err_text(status));
+}
+
+/* Send what the batch has. */
+static void
+send_to_gateway(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
+                size_t used)
 {
     (void)call(remote, g4_client_put, batch->items, used);
-    log_acked(remote, batch->items, used);
-    for (size_t i = 0; i < used; i++) {
-        const enum kvt_err status = batch->items[i].status;
+    for (size_t i = 0; i < used; i++)
+        items[batch->owner[i]].status = batch->items[i].status;
+}
 
-        items[batch->owner[i]].status = status;
-        if (status == KVT_OK) {
-            atomic_fetch_add(&remote->acked, 1);
-            continue;
-        }
-        atomic_fetch_add(&remote->refused, 1);
-        if (status == KVT_PRECONDITION || status == KVT_CORRUPT || status == KVT_INVALID)
-            kvt_log_error("worker.remote", "put_refused", "%s: %s", batch->items[i].key,
-                          kvt_err_text(status));
+/* The same to the bucket.  `kept` are the blocks that have a key. */
+static void
+send_to_bucket(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
+               size_t used)
+{
+    struct kvt_volume_item kept[KVT_VOLUME_SLICE];
+
+    for (size_t i = 0; i < used; i++)
+        kept[i] = items[batch->owner[i]];
+    visit(remote, kept, used, remote->bucket->driver->put);
+    for (size_t i = 0; i < used; i++) {
+        items[batch->owner[i]].status = batch->items[i].status = kept[i].status;
+        if (remote->acked_fd >= 0)
+            batch->items[i].crc32c = g4_check_crc32c(kept[i].bytes, kept[i].size);
     }
 }
 
@@ -346,7 +497,7 @@ void
 kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
 {
     struct kvt_block_id ids[KVT_VOLUME_SLICE];
-    bool present[KVT_VOLUME_SLICE];
+    bool present[KVT_VOLUME_SLICE] = {false};
     struct batch *batch = kvt_calloc(1, sizeof(*batch));
     size_t used = 0;
 
@@ -355,8 +506,9 @@ kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
         ids[i] = items[i].id;
         items[i].status = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;
     }
-    /* Bytes are dear and keys are cheap: other workers have often stored the block already. */
-    if (batch != NULL && ask(remote, ids, count, 0, present)) {
+    /* Bytes are dear and keys are cheap: other workers have often stored the block already.  Of a
+     * bucket nobody checks what lies there but who puts. */
+    if (batch != NULL && (remote->bucket != NULL || ask(remote, ids, count, 0, present))) {
         for (size_t i = 0; i < count; i++) {
             if (present[i]) {
                 items[i].status = KVT_EXISTS;
@@ -370,8 +522,15 @@ kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
             }
         }
         atomic_fetch_add(&remote->put_keys, used);
-        if (used > 0)
-            put_missing(remote, batch, items, used);
+    }
+    if (used > 0) {
+        if (remote->bucket != NULL)
+            send_to_bucket(remote, batch, items, used);
+        else
+            send_to_gateway(remote, batch, items, used);
+        log_acked(remote, batch->items, used);
+        for (size_t i = 0; i < used; i++)
+            count_put(remote, batch->items[i].key, batch->items[i].status);
     }
     kvt_free(batch);
 }

@@ -7,6 +7,9 @@
  * that only does not answer within what a request can wait is asked on behalf of requests once a
  * second; what is stored and fetched goes on.
  *
+ * Where the settings name an S3 service it is asked itself, without a gateway: its bucket
+ * (kvbm/worker/bucket.h) then is what "the gateway" stands for here.
+ *
  * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
  *            call.
  * Threads:   any.
@@ -38,7 +41,7 @@ struct kvbm_remote_stats {
     uint64_t failed;  /* calls that were not answered */
 };
 
-/** `out` is NULL, and KVT_OK returned, when the settings name no gateway. */
+/** `out` is NULL, and KVT_OK returned, when the settings name neither gateway nor S3 service. */
 KVT_NODISCARD enum kvt_err kvbm_remote_open(struct kvbm_remote **out,
                                             const struct kvbm_settings *settings,
                                             struct kvt_error *err);
@@ -53,9 +56,8 @@ void kvbm_remote_stop(struct kvbm_remote *remote);
 bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      bool *present);
 
-/** Fetch blocks into `buffers`; each gets its status. */
-void kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
-                     void *const *buffers, enum kvt_err *statuses);
+/** Fetch blocks, at most KVT_VOLUME_SLICE; each gets its status. */
+void kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
 
 /** Store blocks, at most KVT_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
 void kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);

@@ -188,33 +188,48 @@ load_attach(struct kvbm_settings *settings, const struct kvt_config *config, str
     return KVT_OK;
 }
 
+/* access:secret, and for an S3 service also :token. */
 static enum kvt_err
-load_gateway(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_pair(struct kvbm_settings *settings, const struct kvt_config *config, size_t row,
+          const char *key, bool token, struct kvt_error *err)
 {
-    char pair[2 * KVBM_SETTINGS_SECRET_MAX];
+    char text[2 * KVBM_SETTINGS_SECRET_MAX + KVBM_SETTINGS_TOKEN_MAX];
+    char *secret;
+    char *rest;
+    enum kvt_err rc = kvt_config_secret(config, row, text, sizeof(text), err);
+
+    if (rc != KVT_OK)
+        return rc;
+    secret = strchr(text, ':');
+    if (secret == NULL)
+        return kvt_error_set(err, KVT_INVALID, "%s: not access:secret", key);
+    *secret++ = '\0';
+    rest = token ? strchr(secret, ':') : NULL;
+    if (rest != NULL)
+        *rest++ = '\0';
+    else
+        rest = secret + strlen(secret);
+    if ((size_t)snprintf(settings->access_key, sizeof(settings->access_key), "%s", text) >=
+            sizeof(settings->access_key) ||
+        (size_t)snprintf(settings->secret_key, sizeof(settings->secret_key), "%s", secret) >=
+            sizeof(settings->secret_key) ||
+        (size_t)snprintf(settings->s3.session_token, sizeof(settings->s3.session_token), "%s",
+                         rest) >= sizeof(settings->s3.session_token))
+        return kvt_error_set(err, KVT_RANGE, "%s: longer than %d bytes", key,
+                             KVBM_SETTINGS_SECRET_MAX - 1);
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_gateway_keys(struct kvbm_settings *settings, const struct kvt_config *config,
+                  struct kvt_error *err)
+{
     const char *access = getenv("AWS_ACCESS_KEY_ID");
     const char *secret = getenv("AWS_SECRET_ACCESS_KEY");
-    enum kvt_err rc;
 
-    settings->endpoint = kvt_config_string(config, ROW(GATEWAY_ENDPOINT));
-    settings->bucket = kvt_config_string(config, ROW(BUCKET));
-    settings->retry_ms = kvt_config_u64(config, ROW(GATEWAY_RETRY));
-    settings->revision = (enum kvt_key_revision)kvt_config_enum(config, ROW(KEY_REVISION));
-    if (settings->endpoint[0] == '\0')
-        return KVT_OK;
-    if (kvt_config_is_set(config, ROW(GATEWAY_CREDENTIALS_FILE))) {
-        char *colon;
-
-        rc = kvt_config_secret(config, ROW(GATEWAY_CREDENTIALS_FILE), pair, sizeof(pair), err);
-        if (rc != KVT_OK)
-            return rc;
-        colon = strchr(pair, ':');
-        if (colon == NULL)
-            return kvt_error_set(err, KVT_INVALID, "gateway.credentials_file: not access:secret");
-        *colon = '\0';
-        access = pair;
-        secret = colon + 1;
-    }
+    if (kvt_config_is_set(config, ROW(GATEWAY_CREDENTIALS_FILE)))
+        return load_pair(settings, config, ROW(GATEWAY_CREDENTIALS_FILE),
+                         "gateway.credentials_file", false, err);
     if (access == NULL || secret == NULL)
         return kvt_error_set(err, KVT_INVALID,
                              "no credentials for the gateway: set gateway.credentials_file, or "
@@ -226,6 +241,29 @@ load_gateway(struct kvbm_settings *settings, const struct kvt_config *config, st
         return kvt_error_set(err, KVT_RANGE, "gateway credentials longer than %d bytes",
                              KVBM_SETTINGS_SECRET_MAX - 1);
     return KVT_OK;
+}
+
+/* Of the two ways to the object tier the S3 service is taken where it is named. */
+static enum kvt_err
+load_objects(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    settings->bucket = kvt_config_string(config, ROW(BUCKET));
+    settings->retry_ms = kvt_config_u64(config, ROW(GATEWAY_RETRY));
+    settings->revision = (enum kvt_key_revision)kvt_config_enum(config, ROW(KEY_REVISION));
+    settings->s3.endpoint = kvt_config_string(config, ROW(S3_ENDPOINT));
+    settings->s3.region = kvt_config_string(config, ROW(S3_REGION));
+    settings->s3.ca_file = kvt_config_string(config, ROW(S3_CA_FILE));
+    settings->s3.path_style = kvt_config_bool(config, ROW(S3_PATH_STYLE));
+    settings->s3.connections = (unsigned)kvt_config_u64(config, ROW(S3_CONNECTIONS));
+    settings->endpoint = "";
+    if (settings->s3.endpoint[0] != '\0') {
+        if (!kvt_config_is_set(config, ROW(S3_CREDENTIALS_FILE)))
+            return KVT_OK; /* looked for when it is opened */
+        return load_pair(settings, config, ROW(S3_CREDENTIALS_FILE), "s3.credentials_file", true,
+                         err);
+    }
+    settings->endpoint = kvt_config_string(config, ROW(GATEWAY_ENDPOINT));
+    return settings->endpoint[0] == '\0' ? KVT_OK : load_gateway_keys(settings, config, err);
 }
 
 static enum kvt_err
@@ -269,7 +307,7 @@ kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *conf
     if (rc == KVT_OK)
         rc = load_tiers(settings, config, err);
     if (rc == KVT_OK)
-        rc = load_gateway(settings, config, err);
+        rc = load_objects(settings, config, err);
     if (rc == KVT_OK)
         rc = load_admin(settings, config, err);
     return rc;

@@ -23,6 +23,7 @@
 
 #define KVBM_SETTINGS_BLOCKS_MIN 8
 #define KVBM_SETTINGS_SECRET_MAX 256
+#define KVBM_SETTINGS_TOKEN_MAX  4096
 
 enum kvbm_setting {
 #define PARAM(id, ...) KVBM_SETTING_##id,
@@ -68,10 +69,18 @@ struct kvbm_settings {
     bool publish_g1;
     struct wire_bus_options bus;
 
-    const char *endpoint; /* "": no object tier */
+    const char *endpoint; /* of the gateway; "": none */
     const char *bucket;
-    char access_key[KVBM_SETTINGS_SECRET_MAX];
+    char access_key[KVBM_SETTINGS_SECRET_MAX]; /* of the gateway, or of the S3 service */
     char secret_key[KVBM_SETTINGS_SECRET_MAX];
+    struct {
+        const char *endpoint; /* "": none; else there is no gateway */
+        const char *region;
+        const char *ca_file;
+        char session_token[KVBM_SETTINGS_TOKEN_MAX];
+        bool path_style;
+        unsigned connections;
+    } s3;
     uint64_t retry_ms;
     enum kvt_key_revision revision;
 

@@ -107,6 +107,13 @@ format_worker(struct kvbm_stack *stack, struct kvt_buffer *out)
     kvt_buffer_printf(out, "}");
 }
 
+/* The object tier is a bucket, without a gateway. */
+static bool
+has_bucket(const struct kvbm_shared *shared)
+{
+    return shared->settings->s3.endpoint[0] != '\0';
+}
+
 static void
 format_gateway(const struct kvbm_shared *shared, struct kvt_buffer *out)
 {
@@ -115,7 +122,8 @@ format_gateway(const struct kvbm_shared *shared, struct kvt_buffer *out)
     if (shared->remote != NULL)
         kvbm_remote_stats(shared->remote, &remote);
     kvt_buffer_printf(out, ",\"gateway\":{\"endpoint\":");
-    kvt_buffer_json_string(out, shared->settings->endpoint);
+    kvt_buffer_json_string(out, has_bucket(shared) ? shared->settings->s3.endpoint
+                                                   : shared->settings->endpoint);
     kvt_buffer_printf(out,
                       ",\"away\":%s,\"has_keys\":%" PRIu64 ",\"get_keys\":%" PRIu64
                       ",\"put_keys\":%" PRIu64 ",\"acked\":%" PRIu64 ",\"refused\":%" PRIu64
@@ -151,7 +159,9 @@ format_state(const struct kvbm_status *status, struct kvt_buffer *out)
     kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[%s%s%s]",
                       nats_away || remote.away ? "degraded" : "ready",
                       nats_away ? "\"NATS is away\"" : "", nats_away && remote.away ? "," : "",
-                      remote.away ? "\"the gateway is away\"" : "");
+                      !remote.away         ? ""
+                      : has_bucket(shared) ? "\"the bucket is away\""
+                                           : "\"the gateway is away\"");
 }
 
 void

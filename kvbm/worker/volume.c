@@ -18,18 +18,7 @@ remote_of(struct kvbm_volume *volume)
 static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    struct kvt_block_id ids[KVT_VOLUME_SLICE] = {{0}};
-    void *buffers[KVT_VOLUME_SLICE] = {NULL};
-    enum kvt_err statuses[KVT_VOLUME_SLICE];
-
-    assert(count > 0 && count <= KVT_VOLUME_SLICE);
-    for (size_t i = 0; i < count; i++) {
-        ids[i] = items[i].id;
-        buffers[i] = items[i].bytes;
-    }
-    kvbm_remote_get(remote_of(volume), ids, count, buffers, statuses);
-    for (size_t i = 0; i < count; i++)
-        items[i].status = statuses[i];
+    kvbm_remote_get(remote_of(volume), items, count);
 }
 
 static void

@@ -2,9 +2,11 @@
  * What is tested: kvbm/worker/settings.h and order.h: what the defaults mean, that every setting
  * that cannot work is refused with its name in the message, and what names an order.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "kvbm/worker/order.h"
 #include "kvbm/worker/settings.h"
 
@@ -29,6 +31,57 @@ set_up(void **unused)
     (void)setenv("AWS_ACCESS_KEY_ID", "access", 1);
     (void)setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     return 0;
+}
+
+/* A bucket takes the gateway's place; its keys come from a file, or are looked for later. */
+static void
+a_bucket_needs_no_gateway(void **unused)
+{
+    static const struct {
+        const char *pair;
+        const char *message; /* NULL: fine */
+    } rows[] = {
+        {"key:secret", NULL},
+        {"key:secret:a:token", NULL},
+        {"key", "s3.credentials_file: not access:secret"},
+    };
+    struct kvbm_settings settings;
+    struct kvt_error err;
+    char folder[256];
+    char path[300];
+
+    (void)unused;
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/keys", folder);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kvt_config *config = new_config();
+
+        assert_int_equal(kvt_file_write(path, rows[i].pair, strlen(rows[i].pair), 0600, NULL),
+                         KVT_OK);
+        assert_int_equal(kvt_config_set_flag(config, "s3-endpoint", "http://s3", &err), KVT_OK);
+        assert_int_equal(kvt_config_set_flag(config, "s3-credentials-file", path, &err), KVT_OK);
+        assert_int_equal(kvbm_settings_load(&settings, config, &err) == KVT_OK,
+                         rows[i].message == NULL);
+        if (rows[i].message == NULL) {
+            assert_string_equal(settings.endpoint, "");
+            assert_string_equal(settings.s3.endpoint, "http://s3");
+            assert_string_equal(settings.access_key, "key");
+            assert_string_equal(settings.secret_key, "secret");
+            assert_string_equal(settings.s3.session_token, i == 1 ? "a:token" : "");
+        } else {
+            assert_non_null(strstr(err.text, rows[i].message));
+        }
+        kvt_config_free(config);
+    }
+    {
+        struct kvt_config *config = new_config();
+
+        assert_int_equal(kvt_config_set_flag(config, "s3-endpoint", "http://s3", &err), KVT_OK);
+        assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+        assert_string_equal(settings.access_key, ""); /* looked for when it is opened */
+        kvt_config_free(config);
+    }
+    test_folder_remove(folder);
 }
 
 static void
@@ -192,6 +245,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_usable),
+        cmocka_unit_test(a_bucket_needs_no_gateway),
         cmocka_unit_test(orders_have_names),
         cmocka_unit_test(every_block_size_fits_its_layout),
         cmocka_unit_test(what_cannot_work_is_refused_by_name),

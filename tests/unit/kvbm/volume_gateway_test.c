@@ -105,6 +105,7 @@ open_world(struct world *world)
     (void)snprintf(world->endpoint, sizeof(world->endpoint), "http://127.0.0.1:%s",
                    world->gateway.port);
     world->settings = (struct kvbm_settings){.endpoint = world->endpoint,
+                                             .s3.endpoint = "",
                                              .bucket = "kvtier",
                                              .access_key = "key",
                                              .secret_key = "secret-secret",
@@ -264,10 +265,43 @@ survives_kills(void **state)
     kvt_free(world);
 }
 
+static bool
+open_bucket(void *arg)
+{
+    struct kvbm_remote *remote;
+    const enum kvt_err rc = kvbm_remote_open(&remote, arg, NULL);
+
+    assert_true(rc == KVT_OK || rc == KVT_NOMEM);
+    assert_true((rc == KVT_OK) == (remote != NULL));
+    kvbm_remote_close(remote);
+    return rc == KVT_OK;
+}
+
+static void
+opening_a_bucket_survives_every_allocation_failure(void **state)
+{
+    struct kvbm_settings settings = {
+        .endpoint = "",
+        .bucket = "kvtier",
+        .s3 = {.endpoint = "http://127.0.0.1:9", .region = "", .ca_file = "", .path_style = true},
+        .access_key = "key",
+        .secret_key = "secret",
+        .namespace_ = "",
+        .acked_log = "",
+        .revision = KVT_KEY_KVBM_B};
+
+    (void)state;
+    settings.layout.block_size = BED_SIZE;
+    assert_true(test_sweep_allocations(open_bucket, &settings) > 0);
+}
+
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(survives_kills)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_a_bucket_survives_every_allocation_failure),
+        cmocka_unit_test(survives_kills),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

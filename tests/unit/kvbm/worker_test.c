@@ -63,6 +63,7 @@ set_up(void **state)
         .low_ppm = 500000,
         .room_wait_ms = 1000,
         .endpoint = "",
+        .s3.endpoint = "",
         .acked_log = "",
     };
     assert_int_equal(kvbm_layout_make(&fixture.settings.layout, &geometry, &err), KVT_OK);
