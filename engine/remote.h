@@ -2,13 +2,17 @@
  * engine/remote.h -- a worker in another process: asked over engine/rpc.h, served there.
  *
  * Why: a rank has its own process (its GPU, its faults), its leader another.  The client side is a
- * worker like any other; the server side gives what it is asked to the worker it was given.  Which
- * messages there are is said in engine/DESIGN.md.
+ * worker like any other; the server side gives what it is asked to the worker it was given.  The
+ * messages are in engine/remote_wire.h.
  *
  * A process that dies ends its jobs as KVT_UNAVAILABLE, promptly; what they were about to write is
  * undefined then, as with any job that failed.  A process that was started again is another one:
- * jobs of the one before never end well, and engine_remote_watch() says so, since what was in its
- * memory tiers is gone with it.
+ * jobs meant for the one before never end well, also those that are started before `restarted` has
+ * returned, since what was in its memory tiers is gone with it.
+ *
+ * The leader that was opened last owns the worker: jobs of one before it are cancelled, and refused
+ * as KVT_DENIED.  While something of it, or of a connection that was lost, is still under way, new
+ * jobs end as KVT_AGAIN: two must not write one block.
  *
  * Ownership: the client side is a worker; the server borrows its worker, which outlives it.
  * Threads:   as engine/worker.h and engine/rpc.h.
@@ -27,14 +31,16 @@ struct engine_remote_options {
     void *arg;
 };
 
-/** KVT_OK; KVT_UNAVAILABLE or KVT_TIMEOUT (nobody answers there); KVT_INVALID; KVT_NOMEM. */
+/** KVT_OK; KVT_UNAVAILABLE or KVT_TIMEOUT (nobody answers there); KVT_DENIED (a leader with a later
+ *  clock has it); KVT_INVALID; KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_remote_open(struct engine_worker **out,
                                               const struct engine_remote_options *options,
                                               struct kvt_error *err);
 
 struct engine_serve;
 
-/** Serve `worker` at `endpoint`.  KVT_OK; KVT_BUSY (somebody is there); KVT_INVALID; KVT_NOMEM. */
+/** Serve `worker` at `endpoint`.  KVT_OK; KVT_BUSY (the address is taken); KVT_INVALID;
+ *  KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_serve_open(struct engine_serve **out,
                                              struct engine_worker *worker, const char *endpoint,
                                              struct kvt_error *err);

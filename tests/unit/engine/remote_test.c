@@ -1,0 +1,467 @@
+/* engine/remote.h: a worker behind another process's door. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#include "engine/remote.h"
+#include "engine/remote_wire.h"
+#include "engine/rpc.h"
+#include "tests/support/seed.h"
+#include "tests/unit/engine/content.h"
+#include "tests/unit/engine/fake_worker.h"
+#include "tests/unit/engine/rank_bed.h"
+
+#define PEER 7
+#define WAIT 10000
+
+struct place {
+    char folder[200];
+    char endpoint[ENGINE_RPC_ENDPOINT_MAX];
+};
+
+static void
+place_make(struct place *place)
+{
+    (void)test_folder_make(place->folder, sizeof(place->folder));
+    assert_true(snprintf(place->endpoint, sizeof(place->endpoint), "ipc://%s/worker",
+                         place->folder) < (int)sizeof(place->endpoint));
+}
+
+static struct engine_worker *
+open_at(const char *endpoint)
+{
+    const struct engine_remote_options options = {.endpoint = endpoint, .wait_ms = WAIT};
+    struct engine_worker *worker;
+
+    assert_int_equal(engine_remote_open(&worker, &options, NULL), KVT_OK);
+    return worker;
+}
+
+/* What a rank does, it does over there. */
+static void
+does_what_workers_do(void **state)
+{
+    struct kvbm_layout layout = rank_bed_layout(1, 0);
+    struct place places[2];
+    struct rank_bed beds[2];
+    struct rank_bed_side sides[2];
+    struct engine_serve *serves[2];
+    struct engine_worker *workers[2];
+    struct engine_fabric *fabric;
+    struct kvbm_volumes *volumes;
+    struct kvt_buffer metadata;
+
+    (void)state;
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    assert_int_equal(engine_fabric_open(&fabric, &(struct engine_fabric_options){0}, NULL), KVT_OK);
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    for (size_t i = 0; i < 2; i++) {
+        place_make(&places[i]);
+        assert_int_equal(rank_bed_open(&beds[i], &layout, fabric, volumes), KVT_OK);
+        assert_int_equal(engine_serve_open(&serves[i], beds[i].worker, places[i].endpoint, NULL),
+                         KVT_OK);
+        workers[i] = open_at(places[i].endpoint);
+        assert_int_equal(workers[i]->blocks[KVT_TIER_G3], RANK_BED_BLOCKS);
+        sides[i] = (struct rank_bed_side){&beds[i], 1};
+    }
+    assert_int_equal(engine_worker_describe(workers[1], &metadata, WAIT, NULL), KVT_OK);
+    assert_int_equal(
+        engine_worker_connect(workers[0], PEER, metadata.data, metadata.size, WAIT, NULL), KVT_OK);
+    worker_suite_run(&(struct suite_world){
+        .own = rank_bed_side(workers[0], &sides[0]),
+        .peer = rank_bed_side(workers[1], &sides[1]),
+        .peer_number = PEER,
+        .seed = test_seed(),
+        .steps = 1500,
+    });
+    engine_worker_disconnect(workers[0], PEER);
+    for (size_t i = 0; i < 2; i++) {
+        engine_worker_close(workers[i]);
+        engine_serve_close(serves[i]);
+        rank_bed_close(&beds[i]);
+        test_folder_remove(places[i].folder);
+    }
+    kvt_buffer_release(&metadata);
+    kvbm_volumes_free(volumes);
+    engine_fabric_close(fabric);
+}
+
+/* With a fake over there. */
+struct door {
+    struct place place;
+    struct engine_worker *fake;
+    struct engine_serve *serve;
+    struct engine_worker *remote;
+};
+
+static struct engine_worker *
+open_fake(enum fake_ending ending)
+{
+    const struct fake_options options = {
+        .layout = rank_bed_layout(2, 1),
+        .blocks = {[KVT_TIER_G1] = SUITE_BLOCKS, [KVT_TIER_G2] = SUITE_BLOCKS},
+        .ending = ending,
+        .delay_us = 1000,
+        .seed = test_seed(),
+    };
+
+    return fake_worker_open(&options);
+}
+
+static void
+door_open(struct door *door, enum fake_ending ending)
+{
+    place_make(&door->place);
+    door->fake = open_fake(ending);
+    assert_non_null(door->fake);
+    assert_int_equal(engine_serve_open(&door->serve, door->fake, door->place.endpoint, NULL),
+                     KVT_OK);
+    door->remote = open_at(door->place.endpoint);
+}
+
+static void
+door_close(struct door *door)
+{
+    engine_worker_close(door->remote);
+    engine_serve_close(door->serve);
+    engine_worker_close(door->fake);
+    test_folder_remove(door->place.folder);
+}
+
+struct end {
+    _Atomic unsigned times;
+    _Atomic int status;
+    uint64_t at_ms;
+    char text[KVT_ERROR_TEXT_MAX];
+};
+
+static void
+note_end(void *arg, const struct engine_outcome *outcome)
+{
+    struct end *end = arg;
+
+    end->at_ms = kvt_clock_mono_ms();
+    (void)snprintf(end->text, sizeof(end->text), "%s", outcome->error.text);
+    atomic_store(&end->status, (int)outcome->status);
+    atomic_fetch_add(&end->times, 1);
+}
+
+static void
+wait_end(const struct end *end)
+{
+    for (unsigned i = 0; i < WAIT && atomic_load(&end->times) == 0; i++)
+        kvt_clock_sleep_ms(1);
+    assert_int_equal(atomic_load(&end->times), 1);
+}
+
+static struct engine_job
+copy_job(struct engine_item *item, struct end *end)
+{
+    memset(end, 0, sizeof(*end));
+    *item = (struct engine_item){suite_label(3), 0, 1, KVT_ERR_COUNT};
+    return (struct engine_job){
+        .verb = ENGINE_COPY,
+        .from = KVT_TIER_G1,
+        .to = KVT_TIER_G2,
+        .wait_ms = UINT64_MAX,
+        .items = item,
+        .count = 1,
+        .done = note_end,
+        .arg = end,
+    };
+}
+
+static void
+wait_jobs(struct engine_worker *fake, size_t count)
+{
+    for (unsigned i = 0; i < WAIT && fake_worker_waiting(fake) != count; i++)
+        kvt_clock_sleep_ms(1);
+    assert_int_equal(fake_worker_waiting(fake), count);
+}
+
+static void
+errors_come_in_words(void **state)
+{
+    struct engine_outcome outcome;
+    struct engine_item item;
+    struct engine_job job;
+    struct kvt_error err;
+    struct door door;
+    struct end end;
+
+    (void)state;
+    door_open(&door, FAKE_LATER);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    fake_worker_fail(door.fake, ENGINE_COPY, 1, KVT_CORRUPT);
+    job = copy_job(&item, &end);
+    assert_int_equal(engine_worker_run(door.remote, &job, &outcome), KVT_CORRUPT);
+    assert_int_equal(item.status, KVT_CORRUPT);
+    assert_int_equal(outcome.ranks, 1);
+    assert_int_equal(outcome.by_rank[0], KVT_CORRUPT);
+    assert_non_null(strstr(outcome.error.text, "rank 1: copy: block 1"));
+    assert_int_equal(
+        engine_worker_connect(door.remote, 1, (const uint8_t *)"nonsense", 8, WAIT, &err),
+        KVT_INVALID);
+    assert_non_null(strstr(err.text, "fake: no description"));
+    door_close(&door);
+}
+
+/* A cancel is carried out over there, and the job ends when it has. */
+static void
+cancels_are_carried_out(void **state)
+{
+    struct engine_item item;
+    struct engine_job job;
+    struct door door;
+    struct end end;
+
+    (void)state;
+    door_open(&door, FAKE_WHEN_TOLD);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    job = copy_job(&item, &end);
+    assert_int_equal(engine_worker_start(door.remote, &job), KVT_OK);
+    wait_jobs(door.fake, 1);
+    engine_worker_cancel(door.remote, &job);
+    wait_end(&end);
+    assert_int_equal(end.status, KVT_CANCELLED);
+    assert_int_equal(item.status, KVT_CANCELLED);
+    engine_worker_cancel(door.remote, &job); /* in vain */
+    door_close(&door);
+}
+
+/* The leader that came last owns the worker; what the one before has under way is over first. */
+static void
+a_newer_leader_takes_over(void **state)
+{
+    struct engine_item items[2];
+    struct engine_job jobs[2];
+    struct engine_worker *newer;
+    struct end ends[2];
+    struct door door;
+    enum kvt_err rc;
+
+    (void)state;
+    door_open(&door, FAKE_WHEN_TOLD);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    jobs[0] = copy_job(&items[0], &ends[0]);
+    assert_int_equal(engine_worker_start(door.remote, &jobs[0]), KVT_OK);
+    wait_jobs(door.fake, 1);
+    kvt_clock_sleep_ms(2); /* numbers rise by the millisecond */
+    newer = open_at(door.place.endpoint);
+    for (unsigned i = 0; i < 3; i++) {
+        jobs[1] = copy_job(&items[1], &ends[1]);
+        rc = engine_worker_start(newer, &jobs[1]);
+        assert_int_equal(rc, KVT_OK);
+        if (i == 0) {
+            wait_end(&ends[1]);
+            assert_int_equal(ends[1].status, KVT_AGAIN);
+            wait_end(&ends[0]);
+            assert_int_equal(ends[0].status, KVT_CANCELLED);
+        } else {
+            wait_jobs(door.fake, 1);
+            assert_true(fake_worker_step(door.fake));
+            wait_end(&ends[1]);
+            assert_int_equal(ends[1].status, KVT_OK);
+        }
+    }
+    assert_int_equal(engine_worker_run(door.remote, &jobs[0], NULL), KVT_DENIED);
+    engine_worker_close(newer);
+    door_close(&door);
+}
+
+/* What nobody of us would say is refused, and changes nothing. */
+static void
+nonsense_is_refused(void **state)
+{
+    struct engine_rpc_client *client;
+    struct kvt_buffer good;
+    struct engine_item item;
+    struct engine_job job;
+    struct door door;
+    struct end end;
+    uint64_t random = test_seed();
+
+    (void)state;
+    door_open(&door, FAKE_AT_ONCE);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    assert_int_equal(
+        engine_rpc_client_open(
+            &client, &(struct engine_rpc_client_options){.endpoint = door.place.endpoint}, NULL),
+        KVT_OK);
+    assert_int_equal(engine_rpc_client_wait(client, WAIT), KVT_OK);
+    kvt_buffer_init(&good, 4096);
+    job = copy_job(&item, &end);
+    engine_remote_write_job(&good, &(struct engine_remote_head){.life = 1, .number = 1}, &job);
+    for (unsigned i = 0; i < 600; i++) {
+        const uint32_t method =
+            (uint32_t)(ENGINE_REMOTE_ABOUT + i % (ENGINE_REMOTE_DISCONNECT + 1));
+        uint8_t bytes[256];
+        size_t size = kvt_random_below(&random, good.size + 1);
+        enum kvt_err rc;
+
+        memcpy(bytes, good.data, good.size);
+        if (size > 0)
+            bytes[kvt_random_below(&random, size)] ^= (uint8_t)(1 + kvt_random_below(&random, 255));
+        rc = engine_rpc_run(client,
+                            &(struct engine_rpc_request){
+                                .method = method, .bytes = bytes, .size = size, .wait_ms = WAIT},
+                            NULL, NULL);
+        assert_true(rc == KVT_INVALID || rc == KVT_UNAVAILABLE || rc == KVT_DENIED ||
+                    rc == KVT_UNSUPPORTED);
+    }
+    assert_int_equal(engine_worker_run(door.remote, &job, NULL), KVT_OK);
+    assert_int_equal(fake_worker_jobs(door.fake, ENGINE_COPY), 1);
+    kvt_buffer_release(&good);
+    engine_rpc_client_close(client);
+    door_close(&door);
+}
+
+/* Another process -------------------------------------------------------------------------- */
+
+static const char *self;
+
+static pid_t
+serve_elsewhere(const char *endpoint)
+{
+    const pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)execl(self, self, "--serve", endpoint, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* Block 0 of G1 has content; copies out of it end at once, those of G2 never. */
+static int
+serve_here(const char *endpoint)
+{
+    struct engine_worker *fake = open_fake(FAKE_LATER);
+    struct engine_serve *serve;
+
+    if (fake == NULL || engine_serve_open(&serve, fake, endpoint, NULL) != KVT_OK)
+        return 1;
+    fake_worker_write(fake, KVT_TIER_G1, 0, 3, 0, 0);
+    fake_worker_write(fake, KVT_TIER_G2, 0, 3, 0, 0);
+    fake_worker_fail(fake, ENGINE_HIDE, 2, KVT_TIMEOUT); /* stalls */
+    for (;;)
+        kvt_clock_sleep_ms(1000);
+}
+
+static void
+note_restart(void *arg)
+{
+    atomic_fetch_add((_Atomic unsigned *)arg, 1);
+}
+
+/* A process that is killed ends its jobs soon; the one after it is another. */
+static void
+a_killed_process_is_noticed(void **state)
+{
+    _Atomic unsigned restarts = 0;
+    struct engine_worker *remote;
+    struct engine_item item;
+    struct engine_job job;
+    struct place place;
+    struct end end;
+    uint64_t since;
+    pid_t child;
+
+    (void)state;
+    place_make(&place);
+    child = serve_elsewhere(place.endpoint);
+    assert_int_equal(engine_remote_open(&remote,
+                                        &(struct engine_remote_options){
+                                            .endpoint = place.endpoint,
+                                            .wait_ms = WAIT,
+                                            .restarted = note_restart,
+                                            .arg = &restarts,
+                                        },
+                                        NULL),
+                     KVT_OK);
+    for (unsigned life = 0; life < 2; life++) {
+        job = copy_job(&item, &end);
+        assert_int_equal(engine_worker_run(remote, &job, NULL), KVT_OK);
+        job.verb = ENGINE_HIDE;
+        assert_int_equal(engine_worker_run(remote, &job, NULL), KVT_OK);
+        job = copy_job(&item, &end);
+        job.verb = ENGINE_HIDE;
+        assert_int_equal(engine_worker_start(remote, &job), KVT_OK);
+        kvt_clock_sleep_ms(50);
+        assert_int_equal(end.times, 0);
+        since = kvt_clock_mono_ms();
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        wait_end(&end);
+        assert_int_equal(end.status, KVT_UNAVAILABLE);
+        assert_true(end.at_ms - since < 5000);
+        assert_non_null(strstr(end.text, "rank 1 in another process: hide"));
+        assert_int_equal(atomic_load(&restarts), life);
+
+        child = serve_elsewhere(place.endpoint);
+        for (unsigned i = 0; i < WAIT && atomic_load(&restarts) == life; i++) {
+            job = copy_job(&item, &end);
+            assert_true(engine_worker_run(remote, &job, NULL) != KVT_OK ||
+                        atomic_load(&restarts) > life);
+            kvt_clock_sleep_ms(1);
+        }
+        assert_int_equal(atomic_load(&restarts), life + 1);
+        /* What comes right behind restarted() may still be refused. */
+        for (unsigned i = 0; i < WAIT; i++) {
+            job = copy_job(&item, &end);
+            if (engine_worker_run(remote, &job, NULL) == KVT_OK)
+                break;
+            kvt_clock_sleep_ms(1);
+        }
+        assert_int_equal(item.status, KVT_OK);
+    }
+    engine_worker_close(remote);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    test_folder_remove(place.folder);
+}
+
+static void
+nobody_there_is_said(void **state)
+{
+    struct engine_worker *remote;
+    struct kvt_error err;
+    struct place place;
+    enum kvt_err rc;
+
+    (void)state;
+    place_make(&place);
+    rc = engine_remote_open(
+        &remote, &(struct engine_remote_options){.endpoint = place.endpoint, .wait_ms = 50}, &err);
+    assert_true(rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT);
+    assert_null(remote);
+    rc = engine_remote_open(
+        &remote, &(struct engine_remote_options){.endpoint = "nowhere", .wait_ms = 50}, &err);
+    assert_int_equal(rc, KVT_INVALID);
+    test_folder_remove(place.folder);
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(does_what_workers_do),    cmocka_unit_test(errors_come_in_words),
+        cmocka_unit_test(cancels_are_carried_out), cmocka_unit_test(a_newer_leader_takes_over),
+        cmocka_unit_test(nonsense_is_refused),     cmocka_unit_test(a_killed_process_is_noticed),
+        cmocka_unit_test(nobody_there_is_said),
+    };
+
+    self = argv[0];
+    if (argc == 3 && strcmp(argv[1], "--serve") == 0)
+        return serve_here(argv[2]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
