@@ -159,8 +159,7 @@ collect(struct engine_hook *hook)
     for (uint32_t i = 0; i < closed && rc == KVT_OK; i++) {
         struct engine_hook_slot *slot = &hook->slots[i];
 
-        if (!engine_hook_stream_over(slot->load))
-            break;
+        assert(engine_hook_stream_over(slot->load));
         rc = tell(hook, slot->load);
         if (rc != KVT_OK)
             break;
@@ -168,7 +167,7 @@ collect(struct engine_hook *hook)
         slot->load = NULL;
     }
     for (uint32_t i = 0; i < closed && rc == KVT_OK; i++) {
-        if (hook->slots[0].load != NULL || !engine_hook_stream_over(hook->slots[0].save))
+        if (!engine_hook_stream_over(hook->slots[0].save))
             break;
         rc = tell(hook, hook->slots[0].save);
         if (rc == KVT_OK)

@@ -25,7 +25,7 @@ enum {
     LOOP_BLOCKS = 24, /* of a request */
     LOOP_TOKENS = LOOP_BLOCK * LOOP_BLOCKS,
     LOOP_RUNNING = 8, /* requests at once */
-    LOOP_CHUNK = 12,  /* tokens of a request in one pass */
+    LOOP_CHUNK = 10,  /* tokens of a request in one pass: it ends within blocks */
     LOOP_LAG = 3,     /* passes not heard of */
     LOOP_NONE = UINT32_MAX,
 };
