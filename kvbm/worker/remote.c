@@ -37,8 +37,9 @@ struct kvbm_remote {
     struct g4_store *store;     /* instead of the two: an S3 service, ... */
     struct kvbm_volume *bucket; /* ... and its bucket */
     int acked_fd;               /* -1: no log */
-    struct absence gateway;     /* for everybody */
-    struct absence hurried;     /* for who asks within a time of his own */
+    _Atomic bool stopping;
+    struct absence gateway; /* for everybody */
+    struct absence hurried; /* for who asks within a time of his own */
     _Atomic uint64_t has_keys;
     _Atomic uint64_t get_keys;
     _Atomic uint64_t put_keys;
@@ -168,7 +169,10 @@ kvbm_remote_close(struct kvbm_remote *remote)
 void
 kvbm_remote_stop(struct kvbm_remote *remote)
 {
-    if (remote == NULL || remote->bucket != NULL) /* its requests end by their own deadlines */
+    if (remote == NULL)
+        return;
+    atomic_store(&remote->stopping, true);
+    if (remote->bucket != NULL) /* what is in the air ends by its own deadline */
         return;
     g4_client_stop(remote->patient);
     g4_client_stop(remote->quick);
@@ -314,7 +318,7 @@ visit(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count,
 
     for (size_t i = 0; i < count; i++)
         items[i].status = KVT_UNAVAILABLE;
-    if (count == 0 || !may_ask(&remote->gateway))
+    if (count == 0 || atomic_load(&remote->stopping) || !may_ask(&remote->gateway))
         return;
     move(remote->bucket, items, count);
     note(remote, judge(items, count, &err), began_ms, &err);
@@ -329,7 +333,8 @@ ask_bucket(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t co
     enum kvt_err rc;
 
     memset(present, 0, count * sizeof(*present));
-    if ((end_ms != 0 && (began_ms >= end_ms || !may_ask(&remote->hurried))) ||
+    if (atomic_load(&remote->stopping) ||
+        (end_ms != 0 && (began_ms >= end_ms || !may_ask(&remote->hurried))) ||
         !may_ask(&remote->gateway))
         return false;
     atomic_fetch_add(&remote->has_keys, count);
