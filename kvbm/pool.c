@@ -7,8 +7,8 @@
 #include "base/cond.h"
 #include "kvbm/pool_internal.h"
 
-/* Each look at a taken lock is about 100 ns after the last: some 10 us, then the thread sleeps. */
-enum { PREFIX_DEPTH = 8, LOCK_LOOKS = 100, LOCK_PAUSES = 4 };
+/* Each look at a taken lock is some 400 ns after the last: for 10 us, then the thread sleeps. */
+enum { PREFIX_DEPTH = 8, LOCK_LOOKS = 25, LOCK_PAUSES = 16 };
 
 /* ---- making and taking down ---- */
 
