@@ -21,12 +21,6 @@ engine_broadcast_ranks(const struct engine_broadcast *broadcast)
     return broadcast->ranks;
 }
 
-bool
-engine_broadcast_splits(const struct engine_broadcast *broadcast)
-{
-    return broadcast->splits;
-}
-
 uint32_t
 engine_broadcast_staged(const struct engine_broadcast *broadcast)
 {
@@ -123,7 +117,6 @@ engine_broadcast_start(struct engine_broadcast *broadcast, struct engine_job *jo
     enum kvt_err rc = KVT_AGAIN;
 
     assert(job->count > 0 && job->count <= ENGINE_ITEMS_MAX && job->done != NULL);
-    assert(job->layers == 0 || broadcast->splits);
     (void)pthread_mutex_lock(&broadcast->shared.lock);
     if (broadcast->shared.count < ENGINE_JOBS_MAX) {
         broadcast->shared.waiting[broadcast->shared.count++] = (struct engine_broadcast_entry){
@@ -218,8 +211,7 @@ engine_broadcast_check(const struct engine_broadcast_options *options, struct kv
                              options->count, KVT_RANKS_MAX);
     for (uint32_t r = 0; r < options->count; r++)
         if (options->storages[r]->block_size != options->storages[0]->block_size ||
-            (options->layout != NULL &&
-             options->storages[r]->block_size < options->layout->block_size))
+            options->storages[r]->block_size < options->layout->block_size)
             return kvt_error_set(err, KVT_INVALID,
                                  "broadcast: blocks of rank %" PRIu32 " have %zu bytes", r,
                                  options->storages[r]->block_size);

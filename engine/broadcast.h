@@ -8,7 +8,7 @@
  *   nccl    the same, of devices: one collective for all; transfers once NCCL has refused one
  *   fabric  ranks in whatever process, through their own tables (engine/worker.h): rank 0 copies
  *           to blocks of its G2 that are nobody else's and shows them; the others pull them into
- *           such blocks of theirs, and copy them up; whole blocks only
+ *           such blocks of theirs, and copy them up
  *
  * Ownership: as engine/worker.h: items are borrowed until `done` returns.  Ranks, storages,
  *            transfer manager and layout outlive the broadcast.
@@ -37,16 +37,13 @@ const char *engine_broadcast_kind(const struct engine_broadcast *broadcast);
 /** How many ranks it reaches, with rank 0. */
 uint32_t engine_broadcast_ranks(const struct engine_broadcast *broadcast);
 
-/** Can it bring some layers of blocks? */
-bool engine_broadcast_splits(const struct engine_broadcast *broadcast);
-
 /** How many blocks at the end of each rank's G2 are its own. */
 uint32_t engine_broadcast_staged(const struct engine_broadcast *broadcast);
 
 /**
  * Bring block `target` of each item with status KVT_OK from G1 of rank 0 to G1 of all others: all
- * layers or, where it splits blocks, those that the job names.  Other items are let be.  Only
- * `layer`, `layers`, `priority`, `wait_ms`, the items and `done` of the job are looked at.
+ * layers or those that the job names.  Other items are let be.  Only `layer`, `layers`, `priority`,
+ * `wait_ms`, the items and `done` of the job are looked at.
  *
  * @return KVT_OK: `done` is called, once, with an outcome of all ranks; KVT_AGAIN
  */
@@ -63,10 +60,10 @@ struct engine_broadcast_options {
     struct kvbm_transfer *transfer;
     struct kvbm_storage *const *storages; /* rank r's G1; copied */
     uint32_t count;
-    const struct kvbm_layout *layout; /* of all of them; NULL: it splits no blocks */
+    const struct kvbm_layout *layout; /* of all of them */
 };
 
-/** KVT_OK; KVT_INVALID (no ranks, or storages of different sizes); KVT_NOMEM. */
+/** KVT_OK; KVT_INVALID (no ranks, or blocks of different sizes); KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_broadcast_memory(struct engine_broadcast **out,
                                                    const struct engine_broadcast_options *options,
                                                    struct kvt_error *err);

@@ -4,7 +4,8 @@
  *   others    PULL G2 to G2, COPY G2 to G1
  *
  * A step is as many blocks as are kept for it, under names made for it alone.  All ranks do one
- * thing at once, and the next when the last has ended. */
+ * thing at once, and the next when the last has ended.  Where only some layers are wanted whole
+ * blocks travel all the same, with whatever lay in the other layers, which nobody copies up. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -167,7 +168,12 @@ to_stage(struct fabric_broadcast *fabric, struct engine_cast *cast, size_t count
         };
     }
     all_do(fabric, cast,
-           &(struct engine_job){.verb = ENGINE_COPY, .from = KVT_TIER_G1, .to = KVT_TIER_G2}, 0, 1);
+           &(struct engine_job){.verb = ENGINE_COPY,
+                                .from = KVT_TIER_G1,
+                                .to = KVT_TIER_G2,
+                                .layer = job->layer,
+                                .layers = job->layers},
+           0, 1);
     (void)drop_failed(fabric, cast, 0);
     for (size_t i = 0; i < first->count; i++)
         first->items[i].source = first->items[i].target;
@@ -208,8 +214,12 @@ to_others(struct fabric_broadcast *fabric, struct engine_cast *cast)
         }
     }
     all_do(fabric, cast,
-           &(struct engine_job){.verb = ENGINE_COPY, .from = KVT_TIER_G2, .to = KVT_TIER_G1}, 1,
-           fabric->head.ranks);
+           &(struct engine_job){.verb = ENGINE_COPY,
+                                .from = KVT_TIER_G2,
+                                .to = KVT_TIER_G1,
+                                .layer = job->layer,
+                                .layers = job->layers},
+           1, fabric->head.ranks);
     for (uint32_t r = 1; r < fabric->head.ranks; r++)
         (void)drop_failed(fabric, cast, r);
 }

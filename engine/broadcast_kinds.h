@@ -45,7 +45,6 @@ struct engine_broadcast {
     const struct engine_broadcast_ops *ops;
     uint32_t ranks;
     uint32_t staged;
-    bool splits;
     pthread_t thread;
     struct {
         pthread_mutex_t lock; /* guards this struct; a leaf */

@@ -114,7 +114,6 @@ engine_broadcast_memory(struct engine_broadcast **out,
         return kvt_error_set(err, KVT_NOMEM, "broadcast");
     memory->head.ops = &memory_ops;
     memory->head.ranks = options->count;
-    memory->head.splits = options->layout != NULL;
     engine_broadcast_copies_set(&memory->copies, options);
     rc = engine_broadcast_open(&memory->head, err);
     if (rc != KVT_OK) {

@@ -121,7 +121,6 @@ engine_broadcast_nccl(struct engine_broadcast **out, const struct engine_broadca
         return kvt_error_set(err, KVT_NOMEM, "broadcast");
     nccl->head.ops = &nccl_ops;
     nccl->head.ranks = options->count;
-    nccl->head.splits = options->layout != NULL;
     engine_broadcast_copies_set(&nccl->copies, options);
     rc = engine_nccl_open(&nccl->nccl, library, options->storages, options->count, err);
     if (rc == KVT_OK)

@@ -148,12 +148,6 @@ keep(struct replica_job *whole)
     (void)pthread_mutex_unlock(&whole->replica->shared.lock);
 }
 
-static bool
-is_all(const struct engine_replica *replica, const struct engine_job *job)
-{
-    return job->layers == 0 || job->layers == replica->head.layout.geometry.layers;
-}
-
 static void
 begin_cast(struct replica_job *whole)
 {
@@ -161,8 +155,6 @@ begin_cast(struct replica_job *whole)
     enum kvt_err rc;
 
     whole->cast = *whole->job;
-    if (is_all(replica, whole->job))
-        whole->cast.layers = 0;
     whole->cast.wait_ms = left_until(whole->deadline);
     whole->cast.done = cast_done;
     whole->cast.arg = whole;
@@ -221,9 +213,6 @@ replica_start(struct engine_worker *worker, struct engine_job *job)
 
     if (rc != KVT_OK)
         return rc;
-    if (is_for_all(replica, job) && !is_all(replica, job) &&
-        !engine_broadcast_splits(replica->broadcast))
-        return KVT_UNSUPPORTED;
     whole = job_make(replica, job);
     if (whole == NULL)
         return KVT_NOMEM;

@@ -11,8 +11,6 @@
  * An item is well when every rank has it.  Blocks that the broadcast keeps at the end of G2 are not
  * counted as the group's.  Peers are rank 0's alone, and so is what the group says of itself.
  *
- * Some layers of blocks come up only where the broadcast splits blocks (KVT_UNSUPPORTED).
- *
  * Ownership: a group owns its ranks and the broadcast, and closes them.
  * Threads:   as engine/worker.h; the broadcast has threads of its own.
  * Limits:    as engine/group.h, but that layouts are equal (tp_size 1 each, or one tp_rank); the

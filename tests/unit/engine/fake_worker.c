@@ -75,13 +75,15 @@ claim_locked(struct fake *fake, const struct engine_job *job)
 
     for (size_t i = 0; i < job->count; i++) {
         const struct engine_item *item = &job->items[i];
+        bool known = from == 0;
 
         for (uint32_t k = job->layer; k < job->layer + layers_of(fake, job); k++) {
             if (from != 0) {
                 struct fake_cell *source = cell(fake, from, item->source, k);
 
                 assert(!source->writer && "reads a block that another job writes");
-                assert(source->written && "reads what nobody wrote");
+                assert((source->written || job->verb == ENGINE_SHOW) && "reads what nobody wrote");
+                known = known || source->written;
                 source->readers++;
             }
             if (to != 0) {
@@ -93,6 +95,7 @@ claim_locked(struct fake *fake, const struct engine_job *job)
                 target->written = false;
             }
         }
+        assert(known && "shows what nobody wrote");
         if (to == KVT_TIER_G2 || job->verb == ENGINE_HIDE)
             fake->shown[to == KVT_TIER_G2 ? item->target : item->source].shown = false;
     }

@@ -7,8 +7,8 @@
  * contract of engine/worker.h is asserted, so that who breaks it is.
  *
  * Asserted of who uses it: no job over a block (by layers) that another one writes, or that it
- * writes and another reads; no two items of a job with one target; COPY, STORE and SHOW only of
- * what was written; no worker closed while a job goes on.
+ * writes and another reads; no two items of a job with one target; COPY and STORE only of what
+ * was written, SHOW of what was in part; no worker closed while a job goes on.
  *
  * Ownership: a worker of its own; objects are borrowed, and outlive the workers.
  * Threads:   any.
