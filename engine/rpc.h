@@ -58,8 +58,8 @@ struct engine_rpc_client;
 struct engine_rpc_client_options {
     const char *endpoint; /* "ipc:///path" or "tcp://host:port" */
     uint64_t silence_ms;  /* without a word of the server until it counts as gone; 0: default */
-    /** There is another link, or (0) none any more; behind the `done` of its last call.  May be
-     *  NULL. */
+    /** There is another link, or (0) none any more; behind the `done` of its last call.  Not told
+     *  of the client's own end.  May be NULL. */
     void (*changed)(void *arg, uint64_t link);
     void *arg;
 };

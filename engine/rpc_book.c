@@ -396,9 +396,6 @@ look_at_clock(struct engine_rpc_client *client, uint64_t now_ms)
     struct engine_rpc_client_book *book = &client->shared;
     uint32_t left;
 
-    if (now_ms < book->due_ms)
-        return;
-    look_at_connection(client, now_ms);
     book->due_ms = UINT64_MAX;
     if (book->state == ENGINE_RPC_LINKED)
         look_at_silence(client, now_ms);
@@ -420,10 +417,13 @@ engine_rpc_book_pump(struct engine_rpc_client *client, const struct engine_rpc_a
 
     while (count < BATCH && (until == NULL || !until->ended) && take_next(client, now_ms) == KVT_OK)
         count++;
-    if (count == 0 && woken)
-        look_at_connection(client, now_ms);
-    look_at_clock(client, now_ms);
-    return count == BATCH;
+    if ((count > 0 || !woken) && now_ms < client->shared.due_ms)
+        return count == BATCH;
+    look_at_connection(client, now_ms);
+    if (now_ms >= client->shared.due_ms)
+        look_at_clock(client, now_ms);
+    /* All this may have used up the news that something came. */
+    return (engine_rpc_port_events(&client->shared.port) & ZMQ_POLLIN) != 0;
 }
 
 void

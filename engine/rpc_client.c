@@ -107,6 +107,21 @@ destroy_call(struct kvt_ticket *ticket)
     free_call((struct engine_rpc_asked *)ticket);
 }
 
+/* Something was sent, by a thread that does not watch. */
+static void
+call_the_watch(struct engine_rpc_client *client, uint64_t due_before_ms)
+{
+    struct engine_rpc_client_book *book = &client->shared;
+    /* Sending may have used up the news that something came. */
+    const bool news =
+        (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0 || book->due_ms < due_before_ms;
+
+    if (news && book->driver != NULL)
+        engine_rpc_client_wake(client->drive_fd);
+    else if (book->driver == NULL && (news || book->parked))
+        engine_rpc_client_wake(client->wake_fd);
+}
+
 /* A canceller has it.  Where it had ended already, who tells of that lets go of it. */
 static bool
 withdraw_call(struct kvt_ticket *ticket)
@@ -116,6 +131,7 @@ withdraw_call(struct kvt_ticket *ticket)
 
     lock(call->client);
     mine = engine_rpc_book_cancel(call->client, call);
+    call_the_watch(call->client, call->client->shared.due_ms);
     call->status = KVT_CANCELLED;
     call->answered = false;
     call->bytes = NULL;
@@ -214,21 +230,6 @@ make_call(struct engine_rpc_client *client, const struct engine_rpc_request *req
     if (request->size > 0)
         memcpy(call->frame + ENGINE_RPC_WIRE_HEAD_MAX, request->bytes, request->size);
     return call;
-}
-
-/* A call was sent, by a thread that does not watch. */
-static void
-call_the_watch(struct engine_rpc_client *client, uint64_t due_before_ms)
-{
-    struct engine_rpc_client_book *book = &client->shared;
-    /* Sending may have used up the news that something came. */
-    const bool news =
-        (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0 || book->due_ms < due_before_ms;
-
-    if (news && book->driver != NULL)
-        engine_rpc_client_wake(client->drive_fd);
-    else if (book->driver == NULL && (news || book->parked))
-        engine_rpc_client_wake(client->wake_fd);
 }
 
 enum kvt_err

@@ -3,7 +3,6 @@
  * server's process writes the name of each call it runs into a file, so that what ran is known
  * whatever became of it: nothing ran twice, and nothing was answered that did not run.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -123,6 +122,17 @@ end_process(pid_t pid)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* All its threads stand when this returns. */
+static void
+stop_process(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
 }
 
 /* ---- a server that is killed ---- */
@@ -253,7 +263,7 @@ a_dead_server_is_noticed(void **state)
 
     (void)state;
     begin(&scene);
-    assert_int_equal(kill(scene.server, SIGSTOP), 0); /* so that nothing is answered */
+    stop_process(scene.server); /* so that nothing is answered */
     start(&scene);
     start_ms = kvt_clock_mono_ms();
     end_process(scene.server);
@@ -274,7 +284,7 @@ a_stopped_server_is_noticed_and_comes_back(void **state)
     (void)state;
     begin(&scene);
     link = engine_rpc_client_link(scene.client);
-    assert_int_equal(kill(scene.server, SIGSTOP), 0);
+    stop_process(scene.server);
     start(&scene);
     finish(&asked[0], &answered);
     assert_int_equal(asked[0].status, KVT_UNAVAILABLE);

@@ -596,6 +596,7 @@ nonsense_is_dropped(void **state)
     uint64_t sent = 3;
     struct scene scene;
     uint8_t bytes[64];
+    uint8_t *large;
 
     (void)state;
     begin(&scene);
@@ -617,6 +618,10 @@ nonsense_is_dropped(void **state)
     for (int i = 0; i < WAIT && engine_rpc_server_stats(rig.server).malformed < sent; i++)
         kvt_clock_sleep_ms(1);
     assert_int_equal(engine_rpc_server_stats(rig.server).malformed, sent);
+    large = kvt_calloc(1, ENGINE_RPC_WIRE_MAX + 1);
+    assert_non_null(large);
+    send_frames(socket, 1, large, ENGINE_RPC_WIRE_MAX + 1); /* ends this connection alone */
+    kvt_free(large);
     assert_int_equal(ask_word(scene.client, RPC_COUNT, 1, WAIT, NULL), KVT_OK);
     (void)zmq_close(socket);
     (void)zmq_ctx_term(context);
