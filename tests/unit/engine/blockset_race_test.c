@@ -44,15 +44,19 @@ struct churn {
 
 /* Names rise by so much that no two blocks have a word in common. */
 static void
-churn_step(struct churn *churn)
+churn_block(struct churn *churn, uint32_t block)
 {
-    const uint32_t block = (uint32_t)kvt_random_below(&churn->random, COUNT);
-
     churn->last += UINT64_C(0x632be59bd9b4e019);
     engine_blockset_hide(churn->set, block);
     blocks_write(kvbm_storage_address(engine_blockset_storage(churn->set), block),
                  churn->layout.block_size, churn->last);
     engine_blockset_show(churn->set, block, churn->last, NULL);
+}
+
+static void
+churn_step(struct churn *churn)
+{
+    churn_block(churn, (uint32_t)kvt_random_below(&churn->random, COUNT));
 }
 
 static void
@@ -62,9 +66,7 @@ churn_open(struct churn *churn, struct engine_fabric *fabric, uint64_t seed)
     if (engine_blockset_open(&churn->set, fabric, &churn->layout, COUNT, NULL) != KVT_OK)
         abort();
     for (uint32_t i = 0; i < COUNT; i++)
-        engine_blockset_show(churn->set, i, 0, NULL);
-    for (uint32_t i = 0; i < 4 * COUNT; i++)
-        churn_step(churn);
+        churn_block(churn, i);
 }
 
 static void
