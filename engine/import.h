@@ -11,6 +11,7 @@
  *                    the set
  *   KVT_CORRUPT      the right block, with wrong bytes: damage
  *   KVT_UNAVAILABLE, KVT_TIMEOUT, KVT_IO, KVT_CANCELLED   it could not be read
+ *   KVT_AGAIN        as many reads from afar are on their way as may (engine/fabric.h)
  *   KVT_RANGE, KVT_INVALID                                it could not be asked for
  *
  * Near memory is copied and summed by the caller's thread, a few KiB at a time, so that the sum
