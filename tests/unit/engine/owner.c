@@ -60,7 +60,7 @@ owner_main(int argc, char **argv)
     struct engine_region *region;
     struct kvt_error err;
     uint64_t bytes;
-    uint64_t seed;
+    uint64_t seed = 0;
     size_t size;
 
     if (argc != 6 || strcmp(argv[1], "owner") != 0)
