@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 
+#include "engine/group.h"
 #include "engine/remote.h"
 #include "engine/remote_wire.h"
 #include "engine/rpc.h"
@@ -45,6 +46,130 @@ open_at(const char *endpoint)
     return worker;
 }
 
+/* Two processes share no memory; here their bytes are looked at in both.  A *tap* on the way to a
+ * worker says to who watches threads what the messages between them do: that one comes after the
+ * other. */
+struct tap {
+    struct engine_worker head;
+    struct engine_worker *inner;
+};
+
+struct tapped {
+    struct engine_job *job;
+    engine_done_fn *done;
+    void *arg;
+};
+
+static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+in_order(void)
+{
+    (void)pthread_mutex_lock(&order);
+    (void)pthread_mutex_unlock(&order);
+}
+
+static void
+tap_done(void *arg, const struct engine_outcome *outcome)
+{
+    struct tapped *tapped = arg;
+    const struct tapped held = *tapped;
+
+    kvt_free(tapped);
+    in_order();
+    held.job->done = held.done;
+    held.job->arg = held.arg;
+    held.done(held.arg, outcome);
+}
+
+static enum kvt_err
+tap_start(struct engine_worker *worker, struct engine_job *job)
+{
+    struct tapped *tapped = kvt_calloc(1, sizeof(*tapped));
+    enum kvt_err rc;
+
+    assert_non_null(tapped);
+    *tapped = (struct tapped){job, job->done, job->arg};
+    job->done = tap_done;
+    job->arg = tapped;
+    in_order();
+    rc = engine_worker_start(((struct tap *)worker)->inner, job);
+    if (rc != KVT_OK)
+        kvt_free(tapped);
+    return rc;
+}
+
+static void
+tap_cancel(struct engine_worker *worker, struct engine_job *job)
+{
+    engine_worker_cancel(((struct tap *)worker)->inner, job);
+}
+
+static enum kvt_err
+tap_describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+             struct kvt_error *err)
+{
+    return engine_worker_describe(((struct tap *)worker)->inner, out, wait_ms, err);
+}
+
+static enum kvt_err
+tap_connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
+            uint64_t wait_ms, struct kvt_error *err)
+{
+    return engine_worker_connect(((struct tap *)worker)->inner, peer, bytes, size, wait_ms, err);
+}
+
+static void
+tap_disconnect(struct engine_worker *worker, uint64_t peer)
+{
+    engine_worker_disconnect(((struct tap *)worker)->inner, peer);
+}
+
+static void
+tap_open(struct tap *tap, struct engine_worker *inner)
+{
+    static const struct engine_worker_ops ops = {
+        .kind = "tap",
+        .start = tap_start,
+        .cancel = tap_cancel,
+        .describe = tap_describe,
+        .connect = tap_connect,
+        .disconnect = tap_disconnect,
+    };
+
+    tap->head = *inner;
+    tap->head.ops = &ops;
+    tap->inner = inner;
+}
+
+static struct suite_side bare; /* what is behind ordered_side() */
+
+static void
+write_in_order(void *arg, enum kvt_tier tier, uint32_t block, uint64_t number)
+{
+    (void)pthread_mutex_lock(&order);
+    bare.write(arg, tier, block, number);
+    (void)pthread_mutex_unlock(&order);
+}
+
+static bool
+is_in_order(void *arg, enum kvt_tier tier, uint32_t block, uint64_t number)
+{
+    bool is;
+
+    (void)pthread_mutex_lock(&order);
+    is = bare.is(arg, tier, block, number);
+    (void)pthread_mutex_unlock(&order);
+    return is;
+}
+
+static struct suite_side
+ordered_side(struct engine_worker *worker, struct rank_bed_side *side)
+{
+    bare = rank_bed_side(worker, side);
+    return (struct suite_side){worker, bare.arg, write_in_order, is_in_order};
+}
+
 /* What a rank does, it does over there. */
 static void
 does_what_workers_do(void **state)
@@ -56,6 +181,7 @@ does_what_workers_do(void **state)
     struct engine_serve *serves[2];
     struct engine_worker *workers[2];
     struct engine_fabric *fabric;
+    struct tap taps[2];
     struct kvbm_volumes *volumes;
     struct kvt_buffer metadata;
 
@@ -66,7 +192,8 @@ does_what_workers_do(void **state)
     for (size_t i = 0; i < 2; i++) {
         place_make(&places[i]);
         assert_int_equal(rank_bed_open(&beds[i], &layout, fabric, volumes), KVT_OK);
-        assert_int_equal(engine_serve_open(&serves[i], beds[i].worker, places[i].endpoint, NULL),
+        tap_open(&taps[i], beds[i].worker);
+        assert_int_equal(engine_serve_open(&serves[i], &taps[i].head, places[i].endpoint, NULL),
                          KVT_OK);
         workers[i] = open_at(places[i].endpoint);
         assert_int_equal(workers[i]->blocks[KVT_TIER_G3], RANK_BED_BLOCKS);
@@ -76,11 +203,11 @@ does_what_workers_do(void **state)
     assert_int_equal(
         engine_worker_connect(workers[0], PEER, metadata.data, metadata.size, WAIT, NULL), KVT_OK);
     worker_suite_run(&(struct suite_world){
-        .own = rank_bed_side(workers[0], &sides[0]),
-        .peer = rank_bed_side(workers[1], &sides[1]),
+        .own = ordered_side(workers[0], &sides[0]),
+        .peer = ordered_side(workers[1], &sides[1]),
         .peer_number = PEER,
         .seed = test_seed(),
-        .steps = 1500,
+        .steps = 1500 / TEST_ALONE_SHARE,
     });
     engine_worker_disconnect(workers[0], PEER);
     for (size_t i = 0; i < 2; i++) {
@@ -89,6 +216,71 @@ does_what_workers_do(void **state)
         rank_bed_close(&beds[i]);
         test_folder_remove(places[i].folder);
     }
+    kvt_buffer_release(&metadata);
+    kvbm_volumes_free(volumes);
+    engine_fabric_close(fabric);
+}
+
+/* Two ranks in other processes, as one, beside four of another instance. */
+static void
+groups_pull_other_tp_sizes(void **state)
+{
+    struct engine_worker *workers[2];
+    struct engine_worker *others[4];
+    struct engine_worker *own;
+    struct engine_worker *peer;
+    struct engine_serve *serves[2];
+    struct rank_bed beds[2];
+    struct rank_bed other_beds[4];
+    struct rank_bed_side sides[2] = {{beds, 2}, {other_beds, 4}};
+    struct engine_fabric *fabric;
+    struct kvbm_volumes *volumes;
+    struct kvt_buffer metadata;
+    struct place places[2];
+    struct tap taps[2];
+
+    (void)state;
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    assert_int_equal(engine_fabric_open(&fabric, &(struct engine_fabric_options){0}, NULL), KVT_OK);
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    for (uint32_t r = 0; r < 2; r++) {
+        const struct kvbm_layout layout = rank_bed_layout(2, r);
+
+        place_make(&places[r]);
+        assert_int_equal(rank_bed_open(&beds[r], &layout, fabric, volumes), KVT_OK);
+        tap_open(&taps[r], beds[r].worker);
+        assert_int_equal(engine_serve_open(&serves[r], &taps[r].head, places[r].endpoint, NULL),
+                         KVT_OK);
+        workers[r] = open_at(places[r].endpoint);
+    }
+    for (uint32_t r = 0; r < 4; r++) {
+        const struct kvbm_layout layout = rank_bed_layout(4, r);
+
+        assert_int_equal(rank_bed_open(&other_beds[r], &layout, fabric, NULL), KVT_OK);
+        others[r] = other_beds[r].worker;
+        other_beds[r].worker = NULL; /* the group's */
+    }
+    assert_int_equal(engine_group_open(&own, workers, 2, NULL), KVT_OK);
+    assert_int_equal(engine_group_open(&peer, others, 4, NULL), KVT_OK);
+    assert_int_equal(engine_worker_describe(peer, &metadata, WAIT, NULL), KVT_OK);
+    assert_int_equal(engine_worker_connect(own, PEER, metadata.data, metadata.size, WAIT, NULL),
+                     KVT_OK);
+    worker_suite_run(&(struct suite_world){
+        .own = ordered_side(own, &sides[0]),
+        .peer = ordered_side(peer, &sides[1]),
+        .peer_number = PEER,
+        .seed = test_seed(),
+        .steps = 1000 / TEST_ALONE_SHARE,
+    });
+    engine_worker_close(own);
+    engine_worker_close(peer);
+    for (uint32_t r = 0; r < 2; r++) {
+        engine_serve_close(serves[r]);
+        rank_bed_close(&beds[r]);
+        test_folder_remove(places[r].folder);
+    }
+    for (uint32_t r = 0; r < 4; r++)
+        rank_bed_close(&other_beds[r]);
     kvt_buffer_release(&metadata);
     kvbm_volumes_free(volumes);
     engine_fabric_close(fabric);
@@ -324,6 +516,59 @@ nonsense_is_refused(void **state)
     door_close(&door);
 }
 
+static enum kvt_err
+ask_raw(struct engine_rpc_client *client, enum engine_remote_method method,
+        const struct kvt_buffer *bytes, struct kvt_buffer *answer)
+{
+    return engine_rpc_run(
+        client,
+        &(struct engine_rpc_request){
+            .method = method, .bytes = bytes->data, .size = bytes->size, .wait_ms = WAIT},
+        answer, NULL);
+}
+
+/* What is meant for the process before is not done by the one after it. */
+static void
+another_life_is_refused(void **state)
+{
+    struct engine_remote_head head = {.client = UINT64_MAX - 1, .number = 1};
+    struct engine_rpc_client *client;
+    struct engine_remote_about about;
+    struct kvt_buffer answer;
+    struct kvt_buffer bytes;
+    struct engine_item item;
+    struct engine_job job;
+    struct door door;
+    struct end end;
+
+    (void)state;
+    door_open(&door, FAKE_AT_ONCE);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    assert_int_equal(
+        engine_rpc_client_open(
+            &client, &(struct engine_rpc_client_options){.endpoint = door.place.endpoint}, NULL),
+        KVT_OK);
+    assert_int_equal(engine_rpc_client_wait(client, WAIT), KVT_OK);
+    kvt_buffer_init(&bytes, 4096);
+    kvt_buffer_init(&answer, 4096);
+    engine_remote_write(&bytes, ENGINE_REMOTE_ABOUT, &head);
+    assert_int_equal(ask_raw(client, ENGINE_REMOTE_ABOUT, &bytes, &answer), KVT_OK);
+    assert_int_equal(engine_remote_read_about(&about, answer.data, answer.size), KVT_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        kvt_buffer_clear(&bytes);
+        head.life = about.life - (i == 0 ? 1 : 0);
+        job = copy_job(&item, &end);
+        engine_remote_write_job(&bytes, &head, &job);
+        assert_int_equal(ask_raw(client, ENGINE_REMOTE_JOB, &bytes, NULL),
+                         i == 0 ? KVT_UNAVAILABLE : KVT_OK);
+        assert_int_equal(fake_worker_jobs(door.fake, ENGINE_COPY), i);
+    }
+    kvt_buffer_release(&bytes);
+    kvt_buffer_release(&answer);
+    engine_rpc_client_close(client);
+    door_close(&door);
+}
+
 /* Another process -------------------------------------------------------------------------- */
 
 static const char *self;
@@ -454,9 +699,10 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(does_what_workers_do),    cmocka_unit_test(errors_come_in_words),
-        cmocka_unit_test(cancels_are_carried_out), cmocka_unit_test(a_newer_leader_takes_over),
-        cmocka_unit_test(nonsense_is_refused),     cmocka_unit_test(a_killed_process_is_noticed),
+        cmocka_unit_test(groups_pull_other_tp_sizes),  cmocka_unit_test(does_what_workers_do),
+        cmocka_unit_test(errors_come_in_words),        cmocka_unit_test(cancels_are_carried_out),
+        cmocka_unit_test(a_newer_leader_takes_over),   cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(a_killed_process_is_noticed), cmocka_unit_test(another_life_is_refused),
         cmocka_unit_test(nobody_there_is_said),
     };
 
