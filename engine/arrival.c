@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 #include "engine/match_internal.h"
 
 /* Under the lock of a ring of ENGINE_ARRIVALS: false where it is full. */
@@ -58,23 +60,47 @@ engine_leader_arrived(struct engine_leader *leader, const struct kvt_handle *han
 
 static void show_more(struct engine_leader *leader, struct engine_message *message);
 
-void
+enum kvt_err
 engine_arrival_open(struct engine_leader *leader)
 {
     leader->arrived.run = show_more;
+    leader->showing =
+        kvt_calloc(kvbm_pool_stats(leader->options.g2).blocks, sizeof(*leader->showing));
+    return leader->showing == NULL ? KVT_NOMEM : KVT_OK;
+}
+
+enum engine_shown
+engine_arrival_shown(const struct engine_leader *leader, struct kvt_handle handle)
+{
+    const struct engine_showing *showing = &leader->showing[handle.block];
+
+    return showing->generation == handle.generation ? showing->shown : ENGINE_SHOWN_NOT;
+}
+
+static void
+note(struct engine_leader *leader, struct kvt_handle handle, enum engine_shown shown)
+{
+    leader->showing[handle.block] = (struct engine_showing){handle.generation, shown};
 }
 
 /* A block that could not be shown is not seen: a peer that wants it is told of none. */
 static void
 was_shown(struct engine_haul *haul)
 {
-    kvbm_pool_drop_all(haul->leader->options.g2, haul->sources, haul->job.count);
-    engine_leader_post(haul->leader, &haul->leader->arrived);
+    struct engine_leader *leader = haul->leader;
+
+    for (size_t i = 0; i < haul->job.count; i++)
+        note(leader, haul->sources[i],
+             haul->items[i].status == KVT_OK ? ENGINE_SHOWN_WELL : ENGINE_SHOWN_FAILED);
+    kvbm_pool_drop_all(leader->options.g2, haul->sources, haul->job.count);
+    engine_leader_post(leader, &leader->arrived);
+    engine_desk_shown(leader);
 }
 
 /* Up to `capacity` of those that wait; what has gone since is left out. */
 static size_t
-take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t capacity)
+take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t capacity,
+              size_t *taken)
 {
     size_t count;
     size_t held = 0;
@@ -86,9 +112,14 @@ take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t c
     leader->shared.arrival_first = (leader->shared.arrival_first + count) % ENGINE_ARRIVALS;
     leader->shared.arrival_count -= count;
     (void)pthread_mutex_unlock(&leader->shared.lock);
-    for (size_t i = 0; i < count; i++)
-        if (kvbm_pool_upgrade(leader->options.g2, handles[i]) == KVT_OK)
-            handles[held++] = handles[i];
+    *taken = count;
+    for (size_t i = 0; i < count; i++) {
+        if (engine_arrival_shown(leader, handles[i]) != ENGINE_SHOWN_NOT ||
+            kvbm_pool_upgrade(leader->options.g2, handles[i]) != KVT_OK)
+            continue;
+        note(leader, handles[i], ENGINE_SHOWN_SOON);
+        handles[held++] = handles[i];
+    }
     return held;
 }
 
@@ -97,13 +128,15 @@ show_more(struct engine_leader *leader, struct engine_message *message)
 {
     struct engine_haul *haul = engine_haul_take(leader, ENGINE_HAUL_SHOW);
     size_t count;
+    size_t taken;
 
-    (void)message;
     if (haul == NULL) /* one ends, and comes here again */
         return;
-    count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX);
-    if (count == 0) {
+    count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX, &taken);
+    if (count == 0) { /* all of these were shown, or have gone */
         engine_haul_give(haul);
+        if (taken > 0)
+            engine_leader_post(leader, message);
         return;
     }
     haul->job.verb = ENGINE_SHOW;

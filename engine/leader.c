@@ -202,7 +202,9 @@ make_locks(struct engine_leader *leader)
 static void
 destroy(struct engine_leader *leader)
 {
+    engine_sessions_free(leader);
     engine_hauls_close(leader);
+    kvt_free(leader->showing);
     kvt_free(leader->shared.arrivals);
     kvt_free(leader->shared.stores);
     kvt_free(leader->endpoint);
@@ -224,7 +226,7 @@ make_parts(struct engine_leader *leader, const struct engine_leader_options *opt
         (options->endpoint != NULL && leader->endpoint == NULL))
         return KVT_NOMEM;
     leader->options.endpoint = leader->endpoint;
-    return engine_hauls_open(leader);
+    return engine_arrival_open(leader) == KVT_OK ? engine_hauls_open(leader) : KVT_NOMEM;
 }
 
 static enum kvt_err
@@ -261,14 +263,17 @@ engine_leader_open(struct engine_leader **out, const struct engine_leader_option
     leader->origins[ENGINE_PLACE_G3] = &engine_origin_g3;
     if (options->worker->objects)
         leader->origins[ENGINE_PLACE_OBJECTS] = &engine_origin_objects;
-    engine_arrival_open(leader);
     engine_cascade_open(leader);
     rc = make_parts(leader, options);
     if (rc == KVT_OK)
         rc = start_threads(leader);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "leader");
+    else
+        rc = engine_sessions_open(leader, err);
     if (rc != KVT_OK) {
         engine_leader_close(leader);
-        return kvt_error_set(err, rc, "leader");
+        return rc;
     }
     *out = leader;
     return KVT_OK;
@@ -280,6 +285,7 @@ engine_leader_close(struct engine_leader *leader)
     if (leader == NULL)
         return;
     engine_objects_close(leader);
+    engine_sessions_close(leader);
     if (leader->thread_runs) {
         (void)pthread_mutex_lock(&leader->shared.lock);
         leader->shared.stop = true;

@@ -44,6 +44,8 @@ engine_match_publish(struct engine_match *match, enum engine_state state)
     view = match->shared.view;
     (void)pthread_cond_broadcast(&leader->shared.moved);
     (void)pthread_mutex_unlock(&leader->shared.lock);
+    if (match->watch != NULL)
+        match->watch(match);
     if (!call)
         return;
     match->changed(match->arg, match, &view);

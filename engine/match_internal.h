@@ -137,10 +137,12 @@ struct engine_match {
     enum engine_place asking;
     bool waits; /* its search could not be begun: again, please */
     enum engine_mode mode;
-    enum engine_state state;        /* as in the view */
-    uint64_t until_ms;              /* UINT64_MAX: no end */
-    uint64_t room_ms;               /* since when it waits for room; 0: it does not */
-    struct engine_session *session; /* engine/session*.c's */
+    enum engine_state state;                   /* as in the view */
+    uint64_t until_ms;                         /* UINT64_MAX: no end */
+    uint64_t room_ms;                          /* since when it waits for room; 0: it does not */
+    struct engine_session *session;            /* of blocks that a peer has */
+    struct engine_desk *desk;                  /* whoever it is held for: */
+    void (*watch)(struct engine_match *match); /* there is news; on the leader's thread */
 
     struct { /* behind the leader's lock */
         struct engine_match_view view;
@@ -154,6 +156,19 @@ struct engine_match {
 };
 
 /* ---- the leader ---- */
+
+/* A block is shown once in each of its lives: to show it again would hide it from who reads. */
+enum engine_shown {
+    ENGINE_SHOWN_NOT,
+    ENGINE_SHOWN_SOON, /* a job is about it */
+    ENGINE_SHOWN_WELL,
+    ENGINE_SHOWN_FAILED
+};
+
+struct engine_showing {
+    uint32_t generation; /* what is said is of this life */
+    enum engine_shown shown;
+};
 
 struct engine_cascade {
     struct engine_message kick;
@@ -177,7 +192,8 @@ struct engine_leader {
     unsigned under_way[4]; /* by kind */
     struct engine_message arrived;
     struct engine_cascade cascade;
-    struct engine_sessions *sessions; /* engine/session*.c's */
+    struct engine_sessions *sessions; /* with other instances */
+    struct engine_showing *showing;   /* by block of G2 */
     _Atomic uint64_t pins;
     pthread_t thread, storer;
     bool thread_runs, storer_runs;
@@ -214,7 +230,10 @@ enum kvt_err engine_leader_register(struct kvbm_pool *pool, struct kvt_handle *h
 
 /* ---- arrival.c ---- */
 
-void engine_arrival_open(struct engine_leader *leader);
+KVT_NODISCARD enum kvt_err engine_arrival_open(struct engine_leader *leader);
+/** How far is the showing of this held block? */
+enum engine_shown engine_arrival_shown(const struct engine_leader *leader,
+                                       struct kvt_handle handle);
 /** Blocks that have just been registered in G2 and are held: let peers see them, and store them,
  *  if that is what is done here.  Handles that are none are left out. */
 void engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handles,
@@ -280,5 +299,16 @@ enum kvt_err engine_cascade_room(struct engine_leader *leader, uint32_t count,
 KVT_NODISCARD enum kvt_err engine_objects_open(struct engine_leader *leader);
 /** Ends the storing thread. */
 void engine_objects_close(struct engine_leader *leader);
+
+/* ---- session*.c ---- */
+
+extern const struct engine_origin engine_origin_peer;
+KVT_NODISCARD enum kvt_err engine_sessions_open(struct engine_leader *leader,
+                                                struct kvt_error *err);
+/** Before the leader's thread ends, and behind it. */
+void engine_sessions_close(struct engine_leader *leader);
+void engine_sessions_free(struct engine_leader *leader);
+/** More blocks are shown. */
+void engine_desk_shown(struct engine_leader *leader);
 
 #endif /* ENGINE_MATCH_INTERNAL_H */

@@ -28,7 +28,6 @@
 #include "engine/fabric.h"
 #include "engine/worker.h"
 
-#define ENGINE_PEERS_MAX    64
 #define ENGINE_RANK_THREADS 2
 
 /* One tier.  Where `layout` is not the rank's (G1 of another kind), bytes change on the way. */

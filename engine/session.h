@@ -5,22 +5,26 @@
  * read, and no longer, whatever becomes of either.  The initiator asks, the responder holds; the
  * bytes are read by the initiator's ranks alone (ENGINE_PULL).
  *
- * Calls (engine/rpc.h), each a msgpack array, answered by one:
+ * Calls (engine/rpc.h), each a msgpack array of numbers, answered by one:
  *
- *   describe  [version]                                  -> [instance, metadata of its worker]
- *   open      [version, session, puller, mode, hold ms, labels]
- *                                                        -> [state, found, ready]   held from now
- *                                                        on
- *   look      [session, puller, seen, wait ms]           -> [state, found, ready, blocks]
- *             answered when `ready` is above `seen`, at the end, or after `wait ms`; it renews the
- *             hold
- *   stage     [session, puller, mode]                    -> [state]
- *   close     [session, puller]                          -> [state]
+ *   describe  [version]                            -> [version, instance] and, behind it, the
+ *             metadata of its worker
+ *   open      [version, session, puller, mode, hold ms, then of each block its hash, parent,
+ *             position, prefix hash, tokens hash]  -> [state, found, ready]  held from now on
+ *   look      [session, puller, seen, wait ms]     -> [state, found, ready, blocks seen to ready]
+ *             answered when `ready` is above `seen`, once at the end, or after `wait ms`; it
+ *             renews the hold
+ *   stage     [session, puller, mode]              -> [state, found, ready]
+ *   close     [session, puller]                    -> [state]
  *
  * `session` is a number the initiator draws; opening it twice is opening it once.  Further pullers
  * of the same session open it too, with their own number; it ends with its last puller, or
- * `hold ms` after the last word of the last one.  `blocks` are numbers of the responder's G2 with
- * their names; each stays what it is while the session lasts.
+ * `hold ms` after the last word of any.  Of what is found nothing is held when that is nothing.
+ * Blocks are numbers of the responder's G2, of those that were asked for in their order; each is
+ * shown (ENGINE_SHOW), and stays what it is while the session lasts.  `ready` counts these, and
+ * `found` falls when something does not become ready there.
+ *
+ * An initiator asks all peers at once, and leaves all but the one with the most.
  *
  * What each side does when the other falls silent:
  *   initiator  a call that is not answered in time ends the peer's part of the match (shortened)

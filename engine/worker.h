@@ -44,6 +44,7 @@
 #include "kvtier/transfer.h"
 
 #define ENGINE_ITEMS_MAX    512
+#define ENGINE_PEERS_MAX    64
 #define ENGINE_JOBS_MAX     256
 #define ENGINE_METADATA_MAX (512u << 10) /* bytes of what engine_worker_describe() says */
 

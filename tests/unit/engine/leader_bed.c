@@ -87,7 +87,8 @@ bed_open(struct bed *bed, const struct bed_options *options)
     assert_non_null(bed->worker);
     open_pool(bed, KVT_TIER_G2, options->g2);
     open_pool(bed, KVT_TIER_G3, options->g3);
-    leader.instance = 1;
+    if (leader.instance == 0)
+        leader.instance = 1;
     leader.worker = bed->worker;
     leader.g2 = bed->pools[KVT_TIER_G2];
     leader.g3 = bed->pools[KVT_TIER_G3];
@@ -145,6 +146,12 @@ void
 bed_close(struct bed *bed)
 {
     settle(bed);
+    bed_end(bed);
+}
+
+void
+bed_end(struct bed *bed)
+{
     engine_leader_close(bed->leader);
     for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++) {
         check_content(bed, (enum kvt_tier)tier);

@@ -46,6 +46,9 @@ void bed_open(struct bed *bed, const struct bed_options *options);
  *  that what is there are its bytes. */
 void bed_close(struct bed *bed);
 
+/** The same at once, whatever is held for other instances. */
+void bed_end(struct bed *bed);
+
 /** Names of blocks `first` on, the first of them at position `position`. */
 void bed_labels(struct kvbm_label *labels, uint64_t first, uint32_t position, size_t count);
 

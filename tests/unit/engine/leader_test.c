@@ -1,4 +1,7 @@
 /* engine/leader.h, one promise after the other. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 
 #include "tests/unit/engine/leader_bed.h"
@@ -459,13 +462,15 @@ what_arrives_is_stored_and_shown(void **unused)
     struct kvt_handle handles[3];
     struct engine_match *match;
     struct bed bed;
+    char endpoint[64];
     bool shown;
 
     (void)unused;
+    (void)snprintf(endpoint, sizeof(endpoint), "ipc:///tmp/kvt-leader-%d", (int)getpid());
     bed_open(&bed, &(struct bed_options){.g2 = 8,
                                          .objects = true,
                                          .ending = FAKE_LATER,
-                                         .leader = {.store = true, .endpoint = "unused"}});
+                                         .leader = {.store = true, .endpoint = endpoint}});
     assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 3));
     match = find(&bed, 3, ENGINE_FULL, false, WAIT_MS);
     assert_int_equal(engine_match_blocks(match, handles, 3), 3);
