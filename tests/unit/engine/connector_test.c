@@ -6,26 +6,32 @@
 #include "tests/support/seed.h"
 #include "tests/unit/engine/loop.h"
 
-enum { RUNS = 24 / TEST_ALONE_SHARE, REQUESTS = 40 };
+enum { RUNS = 24, REQUESTS = 40 };
 
 static void
 report(const struct loop_options *options, const struct loop_result *result)
 {
     const struct engine_connector_stats *c = &result->connector;
+    const struct engine_leader_stats *l = &result->leader;
 
-    print_message("seed %llu ranks %u%s%s%s lag %u: %llu iterations, %llu passes, %llu preempted, "
-                  "%llu aborted; loaded %llu, failed %llu, invalid %llu; saved %llu, known %llu, "
-                  "failed %llu, spoilt %llu, no room %llu; fences %llu; wrong %llu; hits %llu\n",
-                  (unsigned long long)options->seed, options->ranks, options->async ? " async" : "",
-                  options->cache ? " cache" : "", options->hurried ? " hurried" : "", options->lag,
-                  (unsigned long long)result->iterations, (unsigned long long)result->passes,
-                  (unsigned long long)result->preemptions, (unsigned long long)result->aborts,
-                  (unsigned long long)c->loaded, (unsigned long long)c->load_failed,
-                  (unsigned long long)result->invalid, (unsigned long long)c->saved,
-                  (unsigned long long)c->save_known, (unsigned long long)c->save_failed,
-                  (unsigned long long)c->save_spoilt, (unsigned long long)c->save_no_room,
-                  (unsigned long long)c->fences, (unsigned long long)result->wrong,
-                  (unsigned long long)result->hits);
+    print_message(
+        "seed %llu ranks %u%s%s%s%s%s lag %u: %llu iterations, %llu passes, %llu preempted, "
+        "%llu aborted; loaded %llu, failed %llu, invalid %llu; saved %llu, known %llu, "
+        "failed %llu, spoilt %llu, no room %llu; fences %llu; wrong %llu; hits %llu; found in G2 "
+        "%llu, "
+        "G3 %llu, objects %llu\n",
+        (unsigned long long)options->seed, options->ranks, options->async ? " async" : "",
+        options->cache ? " cache" : "", options->tight ? " tight" : "",
+        options->objects ? " objects" : "", options->hurried ? " hurried" : "", options->lag,
+        (unsigned long long)result->iterations, (unsigned long long)result->passes,
+        (unsigned long long)result->preemptions, (unsigned long long)result->aborts,
+        (unsigned long long)c->loaded, (unsigned long long)c->load_failed,
+        (unsigned long long)result->invalid, (unsigned long long)c->saved,
+        (unsigned long long)c->save_known, (unsigned long long)c->save_failed,
+        (unsigned long long)c->save_spoilt, (unsigned long long)c->save_no_room,
+        (unsigned long long)c->fences, (unsigned long long)result->wrong,
+        (unsigned long long)result->hits, (unsigned long long)l->blocks_g2,
+        (unsigned long long)l->blocks_g3, (unsigned long long)l->blocks_objects);
 }
 
 static void
@@ -60,6 +66,8 @@ no_gate_breaks_whatever_fails(void **unused)
             .requests = REQUESTS,
             .async = run / 4 % 2 == 1,
             .cache = run / 2 % 2 == 1,
+            .tight = run % 7 > 4,
+            .objects = run % 5 == 0,
             .hurried = run % 3 > 0,
             .lag = run % 5 / 2,
             .abort_ppm = 20000,
@@ -77,12 +85,17 @@ no_gate_breaks_whatever_fails(void **unused)
         sum.connector.fences += result.connector.fences;
         sum.connector.loaded += result.connector.loaded;
         sum.connector.saved += result.connector.saved;
+        sum.connector.save_no_room += result.connector.save_no_room;
+        sum.leader.blocks_objects += result.leader.blocks_objects;
+        sum.leader.blocks_g3 += result.leader.blocks_g3;
         sum.connector.save_failed += result.connector.save_failed;
         sum.connector.save_spoilt += result.connector.save_spoilt;
     }
     /* It did happen. */
     assert_true(sum.invalid > 0 && sum.wrong > 0 && sum.preemptions > 0 && sum.aborts > 0);
     assert_true(sum.connector.fences > 0 && sum.connector.loaded > 0 && sum.connector.saved > 0);
+    assert_true(sum.connector.save_no_room > 0);
+    assert_true(sum.leader.blocks_objects > 0 && sum.leader.blocks_g3 > 0);
     assert_true(sum.connector.save_failed > 0 && sum.connector.save_spoilt > 0);
 }
 

@@ -28,6 +28,8 @@ struct loop_options {
     uint32_t requests;               /* in all */
     bool async;                      /* loads between iterations */
     bool cache;                      /* the engine has a prefix cache of its own */
+    bool tight;                      /* G2 has less than what runs needs at once */
+    bool objects;                    /* there is an object tier, and no G3 */
     bool hurried;                    /* saves are not waited for, and loads not for long */
     uint32_t lag;                    /* iterations until what ranks say is heard */
     uint32_t abort_ppm, preempt_ppm; /* of an iteration */

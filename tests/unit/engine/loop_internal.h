@@ -21,6 +21,7 @@ enum {
     LOOP_RANKS = 4,
     LOOP_G1 = 72, /* blocks */
     LOOP_G2 = 96,
+    LOOP_G2_TIGHT = 18,
     LOOP_G3 = 128,
     LOOP_BLOCKS = 24, /* of a request */
     LOOP_TOKENS = LOOP_BLOCK * LOOP_BLOCKS,
