@@ -194,7 +194,7 @@ engine_worker_run(struct engine_worker *worker, struct engine_job *job,
     (void)pthread_cond_init(&waiter.ended, NULL);
     job->done = tell_waiter;
     job->arg = &waiter;
-    rc = engine_worker_start(worker, job);
+    rc = (worker->ops->run != NULL ? worker->ops->run : worker->ops->start)(worker, job);
     if (rc == KVT_OK) {
         (void)pthread_mutex_lock(&waiter.lock);
         while (!waiter.over)

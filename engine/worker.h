@@ -102,6 +102,8 @@ struct engine_worker;
 struct engine_worker_ops {
     const char *kind; /* "rank", "remote", "group", "replica" */
     enum kvt_err (*start)(struct engine_worker *worker, struct engine_job *job);
+    /** As start, but on KVT_OK `done` was called when it returns; NULL: start, and a wait. */
+    enum kvt_err (*run)(struct engine_worker *worker, struct engine_job *job);
     void (*cancel)(struct engine_worker *worker, struct engine_job *job);
     enum kvt_err (*describe)(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
                              struct kvt_error *err);
