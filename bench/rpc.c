@@ -1,26 +1,29 @@
 /*
  * bench/rpc.c -- what a call to another process costs.
  *
- *   bench_rpc ipc|tcp run|start|bare BYTES CALLS PAIRS
+ *   bench_rpc ipc|tcp run|start|worker|bare BYTES CALLS PAIRS
  *   bench_rpc local CALLS PAIRS
  *
  * Ours: a call of BYTES that is answered with as many, by engine_rpc_run(), or by
- * engine_rpc_start() and a wait for its ticket.  Anchor: as many bytes to and fro between a bare
- * DEALER here and a bare ROUTER there, both sides blocking in zmq_recv(), everything else
- * ZeroMQ's defaults.  Both servers are threads of one other process.  `bare` measures the anchor
- * against itself: how far two equal things are apart here.  `local` is a job that does nothing,
- * given to a worker of this process.
+ * engine_rpc_start() and a wait for its ticket; or `worker`: a job that does nothing, of as many
+ * items as make about BYTES, given to a worker of another process and waited for.  Anchor: as many
+ * bytes to and fro between a bare DEALER here and a bare ROUTER there, both sides blocking in
+ * zmq_recv(), everything else ZeroMQ's defaults.  All servers are threads of one other process.
+ * `bare` measures the anchor against itself: how far two equal things are apart here.  `local` is
+ * the job, given to a worker of this process.
  *
  * Prints "pair <ours> <anchor>" lines, microseconds a call, the median of CALLS; both sides take
  * turns of TURN calls.  Every answer is checked.
  */
 #include "engine/rpc.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -29,15 +32,21 @@
 #include "base/clock.h"
 #include "base/parse.h"
 
+#include "engine/remote.h"
 #include "engine/worker.h"
 
 enum { ECHO = 1, TURN = 50, WARM = 200, WAIT = 10000 /* ms */, TEXT = 192, BYTES_MAX = 1 << 20 };
+
+enum { ITEM_BYTES = 8 }; /* of a job on its way */
+
+enum { OURS, BARE, WORKER, ENDPOINTS };
 
 struct bench {
     const char *transport;
     uint64_t bytes;
     uint64_t calls;
     struct engine_rpc_client *client;
+    struct engine_worker *worker;
     void *socket;
     uint8_t *question;
     uint8_t *answer;
@@ -50,6 +59,55 @@ need(bool right, const char *what)
         return;
     (void)fprintf(stderr, "bench_rpc: %s\n", what);
     exit(1);
+}
+
+/* ---- a worker that has nothing to do ---- */
+
+static enum kvt_err
+start_nothing(struct engine_worker *worker, struct engine_job *job)
+{
+    const struct engine_outcome outcome = {.status = KVT_OK, .ranks = worker->ranks};
+
+    for (size_t i = 0; i < job->count; i++)
+        job->items[i].status = KVT_OK;
+    engine_job_finish(worker, job, &outcome);
+    return KVT_OK;
+}
+
+static const struct engine_worker_ops nothing_ops = {.kind = "nothing", .start = start_nothing};
+
+/* Of blocks that nobody looks at. */
+static struct engine_worker
+make_nothing(void)
+{
+    const struct kvt_geometry geometry = {.kind = KVT_LAYOUT_CONTIGUOUS,
+                                          .layers = 1,
+                                          .outer = 1,
+                                          .page_size = 1,
+                                          .inner_dim = 4096,
+                                          .dtype_bytes = 1,
+                                          .alignment = 4096,
+                                          .tp_size = 1};
+    struct engine_worker worker = {
+        .ops = &nothing_ops, .ranks = 1, .blocks = {[KVT_TIER_G1] = 1, [KVT_TIER_G2] = 1}};
+    struct kvt_error err;
+
+    need(kvbm_layout_make(&worker.layout, &geometry, &err) == KVT_OK, "no layout");
+    return worker;
+}
+
+static void
+run_job(struct engine_worker *worker, size_t items)
+{
+    static struct engine_item item[ENGINE_ITEMS_MAX];
+    struct engine_job job = {.verb = ENGINE_COPY,
+                             .from = KVT_TIER_G1,
+                             .to = KVT_TIER_G2,
+                             .wait_ms = WAIT,
+                             .items = item,
+                             .count = items};
+
+    need(engine_worker_run(worker, &job, NULL) == KVT_OK, "a job failed");
 }
 
 /* ---- the other process ---- */
@@ -66,25 +124,28 @@ on_echo(void *arg, struct engine_rpc_call *call)
 
 /* Say where we listen, then echo without end. */
 static void
-serve(const char *ours, const char *bare, int out)
+serve(char endpoints[ENDPOINTS][TEXT], int out)
 {
+    static struct engine_worker worker;
     const struct engine_rpc_method method = {ECHO, "echo", on_echo, false};
     const struct engine_rpc_server_options options = {
-        .endpoint = ours, .methods = &method, .method_count = 1};
+        .endpoint = endpoints[OURS], .methods = &method, .method_count = 1};
     void *socket = zmq_socket(zmq_ctx_new(), ZMQ_ROUTER);
-    char where[2][TEXT] = {{0}};
-    size_t size = sizeof(where[1]);
+    size_t size = TEXT;
     struct engine_rpc_server *server;
+    struct engine_serve *serving;
     struct kvt_error err;
     zmq_msg_t part;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     need(engine_rpc_server_open(&server, &options, &err) == KVT_OK, err.text);
-    need(zmq_bind(socket, bare) == 0 &&
-             zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, where[1], &size) == 0,
+    need(zmq_bind(socket, endpoints[BARE]) == 0 &&
+             zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoints[BARE], &size) == 0,
          "bind");
-    (void)snprintf(where[0], sizeof(where[0]), "%s", engine_rpc_server_endpoint(server));
-    need(write(out, where, sizeof(where)) == (ssize_t)sizeof(where), "write");
+    (void)snprintf(endpoints[OURS], TEXT, "%s", engine_rpc_server_endpoint(server));
+    worker = make_nothing();
+    need(engine_serve_open(&serving, &worker, endpoints[WORKER], &err) == KVT_OK, err.text);
+    need(write(out, endpoints, (size_t)ENDPOINTS * TEXT) == (ssize_t)ENDPOINTS * TEXT, "write");
     (void)zmq_msg_init(&part);
     for (;;) {
         need(zmq_msg_recv(&part, socket, 0) >= 0, "zmq_msg_recv");
@@ -93,36 +154,55 @@ serve(const char *ours, const char *bare, int out)
     }
 }
 
+/* A worker does not say where it is served. */
+static unsigned
+free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    need(fd >= 0 && bind(fd, (const struct sockaddr *)&at, size) == 0 &&
+             getsockname(fd, (struct sockaddr *)&at, &size) == 0,
+         "no port");
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
 static void
-start_server(struct bench *bench, char where[2][TEXT])
+start_server(struct bench *bench, char where[ENDPOINTS][TEXT])
 {
     char folder[] = "/tmp/bench_rpc.XXXXXX";
-    char endpoints[2][TEXT] = {"tcp://127.0.0.1:*", "tcp://127.0.0.1:*"};
+    char endpoints[ENDPOINTS][TEXT] = {"tcp://127.0.0.1:*", "tcp://127.0.0.1:*"};
     int pipes[2];
     pid_t child;
 
     if (strcmp(bench->transport, "ipc") == 0) {
         need(mkdtemp(folder) != NULL, "mkdtemp");
-        (void)snprintf(endpoints[0], TEXT, "ipc://%s/ours", folder);
-        (void)snprintf(endpoints[1], TEXT, "ipc://%s/bare", folder);
+        (void)snprintf(endpoints[OURS], TEXT, "ipc://%s/ours", folder);
+        (void)snprintf(endpoints[BARE], TEXT, "ipc://%s/bare", folder);
+        (void)snprintf(endpoints[WORKER], TEXT, "ipc://%s/worker", folder);
+    } else {
+        (void)snprintf(endpoints[WORKER], TEXT, "tcp://127.0.0.1:%u", free_port());
     }
     need(pipe(pipes) == 0, "pipe");
     child = fork();
     need(child >= 0, "fork");
     if (child == 0)
-        serve(endpoints[0], endpoints[1], pipes[1]);
-    need(read(pipes[0], where, (size_t)2 * TEXT) == (ssize_t)2 * TEXT, "the server did not start");
+        serve(endpoints, pipes[1]);
+    need(read(pipes[0], where, (size_t)ENDPOINTS * TEXT) == (ssize_t)ENDPOINTS * TEXT,
+         "the server did not start");
 }
 
 static void
-end_server(const struct bench *bench, char where[2][TEXT])
+end_server(const struct bench *bench, char where[ENDPOINTS][TEXT])
 {
     char *slash = strrchr(where[0], '/');
 
     if (strcmp(bench->transport, "ipc") != 0)
         return;
-    (void)unlink(where[0] + strlen("ipc://"));
-    (void)unlink(where[1] + strlen("ipc://"));
+    for (size_t i = 0; i < ENDPOINTS; i++)
+        (void)unlink(where[i] + strlen("ipc://"));
     *slash = '\0';
     (void)rmdir(where[0] + strlen("ipc://"));
 }
@@ -156,6 +236,15 @@ call_start(struct bench *bench)
     need(reply.size == bench->bytes, "a short answer");
     memcpy(bench->answer, reply.bytes, reply.size);
     kvt_ticket_release(ticket);
+}
+
+static void
+call_worker(struct bench *bench)
+{
+    const size_t items = bench->bytes / ITEM_BYTES;
+
+    run_job(bench->worker, items < ENGINE_ITEMS_MAX ? items : ENGINE_ITEMS_MAX);
+    memcpy(bench->answer, bench->question, bench->bytes); /* its outcome was checked */
 }
 
 static void
@@ -215,13 +304,23 @@ measure(struct bench *bench, void (*call)(struct bench *bench))
     kvt_free(bare);
 }
 
+typedef void call_fn(struct bench *bench);
+
+static call_fn *
+find_way(const char *way)
+{
+    if (strcmp(way, "run") == 0)
+        return call_run;
+    if (strcmp(way, "start") == 0)
+        return call_start;
+    return strcmp(way, "worker") == 0 ? call_worker : call_bare;
+}
+
 static void
 remote(struct bench *bench, const char *way, uint64_t pairs)
 {
-    void (*call)(struct bench * bench) = strcmp(way, "run") == 0     ? call_run
-                                         : strcmp(way, "start") == 0 ? call_start
-                                                                     : call_bare;
-    char where[2][TEXT];
+    call_fn *call = find_way(way);
+    char where[ENDPOINTS][TEXT];
     struct engine_rpc_client_options options = {.endpoint = where[0]};
     struct kvt_error err;
     void *context;
@@ -236,8 +335,14 @@ remote(struct bench *bench, const char *way, uint64_t pairs)
          "no connection");
     need(engine_rpc_client_open(&bench->client, &options, &err) == KVT_OK, err.text);
     need(engine_rpc_client_wait(bench->client, WAIT) == KVT_OK, "no link");
+    need(engine_remote_open(
+             &bench->worker,
+             &(struct engine_remote_options){.endpoint = where[WORKER], .wait_ms = WAIT},
+             &err) == KVT_OK,
+         err.text);
     for (uint64_t i = 0; i < pairs; i++)
         measure(bench, call);
+    engine_worker_close(bench->worker);
     engine_rpc_client_close(bench->client);
     (void)zmq_close(bench->socket);
     (void)zmq_ctx_term(context);
@@ -246,40 +351,18 @@ remote(struct bench *bench, const char *way, uint64_t pairs)
     kvt_free(bench->answer);
 }
 
-/* ---- a worker of this process that has nothing to do ---- */
-
-static enum kvt_err
-start_nothing(struct engine_worker *worker, struct engine_job *job)
-{
-    const struct engine_outcome outcome = {.status = KVT_OK, .ranks = worker->ranks};
-
-    for (size_t i = 0; i < job->count; i++)
-        job->items[i].status = KVT_OK;
-    engine_job_finish(worker, job, &outcome);
-    return KVT_OK;
-}
-
 static void
 local(uint64_t calls, uint64_t pairs)
 {
-    static const struct engine_worker_ops ops = {.kind = "nothing", .start = start_nothing};
-    struct engine_worker worker = {
-        .ops = &ops, .ranks = 1, .blocks = {[KVT_TIER_G1] = 1, [KVT_TIER_G2] = 1}};
+    struct engine_worker worker = make_nothing();
     uint64_t *times = kvt_calloc(calls, sizeof(*times));
 
     need(times != NULL, "out of memory");
     for (uint64_t pair = 0; pair < pairs; pair++) {
         for (uint64_t i = 0; i < calls; i++) {
-            struct engine_item item = {.source = 0, .target = 0};
-            struct engine_job job = {.verb = ENGINE_COPY,
-                                     .from = KVT_TIER_G1,
-                                     .to = KVT_TIER_G2,
-                                     .wait_ms = WAIT,
-                                     .items = &item,
-                                     .count = 1};
             const uint64_t start_ns = kvt_clock_mono_ns();
 
-            need(engine_worker_run(&worker, &job, NULL) == KVT_OK, "a job failed");
+            run_job(&worker, 1);
             times[i] = kvt_clock_mono_ns() - start_ns;
         }
         (void)printf("pair %.3f 1\n", median_us(times, calls));
@@ -305,7 +388,7 @@ main(int argc, char **argv)
              kvt_parse_u64(argv[4], &bench.calls) == KVT_OK &&
              kvt_parse_u64(argv[5], &pairs) == KVT_OK && bench.bytes >= 8 &&
              bench.bytes <= BYTES_MAX && bench.calls > 0,
-         "ipc|tcp run|start|bare BYTES CALLS PAIRS");
+         "ipc|tcp run|start|worker|bare BYTES CALLS PAIRS");
     remote(&bench, argv[2], pairs);
     return 0;
 }
