@@ -3,11 +3,11 @@
  *
  *   bench_session_pull near|far BYTES BLOCKS MS
  *
- * Another process has a block set of BLOCKS blocks of BYTES; this one pulls them all, sixteen a
- * call, again and again for MS.  Prints "mbs <10^6 bytes a second>" and, of near blocks, whose
- * bytes the caller's thread moves, "cpu <ours> <memcpy>": 10^6 bytes a second of that thread's
- * CPU, and the same of a bare memcpy between as many blocks.  Every byte of the last round is
- * compared off the clock.
+ * Another process has a block set of BLOCKS blocks of BYTES; this one pulls them all by name,
+ * sixteen a call, again and again for MS.  Prints "mbs <10^6 bytes a second>" and, of near blocks,
+ * whose bytes the caller's thread moves, "cpu <ours> <memcpy>": 10^6 bytes a second of that
+ * thread's CPU, and the same of a bare memcpy between as many blocks.  Every byte of the last round
+ * is compared off the clock.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ fill(uint8_t *bytes, size_t size, uint64_t seed)
 struct shown {
     uint8_t description[ENGINE_BLOCKSET_DESCRIPTION_MAX];
     size_t size;
-    struct engine_block_ref refs[BLOCKS_MAX];
+    uint64_t hashes[BLOCKS_MAX];
 };
 
 static void
@@ -96,7 +96,8 @@ run_owner(bool near, const struct kvbm_layout *layout, uint32_t blocks, int out)
     need(engine_blockset_open(&set, fabric, layout, blocks, &err) == KVT_OK, err.text);
     for (uint32_t i = 0; i < blocks; i++) {
         fill(kvbm_storage_address(engine_blockset_storage(set), i), layout->block_size, i + 1);
-        engine_blockset_show(set, i, i + 1, &shown.refs[i]);
+        shown.hashes[i] = i + 1;
+        engine_blockset_show(set, i, shown.hashes[i], NULL);
     }
     engine_blockset_describe(set, shown.description, &shown.size);
     need(write(out, &shown, sizeof(shown)) == (ssize_t)sizeof(shown), "write");
@@ -239,7 +240,8 @@ main(int argc, char **argv)
     need(into != NULL && model != NULL, "no memory");
     memset(into, 1, blocks * bytes); /* pages that are there */
     for (uint64_t i = 0; i < blocks; i++)
-        reads[i] = (struct engine_import_read){.ref = shown.refs[i], .host = into + i * bytes};
+        reads[i] = (struct engine_import_read){
+            .ref = {.block = (uint32_t)i, .hash = shown.hashes[i]}, .host = into + i * bytes};
     report(near, import, reads, (uint32_t)blocks, bytes, ms);
     for (uint64_t i = 0; i < blocks; i++) {
         fill(model, bytes, i + 1);
