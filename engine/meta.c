@@ -5,50 +5,11 @@
 #include "base/alloc.h"
 #include "kvbm/checksum.h"
 
-enum {
-    FIXINT_MAX = 0x7f,
-    FIXARRAY = 0x90,
-    FIXARRAY_MAX = 15,
-    UINT8 = 0xcc,
-    UINT64 = 0xcf,
-    ARRAY16 = 0xdc,
-    ARRAY32 = 0xdd,
-    CRC_BYTES = 4,
-};
+#include "engine/pack.h"
 
-/* ---- writing ---- */
+enum { CRC_BYTES = 4, FORM_MAX = 9 /* bytes of a number */ };
 
-static void
-put(struct kvt_buffer *out, uint8_t lead, uint64_t value, unsigned width)
-{
-    uint8_t bytes[9] = {lead};
-
-    for (unsigned i = 0; i < width; i++)
-        bytes[1 + i] = (uint8_t)(value >> (8 * (width - 1 - i)));
-    kvt_buffer_append(out, bytes, 1 + width);
-}
-
-static void
-put_number(struct kvt_buffer *out, uint64_t value)
-{
-    unsigned shift = value <= UINT8_MAX ? 0 : value <= UINT16_MAX ? 1 : value <= UINT32_MAX ? 2 : 3;
-
-    if (value <= FIXINT_MAX)
-        put(out, (uint8_t)value, 0, 0);
-    else
-        put(out, (uint8_t)(UINT8 + shift), value, 1u << shift);
-}
-
-static void
-put_array(struct kvt_buffer *out, size_t count)
-{
-    if (count <= FIXARRAY_MAX)
-        put(out, (uint8_t)(FIXARRAY + count), 0, 0);
-    else if (count <= UINT16_MAX)
-        put(out, ARRAY16, count, 2);
-    else
-        put(out, ARRAY32, count, 4);
-}
+/* ---- both messages ---- */
 
 /* The checksum of what was put since `start`; takes back what did not fit. */
 static enum kvt_err
@@ -65,82 +26,19 @@ put_end(struct kvt_buffer *out, size_t start)
     }
     if (kvt_buffer_ok(out) && out->size - start <= ENGINE_META_MAX)
         return KVT_OK;
-    whole = kvt_buffer_ok(out) || out->limit - out->size < CRC_BYTES + 9;
+    whole = kvt_buffer_ok(out) || out->limit - out->size < CRC_BYTES + FORM_MAX;
     out->size = start;
     out->failed = false;
     return whole ? KVT_RANGE : KVT_NOMEM;
 }
 
-/* ---- reading ---- */
-
-struct reader {
-    const uint8_t *bytes;
-    size_t size;
-    size_t at;
-    enum kvt_err code; /* of the first that was not as said; everything behind it reads as 0 */
-};
-
-static void
-refuse(struct reader *in, enum kvt_err code)
-{
-    if (in->code == KVT_OK)
-        in->code = code;
-}
-
-static uint64_t
-get(struct reader *in, unsigned width)
-{
-    uint64_t value = 0;
-
-    if (in->size - in->at < width) {
-        refuse(in, KVT_INVALID);
-        return 0;
-    }
-    for (unsigned i = 0; i < width; i++)
-        value = value << 8 | in->bytes[in->at + i];
-    in->at += width;
-    return value;
-}
-
-static uint64_t
-get_number(struct reader *in, uint64_t max)
-{
-    uint64_t value = get(in, 1);
-
-    if (value >= UINT8 && value <= UINT64)
-        value = get(in, 1u << (value - UINT8));
-    else if (value > FIXINT_MAX)
-        refuse(in, KVT_INVALID);
-    if (value > max)
-        refuse(in, KVT_INVALID);
-    return in->code == KVT_OK ? value : 0;
-}
-
-/* Every member has a byte at least: a count that the bytes left cannot hold is a lie. */
-static size_t
-get_array(struct reader *in, size_t most)
-{
-    uint64_t count = get(in, 1);
-
-    if (count == ARRAY16 || count == ARRAY32)
-        count = get(in, count == ARRAY16 ? 2 : 4);
-    else if (count < FIXARRAY || count > FIXARRAY + FIXARRAY_MAX)
-        refuse(in, KVT_INVALID);
-    else
-        count -= FIXARRAY;
-    if (count > in->size - in->at)
-        refuse(in, KVT_INVALID);
-    if (count > most)
-        refuse(in, KVT_RANGE);
-    return in->code == KVT_OK ? (size_t)count : 0;
-}
-
+/* An array of `members`, the version first, with its checksum behind it. */
 static enum kvt_err
-get_begin(struct reader *in, const uint8_t *bytes, size_t size, size_t members)
+get_begin(struct engine_unpack *in, const uint8_t *bytes, size_t size, uint32_t members)
 {
     uint32_t crc = 0;
 
-    *in = (struct reader){.bytes = bytes};
+    *in = (struct engine_unpack){.bytes = bytes};
     if (size > ENGINE_META_MAX)
         return KVT_RANGE;
     if (size <= CRC_BYTES)
@@ -150,11 +48,19 @@ get_begin(struct reader *in, const uint8_t *bytes, size_t size, size_t members)
         crc |= (uint32_t)bytes[in->size + i] << (8 * i);
     if (crc != kvbm_crc32c(0, bytes, in->size))
         return KVT_CORRUPT;
-    if (get_array(in, members) != members)
-        refuse(in, KVT_INVALID);
-    if (get_number(in, UINT64_MAX) != ENGINE_META_VERSION)
-        refuse(in, KVT_UNSUPPORTED);
-    return in->code;
+    (void)engine_unpack_array(in, members, members);
+    if (engine_unpack_number(in, UINT64_MAX) != ENGINE_META_VERSION && !in->bad)
+        return KVT_UNSUPPORTED;
+    return in->bad ? KVT_INVALID : KVT_OK;
+}
+
+/* The verdict of all that was read. */
+static enum kvt_err
+get_end(const struct engine_unpack *in, enum kvt_err rc)
+{
+    if (rc == KVT_OK && !engine_unpack_end(in))
+        rc = KVT_INVALID;
+    return rc;
 }
 
 /* ---- what the scheduler says ---- */
@@ -212,82 +118,87 @@ engine_meta_encode(const struct engine_meta *meta, struct kvt_buffer *out)
 {
     const size_t start = out->size;
 
-    put_array(out, 4);
-    put_number(out, ENGINE_META_VERSION);
-    put_number(out, meta->iteration);
-    put_array(out, meta->fence_count);
+    engine_pack_array(out, 4);
+    engine_pack_number(out, ENGINE_META_VERSION);
+    engine_pack_number(out, meta->iteration);
+    engine_pack_array(out, (uint32_t)meta->fence_count);
     for (size_t i = 0; i < meta->fence_count; i++)
-        put_number(out, meta->fences[i]);
-    put_array(out, meta->transfer_count);
+        engine_pack_number(out, meta->fences[i]);
+    engine_pack_array(out, (uint32_t)meta->transfer_count);
     for (size_t i = 0; i < meta->transfer_count; i++) {
         const struct engine_meta_transfer *transfer = &meta->transfers[i];
 
-        put_array(out, 3);
-        put_number(out, transfer->id);
-        put_number(out, transfer->kind);
-        put_array(out, 2 * (size_t)transfer->count);
+        engine_pack_array(out, 3);
+        engine_pack_number(out, transfer->id);
+        engine_pack_number(out, transfer->kind);
+        engine_pack_array(out, 2 * transfer->count);
         for (uint32_t j = 0; j < transfer->count; j++) {
-            put_number(out, meta->pairs[transfer->first + j].source);
-            put_number(out, meta->pairs[transfer->first + j].target);
+            engine_pack_number(out, meta->pairs[transfer->first + j].source);
+            engine_pack_number(out, meta->pairs[transfer->first + j].target);
         }
     }
     return put_end(out, start);
 }
 
-static void
-get_transfer(struct reader *in, struct engine_meta *meta)
+static enum kvt_err
+get_transfer(struct engine_unpack *in, struct engine_meta *meta)
 {
-    const size_t before = meta->transfer_count;
+    const uint64_t last =
+        meta->transfer_count == 0 ? 0 : meta->transfers[meta->transfer_count - 1].id;
+    enum kvt_err rc;
     uint64_t id;
     uint64_t kind;
-    size_t count;
+    uint32_t count;
 
-    if (get_array(in, 3) != 3)
-        refuse(in, KVT_INVALID);
-    id = get_number(in, UINT64_MAX);
-    kind = get_number(in, ENGINE_TRANSFER_END - 1);
-    count = get_array(in, 2 * (size_t)ENGINE_META_PAIRS_MAX);
-    if (count == 0 || count % 2 != 0 || kind == 0)
-        refuse(in, KVT_INVALID);
-    if (before > 0 && meta->transfers[before - 1].id >= id)
-        refuse(in, KVT_INVALID);
-    if (in->code == KVT_OK)
-        refuse(in, engine_meta_transfer(meta, id, (enum engine_transfer)kind));
-    for (size_t i = 0; i < count / 2 && in->code == KVT_OK; i++) {
-        const uint32_t source = (uint32_t)get_number(in, UINT32_MAX);
-        const uint32_t target = (uint32_t)get_number(in, UINT32_MAX);
+    (void)engine_unpack_array(in, 3, 3);
+    id = engine_unpack_number(in, UINT64_MAX);
+    kind = engine_unpack_number(in, ENGINE_TRANSFER_END - 1);
+    count = engine_unpack_array(in, 2, 2 * ENGINE_META_PAIRS_MAX);
+    if (in->bad || count % 2 != 0 || kind == 0 || (meta->transfer_count > 0 && id <= last))
+        return KVT_INVALID;
+    rc = engine_meta_transfer(meta, id, (enum engine_transfer)kind);
+    for (uint32_t i = 0; i < count / 2 && rc == KVT_OK; i++) {
+        const uint32_t source = (uint32_t)engine_unpack_number(in, UINT32_MAX);
+        const uint32_t target = (uint32_t)engine_unpack_number(in, UINT32_MAX);
 
-        refuse(in, engine_meta_pair(meta, source, target));
+        rc = in->bad ? KVT_INVALID : engine_meta_pair(meta, source, target);
     }
+    return rc;
+}
+
+static enum kvt_err
+get_meta(struct engine_unpack *in, struct engine_meta *meta)
+{
+    enum kvt_err rc = KVT_OK;
+    uint32_t count;
+
+    meta->iteration = engine_unpack_number(in, UINT64_MAX);
+    count = engine_unpack_array(in, 0, ENGINE_META_TRANSFERS_MAX);
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++) {
+        const uint64_t id = engine_unpack_number(in, UINT64_MAX);
+
+        rc = in->bad ? KVT_INVALID : engine_meta_fence(meta, id);
+    }
+    count = engine_unpack_array(in, 0, ENGINE_META_TRANSFERS_MAX);
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        rc = get_transfer(in, meta);
+    return get_end(in, rc);
 }
 
 enum kvt_err
 engine_meta_decode(struct engine_meta *meta, const uint8_t *bytes, size_t size,
                    struct kvt_error *err)
 {
-    struct reader in;
-    enum kvt_err rc;
-    size_t count;
+    struct engine_unpack in;
+    enum kvt_err rc = get_begin(&in, bytes, size, 4);
 
     memset(meta, 0, sizeof(*meta));
-    rc = get_begin(&in, bytes, size, 4);
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "an iteration's orders of %zu bytes: not what they are",
-                             size);
-    meta->iteration = get_number(&in, UINT64_MAX);
-    count = get_array(&in, ENGINE_META_TRANSFERS_MAX);
-    for (size_t i = 0; i < count && in.code == KVT_OK; i++)
-        refuse(&in, engine_meta_fence(meta, get_number(&in, UINT64_MAX)));
-    count = get_array(&in, ENGINE_META_TRANSFERS_MAX);
-    for (size_t i = 0; i < count && in.code == KVT_OK; i++)
-        get_transfer(&in, meta);
-    if (in.at != in.size)
-        refuse(&in, KVT_INVALID);
-    if (in.code == KVT_OK)
+    if (rc == KVT_OK)
+        rc = get_meta(&in, meta);
+    if (rc == KVT_OK)
         return KVT_OK;
     engine_meta_release(meta);
-    return kvt_error_set(err, in.code, "an iteration's orders of %zu bytes: wrong at byte %zu",
-                         size, in.at);
+    return kvt_error_set(err, rc, "orders of an iteration, %zu bytes: %s", size, kvt_err_text(rc));
 }
 
 void
@@ -340,69 +251,64 @@ engine_heard_encode(const struct engine_heard *heard, struct kvt_buffer *out)
 {
     const size_t start = out->size;
 
-    put_array(out, 2);
-    put_number(out, ENGINE_META_VERSION);
-    put_array(out, heard->transfer_count);
+    engine_pack_array(out, 2);
+    engine_pack_number(out, ENGINE_META_VERSION);
+    engine_pack_array(out, (uint32_t)heard->transfer_count);
     for (size_t i = 0; i < heard->transfer_count; i++) {
         const struct engine_heard_transfer *transfer = &heard->transfers[i];
 
-        put_array(out, 2);
-        put_number(out, transfer->id);
-        put_array(out, 2 * (size_t)transfer->count);
+        engine_pack_array(out, 2);
+        engine_pack_number(out, transfer->id);
+        engine_pack_array(out, 2 * transfer->count);
         for (uint32_t j = 0; j < transfer->count; j++) {
-            put_number(out, heard->failures[transfer->first + j].at);
-            put_number(out, heard->failures[transfer->first + j].why);
+            engine_pack_number(out, heard->failures[transfer->first + j].at);
+            engine_pack_number(out, heard->failures[transfer->first + j].why);
         }
     }
     return put_end(out, start);
 }
 
-static void
-get_ended(struct reader *in, struct engine_heard *heard)
+static enum kvt_err
+get_ended(struct engine_unpack *in, struct engine_heard *heard)
 {
+    enum kvt_err rc;
     uint64_t id;
-    size_t count;
+    uint32_t count;
 
-    if (get_array(in, 2) != 2)
-        refuse(in, KVT_INVALID);
-    id = get_number(in, UINT64_MAX);
-    count = get_array(in, 2 * (size_t)ENGINE_META_PAIRS_MAX);
-    if (count % 2 != 0)
-        refuse(in, KVT_INVALID);
-    if (in->code == KVT_OK)
-        refuse(in, engine_heard_transfer(heard, id));
-    for (size_t i = 0; i < count / 2 && in->code == KVT_OK; i++) {
-        const uint32_t at = (uint32_t)get_number(in, ENGINE_META_PAIRS_MAX - 1);
-        const uint64_t why = get_number(in, KVT_ERR_COUNT - 1);
+    (void)engine_unpack_array(in, 2, 2);
+    id = engine_unpack_number(in, UINT64_MAX);
+    count = engine_unpack_array(in, 0, 2 * ENGINE_META_PAIRS_MAX);
+    if (in->bad || count % 2 != 0)
+        return KVT_INVALID;
+    rc = engine_heard_transfer(heard, id);
+    for (uint32_t i = 0; i < count / 2 && rc == KVT_OK; i++) {
+        const uint32_t at = (uint32_t)engine_unpack_number(in, ENGINE_META_PAIRS_MAX - 1);
+        const uint64_t why = engine_unpack_number(in, KVT_ERR_COUNT - 1);
 
-        if (why == KVT_OK)
-            refuse(in, KVT_INVALID);
-        refuse(in, engine_heard_failure(heard, at, (enum kvt_err)why));
+        rc = in->bad || why == KVT_OK ? KVT_INVALID
+                                      : engine_heard_failure(heard, at, (enum kvt_err)why);
     }
+    return rc;
 }
 
 enum kvt_err
 engine_heard_decode(struct engine_heard *heard, const uint8_t *bytes, size_t size,
                     struct kvt_error *err)
 {
-    struct reader in;
-    enum kvt_err rc;
-    size_t count;
+    struct engine_unpack in;
+    enum kvt_err rc = get_begin(&in, bytes, size, 2);
+    uint32_t count = 0;
 
     memset(heard, 0, sizeof(*heard));
-    rc = get_begin(&in, bytes, size, 2);
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "a rank's answer of %zu bytes: not what it is", size);
-    count = get_array(&in, ENGINE_META_TRANSFERS_MAX);
-    for (size_t i = 0; i < count && in.code == KVT_OK; i++)
-        get_ended(&in, heard);
-    if (in.at != in.size)
-        refuse(&in, KVT_INVALID);
-    if (in.code == KVT_OK)
+    if (rc == KVT_OK)
+        count = engine_unpack_array(&in, 0, ENGINE_META_TRANSFERS_MAX);
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        rc = get_ended(&in, heard);
+    rc = get_end(&in, rc);
+    if (rc == KVT_OK)
         return KVT_OK;
     engine_heard_release(heard);
-    return kvt_error_set(err, in.code, "a rank's answer of %zu bytes: wrong at byte %zu", size,
-                         in.at);
+    return kvt_error_set(err, rc, "what a rank said, %zu bytes: %s", size, kvt_err_text(rc));
 }
 
 void
