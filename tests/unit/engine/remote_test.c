@@ -1,6 +1,7 @@
 /* engine/remote.h: a worker behind another process's door. */
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -569,6 +570,51 @@ another_life_is_refused(void **state)
     door_close(&door);
 }
 
+static bool
+open_and_use(void *arg)
+{
+    struct door *door = arg;
+    const struct engine_remote_options options = {.endpoint = door->place.endpoint, .wait_ms = 500};
+    struct engine_serve *serve;
+    struct engine_worker *remote = NULL;
+    struct kvt_buffer metadata;
+    struct engine_item item;
+    struct engine_job job;
+    struct end end;
+    bool well;
+
+    if (engine_serve_open(&serve, door->fake, door->place.endpoint, NULL) != KVT_OK)
+        return false;
+    job = copy_job(&item, &end);
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    well = engine_remote_open(&remote, &options, NULL) == KVT_OK &&
+           engine_worker_run(remote, &job, NULL) == KVT_OK &&
+           engine_worker_describe(remote, &metadata, WAIT, NULL) == KVT_OK &&
+           engine_worker_connect(remote, PEER, metadata.data, metadata.size, WAIT, NULL) == KVT_OK;
+    if (remote != NULL)
+        engine_worker_disconnect(remote, PEER);
+    engine_worker_close(remote);
+    engine_serve_close(serve);
+    kvt_buffer_release(&metadata);
+    return well;
+}
+
+/* On either side of the door. */
+static void
+survives_failing_allocations(void **state)
+{
+    struct door door;
+
+    (void)state;
+    place_make(&door.place);
+    door.fake = open_fake(FAKE_AT_ONCE);
+    assert_non_null(door.fake);
+    fake_worker_write(door.fake, KVT_TIER_G1, 0, 3, 0, 0);
+    assert_true(test_sweep_allocations(open_and_use, &door) > 10);
+    engine_worker_close(door.fake);
+    test_folder_remove(door.place.folder);
+}
+
 /* Another process -------------------------------------------------------------------------- */
 
 static const char *self;
@@ -576,13 +622,14 @@ static const char *self;
 static pid_t
 serve_elsewhere(const char *endpoint)
 {
-    const pid_t child = fork();
+    char name[] = "remote_test";
+    char flag[] = "--serve";
+    char where[ENGINE_RPC_ENDPOINT_MAX];
+    char *const argv[] = {name, flag, where, NULL};
+    pid_t child = -1;
 
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)execl(self, self, "--serve", endpoint, (char *)NULL);
-        _exit(127);
-    }
+    (void)snprintf(where, sizeof(where), "%s", endpoint);
+    assert_int_equal(posix_spawn(&child, self, NULL, NULL, argv, environ), 0);
     return child;
 }
 
@@ -699,11 +746,11 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_pull_other_tp_sizes),  cmocka_unit_test(does_what_workers_do),
-        cmocka_unit_test(errors_come_in_words),        cmocka_unit_test(cancels_are_carried_out),
-        cmocka_unit_test(a_newer_leader_takes_over),   cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(a_killed_process_is_noticed), cmocka_unit_test(another_life_is_refused),
-        cmocka_unit_test(nobody_there_is_said),
+        cmocka_unit_test(groups_pull_other_tp_sizes),   cmocka_unit_test(does_what_workers_do),
+        cmocka_unit_test(errors_come_in_words),         cmocka_unit_test(cancels_are_carried_out),
+        cmocka_unit_test(a_newer_leader_takes_over),    cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(a_killed_process_is_noticed),  cmocka_unit_test(another_life_is_refused),
+        cmocka_unit_test(survives_failing_allocations), cmocka_unit_test(nobody_there_is_said),
     };
 
     self = argv[0];
