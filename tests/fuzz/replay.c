@@ -18,7 +18,7 @@
 #include "tests/fuzz/target.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { MUTATIONS = 1000 }; /* no target has a second thread: what is to be seen, asan sees */
+enum { MUTATIONS = 1000 }; /* each takes ten times as long */
 #else
 enum { MUTATIONS = 20000 };
 #endif

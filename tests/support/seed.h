@@ -22,8 +22,9 @@
 #include <cmocka.h>
 /* clang-format on */
 
-/* Random runs of one thread alone make so many times fewer steps where races are looked for: there
- * are none to be found in them, and each step takes ten times as long. */
+/* Random runs of one thread alone, and those that try each case, make so many times fewer steps
+ * where races are looked for: there are none to be found in them, and each step takes ten times as
+ * long. */
 #ifdef __SANITIZE_THREAD__
 #define TEST_ALONE_SHARE 3
 #else

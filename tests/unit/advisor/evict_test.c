@@ -19,7 +19,7 @@
 #include "tests/unit/advisor/rig.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { BATCHES = 9000 }; /* fifteen times slower */
+enum { BATCHES = 5000 }; /* fifteen times slower */
 #else
 enum { BATCHES = 30000 };
 #endif
