@@ -506,7 +506,7 @@ retry_time_ends(void **state)
     make_items(f, 2, true);
     f->gateway->trick = BUSY_GATEWAY;
     assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
-    assert_true(kvt_clock_mono_ms() - before_ms < 3000);
+    assert_true(kvt_clock_mono_ms() - before_ms < 10000);
     f->gateway->tricks_left = 0;
 }
 
@@ -542,7 +542,7 @@ stopping_ends_the_retries(void **state)
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
     make_items(f, 2, true);
     assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
-    assert_true(kvt_clock_mono_ms() - before_ms < 2000);
+    assert_true(kvt_clock_mono_ms() - before_ms < 20000);
     assert_int_equal(pthread_join(thread, NULL), 0);
     f->gateway->tricks_left = 0;
     put_blocks(f, 2);
