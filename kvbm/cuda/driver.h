@@ -39,6 +39,13 @@ struct kvbm_cuda_copy_attributes {
     unsigned flags;
 };
 
+#define KVBM_CUDA_IPC_BYTES 64
+
+/* CUipcMemHandle: device memory, as another process of this machine may be told of it. */
+struct kvbm_cuda_ipc {
+    char bytes[KVBM_CUDA_IPC_BYTES];
+};
+
 /* Host memory the device can reach. */
 struct kvbm_cuda_range {
     uintptr_t start;
@@ -81,6 +88,10 @@ struct kvbm_cuda_range {
       (uint64_t * targets, uint64_t * sources, size_t * sizes, size_t count,                       \
        struct kvbm_cuda_copy_attributes * attributes, size_t * starts, size_t attribute_count,     \
        struct CUstream_st * stream))                                                               \
+    X(ipc_export, "cuIpcGetMemHandle", (struct kvbm_cuda_ipc * handle, uint64_t address))          \
+    X(ipc_open, "cuIpcOpenMemHandle_v2",                                                           \
+      (uint64_t * address, struct kvbm_cuda_ipc handle, unsigned flags))                           \
+    X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                                        \
     X(module_load, "cuModuleLoadData", (struct CUmod_st * *module, const void *image))             \
     X(module_unload, "cuModuleUnload", (struct CUmod_st * module))                                 \
     X(module_function, "cuModuleGetFunction",                                                      \
@@ -91,6 +102,7 @@ struct kvbm_cuda_range {
        struct CUstream_st *stream, void **arguments, void **extra))
 
 #define KVBM_CUDA_STREAM_NON_BLOCKING 1u /* CU_STREAM_NON_BLOCKING */
+#define KVBM_CUDA_IPC_LAZY_PEER       1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS */
 #define KVBM_CUDA_HOST_PORTABLE       1u /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context */
 
 struct kvbm_cuda {

@@ -13,6 +13,7 @@ struct device_storage {
     struct kvbm_storage head;
     struct kvbm_cuda *cuda;
     uint64_t address; /* ours to give back; 0: none */
+    bool imported;    /* ... to another process */
     struct kvbm_layout_map map;
     struct kvbm_cuda_lane in;
     struct kvbm_cuda_lane out;
@@ -115,7 +116,9 @@ device_close(struct kvbm_storage *storage)
         kvbm_cuda_lane_free(&device->in);
         kvbm_cuda_lane_free(&device->out);
         kvbm_cuda_lane_free(&device->within);
-        if (device->address != 0)
+        if (device->address != 0 && device->imported)
+            (void)device->cuda->ipc_close(device->address);
+        else if (device->address != 0)
             (void)device->cuda->memory_free(device->address);
     }
     kvbm_layout_map_free(&device->map);
@@ -173,47 +176,71 @@ make_lanes(struct device_storage *device)
            kvbm_cuda_lane_make(&device->within, device->cuda, KVBM_CUDA_WITHIN);
 }
 
-/* Memory of ours where `memory` names none. */
+/* Where the memory of a storage comes from: an engine has it, another process, or (neither) it is
+ * made. */
+struct origin {
+    uint32_t block_count;
+    size_t block_size;
+    const struct kvbm_layout_memory *memory;
+    const struct kvbm_cuda_shared *shared;
+};
+
 static enum kvt_err
-open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
-            size_t block_size, const struct kvbm_layout_memory *memory, struct kvt_error *err)
+take_memory(struct device_storage *device, const struct origin *origin, struct kvt_error *err)
+{
+    struct kvbm_cuda *cuda = device->cuda;
+    int result = 0;
+
+    if (origin->shared != NULL) {
+        result = cuda->ipc_open(&device->address, origin->shared->handle, KVBM_CUDA_IPC_LAZY_PEER);
+        device->imported = true;
+    } else if (origin->memory == NULL) {
+        result =
+            cuda->memory_new(&device->address, (size_t)origin->block_count * origin->block_size);
+    }
+    if (result == 0)
+        return KVT_OK;
+    device->address = 0;
+    return kvbm_cuda_error(cuda, result, device->imported ? "cuIpcOpenMemHandle" : "cuMemAlloc",
+                           err);
+}
+
+static enum kvt_err
+open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, const struct origin *origin,
+            struct kvt_error *err)
 {
     const struct kvbm_layout packed = {
         .geometry = {.kind = KVT_LAYOUT_CONTIGUOUS},
-        .block_size = block_size,
-        .block_stride = block_size,
+        .block_size = origin->block_size,
+        .block_stride = origin->block_size,
     };
     struct device_storage *device;
     enum kvt_err rc;
-    int result;
 
     assert(out != NULL && cuda != NULL);
     *out = NULL;
-    rc = kvbm_storage_check(block_count, block_size, err);
+    rc = kvbm_storage_check(origin->block_count, origin->block_size, err);
     if (rc != KVT_OK)
         return rc;
     device = kvt_calloc(1, sizeof(*device));
     if (device == NULL)
         return kvt_error_set(err, KVT_NOMEM, "device storage");
-    device->head = (struct kvbm_storage){&device_ops, KVBM_STORAGE_DEVICE, block_count, block_size};
+    device->head = (struct kvbm_storage){&device_ops, KVBM_STORAGE_DEVICE, origin->block_count,
+                                         origin->block_size};
     device->cuda = cuda;
     rc = kvbm_cuda_enter(cuda);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "cuda: the context is lost");
         goto fail;
     }
-    if (memory == NULL) {
-        result = cuda->memory_new(&device->address, (size_t)block_count * block_size);
-        if (result != 0) {
-            device->address = 0;
-            rc = kvbm_cuda_error(cuda, result, "cuMemAlloc", err);
-            goto fail;
-        }
-    }
+    rc = take_memory(device, origin, err);
+    if (rc != KVT_OK)
+        goto fail;
     rc = kvbm_layout_map_make(
         &device->map,
-        memory != NULL ? memory
-                       : &(struct kvbm_layout_memory){&packed, &device->address, block_count},
+        origin->memory != NULL
+            ? origin->memory
+            : &(struct kvbm_layout_memory){&packed, &device->address, origin->block_count},
         err);
     if (rc != KVT_OK)
         goto fail;
@@ -233,14 +260,55 @@ enum kvt_err
 kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
                       size_t block_size, struct kvt_error *err)
 {
-    return open_device(out, cuda, block_count, block_size, NULL, err);
+    return open_device(out, cuda,
+                       &(struct origin){.block_count = block_count, .block_size = block_size}, err);
 }
 
 enum kvt_err
 kvbm_cuda_open_layers(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                       const struct kvbm_layout_memory *memory, struct kvt_error *err)
 {
-    return open_device(out, cuda, memory->blocks, memory->layout->block_size, memory, err);
+    return open_device(out, cuda,
+                       &(struct origin){.block_count = memory->blocks,
+                                        .block_size = memory->layout->block_size,
+                                        .memory = memory},
+                       err);
+}
+
+enum kvt_err
+kvbm_cuda_share(const struct kvbm_storage *storage, struct kvbm_cuda_shared *out,
+                struct kvt_error *err)
+{
+    const struct device_storage *device = (const struct device_storage *)storage;
+    int result;
+
+    memset(out, 0, sizeof(*out));
+    if (!kvbm_cuda_is_device(storage) || device->address == 0 || device->imported)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: this memory is not ours to share");
+    if (device->cuda->ipc_export == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: this driver shares no memory");
+    if (kvbm_cuda_enter(device->cuda) != KVT_OK)
+        return kvt_error_set(err, KVT_IO, "cuda: the context is lost");
+    result = device->cuda->ipc_export(&out->handle, device->address);
+    if (result != 0)
+        return kvbm_cuda_error(device->cuda, result, "cuIpcGetMemHandle", err);
+    out->block_count = storage->block_count;
+    out->block_size = storage->block_size;
+    return KVT_OK;
+}
+
+enum kvt_err
+kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
+                      const struct kvbm_cuda_shared *shared, struct kvt_error *err)
+{
+    *out = NULL;
+    if (cuda->ipc_open == NULL || cuda->ipc_close == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: this driver shares no memory");
+    return open_device(out, cuda,
+                       &(struct origin){.block_count = shared->block_count,
+                                        .block_size = shared->block_size,
+                                        .shared = shared},
+                       err);
 }
 
 bool

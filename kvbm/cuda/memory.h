@@ -1,8 +1,8 @@
 /*
  * kvbm/cuda/memory.h -- device memory and pinned host memory as storages.
  *
- * Why: G1 is the GPU's memory, and copies to and from it only run at the link's speed, and at the
- * same time as others, from host memory the driver has pinned.
+ * Why: G1 is the GPU's memory, also another process's (CUDA IPC), and copies to and from it only
+ * run at the link's speed, and at the same time as others, from host memory the driver has pinned.
  *
  * Ownership: kvbm_storage values; close them before their driver.
  * Threads:   as kvbm/storage.h.  Reads have one stream and writes another, so the two directions
@@ -24,6 +24,26 @@ KVT_NODISCARD enum kvt_err kvbm_cuda_open_device(struct kvbm_storage **out, stru
 /** Device memory that an engine laid out; it is borrowed (kvbm/storage_layers.h). */
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_layers(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                                                  const struct kvbm_layout_memory *memory,
+                                                 struct kvt_error *err);
+
+/* Blocks of one process on a device, as another one on this machine may be told of them: plain
+ * bytes.  Whoever has them can read and write that memory. */
+struct kvbm_cuda_shared {
+    struct kvbm_cuda_ipc handle;
+    uint32_t block_count;
+    uint64_t block_size;
+};
+
+/** Let other processes have a storage of kvbm_cuda_open_device().  KVT_OK; KVT_UNSUPPORTED (the
+ *  driver cannot, or the memory is an engine's); KVT_IO. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_share(const struct kvbm_storage *storage,
+                                           struct kvbm_cuda_shared *out, struct kvt_error *err);
+
+/** What another process shares, as a storage here: what it does is seen at once.  The other one
+ *  keeps its storage until this is closed; if it dies, what is read is undefined.  KVT_OK;
+ *  KVT_UNSUPPORTED; KVT_INVALID or KVT_RANGE (sizes); KVT_IO (the driver refuses); KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
+                                                 const struct kvbm_cuda_shared *shared,
                                                  struct kvt_error *err);
 
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_pinned(struct kvbm_storage **out, struct kvbm_cuda *cuda,

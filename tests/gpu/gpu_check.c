@@ -155,11 +155,14 @@ main(int argc, char **argv)
     struct kvbm_cuda *cuda;
     struct kvt_error err;
     bool quick = false;
+    bool other = false;
     bool good = true;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             quick = true;
+        } else if (strcmp(argv[i], "--other") == 0) {
+            other = true;
         } else if (strcmp(argv[i], "--library") == 0 && i + 1 < argc) {
             library = argv[++i];
         } else {
@@ -171,12 +174,18 @@ main(int argc, char **argv)
         (void)fprintf(stderr, "gpu-check: skipped, there is no GPU to check: %s\n", err.text);
         return EXIT_SKIP;
     }
+    if (other) {
+        good = gpu_share_other(cuda);
+        kvbm_cuda_close(cuda);
+        return good ? 0 : 1;
+    }
     good = check_bytes(cuda, quick ? 500 : 2000, 4096) && good;
     good = check_bytes(cuda, quick ? 125 : 1000, 64 << 10) && good;
     good = check_bytes(cuda, quick ? 8 : 512, 2 * MIB) && good;
     good = gpu_speed(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, cuda->name) && good;
     good = gpu_fragments(cuda, quick ? 3 : 9, quick) && good;
     good = gpu_overlap(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, quick) && good;
+    good = gpu_share(cuda, library) && good;
     kvbm_cuda_close(cuda);
     return good ? 0 : 1;
 }

@@ -67,6 +67,11 @@ bool gpu_fragments(struct kvbm_cuda *cuda, unsigned runs, bool quick);
 /** What blocks that leave the device cost a kernel that computes. */
 bool gpu_overlap(struct kvbm_cuda *cuda, size_t total, unsigned runs, bool quick);
 
+/** Device memory in two processes; the second is this program with --other, which gpu_share_other()
+ *  is. */
+bool gpu_share(struct kvbm_cuda *cuda, const char *library);
+bool gpu_share_other(struct kvbm_cuda *cuda);
+
 /** Measure and print one JSON object a line; false when something could not be measured. */
 bool gpu_speed(struct kvbm_cuda *cuda, size_t total, unsigned runs, const char *name);
 

@@ -5,16 +5,21 @@
  * (using one as a pointer crashes), a copy happens only when its stream is waited for, and every
  * call needs the context to be current on its thread, batches and kernels reach only memory that
  * was pinned, and a kernel's list is read when it runs.  A wait that fails leaves everything in
- * flight.  KVBM_FAKE_CUDA_FAIL names a function that fails; kvbm_fake_fail_at() lets one call fail
+ * flight.  Device memory can be shared with other processes, and with those only.
+ * KVBM_FAKE_CUDA_FAIL names a function that fails; kvbm_fake_fail_at() lets one call fail
  * by its number; kvbm_fake_live() counts what was not given back.
  */
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OK = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, BAD_CONTEXT = 201, BAD_VALUE = 1 };
 enum { PENDING_MAX = 4096, PINNED_MAX = 64 };
@@ -51,6 +56,21 @@ struct CUfunc_st {
 struct CUstream_st {
     struct copy pending[PENDING_MAX];
     size_t count;
+};
+
+/* In front of device memory: what another process needs to have it, too. */
+struct front {
+    int file;
+    size_t size; /* with the front */
+};
+
+enum { FRONT_BYTES = 4096 };
+
+struct handle {
+    pid_t owner;
+    int file;
+    size_t size;
+    char rest[64 - sizeof(pid_t) - sizeof(int) - sizeof(size_t)];
 };
 
 static struct CUctx_st the_context;
@@ -175,29 +195,95 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
     return current == NULL ? BAD_CONTEXT : OK;
 }
 
+static int
+map(uint64_t *address, int file, size_t size)
+{
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+    if (memory == MAP_FAILED)
+        return OUT_OF_MEMORY;
+    *address = (uint64_t)(uintptr_t)(memory + FRONT_BYTES) ^ TAG;
+    atomic_fetch_add(&live, 1);
+    return OK;
+}
+
+static struct front *
+front_of(uint64_t address)
+{
+    return (struct front *)((uintptr_t)(address ^ TAG) - FRONT_BYTES);
+}
+
 int
 cuMemAlloc_v2(uint64_t *address, size_t size)
 {
-    void *memory;
+    int file;
+    int result;
 
     if (current == NULL)
         return BAD_CONTEXT;
-    memory =
-        told_to_fail("cuMemAlloc_v2") ? NULL : malloc(size); /* tidy-allow: raw-heap, a driver */
-    if (memory == NULL)
+    file = told_to_fail("cuMemAlloc_v2") ? -1 : memfd_create("device", MFD_CLOEXEC);
+    if (file < 0)
         return OUT_OF_MEMORY;
-    *address = (uint64_t)(uintptr_t)memory ^ TAG;
-    atomic_fetch_add(&live, 1);
-    return OK;
+    size += FRONT_BYTES;
+    result = ftruncate(file, (off_t)size) == 0 ? map(address, file, size) : OUT_OF_MEMORY;
+    if (result != OK)
+        (void)close(file);
+    else
+        *front_of(*address) = (struct front){file, size};
+    return result;
 }
 
 int
 cuMemFree_v2(uint64_t address)
 {
+    const struct front front = *front_of(address);
+
     if (current == NULL)
         return BAD_CONTEXT;
     atomic_fetch_sub(&live, 1);
-    free((void *)(uintptr_t)(address ^ TAG)); /* tidy-allow: raw-heap, a driver */
+    (void)munmap(front_of(address), front.size);
+    (void)close(front.file);
+    return OK;
+}
+
+int
+cuIpcGetMemHandle(struct handle *handle, uint64_t address)
+{
+    const struct front *front = front_of(address);
+
+    if (current == NULL || told_to_fail("cuIpcGetMemHandle"))
+        return BAD_CONTEXT;
+    *handle = (struct handle){.owner = getpid(), .file = front->file, .size = front->size};
+    return OK;
+}
+
+/* A process cannot open what is its own. */
+int
+cuIpcOpenMemHandle_v2(uint64_t *address, struct handle handle, unsigned flags)
+{
+    char path[64];
+    int result;
+    int file;
+
+    if (current == NULL || flags != 1 || handle.owner == getpid() ||
+        told_to_fail("cuIpcOpenMemHandle_v2"))
+        return BAD_CONTEXT;
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)handle.owner, handle.file);
+    file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return BAD_VALUE;
+    result = map(address, file, handle.size);
+    (void)close(file);
+    return result;
+}
+
+int
+cuIpcCloseMemHandle(uint64_t address)
+{
+    if (current == NULL)
+        return BAD_CONTEXT;
+    atomic_fetch_sub(&live, 1);
+    (void)munmap(front_of(address), front_of(address)->size);
     return OK;
 }
 
