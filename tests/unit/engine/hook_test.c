@@ -6,7 +6,9 @@
 #include "engine/hook.h"
 #include "engine/meta.h"
 #include "tests/support/seed.h"
+#include "tests/unit/engine/content.h"
 #include "tests/unit/engine/fake_worker.h"
+#include "tests/unit/engine/rank_bed.h"
 
 enum { LAYERS = 4, BLOCKS = 700, NONE = 0 };
 
@@ -388,6 +390,56 @@ what_goes_on_is_waited_for_at_the_end(void **unused)
     close_bed(&bed); /* the fake asserts that no job goes on */
 }
 
+/* Orders for pair `block` to `block` of each kind, and the layers of a pass around them: what it
+ * computes has the content `number`, layer by layer. */
+static void
+run_real(struct engine_hook *hook, struct rank_bed *rank, struct engine_meta *meta, uint64_t number)
+{
+    const struct kvbm_layout *layout = &rank->options.layout;
+    struct kvbm_storage *g1 = rank->options.tiers[KVT_TIER_G1].storage;
+    struct kvt_buffer out;
+
+    kvt_buffer_init(&out, ENGINE_META_MAX);
+    assert_int_equal(engine_meta_encode(meta, &out), KVT_OK);
+    assert_int_equal(engine_hook_begin(hook, out.data, out.size, NULL), KVT_OK);
+    engine_hook_start_load(hook);
+    for (uint32_t layer = 0; layer < layout->geometry.layers; layer++) {
+        assert_int_equal(engine_hook_wait_for_layer_load(hook, layer, UINT64_MAX), KVT_OK);
+        for (size_t i = 0; i < meta->pair_count; i++) {
+            if (meta->transfers[0].kind == ENGINE_TRANSFER_SAVE)
+                content_fill_layers(layout, kvbm_storage_address(g1, meta->pairs[i].source),
+                                    number + i, layer, 1);
+            else
+                assert_true(content_is_layers(
+                    layout, kvbm_storage_address(g1, meta->pairs[i].target), number + i, layer, 1));
+        }
+        engine_hook_save_layer(hook, layer);
+    }
+    assert_int_equal(engine_hook_wait_for_save(hook, UINT64_MAX), KVT_OK);
+    kvt_buffer_release(&out);
+    engine_meta_release(meta);
+}
+
+static void
+a_real_rank_gives_back_what_it_saved(void **unused)
+{
+    const struct kvbm_layout layout = rank_bed_layout(2, 1);
+    struct engine_meta meta = {.iteration = 1};
+    struct engine_hook *hook;
+    struct rank_bed rank;
+
+    (void)unused;
+    assert_int_equal(rank_bed_open(&rank, &layout, NULL, NULL), KVT_OK);
+    assert_int_equal(engine_hook_open(&hook, rank.worker, NULL), KVT_OK);
+    put(&meta, 1, ENGINE_TRANSFER_SAVE, 2, 9, 5);
+    run_real(hook, &rank, &meta, 70);
+    meta.iteration = 2;
+    put(&meta, 2, ENGINE_TRANSFER_LOAD, 9, 8, 5); /* into other blocks */
+    run_real(hook, &rank, &meta, 70);
+    engine_hook_close(hook);
+    rank_bed_close(&rank);
+}
+
 static bool
 begin_once(void *arg)
 {
@@ -445,6 +497,7 @@ main(void)
         cmocka_unit_test(a_worker_that_is_full_is_asked_again),
         cmocka_unit_test(orders_that_cannot_be_are_refused),
         cmocka_unit_test(what_goes_on_is_waited_for_at_the_end),
+        cmocka_unit_test(a_real_rank_gives_back_what_it_saved),
         cmocka_unit_test(every_allocation_of_a_beginning_may_fail),
     };
 
