@@ -171,6 +171,21 @@ get_all(struct world *world, struct kvt_volume_item items[BED_IDS])
     return count;
 }
 
+/* Nobody is sent bytes; away is not "no". */
+static void
+has_all(struct world *world, struct kvt_volume_item items[BED_IDS], enum kvt_err expected)
+{
+    const struct kvbm_volume_request request = {
+        .volume = VOLUME, .verb = KVT_VOLUME_HAS, .items = items, .count = BED_IDS};
+
+    for (uint32_t i = 0; i < BED_IDS; i++)
+        items[i] = (struct kvt_volume_item){.id = bed_id(i), .status = KVT_ERR_COUNT};
+    items[1].id = bed_id(BED_IDS + 1); /* nobody put that one */
+    (void)!kvbm_volumes_run(world->set, &request);
+    for (uint32_t i = 0; i < BED_IDS; i++)
+        assert_int_equal(items[i].status, i == 1 && expected == KVT_OK ? KVT_NOTFOUND : expected);
+}
+
 struct killer {
     struct gateway *gateway;
     uint64_t after_ms;
@@ -255,8 +270,10 @@ survives_kills(void **state)
     deadline = kvt_clock_mono_ms() + DEADLINE;
     while (get_all(world, items) < BED_IDS)
         assert_true(kvt_clock_mono_ms() < deadline);
+    has_all(world, items, KVT_OK);
     is_a_tier(world);
     gateway_kill(&world->gateway);
+    has_all(world, items, KVT_UNAVAILABLE);
     assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
     kvbm_volumes_free(world->set);
     kvbm_remote_close(world->remote);
