@@ -14,7 +14,7 @@ engine_hook_open(struct engine_hook **out, struct engine_worker *rank, struct kv
     struct engine_hook *hook;
 
     *out = NULL;
-    if (rank->ranks != 1 || rank->blocks[KVT_TIER_G1] == 0 || rank->blocks[KVT_TIER_G2] == 0)
+    if (rank->blocks[KVT_TIER_G1] == 0 || rank->blocks[KVT_TIER_G2] == 0)
         return kvt_error_set(err, KVT_INVALID, "a hook is of one rank with G1 and G2");
     hook = kvt_calloc(1, sizeof(*hook));
     if (hook == NULL)

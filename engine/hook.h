@@ -31,7 +31,8 @@
 
 struct engine_hook;
 
-/** KVT_OK; KVT_INVALID (a worker of several ranks, or without G1 and G2); KVT_NOMEM. */
+/** `rank` may stand for several that are one to the connector (engine/replica.h).  KVT_OK;
+ *  KVT_INVALID (a worker without G1 and G2); KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_hook_open(struct engine_hook **out, struct engine_worker *rank,
                                             struct kvt_error *err);
 /** Ends what goes on, and waits for it.  NULL is allowed. */

@@ -1,7 +1,32 @@
-/* kvtier-worker: replays a workload through a block manager's tiers. */
+/* kvtier-worker: replays a workload through a block manager's tiers, or through instances of an
+ * engine. */
 #include "base/program.h"
+#include "kvbm/instance/front.h"
+#include "kvbm/instance/leader.h"
+#include "kvbm/instance/rank.h"
 #include "kvbm/worker/app.h"
 #include "kvbm/worker/settings.h"
+
+static enum kvt_err
+run(const struct kvt_config *config, struct kvt_error *err)
+{
+    struct kvbm_settings settings;
+    struct kvbm_plan plan;
+    enum kvt_err rc = kvbm_settings_load(&settings, config, err);
+
+    if (rc == KVT_OK)
+        rc = kvbm_plan_load(&plan, &settings, config, err);
+    if (rc != KVT_OK)
+        return rc;
+    if (plan.instances == 0)
+        return kvbm_app_run(config, err);
+    switch (plan.part) {
+    case KVBM_PART_FRONT: return kvbm_front_run(&plan, err);
+    case KVBM_PART_LEADER: return kvbm_leader_run(&plan, err);
+    case KVBM_PART_RANK: return kvbm_rank_run(&plan, err);
+    }
+    return KVT_INVALID;
+}
 
 static const struct kvt_program program = {
     .name = "kvtier-worker",
@@ -9,7 +34,7 @@ static const struct kvt_program program = {
     .usage = "(--trace FILE | --attach-socket PATH)",
     .params = kvbm_settings_table,
     .param_count = KVBM_SETTING_COUNT,
-    .run = kvbm_app_run,
+    .run = run,
 };
 
 int

@@ -115,6 +115,7 @@ open_bucket(struct kvbm_remote *remote, struct kvt_error *err)
                                     .store = remote->store,
                                     .revision = settings->revision,
                                     .namespace_ = settings->namespace_,
+                                    .rank = settings->rank,
                                     .block_size = settings->layout.block_size,
                                     .fingerprint = settings->layout.fingerprint,
                                 },
@@ -358,7 +359,7 @@ add_key(struct kvbm_remote *remote, struct batch *batch, size_t at, const struct
     struct g4_client_item *item = &batch->items[at];
 
     if (kvt_key_format(batch->keys[at], KVT_KEY_MAX, remote->settings->revision,
-                       remote->settings->namespace_, 0, id) != KVT_OK)
+                       remote->settings->namespace_, remote->settings->rank, id) != KVT_OK)
         return false;
     *item = (struct g4_client_item){.key = batch->keys[at], .status = KVT_UNAVAILABLE};
     return true;

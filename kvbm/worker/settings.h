@@ -42,6 +42,7 @@ struct kvbm_settings {
     const char *namespace_;
     uint64_t salt; /* of the namespace, for sequence hashes; 0 for the empty one */
     uint32_t workers;
+    uint32_t rank; /* in keys of the object tier; 0 but for ranks of instances */
 
     const char *trace;
     uint64_t until_ms; /* 0: all */

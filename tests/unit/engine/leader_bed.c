@@ -1,9 +1,7 @@
 #include "tests/unit/engine/leader_bed.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "kvbm/block.h"
@@ -89,8 +87,6 @@ bed_open(struct bed *bed, const struct bed_options *options)
     assert_non_null(bed->worker);
     open_pool(bed, KVT_TIER_G2, options->g2);
     open_pool(bed, KVT_TIER_G3, options->g3);
-    if (leader.endpoint != NULL)
-        (void)snprintf(bed->socket, sizeof(bed->socket), "%s", leader.endpoint + strlen("ipc://"));
     if (leader.instance == 0)
         leader.instance = 1;
     leader.worker = bed->worker;
@@ -157,8 +153,6 @@ void
 bed_end(struct bed *bed)
 {
     engine_leader_close(bed->leader);
-    if (bed->socket[0] != '\0')
-        (void)unlink(bed->socket);
     for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++) {
         check_content(bed, (enum kvt_tier)tier);
         kvbm_pool_free(bed->pools[tier]);

@@ -38,7 +38,6 @@ struct bed {
     struct fake_objects *objects;
     struct kvbm_pool *pools[KVT_TIER_G4]; /* by enum kvt_tier */
     struct bed_told told[KVT_TIER_G4];
-    char socket[64]; /* a file of the leader's endpoint, or "" */
 };
 
 void bed_open(struct bed *bed, const struct bed_options *options);

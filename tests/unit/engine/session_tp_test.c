@@ -1,6 +1,5 @@
 /* Leaders of instances of different TP sizes: each rank pulls the heads it has. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "kvbm/block.h"
@@ -81,7 +80,6 @@ static void
 close_instance(struct instance *instance)
 {
     engine_leader_close(instance->leader);
-    (void)unlink(instance->endpoint + strlen("ipc://"));
     engine_worker_close(instance->group);
     for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++)
         kvbm_pool_free(instance->pools[tier]);

@@ -1,0 +1,30 @@
+/*
+ * kvbm/instance/crew.h -- the ranks of an instance as its scheduler sees them.
+ *
+ * Why: an iteration is run by all ranks at the same time, and has ended when the last has.
+ *
+ * Ownership: a crew owns its connections.
+ * Threads:   one.
+ * Limits:    KVBM_CREW_STEP_MS for a step: who has not answered by then counts as dead.
+ */
+#ifndef KVBM_INSTANCE_CREW_H
+#define KVBM_INSTANCE_CREW_H
+
+#include "base/buffer.h"
+#include "kvbm/instance/plan.h"
+
+#define KVBM_CREW_STEP_MS 180000
+
+struct kvbm_crew;
+
+KVT_NODISCARD enum kvt_err kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan,
+                                          struct kvt_error *err);
+/** NULL is allowed. */
+void kvbm_crew_close(struct kvbm_crew *crew);
+
+/** Ask all ranks the same; `answers[r]` is set to what rank r said.  The first status that is not
+ *  KVT_OK, with words. */
+KVT_NODISCARD enum kvt_err kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
+                                          struct kvt_buffer *answers, struct kvt_error *err);
+
+#endif /* KVBM_INSTANCE_CREW_H */

@@ -1,0 +1,317 @@
+#include "kvbm/instance/front.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/program.h"
+#include "base/queue.h"
+#include "kvbm/instance/figures.h"
+#include "kvbm/instance/front_internal.h"
+#include "kvbm/instance/leader.h"
+#include "wire/trace.h"
+
+#include "engine/rpc.h"
+
+enum {
+    TICK = 20,           /* ms between looks at processes and trace */
+    SERVE_WAIT = 600000, /* ms for one request */
+    END_WAIT = 20000,    /* ms for processes to end */
+};
+
+/* ---- requests ---- */
+
+/* engine_rpc_done_fn */
+static void
+on_answer(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct kvbm_front_slot *slot = arg;
+    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
+
+    slot->status = reply->status;
+    if (reply->status == KVT_OK) {
+        kvbm_figures_get(&slot->figures, &words);
+        if (!kvbm_words_end(&words))
+            slot->status = KVT_INVALID;
+    }
+    if (kvt_queue_put(slot->front->answers, slot) != KVT_OK)
+        abort(); /* it has room for all slots */
+}
+
+static bool
+give(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    struct kvbm_front_instance *instance = &front->instances[slot->instance];
+    struct kvt_buffer question;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (!instance->up || instance->busy >= KVBM_FRONT_WINDOW)
+        return false;
+    kvt_buffer_init(&question, ENGINE_RPC_PAYLOAD_MAX);
+    kvbm_words_put(&question, slot->count);
+    for (size_t i = 0; i < slot->count; i++)
+        kvbm_words_put(&question, slot->ids[i]);
+    slot->life = instance->life.number;
+    if (kvt_buffer_ok(&question))
+        rc = engine_rpc_start(instance->client,
+                              &(struct engine_rpc_request){.method = KVBM_FRONT_SERVE,
+                                                           .bytes = question.data,
+                                                           .size = question.size,
+                                                           .wait_ms = SERVE_WAIT,
+                                                           .done = on_answer,
+                                                           .arg = slot},
+                              NULL);
+    kvt_buffer_release(&question);
+    if (rc != KVT_OK)
+        return false;
+    slot->state = KVBM_SLOT_AWAY;
+    instance->busy++;
+    return true;
+}
+
+/* It was served by one instance: by the next one now, or it is done. */
+static void
+go_on(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    if (front->plan->split && slot->instance % 2 == 0) {
+        slot->instance++;
+        slot->state = KVBM_SLOT_WAITS;
+        return;
+    }
+    slot->state = KVBM_SLOT_FREE;
+    front->served++;
+    kvt_free(slot->ids);
+    slot->ids = NULL;
+}
+
+static void
+take_answers(struct kvbm_front *front, uint64_t wait_ms)
+{
+    void *items[16];
+    const size_t count = kvt_queue_take(front->answers, items, 16, wait_ms);
+
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_front_slot *slot = items[i];
+        struct kvbm_front_instance *instance = &front->instances[slot->instance];
+
+        instance->busy--;
+        if (slot->status != KVT_OK) {
+            slot->state = KVBM_SLOT_WAITS;
+            front->again++;
+            continue;
+        }
+        if (slot->life == instance->life.number &&
+            slot->figures.requests >= instance->figures.requests)
+            instance->figures = slot->figures;
+        instance->starts = 0;
+        go_on(front, slot);
+    }
+}
+
+static bool
+is_ours(const struct kvbm_front *front, uint64_t number)
+{
+    const struct kvbm_settings *settings = front->plan->settings;
+
+    return number % settings->shards == settings->shard;
+}
+
+/* The next request of the trace into a free slot; false: there is none now, or no more. */
+static bool
+read_one(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    const struct kvbm_settings *settings = front->plan->settings;
+    const uint32_t targets =
+        front->plan->split ? front->plan->instances / 2 : front->plan->instances;
+    struct wire_trace_request request;
+    struct kvt_error err;
+    enum kvt_err rc;
+
+    do {
+        rc = wire_trace_next(front->trace, &request, &err);
+        if (rc == KVT_INVALID || rc == KVT_RANGE) {
+            front->bad_lines++;
+            kvt_log_error("worker.instance", "bad_line", "%s", err.text);
+        }
+    } while (rc == KVT_INVALID || rc == KVT_RANGE ||
+             (rc == KVT_OK && !is_ours(front, front->read++)));
+    front->ended =
+        rc != KVT_OK || (settings->until_ms > 0 && request.timestamp_ms >= settings->until_ms);
+    if (rc != KVT_OK && rc != KVT_NOTFOUND) {
+        front->rc = rc;
+        front->err = err;
+    }
+    if (front->ended)
+        return false;
+    slot->ids = kvt_calloc(request.hash_count + 1, sizeof(*slot->ids));
+    if (slot->ids == NULL) {
+        front->rc = kvt_error_set(&front->err, KVT_NOMEM, "a request");
+        front->ended = true;
+        return false;
+    }
+    memcpy(slot->ids, request.hash_ids, request.hash_count * sizeof(*slot->ids));
+    slot->count = request.hash_count;
+    slot->instance = (uint32_t)(front->fed++ % targets) * (front->plan->split ? 2 : 1);
+    slot->state = KVBM_SLOT_WAITS;
+    return true;
+}
+
+/* Whoever waits is given; true: something is under way, or will be. */
+static bool
+feed(struct kvbm_front *front)
+{
+    bool busy = false;
+
+    for (size_t i = 0; i < front->slot_count; i++) {
+        struct kvbm_front_slot *slot = &front->slots[i];
+
+        if (slot->state == KVBM_SLOT_FREE && !front->ended)
+            (void)read_one(front, slot);
+        if (slot->state == KVBM_SLOT_WAITS)
+            (void)give(front, slot);
+        busy = busy || slot->state != KVBM_SLOT_FREE;
+    }
+    return busy || !front->ended;
+}
+
+/* ---- the end ---- */
+
+static enum kvt_err
+write_report(const struct kvbm_front *front, struct kvt_error *err)
+{
+    struct kvt_buffer text;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (front->plan->settings->report[0] == '\0')
+        return KVT_OK;
+    kvt_buffer_init(&text, 64 << 10);
+    kvbm_front_format(front, &text);
+    if (kvt_buffer_ok(&text))
+        rc = kvt_file_write(front->plan->settings->report, text.data, text.size, 0644, err);
+    else
+        (void)kvt_error_set(err, rc, "report");
+    kvt_buffer_release(&text);
+    return rc;
+}
+
+static enum kvt_err
+verdict(const struct kvbm_front *front, struct kvt_error *err)
+{
+    const struct kvbm_figures sum = kvbm_front_sum(front);
+
+    if (sum.wrong_bytes > 0)
+        return kvt_error_set(err, KVT_CORRUPT, "%" PRIu64 " wrong bytes were read",
+                             sum.wrong_bytes);
+    if (front->rc != KVT_OK) {
+        *err = front->err;
+        return front->rc;
+    }
+    if (front->bad_lines > 0)
+        return kvt_error_set(err, KVT_INVALID, "%" PRIu64 " bad lines in the trace",
+                             front->bad_lines);
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_front(struct kvbm_front *front, struct kvt_error *err)
+{
+    const struct kvbm_plan *plan = front->plan;
+    enum kvt_err rc = wire_trace_open(&front->trace, plan->settings->trace, err);
+
+    front->slot_count = (size_t)plan->instances * KVBM_FRONT_WINDOW * 2;
+    if (rc == KVT_OK)
+        rc = kvt_queue_new(&front->answers, front->slot_count + 1);
+    front->slots = kvt_calloc(front->slot_count, sizeof(*front->slots));
+    if (rc == KVT_OK && front->slots == NULL)
+        rc = kvt_error_set(err, KVT_NOMEM, "requests");
+    for (size_t i = 0; i < front->slot_count && rc == KVT_OK; i++)
+        front->slots[i].front = front;
+    for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++)
+        front->instances[i].life = (struct kvbm_life){.plan = plan, .instance = i};
+    return rc;
+}
+
+static void
+close_front(struct kvbm_front *front)
+{
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        kvbm_front_stop(front, i, END_WAIT);
+    for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++)
+        kvt_free(front->slots[i].ids);
+    kvt_free(front->slots);
+    kvt_queue_free(front->answers);
+    wire_trace_close(front->trace);
+}
+
+/* A folder of its own, unless one was given. */
+static enum kvt_err
+make_folder(struct kvbm_plan *plan, char *made, size_t size, struct kvt_error *err)
+{
+    made[0] = '\0';
+    if (plan->folder[0] != '\0')
+        return kvt_folder_make(plan->folder, err);
+    (void)snprintf(made, size, "/tmp/kvtier-engine-XXXXXX");
+    if (mkdtemp(made) == NULL)
+        return kvt_error_set(err, KVT_IO, "engine.folder: no temporary folder can be made");
+    plan->folder = made;
+    return KVT_OK;
+}
+
+/* Sockets are all there is in it. */
+static void
+remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder != NULL)
+        (void)closedir(folder);
+    (void)rmdir(path);
+}
+
+enum kvt_err
+kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
+{
+    struct kvbm_plan plan = *given;
+    struct kvbm_front front = {.plan = &plan};
+    char made[64];
+    bool going = true;
+    enum kvt_err rc = make_folder(&plan, made, sizeof(made), err);
+
+    if (rc == KVT_OK)
+        rc = open_front(&front, err);
+    if (rc == KVT_OK)
+        rc = kvbm_front_open_admin(&front, err);
+    if (rc == KVT_OK)
+        kvt_program_ready("starting instances");
+    while (rc == KVT_OK && going && !kvt_program_wait(0)) {
+        rc = kvbm_front_look_after(&front, err);
+        going = feed(&front) && front.rc == KVT_OK;
+        kvbm_front_show(&front);
+        take_answers(&front, TICK);
+    }
+    front.finished = rc == KVT_OK && !going;
+    kvbm_front_show(&front);
+    while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK))
+        rc = kvbm_front_look_after(&front, err);
+    if (rc == KVT_OK)
+        rc = write_report(&front, err);
+    if (rc == KVT_OK)
+        rc = verdict(&front, err);
+    kvbm_front_close_admin(&front);
+    if (front.slots != NULL || front.trace != NULL)
+        close_front(&front);
+    if (made[0] != '\0')
+        remove_folder(made);
+    return rc;
+}

@@ -1,0 +1,26 @@
+/*
+ * kvbm/instance/front.h -- who starts the processes of all instances, and gives them requests.
+ *
+ * Why: instances are many processes; one of them, the one that the user started, reads the trace,
+ * gives request number k to instance k mod n (with split roles: first to a prefill instance, then
+ * to a decode instance beside it, which then finds the prefix there), and looks after the others.
+ * One that dies takes its instance with it, which is started again; requests that were with it are
+ * given to it again.
+ *
+ * Ownership: everything lives within kvbm_front_run().
+ * Threads:   one, beside those of engine/rpc.h.
+ * Limits:    KVBM_FRONT_WINDOW requests with an instance at a time; an instance is started
+ *            KVBM_FRONT_STARTS times at most without a request served in between.
+ */
+#ifndef KVBM_INSTANCE_FRONT_H
+#define KVBM_INSTANCE_FRONT_H
+
+#include "kvbm/instance/plan.h"
+
+#define KVBM_FRONT_WINDOW 8
+#define KVBM_FRONT_STARTS 10
+
+/** Non-OK: an instance cannot be kept running, the trace had bad lines, or a byte was wrong. */
+KVT_NODISCARD enum kvt_err kvbm_front_run(const struct kvbm_plan *plan, struct kvt_error *err);
+
+#endif /* KVBM_INSTANCE_FRONT_H */

@@ -1,0 +1,101 @@
+/*
+ * kvbm/instance/front_internal.h -- what the files of the front share.
+ *
+ * Why: front.c reads the trace and gives requests away, front_life.c looks after the instances and
+ * shows what they do.
+ * Ownership: as kvbm/instance/front.h.
+ * Threads:   `shown` is behind its lock, a leaf; `answers` is a queue; a slot that is away, and a
+ *            word that is being told, are rpc's until they come back.  The rest is the main
+ *            thread's.
+ * Limits:    as kvbm/instance/front.h.
+ */
+#ifndef KVBM_INSTANCE_FRONT_INTERNAL_H
+#define KVBM_INSTANCE_FRONT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/http.h"
+#include "base/queue.h"
+#include "kvbm/instance/figures.h"
+#include "kvbm/instance/front.h"
+#include "kvbm/instance/life.h"
+#include "wire/trace.h"
+
+#include "engine/rpc.h"
+
+struct kvbm_front;
+
+enum kvbm_slot_state { KVBM_SLOT_FREE, KVBM_SLOT_WAITS, KVBM_SLOT_AWAY };
+
+/* A request of the trace. */
+struct kvbm_front_slot {
+    struct kvbm_front *front;
+    enum kvbm_slot_state state;
+    uint32_t instance; /* whose it is */
+    uint64_t life;     /* to which it was given */
+    uint64_t *ids;
+    size_t count;
+    enum kvt_err status; /* as it came back */
+    struct kvbm_figures figures;
+};
+
+/* One instance is told that another one lives. */
+struct kvbm_front_word {
+    uint64_t life;          /* that is being told */
+    _Atomic uint64_t known; /* that was told; 0: none */
+    _Atomic bool away;
+};
+
+struct kvbm_front_instance {
+    struct kvbm_life life;
+    struct engine_rpc_client *client;
+    bool up;
+    uint32_t busy;   /* requests with it */
+    uint32_t starts; /* since it served a request */
+    uint64_t lives;
+    struct kvbm_figures figures;                      /* of this life */
+    struct kvbm_front_word peers[KVBM_INSTANCES_MAX]; /* that it was told of */
+};
+
+struct kvbm_front {
+    const struct kvbm_plan *plan;
+    struct kvbm_front_instance instances[KVBM_INSTANCES_MAX];
+    struct wire_trace *trace;
+    struct kvt_queue *answers; /* slots that came back */
+    struct kvbm_front_slot *slots;
+    size_t slot_count;
+    uint64_t read, fed, served, again, bad_lines;
+    bool ended; /* the trace */
+    bool finished;
+    enum kvt_err rc; /* of reading it */
+    struct kvt_error err;
+    struct kvbm_figures past; /* of lives that are over */
+    uint64_t asked_ms;        /* when figures were asked for last */
+    struct kvt_http *http;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        bool open;
+        struct kvt_buffer text;
+    } shown;
+};
+
+/** Start what is not there, notice what is gone, make instances known to each other. */
+KVT_NODISCARD enum kvt_err kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err);
+
+/** End instance `number`; what was with it comes back as answers. */
+void kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms);
+
+/** Of all instances, in all their lives. */
+struct kvbm_figures kvbm_front_sum(const struct kvbm_front *front);
+
+/** Append the status object (docs/api.md). */
+void kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out);
+
+KVT_NODISCARD enum kvt_err kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err);
+void kvbm_front_close_admin(struct kvbm_front *front);
+/** Bring what the admin port shows up to now. */
+void kvbm_front_show(struct kvbm_front *front);
+
+#endif /* KVBM_INSTANCE_FRONT_INTERNAL_H */

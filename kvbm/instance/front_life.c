@@ -1,0 +1,290 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kvbm/instance/front_internal.h"
+#include "kvbm/instance/leader.h"
+
+enum {
+    ASK_EVERY = 500, /* ms between questions for figures */
+    ASK_WAIT = 300,  /* ms */
+    TELL_WAIT = 10000,
+};
+
+/* ---- starting and ending ---- */
+
+static enum kvt_err
+start(struct kvbm_front *front, uint32_t number, struct kvt_error *err)
+{
+    struct kvbm_front_instance *instance = &front->instances[number];
+    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    enum kvt_err rc;
+
+    if (instance->starts++ >= KVBM_FRONT_STARTS)
+        return kvt_error_set(err, KVT_UNAVAILABLE,
+                             "instance %" PRIu32 " ended %d times without a request served", number,
+                             KVBM_FRONT_STARTS);
+    rc = kvbm_life_start(&instance->life, err);
+    if (rc != KVT_OK)
+        return rc;
+    instance->lives++;
+    kvbm_plan_endpoint(front->plan, KVBM_DOOR_FRONT, number, KVBM_INSTANCE_LEADER, endpoint);
+    return engine_rpc_client_open(&instance->client,
+                                  &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
+}
+
+void
+kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms)
+{
+    struct kvbm_front_instance *instance = &front->instances[number];
+
+    kvbm_life_end(&instance->life, wait_ms);
+    engine_rpc_client_close(instance->client); /* calls that go on come back */
+    instance->client = NULL;
+    instance->up = false;
+    kvbm_figures_add(&front->past, &instance->figures);
+    instance->figures = (struct kvbm_figures){0};
+    for (uint32_t i = 0; i < KVBM_INSTANCES_MAX; i++)
+        atomic_store(&instance->peers[i].known, 0);
+}
+
+/* ---- who knows whom ---- */
+
+/* engine_rpc_done_fn */
+static void
+on_told(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct kvbm_front_word *word = arg;
+
+    if (reply->status == KVT_OK)
+        atomic_store(&word->known, word->life);
+    atomic_store(&word->away, false);
+}
+
+static void
+tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
+{
+    struct kvbm_front_word *word = &instance->peers[number];
+    struct kvt_buffer question;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (atomic_load(&word->away) || atomic_load(&word->known) == life)
+        return;
+    kvt_buffer_init(&question, 64);
+    kvbm_words_put(&question, number);
+    kvbm_words_put(&question, life);
+    word->life = life;
+    atomic_store(&word->away, true);
+    if (kvt_buffer_ok(&question))
+        rc = engine_rpc_start(instance->client,
+                              &(struct engine_rpc_request){.method = KVBM_FRONT_PEER,
+                                                           .bytes = question.data,
+                                                           .size = question.size,
+                                                           .wait_ms = TELL_WAIT,
+                                                           .done = on_told,
+                                                           .arg = word},
+                              NULL);
+    if (rc != KVT_OK)
+        atomic_store(&word->away, false);
+    kvt_buffer_release(&question);
+}
+
+static void
+tell_all(struct kvbm_front *front)
+{
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        for (uint32_t k = 0; k < front->plan->instances; k++)
+            if (i != k && front->instances[i].up && front->instances[k].up)
+                tell(&front->instances[i], k, front->instances[k].life.number);
+}
+
+static void
+ask(struct kvbm_front_instance *instance)
+{
+    struct kvbm_figures figures;
+    struct kvt_buffer answer;
+    struct kvbm_words words;
+
+    kvt_buffer_init(&answer, 4096);
+    if (engine_rpc_run(
+            instance->client,
+            &(struct engine_rpc_request){.method = KVBM_FRONT_STATUS, .wait_ms = ASK_WAIT}, &answer,
+            NULL) == KVT_OK) {
+        words = (struct kvbm_words){.bytes = answer.data, .size = answer.size};
+        kvbm_figures_get(&figures, &words);
+        if (kvbm_words_end(&words))
+            instance->figures = figures;
+    }
+    kvt_buffer_release(&answer);
+}
+
+enum kvt_err
+kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool ask_now = now_ms - front->asked_ms >= ASK_EVERY;
+
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        struct kvbm_front_instance *instance = &front->instances[i];
+        enum kvt_err rc = KVT_OK;
+
+        if (instance->life.number != 0 && kvbm_life_is_over(&instance->life))
+            kvbm_front_stop(front, i, 0);
+        if (instance->life.number == 0)
+            rc = start(front, i, err);
+        if (rc != KVT_OK)
+            return rc;
+        if (!instance->up && engine_rpc_client_link(instance->client) != 0) {
+            instance->up = true;
+            kvt_log_info("worker.instance", "up", "instance %" PRIu32 ", start %" PRIu64, i,
+                         instance->lives);
+        }
+        if (instance->up && ask_now)
+            ask(instance);
+    }
+    if (ask_now)
+        front->asked_ms = now_ms;
+    tell_all(front);
+    return KVT_OK;
+}
+
+/* ---- what it shows ---- */
+
+struct kvbm_figures
+kvbm_front_sum(const struct kvbm_front *front)
+{
+    struct kvbm_figures sum = front->past;
+
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        kvbm_figures_add(&sum, &front->instances[i].figures);
+    return sum;
+}
+
+static void
+format_figures(const struct kvbm_figures *figures, struct kvt_buffer *out)
+{
+#define X(member) kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, figures->member);
+    KVBM_FIGURES(X)
+#undef X
+}
+
+static void
+format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buffer *out)
+{
+    const struct kvbm_front_instance *instance = &front->instances[number];
+
+    kvt_buffer_printf(out,
+                      "%s{\"instance\":%" PRIu32 ",\"up\":%s,\"starts\":%" PRIu64
+                      ",\"leader\":%ld,\"ranks\":[",
+                      number == 0 ? "" : ",", number, instance->up ? "true" : "false",
+                      instance->lives, (long)instance->life.leader);
+    for (uint32_t rank = 0; rank < front->plan->tp[number]; rank++)
+        kvt_buffer_printf(out, "%s%ld", rank == 0 ? "" : ",", (long)instance->life.ranks[rank]);
+    kvt_buffer_printf(out, "]");
+    format_figures(&instance->figures, out);
+    kvt_buffer_printf(out, "}");
+}
+
+void
+kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out)
+{
+    const struct kvbm_figures sum = kvbm_front_sum(front);
+
+    kvt_buffer_printf(out,
+                      "{\"finished\":%s,\"fed\":%" PRIu64 ",\"served\":%" PRIu64
+                      ",\"given_again\":%" PRIu64 ",\"bad_lines\":%" PRIu64
+                      ",\"total\":{\"lives\":",
+                      front->finished ? "true" : "false", front->fed, front->served, front->again,
+                      front->bad_lines);
+    {
+        uint64_t lives = 0;
+
+        for (uint32_t i = 0; i < front->plan->instances; i++)
+            lives += front->instances[i].lives;
+        kvt_buffer_printf(out, "%" PRIu64, lives);
+    }
+    format_figures(&sum, out);
+    kvt_buffer_printf(out, "},\"instances\":[");
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        format_instance(front, i, out);
+    kvt_buffer_printf(out, "]}\n");
+}
+
+void
+kvbm_front_show(struct kvbm_front *front)
+{
+    struct kvt_buffer text;
+
+    if (!front->shown.open)
+        return;
+    kvt_buffer_init(&text, 64 << 10);
+    kvbm_front_format(front, &text);
+    (void)pthread_mutex_lock(&front->shown.lock);
+    kvt_buffer_release(&front->shown.text);
+    front->shown.text = text;
+    (void)pthread_mutex_unlock(&front->shown.lock);
+}
+
+static void
+get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    struct kvbm_front *front = arg;
+
+    (void)request;
+    (void)pthread_mutex_lock(&front->shown.lock);
+    kvt_buffer_append(&response->body, front->shown.text.data, front->shown.text.size);
+    (void)pthread_mutex_unlock(&front->shown.lock);
+}
+
+static bool
+ready(void *arg, struct kvt_buffer *why)
+{
+    (void)arg;
+    (void)why;
+    return true;
+}
+
+enum kvt_err
+kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err)
+{
+    static const struct kvt_http_route routes[] = {
+        {.method = "GET", .path = "/v1/status", .handler = get_status}};
+    const struct kvbm_settings *settings = front->plan->settings;
+    char text[128];
+    enum kvt_err rc;
+    int size;
+
+    if (pthread_mutex_init(&front->shown.lock, NULL) != 0)
+        return kvt_error_set(err, KVT_NOMEM, "status");
+    front->shown.open = true;
+    kvt_buffer_init(&front->shown.text, 64 << 10);
+    kvbm_front_show(front);
+    rc = kvt_http_start(&front->http,
+                        &(struct kvt_http_options){.bind = settings->admin_bind,
+                                                   .port = settings->admin_port,
+                                                   .token = settings->admin_token,
+                                                   .routes = routes,
+                                                   .route_count = 1,
+                                                   .arg = front,
+                                                   .ready = ready},
+                        err);
+    if (rc != KVT_OK || settings->ports_file[0] == '\0')
+        return rc;
+    size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":0}\n", (long)getpid(),
+                    (unsigned)kvt_http_port(front->http));
+    return kvt_file_write(settings->ports_file, text, (size_t)size, 0600, err);
+}
+
+void
+kvbm_front_close_admin(struct kvbm_front *front)
+{
+    kvt_http_stop(front->http);
+    if (!front->shown.open)
+        return;
+    kvt_buffer_release(&front->shown.text);
+    (void)pthread_mutex_destroy(&front->shown.lock);
+    front->shown.open = false;
+}

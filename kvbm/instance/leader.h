@@ -1,0 +1,29 @@
+/*
+ * kvbm/instance/leader.h -- the leader of one instance, as a process: it serves requests.
+ *
+ * Why: leader (engine/leader.h), connector and scheduler of an instance are one process beside its
+ * ranks; who reads the trace asks it, and other leaders do.
+ *
+ * Calls of the front, in words (kvbm/instance/words.h):
+ *   serve   the trace's ids of a request's blocks  -> figures, when it has ended
+ *   peer    an instance's number and life          -> nothing; from now on it is asked
+ *   status  nothing                                -> figures (kvbm/instance/figures.h)
+ *
+ * A rank that dies ends the process: what the instance had in memory is of no use without that
+ * rank's shards.  Who started it starts all of it again.
+ *
+ * Ownership: everything lives within kvbm_leader_run().
+ * Threads:   the scheduler's, and those of engine/leader.h and engine/rpc.h.
+ * Limits:    as kvbm/instance/scheduler.h.
+ */
+#ifndef KVBM_INSTANCE_LEADER_H
+#define KVBM_INSTANCE_LEADER_H
+
+#include "kvbm/instance/plan.h"
+
+enum kvbm_front_method { KVBM_FRONT_SERVE = 1, KVBM_FRONT_PEER, KVBM_FRONT_STATUS };
+
+/** Until told to stop, or a rank is gone (KVT_UNAVAILABLE). */
+KVT_NODISCARD enum kvt_err kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err);
+
+#endif /* KVBM_INSTANCE_LEADER_H */

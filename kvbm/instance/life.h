@@ -1,0 +1,37 @@
+/*
+ * kvbm/instance/life.h -- the processes of one instance, from their start to their end.
+ *
+ * Why: leader and ranks are one program started again with one argument more; an instance lives as
+ * long as all of them do.
+ *
+ * Ownership: a life's processes are its caller's children; they end with it, however it ends.
+ * Threads:   one.
+ * Limits:    the command line of this process, KVBM_LIFE_ARGUMENTS arguments.
+ */
+#ifndef KVBM_INSTANCE_LIFE_H
+#define KVBM_INSTANCE_LIFE_H
+
+#include <sys/types.h>
+
+#include "kvbm/instance/plan.h"
+
+#define KVBM_LIFE_ARGUMENTS 128
+
+struct kvbm_life {
+    const struct kvbm_plan *plan;
+    uint32_t instance;
+    uint64_t number; /* 0: not alive */
+    pid_t leader;    /* 0: none */
+    pid_t ranks[KVBM_INSTANCE_RANKS_MAX];
+};
+
+/** Start all processes under a new number.  On failure none is left. */
+KVT_NODISCARD enum kvt_err kvbm_life_start(struct kvbm_life *life, struct kvt_error *err);
+
+/** Has one of its processes ended?  Says which, in the log. */
+bool kvbm_life_is_over(struct kvbm_life *life);
+
+/** End what is left: asked to, with up to `wait_ms` for it, or (0) at once. */
+void kvbm_life_end(struct kvbm_life *life, uint64_t wait_ms);
+
+#endif /* KVBM_INSTANCE_LIFE_H */

@@ -1,0 +1,116 @@
+#include "kvbm/instance/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvbm/instance/shard.h"
+
+#define ROW(id) ((size_t)KVBM_SETTING_##id)
+
+/* "2", or "4,2": one number an instance. */
+static enum kvt_err
+load_tp(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
+{
+    const char *at = text;
+
+    for (uint32_t i = 0; i < plan->instances; i++) {
+        char *rest;
+        unsigned long tp;
+
+        if (*at == '\0' && i > 0) { /* the last one counts for all others */
+            plan->tp[i] = plan->tp[i - 1];
+            continue;
+        }
+        tp = strtoul(at, &rest, 10);
+        if (rest == at || (*rest != '\0' && *rest != ',') || tp == 0 ||
+            tp > KVBM_INSTANCE_RANKS_MAX)
+            return kvt_error_set(err, KVT_INVALID,
+                                 "tp: \"%s\" is no number of ranks from 1 to %d, or one an "
+                                 "instance (4,2)",
+                                 text, KVBM_INSTANCE_RANKS_MAX);
+        plan->tp[i] = (uint32_t)tp;
+        at = *rest == ',' ? rest + 1 : rest;
+    }
+    if (*at != '\0')
+        return kvt_error_set(err, KVT_INVALID, "tp: \"%s\" has more numbers than instances", text);
+    return KVT_OK;
+}
+
+/* "INSTANCE/leader/LIFE" or "INSTANCE/RANK/LIFE". */
+static enum kvt_err
+load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
+{
+    char which[16];
+
+    plan->part = KVBM_PART_FRONT;
+    if (text[0] == '\0')
+        return KVT_OK;
+    if (sscanf(text, "%" SCNu32 "/%15[a-z0-9]/%" SCNu64, &plan->instance, which, &plan->life) !=
+            3 ||
+        plan->instance >= plan->instances || plan->life == 0)
+        return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
+                             text);
+    plan->part = strcmp(which, "leader") == 0 ? KVBM_PART_LEADER : KVBM_PART_RANK;
+    plan->rank =
+        plan->part == KVBM_PART_RANK ? (uint32_t)strtoul(which, NULL, 10) : KVBM_INSTANCE_LEADER;
+    if (plan->part == KVBM_PART_RANK && plan->rank >= plan->tp[plan->instance])
+        return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
+                             text);
+    return KVT_OK;
+}
+
+enum kvt_err
+kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
+               const struct kvt_config *config, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    *plan = (struct kvbm_plan){
+        .settings = settings,
+        .instances = (uint32_t)kvt_config_u64(config, ROW(INSTANCES)),
+        .replicated = kvt_config_bool(config, ROW(REPLICATED)),
+        .split = kvt_config_enum(config, ROW(INSTANCE_ROLES)) == 1,
+        .folder = kvt_config_string(config, ROW(ENGINE_FOLDER)),
+    };
+    if (plan->instances == 0) {
+        if (strcmp(kvt_config_string(config, ROW(TP)), "1") != 0)
+            return kvt_error_set(err, KVT_INVALID, "tp: needs instances (--instances 1)");
+        return KVT_OK;
+    }
+    if (settings->workers != 1 || settings->attach_engines > 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "instances: not together with workers or attach.socket");
+    if (plan->split && plan->instances % 2 != 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "instance.roles: prefill and decode need an even number of instances");
+    rc = load_tp(plan, kvt_config_string(config, ROW(TP)), err);
+    for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++) {
+        struct kvbm_shard shard;
+
+        rc =
+            kvbm_shard_make(&shard, settings->layout.block_size, kvbm_plan_shards(plan, i), 0, err);
+    }
+    return rc == KVT_OK ? load_part(plan, kvt_config_string(config, ROW(ENGINE_PART)), err) : rc;
+}
+
+uint32_t
+kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance)
+{
+    return plan->replicated ? 1 : plan->tp[instance];
+}
+
+void
+kvbm_plan_endpoint(const struct kvbm_plan *plan, enum kvbm_instance_door door, uint32_t instance,
+                   uint32_t rank, char text[KVBM_INSTANCE_ENDPOINT])
+{
+    static const char *const names[] = {"work", "step", "front", "peer"};
+
+    if (rank == KVBM_INSTANCE_LEADER)
+        (void)snprintf(text, KVBM_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 ".%s", plan->folder,
+                       instance, names[door]);
+    else
+        (void)snprintf(text, KVBM_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 "-%" PRIu32 ".%s",
+                       plan->folder, instance, rank, names[door]);
+}

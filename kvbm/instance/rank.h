@@ -1,0 +1,29 @@
+/*
+ * kvbm/instance/rank.h -- one rank of an instance, as a process of its own.
+ *
+ * Why: it has the memory, the disk and the keys of its shards, does what its leader says
+ * (engine/remote.h), and runs iterations of a model that computes nothing but knows what every
+ * byte must be: a layer's loaded blocks are compared after they were waited for, its new blocks
+ * are written and saved.
+ *
+ * A step (one iteration), asked by the scheduler in words (kvbm/instance/words.h):
+ *   question  loads, checks, computes (each a count, then block of G1 and name), meta; of ranks
+ *             that hold the same there is none: the leader's hook moves their blocks
+ *   answer    bytes that were wrong, blocks that were compared, what the hook heard
+ * A block that the hook could not load is not compared: the scheduler computes it.
+ *
+ * Ownership: everything lives within kvbm_rank_run().
+ * Threads:   steps run on one thread of their rpc server; jobs as engine/rank.h.
+ * Limits:    one step at a time.
+ */
+#ifndef KVBM_INSTANCE_RANK_H
+#define KVBM_INSTANCE_RANK_H
+
+#include "kvbm/instance/plan.h"
+
+enum kvbm_step_method { KVBM_STEP_RUN = 1 };
+
+/** Until told to stop. */
+KVT_NODISCARD enum kvt_err kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err);
+
+#endif /* KVBM_INSTANCE_RANK_H */
