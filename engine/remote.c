@@ -44,14 +44,22 @@ remote_of(struct engine_worker *worker)
 
 /* Who is there ------------------------------------------------------------------------------ */
 
+/* Another rank has the same layout, but for its number, and other bytes under every name. */
+static bool
+takes_its_place(const struct engine_worker *before, const struct engine_remote_about *about)
+{
+    return kvbm_layout_compatible(&before->layout, &about->layout, NULL) == KVT_OK &&
+           before->layout.geometry.tp_rank == about->layout.geometry.tp_rank &&
+           before->ranks == about->ranks && before->objects == about->objects &&
+           memcmp(before->blocks, about->blocks, sizeof(about->blocks)) == 0;
+}
+
 /* Jobs for the process before end badly until whoever stands on it knows: what was in its memory is
  * gone.  One of another shape is nobody we can use. */
 static void
 told_about(struct engine_remote *remote, const struct engine_remote_about *about)
 {
-    const bool same_shape =
-        kvbm_layout_compatible(&remote->head.layout, &about->layout, NULL) == KVT_OK &&
-        memcmp(remote->head.blocks, about->blocks, sizeof(about->blocks)) == 0;
+    const bool same_shape = takes_its_place(&remote->head, about);
     bool other;
 
     (void)pthread_mutex_lock(&remote->lock);
