@@ -126,8 +126,8 @@ struct engine_rpc_client_stats engine_rpc_client_stats(struct engine_rpc_client 
  *
  * @param[out] ticket  may be NULL where there is a `done`; else it is NULL on failure
  * @return KVT_OK; KVT_AGAIN (as many calls or bytes wait as may); KVT_RANGE (too large);
- *         KVT_INVALID; KVT_UNAVAILABLE (the server counts as gone); KVT_NOMEM.  `done` is only
- *         called after KVT_OK.
+ *         KVT_INVALID; KVT_UNAVAILABLE (the server counts as gone, or the client is being closed);
+ *         KVT_NOMEM.  `done` is only called after KVT_OK.
  */
 KVT_NODISCARD enum kvt_err engine_rpc_start(struct engine_rpc_client *client,
                                             const struct engine_rpc_request *request,

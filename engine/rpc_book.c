@@ -105,7 +105,7 @@ engine_rpc_book_begin(struct engine_rpc_client *client, struct engine_rpc_asked 
     struct engine_rpc_slot *slot;
     uint16_t number;
 
-    if (book->state == ENGINE_RPC_AWAY)
+    if (book->state == ENGINE_RPC_AWAY || book->closing) /* nobody would end it any more */
         return KVT_UNAVAILABLE;
     if (book->free_count == 0 || call->payload_size > ENGINE_RPC_BYTES_MAX - book->bytes)
         return KVT_AGAIN;

@@ -544,6 +544,48 @@ closing_ends_what_goes_on(void **state)
     rpc_rig_end(&rig);
 }
 
+struct insisting {
+    struct engine_rpc_client *client;
+    uint32_t heard;
+    uint32_t begun;
+};
+
+static void
+call_again(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct insisting *who = arg;
+    const struct engine_rpc_request request = {
+        .method = RPC_HOLD, .wait_ms = WAIT, .done = call_again, .arg = who};
+
+    (void)reply;
+    who->heard++;
+    if (engine_rpc_start(who->client, &request, NULL) == KVT_OK)
+        who->begun++;
+}
+
+/* Who calls again whenever a call has ended hears of each that was begun, or begins none. */
+static void
+closing_ends_what_begins_meanwhile(void **state)
+{
+    struct insisting who = {.begun = 1};
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    who.client = scene.client;
+    assert_int_equal(
+        engine_rpc_start(scene.client,
+                         &(struct engine_rpc_request){
+                             .method = RPC_HOLD, .wait_ms = WAIT, .done = call_again, .arg = &who},
+                         NULL),
+        KVT_OK);
+    rpc_rig_wait_held(&rig, 1);
+    engine_rpc_client_close(scene.client);
+    assert_int_equal(who.heard, who.begun);
+    (void)rpc_rig_release(&rig);
+    rpc_rig_end(&rig);
+}
+
 static void
 servers_are_checked(void **state)
 {
@@ -721,6 +763,7 @@ main(void)
         cmocka_unit_test(another_server_is_another_link),
         cmocka_unit_test(a_server_may_come_late_or_never),
         cmocka_unit_test(closing_ends_what_goes_on),
+        cmocka_unit_test(closing_ends_what_begins_meanwhile),
         cmocka_unit_test(servers_are_checked),
         cmocka_unit_test(nonsense_is_dropped),
         cmocka_unit_test(opening_survives_every_allocation_failure),
