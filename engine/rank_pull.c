@@ -228,8 +228,8 @@ engine_rank_disconnect(struct engine_worker *worker, uint64_t number)
         peer = *place;
         *place = NULL; /* nobody begins with it any more */
         for (struct rank_job *made = rank->jobs; made != NULL; made = made->next)
-            if (made->job->verb == ENGINE_PULL && !made->over && made->begun &&
-                made->job->peer == number) {
+            if (!made->over && made->begun && /* one that is over is its owner's again */
+                made->job->verb == ENGINE_PULL && made->job->peer == number) {
                 made->early = made->early == KVT_OK ? KVT_UNAVAILABLE : made->early;
                 atomic_store(&made->stop, true);
             }

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -357,6 +358,14 @@ count_done(void *arg, const struct engine_outcome *outcome)
     atomic_fetch_add((_Atomic unsigned *)arg, 1);
 }
 
+static void
+wait_done(_Atomic unsigned *done)
+{
+    for (unsigned i = 0; i < 10000 && atomic_load(done) == 0; i++)
+        kvt_clock_sleep_ms(1);
+    assert_int_equal(atomic_load(done), 1);
+}
+
 /* As many jobs as may be, most of them cancelled or late: each ends once. */
 static void
 crowds_end(void **state)
@@ -401,6 +410,63 @@ crowds_end(void **state)
     pair_close(&pair);
 }
 
+/* A job in pages of its own. */
+struct page {
+    struct engine_job job;
+    struct engine_item item;
+    struct engine_worker *worker;
+    _Atomic unsigned *done;
+};
+
+static void
+take_page_away(void *arg, const struct engine_outcome *outcome)
+{
+    const struct page held = *(struct page *)arg;
+
+    (void)outcome;
+    assert_int_equal(munmap(arg, sizeof(struct page)), 0);
+    engine_worker_disconnect(held.worker, PEER); /* nobody pulls: it does not wait */
+    atomic_fetch_add(held.done, 1);
+}
+
+/* A job is its owner's again when he is told of its end. */
+static void
+ended_jobs_are_not_looked_at(void **state)
+{
+    struct kvt_buffer metadata;
+    struct pair pair;
+
+    (void)state;
+    pair_open(&pair, 1, 1);
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    assert_int_equal(engine_worker_describe(pair.peer[0].worker, &metadata, 1000, NULL), KVT_OK);
+    for (unsigned i = 0; i < 50; i++) {
+        struct engine_worker *worker = pair.own[0].worker;
+        _Atomic unsigned done = 0;
+        struct page *page =
+            mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        assert_true(page != MAP_FAILED);
+        assert_int_equal(
+            engine_worker_connect(worker, PEER, metadata.data, metadata.size, 1000, NULL), KVT_OK);
+        *page = (struct page){{.verb = ENGINE_COPY,
+                               .from = KVT_TIER_G1,
+                               .to = KVT_TIER_G2,
+                               .wait_ms = 10000,
+                               .items = &page->item,
+                               .count = 1,
+                               .done = take_page_away,
+                               .arg = page},
+                              {suite_label(1), 0, 0, KVT_OK},
+                              worker,
+                              &done};
+        assert_int_equal(engine_worker_start(worker, &page->job), KVT_OK);
+        wait_done(&done);
+    }
+    kvt_buffer_release(&metadata);
+    pair_close(&pair);
+}
+
 /* A volume that is stuck until it is told. */
 struct stuck {
     struct kvbm_volume head;
@@ -420,14 +486,6 @@ static void
 stuck_close(struct kvbm_volume *volume)
 {
     (void)volume;
-}
-
-static void
-wait_done(_Atomic unsigned *done)
-{
-    for (unsigned i = 0; i < 10000 && atomic_load(done) == 0; i++)
-        kvt_clock_sleep_ms(1);
-    assert_int_equal(atomic_load(done), 1);
 }
 
 /* What waits behind something that is stuck ends in time, what has begun when it ends. */
@@ -485,6 +543,7 @@ main(void)
         cmocka_unit_test(dropped_sets_are_stale),
         cmocka_unit_test(survives_failing_allocations),
         cmocka_unit_test(crowds_end),
+        cmocka_unit_test(ended_jobs_are_not_looked_at),
         cmocka_unit_test(deadlines_are_kept),
     };
 
