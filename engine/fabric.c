@@ -92,24 +92,30 @@ fail_parts(struct engine_get *get, size_t from, enum kvt_err why)
         get->request.parts[i].status = why;
 }
 
-/* It stays in the letter box, whose reader lets go of it. */
-static bool
-get_withdraw(struct kvt_ticket *ticket)
-{
-    fail_parts((struct engine_get *)ticket, 0, KVT_CANCELLED);
-    return false;
-}
-
-static const struct kvbm_ticket_ops get_ops = {.withdraw = get_withdraw, .destroy = get_destroy};
-
 static void
-leave(struct engine_fabric *fabric, struct engine_get *get)
+leave(struct engine_get *get)
 {
+    struct engine_fabric *fabric = get->request.window->fabric;
+
     (void)atomic_fetch_sub(&get->request.window->gets, 1);
     (void)pthread_mutex_lock(&fabric->shared.lock);
     fabric->shared.waiting--;
     (void)pthread_mutex_unlock(&fabric->shared.lock);
 }
+
+/* It stays in the letter box, whose reader lets go of it; but its window may be closed as soon as
+ * the caller knows. */
+static bool
+get_withdraw(struct kvt_ticket *ticket)
+{
+    struct engine_get *get = (struct engine_get *)ticket;
+
+    fail_parts(get, 0, KVT_CANCELLED);
+    leave(get);
+    return false;
+}
+
+static const struct kvbm_ticket_ops get_ops = {.withdraw = get_withdraw, .destroy = get_destroy};
 
 static bool
 take_incoming(struct engine_fabric *fabric)
@@ -131,8 +137,7 @@ take_incoming(struct engine_fabric *fabric)
             *fabric->active_end = get;
             fabric->active_end = &get->next;
         } else {
-            leave(fabric, get);
-            kvbm_ticket_let_go(&get->head);
+            kvbm_ticket_let_go(&get->head); /* a canceller was faster */
         }
         get = next;
     }
@@ -245,13 +250,13 @@ give_up_late(struct engine_get *get, uint64_t now)
 }
 
 static void
-finish(struct engine_fabric *fabric, struct engine_get *get)
+finish(struct engine_get *get)
 {
     enum kvt_err result = KVT_OK;
 
     for (size_t i = 0; i < get->request.count && result == KVT_OK; i++)
         result = get->request.parts[i].status;
-    leave(fabric, get);
+    leave(get);
     kvbm_ticket_finish(&get->head, result, true);
 }
 
@@ -270,7 +275,7 @@ end_gets(struct engine_fabric *fabric)
         give_up_late(get, now);
         if (get->ended == get->request.count) {
             *at = get->next;
-            finish(fabric, get);
+            finish(get);
             continue;
         }
         if (get->over == KVT_OK && get->deadline - now < wait)
@@ -329,6 +334,7 @@ run(void *arg)
         if (!moved)
             rest(fabric, wait);
     }
+    (void)take_incoming(fabric); /* what was taken back and is still in the letter box */
     return NULL;
 }
 

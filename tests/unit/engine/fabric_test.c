@@ -378,6 +378,51 @@ what_is_taken_back_ends(void **state)
     end(&scene);
 }
 
+static void
+hold_up(void *arg)
+{
+    (void)atomic_fetch_add((_Atomic unsigned *)arg, 1);
+    kvt_clock_sleep_ms(100);
+}
+
+/* What was taken back while the fabric had not even seen it is over: its window and the fabric may
+ * be closed. */
+static void
+what_was_taken_back_holds_nothing(void **state)
+{
+    struct engine_fabric_part parts[2];
+    struct kvt_ticket *tickets[2];
+    _Atomic unsigned held = 0;
+    struct engine_window *window;
+    uint8_t into[2][64];
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, true, 7);
+    assert_int_equal(
+        engine_window_open(&window, scene.fabric, scene.owner.description, scene.owner.size, NULL),
+        KVT_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const struct engine_fabric_get get = {.window = i == 0 ? scene.window : window,
+                                              .parts = &parts[i],
+                                              .count = 1,
+                                              .wait_ms = WAIT,
+                                              .done = i == 0 ? hold_up : NULL,
+                                              .arg = &held};
+
+        parts[i] = (struct engine_fabric_part){into[i], 0, sizeof(into[i]), false, KVT_IO};
+        assert_int_equal(engine_fabric_start(scene.fabric, &get, &tickets[i]), KVT_OK);
+        while (atomic_load(&held) == 0)
+            kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(kvt_ticket_cancel(tickets[1]), KVT_OK);
+    kvt_ticket_release(tickets[1]);
+    engine_window_close(window);
+    assert_int_equal(kvt_ticket_wait(tickets[0], WAIT), KVT_OK);
+    kvt_ticket_release(tickets[0]);
+    end(&scene);
+}
+
 static bool
 attempt(void *arg)
 {
@@ -427,6 +472,7 @@ main(int argc, char **argv)
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(wrong_questions_are_refused),
         cmocka_unit_test(what_is_taken_back_ends),
+        cmocka_unit_test(what_was_taken_back_holds_nothing),
         cmocka_unit_test(no_allocation_that_fails_leaks),
     };
 
