@@ -119,6 +119,31 @@ map(struct engine_region *region, size_t rail, void *address)
     return region->key_sizes[rail] <= KEY_MAX ? KVT_OK : KVT_RANGE;
 }
 
+/* It has one for the fabric's life, but when nobody was ever told of it. */
+static enum kvt_err
+take_place(struct engine_region *region)
+{
+    if (atomic_fetch_add(&region->fabric->places_taken, 1) >= ENGINE_FABRIC_REGIONS_MAX) {
+        (void)atomic_fetch_sub(&region->fabric->places_taken, 1);
+        return KVT_FULL;
+    }
+    region->place = kvt_calloc(1, sizeof(*region->place));
+    if (region->place != NULL)
+        return KVT_OK;
+    (void)atomic_fetch_sub(&region->fabric->places_taken, 1);
+    return KVT_NOMEM;
+}
+
+static void
+leave_place(struct engine_region *region)
+{
+    if (region->place == NULL)
+        return;
+    (void)atomic_fetch_sub(&region->fabric->places_taken, 1);
+    kvt_free(region->place);
+    region->place = NULL;
+}
+
 /* Somebody far away may still ask for what was there, and is answered by the fabric's thread from
  * that very address: without memory there it would end this process. */
 static void
@@ -129,6 +154,11 @@ keep_place(struct engine_region *region)
 
     if (region->address == NULL || !fabric->rails[ENGINE_FAR].open)
         return;
+    if (place == NULL) { /* nobody was told of it */
+        if (region->own)
+            (void)munmap(region->address, region->size);
+        return;
+    }
     place->address = mmap(region->address, region->size, PROT_READ,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
                               (region->own ? MAP_FIXED : MAP_FIXED_NOREPLACE),
@@ -192,11 +222,11 @@ engine_region_open(struct engine_region **out, struct engine_fabric *fabric, siz
     region->fabric = fabric;
     region->size = size;
     (void)atomic_fetch_add(&fabric->regions, 1);
-    region->place = kvt_calloc(1, sizeof(*region->place));
-    rc = region->place != NULL ? map_all(region) : KVT_NOMEM;
-    if (rc == KVT_OK && atomic_fetch_add(&fabric->places_taken, 1) >= ENGINE_FABRIC_REGIONS_MAX)
-        rc = KVT_FULL;
+    rc = take_place(region);
+    if (rc == KVT_OK)
+        rc = map_all(region);
     if (rc != KVT_OK) {
+        leave_place(region);
         engine_region_close(region);
         return kvt_error_set(err, rc, "region: %zu bytes that others can read: %s", size,
                              kvt_err_text(rc));

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -276,6 +277,45 @@ a_closed_region_reads_as_zeros(void **state)
     engine_fabric_close(owner);
 }
 
+/* Bytes of addresses that this process has in use. */
+static size_t
+mapped(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t pages = 0;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    assert_int_equal(fclose(file), 0);
+    return pages * 4096;
+}
+
+/* In a fabric's life there are so many regions; one more is refused and leaves nothing behind. */
+static void
+regions_have_a_limit(void **state)
+{
+    enum { LARGE = 64 << 20, MORE = 16 };
+    struct engine_fabric *fabric;
+    struct engine_region *region;
+    size_t before;
+
+    (void)state;
+    for (unsigned near = 0; near < 2; near++) {
+        open_fabric(&fabric, near != 0, true);
+        for (size_t i = 0; i < ENGINE_FABRIC_REGIONS_MAX; i++) {
+            assert_int_equal(engine_region_open(&region, fabric, 4096, NULL), KVT_OK);
+            engine_region_close(region);
+        }
+        before = mapped();
+        for (size_t i = 0; i < MORE; i++) {
+            assert_int_equal(engine_region_open(&region, fabric, LARGE, NULL), KVT_FULL);
+            assert_null(region);
+        }
+        assert_true(mapped() < before + LARGE);
+        engine_fabric_close(fabric);
+    }
+}
+
 static void
 damaged_descriptions_are_refused(void **state)
 {
@@ -469,6 +509,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_stopped_owner_is_late),
         cmocka_unit_test(a_killed_owner_is_away),
         cmocka_unit_test(a_closed_region_reads_as_zeros),
+        cmocka_unit_test(regions_have_a_limit),
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(wrong_questions_are_refused),
         cmocka_unit_test(what_is_taken_back_ends),
