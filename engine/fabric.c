@@ -338,14 +338,31 @@ run(void *arg)
     return NULL;
 }
 
+/* What the caller names is taken as it is: UCX says what is wrong with it. */
+static enum kvt_err
+choose(const char **transports, const char *named, const char *usual,
+       char room[ENGINE_RAIL_TRANSPORTS_SIZE], struct kvt_error *err)
+{
+    *transports = named != NULL ? named : room;
+    if (named != NULL || engine_rail_transports(usual, room) == KVT_OK)
+        return KVT_OK;
+    return kvt_error_set(err, KVT_NOMEM, "fabric: out of memory");
+}
+
 static enum kvt_err
 open_rails(struct engine_fabric *fabric, const struct engine_fabric_options *options,
            struct kvt_error *err)
 {
-    const char *near = options->near != NULL ? options->near : "sysv,posix,self";
-    const char *far = options->far != NULL ? options->far : "tcp,rc,ud,dc";
-    enum kvt_err rc = KVT_UNSUPPORTED;
+    char rooms[ENGINE_RAILS][ENGINE_RAIL_TRANSPORTS_SIZE];
+    const char *near;
+    const char *far;
+    enum kvt_err rc = choose(&near, options->near, "sysv,posix,self", rooms[ENGINE_NEAR], err);
 
+    if (rc == KVT_OK)
+        rc = choose(&far, options->far, "tcp,rc,ud,dc", rooms[ENGINE_FAR], err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = KVT_UNSUPPORTED;
     if (*near != '\0')
         rc = engine_rail_open(&fabric->rails[ENGINE_NEAR], "near", near, false, err);
     if (*far != '\0' && (rc == KVT_OK || rc == KVT_UNSUPPORTED)) {
@@ -355,7 +372,7 @@ open_rails(struct engine_fabric *fabric, const struct engine_fabric_options *opt
         rc = rc == KVT_OK && other == KVT_UNSUPPORTED ? KVT_OK : other;
     }
     if (rc == KVT_UNSUPPORTED && *near == '\0' && *far == '\0')
-        (void)kvt_error_set(err, rc, "fabric: no rail was asked for");
+        (void)kvt_error_set(err, rc, "fabric: no rail was asked for, or UCX has none here");
     return rc;
 }
 

@@ -46,8 +46,10 @@ struct engine_region;
 struct engine_window;
 
 struct engine_fabric_options {
-    const char *near; /* UCX transports; NULL: "sysv,posix,self"; "": no near rail */
-    const char *far;  /* NULL: "tcp,rc,ud,dc"; "": no far rail */
+    /* UCX transports; NULL: those that UCX has here, of "sysv,posix,self" (near) and "tcp,rc,ud,dc"
+     * (far); "": no such rail */
+    const char *near;
+    const char *far;
 };
 
 /** KVT_OK; KVT_UNSUPPORTED (UCX has neither rail here); KVT_NOMEM; the system's. */

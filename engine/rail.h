@@ -19,7 +19,9 @@
 
 #include "kvtier/error.h"
 
-#define ENGINE_RAIL_ADDRESS_MAX 1536
+#define ENGINE_RAIL_ADDRESS_MAX     1536
+#define ENGINE_RAIL_TRANSPORTS_MAX  16  /* names */
+#define ENGINE_RAIL_TRANSPORTS_SIZE 128 /* bytes of them, with commas and the final NUL */
 
 struct engine_peer {
     struct engine_rail *rail;
@@ -42,6 +44,15 @@ struct engine_rail {
     int event_fd;
     struct engine_peer *peers;
 };
+
+/**
+ * Those of `wanted` that UCX has here, in their order: transports, or what several begin with
+ * ("rc": "rc_verbs" and "rc_mlx5").  What UCX does not know it warns of whenever it is named.
+ *
+ * @return KVT_OK, also where there are none; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_rail_transports(const char *wanted,
+                                                  char out[ENGINE_RAIL_TRANSPORTS_SIZE]);
 
 /** KVT_OK; KVT_UNSUPPORTED: UCX has none of `transports` here.  The rail is closed then. */
 KVT_NODISCARD enum kvt_err engine_rail_open(struct engine_rail *rail, const char *name,

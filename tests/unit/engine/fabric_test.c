@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -418,6 +419,35 @@ what_is_taken_back_ends(void **state)
     end(&scene);
 }
 
+/* UCX warns of each transport it is told to use and has not. */
+static void
+a_usual_fabric_opens_silently(void **state)
+{
+    char said[512];
+    struct engine_fabric *fabric;
+    FILE *file = tmpfile();
+    int kept[2];
+
+    (void)state;
+    assert_non_null(file);
+    (void)fflush(stdout);
+    for (int fd = 1; fd <= 2; fd++) {
+        kept[fd - 1] = dup(fd);
+        assert_true(kept[fd - 1] >= 0 && dup2(fileno(file), fd) == fd);
+    }
+    assert_int_equal(engine_fabric_open(&fabric, &(struct engine_fabric_options){0}, NULL), KVT_OK);
+    engine_fabric_close(fabric);
+    (void)fflush(stdout);
+    for (int fd = 1; fd <= 2; fd++) {
+        assert_int_equal(dup2(kept[fd - 1], fd), fd);
+        assert_int_equal(close(kept[fd - 1]), 0);
+    }
+    rewind(file);
+    said[fread(said, 1, sizeof(said) - 1, file)] = 0;
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(said, "");
+}
+
 static void
 hold_up(void *arg)
 {
@@ -466,7 +496,7 @@ what_was_taken_back_holds_nothing(void **state)
 static bool
 attempt(void *arg)
 {
-    const struct engine_fabric_options options = {near_rail, far_rail};
+    const struct engine_fabric_options options = {near_rail, NULL};
     struct engine_fabric_part part;
     uint8_t bytes[ENGINE_FABRIC_DESCRIPTION_MAX];
     uint8_t into[16];
@@ -509,6 +539,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_stopped_owner_is_late),
         cmocka_unit_test(a_killed_owner_is_away),
         cmocka_unit_test(a_closed_region_reads_as_zeros),
+        cmocka_unit_test(a_usual_fabric_opens_silently),
         cmocka_unit_test(regions_have_a_limit),
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(wrong_questions_are_refused),
