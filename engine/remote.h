@@ -13,6 +13,7 @@
  * The leader that was opened last owns the worker: jobs of one before it are cancelled, and refused
  * as KVT_DENIED.  While something of it, or of a connection that was lost, is still under way, new
  * jobs end as KVT_AGAIN: two must not write one block.
+ * Peers of one before are left when the new one connects its first.
  *
  * Ownership: the client side is a worker; the server borrows its worker, which outlives it.
  * Threads:   as engine/worker.h and engine/rpc.h.

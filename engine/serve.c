@@ -27,6 +27,12 @@ struct served {
     struct engine_item items[ENGINE_ITEMS_MAX];
 };
 
+/* Somebody whom the worker was connected to. */
+struct met {
+    uint64_t client; /* who asked for it; 0: free */
+    uint64_t peer;
+};
+
 struct engine_serve {
     struct engine_worker *worker;
     struct engine_rpc_server *rpc;
@@ -35,6 +41,7 @@ struct engine_serve {
     pthread_cond_t ended;
     uint64_t owner; /* the newest client; 0: none */
     struct served *jobs;
+    struct met met[ENGINE_PEERS_MAX];
 };
 
 /* KVT_OK; KVT_UNAVAILABLE: meant for a process before this; KVT_DENIED: there is a newer client. */
@@ -348,6 +355,81 @@ take_describe(void *arg, struct engine_rpc_call *call)
     kvt_buffer_release(&bytes);
 }
 
+/* What a leader before this one was connected to it knows nothing of, and cannot part from. */
+static void
+leave_old_peers(struct engine_serve *serve, uint64_t client)
+{
+    (void)pthread_mutex_lock(&serve->lock);
+    for (size_t i = 0; i < ENGINE_PEERS_MAX; i++) {
+        const struct met met = serve->met[i];
+
+        if (met.client == 0 || met.client == client)
+            continue;
+        serve->met[i] = (struct met){0, 0};
+        (void)pthread_mutex_unlock(&serve->lock);
+        engine_worker_disconnect(serve->worker, met.peer);
+        (void)pthread_mutex_lock(&serve->lock);
+    }
+    (void)pthread_mutex_unlock(&serve->lock);
+}
+
+static struct met *
+met_locked(struct engine_serve *serve, uint64_t client, uint64_t peer)
+{
+    for (size_t i = 0; i < ENGINE_PEERS_MAX; i++)
+        if (serve->met[i].client == client && serve->met[i].peer == peer)
+            return &serve->met[i];
+    return NULL;
+}
+
+/* KVT_OK; KVT_EXISTS: it did before; KVT_FULL. */
+static enum kvt_err
+meet(struct engine_serve *serve, uint64_t client, uint64_t peer)
+{
+    enum kvt_err rc = KVT_EXISTS;
+
+    (void)pthread_mutex_lock(&serve->lock);
+    if (met_locked(serve, client, peer) == NULL) {
+        struct met *place = met_locked(serve, 0, 0);
+
+        rc = place == NULL ? KVT_FULL : KVT_OK;
+        if (place != NULL)
+            *place = (struct met){client, peer};
+    }
+    (void)pthread_mutex_unlock(&serve->lock);
+    return rc;
+}
+
+static void
+part(struct engine_serve *serve, uint64_t client, uint64_t peer)
+{
+    struct met *met;
+
+    (void)pthread_mutex_lock(&serve->lock);
+    met = met_locked(serve, client, peer);
+    if (met != NULL)
+        *met = (struct met){0, 0};
+    (void)pthread_mutex_unlock(&serve->lock);
+}
+
+static enum kvt_err
+connect_peer(struct engine_serve *serve, const struct engine_remote_head *head, uint64_t wait_ms,
+             struct kvt_error *err)
+{
+    enum kvt_err known;
+    enum kvt_err rc;
+
+    leave_old_peers(serve, head->client);
+    known = meet(serve, head->client, head->number);
+    if (known == KVT_FULL)
+        return kvt_error_set(err, known, "%d peers", ENGINE_PEERS_MAX);
+    rc = engine_worker_connect(serve->worker, head->number, head->description, head->size, wait_ms,
+                               err);
+    if (rc != KVT_OK && known == KVT_OK)
+        part(serve, head->client, head->number);
+    return rc;
+}
+
 static void
 take_connect(void *arg, struct engine_rpc_call *call)
 {
@@ -359,8 +441,7 @@ take_connect(void *arg, struct engine_rpc_call *call)
     if (rc == KVT_OK)
         rc = admit(serve, &head);
     if (rc == KVT_OK)
-        rc = engine_worker_connect(serve->worker, head.number, head.description, head.size,
-                                   engine_rpc_call_wait_ms(call), &err);
+        rc = connect_peer(serve, &head, engine_rpc_call_wait_ms(call), &err);
     answer_error(call, rc, &err);
 }
 
@@ -373,8 +454,10 @@ take_disconnect(void *arg, struct engine_rpc_call *call)
 
     if (rc == KVT_OK)
         rc = admit(serve, &head);
-    if (rc == KVT_OK)
+    if (rc == KVT_OK) {
         engine_worker_disconnect(serve->worker, head.number);
+        part(serve, head.client, head.number);
+    }
     engine_rpc_answer(call, rc, NULL, 0);
 }
 

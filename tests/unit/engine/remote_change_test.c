@@ -13,6 +13,7 @@
 #include "tests/unit/engine/fake_worker.h"
 #include "tests/unit/engine/rank_bed.h"
 
+#define PEER 7
 #define WAIT 10000
 
 struct door {
@@ -122,11 +123,43 @@ another_rank_is_no_replacement(void **state)
     door_close(&door);
 }
 
+/* Whoever leads next is not in the way of what the one before was connected to. */
+static void
+a_new_leader_finds_nobody_connected(void **state)
+{
+    struct engine_worker *before;
+    struct kvt_buffer metadata;
+    struct kvt_error err;
+    struct door peer;
+    struct door door;
+
+    (void)state;
+    door_open(&door, 1);
+    door_open(&peer, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+        assert_int_equal(engine_worker_describe(peer.fake, &metadata, WAIT, NULL), KVT_OK);
+        if (engine_worker_connect(door.remote, PEER, metadata.data, metadata.size, WAIT, &err) !=
+            KVT_OK)
+            fail_msg("%s", err.text);
+        kvt_buffer_release(&metadata);
+        serve_no_more(&peer); /* the peer is another process, too */
+        serve(&peer, 1);
+        before = door.remote;
+        kvt_clock_sleep_ms(2); /* clients rise by the millisecond */
+        lead(&door);
+        engine_worker_close(before);
+    }
+    door_close(&peer);
+    door_close(&door);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_rank_is_no_replacement),
+        cmocka_unit_test(a_new_leader_finds_nobody_connected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
