@@ -190,7 +190,7 @@ struct engine_rpc_server_stats {
 };
 
 /** KVT_OK, KVT_INVALID (endpoint, methods), KVT_BUSY (the address is taken), KVT_NOMEM, or the
- *  system's.  A socket file of the same path is replaced. */
+ *  system's.  A socket's file that nobody listens at any more is replaced. */
 KVT_NODISCARD enum kvt_err engine_rpc_server_open(struct engine_rpc_server **out,
                                                   const struct engine_rpc_server_options *options,
                                                   struct kvt_error *err);

@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "engine/rpc_wire.h"
 
@@ -64,6 +67,26 @@ find_out(struct engine_rpc_port *port, bool server)
            zmq_getsockopt(port->socket, ZMQ_FD, &port->fd, &fd_size) == 0;
 }
 
+/* ZeroMQ takes the path of a socket from whoever listens there, and he takes the file away when he
+ * closes: nobody would find either of them. */
+static bool
+is_taken(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    bool taken;
+    int fd;
+
+    if (strlen(path) >= sizeof(address.sun_path))
+        return false; /* ZeroMQ says so */
+    memcpy(address.sun_path, path, strlen(path));
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    taken = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
+    (void)close(fd);
+    return taken;
+}
+
 static enum kvt_err
 open_port(struct engine_rpc_port *port, const char *endpoint, bool server, struct kvt_error *err)
 {
@@ -73,6 +96,8 @@ open_port(struct engine_rpc_port *port, const char *endpoint, bool server, struc
     if (strlen(endpoint) >= ENGINE_RPC_ENDPOINT_MAX ||
         (strncmp(endpoint, "ipc://", 6) != 0 && strncmp(endpoint, "tcp://", 6) != 0))
         return kvt_error_set(err, KVT_INVALID, "rpc: %.200s: neither ipc:// nor tcp://", endpoint);
+    if (server && strncmp(endpoint, "ipc://", 6) == 0 && is_taken(endpoint + 6))
+        return kvt_error_set(err, KVT_BUSY, "rpc: %.200s: somebody else listens there", endpoint);
     (void)snprintf(port->endpoint, sizeof(port->endpoint), "%s", endpoint);
     port->context = zmq_ctx_new();
     if (port->context == NULL)

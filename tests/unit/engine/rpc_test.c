@@ -613,10 +613,31 @@ servers_are_checked(void **state)
                                &err),
         KVT_INVALID);
     assert_null(client);
-    rpc_rig_begin(&rig, NULL);
-    options.endpoint = engine_rpc_server_endpoint(rig.server);
-    assert_int_equal(engine_rpc_server_open(&server, &options, &err), KVT_BUSY);
-    rpc_rig_end(&rig);
+}
+
+/* Whoever comes second does not take the first one's clients from him, nor his socket's file. */
+static void
+taken_addresses_are_busy(void **state)
+{
+    char folder[256];
+    char path[ENGINE_RPC_ENDPOINT_MAX];
+    const char *const endpoints[] = {"tcp://127.0.0.1:0", path};
+    struct scene scene;
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "ipc://%.200s/rpc", folder);
+    for (size_t i = 0; i < 2; i++) {
+        struct engine_rpc_server_options options = {.endpoint = endpoints[i]};
+        struct engine_rpc_server *server;
+
+        begin_with(&scene, &options);
+        options.endpoint = engine_rpc_server_endpoint(rig.server);
+        assert_int_equal(engine_rpc_server_open(&server, &options, NULL), KVT_BUSY);
+        assert_int_equal(ask_word(scene.client, RPC_ECHO, 1, WAIT, NULL), KVT_OK);
+        end(&scene);
+    }
+    test_folder_remove(folder);
 }
 
 /* ---- what is not a message ---- */
@@ -765,6 +786,7 @@ main(void)
         cmocka_unit_test(closing_ends_what_goes_on),
         cmocka_unit_test(closing_ends_what_begins_meanwhile),
         cmocka_unit_test(servers_are_checked),
+        cmocka_unit_test(taken_addresses_are_busy),
         cmocka_unit_test(nonsense_is_dropped),
         cmocka_unit_test(opening_survives_every_allocation_failure),
         cmocka_unit_test(calls_survive_every_allocation_failure),
