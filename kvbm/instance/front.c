@@ -302,8 +302,10 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
     }
     front.finished = rc == KVT_OK && !going;
     kvbm_front_show(&front);
-    while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK))
+    while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK)) {
         rc = kvbm_front_look_after(&front, err);
+        kvbm_front_show(&front);
+    }
     if (rc == KVT_OK)
         rc = write_report(&front, err);
     if (rc == KVT_OK)

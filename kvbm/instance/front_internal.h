@@ -1,8 +1,8 @@
 /*
  * kvbm/instance/front_internal.h -- what the files of the front share.
  *
- * Why: front.c reads the trace and gives requests away, front_life.c looks after the instances and
- * shows what they do.
+ * Why: front.c reads the trace and gives requests away, front_life.c looks after the instances,
+ * front_admin.c shows what they do.
  * Ownership: as kvbm/instance/front.h.
  * Threads:   `shown` is behind its lock, a leaf; `answers` is a queue; a slot that is away, and a
  *            word that is being told, are rpc's until they come back.  The rest is the main
@@ -25,6 +25,7 @@
 #include "engine/rpc.h"
 
 struct kvbm_front;
+struct kvbm_front_metrics;
 
 enum kvbm_slot_state { KVBM_SLOT_FREE, KVBM_SLOT_WAITS, KVBM_SLOT_AWAY };
 
@@ -55,6 +56,7 @@ struct kvbm_front_instance {
     uint32_t starts; /* since it served a request */
     uint64_t lives;
     struct kvbm_figures figures;                      /* of this life */
+    struct kvbm_figures past;                         /* of those that are over */
     struct kvbm_front_word peers[KVBM_INSTANCES_MAX]; /* that it was told of */
 };
 
@@ -70,14 +72,18 @@ struct kvbm_front {
     bool finished;
     enum kvt_err rc; /* of reading it */
     struct kvt_error err;
-    struct kvbm_figures past; /* of lives that are over */
-    uint64_t asked_ms;        /* when figures were asked for last */
+    uint64_t asked_ms; /* when figures were asked for last */
     struct kvt_http *http;
+
+    struct kvt_metrics *registry;
+    struct kvbm_front_metrics *metrics;
+    uint64_t started_ms;
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
         bool open;
         struct kvt_buffer text;
+        uint32_t down; /* instances that are not up, a bit each */
     } shown;
 };
 
@@ -87,7 +93,9 @@ KVT_NODISCARD enum kvt_err kvbm_front_look_after(struct kvbm_front *front, struc
 /** End instance `number`; what was with it comes back as answers. */
 void kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms);
 
-/** Of all instances, in all their lives. */
+/** Of one instance, in all its lives. */
+struct kvbm_figures kvbm_front_figures(const struct kvbm_front *front, uint32_t number);
+/** Of all instances. */
 struct kvbm_figures kvbm_front_sum(const struct kvbm_front *front);
 
 /** Append the status object (docs/api.md). */

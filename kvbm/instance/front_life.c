@@ -1,9 +1,6 @@
 #include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "kvbm/instance/front_internal.h"
 #include "kvbm/instance/leader.h"
@@ -45,7 +42,8 @@ kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms)
     engine_rpc_client_close(instance->client); /* calls that go on come back */
     instance->client = NULL;
     instance->up = false;
-    kvbm_figures_add(&front->past, &instance->figures);
+    kvbm_figures_end(&instance->figures);
+    kvbm_figures_add(&instance->past, &instance->figures);
     instance->figures = (struct kvbm_figures){0};
     for (uint32_t i = 0; i < KVBM_INSTANCES_MAX; i++)
         atomic_store(&instance->peers[i].known, 0);
@@ -151,140 +149,26 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
     return KVT_OK;
 }
 
-/* ---- what it shows ---- */
+/* ---- what they have done ---- */
+
+struct kvbm_figures
+kvbm_front_figures(const struct kvbm_front *front, uint32_t number)
+{
+    struct kvbm_figures sum = front->instances[number].past;
+
+    kvbm_figures_add(&sum, &front->instances[number].figures);
+    return sum;
+}
 
 struct kvbm_figures
 kvbm_front_sum(const struct kvbm_front *front)
 {
-    struct kvbm_figures sum = front->past;
+    struct kvbm_figures sum = {0};
 
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        kvbm_figures_add(&sum, &front->instances[i].figures);
-    return sum;
-}
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        const struct kvbm_figures one = kvbm_front_figures(front, i);
 
-static void
-format_figures(const struct kvbm_figures *figures, struct kvt_buffer *out)
-{
-#define X(member) kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, figures->member);
-    KVBM_FIGURES(X)
-#undef X
-}
-
-static void
-format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buffer *out)
-{
-    const struct kvbm_front_instance *instance = &front->instances[number];
-
-    kvt_buffer_printf(out,
-                      "%s{\"instance\":%" PRIu32 ",\"up\":%s,\"starts\":%" PRIu64
-                      ",\"leader\":%ld,\"ranks\":[",
-                      number == 0 ? "" : ",", number, instance->up ? "true" : "false",
-                      instance->lives, (long)instance->life.leader);
-    for (uint32_t rank = 0; rank < front->plan->tp[number]; rank++)
-        kvt_buffer_printf(out, "%s%ld", rank == 0 ? "" : ",", (long)instance->life.ranks[rank]);
-    kvt_buffer_printf(out, "]");
-    format_figures(&instance->figures, out);
-    kvt_buffer_printf(out, "}");
-}
-
-void
-kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out)
-{
-    const struct kvbm_figures sum = kvbm_front_sum(front);
-
-    kvt_buffer_printf(out,
-                      "{\"finished\":%s,\"fed\":%" PRIu64 ",\"served\":%" PRIu64
-                      ",\"given_again\":%" PRIu64 ",\"bad_lines\":%" PRIu64
-                      ",\"total\":{\"lives\":",
-                      front->finished ? "true" : "false", front->fed, front->served, front->again,
-                      front->bad_lines);
-    {
-        uint64_t lives = 0;
-
-        for (uint32_t i = 0; i < front->plan->instances; i++)
-            lives += front->instances[i].lives;
-        kvt_buffer_printf(out, "%" PRIu64, lives);
+        kvbm_figures_add(&sum, &one);
     }
-    format_figures(&sum, out);
-    kvt_buffer_printf(out, "},\"instances\":[");
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        format_instance(front, i, out);
-    kvt_buffer_printf(out, "]}\n");
-}
-
-void
-kvbm_front_show(struct kvbm_front *front)
-{
-    struct kvt_buffer text;
-
-    if (!front->shown.open)
-        return;
-    kvt_buffer_init(&text, 64 << 10);
-    kvbm_front_format(front, &text);
-    (void)pthread_mutex_lock(&front->shown.lock);
-    kvt_buffer_release(&front->shown.text);
-    front->shown.text = text;
-    (void)pthread_mutex_unlock(&front->shown.lock);
-}
-
-static void
-get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
-{
-    struct kvbm_front *front = arg;
-
-    (void)request;
-    (void)pthread_mutex_lock(&front->shown.lock);
-    kvt_buffer_append(&response->body, front->shown.text.data, front->shown.text.size);
-    (void)pthread_mutex_unlock(&front->shown.lock);
-}
-
-static bool
-ready(void *arg, struct kvt_buffer *why)
-{
-    (void)arg;
-    (void)why;
-    return true;
-}
-
-enum kvt_err
-kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err)
-{
-    static const struct kvt_http_route routes[] = {
-        {.method = "GET", .path = "/v1/status", .handler = get_status}};
-    const struct kvbm_settings *settings = front->plan->settings;
-    char text[128];
-    enum kvt_err rc;
-    int size;
-
-    if (pthread_mutex_init(&front->shown.lock, NULL) != 0)
-        return kvt_error_set(err, KVT_NOMEM, "status");
-    front->shown.open = true;
-    kvt_buffer_init(&front->shown.text, 64 << 10);
-    kvbm_front_show(front);
-    rc = kvt_http_start(&front->http,
-                        &(struct kvt_http_options){.bind = settings->admin_bind,
-                                                   .port = settings->admin_port,
-                                                   .token = settings->admin_token,
-                                                   .routes = routes,
-                                                   .route_count = 1,
-                                                   .arg = front,
-                                                   .ready = ready},
-                        err);
-    if (rc != KVT_OK || settings->ports_file[0] == '\0')
-        return rc;
-    size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":0}\n", (long)getpid(),
-                    (unsigned)kvt_http_port(front->http));
-    return kvt_file_write(settings->ports_file, text, (size_t)size, 0600, err);
-}
-
-void
-kvbm_front_close_admin(struct kvbm_front *front)
-{
-    kvt_http_stop(front->http);
-    if (!front->shown.open)
-        return;
-    kvt_buffer_release(&front->shown.text);
-    (void)pthread_mutex_destroy(&front->shown.lock);
-    front->shown.open = false;
+    return sum;
 }

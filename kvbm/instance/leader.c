@@ -1,12 +1,12 @@
 #include "kvbm/instance/leader.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "kvbm/instance/figures.h"
+#include "kvbm/instance/prefix.h"
 #include "kvbm/instance/scheduler.h"
 #include "kvbm/instance/words.h"
 #include "kvbm/worker/ledger.h"
@@ -72,7 +72,11 @@ figures_of(struct leader *leader)
                                  .shortened = led.shortened,
                                  .stored = led.stored,
                                  .store_failed = led.store_failed,
-                                 .demoted = led.demoted};
+                                 .demoted = led.demoted,
+                                 .peer_expired = led.peer_expired,
+                                 .pins = led.pins,
+                                 .matches = led.matches,
+                                 .peer_sessions = led.peer_sessions};
 }
 
 static void
@@ -87,6 +91,27 @@ answer_figures(struct leader *leader, struct engine_rpc_call *call, enum kvt_err
         status = KVT_NOMEM;
     engine_rpc_answer(call, status, out.data, status == KVT_OK ? out.size : 0);
     kvt_buffer_release(&out);
+}
+
+/* The ids that a call names; the caller's to free. */
+static enum kvt_err
+read_ids(struct engine_rpc_call *call, uint64_t **ids, size_t *count)
+{
+    size_t size;
+    const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
+    struct kvbm_words words = {.bytes = bytes, .size = size};
+
+    *count = kvbm_words_get_count(&words, 1);
+    *ids = kvt_calloc(*count + 1, sizeof(**ids));
+    if (*ids == NULL)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < *count; i++)
+        (*ids)[i] = kvbm_words_get(&words);
+    if (kvbm_words_end(&words))
+        return KVT_OK;
+    kvt_free(*ids);
+    *ids = NULL;
+    return KVT_INVALID;
 }
 
 /* A call of the front that waits for its request. */
@@ -110,23 +135,16 @@ static void
 on_serve(void *arg, struct engine_rpc_call *call)
 {
     struct leader *leader = arg;
-    size_t size;
-    const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
-    struct kvbm_words words = {.bytes = bytes, .size = size};
-    const size_t count = kvbm_words_get_count(&words, 1);
-    uint64_t *ids = kvt_calloc(count + 1, sizeof(*ids));
     struct waiter *waiter = kvt_calloc(1, sizeof(*waiter));
-    enum kvt_err rc = KVT_NOMEM;
+    uint64_t *ids;
+    size_t count;
+    enum kvt_err rc = waiter != NULL ? read_ids(call, &ids, &count) : KVT_NOMEM;
 
-    for (size_t i = 0; i < count && ids != NULL; i++)
-        ids[i] = kvbm_words_get(&words);
-    if (ids != NULL && waiter != NULL)
-        rc = kvbm_words_end(&words) ? KVT_OK : KVT_INVALID;
     if (rc == KVT_OK) {
         *waiter = (struct waiter){leader, call};
         rc = kvbm_scheduler_add(leader->scheduler, ids, count, on_served, waiter);
+        kvt_free(ids);
     }
-    kvt_free(ids);
     if (rc == KVT_OK)
         return;
     kvt_free(waiter);
@@ -168,6 +186,48 @@ static void
 on_status(void *arg, struct engine_rpc_call *call)
 {
     answer_figures(arg, call, KVT_OK);
+}
+
+/* How long a prefix one tier has. */
+static size_t
+prefix_in(struct kvbm_pool *pool, const struct kvbm_label *labels, size_t count)
+{
+    size_t at = 0;
+
+    while (pool != NULL && at < count && kvbm_pool_has(pool, labels[at].id.hash))
+        at++;
+    return at;
+}
+
+/* engine_rpc_handler_fn */
+static void
+on_find(void *arg, struct engine_rpc_call *call)
+{
+    struct leader *leader = arg;
+    struct kvbm_label *labels = NULL;
+    struct kvt_buffer out;
+    uint64_t *ids;
+    size_t count;
+    enum kvt_err rc = read_ids(call, &ids, &count);
+
+    kvt_buffer_init(&out, ENGINE_RPC_PAYLOAD_MAX);
+    if (rc == KVT_OK) {
+        labels = kvt_calloc(count + 1, sizeof(*labels));
+        rc = labels == NULL ? KVT_NOMEM
+                            : kvbm_prefix_labels(ids, count, leader->plan->settings->salt, labels);
+        kvt_free(ids);
+    }
+    if (rc == KVT_OK) {
+        kvbm_words_put(&out, engine_leader_has(leader->leader, labels, count));
+        kvbm_words_put(&out, prefix_in(leader->g2, labels, count));
+        kvbm_words_put(&out, prefix_in(leader->g3, labels, count));
+        for (size_t i = 0; i < count; i++)
+            kvbm_words_put(&out, labels[i].id.hash);
+        rc = kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM;
+    }
+    engine_rpc_answer(call, rc, out.data, rc == KVT_OK ? out.size : 0);
+    kvt_buffer_release(&out);
+    kvt_free(labels);
 }
 
 /* ---- what it is made of ---- */
@@ -241,8 +301,7 @@ open_books(struct leader *leader, struct kvt_error *err)
     char name[KVT_NAME_MAX];
     enum kvt_err rc = kvbm_order_open(&leader->order, settings->pool_order, err);
 
-    (void)snprintf(name, sizeof(name), "%.*s-%" PRIu32, KVT_NAME_MAX - 12, settings->name,
-                   leader->plan->instance);
+    kvbm_plan_name(leader->plan, leader->plan->instance, name);
     if (rc == KVT_OK && settings->bus.url[0] != '\0')
         rc = wire_bus_open(&leader->bus, &settings->bus, err);
     if (rc == KVT_OK && leader->bus != NULL && wire_bus_ensure_streams(leader->bus, err) != KVT_OK)
@@ -285,7 +344,7 @@ open_engine(struct leader *leader, struct kvt_error *err)
                                        .g2 = leader->g2,
                                        .ranks = plan->replicated ? 1 : leader->ranks,
                                        .g1_blocks = leader->worker->blocks[KVT_TIER_G1],
-                                       .block_tokens = KVBM_SCHEDULER_TOKENS,
+                                       .block_tokens = KVBM_PREFIX_TOKENS,
                                        .seed = plan->settings->salt,
                                        .find_ms = FIND_WAIT,
                                        .peers = true,
@@ -316,6 +375,7 @@ open_front(struct leader *leader, struct kvt_error *err)
         {.number = KVBM_FRONT_SERVE, .name = "serve", .run = on_serve},
         {.number = KVBM_FRONT_PEER, .name = "peer", .run = on_peer, .slow = true},
         {.number = KVBM_FRONT_STATUS, .name = "status", .run = on_status},
+        {.number = KVBM_FRONT_FIND, .name = "find", .run = on_find, .slow = true},
     };
     char endpoint[KVBM_INSTANCE_ENDPOINT];
 

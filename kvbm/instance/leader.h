@@ -21,7 +21,18 @@
 
 #include "kvbm/instance/plan.h"
 
-enum kvbm_front_method { KVBM_FRONT_SERVE = 1, KVBM_FRONT_PEER, KVBM_FRONT_STATUS };
+/* What the front asks a leader, in words (kvbm/instance/words.h):
+ *   SERVE    a count, the ids of a request's blocks; answered with figures once it has ended
+ *   PEER     an instance, its life
+ *   STATUS   nothing; answered with figures
+ *   FIND     a count, ids; answered with how long a prefix the instance has, in G2 or G3, in G2
+ *            alone, in G3 alone, then each block's name */
+enum kvbm_front_method {
+    KVBM_FRONT_SERVE = 1,
+    KVBM_FRONT_PEER,
+    KVBM_FRONT_STATUS,
+    KVBM_FRONT_FIND,
+};
 
 /** Until told to stop, or a rank is gone (KVT_UNAVAILABLE). */
 KVT_NODISCARD enum kvt_err kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err);

@@ -95,6 +95,13 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
     return rc == KVT_OK ? load_part(plan, kvt_config_string(config, ROW(ENGINE_PART)), err) : rc;
 }
 
+void
+kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NAME_MAX])
+{
+    (void)snprintf(name, KVT_NAME_MAX, "%.*s-%" PRIu32, KVT_NAME_MAX - 12, plan->settings->name,
+                   instance);
+}
+
 uint32_t
 kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance)
 {

@@ -39,6 +39,9 @@ struct kvbm_plan {
     uint64_t life; /* of the instance: its number after each start */
 };
 
+/** What an instance is called among workers: the holder of its blocks. */
+void kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NAME_MAX]);
+
 /** How many ranks of an instance split a block. */
 uint32_t kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance);
 

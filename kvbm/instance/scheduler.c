@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/log.h"
+#include "kvbm/instance/prefix.h"
 #include "kvbm/instance/scheduler_internal.h"
 #include "kvtier/token.h"
 
@@ -34,18 +35,16 @@ request_new(const uint64_t *ids, uint32_t count)
     if (request == NULL)
         return NULL;
     request->blocks = count;
-    request->tokens = kvt_calloc((size_t)count * KVBM_SCHEDULER_TOKENS + 1, sizeof(uint32_t));
+    request->tokens = kvt_calloc((size_t)count * KVBM_PREFIX_TOKENS + 1, sizeof(uint32_t));
     request->names = kvt_calloc(count + 1, sizeof(uint64_t));
     request->g1 = kvt_calloc(count + 1, sizeof(uint32_t));
     if (request->tokens == NULL || request->names == NULL || request->g1 == NULL) {
         kvbm_request_free(request);
         return NULL;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        request->tokens[2 * i] = (uint32_t)ids[i];
-        request->tokens[2 * i + 1] = (uint32_t)(ids[i] >> 32);
+    kvbm_prefix_tokens(ids, count, request->tokens);
+    for (uint32_t i = 0; i < count; i++)
         name = request->names[i] = kvt_token_chain(name, ids[i]);
-    }
     return request;
 }
 
@@ -71,7 +70,7 @@ static bool
 admit(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
 {
     struct engine_connector *connector = scheduler->options.connector;
-    const size_t tokens = (size_t)request->blocks * KVBM_SCHEDULER_TOKENS + 1;
+    const size_t tokens = (size_t)request->blocks * KVBM_PREFIX_TOKENS + 1;
     struct engine_matched matched;
     enum kvt_err rc;
 
@@ -84,7 +83,7 @@ admit(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
     if (rc == KVT_OK)
         rc = engine_connector_update_state_after_alloc(connector, request->id, request->g1,
                                                        request->blocks + 1, matched.tokens);
-    request->matched = rc == KVT_OK ? matched.tokens / KVBM_SCHEDULER_TOKENS : 0;
+    request->matched = rc == KVT_OK ? matched.tokens / KVBM_PREFIX_TOKENS : 0;
     request->done = request->highest = request->matched;
     request->loads = request->matched > 0;
     return true;

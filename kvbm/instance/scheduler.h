@@ -3,7 +3,7 @@
  *
  * Why: what an inference engine's scheduler does around a connector (engine/connector.h), without a
  * model: requests wait for their match and for blocks of G1, run in chunks, several at a time, and
- * end.  A token stands for half a block of the trace: two make its id.
+ * end.
  *
  * Bytes are compared by the ranks: each loaded block before its layer is used, each block of a
  * request once more when it ends.  What they must be follows from the trace alone, not from the
@@ -25,7 +25,6 @@
 #define KVBM_SCHEDULER_WAITING 256
 #define KVBM_SCHEDULER_RUNNING 16
 #define KVBM_SCHEDULER_CHUNK   32 /* blocks of a request in one iteration */
-#define KVBM_SCHEDULER_TOKENS  2  /* of a block */
 
 struct kvbm_scheduler;
 

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "kvbm/instance/prefix.h"
 #include "kvbm/instance/scheduler_internal.h"
 #include "kvbm/instance/shard.h"
 #include "kvbm/instance/words.h"
@@ -19,8 +20,8 @@ schedule(struct kvbm_scheduler *scheduler, struct engine_scheduled *scheduled)
         at->chunk = left < KVBM_SCHEDULER_CHUNK ? left : KVBM_SCHEDULER_CHUNK;
         scheduled[count++] = (struct engine_scheduled){
             .request = at->id,
-            .computed = (size_t)at->done * KVBM_SCHEDULER_TOKENS,
-            .scheduled = (size_t)at->chunk * KVBM_SCHEDULER_TOKENS + (at->chunk == left ? 1 : 0),
+            .computed = (size_t)at->done * KVBM_PREFIX_TOKENS,
+            .scheduled = (size_t)at->chunk * KVBM_PREFIX_TOKENS + (at->chunk == left ? 1 : 0),
         };
     }
     return count;

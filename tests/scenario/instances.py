@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Instances of an engine, each a leader and a process a rank, over a real MinIO, gateway, NATS and advisor: what one
-has computed another pulls, ranks and leaders are killed and started again, and no byte is wrong."""
+has computed another pulls, ranks and leaders are killed and started again, no byte is wrong, nothing stays held, and
+leaders and advisor agree on who has what."""
 
 import json
 import os
@@ -56,6 +57,58 @@ def expect_right(status, requests, hops=1):
     expect(status["total"]["compared"] > 0 and status["total"]["requests"] >= requests * hops, f"{status['total']}")
 
 
+def prefixes(trace, rng, count):
+    """Beginnings of the trace's requests, some with blocks behind that nobody has."""
+    with open(trace, encoding="utf-8") as file:
+        requests = [json.loads(line)["hash_ids"] for line in file]
+    for _ in range(count):
+        ids = rng.choice(requests)
+        yield ids[:rng.randint(1, len(ids))] + rng.choice(([], [rng.randrange(1 << 40, 1 << 41)]))
+
+
+def agree(process, advisor, ids):
+    """What each leader says of a prefix is what the advisor says of its holder, else why not."""
+    local = process.ask("/v1/find_matches", {"hash_ids": ids})
+    question = {"namespace": local["namespace"], "hashes": local["hashes"]}
+    told = {(one["holder"], one["tier"]): one["blocks"] for one in advisor.ask("/v1/find_matches", question)["matches"]}
+    places = [{one["holder"] for one in block["places"] if one["tier"] in ("G2", "G3")} for block in
+              (advisor.ask(f"/v1/blocks/{name}?namespace={local['namespace']}") for name in known(advisor, question))]
+    for one in local["instances"]:
+        expect(one["answered"], f"instance {one['instance']} does not answer")
+        run = next((at for at, holders in enumerate(places) if one["name"] not in holders), len(places))
+        mine = one["blocks"], one["blocks_g2"], one["blocks_g3"]
+        other = run, told.get((one["name"], "G2"), 0), told.get((one["name"], "G3"), 0)
+        if mine != other:
+            return f"of {ids} {one['name']} says {mine}, the advisor {other} (all, G2, G3)"
+    return None
+
+
+def known(advisor, question):
+    """The hashes up to the first that is nowhere."""
+    for block in advisor.ask("/v1/match", question)["blocks"]:
+        if not block["tiers"]:
+            return
+        yield block["hash"]
+
+
+def expect_agreement(process, advisor, trace, rng, count=100):
+    """For each prefix soon; the pools may still move blocks down when it begins."""
+    deepest = 0
+    for ids in prefixes(trace, rng, count):
+        wait_until(lambda: agree(process, advisor, ids), 20, "leaders and advisor agree", every=0.2)
+        deepest = max([deepest] + [one["blocks"] for one in
+                                   process.ask("/v1/find_matches", {"hash_ids": ids})["instances"]])
+    expect(deepest >= LENGTH, f"no leader has more than {deepest} blocks of any prefix")
+
+
+def expect_nothing_held(process):
+    def check():
+        held = [(one["pins"], one["matches"], one["peer_sessions"]) for one in process.status()["instances"]]
+        return None if all(one == (0, 0, 0) for one in held) else f"pins, matches, sessions: {held}"
+
+    wait_until(check, 20, "nothing is held when all is served", every=0.2)
+
+
 class Killer:
     """Kills one process of an instance after the other."""
 
@@ -92,7 +145,7 @@ def scenario(run):
     nats = run.nats().start()
     server = run.minio().start(seconds=60)
     run.client(server).create_bucket()
-    run.advisor(nats).start(seconds=60)
+    advisor = run.advisor(nats).start(seconds=60)
     gateway = run.gateway(nats, s3_server=server).start(seconds=60)
     with run.case("two instances of two ranks serve a trace, and pull from each other"):
         trace, requests = write_trace(run, "first", run.args.conversations, rng)
@@ -102,6 +155,9 @@ def scenario(run):
         expect_right(status, requests)
         expect(status["total"]["lives"] == 2, "an instance was started again")
         expect(status["total"]["hits_peer"] > 0, "nothing was pulled from the other instance")
+        expect_nothing_held(one)
+    with run.case("each leader says of a prefix what the advisor says of its instance"):
+        expect_agreement(one, advisor, trace, rng)
         stopped(one)
     with run.case("the same while leaders and ranks are killed"):
         trace, requests = write_trace(run, "second", run.args.conversations * 3, rng)
@@ -113,6 +169,14 @@ def scenario(run):
         run.note(f"killed {killer.killed}: {status['total']}")
         expect(len(killer.killed) > 1 and status["total"]["lives"] > 2, f"killed {killer.killed}")
         expect_right(status, requests)
+        expect_nothing_held(one)
+    with run.case("the same when instances were killed and started again"):
+        expect_agreement(one, advisor, trace, rng)
+        os.kill(one.status()["instances"][1]["leader"], signal.SIGKILL)
+        wait_until(lambda: None if one.status()["total"]["lives"] > status["total"]["lives"] else "as before", 20,
+                   "the killed one is started again")
+        wait_until(one.is_ready, 20, "it is ready again")
+        expect_agreement(one, advisor, trace, rng, 20)
         stopped(one)
     for tp, replicated in (("4,2", "false"), ("2,4", "false"), ("2,3", "true")):
         with run.case(f"TP {tp.replace(',', ' prefills, TP ')} decodes what it pulls"
@@ -127,6 +191,7 @@ def scenario(run):
             decode = status["instances"][1]
             expect(decode["computed"] * 4 < decode["blocks"] and decode["hits_peer"] * 4 > decode["blocks"],
                    f"the decode instance computed instead of pulling: {decode}")
+            expect_nothing_held(one)
             stopped(one)
 
 

@@ -1,15 +1,18 @@
 /*
  * What is tested: what ranks of instances have of a block (kvbm/instance/shard.h) and say to each
- * other (kvbm/instance/words.h): shards of any TP size are slices of the same bytes; every other
- * block, head, layer and byte is seen; messages that are cut or too long are refused.
+ * other (kvbm/instance/words.h), and what its leader calls it (kvbm/instance/prefix.h): shards of
+ * any TP size are slices of the same bytes; every other block, head, layer and byte is seen;
+ * messages that are cut or too long are refused; names are those of the tokens.
  * How: all ranks of each size; random changes (seed printed).
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kvbm/instance/prefix.h"
 #include "kvbm/instance/shard.h"
 #include "kvbm/instance/words.h"
+#include "kvtier/token.h"
 
 #include "tests/support/seed.h"
 
@@ -146,11 +149,36 @@ messages_are_read_as_they_were_written(void **state)
     kvt_buffer_release(&out);
 }
 
+static void
+names_are_those_of_the_tokens(void **state)
+{
+    enum { COUNT = 40, SEED = 77 };
+    struct kvbm_label labels[COUNT];
+    uint64_t ids[COUNT];
+    uint64_t chain = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++)
+        ids[i] = (i * UINT64_C(0x9e3779b97f4a7c15)) ^ i;
+    assert_int_equal(kvbm_prefix_labels(ids, COUNT, SEED, labels), KVT_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        const uint32_t tokens[KVBM_PREFIX_TOKENS] = {(uint32_t)ids[i], (uint32_t)(ids[i] >> 32)};
+        const uint64_t local = kvt_token_block(tokens, KVBM_PREFIX_TOKENS, NULL, 0, SEED);
+
+        assert_int_equal(labels[i].tokens_hash, local);
+        assert_int_equal(labels[i].id.position, i);
+        assert_int_equal(labels[i].id.parent, i == 0 ? 0 : chain);
+        chain = i == 0 ? local : kvt_token_chain(chain, local);
+        assert_int_equal(labels[i].id.hash, chain);
+    }
+}
+
 int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_of_any_size_are_slices_of_one_block),
+        cmocka_unit_test(names_are_those_of_the_tokens),
         cmocka_unit_test(what_is_not_the_shard_is_seen),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(messages_are_read_as_they_were_written),
