@@ -40,6 +40,7 @@ engine_match_publish(struct engine_match *match, enum engine_state state)
     match->shared.view.state = state;
     match->shared.view.found = match->found;
     match->shared.view.ready = match->ready;
+    match->shared.end = match->end;
     match->shared.calling = call;
     view = match->shared.view;
     (void)pthread_cond_broadcast(&leader->shared.moved);
@@ -288,7 +289,8 @@ know(struct engine_match *match)
     uint32_t in[ENGINE_PLACE_END] = {0};
 
     match->asking = ENGINE_PLACE_NONE;
-    match->end = match->found;
+    if (match->end > match->found) /* else something went while the rest was looked for */
+        match->end = match->found;
     for (uint32_t i = 0; i < match->found; i++)
         in[match->place[i]]++;
     (void)pthread_mutex_lock(&match->leader->shared.lock);
@@ -315,7 +317,7 @@ next_far(const struct engine_match *match)
         [ENGINE_PLACE_OBJECTS] = match->objects,
     };
 
-    if (match->found == match->count)
+    if (match->found >= match->end)
         return ENGINE_PLACE_NONE;
     for (unsigned place = ENGINE_PLACE_PEER; place < ENGINE_PLACE_END; place++)
         if (wanted[place] && leader->origins[place] != NULL && (match->asked & (1u << place)) == 0)
@@ -512,7 +514,7 @@ engine_match_stage(struct engine_match *match, enum engine_mode mode, uint64_t w
     (void)pthread_mutex_lock(&leader->shared.lock);
     more = mode != ENGINE_HOLD && view->ready < view->found;
     if (view->state == ENGINE_READY)
-        more = more && mode == ENGINE_FULL && !view->shortened;
+        more = mode == ENGINE_FULL && view->ready < match->shared.end;
     if (view->state != ENGINE_READY && view->state != ENGINE_HOLDING)
         rc = KVT_PRECONDITION;
     else if (more) {
@@ -573,6 +575,7 @@ new_match(struct engine_leader *leader, size_t count)
         return NULL;
     match->leader = leader;
     match->count = (uint32_t)count;
+    match->end = (uint32_t)count;
     match->until_ms = UINT64_MAX;
     match->wake.run = wake;
     match->deadline.run = expire;

@@ -128,7 +128,7 @@ struct engine_match {
     uint8_t *place;            /* enum engine_place: where each was found */
     uint32_t count;
     uint32_t found;
-    uint32_t end;       /* what is behind it will not come */
+    uint32_t end;       /* what is behind it will not come, wherever it was found */
     uint32_t at;        /* what is before it is here or on its way */
     uint32_t ready;     /* as in the view */
     uint32_t running;   /* hauls */
@@ -146,6 +146,7 @@ struct engine_match {
 
     struct { /* behind the leader's lock */
         struct engine_match_view view;
+        uint32_t end;   /* of the match, as the view was published */
         uint32_t taken; /* blocks that are the owner's by now */
         bool cancelled, released;
         bool calling; /* `changed` runs */

@@ -409,7 +409,7 @@ prepared(struct engine_match *match)
 {
     const struct engine_session *session = match->session;
 
-    return session == NULL || session->ready >= session->found;
+    return session == NULL || session->peer == NULL || session->ready >= session->found;
 }
 
 static void
