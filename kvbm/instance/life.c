@@ -110,11 +110,18 @@ kvbm_life_start(struct kvbm_life *life, struct kvt_error *err)
 static bool
 reap(const struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, bool expected)
 {
+    pid_t ended = 0;
     int status = 0;
 
-    if (*pid == 0 || waitpid(*pid, &status, WNOHANG) != *pid)
+    if (*pid != 0)
+        ended = waitpid(*pid, &status, WNOHANG);
+    /* Where SIGCHLD was ignored when this program began, children leave no status behind. */
+    if (ended == 0 || (ended < 0 && errno != ECHILD))
         return false;
-    if (!expected)
+    if (!expected && ended < 0)
+        kvt_log_warn("worker.instance", "ended", "instance %" PRIu32 ": %s %" PRIu32,
+                     life->instance, what, rank);
+    else if (!expected)
         kvt_log_warn("worker.instance", "ended", "instance %" PRIu32 ": %s %" PRIu32 ": %s %d",
                      life->instance, what, rank, WIFSIGNALED(status) ? "signal" : "status",
                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

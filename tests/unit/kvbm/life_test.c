@@ -1,0 +1,87 @@
+/*
+ * What is tested: the processes of an instance (kvbm/instance/life.h): who dies is noticed, and all
+ * end, also where nobody is told how children ended.
+ * How: this program started again, as children that wait.
+ */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "kvbm/instance/life.h"
+
+#include "tests/support/seed.h"
+
+enum { RANKS = 3, PATIENCE = 10000 /* ms */ };
+
+static const struct kvbm_settings settings = {.name = "life"};
+static const struct kvbm_plan plan = {
+    .settings = &settings, .instances = 1, .tp = {RANKS}, .folder = "/nowhere"};
+
+static void
+one_that_dies_is_noticed(struct kvbm_life *life)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE;
+
+    assert_false(kvbm_life_is_over(life));
+    assert_int_equal(kill(life->ranks[1], SIGKILL), 0);
+    while (!kvbm_life_is_over(life)) {
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(life->ranks[1], 0);
+}
+
+static void
+start_kill_and_end(uint64_t wait_ms)
+{
+    struct kvbm_life life = {.plan = &plan};
+    struct kvt_error err;
+    pid_t pids[RANKS + 1];
+
+    assert_int_equal(kvbm_life_start(&life, &err), KVT_OK);
+    assert_true(life.number != 0);
+    memcpy(pids, life.ranks, RANKS * sizeof(pids[0]));
+    pids[RANKS] = life.leader;
+    one_that_dies_is_noticed(&life);
+    kvbm_life_end(&life, wait_ms);
+    assert_int_equal(life.number, 0);
+    for (size_t i = 0; i <= RANKS; i++)
+        assert_int_equal(kill(pids[i], 0), -1);
+}
+
+static void
+all_end_with_one(void **state)
+{
+    (void)state;
+    start_kill_and_end(PATIENCE);
+    start_kill_and_end(0);
+}
+
+/* A parent that ignores SIGCHLD hands that down to this program. */
+static void
+all_end_where_no_child_is_waited_for(void **state)
+{
+    (void)state;
+    (void)signal(SIGCHLD, SIG_IGN);
+    (void)alarm(PATIENCE / 1000);
+    start_kill_and_end(PATIENCE);
+    start_kill_and_end(0);
+    (void)alarm(0);
+    (void)signal(SIGCHLD, SIG_DFL);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_end_with_one),
+        cmocka_unit_test(all_end_where_no_child_is_waited_for),
+    };
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], "--engine-part=", strlen("--engine-part=")) == 0)
+            for (;;)
+                (void)pause();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
