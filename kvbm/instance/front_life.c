@@ -33,15 +33,30 @@ start(struct kvbm_front *front, uint32_t number, struct kvt_error *err)
                                   &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
 }
 
+/* What its last answers say, which nobody has taken yet.  All of its calls have come back. */
+static void
+hear_last(const struct kvbm_front *front, uint64_t life, struct kvbm_front_instance *instance)
+{
+    for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++) {
+        const struct kvbm_front_slot *slot = &front->slots[i];
+
+        if (slot->state == KVBM_SLOT_AWAY && slot->life == life && slot->status == KVT_OK &&
+            slot->figures.requests >= instance->figures.requests)
+            instance->figures = slot->figures;
+    }
+}
+
 void
 kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms)
 {
     struct kvbm_front_instance *instance = &front->instances[number];
+    const uint64_t life = instance->life.number;
 
     kvbm_life_end(&instance->life, wait_ms);
     engine_rpc_client_close(instance->client); /* calls that go on come back */
     instance->client = NULL;
     instance->up = false;
+    hear_last(front, life, instance);
     kvbm_figures_end(&instance->figures);
     kvbm_figures_add(&instance->past, &instance->figures);
     instance->figures = (struct kvbm_figures){0};

@@ -1,13 +1,16 @@
 /*
- * What is tested: the processes of an instance (kvbm/instance/life.h): who dies is noticed, and all
- * end, also where nobody is told how children ended.
- * How: this program started again, as children that wait.
+ * What is tested: the processes of an instance and what becomes of its figures (life.h, the front's
+ * part that ends an instance): who dies is noticed, all end, also where nobody is told how children
+ * ended; what an instance said last is counted, though it ended before that was read.
+ * How: this program started again, as children that wait; answers that have come back and that
+ * nobody has taken.
  */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "kvbm/instance/front_internal.h"
 #include "kvbm/instance/life.h"
 
 #include "tests/support/seed.h"
@@ -71,12 +74,37 @@ all_end_where_no_child_is_waited_for(void **state)
     (void)signal(SIGCHLD, SIG_DFL);
 }
 
+static void
+what_an_instance_said_last_is_counted(void **state)
+{
+    struct kvbm_front_slot slots[] = {
+        {.state = KVBM_SLOT_AWAY, .life = 5, .figures = {.requests = 3, .wrong_bytes = 1}},
+        {.state = KVBM_SLOT_AWAY, .life = 5, .figures = {.requests = 4, .wrong_bytes = 2}},
+        {.state = KVBM_SLOT_AWAY, .life = 5, .status = KVT_CANCELLED, .figures = {.requests = 7}},
+        {.state = KVBM_SLOT_AWAY, .life = 8, .figures = {.requests = 9}}, /* another's */
+        {.state = KVBM_SLOT_FREE, .life = 5, .figures = {.requests = 9}},
+    };
+    struct kvbm_front front = {
+        .plan = &plan, .slots = slots, .slot_count = sizeof(slots) / sizeof(slots[0])};
+    struct kvbm_figures sum;
+
+    (void)state;
+    front.instances[0].past.requests = 100;
+    front.instances[0].life = (struct kvbm_life){.plan = &plan, .number = 5};
+    front.instances[0].figures.requests = 2;
+    kvbm_front_stop(&front, 0, 0);
+    sum = kvbm_front_sum(&front);
+    assert_int_equal(sum.requests, 104);
+    assert_int_equal(sum.wrong_bytes, 2);
+}
+
 int
 main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_end_with_one),
         cmocka_unit_test(all_end_where_no_child_is_waited_for),
+        cmocka_unit_test(what_an_instance_said_last_is_counted),
     };
 
     for (int i = 1; i < argc; i++)
