@@ -246,7 +246,7 @@ give_up_late(struct engine_get *get, uint64_t now)
 
     if (get->ended < get->request.count && peer->rail->watched && now >= get->deadline &&
         now - get->deadline >= LATE_WAIT)
-        engine_peer_fail(peer, KVT_TIMEOUT);
+        engine_peer_fail(peer);
 }
 
 static void

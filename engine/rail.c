@@ -221,11 +221,11 @@ engine_peer_leave(struct engine_peer *peer)
 }
 
 void
-engine_peer_fail(struct engine_peer *peer, enum kvt_err why)
+engine_peer_fail(struct engine_peer *peer)
 {
     assert(peer->rail->watched);
     if (peer->failed == KVT_OK)
-        peer->failed = why;
+        peer->failed = KVT_UNAVAILABLE;
     if (peer->endpoint == NULL)
         return;
     close_endpoint(peer->rail, peer->endpoint);

@@ -73,8 +73,9 @@ KVT_NODISCARD enum kvt_err engine_peer_find(struct engine_peer **out, struct eng
 /** One user fewer; the last one's endpoint goes. */
 void engine_peer_leave(struct engine_peer *peer);
 
-/** Nothing more is expected of it: what is in flight fails soon.  Of a watched rail only. */
-void engine_peer_fail(struct engine_peer *peer, enum kvt_err why);
+/** Nothing more is expected of it: what is in flight fails soon, and whatever is asked of it from
+ *  then on (KVT_UNAVAILABLE).  Of a watched rail only. */
+void engine_peer_fail(struct engine_peer *peer);
 
 /** What a status of UCX means to a caller. */
 enum kvt_err engine_rail_err(ucs_status_t status);
