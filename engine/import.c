@@ -249,7 +249,7 @@ engine_import_gather(const struct kvbm_layout *target, void *host,
     struct kvbm_rank_map map;
     enum kvt_err rc = plan(&map, target, sources, count, err);
 
-    for (uint32_t i = 0; i < map.count && rc == KVT_OK; i++) {
+    for (uint32_t i = 0; rc == KVT_OK && i < map.count; i++) {
         const uint64_t gone = kvt_clock_mono_ms() - began;
         const struct engine_source *source =
             source_of(sources, count, map.parts[i].rank, target, err);
