@@ -17,7 +17,8 @@
  *
  * Ownership: the client side is a worker; the server borrows its worker, which outlives it.
  * Threads:   as engine/worker.h and engine/rpc.h.
- * Limits:    as engine/worker.h and engine/rpc.h.
+ * Limits:    as engine/worker.h and engine/rpc.h; a worker is given at most a third of
+ *            ENGINE_RPC_CLOSE_MS to describe itself or to connect.
  */
 #ifndef ENGINE_REMOTE_H
 #define ENGINE_REMOTE_H

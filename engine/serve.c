@@ -10,6 +10,7 @@
 #include "engine/rpc.h"
 
 #define SLOW_THREADS 2 /* for what waits: describe, connect, disconnect */
+#define WAIT_MAX_MS  (ENGINE_RPC_CLOSE_MS / 3)
 
 /* A job somebody else asked for. */
 struct served {
@@ -328,6 +329,15 @@ take_about(void *arg, struct engine_rpc_call *call)
     kvt_buffer_release(&bytes);
 }
 
+/* What takes longer would be waited for when this is closed (engine_rpc_server_close()). */
+static uint64_t
+may_take_ms(const struct engine_rpc_call *call)
+{
+    const uint64_t wait_ms = engine_rpc_call_wait_ms(call);
+
+    return wait_ms < WAIT_MAX_MS ? wait_ms : WAIT_MAX_MS;
+}
+
 static void
 answer_error(struct engine_rpc_call *call, enum kvt_err rc, const struct kvt_error *err)
 {
@@ -347,7 +357,7 @@ take_describe(void *arg, struct engine_rpc_call *call)
     if (rc == KVT_OK)
         rc = admit(serve, &head);
     if (rc == KVT_OK)
-        rc = engine_worker_describe(serve->worker, &bytes, engine_rpc_call_wait_ms(call), &err);
+        rc = engine_worker_describe(serve->worker, &bytes, may_take_ms(call), &err);
     if (rc == KVT_OK)
         engine_rpc_answer(call, rc, bytes.data, bytes.size);
     else
@@ -441,7 +451,7 @@ take_connect(void *arg, struct engine_rpc_call *call)
     if (rc == KVT_OK)
         rc = admit(serve, &head);
     if (rc == KVT_OK)
-        rc = connect_peer(serve, &head, engine_rpc_call_wait_ms(call), &err);
+        rc = connect_peer(serve, &head, may_take_ms(call), &err);
     answer_error(call, rc, &err);
 }
 

@@ -154,12 +154,46 @@ a_new_leader_finds_nobody_connected(void **state)
     door_close(&door);
 }
 
+static uint64_t longest_ms;
+
+static enum kvt_err
+note_wait(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
+          uint64_t wait_ms, struct kvt_error *err)
+{
+    (void)worker;
+    (void)peer;
+    (void)bytes;
+    (void)size;
+    longest_ms = wait_ms;
+    return kvt_error_set(err, KVT_TIMEOUT, "nobody answers");
+}
+
+/* A server that is closed waits for its handlers only so long. */
+static void
+nobody_waits_longer_than_closing_does(void **state)
+{
+    struct engine_worker_ops ops;
+    struct door door;
+
+    (void)state;
+    door_open(&door, 1);
+    ops = *door.fake->ops;
+    ops.connect = note_wait;
+    door.fake->ops = &ops;
+    assert_int_equal(engine_worker_connect(door.remote, PEER, (const uint8_t *)"x", 1,
+                                           10 * ENGINE_RPC_CLOSE_MS, NULL),
+                     KVT_TIMEOUT);
+    assert_in_range(longest_ms, 1, ENGINE_RPC_CLOSE_MS / 2);
+    door_close(&door);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_rank_is_no_replacement),
         cmocka_unit_test(a_new_leader_finds_nobody_connected),
+        cmocka_unit_test(nobody_waits_longer_than_closing_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
