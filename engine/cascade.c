@@ -190,15 +190,27 @@ take_aboard(struct engine_haul *haul, size_t held)
     haul->job.count = count;
 }
 
-/* Room below, by eviction there, and off.  False: there is none. */
+/* Those from `first` on stay, in their order. */
+static void
+keep(struct engine_haul *haul, size_t first)
+{
+    while (haul->job.count > first)
+        kvbm_pool_drop_cold(haul->leader->options.g2, haul->sources[--haul->job.count]);
+}
+
+/* Room below, by eviction there, for as many as can be had, and off.  False: there is none. */
 static bool
 send(struct engine_haul *haul)
 {
     struct engine_leader *leader = haul->leader;
+    size_t count = haul->job.count;
 
-    if (kvbm_pool_allocate(leader->options.g3, haul->job.count, haul->targets) != KVT_OK)
+    while (count > 0 && kvbm_pool_allocate(leader->options.g3, count, haul->targets) != KVT_OK)
+        count /= 2;
+    keep(haul, count);
+    if (count == 0)
         return false;
-    for (size_t i = 0; i < haul->job.count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const enum kvt_err rc = kvbm_block_begin(leader->options.g3, haul->targets[i], NULL);
 
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
@@ -233,8 +245,6 @@ lower(struct engine_leader *leader, struct engine_haul *haul, uint32_t wanted)
     }
     if (send(haul))
         return true;
-    for (size_t i = haul->job.count; i > 0; i--)
-        kvbm_pool_drop_cold(leader->options.g2, haul->sources[i - 1]);
     engine_haul_give(haul);
     stall(leader, PAUSE_MS);
     return false;

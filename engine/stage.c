@@ -119,7 +119,17 @@ is_coming(const struct engine_leader *leader, uint64_t hash)
     return false;
 }
 
-/* Blocks of one origin from match->at on that are not here. */
+/* The first of a run is looked at when it is its turn; these, before they are. */
+static bool
+is_to_bring(const struct engine_match *match, uint32_t at)
+{
+    const uint64_t hash = match->labels[at].id.hash;
+
+    return match->g2[at].generation == 0 && !kvbm_pool_has(match->leader->options.g2, hash) &&
+           !is_coming(match->leader, hash);
+}
+
+/* Blocks of one origin from match->at on that are not here, nor on their way. */
 static uint32_t
 run_length(const struct engine_match *match)
 {
@@ -127,7 +137,7 @@ run_length(const struct engine_match *match)
     uint32_t count = 1;
 
     while (count < match->leader->options.stage_chunk && at + count < match->end &&
-           match->place[at + count] == match->place[at] && match->g2[at + count].generation == 0)
+           match->place[at + count] == match->place[at] && is_to_bring(match, at + count))
         count++;
     return count;
 }
@@ -190,11 +200,12 @@ static bool
 send_next(struct engine_match *match)
 {
     const struct engine_origin *origin = match->leader->origins[match->place[match->at]];
-    uint32_t count = run_length(match);
     struct engine_haul *haul;
+    uint32_t count;
 
     if (is_coming(match->leader, match->labels[match->at].id.hash))
         return false;
+    count = run_length(match);
     if (origin->ready != NULL)
         count = origin->ready(match, match->at, count);
     if (count == 0)

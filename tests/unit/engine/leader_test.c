@@ -330,6 +330,67 @@ what_is_cold_goes_down_above_the_watermark(void **unused)
     bed_close(&bed);
 }
 
+/* A batch is cut to what G3 can take, and what it took is its own. */
+static void
+a_g3_smaller_than_a_batch_takes_what_it_can(void **unused)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct engine_leader_stats stats;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16,
+                                         .g3 = 5,
+                                         .ending = FAKE_LATER,
+                                         .leader = {.g2_high_ppm = 900000, .g2_low_ppm = 500000}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 16));
+    do {
+        kvt_clock_sleep_ms(1);
+        engine_leader_stats(bed.leader, &stats);
+        assert_true(kvt_clock_mono_ms() < until_ms);
+    } while (stats.demoted < 8);
+    assert_int_equal(stats.dropped, 0);
+    bed_close(&bed);
+}
+
+/* Of two prefixes that end alike, the end is brought once. */
+static void
+what_somebody_else_brings_is_not_brought_twice(void **unused)
+{
+    struct kvbm_label labels[BED_CHAIN];
+    struct engine_match *matches[2];
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){
+                       .g2 = 16, .g3 = 16, .ending = FAKE_WHEN_TOLD, .leader = {.stage_chunk = 4}});
+    assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 6));
+    bed_labels(labels, 1, 0, BED_CHAIN);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t first = i == 0 ? 2 : 0;
+
+        assert_int_equal(engine_leader_find(bed.leader,
+                                            &(struct engine_find){.labels = labels + first,
+                                                                  .count = 6 - first,
+                                                                  .mode = ENGINE_FULL,
+                                                                  .wait_ms = WAIT_MS},
+                                            &matches[i]),
+                         KVT_OK);
+        while (fake_worker_jobs(bed.worker, ENGINE_COPY) <= i)
+            kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(kvbm_pool_stats(bed.pools[KVT_TIER_G2]).active, 6);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(fake_worker_step(bed.worker));
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(ready(matches[i]).ready, i == 0 ? 4 : 6);
+    assert_int_equal(fake_worker_jobs(bed.worker, ENGINE_COPY), 2);
+    check_blocks(&bed, matches[1], 6);
+    for (size_t i = 0; i < 2; i++)
+        engine_match_release(matches[i]);
+    bed_close(&bed);
+}
+
 static void
 a_prefix_longer_than_g2_is_shortened(void **unused)
 {
@@ -577,6 +638,8 @@ main(void)
         cmocka_unit_test(a_scan_closes_holes),
         cmocka_unit_test(has_is_what_a_find_finds),
         cmocka_unit_test(what_is_cold_goes_down_above_the_watermark),
+        cmocka_unit_test(a_g3_smaller_than_a_batch_takes_what_it_can),
+        cmocka_unit_test(what_somebody_else_brings_is_not_brought_twice),
         cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
         cmocka_unit_test(objects_are_stored_asked_and_loaded),
         cmocka_unit_test(who_stores_is_alone_with_it),
