@@ -165,7 +165,9 @@ scheduler_main(void *arg)
     while (take(scheduler, wait_ms) && rc == KVT_OK) {
         name_new(scheduler);
         admit_all(scheduler);
-        if (scheduler->running_count > 0)
+        /* Also for who waits for the blocks of those that have ended: ranks say what they saved. */
+        if (scheduler->running_count > 0 ||
+            (scheduler->running != NULL && scheduler->waiting != NULL))
             rc = kvbm_scheduler_pass(scheduler, &err);
         wait_ms = scheduler->running_count > 0 ? 0 : scheduler->waiting != NULL ? IDLE : REST;
     }
