@@ -397,8 +397,9 @@ close_leader(struct leader *leader)
 {
     if (leader->front != NULL)
         engine_rpc_server_stop(leader->front);
-    kvbm_scheduler_close(leader->scheduler); /* answers what it has */
+    kvbm_scheduler_stop(leader->scheduler); /* answers what it has */
     engine_rpc_server_close(leader->front);
+    kvbm_scheduler_close(leader->scheduler); /* behind the last call that was being begun */
     kvbm_crew_close(leader->crew);
     engine_hook_close(leader->hook);
     engine_connector_close(leader->connector);

@@ -225,7 +225,7 @@ kvbm_scheduler_open(struct kvbm_scheduler **out, const struct kvbm_scheduler_opt
 }
 
 void
-kvbm_scheduler_close(struct kvbm_scheduler *scheduler)
+kvbm_scheduler_stop(struct kvbm_scheduler *scheduler)
 {
     if (scheduler == NULL)
         return;
@@ -235,6 +235,15 @@ kvbm_scheduler_close(struct kvbm_scheduler *scheduler)
     (void)pthread_mutex_unlock(&scheduler->shared.lock);
     if (scheduler->started)
         (void)pthread_join(scheduler->thread, NULL);
+    scheduler->started = false;
+}
+
+void
+kvbm_scheduler_close(struct kvbm_scheduler *scheduler)
+{
+    if (scheduler == NULL)
+        return;
+    kvbm_scheduler_stop(scheduler);
     for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++)
         kvt_buffer_release(&scheduler->answers[rank]);
     (void)pthread_cond_destroy(&scheduler->shared.some);

@@ -55,7 +55,11 @@ KVT_NODISCARD enum kvt_err kvbm_scheduler_open(struct kvbm_scheduler **out,
                                                const struct kvbm_scheduler_options *options,
                                                struct kvt_error *err);
 
-/** What has not ended is KVT_CANCELLED.  NULL is allowed. */
+/** What has not ended is KVT_CANCELLED, what comes is KVT_UNAVAILABLE; figures stay.  NULL is
+ *  allowed. */
+void kvbm_scheduler_stop(struct kvbm_scheduler *scheduler);
+
+/** Stop where that was not done; nobody is in a call of it any more.  NULL is allowed. */
 void kvbm_scheduler_close(struct kvbm_scheduler *scheduler);
 
 /** A request: the trace's ids of its blocks, root first.  KVT_OK: `served` is called, once.
