@@ -96,7 +96,8 @@ advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity)
     return capacity == 0 ? UINT64_MAX : advisor_chooser_mark(capacity, budget->value);
 }
 
-/* A rule that pinned more than it may lets those go that leave first, by the rules behind it. */
+/* A rule that pinned more than it may lets those go that leave first, by the rules behind it; but
+ * none is deleted of which a copy is pinned in another tier. */
 static int32_t
 rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32_t *pinned_by)
 {
@@ -111,6 +112,10 @@ rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32
         *pinned_by = rule;
         rule = policy_match_behind(policy, &chooser->asker->facts.facts, POLICY_ON_NOTHING, rule);
     }
+    if (*pinned_by >= 0 && rule >= 0 &&
+        policy_rule_at(policy, (size_t)rule)->verb == POLICY_EXPIRE &&
+        advisor_asker_pins_elsewhere(chooser->asker, chooser->tier, block))
+        return *pinned_by;
     return rule;
 }
 

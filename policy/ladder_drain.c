@@ -144,7 +144,8 @@ find_acting(struct policy_ladder *ladder, uint32_t tier, bool prestage, struct a
     return any;
 }
 
-/* A rule that pinned more than it may lets those go that leave first, by the rules behind it. */
+/* A rule that pinned more than it may lets those go that leave first, by the rules behind it; but
+ * none is deleted of which a copy is pinned in another tier. */
 static int32_t
 leaver_of(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *pinned_by)
 {
@@ -163,6 +164,10 @@ leaver_of(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int
         *pinned_by = rule;
         rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, rule);
     }
+    if (*pinned_by >= 0 && rule >= 0 &&
+        policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_EXPIRE &&
+        policy_ladder_pin_elsewhere(ladder, block, tier) >= 0)
+        return *pinned_by;
     return rule;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "advisor/planner_preview.h"
 #include "advisor/planner_rules.h"
 #include "base/alloc.h"
 #include "base/random.h"
@@ -175,6 +176,74 @@ pins_keep_up_to_their_budget(void **state)
     obedient_free(gateway);
 }
 
+static bool
+note(void *arg, const struct advisor_preview_move *move)
+{
+    bool *planned = arg;
+
+    assert_int_equal(move->verb, KVT_ORDER_DELETE);
+    planned[move->block.hash - 1] = true;
+    return true;
+}
+
+/* Which blocks would be deleted; nothing is, as long as the mode is off. */
+static void
+plan(struct obedient *gateway, bool planned[BLOCKS])
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
+    struct advisor_preview *preview;
+    enum kvt_err rc = KVT_AGAIN;
+
+    assert_int_equal(advisor_preview_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    while (rc == KVT_AGAIN) {
+        rc = advisor_preview_step(preview, note, planned);
+        assert_int_equal(obedient_step(gateway, 0), 0);
+    }
+    assert_int_equal(rc, KVT_OK);
+    advisor_preview_free(preview);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+}
+
+/* What leaves a pin that is over its budget goes by an expire rule; but deleting takes all copies,
+ * and one of them is pinned in a volume, by the same rule even. */
+static void
+no_budget_deletes_what_is_pinned_elsewhere(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD "rules:\n"
+             "  - {id: keep, when: depth < 5, pin: {budget: 10%}}\n"
+             "  - {id: drain, in: cold, do: expire, trigger: {start: 50%, stop: 40%}}\n"
+             "modes: {mode: enforce}\n",
+        NULL, CHAIN);
+    bool planned[BLOCKS] = {false};
+    size_t pinned = 0;
+
+    (void)state;
+    for (int tier = 0; tier < OBEDIENT_TIERS; tier++)
+        gateway->capacity[tier] = (uint64_t)4 * BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2);
+    run(gateway, 3, SECOND); /* the pass counts 1,500 that are pinned in the bucket */
+    assert_int_equal(gateway->orders, 0);
+    assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_OFF), KVT_OK);
+    gateway->capacity[OBEDIENT_COLD] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    run(gateway, 1, SECOND);
+    plan(gateway, planned);
+    assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_ENFORCE), KVT_OK);
+    run(gateway, 10, MINUTE);
+    assert_int_equal(held(gateway, OBEDIENT_COLD), BLOCKS * 4 / 10);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        const bool stays = i < BLOCKS / 2 && i % CHAIN < 5;
+
+        assert_int_equal(planned[i], !gateway->held[OBEDIENT_COLD][i]);
+        assert_true(!stays || (gateway->held[OBEDIENT_HOT][i] && gateway->held[OBEDIENT_COLD][i]));
+        pinned += !stays && i % CHAIN < 5 && gateway->held[OBEDIENT_COLD][i];
+    }
+    assert_true(pinned < BLOCKS / 4); /* of those in the bucket alone some had to go */
+    obedient_free(gateway);
+}
+
 static void
 what_is_stored_is_asked_about_at_once(void **state)
 {
@@ -261,6 +330,7 @@ main(void)
         cmocka_unit_test(a_pass_ends_at_its_limit),
         cmocka_unit_test(idle_blocks_go_down_and_shared_ones_come_up),
         cmocka_unit_test(pins_keep_up_to_their_budget),
+        cmocka_unit_test(no_budget_deletes_what_is_pinned_elsewhere),
         cmocka_unit_test(what_is_stored_is_asked_about_at_once),
         cmocka_unit_test(a_rate_orders_no_place_twice),
         cmocka_unit_test(rates_hold_for_passes_too),

@@ -695,6 +695,28 @@ what_is_pinned_elsewhere_leaves_for_no_quota(void **state)
     test_scene_close(&scene);
 }
 
+/* Nor does a pin that is over its budget let it be deleted: in the bucket the same rule pins it. */
+static void
+what_is_pinned_elsewhere_leaves_for_no_budget(void **state)
+{
+    static const char text[] =
+        TEST_TIERS_TEXT "rules:\n"
+                        "  - {id: roots, when: depth == 0, pin: {budget: 10%}}\n"
+                        "  - {id: drain, in: hot, do: expire, trigger: {start: 80%, stop: 50%}}\n";
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_open(&scene, text, "lru", 10, 100);
+    for (char id[] = "a"; id[0] <= 'g'; id[0]++)
+        test_scene_ask(&scene, "", id); /* the last pass counts seven in the volume */
+    test_scene_ask(&scene, "", "hi");
+    for (uint32_t block = 0; block < 9; block++)
+        for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
+            assert_int_equal(policy_ladder_has(scene.ladder, tier, block), block < 8);
+    assert_int_equal(policy_ladder_result(scene.ladder).expired, 1);
+    test_scene_close(&scene);
+}
+
 static bool
 run_small(void *arg)
 {
@@ -747,6 +769,7 @@ main(void)
         cmocka_unit_test(what_expired_is_lost),
         cmocka_unit_test(what_is_pinned_elsewhere_does_not_expire),
         cmocka_unit_test(what_is_pinned_elsewhere_leaves_for_no_quota),
+        cmocka_unit_test(what_is_pinned_elsewhere_leaves_for_no_budget),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
