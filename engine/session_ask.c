@@ -191,7 +191,7 @@ take_look(struct engine_session *session, const struct call *call)
         return false;
     found = (uint32_t)engine_words_next(&words, session->found);
     ready = (uint32_t)engine_words_next(&words, found);
-    if (words.bad || ready < session->ready || words.left != ready - session->ready)
+    if (words.in.bad || ready < session->ready || words.left != ready - session->ready)
         return false;
     for (uint32_t i = session->ready; i < ready; i++)
         session->blocks[i] = (uint32_t)engine_words_next(&words, UINT32_MAX);

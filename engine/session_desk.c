@@ -244,7 +244,7 @@ open_match(struct engine_sessions *sessions, struct engine_words *words, enum en
     struct kvbm_label *labels;
 
     *rc = KVT_CORRUPT;
-    if (words->bad || count == 0 || count > ENGINE_FIND_MAX)
+    if (words->in.bad || count == 0 || count > ENGINE_FIND_MAX)
         return NULL;
     labels = kvt_calloc(count, sizeof(*labels));
     for (size_t i = 0; labels != NULL && i < count; i++)
@@ -352,8 +352,8 @@ puller_of(struct engine_sessions *sessions, struct engine_rpc_call *call,
     const uint64_t number = engine_words_next(words, UINT64_MAX);
     struct puller *puller = desk == NULL || number == 0 ? NULL : find_puller(desk, number);
 
-    if (words->bad || puller == NULL) {
-        refuse(call, words->bad ? KVT_CORRUPT : KVT_NOTFOUND);
+    if (words->in.bad || puller == NULL) {
+        refuse(call, words->in.bad ? KVT_CORRUPT : KVT_NOTFOUND);
         return NULL;
     }
     renew(desk);

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 
 #include "engine/match_internal.h"
+#include "engine/pack.h"
 #include "engine/rpc.h"
 #include "engine/session.h"
 
@@ -29,13 +30,10 @@ enum engine_session_method {
 
 /* ---- session_wire.c ---- */
 
-/* A msgpack array of unsigned integers, read one by one.  What is none reads as 0, and is said. */
+/* An array of numbers, read one by one.  What is none reads as 0, and is said (`in.bad`). */
 struct engine_words {
-    const uint8_t *bytes;
-    size_t size;
-    size_t at;
-    size_t left; /* words that were not read yet */
-    bool bad;
+    struct engine_unpack in; /* what was not read yet, */
+    size_t left;             /* ... words */
 };
 
 void engine_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count);

@@ -129,12 +129,12 @@ meet(struct engine_leader *leader, struct engine_peer *peer, uint64_t wait_ms,
     if (engine_words_next(&words, UINT64_MAX) != ENGINE_SESSION_VERSION)
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "instance %llu speaks another version",
                            (unsigned long long)peer->instance);
-    else if (engine_words_next(&words, UINT64_MAX) != peer->instance || words.bad)
+    else if (engine_words_next(&words, UINT64_MAX) != peer->instance || words.in.bad)
         rc = kvt_error_set(err, KVT_NOTFOUND, "another instance answers in place of %llu",
                            (unsigned long long)peer->instance);
     else
-        rc = engine_worker_connect(leader->options.worker, peer->instance, answer.data + words.at,
-                                   answer.size - words.at, wait_ms, err);
+        rc = engine_worker_connect(leader->options.worker, peer->instance, words.in.bytes,
+                                   words.in.size, wait_ms, err);
 out:
     kvt_buffer_release(&question);
     kvt_buffer_release(&answer);
