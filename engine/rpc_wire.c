@@ -3,6 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "engine/pack.h"
+
+/* The head is written where it is sent from, without a buffer that could be refused. */
 enum {
     ARRAY_OF_7 = 0x97,
     FIXINT_MAX = 0x7f,
@@ -62,94 +65,40 @@ engine_rpc_wire_head(uint8_t out[ENGINE_RPC_WIRE_HEAD_MAX],
     return (size_t)(at - out);
 }
 
-struct reader {
-    const uint8_t *at;
-    size_t left;
-};
-
-static bool
-take_bytes(struct reader *reader, unsigned width, uint64_t *value)
-{
-    *value = 0;
-    if (reader->left < width)
-        return false;
-    for (unsigned i = 0; i < width; i++)
-        *value = *value << 8 | *reader->at++;
-    reader->left -= width;
-    return true;
-}
-
-static bool
-take_number(struct reader *reader, uint64_t most, uint64_t *value)
-{
-    uint64_t lead;
-
-    if (!take_bytes(reader, 1, &lead))
-        return false;
-    *value = lead;
-    if (lead >= UINT8 && lead <= UINT64) {
-        if (!take_bytes(reader, 1u << (lead - UINT8), value))
-            return false;
-    } else if (lead > FIXINT_MAX) {
-        return false;
-    }
-    return *value <= most;
-}
-
-static bool
-take_payload(struct reader *reader, struct engine_rpc_message *out)
-{
-    uint64_t lead;
-    uint64_t size;
-
-    if (!take_bytes(reader, 1, &lead) || lead < BIN8 || lead > BIN32 ||
-        !take_bytes(reader, 1u << (lead - BIN8), &size) || size != reader->left)
-        return false;
-    out->bytes = size > 0 ? reader->at : NULL;
-    out->size = (size_t)size;
-    return true;
-}
-
 /* What the kinds have in common, and nothing more: each field within what it may ever be. */
 static bool
-take_fields(struct reader *reader, struct engine_rpc_message *out)
+take_fields(struct engine_unpack *in, struct engine_rpc_message *out)
 {
-    uint64_t kind;
-    uint64_t code;
-    uint64_t wait_ms;
-    bool status;
+    const uint64_t kind = engine_unpack_number(in, ENGINE_RPC_KIND_END - 1);
+    const bool status =
+        kind == ENGINE_RPC_ANSWER || kind == ENGINE_RPC_REFUSED || kind == ENGINE_RPC_BYE;
 
-    if (!take_number(reader, ENGINE_RPC_KIND_END - 1, &kind) || kind == 0 ||
-        !take_number(reader, UINT64_MAX, &out->link) ||
-        !take_number(reader, UINT64_MAX, &out->number) || !take_number(reader, UINT32_MAX, &code) ||
-        !take_number(reader, ENGINE_RPC_WAIT_MAX, &wait_ms) || !take_payload(reader, out))
-        return false;
     out->kind = (enum engine_rpc_kind)kind;
-    out->code = (uint32_t)code;
-    out->wait_ms = (uint32_t)wait_ms;
-    status = kind == ENGINE_RPC_ANSWER || kind == ENGINE_RPC_REFUSED || kind == ENGINE_RPC_BYE;
-    return (!status || code < KVT_ERR_COUNT) &&
+    out->link = engine_unpack_number(in, UINT64_MAX);
+    out->number = engine_unpack_number(in, UINT64_MAX);
+    out->code = (uint32_t)engine_unpack_number(in, status ? KVT_ERR_COUNT - 1 : UINT32_MAX);
+    out->wait_ms = (uint32_t)engine_unpack_number(in, ENGINE_RPC_WAIT_MAX);
+    out->bytes = engine_unpack_bytes(in, ENGINE_RPC_PAYLOAD_MAX, &out->size);
+    return engine_unpack_end(in) && kind != 0 &&
            (out->size == 0 || kind == ENGINE_RPC_CALL || kind == ENGINE_RPC_ANSWER);
 }
 
 enum kvt_err
 engine_rpc_wire_read(struct engine_rpc_message *out, const uint8_t *bytes, size_t size)
 {
-    struct reader reader = {bytes, size};
+    struct engine_unpack in = {.bytes = bytes, .size = size};
     uint64_t version;
 
     memset(out, 0, sizeof(*out));
     if (size > ENGINE_RPC_WIRE_MAX)
         return KVT_RANGE;
-    if (size == 0 || bytes[0] != ARRAY_OF_7)
-        return KVT_INVALID;
-    reader.at++;
-    reader.left--;
-    if (!take_number(&reader, UINT64_MAX, &version))
+    (void)engine_unpack_array(&in, 7, 7);
+    version = engine_unpack_number(&in, UINT64_MAX);
+    if (in.bad)
         return KVT_INVALID;
     if (version != ENGINE_RPC_WIRE_VERSION)
         return KVT_UNSUPPORTED;
-    if (take_fields(&reader, out) && out->size <= ENGINE_RPC_PAYLOAD_MAX)
+    if (take_fields(&in, out))
         return KVT_OK;
     memset(out, 0, sizeof(*out));
     return KVT_INVALID;
