@@ -422,9 +422,16 @@ part(struct engine_serve *serve, uint64_t client, uint64_t peer)
     (void)pthread_mutex_unlock(&serve->lock);
 }
 
+static void
+leave_peer(struct engine_serve *serve, const struct engine_remote_head *head)
+{
+    engine_worker_disconnect(serve->worker, head->number);
+    part(serve, head->client, head->number);
+}
+
 static enum kvt_err
-connect_peer(struct engine_serve *serve, const struct engine_remote_head *head, uint64_t wait_ms,
-             struct kvt_error *err)
+connect_peer(struct engine_serve *serve, const struct engine_remote_head *head,
+             const struct engine_rpc_call *call, struct kvt_error *err)
 {
     enum kvt_err known;
     enum kvt_err rc;
@@ -433,10 +440,14 @@ connect_peer(struct engine_serve *serve, const struct engine_remote_head *head, 
     known = meet(serve, head->client, head->number);
     if (known == KVT_FULL)
         return kvt_error_set(err, known, "%d peers", ENGINE_PEERS_MAX);
-    rc = engine_worker_connect(serve->worker, head->number, head->description, head->size, wait_ms,
-                               err);
-    if (rc != KVT_OK && known == KVT_OK)
+    rc = engine_worker_connect(serve->worker, head->number, head->description, head->size,
+                               may_take_ms(call), err);
+    if (known == KVT_EXISTS)
+        return rc;
+    if (rc != KVT_OK)
         part(serve, head->client, head->number);
+    else if (engine_rpc_call_is_over(call))
+        leave_peer(serve, head); /* who asked for it believes that it failed */
     return rc;
 }
 
@@ -451,7 +462,7 @@ take_connect(void *arg, struct engine_rpc_call *call)
     if (rc == KVT_OK)
         rc = admit(serve, &head);
     if (rc == KVT_OK)
-        rc = connect_peer(serve, &head, may_take_ms(call), &err);
+        rc = connect_peer(serve, &head, call, &err);
     answer_error(call, rc, &err);
 }
 
@@ -464,10 +475,8 @@ take_disconnect(void *arg, struct engine_rpc_call *call)
 
     if (rc == KVT_OK)
         rc = admit(serve, &head);
-    if (rc == KVT_OK) {
-        engine_worker_disconnect(serve->worker, head.number);
-        part(serve, head.client, head.number);
-    }
+    if (rc == KVT_OK)
+        leave_peer(serve, &head);
     engine_rpc_answer(call, rc, NULL, 0);
 }
 

@@ -31,6 +31,51 @@ note_restart(void *arg)
     atomic_fetch_add(&((struct door *)arg)->restarts, 1);
 }
 
+/* What a fake does when it is connected. */
+enum connecting { AT_ONCE, LATE, NEVER };
+
+static const struct engine_worker_ops *usual;
+static struct engine_worker_ops watched; /* the same, but for these two */
+static _Atomic enum connecting connecting;
+static _Atomic uint64_t longest_ms; /* it was given */
+static _Atomic unsigned late;
+static _Atomic unsigned left;
+
+static enum kvt_err
+connect_fake(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
+             uint64_t wait_ms, struct kvt_error *err)
+{
+    const enum connecting how = atomic_load(&connecting);
+    enum kvt_err rc;
+
+    atomic_store(&longest_ms, wait_ms);
+    if (how == NEVER)
+        return kvt_error_set(err, KVT_TIMEOUT, "nobody answers");
+    kvt_clock_sleep_ms(how == LATE ? wait_ms + 200 : 0);
+    rc = usual->connect(worker, peer, bytes, size, wait_ms, err);
+    atomic_fetch_add(&late, how == LATE ? 1 : 0);
+    return rc;
+}
+
+static void
+disconnect_fake(struct engine_worker *worker, uint64_t peer)
+{
+    usual->disconnect(worker, peer);
+    atomic_fetch_add(&left, 1);
+}
+
+static void
+watch(struct engine_worker *fake)
+{
+    if (usual == NULL) {
+        usual = fake->ops;
+        watched = *usual;
+        watched.connect = connect_fake;
+        watched.disconnect = disconnect_fake;
+    }
+    fake->ops = &watched;
+}
+
 static void
 serve(struct door *door, uint32_t rank)
 {
@@ -43,6 +88,7 @@ serve(struct door *door, uint32_t rank)
 
     door->fake = fake_worker_open(&options);
     assert_non_null(door->fake);
+    watch(door->fake);
     fake_worker_write(door->fake, KVT_TIER_G1, 0, 3, 0, 0);
     assert_int_equal(engine_serve_open(&door->serve, door->fake, door->endpoint, NULL), KVT_OK);
 }
@@ -154,36 +200,62 @@ a_new_leader_finds_nobody_connected(void **state)
     door_close(&door);
 }
 
-static uint64_t longest_ms;
-
-static enum kvt_err
-note_wait(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
-          uint64_t wait_ms, struct kvt_error *err)
-{
-    (void)worker;
-    (void)peer;
-    (void)bytes;
-    (void)size;
-    longest_ms = wait_ms;
-    return kvt_error_set(err, KVT_TIMEOUT, "nobody answers");
-}
-
 /* A server that is closed waits for its handlers only so long. */
 static void
 nobody_waits_longer_than_closing_does(void **state)
 {
-    struct engine_worker_ops ops;
     struct door door;
 
     (void)state;
     door_open(&door, 1);
-    ops = *door.fake->ops;
-    ops.connect = note_wait;
-    door.fake->ops = &ops;
+    atomic_store(&connecting, NEVER);
     assert_int_equal(engine_worker_connect(door.remote, PEER, (const uint8_t *)"x", 1,
                                            10 * ENGINE_RPC_CLOSE_MS, NULL),
                      KVT_TIMEOUT);
-    assert_in_range(longest_ms, 1, ENGINE_RPC_CLOSE_MS / 2);
+    assert_in_range(atomic_load(&longest_ms), 1, ENGINE_RPC_CLOSE_MS / 2);
+    atomic_store(&connecting, AT_ONCE);
+    door_close(&door);
+}
+
+static void
+wait_for(const _Atomic unsigned *counter, unsigned count)
+{
+    for (unsigned i = 0; i < WAIT && atomic_load(counter) < count; i++)
+        kvt_clock_sleep_ms(1);
+    assert_int_equal(atomic_load(counter), count);
+}
+
+/* A leader whose worker was too slow believes that it is not connected: so be it; but what was
+ * connected before stays. */
+static void
+late_connects_are_undone(void **state)
+{
+    struct kvt_buffer metadata;
+    struct door peer;
+    struct door door;
+
+    (void)state;
+    door_open(&door, 1);
+    door_open(&peer, 1);
+    kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
+    assert_int_equal(engine_worker_describe(peer.fake, &metadata, WAIT, NULL), KVT_OK);
+    atomic_store(&left, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&connecting, LATE);
+        assert_int_equal(
+            engine_worker_connect(door.remote, PEER, metadata.data, metadata.size, 100, NULL),
+            KVT_TIMEOUT);
+        wait_for(&late, i + 1);
+        wait_for(&left, 1);
+        kvt_clock_sleep_ms(20); /* to leave once more, if it would */
+        assert_int_equal(atomic_load(&left), 1);
+        atomic_store(&connecting, AT_ONCE);
+        assert_int_equal(
+            engine_worker_connect(door.remote, PEER, metadata.data, metadata.size, WAIT, NULL),
+            KVT_OK);
+    }
+    kvt_buffer_release(&metadata);
+    door_close(&peer);
     door_close(&door);
 }
 
@@ -194,6 +266,7 @@ main(void)
         cmocka_unit_test(another_rank_is_no_replacement),
         cmocka_unit_test(a_new_leader_finds_nobody_connected),
         cmocka_unit_test(nobody_waits_longer_than_closing_does),
+        cmocka_unit_test(late_connects_are_undone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
