@@ -18,8 +18,10 @@
  *   close     [session, puller]                    -> [state]
  *
  * `session` is a number the initiator draws; opening it twice is opening it once.  Further pullers
- * of the same session open it too, with their own number; it ends with its last puller, or
- * `hold ms` after the last word of any.  Of what is found nothing is held when that is nothing.
+ * of the same session open it too, with their own number.  A puller ends with its close, or with
+ * the link of engine/rpc.h by which it spoke last; the session with its last puller, or `hold ms`
+ * after the last word of any or answer to a look.  Of what is found nothing is held when that is
+ * nothing.
  * Blocks are numbers of the responder's G2, of those that were asked for in their order; each is
  * shown (ENGINE_SHOW), and stays what it is while the session lasts.  `ready` counts these, and
  * `found` falls when something does not become ready there.
@@ -28,7 +30,9 @@
  *
  * What each side does when the other falls silent:
  *   initiator  a call that is not answered in time ends the peer's part of the match (shortened)
- *   responder  gives up what it holds `hold ms` after the last word
+ *   responder  gives up what it holds with the link (at once where the initiator was closed, after
+ *              three silences of rpc's where it was killed), or `hold ms` after the last word; a
+ *              look that waits is answered after half of that at most
  *   a read that comes too late finds another block, or none, and says so (engine/blockset.h)
  *
  * Ownership: desk and asker are the leader's.

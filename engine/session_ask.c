@@ -157,7 +157,9 @@ static void
 lose(struct engine_session *session, enum kvt_err why)
 {
     session->peer = NULL;
-    if (session->match != NULL && session->opens == 0)
+    if (session->opens > 0)
+        session->found = 0; /* any other has more */
+    else if (session->match != NULL)
         cut(session, 0, why);
 }
 
@@ -272,9 +274,11 @@ on_open(struct engine_session *session, const struct call *call, struct engine_p
             session->found = found;
             peer = less;
         }
-        if (peer != NULL && !session->sessions->closing)
-            say_close(session, peer);
     }
+    /* Where no answer came in time it may be held all the same. */
+    if (peer != NULL && !session->sessions->closing &&
+        (call->status == KVT_OK || call->status == KVT_TIMEOUT))
+        say_close(session, peer);
     if (session->opens == 0)
         choose(session);
 }

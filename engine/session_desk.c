@@ -10,6 +10,7 @@
 struct puller {
     struct engine_desk *desk;
     uint64_t number;              /* 0: none */
+    uint64_t link;                /* its last word came by */
     struct engine_rpc_call *look; /* that waits for news */
     uint32_t seen;
     bool told_end;
@@ -29,11 +30,12 @@ struct engine_desk {
     struct puller pullers[ENGINE_PULLERS_MAX];
 };
 
-/* A call on its way to the leader's thread. */
+/* A call on its way to the leader's thread; NULL: a link that has ended. */
 struct question {
     struct engine_message message;
     struct engine_sessions *sessions;
     struct engine_rpc_call *call;
+    uint64_t link;
 };
 
 /* ---- answers ---- */
@@ -141,6 +143,16 @@ close_desk(struct engine_desk *desk)
     (void)pthread_mutex_unlock(&sessions->leader->shared.lock);
 }
 
+/* A session ends with its last puller. */
+static void
+close_unwanted(struct engine_desk *desk)
+{
+    for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
+        if (desk->pullers[i].number != 0)
+            return;
+    close_desk(desk);
+}
+
 void
 engine_desk_clear(struct engine_sessions *sessions)
 {
@@ -154,6 +166,30 @@ expire(struct engine_leader *leader, struct engine_timer *timer)
 {
     engine_leader_count(leader, &leader->shared.stats.peer_expired, 1);
     close_desk((struct engine_desk *)((char *)timer - offsetof(struct engine_desk, hold)));
+}
+
+/* Whoever spoke over this link says no more: nothing is held for him. */
+static void
+end_link(struct engine_sessions *sessions, uint64_t link)
+{
+    struct engine_leader *leader = sessions->leader;
+    struct engine_desk *next;
+
+    for (struct engine_desk *desk = sessions->desk; desk != NULL; desk = next) {
+        bool left = false;
+
+        next = desk->next;
+        for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++) {
+            if (desk->pullers[i].number == 0 || desk->pullers[i].link != link)
+                continue;
+            drop_puller(&desk->pullers[i], KVT_UNAVAILABLE);
+            left = true;
+        }
+        if (left) {
+            engine_leader_count(leader, &leader->shared.stats.peer_expired, 1);
+            close_unwanted(desk);
+        }
+    }
 }
 
 /* Show what is ready, and tell who waits for that. */
@@ -338,6 +374,7 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
         return;
     }
     place->number = puller;
+    place->link = engine_rpc_call_link(call);
     renew(desk);
     advance(desk);
     answer_state(desk, call);
@@ -356,6 +393,7 @@ puller_of(struct engine_sessions *sessions, struct engine_rpc_call *call,
         refuse(call, words->in.bad ? KVT_CORRUPT : KVT_NOTFOUND);
         return NULL;
     }
+    puller->link = engine_rpc_call_link(call);
     renew(desk);
     return puller;
 }
@@ -409,17 +447,11 @@ on_close(struct engine_sessions *sessions, struct engine_rpc_call *call, struct 
 {
     static const uint64_t complete[] = {ENGINE_COMPLETE};
     struct puller *puller = puller_of(sessions, call, words);
-    struct engine_desk *desk;
-    bool more = false;
 
     if (puller == NULL)
         return;
-    desk = puller->desk;
     drop_puller(puller, KVT_CANCELLED);
-    for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
-        more = more || desk->pullers[i].number != 0;
-    if (!more)
-        close_desk(desk);
+    close_unwanted(puller->desk);
     answer(call, complete, 1);
 }
 
@@ -430,11 +462,16 @@ run_question(struct engine_leader *leader, struct engine_message *message)
     struct engine_sessions *sessions = question->sessions;
     struct engine_rpc_call *call = question->call;
     struct engine_words words;
+    const uint64_t link = question->link;
     const uint8_t *bytes;
     size_t size;
 
     (void)leader;
     kvt_free(question);
+    if (call == NULL) {
+        end_link(sessions, link);
+        return;
+    }
     bytes = engine_rpc_call_bytes(call, &size);
     engine_words_read(&words, bytes, size);
     if (sessions->closing)
@@ -464,6 +501,20 @@ hand_over(void *arg, struct engine_rpc_call *call)
     question->message.run = run_question;
     question->sessions = sessions;
     question->call = call;
+    engine_leader_post(sessions->leader, &question->message);
+}
+
+void
+engine_desk_link_gone(void *arg, uint64_t link)
+{
+    struct engine_sessions *sessions = arg;
+    struct question *question = kvt_calloc(1, sizeof(*question));
+
+    if (question == NULL)
+        return; /* holds end by themselves */
+    question->message.run = run_question;
+    question->sessions = sessions;
+    question->link = link;
     engine_leader_post(sessions->leader, &question->message);
 }
 

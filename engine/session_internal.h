@@ -75,6 +75,8 @@ void engine_session_lose(struct engine_sessions *sessions, const struct engine_p
 /** The table of handlers; `arg` of them is the sessions. */
 extern const struct engine_rpc_method engine_desk_methods[];
 extern const size_t engine_desk_method_count;
+/** Of rpc's server: a link has ended, and with it whatever is held for who spoke over it. */
+void engine_desk_link_gone(void *arg, uint64_t link);
 /** Let go of all that is held for others. */
 void engine_desk_clear(struct engine_sessions *sessions);
 

@@ -190,6 +190,7 @@ engine_sessions_open(struct engine_leader *leader, struct kvt_error *err)
         .methods = engine_desk_methods,
         .method_count = engine_desk_method_count,
         .arg = sessions,
+        .gone = engine_desk_link_gone,
         .threads = 1,
     };
 
