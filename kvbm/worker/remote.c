@@ -300,14 +300,19 @@ call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *
 
 /* ---- a bucket instead of a gateway ---- */
 
-/* Where any block was answered, the bucket was; `err` gets a line else. */
+/* Where any block was answered, the bucket was, but for who may not do this there; `err` gets a
+ * line where it is not KVT_OK. */
 static enum kvt_err
 judge(const struct kvt_volume_item *items, size_t count, struct kvt_error *err)
 {
-    for (size_t i = 0; i < count; i++)
+    enum kvt_err rc = items[0].status;
+
+    for (size_t i = 0; i < count && rc != KVT_DENIED; i++)
         if (!unanswered(items[i].status))
-            return KVT_OK;
-    return kvt_error_set(err, items[0].status, "bucket: %s", kvt_err_text(items[0].status));
+            rc = items[i].status;
+    if (unanswered(rc) || rc == KVT_DENIED)
+        return kvt_error_set(err, rc, "bucket: %s", kvt_err_text(rc));
+    return KVT_OK;
 }
 
 static void

@@ -4,8 +4,10 @@
 One writes, another finds; objects that are not the block are never taken for it, and put right; a bucket that is
 away costs misses, nothing else."""
 
+import http.server
 import json
 import os
+import threading
 
 import blocks
 from harness import expect, main, wait_until
@@ -48,6 +50,34 @@ def sums(status):
 def stopped(process):
     code = process.stop()
     expect(code == 0, f"{process.name} exits {code}: {process.tail()}")
+
+
+class ReadOnly(http.server.BaseHTTPRequestHandler):
+    """An empty bucket in which these credentials may not write."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, code):
+        body = f"<Error><Code>{code}</Code></Error>".encode() if self.command != "HEAD" else b""
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_HEAD(self):
+        self.answer(404, "NoSuchKey")
+
+    def do_PUT(self):
+        self.answer(403, "AccessDenied")
+
+    def log_message(self, *_):
+        pass
+
+
+def said(process, event):
+    with open(process.log, encoding="utf-8") as log:
+        return sum(f'"event":"{event}"' in line for line in log)
 
 
 def scenario(run):
@@ -101,6 +131,17 @@ def scenario(run):
         expect(status["state"] == "ready", f"{status['reasons']} {status['gateway']}")
         expect(sums(status)["hits_g4"] > 0 and sums(status)["wrong_bytes"] == 0, f"{sums(status)}")
         stopped(fourth)
+    with run.case("where nothing may be written a worker computes, and its log says why"):
+        service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), ReadOnly)
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        fifth = worker(run, server, "fifth", everything,
+                       **{"s3.endpoint": f"http://127.0.0.1:{service.server_port}"})
+        done = sums(finished(fifth))
+        wait_until(lambda: None if fifth.status()["gateway"]["refused"] else "nothing", 20, "blocks are refused")
+        wait_until(lambda: None if said(fifth, "gateway_refuses") else fifth.tail(), 5, "the log says so")
+        expect(done["computed"] == CONVERSATIONS * LENGTH and done["wrong_bytes"] == 0, f"{done}")
+        stopped(fifth)
+        service.shutdown()
 
 
 if __name__ == "__main__":
