@@ -345,6 +345,7 @@ kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err)
         rank.settings.g2_blocks = KVBM_INSTANCE_STAGED;
         rank.settings.g3_blocks = 0;
         rank.settings.endpoint = "";
+        rank.settings.s3.endpoint = "";
     }
     if (rc == KVT_OK)
         rc = open_tiers(&rank, err);
