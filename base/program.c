@@ -33,6 +33,7 @@ struct line {
 /* A process has one set of signals and one service manager; main's thread alone uses this. */
 static struct {
     bool stopping;
+    bool part;            /* of a program that another process speaks for */
     uint64_t watchdog_ms; /* how often to ping; 0: nobody asked */
     uint64_t pinged_ms;
     uint64_t flushed_ms;
@@ -73,8 +74,9 @@ on_first_signal(int number)
     sigset_t set;
 
     service.stopping = true;
-    kvt_log_info("program", "stopping", "%s received, draining; once more ends at once",
-                 number == SIGINT ? "SIGINT" : "SIGTERM");
+    kvt_log(service.part ? KVT_LOG_DEBUG : KVT_LOG_INFO, "program", "stopping",
+            "%s received, draining; once more ends at once",
+            number == SIGINT ? "SIGINT" : "SIGTERM");
     (void)sd_notify(0, "STOPPING=1");
     /* From here the default action is right: whoever asks twice does not want to wait. */
     stop_signals(&set);
@@ -164,6 +166,13 @@ kvt_program_log(const char *name, const struct kvt_config *config)
 
     kvt_log_setup(name, (enum kvt_log_level)kvt_config_enum(config, KVT_COMMON_LOG_LEVEL),
                   text ? KVT_LOG_TEXT : KVT_LOG_JSON);
+}
+
+void
+kvt_program_part(const char *name, const struct kvt_config *config)
+{
+    service.part = true;
+    kvt_program_log(name, config);
 }
 
 /* ---- command line ---- */

@@ -36,6 +36,10 @@ struct kvt_program {
 /** Exit status for main(): 0, 1 failed, 2 usage or settings (a restart would not help). */
 int kvt_program_main(int argc, char **argv, const struct kvt_program *program);
 
+/** This process is part of a program that another process speaks for: its log lines have `name`,
+ *  and that it is told to stop is the other's to say.  Before threads start. */
+void kvt_program_part(const char *name, const struct kvt_config *config);
+
 /** Tell the service manager (no-op without one): ready, and a status line. */
 void kvt_program_ready(const char *status);
 

@@ -18,6 +18,12 @@ run(const struct kvt_config *config, struct kvt_error *err)
         rc = kvbm_plan_load(&plan, &settings, config, err);
     if (rc != KVT_OK)
         return rc;
+    if (plan.part != KVBM_PART_FRONT) {
+        char name[KVBM_PLAN_PART_NAME];
+
+        kvbm_plan_part_name(&plan, name);
+        kvt_program_part(name, config);
+    }
     if (plan.instances == 0)
         return kvbm_app_run(config, err);
     switch (plan.part) {

@@ -1,6 +1,6 @@
 #include "kvbm/instance/front.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "base/program.h"
 #include "base/queue.h"
 #include "kvbm/instance/figures.h"
+#include "kvbm/instance/folder.h"
 #include "kvbm/instance/front_internal.h"
 #include "kvbm/instance/leader.h"
 #include "wire/trace.h"
@@ -250,33 +251,20 @@ close_front(struct kvbm_front *front)
     wire_trace_close(front->trace);
 }
 
-/* A folder of its own, unless one was given. */
+/* What all ranks would stumble over is said once, before there are any. */
 static enum kvt_err
-make_folder(struct kvbm_plan *plan, char *made, size_t size, struct kvt_error *err)
+open_disk(const struct kvbm_plan *plan, struct kvt_error *err)
 {
-    made[0] = '\0';
-    if (plan->folder[0] != '\0')
-        return kvt_folder_make(plan->folder, err);
-    (void)snprintf(made, size, "/tmp/kvtier-engine-XXXXXX");
-    if (mkdtemp(made) == NULL)
-        return kvt_error_set(err, KVT_IO, "engine.folder: no temporary folder can be made");
-    plan->folder = made;
-    return KVT_OK;
-}
+    const struct kvbm_settings *settings = plan->settings;
+    struct kvt_error why;
+    enum kvt_err rc;
 
-/* Sockets are all there is in it. */
-static void
-remove_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    const struct dirent *entry;
-
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
-    if (folder != NULL)
-        (void)closedir(folder);
-    (void)rmdir(path);
+    if (settings->g3_blocks == 0)
+        return KVT_OK;
+    rc = kvt_folder_make(settings->g3_dir, &why);
+    if (rc == KVT_OK && access(settings->g3_dir, W_OK | X_OK) != 0)
+        return kvt_error_sys(err, errno, "g3.dir: no files can be made in %s", settings->g3_dir);
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "g3.dir: %s", why.text);
 }
 
 enum kvt_err
@@ -284,10 +272,13 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
 {
     struct kvbm_plan plan = *given;
     struct kvbm_front front = {.plan = &plan};
-    char made[64];
+    struct kvbm_folder folder;
     bool going = true;
-    enum kvt_err rc = make_folder(&plan, made, sizeof(made), err);
+    enum kvt_err rc = kvbm_folder_open(&folder, given->folder, err);
 
+    plan.folder = folder.path;
+    if (rc == KVT_OK)
+        rc = open_disk(&plan, err);
     if (rc == KVT_OK)
         rc = open_front(&front, err);
     if (rc == KVT_OK)
@@ -313,7 +304,6 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
     kvbm_front_close_admin(&front);
     if (front.slots != NULL || front.trace != NULL)
         close_front(&front);
-    if (made[0] != '\0')
-        remove_folder(made);
+    kvbm_folder_close(&folder);
     return rc;
 }

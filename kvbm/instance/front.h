@@ -10,7 +10,8 @@
  * Ownership: everything lives within kvbm_front_run().
  * Threads:   one, beside those of engine/rpc.h.
  * Limits:    KVBM_FRONT_WINDOW requests with an instance at a time; an instance is started
- *            KVBM_FRONT_STARTS times at most without a request served in between.
+ *            KVBM_FRONT_STARTS times at most without a request served in between, and not again
+ *            when it failed before it was ever there.
  */
 #ifndef KVBM_INSTANCE_FRONT_H
 #define KVBM_INSTANCE_FRONT_H

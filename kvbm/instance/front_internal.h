@@ -52,6 +52,7 @@ struct kvbm_front_instance {
     struct kvbm_life life;
     struct engine_rpc_client *client;
     bool up;
+    bool was_up;     /* in any life */
     uint32_t busy;   /* requests with it */
     uint32_t starts; /* since it served a request */
     uint64_t lives;

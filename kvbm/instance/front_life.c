@@ -144,14 +144,19 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
         struct kvbm_front_instance *instance = &front->instances[i];
         enum kvt_err rc = KVT_OK;
 
-        if (instance->life.number != 0 && kvbm_life_is_over(&instance->life))
+        if (instance->life.number != 0 && kvbm_life_is_over(&instance->life)) {
             kvbm_front_stop(front, i, 0);
+            if (instance->life.gave_up && !instance->was_up)
+                return kvt_error_set(
+                    err, KVT_UNAVAILABLE,
+                    "instance %" PRIu32 " cannot be started; a process of it has said why", i);
+        }
         if (instance->life.number == 0)
             rc = start(front, i, err);
         if (rc != KVT_OK)
             return rc;
         if (!instance->up && engine_rpc_client_link(instance->client) != 0) {
-            instance->up = true;
+            instance->up = instance->was_up = true;
             kvt_log_info("worker.instance", "up", "instance %" PRIu32 ", start %" PRIu64, i,
                          instance->lives);
         }

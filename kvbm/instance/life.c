@@ -57,6 +57,7 @@ become(struct command *command, pid_t parent)
 {
     sigset_t none;
 
+    (void)setpgid(0, 0); /* who types ^C means the front, and that ends the others */
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
@@ -108,7 +109,7 @@ kvbm_life_start(struct kvbm_life *life, struct kvt_error *err)
 
 /* Whoever of them has ended is no process any more; true: it has. */
 static bool
-reap(const struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, bool expected)
+reap(struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, bool expected)
 {
     pid_t ended = 0;
     int status = 0;
@@ -125,6 +126,8 @@ reap(const struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, 
         kvt_log_warn("worker.instance", "ended", "instance %" PRIu32 ": %s %" PRIu32 ": %s %d",
                      life->instance, what, rank, WIFSIGNALED(status) ? "signal" : "status",
                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (!expected && (ended < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0))
+        life->gave_up = false;
     *pid = 0;
     return true;
 }
@@ -132,10 +135,13 @@ reap(const struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, 
 bool
 kvbm_life_is_over(struct kvbm_life *life)
 {
-    bool over = reap(life, &life->leader, "leader", 0, false);
+    bool over;
 
+    life->gave_up = true; /* until one did not */
+    over = reap(life, &life->leader, "leader", 0, false);
     for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++)
         over = reap(life, &life->ranks[rank], "rank", rank, false) || over;
+    life->gave_up = life->gave_up && over;
     return over;
 }
 

@@ -23,6 +23,7 @@ struct kvbm_life {
     uint64_t number; /* 0: not alive */
     pid_t leader;    /* 0: none */
     pid_t ranks[KVBM_INSTANCE_RANKS_MAX];
+    bool gave_up; /* kvbm_life_is_over() because of one that failed, and had its say; none killed */
 };
 
 /** Start all processes under a new number.  On failure none is left. */

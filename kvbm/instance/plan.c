@@ -77,6 +77,9 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
     if (plan->instances == 0) {
         if (strcmp(kvt_config_string(config, ROW(TP)), "1") != 0)
             return kvt_error_set(err, KVT_INVALID, "tp: needs instances (--instances 1)");
+        if (plan->replicated || plan->split)
+            return kvt_error_set(err, KVT_INVALID, "%s: needs instances (--instances 2)",
+                                 plan->replicated ? "replicated" : "instance.roles");
         return KVT_OK;
     }
     if (settings->workers != 1 || settings->attach_engines > 0)
@@ -84,7 +87,9 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                              "instances: not together with workers or attach.socket");
     if (plan->split && plan->instances % 2 != 0)
         return kvt_error_set(err, KVT_INVALID,
-                             "instance.roles: prefill and decode need an even number of instances");
+                             "instance.roles: prefill and decode need an even number of "
+                             "instances, not %" PRIu32,
+                             plan->instances);
     rc = load_tp(plan, kvt_config_string(config, ROW(TP)), err);
     for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++) {
         struct kvbm_shard shard;
@@ -100,6 +105,18 @@ kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NA
 {
     (void)snprintf(name, KVT_NAME_MAX, "%.*s-%" PRIu32, KVT_NAME_MAX - 12, plan->settings->name,
                    instance);
+}
+
+void
+kvbm_plan_part_name(const struct kvbm_plan *plan, char name[KVBM_PLAN_PART_NAME])
+{
+    const uint32_t instance = plan->instance % KVBM_INSTANCES_MAX;
+
+    if (plan->part == KVBM_PART_LEADER)
+        (void)snprintf(name, KVBM_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/leader", instance);
+    else
+        (void)snprintf(name, KVBM_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/%" PRIu32, instance,
+                       plan->rank % KVBM_INSTANCE_RANKS_MAX);
 }
 
 uint32_t

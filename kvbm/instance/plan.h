@@ -42,6 +42,11 @@ struct kvbm_plan {
 /** What an instance is called among workers: the holder of its blocks. */
 void kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NAME_MAX]);
 
+#define KVBM_PLAN_PART_NAME 32
+
+/** What this process is called in the log: "kvtier-worker/0/leader", "kvtier-worker/0/1". */
+void kvbm_plan_part_name(const struct kvbm_plan *plan, char name[KVBM_PLAN_PART_NAME]);
+
 /** How many ranks of an instance split a block. */
 uint32_t kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance);
 

@@ -31,8 +31,10 @@ kvbm_shard_make(struct kvbm_shard *shard, uint64_t block_size, uint32_t tp, uint
 
     *shard = (struct kvbm_shard){.run = 0};
     if (tp == 0 || KVBM_SHARD_HEADS % tp != 0)
-        return kvt_error_set(err, KVT_INVALID, "tp: %" PRIu32 " ranks cannot share %d heads", tp,
-                             KVBM_SHARD_HEADS);
+        return kvt_error_set(err, KVT_INVALID,
+                             "tp: %" PRIu32 " ranks cannot share the model's %d heads: 1, 2, 4 or "
+                             "8, or any number that hold the same (--replicated)",
+                             tp, KVBM_SHARD_HEADS);
     if (block_size % ((uint64_t)tp * KVBM_STORAGE_ALIGN) != 0)
         return kvt_error_set(err, KVT_INVALID,
                              "block.size: %" PRIu64 " is no multiple of %d for each of %" PRIu32

@@ -97,7 +97,9 @@ sizes_that_cannot_be_are_refused(void **state)
 
     (void)state;
     assert_int_equal(kvbm_shard_make(&shard, BLOCK, 3, 0, &err), KVT_INVALID);
-    assert_string_equal(err.text, "tp: 3 ranks cannot share 8 heads");
+    assert_string_equal(err.text,
+                        "tp: 3 ranks cannot share the model's 8 heads: 1, 2, 4 or 8, or any "
+                        "number that hold the same (--replicated)");
     assert_int_equal(kvbm_shard_make(&shard, 4096, 2, 0, &err), KVT_INVALID);
     assert_int_equal(kvbm_shard_make(&shard, BLOCK, 0, 0, &err), KVT_INVALID);
 }
