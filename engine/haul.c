@@ -114,6 +114,15 @@ refuse(struct engine_haul *haul, enum kvt_err why)
     engine_leader_post(haul->leader, &haul->message);
 }
 
+/* In a moment.  Who asks for that asks often: the time that was set first stays, or it would never
+ * come. */
+void
+engine_hauls_again(struct engine_leader *leader)
+{
+    if (leader->again.link == NULL)
+        engine_leader_at(leader, &leader->again, kvt_clock_mono_ms() + ENGINE_RETRY_MS);
+}
+
 static void
 start(struct engine_haul *haul)
 {
@@ -122,7 +131,7 @@ start(struct engine_haul *haul)
 
     haul->again = rc == KVT_AGAIN;
     if (haul->again)
-        engine_leader_at(leader, &leader->again, kvt_clock_mono_ms() + ENGINE_RETRY_MS);
+        engine_hauls_again(leader);
     else if (rc != KVT_OK)
         refuse(haul, rc);
 }

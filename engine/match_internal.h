@@ -208,7 +208,6 @@ struct engine_leader {
         struct kvt_handle *arrivals; /* weak, a ring of ENGINE_ARRIVALS: to be shown, */
         struct kvt_handle *stores;   /* ... and one: to be stored */
         size_t arrival_first, arrival_count, store_first, store_count;
-        bool storing; /* a batch */
         bool stop, store_stop;
         struct engine_leader_stats stats;
     } shared;
@@ -276,6 +275,8 @@ void engine_stage_all(struct engine_leader *leader);
 
 KVT_NODISCARD enum kvt_err engine_hauls_open(struct engine_leader *leader);
 void engine_hauls_close(struct engine_leader *leader);
+/** In ENGINE_RETRY_MS what was refused is started again, and who waits for room looked at. */
+void engine_hauls_again(struct engine_leader *leader);
 /** A free one of this kind, or NULL: some end later, and then engine_stage_all() is called. */
 struct engine_haul *engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind);
 /** Give one back that was not started. */

@@ -321,8 +321,6 @@ take_stores(struct engine_leader *leader, struct kvt_handle *handles)
     size_t held = 0;
 
     (void)pthread_mutex_lock(&leader->shared.lock);
-    leader->shared.storing = false;
-    (void)pthread_cond_broadcast(&leader->shared.moved);
     while (leader->shared.store_count == 0 && !leader->shared.store_stop)
         (void)pthread_cond_wait(&leader->shared.store, &leader->shared.lock);
     count = leader->shared.store_stop ? 0 : leader->shared.store_count;
@@ -332,7 +330,6 @@ take_stores(struct engine_leader *leader, struct kvt_handle *handles)
         handles[i] = leader->shared.stores[(leader->shared.store_first + i) % ENGINE_ARRIVALS];
     leader->shared.store_first = (leader->shared.store_first + count) % ENGINE_ARRIVALS;
     leader->shared.store_count -= count;
-    leader->shared.storing = count > 0;
     (void)pthread_mutex_unlock(&leader->shared.lock);
     for (size_t i = 0; i < count; i++) {
         handles[held] = handles[i];

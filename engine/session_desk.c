@@ -373,6 +373,8 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
         refuse(call, KVT_FULL);
         return;
     }
+    if (place->number != puller)
+        place->told_end = false; /* somebody else's */
     place->number = puller;
     place->link = engine_rpc_call_link(call);
     renew(desk);

@@ -161,7 +161,7 @@ take_room(struct engine_match *match, uint32_t count, struct kvt_handle *handles
     if (rc == KVT_AGAIN && match->running == 0 && now_ms - match->room_ms >= ENGINE_ROOM_MS)
         engine_match_cut(match, match->at, rc, "G2 has no room: all of it is held");
     else
-        engine_leader_at(leader, &leader->again, now_ms + ENGINE_RETRY_MS);
+        engine_hauls_again(leader);
     return 0;
 }
 
