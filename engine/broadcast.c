@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/cond.h"
+#include "base/deadline.h"
 
 #include "engine/broadcast_kinds.h"
 
@@ -32,11 +32,7 @@ engine_broadcast_staged(const struct engine_broadcast *broadcast)
 uint64_t
 engine_cast_left(const struct engine_cast *cast)
 {
-    const uint64_t now = kvt_clock_mono_ms();
-
-    if (cast->deadline == UINT64_MAX)
-        return UINT64_MAX;
-    return cast->deadline > now ? cast->deadline - now : 0;
+    return kvt_deadline_left(cast->deadline);
 }
 
 /* A rank's first failure is what it is told by; of the ranks the first that has one. */
@@ -113,7 +109,6 @@ engine_cast_next(struct engine_cast *cast, size_t *at, size_t *items, size_t roo
 enum kvt_err
 engine_broadcast_start(struct engine_broadcast *broadcast, struct engine_job *job)
 {
-    const uint64_t now = kvt_clock_mono_ms();
     enum kvt_err rc = KVT_AGAIN;
 
     assert(job->count > 0 && job->count <= ENGINE_ITEMS_MAX && job->done != NULL);
@@ -121,7 +116,7 @@ engine_broadcast_start(struct engine_broadcast *broadcast, struct engine_job *jo
     if (broadcast->shared.count < ENGINE_JOBS_MAX) {
         broadcast->shared.waiting[broadcast->shared.count++] = (struct engine_broadcast_entry){
             .job = job,
-            .deadline = job->wait_ms > UINT64_MAX - now ? UINT64_MAX : now + job->wait_ms,
+            .deadline = kvt_deadline_in(job->wait_ms),
         };
         (void)pthread_cond_signal(&broadcast->shared.work);
         rc = KVT_OK;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/deadline.h"
 #include "kvbm/ticket.h"
 
 #include "engine/fabric_internal.h"
@@ -493,7 +494,6 @@ engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_get
                     struct kvt_ticket **ticket)
 {
     const struct kvbm_ticket_ear ear = {request->done, request->arg, 0};
-    const uint64_t now = kvt_clock_mono_ms();
     enum kvt_err rc = check_get(request);
     struct engine_get *get;
 
@@ -504,7 +504,7 @@ engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_get
     if (get == NULL)
         return KVT_NOMEM;
     get->request = *request;
-    get->deadline = request->wait_ms > UINT64_MAX - now ? UINT64_MAX : now + request->wait_ms;
+    get->deadline = kvt_deadline_in(request->wait_ms);
     rc = kvbm_ticket_init(&get->head, &get_ops, &ear);
     if (rc != KVT_OK)
         goto fail;

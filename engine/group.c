@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/deadline.h"
 
 struct engine_group {
     struct engine_worker head;
@@ -269,33 +269,17 @@ group_cancel(struct engine_worker *worker, struct engine_job *job)
 
 /* Peers ------------------------------------------------------------------------------------ */
 
-static uint64_t
-deadline_of(uint64_t wait_ms)
-{
-    const uint64_t now = kvt_clock_mono_ms();
-
-    return wait_ms > UINT64_MAX - now ? UINT64_MAX : now + wait_ms;
-}
-
-static uint64_t
-left_until(uint64_t deadline)
-{
-    const uint64_t now = kvt_clock_mono_ms();
-
-    return deadline == UINT64_MAX ? UINT64_MAX : deadline > now ? deadline - now : 0;
-}
-
 static enum kvt_err
 group_describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
                struct kvt_error *err)
 {
     struct engine_group *group = (struct engine_group *)worker;
-    const uint64_t deadline = deadline_of(wait_ms);
+    const uint64_t deadline = kvt_deadline_in(wait_ms);
     const size_t start = out->size;
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t r = 0; rc == KVT_OK && r < worker->ranks; r++)
-        rc = engine_worker_describe(group->ranks[r], out, left_until(deadline), err);
+        rc = engine_worker_describe(group->ranks[r], out, kvt_deadline_left(deadline), err);
     if (rc == KVT_OK && out->size - start > ENGINE_METADATA_MAX)
         rc = kvt_error_set(err, KVT_FULL, "%" PRIu32 " ranks: a description of %zu bytes",
                            worker->ranks, out->size - start);
@@ -316,11 +300,11 @@ group_connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes,
               uint64_t wait_ms, struct kvt_error *err)
 {
     struct engine_group *group = (struct engine_group *)worker;
-    const uint64_t deadline = deadline_of(wait_ms);
+    const uint64_t deadline = kvt_deadline_in(wait_ms);
 
     for (uint32_t r = 0; r < worker->ranks; r++) {
-        const enum kvt_err rc =
-            engine_worker_connect(group->ranks[r], peer, bytes, size, left_until(deadline), err);
+        const enum kvt_err rc = engine_worker_connect(group->ranks[r], peer, bytes, size,
+                                                      kvt_deadline_left(deadline), err);
 
         if (rc != KVT_OK) {
             disconnect_below(group, r, peer);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/deadline.h"
 #include "kvbm/layout_walk.h"
 
 #include "engine/blockset_wire.h"
@@ -245,18 +245,17 @@ engine_import_gather(const struct kvbm_layout *target, void *host,
                      const struct engine_source *sources, size_t count, uint64_t wait_ms,
                      struct kvt_error *err)
 {
-    const uint64_t began = kvt_clock_mono_ms();
+    const uint64_t deadline = kvt_deadline_in(wait_ms);
     struct kvbm_rank_map map;
     enum kvt_err rc = plan(&map, target, sources, count, err);
 
     for (uint32_t i = 0; rc == KVT_OK && i < map.count; i++) {
-        const uint64_t gone = kvt_clock_mono_ms() - began;
         const struct engine_source *source =
             source_of(sources, count, map.parts[i].rank, target, err);
 
-        rc = source == NULL ? KVT_PRECONDITION
-                            : read_part(target, host, source, &map.parts[i],
-                                        gone < wait_ms ? wait_ms - gone : 0, err);
+        rc = source == NULL
+                 ? KVT_PRECONDITION
+                 : read_part(target, host, source, &map.parts[i], kvt_deadline_left(deadline), err);
     }
     if (rc != KVT_OK)
         memset(host, 0, target->block_size);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/deadline.h"
 #include "kvbm/checksum.h"
 #include "kvbm/ticket.h"
 
@@ -32,7 +32,7 @@ struct reading {
     struct engine_import *import;
     const struct engine_import_request *request;
     struct kvt_error *err;
-    uint64_t began; /* monotonic ms */
+    uint64_t deadline; /* monotonic ms */
     enum kvt_err result;
     void *memory;
     struct slot slots[FLIGHT];
@@ -151,22 +151,13 @@ take(struct slot *slot, struct engine_import_read *read, size_t block_size)
     slot->count = read->count == 0 ? 1 : read->count;
 }
 
-static uint64_t
-time_left(const struct reading *reading)
-{
-    const uint64_t gone = kvt_clock_mono_ms() - reading->began;
-    const uint64_t wait = reading->request->wait_ms;
-
-    return wait == UINT64_MAX ? wait : gone < wait ? wait - gone : 0;
-}
-
 /* KVT_OK while there is time and nobody wants it stopped. */
 static enum kvt_err
 may_begin(const struct reading *reading)
 {
     if (reading->request->stop != NULL && atomic_load(reading->request->stop))
         return KVT_CANCELLED;
-    return time_left(reading) == 0 ? KVT_TIMEOUT : KVT_OK;
+    return kvt_deadline_left(reading->deadline) == 0 ? KVT_TIMEOUT : KVT_OK;
 }
 
 /* Near -------------------------------------------------------------------------------------- */
@@ -259,8 +250,9 @@ begin_far(const struct reading *reading, struct slot *slot)
     const struct engine_block_ref *ref = &slot->read->ref;
     const uint64_t entry = engine_blockset_entry_at(shape, ref->block);
     const uint64_t data = engine_blockset_data_at(shape, ref->block);
-    struct engine_fabric_get get = {
-        .window = import->window, .parts = slot->parts, .wait_ms = time_left(reading)};
+    struct engine_fabric_get get = {.window = import->window,
+                                    .parts = slot->parts,
+                                    .wait_ms = kvt_deadline_left(reading->deadline)};
 
     if (ref->generation == 0)
         slot->parts[get.count++] = (struct engine_fabric_part){
@@ -307,8 +299,10 @@ look_again(const struct reading *reading, struct slot *slot)
                                       .offset =
                                           engine_blockset_entry_at(&import->shape, ref->block),
                                       .size = sizeof(*slot->entry)};
-    const struct engine_fabric_get get = {
-        .window = import->window, .parts = &part, .count = 1, .wait_ms = time_left(reading)};
+    const struct engine_fabric_get get = {.window = import->window,
+                                          .parts = &part,
+                                          .count = 1,
+                                          .wait_ms = kvt_deadline_left(reading->deadline)};
     const enum kvt_err rc = engine_fabric_run(import->fabric, &get);
 
     if (rc != KVT_OK)
@@ -395,7 +389,7 @@ engine_import_run(struct engine_import *import, const struct engine_import_reque
     struct reading reading = {.import = import,
                               .request = request,
                               .err = err,
-                              .began = kvt_clock_mono_ms(),
+                              .deadline = kvt_deadline_in(request->wait_ms),
                               .result = KVT_OK};
     const enum kvt_err rc = make_slots(&reading, near ? 1 : FLIGHT);
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/deadline.h"
 #include "kvbm/block.h"
 
 #include "engine/match_internal.h"
@@ -353,8 +354,7 @@ engine_leader_allocate(struct engine_leader *leader, size_t count, struct kvt_ha
                        uint64_t wait_ms)
 {
     struct kvbm_pool *pool = leader->options.g2;
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    const uint64_t until_ms = wait_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + wait_ms;
+    const uint64_t until_ms = kvt_deadline_in(wait_ms);
     uint64_t since_ms = 0;
 
     if (count > kvbm_pool_stats(pool).blocks)
@@ -365,7 +365,7 @@ engine_leader_allocate(struct engine_leader *leader, size_t count, struct kvt_ha
 
         if (rc == KVT_OK)
             return rc;
-        if (kvt_clock_mono_ms() >= until_ms)
+        if (kvt_deadline_left(until_ms) == 0)
             return kvbm_pool_allocate(pool, count, handles);
         deadline = kvt_cond_deadline(ENGINE_RETRY_MS);
         (void)pthread_mutex_lock(&leader->shared.lock);

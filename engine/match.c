@@ -4,20 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/cond.h"
+#include "base/deadline.h"
 
 #include "engine/match_internal.h"
 
 static const char late[] = "the time of the match is over";
-
-static uint64_t
-after(uint64_t wait_ms)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-
-    return wait_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + wait_ms;
-}
 
 static bool
 is_over(enum engine_state state)
@@ -521,7 +513,7 @@ engine_match_stage(struct engine_match *match, enum engine_mode mode, uint64_t w
         view->state = ENGINE_STAGING; /* who waits from now on waits for what comes */
         match->shared.stage = true;
         match->shared.mode = mode;
-        match->shared.until_ms = after(wait_ms);
+        match->shared.until_ms = kvt_deadline_in(wait_ms);
         match->known = true;
     }
     (void)pthread_mutex_unlock(&leader->shared.lock);
@@ -638,7 +630,7 @@ engine_leader_find(struct engine_leader *leader, const struct engine_find *find,
     match->mode = find->mode;
     match->peers = find->peers;
     match->objects = find->objects;
-    match->until_ms = after(find->wait_ms);
+    match->until_ms = kvt_deadline_in(find->wait_ms);
     engine_origin_near(match);
     if (next_far(match) == ENGINE_PLACE_NONE) {
         know(match);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/deadline.h"
 #include "kvbm/block.h"
 
 #include "engine/match_internal.h"
@@ -70,28 +71,6 @@ const struct engine_origin engine_origin_objects = {.search = search, .fill = fi
 
 /* ---- what waits ---- */
 
-struct budget {
-    uint64_t until_ms;
-};
-
-static struct budget
-budget_of(uint64_t wait_ms)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-
-    return (struct budget){wait_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + wait_ms};
-}
-
-static uint64_t
-left(const struct budget *budget)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-
-    if (budget->until_ms == UINT64_MAX)
-        return UINT64_MAX;
-    return budget->until_ms > now_ms ? budget->until_ms - now_ms : 0;
-}
-
 static void
 say(enum kvt_err *statuses, size_t count, enum kvt_err rc)
 {
@@ -116,12 +95,12 @@ worst(const enum kvt_err *statuses, size_t count)
 
 /* One job of at most BATCH items; each says how it ended. */
 static void
-run_job(struct engine_leader *leader, struct engine_job *job, const struct budget *budget,
+run_job(struct engine_leader *leader, struct engine_job *job, uint64_t until_ms,
         enum kvt_err *statuses)
 {
     struct engine_outcome outcome;
 
-    job->wait_ms = left(budget);
+    job->wait_ms = kvt_deadline_left(until_ms);
     for (size_t i = 0; i < job->count; i++)
         job->items[i].status = KVT_CANCELLED;
     (void)engine_worker_run(leader->options.worker, job, &outcome);
@@ -135,7 +114,7 @@ enum kvt_err
 engine_leader_has_objects(struct engine_leader *leader, const struct kvbm_label *labels,
                           size_t count, enum kvt_err *statuses, uint64_t wait_ms)
 {
-    const struct budget budget = budget_of(wait_ms);
+    const uint64_t until_ms = kvt_deadline_in(wait_ms);
 
     if (!leader->options.worker->objects) {
         say(statuses, count, KVT_UNSUPPORTED);
@@ -148,7 +127,7 @@ engine_leader_has_objects(struct engine_leader *leader, const struct kvbm_label 
         job.count = count - first < BATCH ? count - first : BATCH;
         for (size_t i = 0; i < job.count; i++)
             items[i].label = labels[first + i];
-        run_job(leader, &job, &budget, statuses + first);
+        run_job(leader, &job, until_ms, statuses + first);
     }
     for (size_t i = 0; i < count; i++)
         if (statuses[i] != KVT_NOTFOUND && !is_well(statuses[i]))
@@ -161,7 +140,7 @@ engine_leader_has_objects(struct engine_leader *leader, const struct kvbm_label 
 /* A batch that somebody else stores, or has stored meanwhile, is not ours to count. */
 static void
 put_batch(struct engine_leader *leader, const struct kvt_handle *handles, size_t count,
-          enum kvt_priority priority, const struct budget *budget, enum kvt_err *statuses)
+          enum kvt_priority priority, uint64_t until_ms, enum kvt_err *statuses)
 {
     const struct engine_fence *fence = leader->options.fence;
     struct engine_item items[BATCH] = {0};
@@ -181,12 +160,12 @@ put_batch(struct engine_leader *leader, const struct kvt_handle *handles, size_t
         items[i] = (struct engine_item){.label = labels[i], .source = handles[i].block};
     }
     if (fence != NULL)
-        rc = fence->acquire(fence->arg, labels, count, left(budget), &token);
+        rc = fence->acquire(fence->arg, labels, count, kvt_deadline_left(until_ms), &token);
     if (rc != KVT_OK) {
         say(statuses, count, rc);
         return;
     }
-    run_job(leader, &job, budget, statuses);
+    run_job(leader, &job, until_ms, statuses);
     if (fence != NULL)
         rc = fence->release(fence->arg, labels, count, token);
     for (size_t i = 0; i < count; i++) {
@@ -215,7 +194,7 @@ enum kvt_err
 engine_leader_put_objects(struct engine_leader *leader, const struct kvt_handle *handles,
                           size_t count, enum kvt_err *statuses, uint64_t wait_ms)
 {
-    const struct budget budget = budget_of(wait_ms);
+    const uint64_t until_ms = kvt_deadline_in(wait_ms);
 
     if (!leader->options.worker->objects) {
         say(statuses, count, KVT_UNSUPPORTED);
@@ -224,7 +203,7 @@ engine_leader_put_objects(struct engine_leader *leader, const struct kvt_handle 
     for (size_t first = 0; first < count; first += BATCH) {
         const size_t batch = count - first < BATCH ? count - first : BATCH;
 
-        put_batch(leader, handles + first, batch, KVT_PRIORITY_HIGH, &budget, statuses + first);
+        put_batch(leader, handles + first, batch, KVT_PRIORITY_HIGH, until_ms, statuses + first);
     }
     count_stored(leader, statuses, count);
     return worst(statuses, count);
@@ -249,7 +228,7 @@ get_there(struct engine_leader *leader, const struct kvbm_label *labels, size_t 
 
 static void
 get_batch(struct engine_leader *leader, const struct kvbm_label *labels, size_t count,
-          struct kvt_handle *handles, enum kvt_err *statuses, const struct budget *budget)
+          struct kvt_handle *handles, enum kvt_err *statuses, uint64_t until_ms)
 {
     struct kvbm_pool *pool = leader->options.g2;
     struct engine_item items[BATCH] = {0};
@@ -268,7 +247,7 @@ get_batch(struct engine_leader *leader, const struct kvbm_label *labels, size_t 
 
     if (wanted == 0)
         return;
-    rc = engine_leader_allocate(leader, wanted, targets, left(budget));
+    rc = engine_leader_allocate(leader, wanted, targets, kvt_deadline_left(until_ms));
     for (size_t i = 0; i < wanted && rc == KVT_OK; i++) {
         rc = kvbm_block_begin(pool, targets[i], NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
@@ -276,7 +255,7 @@ get_batch(struct engine_leader *leader, const struct kvbm_label *labels, size_t 
     }
     say(loaded, wanted, rc);
     if (rc == KVT_OK)
-        run_job(leader, &job, budget, loaded);
+        run_job(leader, &job, until_ms, loaded);
     for (size_t i = 0; i < wanted; i++) {
         if (loaded[i] == KVT_OK)
             loaded[i] = engine_leader_register(pool, &targets[i], &items[i].label);
@@ -296,7 +275,7 @@ engine_leader_get_objects(struct engine_leader *leader, const struct kvbm_label 
                           size_t count, struct kvt_handle *handles, enum kvt_err *statuses,
                           uint64_t wait_ms)
 {
-    const struct budget budget = budget_of(wait_ms);
+    const uint64_t until_ms = kvt_deadline_in(wait_ms);
 
     memset(handles, 0, count * sizeof(*handles));
     if (!leader->options.worker->objects) {
@@ -306,7 +285,7 @@ engine_leader_get_objects(struct engine_leader *leader, const struct kvbm_label 
     for (size_t first = 0; first < count; first += BATCH) {
         const size_t batch = count - first < BATCH ? count - first : BATCH;
 
-        get_batch(leader, labels + first, batch, handles + first, statuses + first, &budget);
+        get_batch(leader, labels + first, batch, handles + first, statuses + first, until_ms);
     }
     return worst(statuses, count);
 }
@@ -356,14 +335,14 @@ store(void *arg)
     struct engine_leader *leader = arg;
 
     while (!is_stopped(leader)) {
-        const struct budget budget = budget_of(leader->options.job_ms);
+        const uint64_t until_ms = kvt_deadline_in(leader->options.job_ms);
         struct kvt_handle handles[BATCH];
         enum kvt_err statuses[BATCH];
         const size_t count = take_stores(leader, handles);
 
         if (count == 0)
             continue;
-        put_batch(leader, handles, count, KVT_PRIORITY_NORMAL, &budget, statuses);
+        put_batch(leader, handles, count, KVT_PRIORITY_NORMAL, until_ms, statuses);
         count_stored(leader, statuses, count);
         kvbm_pool_drop_all(leader->options.g2, handles, count);
     }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/deadline.h"
 
 struct engine_replica {
     struct engine_worker head;
@@ -95,14 +95,6 @@ give_up(struct replica_job *whole, enum kvt_err why)
     cast_done(whole, &lost);
 }
 
-static uint64_t
-left_until(uint64_t deadline)
-{
-    const uint64_t now = kvt_clock_mono_ms();
-
-    return deadline == UINT64_MAX ? UINT64_MAX : deadline > now ? deadline - now : 0;
-}
-
 static bool
 is_for_all(const struct engine_replica *replica, const struct engine_job *job)
 {
@@ -155,7 +147,7 @@ begin_cast(struct replica_job *whole)
     enum kvt_err rc;
 
     whole->cast = *whole->job;
-    whole->cast.wait_ms = left_until(whole->deadline);
+    whole->cast.wait_ms = kvt_deadline_left(whole->deadline);
     whole->cast.done = cast_done;
     whole->cast.arg = whole;
     keep(whole);
@@ -188,7 +180,6 @@ first_done(void *arg, const struct engine_outcome *outcome)
 static struct replica_job *
 job_make(struct engine_replica *replica, struct engine_job *job)
 {
-    const uint64_t now = kvt_clock_mono_ms();
     struct replica_job *whole = kvt_calloc(1, sizeof(*whole));
 
     if (whole == NULL)
@@ -196,7 +187,7 @@ job_make(struct engine_replica *replica, struct engine_job *job)
     whole->replica = replica;
     whole->job = job;
     whole->owners = 2; /* itself, and who starts it */
-    whole->deadline = job->wait_ms > UINT64_MAX - now ? UINT64_MAX : now + job->wait_ms;
+    whole->deadline = kvt_deadline_in(job->wait_ms);
     whole->first = *job;
     whole->first.done = first_done;
     whole->first.arg = whole;
