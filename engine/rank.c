@@ -22,16 +22,10 @@ rank_of(struct engine_worker *worker)
     return (struct engine_rank *)worker;
 }
 
-static bool
-writes(const struct engine_job *job)
-{
-    return job->verb == ENGINE_COPY || job->verb == ENGINE_LOAD || job->verb == ENGINE_PULL;
-}
-
 void
 engine_rank_hide_targets(struct engine_rank *rank, const struct engine_job *job)
 {
-    if (rank->options.shown == NULL || !writes(job) || job->to != KVT_TIER_G2)
+    if (rank->options.shown == NULL || !engine_job_writes(job) || job->to != KVT_TIER_G2)
         return;
     for (size_t i = 0; i < job->count; i++)
         engine_blockset_hide(rank->options.shown, job->items[i].target);

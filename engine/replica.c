@@ -98,8 +98,7 @@ give_up(struct replica_job *whole, enum kvt_err why)
 static bool
 is_for_all(const struct engine_replica *replica, const struct engine_job *job)
 {
-    return replica->head.ranks > 1 && job->to == KVT_TIER_G1 &&
-           (job->verb == ENGINE_COPY || job->verb == ENGINE_LOAD || job->verb == ENGINE_PULL);
+    return replica->head.ranks > 1 && job->to == KVT_TIER_G1 && engine_job_writes(job);
 }
 
 /* There is something in G1 of rank 0 that all are to have. */

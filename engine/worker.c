@@ -34,8 +34,8 @@ reads(const struct engine_job *job, enum kvt_tier *tier)
            job->verb == ENGINE_HIDE;
 }
 
-static bool
-writes(const struct engine_job *job)
+bool
+engine_job_writes(const struct engine_job *job)
 {
     return job->verb == ENGINE_COPY || job->verb == ENGINE_LOAD || job->verb == ENGINE_PULL;
 }
@@ -105,7 +105,7 @@ engine_job_check(const struct engine_worker *worker, const struct engine_job *jo
     rc = check_layers(worker, job, err);
     if (rc == KVT_OK && reads(job, &from))
         rc = check_blocks(worker, job, from, false, err);
-    if (rc == KVT_OK && writes(job))
+    if (rc == KVT_OK && engine_job_writes(job))
         rc = check_blocks(worker, job, job->to, true, err);
     if (rc == KVT_OK && job->verb == ENGINE_COPY && job->from == job->to)
         rc = kvt_error_set(err, KVT_INVALID, "copy: from %s to itself", kvt_tier_name(job->to));
@@ -131,8 +131,8 @@ sum_up(const struct engine_worker *worker, const struct engine_job *job,
     (void)kvt_error_set(&outcome->error, outcome->status,
                         "rank %" PRIu32 ": %s: block %" PRIu32 ", item %zu of %zu: %s",
                         worker->layout.geometry.tp_rank, engine_verb_name(job->verb),
-                        writes(job) ? job->items[at].target : job->items[at].source, at, job->count,
-                        kvt_err_text(outcome->status));
+                        engine_job_writes(job) ? job->items[at].target : job->items[at].source, at,
+                        job->count, kvt_err_text(outcome->status));
 }
 
 void

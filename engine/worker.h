@@ -176,6 +176,9 @@ const char *engine_verb_name(enum engine_verb verb);
 KVT_NODISCARD enum kvt_err engine_job_check(const struct engine_worker *worker,
                                             const struct engine_job *job, struct kvt_error *err);
 
+/** Does it write its targets?  COPY, LOAD, PULL. */
+bool engine_job_writes(const struct engine_job *job);
+
 /** Is that a good end of an item?  KVT_OK, KVT_EXISTS of a STORE, KVT_NOTFOUND of an ASK. */
 bool engine_item_is_well(enum engine_verb verb, enum kvt_err status);
 
