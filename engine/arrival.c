@@ -130,7 +130,7 @@ show_more(struct engine_leader *leader, struct engine_message *message)
     size_t count;
     size_t taken;
 
-    if (haul == NULL) /* one ends, and comes here again */
+    if (haul == NULL) /* one ends, and comes here again; or nobody will look any more */
         return;
     count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX, &taken);
     if (count == 0) { /* all of these were shown, or have gone */

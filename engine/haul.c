@@ -60,12 +60,23 @@ engine_hauls_close(struct engine_leader *leader)
     kvt_free(leader->hauls);
 }
 
+static bool
+is_closing(struct engine_leader *leader)
+{
+    bool closing;
+
+    (void)pthread_mutex_lock(&leader->shared.lock);
+    closing = leader->shared.stop;
+    (void)pthread_mutex_unlock(&leader->shared.lock);
+    return closing;
+}
+
 struct engine_haul *
 engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind)
 {
     struct engine_haul *haul = leader->idle;
 
-    if (leader->under_way[kind] >= most[kind])
+    if (leader->under_way[kind] >= most[kind] || is_closing(leader))
         return NULL;
     assert(haul != NULL);
     leader->idle = haul->next;
@@ -140,17 +151,14 @@ start(struct engine_haul *haul)
 static void
 start_again(struct engine_leader *leader, struct engine_timer *timer)
 {
-    bool stop;
+    const bool closing = is_closing(leader);
 
     (void)timer;
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    stop = leader->shared.stop;
-    (void)pthread_mutex_unlock(&leader->shared.lock);
     for (struct engine_haul *haul = leader->busy; haul != NULL; haul = haul->next) {
         if (!haul->again)
             continue;
         haul->again = false;
-        if (stop || (haul->kind == ENGINE_HAUL_BRING && haul->match == NULL))
+        if (closing || (haul->kind == ENGINE_HAUL_BRING && haul->match == NULL))
             refuse(haul, KVT_CANCELLED);
         else
             start(haul);

@@ -277,7 +277,8 @@ KVT_NODISCARD enum kvt_err engine_hauls_open(struct engine_leader *leader);
 void engine_hauls_close(struct engine_leader *leader);
 /** In ENGINE_RETRY_MS what was refused is started again, and who waits for room looked at. */
 void engine_hauls_again(struct engine_leader *leader);
-/** A free one of this kind, or NULL: some end later, and then engine_stage_all() is called. */
+/** A free one of this kind, or NULL: some end later, and then engine_stage_all() is called; or the
+ *  leader is being closed, and begins nothing. */
 struct engine_haul *engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind);
 /** Give one back that was not started. */
 void engine_haul_give(struct engine_haul *haul);

@@ -330,6 +330,40 @@ what_is_cold_goes_down_above_the_watermark(void **unused)
     bed_close(&bed);
 }
 
+static void *
+end_bed(void *arg)
+{
+    bed_end(arg);
+    return NULL;
+}
+
+/* Closing waits for what was begun, and not for all that could be. */
+static void
+closing_begins_nothing(void **unused)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    pthread_t closer;
+    struct bed bed;
+
+    (void)unused;
+    bed_open(&bed, &(struct bed_options){.g2 = 16,
+                                         .g3 = 16,
+                                         .ending = FAKE_WHEN_TOLD,
+                                         .leader = {.stage_chunk = 1, .g2_high_ppm = 1}});
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 16));
+    while (fake_worker_jobs(bed.worker, ENGINE_COPY) == 0)
+        kvt_clock_sleep_ms(1);
+    assert_int_equal(pthread_create(&closer, NULL, end_bed, &bed), 0);
+    kvt_clock_sleep_ms(20);
+    while (fake_worker_waiting(bed.worker) > 0) {
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        assert_in_range(fake_worker_jobs(bed.worker, ENGINE_COPY), 1, 2);
+        (void)fake_worker_step(bed.worker);
+        kvt_clock_sleep_ms(2);
+    }
+    (void)pthread_join(closer, NULL);
+}
+
 /* A batch is cut to what G3 can take, and what it took is its own. */
 static void
 a_g3_smaller_than_a_batch_takes_what_it_can(void **unused)
@@ -638,6 +672,7 @@ main(void)
         cmocka_unit_test(a_scan_closes_holes),
         cmocka_unit_test(has_is_what_a_find_finds),
         cmocka_unit_test(what_is_cold_goes_down_above_the_watermark),
+        cmocka_unit_test(closing_begins_nothing),
         cmocka_unit_test(a_g3_smaller_than_a_batch_takes_what_it_can),
         cmocka_unit_test(what_somebody_else_brings_is_not_brought_twice),
         cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
