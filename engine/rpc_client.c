@@ -68,8 +68,8 @@ engine_rpc_list_put(struct engine_rpc_list *list, struct engine_rpc_asked *call)
     list->end = &call->next;
 }
 
-struct engine_rpc_asked *
-engine_rpc_list_take(struct engine_rpc_list *list)
+static struct engine_rpc_asked *
+list_take(struct engine_rpc_list *list)
 {
     struct engine_rpc_asked *call = list->first;
 
@@ -78,8 +78,9 @@ engine_rpc_list_take(struct engine_rpc_list *list)
     return call;
 }
 
-void
-engine_rpc_list_drop(struct engine_rpc_list *list, struct engine_rpc_asked *call)
+/* Wherever it is. */
+static void
+list_drop(struct engine_rpc_list *list, struct engine_rpc_asked *call)
 {
     for (struct engine_rpc_asked **at = &list->first; *at != NULL; at = &(*at)->next)
         if (*at == call) {
@@ -183,10 +184,10 @@ tell_ended(struct engine_rpc_client *client, bool own_thread)
     bool told = false;
 
     for (;;) {
-        struct engine_rpc_asked *call = engine_rpc_list_take(&client->shared.quiet);
+        struct engine_rpc_asked *call = list_take(&client->shared.quiet);
 
         if (call == NULL && own_thread)
-            call = engine_rpc_list_take(&client->shared.loud);
+            call = list_take(&client->shared.loud);
         if (call == NULL)
             break;
         unlock(client);
@@ -282,7 +283,7 @@ pass_on(struct engine_rpc_client *client)
 {
     struct engine_rpc_client_book *book = &client->shared;
 
-    book->driver = engine_rpc_list_take(&book->followers);
+    book->driver = list_take(&book->followers);
     if (book->driver != NULL) {
         book->drives++;
         (void)pthread_cond_signal(&book->driver->turn);
@@ -324,7 +325,7 @@ follow(struct engine_rpc_client *client, struct engine_rpc_asked *call)
     if (client->shared.driver == call)
         drive(client, call);
     else
-        engine_rpc_list_drop(&client->shared.followers, call);
+        list_drop(&client->shared.followers, call);
 }
 
 static enum kvt_err

@@ -109,10 +109,6 @@ struct engine_rpc_client {
 };
 
 void engine_rpc_list_put(struct engine_rpc_list *list, struct engine_rpc_asked *call);
-struct engine_rpc_asked *engine_rpc_list_take(struct engine_rpc_list *list);
-
-/** Take it out, wherever it is. */
-void engine_rpc_list_drop(struct engine_rpc_list *list, struct engine_rpc_asked *call);
 
 /** Wake the thread, or whoever drives. */
 void engine_rpc_client_wake(int event_fd);
