@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/random.h"
 
 #include "engine/remote_wire.h"
@@ -445,12 +446,14 @@ static enum kvt_err
 first_about(struct engine_remote *remote, uint64_t wait_ms, struct kvt_error *err)
 {
     struct engine_remote_about about = {0};
+    const uint64_t deadline = kvt_deadline_in(wait_ms);
     struct kvt_buffer answer;
     enum kvt_err rc = engine_rpc_client_wait(remote->rpc, wait_ms);
 
     kvt_buffer_init(&answer, ENGINE_REMOTE_WIRE_MAX);
     if (rc == KVT_OK)
-        rc = call(remote, ENGINE_REMOTE_ABOUT, (struct engine_remote_head){0}, &answer, wait_ms);
+        rc = call(remote, ENGINE_REMOTE_ABOUT, (struct engine_remote_head){0}, &answer,
+                  kvt_deadline_left(deadline));
     if (rc == KVT_OK)
         rc = engine_remote_read_about(&about, answer.data, answer.size);
     kvt_buffer_release(&answer);

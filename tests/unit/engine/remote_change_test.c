@@ -1,6 +1,7 @@
 /*
  * What is tested: engine/remote.h, when one of the two sides is another one than before.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 
 #include "engine/remote.h"
+#include "engine/remote_wire.h"
 #include "engine/rpc.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/fake_worker.h"
@@ -259,6 +261,70 @@ late_connects_are_undone(void **state)
     door_close(&door);
 }
 
+/* A server that comes late, and does not say who it is. */
+struct mute {
+    const char *endpoint;
+    struct engine_rpc_server *server;
+    struct engine_rpc_call *_Atomic call;
+};
+
+enum { MUTE_FOR = 1500, PATIENCE = 2000 };
+
+static void
+say_nothing(void *arg, struct engine_rpc_call *call)
+{
+    atomic_store(&((struct mute *)arg)->call, call);
+}
+
+static void *
+come_late(void *arg)
+{
+    static const struct engine_rpc_method method = {ENGINE_REMOTE_ABOUT, "about", say_nothing,
+                                                    false};
+    struct mute *mute = arg;
+
+    kvt_clock_sleep_ms(MUTE_FOR);
+    assert_int_equal(engine_rpc_server_open(&mute->server,
+                                            &(struct engine_rpc_server_options){
+                                                .endpoint = mute->endpoint,
+                                                .methods = &method,
+                                                .method_count = 1,
+                                                .arg = mute,
+                                            },
+                                            NULL),
+                     KVT_OK);
+    return NULL;
+}
+
+/* What it waited for the server does not come on top of what it waits for the answer. */
+static void
+opening_waits_once(void **state)
+{
+    const uint64_t since = kvt_clock_mono_ms();
+    char folder[200];
+    char endpoint[ENGINE_RPC_ENDPOINT_MAX];
+    struct mute mute = {.endpoint = endpoint};
+    struct engine_worker *remote;
+    pthread_t thread;
+    enum kvt_err rc;
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(endpoint, sizeof(endpoint), "ipc://%.180s/worker", folder);
+    assert_int_equal(pthread_create(&thread, NULL, come_late, &mute), 0);
+    rc = engine_remote_open(
+        &remote, &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = PATIENCE}, NULL);
+    assert_true(rc == KVT_TIMEOUT || rc == KVT_UNAVAILABLE);
+    assert_true(kvt_clock_mono_ms() - since < PATIENCE + MUTE_FOR);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (unsigned i = 0; i < WAIT && rc == KVT_TIMEOUT && atomic_load(&mute.call) == NULL; i++)
+        kvt_clock_sleep_ms(1); /* it was asked, so it will hear that */
+    if (atomic_load(&mute.call) != NULL)
+        engine_rpc_answer(atomic_load(&mute.call), KVT_UNAVAILABLE, NULL, 0);
+    engine_rpc_server_close(mute.server);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
@@ -267,6 +333,7 @@ main(void)
         cmocka_unit_test(a_new_leader_finds_nobody_connected),
         cmocka_unit_test(nobody_waits_longer_than_closing_does),
         cmocka_unit_test(late_connects_are_undone),
+        cmocka_unit_test(opening_waits_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
