@@ -11,7 +11,6 @@
 
 enum {
     OK = 0,
-    LOST = -1, /* the device: not of NCCL's results */
     BYTES = 0, /* ncclInt8 */
     ROOT = 0,
     UNIQUE_BYTES = 128,
@@ -86,6 +85,17 @@ abort_all(struct engine_nccl *nccl)
     nccl->over = true;
 }
 
+/* A group that ends with some ranks missing waits for them.  One call that NCCL refuses makes an
+ * error of it. */
+static void
+spoil_group(struct engine_nccl *nccl, struct unique_id id)
+{
+    struct ncclComm *none = NULL;
+
+    (void)nccl->comm_init(&none, (int)nccl->count, id, -1);
+    (void)nccl->group_end();
+}
+
 /* All ranks of one process join within one group, or each would wait for the next. */
 static enum kvt_err
 join(struct engine_nccl *nccl, struct kvt_error *err)
@@ -100,7 +110,7 @@ join(struct engine_nccl *nccl, struct kvt_error *err)
         return kvt_error_set(err, KVT_UNSUPPORTED, "nccl: %s", nccl->error_text(result));
     for (uint32_t r = 0; r < nccl->count && result == OK; r++) {
         if (kvbm_cuda_device_enter(nccl->storages[r]) != KVT_OK) {
-            (void)nccl->group_end();
+            spoil_group(nccl, id);
             return kvt_error_set(err, KVT_UNSUPPORTED, "nccl: the device of rank %" PRIu32, r);
         }
         result = nccl->comm_init(&nccl->comms[r], (int)nccl->count, id, (int)r);
@@ -174,7 +184,8 @@ common_run(const struct engine_nccl *nccl, const struct engine_nccl_part *part, 
     return common;
 }
 
-/* One collective: the same run of bytes on every rank's stream. */
+/* One collective: the same run of bytes on every rank's stream.  Within a group NCCL knows by itself
+ * which device is whose. */
 static int
 put_run(struct engine_nccl *nccl, const struct engine_nccl_part *part, size_t done, size_t run,
         void *const *streams)
@@ -186,8 +197,6 @@ put_run(struct engine_nccl *nccl, const struct engine_nccl_part *part, size_t do
         void *here = (void *)(uintptr_t)kvbm_cuda_device_address(nccl->storages[r], part->block,
                                                                  part->offset + done, &unused);
 
-        if (kvbm_cuda_device_enter(nccl->storages[r]) != KVT_OK)
-            return LOST;
         result = nccl->broadcast(here, here, run, BYTES, ROOT, nccl->comms[r], streams[r]);
     }
     return result;

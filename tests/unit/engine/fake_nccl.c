@@ -3,7 +3,7 @@
  * driver.
  *
  * It is stricter than a real one where that finds mistakes: what a real one would wait for without
- * end is an error (a rank that joins alone, ranks whose calls differ), bytes move when their
+ * end is asserted not to be (a rank that joins alone, ranks whose calls differ), bytes move when their
  * stream is waited for and not before, and a communicator that was given back may not be used.
  * fake_nccl_fail_at() lets one call fail by its number; fake_nccl_live() counts communicators.
  */
@@ -125,8 +125,10 @@ ncclCommInitRank(struct ncclComm **comm, int ranks, struct unique_id id, int ran
         group.failed = true;
         return INTERNAL;
     }
-    if (group.depth == 0 || rank < 0 || rank >= ranks || ranks > RANKS_MAX)
+    if (group.depth == 0 || rank < 0 || rank >= ranks || ranks > RANKS_MAX) {
+        group.failed = true;
         return BAD_ARGUMENT;
+    }
     *wanted = (struct ncclComm){.ranks = ranks, .rank = rank};
     memcpy(&wanted->id, id.bytes, sizeof(wanted->id));
     group.joining[group.joins++] = comm;
@@ -154,9 +156,8 @@ join_all(void)
     if (group.joins == 0)
         return OK;
     for (int i = 0; i < group.joins; i++)
-        if (group.wanted[i].ranks != group.joins || group.wanted[i].rank != i ||
-            group.wanted[i].id != group.wanted[0].id)
-            return BAD_USAGE;
+        assert(group.wanted[i].ranks == group.joins && group.wanted[i].rank == i &&
+               group.wanted[i].id == group.wanted[0].id);
     for (int i = 0; i < group.joins; i++) {
         *group.joining[i] = malloc(sizeof(struct ncclComm)); /* tidy-allow: raw-heap, a library */
         assert(*group.joining[i] != NULL);
@@ -191,12 +192,10 @@ spread_all(void)
         const struct call *first = &group.calls[i];
         const int ranks = first->comm->ranks;
 
-        if (i + ranks > group.count)
-            return BAD_USAGE;
+        assert(i + ranks <= group.count);
         for (int r = 0; r < ranks; r++)
-            if (first[r].comm->rank != r || first[r].comm->id != first->comm->id ||
-                first[r].count != first->count || first[r].root != first->root)
-                return BAD_USAGE;
+            assert(first[r].comm->rank == r && first[r].comm->id == first->comm->id &&
+                   first[r].count == first->count && first[r].root == first->root);
         for (int r = 0; r < ranks; r++)
             if (r != first->root && copy((uint64_t)(uintptr_t)first[r].target,
                                          (uint64_t)(uintptr_t)first[first->root].source,

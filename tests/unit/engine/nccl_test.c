@@ -157,6 +157,7 @@ every_failing_call_of_the_driver(void **state)
     static const char *const names[4] = {"kvbm_fake_fail_at", "kvbm_fake_failed", "kvbm_fake_live",
                                          NULL};
     unsigned failures = 0;
+    unsigned refused = 0;
     struct asked driver;
     struct asked nccl;
     bool failed = true;
@@ -168,21 +169,28 @@ every_failing_call_of_the_driver(void **state)
         struct engine_broadcast_options options;
         struct engine_broadcast *broadcast;
         struct replica replica;
+        enum kvt_err rc;
 
         replica_open_storages(&replica, REPLICA_NCCL, NULL, FAKE_AT_ONCE);
         options = replica_options(&replica);
-        assert_int_equal(engine_broadcast_nccl(&broadcast, &options, FAKE_NCCL, NULL), KVT_OK);
-        driver.fail_at(at);
+        driver.fail_at(at); /* a device that cannot be entered: nobody joins alone */
+        rc = engine_broadcast_nccl(&broadcast, &options, FAKE_NCCL, NULL);
+        assert_int_equal(rc, driver.failed() ? KVT_UNSUPPORTED : KVT_OK);
+        refused += rc != KVT_OK;
+        if (rc != KVT_OK) {
+            driver.fail_at(-1);
+            assert_int_equal(engine_broadcast_nccl(&broadcast, &options, FAKE_NCCL, NULL), KVT_OK);
+        }
         if (bring_up(&replica, broadcast, 100) != KVT_OK)
             failures++;
-        failed = driver.failed();
+        failed = driver.failed() || rc != KVT_OK;
         driver.fail_at(-1);
         engine_broadcast_close(broadcast);
         close_ranks(&replica);
         assert_int_equal(nccl.live(), 0);
         assert_int_equal(driver.live(), 0);
     }
-    assert_true(failures > 0);
+    assert_true(failures > 0 && refused == BED_RANKS);
     (void)dlclose(driver.library);
     (void)dlclose(nccl.library);
 }
