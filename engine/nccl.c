@@ -184,8 +184,8 @@ common_run(const struct engine_nccl *nccl, const struct engine_nccl_part *part, 
     return common;
 }
 
-/* One collective: the same run of bytes on every rank's stream.  Within a group NCCL knows by itself
- * which device is whose. */
+/* One collective: the same run of bytes on every rank's stream.  Within a group NCCL knows which
+ * device is whose. */
 static int
 put_run(struct engine_nccl *nccl, const struct engine_nccl_part *part, size_t done, size_t run,
         void *const *streams)

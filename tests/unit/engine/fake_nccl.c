@@ -3,9 +3,10 @@
  * driver.
  *
  * It is stricter than a real one where that finds mistakes: what a real one would wait for without
- * end is asserted not to be (a rank that joins alone, ranks whose calls differ), bytes move when their
- * stream is waited for and not before, and a communicator that was given back may not be used.
- * fake_nccl_fail_at() lets one call fail by its number; fake_nccl_live() counts communicators.
+ * end is asserted not to be (a rank that joins alone, ranks whose calls differ), bytes move when
+ * their stream is waited for and not before, and a communicator that was given back may not be
+ * used.  fake_nccl_fail_at() lets one call fail by its number; fake_nccl_live() counts
+ * communicators.
  */
 #include <assert.h>
 #include <dlfcn.h>
