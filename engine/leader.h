@@ -235,9 +235,9 @@ struct engine_leader_stats {
     uint64_t shortened, failed;
     uint64_t pins;          /* blocks held now, by matches and for peers */
     uint64_t peer_sessions; /* that peers have here now, */
-    uint64_t peer_expired;  /* ... and that ended because nothing was heard */
+    uint64_t peer_expired;  /* ... and that ended because nothing was heard, or its link was over */
     uint64_t stored, store_failed, demoted, dropped; /* blocks */
-    uint32_t matches;
+    uint32_t matches; /* not released, or released and (for a moment) not let go of */
 };
 void engine_leader_stats(struct engine_leader *leader, struct engine_leader_stats *stats);
 
