@@ -9,8 +9,9 @@
  *
  *   describe  [version]                            -> [version, instance] and, behind it, the
  *             metadata of its worker
- *   open      [version, session, puller, mode, hold ms, then of each block its hash, parent,
- *             position, prefix hash, tokens hash]  -> [state, found, ready]  held from now on
+ *   open      [version, instance, session, puller, mode, hold ms, then of each block its hash,
+ *             parent, position, prefix hash, tokens hash]  -> [state, found, ready]  held from now
+ *             on; KVT_PRECONDITION where another instance than the one that was meant listens now
  *   look      [session, puller, seen, wait ms]     -> [state, found, ready, blocks seen to ready]
  *             answered when `ready` is above `seen`, once at the end, or after `wait ms`; it
  *             renews the hold
@@ -46,6 +47,6 @@
 #define ENGINE_SESSIONS_MAX    256
 #define ENGINE_PULLERS_MAX     8
 #define ENGINE_HOLD_MAX_MS     300000
-#define ENGINE_SESSION_VERSION 1
+#define ENGINE_SESSION_VERSION 2
 
 #endif /* ENGINE_SESSION_H */

@@ -291,7 +291,8 @@ search(struct engine_match *match)
     const uint64_t left_ms = match->until_ms > now_ms ? match->until_ms - now_ms : 1;
     const uint32_t count = match->count - match->found;
     struct engine_session *session = kvt_calloc(1, sizeof(*session));
-    uint64_t *words = kvt_calloc(5 + (size_t)count * ENGINE_LABEL_WORDS, sizeof(*words));
+    uint64_t *words =
+        kvt_calloc(ENGINE_OPEN_WORDS + (size_t)count * ENGINE_LABEL_WORDS, sizeof(*words));
 
     if (session == NULL || words == NULL || sessions->peers == NULL || sessions->closing) {
         const enum kvt_err rc = session == NULL || words == NULL ? KVT_NOMEM : KVT_OK;
@@ -311,17 +312,20 @@ search(struct engine_match *match)
     sessions->asking = session;
     match->session = session;
     words[0] = ENGINE_SESSION_VERSION;
-    words[1] = session->number;
-    words[2] = session->puller;
-    words[3] = match->mode == ENGINE_HOLD ? ENGINE_HOLD : ENGINE_FULL;
-    words[4] = match->leader->options.hold_ms;
+    words[2] = session->number;
+    words[3] = session->puller;
+    words[4] = match->mode == ENGINE_HOLD ? ENGINE_HOLD : ENGINE_FULL;
+    words[5] = match->leader->options.hold_ms;
     for (uint32_t i = 0; i < count; i++)
-        engine_words_of_label(words + 5 + (size_t)i * ENGINE_LABEL_WORDS,
+        engine_words_of_label(words + ENGINE_OPEN_WORDS + (size_t)i * ENGINE_LABEL_WORDS,
                               &match->labels[match->found + i]);
-    for (struct engine_peer *peer = sessions->peers; peer != NULL; peer = peer->next)
+    for (struct engine_peer *peer = sessions->peers; peer != NULL; peer = peer->next) {
+        words[1] = peer->instance;
         session->opens +=
-            start(session, peer, ENGINE_SESSION_OPEN, words, 5 + (size_t)count * ENGINE_LABEL_WORDS,
+            start(session, peer, ENGINE_SESSION_OPEN, words,
+                  ENGINE_OPEN_WORDS + (size_t)count * ENGINE_LABEL_WORDS,
                   left_ms < ENGINE_SESSION_CALL_MS ? left_ms : ENGINE_SESSION_CALL_MS);
+    }
     kvt_free(words);
     if (session->opens > 0)
         return;

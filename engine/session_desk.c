@@ -335,6 +335,7 @@ static void
 on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct engine_words *words)
 {
     const bool ours = engine_words_next(words, UINT64_MAX) == ENGINE_SESSION_VERSION;
+    const uint64_t instance = engine_words_next(words, UINT64_MAX);
     const uint64_t number = engine_words_next(words, UINT64_MAX);
     const uint64_t puller = engine_words_next(words, UINT64_MAX);
     const enum engine_mode mode = (enum engine_mode)engine_words_next(words, ENGINE_FULL);
@@ -344,6 +345,10 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
 
     if (!ours || puller == 0) {
         refuse(call, ours ? KVT_INVALID : KVT_UNSUPPORTED);
+        return;
+    }
+    if (instance != sessions->leader->options.instance) { /* it would look in another memory */
+        refuse(call, KVT_PRECONDITION);
         return;
     }
     if (desk == NULL) {

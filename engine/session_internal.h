@@ -42,6 +42,7 @@ uint64_t engine_words_next(struct engine_words *words, uint64_t max);
 /** All of it was read, and was as it should be. */
 bool engine_words_end(const struct engine_words *words);
 
+#define ENGINE_OPEN_WORDS  6 /* before the labels */
 #define ENGINE_LABEL_WORDS 5
 void engine_words_of_label(uint64_t words[ENGINE_LABEL_WORDS], const struct kvbm_label *label);
 void engine_words_label(struct engine_words *words, struct kvbm_label *label);

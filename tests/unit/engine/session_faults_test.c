@@ -44,10 +44,10 @@ struct pair {
     } while (0)
 
 static void
-open_node(struct pair *pair, size_t which, uint64_t hold_ms)
+open_node(struct pair *pair, size_t which, uint64_t number, uint64_t hold_ms)
 {
     assert_int_equal(node_open(which == 0 ? &pair->ours : &pair->theirs,
-                               &(struct node_options){.number = which + 1,
+                               &(struct node_options){.number = number,
                                                       .endpoint = pair->endpoints[which],
                                                       .hold_ms = hold_ms}),
                      KVT_OK);
@@ -60,7 +60,7 @@ open_pair(struct pair *pair, uint64_t hold_ms)
     for (size_t i = 0; i < 2; i++) {
         (void)snprintf(pair->endpoints[i], sizeof(pair->endpoints[i]), "ipc://%s/%zu", pair->folder,
                        i);
-        open_node(pair, i, hold_ms);
+        open_node(pair, i, i + 1, hold_ms);
     }
 }
 
@@ -300,13 +300,13 @@ say(struct engine_rpc_client *client, uint32_t method, const uint64_t *words, si
 static enum kvt_err
 say_open(struct engine_rpc_client *client, uint64_t session, uint64_t puller, uint64_t chain)
 {
-    uint64_t words[5 + ENGINE_LABEL_WORDS] = {ENGINE_SESSION_VERSION, session, puller, ENGINE_FULL,
-                                              LONG_MS};
+    uint64_t words[ENGINE_OPEN_WORDS + ENGINE_LABEL_WORDS] = {
+        ENGINE_SESSION_VERSION, 2, session, puller, ENGINE_FULL, LONG_MS};
     struct kvbm_label label;
 
     node_labels(&label, chain, 1);
-    engine_words_of_label(words + 5, &label);
-    return say(client, ENGINE_SESSION_OPEN, words, 5 + ENGINE_LABEL_WORDS);
+    engine_words_of_label(words + ENGINE_OPEN_WORDS, &label);
+    return say(client, ENGINE_SESSION_OPEN, words, ENGINE_OPEN_WORDS + ENGINE_LABEL_WORDS);
 }
 
 static enum kvt_err
@@ -409,7 +409,7 @@ closed_behind_its_last_release(void **unused)
             engine_match_release(matches[k]);
         node_close(&pair.ours);
         AWAIT(node_is_idle(&pair.theirs, 0)); /* soon, and not LONG_MS later */
-        open_node(&pair, 0, LONG_MS);
+        open_node(&pair, 0, 1, LONG_MS);
     }
     close_pair(&pair);
 }
@@ -445,8 +445,37 @@ closed_with_sessions_of_others(void **unused)
         AWAIT(node_is_idle(&pair.ours, 0));
         (void)kvbm_pool_clear(pair.ours.pools[KVT_TIER_G2]);
         engine_leader_remove_peer(pair.ours.leader, 2);
-        open_node(&pair, 1, LONG_MS);
+        open_node(&pair, 1, 2, LONG_MS);
     }
+    close_pair(&pair);
+}
+
+/* Another instance listens where a peer did.  It is not that peer: what it has lies elsewhere. */
+static void
+another_in_its_place(void **unused)
+{
+    struct going going = {.chain = 1, .mode = ENGINE_FULL};
+    struct engine_match_view view;
+    struct pair pair;
+
+    (void)unused;
+    open_pair(&pair, LONG_MS);
+    join(&pair, pair.endpoints[1]);
+    node_close(&pair.theirs);
+    open_node(&pair, 1, 3, LONG_MS);
+    assert_true(node_make(&pair.theirs, KVT_TIER_G2, 1, 0, 4));
+    for (unsigned i = 0; i < 3; i++) {
+        going.match = find(&pair, 1, 4, ENGINE_FULL, PATIENCE_MS);
+        view = end_of(&going);
+        assert_int_equal(view.found, 0);
+        assert_false(view.shortened);
+        let_go(&pair, &going);
+    }
+    await_both_idle(&pair);
+    engine_leader_remove_peer(pair.ours.leader, 2);
+    assert_int_equal(
+        engine_leader_add_peer(pair.ours.leader, 3, pair.endpoints[1], PATIENCE_MS, NULL), KVT_OK);
+    comes(&pair, 1);
     close_pair(&pair);
 }
 
@@ -460,6 +489,7 @@ main(void)
         cmocka_unit_test(as_many_sessions_as_may_be),
         cmocka_unit_test(closed_behind_its_last_release),
         cmocka_unit_test(closed_with_sessions_of_others),
+        cmocka_unit_test(another_in_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) != 0 || kvt_alloc_live() != 0;
