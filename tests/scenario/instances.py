@@ -91,14 +91,15 @@ def known(advisor, question):
         yield block["hash"]
 
 
-def expect_agreement(process, advisor, trace, rng, count=100):
-    """For each prefix soon; the pools may still move blocks down when it begins."""
+def expect_agreement(process, advisor, trace, rng, count=100, least=0):
+    """For each prefix soon; the pools may still move blocks down when it begins.  `least`: so many blocks of one are
+    somewhere, which behind a kill may be none."""
     deepest = 0
     for ids in prefixes(trace, rng, count):
         wait_until(lambda: agree(process, advisor, ids), 20, "leaders and advisor agree", every=0.2)
         deepest = max([deepest] + [one["blocks"] for one in
                                    process.ask("/v1/find_matches", {"hash_ids": ids})["instances"]])
-    expect(deepest >= LENGTH, f"no leader has more than {deepest} blocks of any prefix")
+    expect(deepest >= least, f"no leader has more than {deepest} blocks of any prefix")
 
 
 def expect_nothing_held(process):
@@ -140,8 +141,47 @@ def stopped(process):
     expect(code == 0, f"{process.name} exits {code}: {process.tail()}")
 
 
+WRONG = [({"instances": 2, "tp": 3}, "tp: 3 ranks cannot share"),
+         ({"instances": 3, "instance.roles": "split"}, "need an even number of instances, not 3"),
+         ({"replicated": "true"}, "replicated: needs instances"),
+         ({"instances": 2, "workers": 2}, "not together with workers"),
+         ({"instances": 2, "tp": 2, "g3.dir": "/proc/none"}, "g3.dir: make folder /proc/none"),
+         ({"instances": 2, "tp": 2, "engine.folder": "/" + "x" * 100}, "engine.folder: 101 bytes long")]
+
+
+def expect_said_once(run, number, settings, text, trace):
+    one = engine(run, f"wrong-{number}", trace, **settings).start(wait=False)
+    code = one.wait(20)
+    with open(one.log, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    expect(code != 0 and len(lines) == 1 and text in lines[0], f"{settings}: exit {code}: {lines}")
+
+
+def expect_all_gone_with(one):
+    """Killed: its processes go with it."""
+    status = one.status()
+    pids = [pid for at in status["instances"] for pid in [at["leader"], *at["ranks"]]]
+    expect(len(pids) == 6 and all(os.path.exists(f"/proc/{pid}") for pid in pids), f"{status}")
+    one.kill()
+    wait_until(lambda: None if not any(is_running(pid) for pid in pids) else "some are there", 10, "all are gone")
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"  # who reaps orphans is not ours
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def scenario(run):
     rng = random.Random(run.seed)
+    with run.case("what cannot run is said once, and who is killed leaves no process"):
+        trace, _ = write_trace(run, "none", 1, rng)
+        for number, (settings, text) in enumerate(WRONG):
+            expect_said_once(run, number, settings, text, trace)
+        one = engine(run, "orphans", trace, instances=2, tp=2).start(seconds=60)
+        expect_all_gone_with(one)
     nats = run.nats().start()
     server = run.minio().start(seconds=60)
     run.client(server).create_bucket()
@@ -157,7 +197,7 @@ def scenario(run):
         expect(status["total"]["hits_peer"] > 0, "nothing was pulled from the other instance")
         expect_nothing_held(one)
     with run.case("each leader says of a prefix what the advisor says of its instance"):
-        expect_agreement(one, advisor, trace, rng)
+        expect_agreement(one, advisor, trace, rng, least=LENGTH)
         stopped(one)
     with run.case("the same while leaders and ranks are killed"):
         trace, requests = write_trace(run, "second", run.args.conversations * 3, rng)
