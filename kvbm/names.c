@@ -9,7 +9,7 @@ kvbm_names_init(struct kvbm_names *names, uint32_t capacity)
 {
     uint32_t size = 8;
 
-    assert(capacity > 0 && capacity <= UINT32_C(1) << 30);
+    assert(capacity > 0 && capacity <= UINT32_C(1) << 29); /* four buckets each in 32 bits */
     memset(names, 0, sizeof(*names));
     while (size / 4 < capacity)
         size *= 2;
