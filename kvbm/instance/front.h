@@ -11,15 +11,17 @@
  * Threads:   one, beside those of engine/rpc.h.
  * Limits:    KVBM_FRONT_WINDOW requests with an instance at a time; an instance is started
  *            KVBM_FRONT_STARTS times at most without a request served in between, and not again
- *            when it failed before it was ever there.
+ *            when it failed before it was ever there.  A leader that was there and is silent for
+ *            KVBM_FRONT_SILENCE_MS counts as dead.
  */
 #ifndef KVBM_INSTANCE_FRONT_H
 #define KVBM_INSTANCE_FRONT_H
 
 #include "kvbm/instance/plan.h"
 
-#define KVBM_FRONT_WINDOW 8
-#define KVBM_FRONT_STARTS 10
+#define KVBM_FRONT_WINDOW     8
+#define KVBM_FRONT_STARTS     10
+#define KVBM_FRONT_SILENCE_MS 5000
 
 /** Non-OK: an instance cannot be kept running, the trace had bad lines, or a byte was wrong. */
 KVT_NODISCARD enum kvt_err kvbm_front_run(const struct kvbm_plan *plan, struct kvt_error *err);

@@ -52,9 +52,10 @@ struct kvbm_front_instance {
     struct kvbm_life life;
     struct engine_rpc_client *client;
     bool up;
-    bool was_up;     /* in any life */
-    uint32_t busy;   /* requests with it */
-    uint32_t starts; /* since it served a request */
+    bool was_up;        /* in any life */
+    uint64_t silent_ms; /* when its leader was first found silent; 0: it is not */
+    uint32_t busy;      /* requests with it */
+    uint32_t starts;    /* since it served a request */
     uint64_t lives;
     struct kvbm_figures figures;                      /* of this life */
     struct kvbm_figures past;                         /* of those that are over */

@@ -56,6 +56,7 @@ kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms)
     engine_rpc_client_close(instance->client); /* calls that go on come back */
     instance->client = NULL;
     instance->up = false;
+    instance->silent_ms = 0;
     hear_last(front, life, instance);
     kvbm_figures_end(&instance->figures);
     kvbm_figures_add(&instance->past, &instance->figures);
@@ -134,6 +135,34 @@ ask(struct kvbm_front_instance *instance)
     kvt_buffer_release(&answer);
 }
 
+/* Is its leader there, and since when is it not? */
+static void
+listen_to(struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+{
+    const bool linked = engine_rpc_client_link(instance->client) != 0;
+
+    if (linked)
+        instance->silent_ms = 0;
+    else if (instance->up && instance->silent_ms == 0)
+        instance->silent_ms = now_ms;
+    if (instance->up || !linked)
+        return;
+    instance->up = instance->was_up = true;
+    kvt_log_info("worker.instance", "up", "instance %" PRIu32 ", start %" PRIu64, number,
+                 instance->lives);
+}
+
+/* Processes that are there and do not go on would keep their requests for good. */
+static bool
+is_silent(const struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+{
+    if (instance->silent_ms == 0 || now_ms - instance->silent_ms < KVBM_FRONT_SILENCE_MS)
+        return false;
+    kvt_log_warn("worker.instance", "silent", "instance %" PRIu32 ": its leader says nothing",
+                 number);
+    return true;
+}
+
 enum kvt_err
 kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
 {
@@ -144,7 +173,8 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
         struct kvbm_front_instance *instance = &front->instances[i];
         enum kvt_err rc = KVT_OK;
 
-        if (instance->life.number != 0 && kvbm_life_is_over(&instance->life)) {
+        if (instance->life.number != 0 &&
+            (kvbm_life_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
             kvbm_front_stop(front, i, 0);
             if (instance->life.gave_up && !instance->was_up)
                 return kvt_error_set(
@@ -155,11 +185,7 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
             rc = start(front, i, err);
         if (rc != KVT_OK)
             return rc;
-        if (!instance->up && engine_rpc_client_link(instance->client) != 0) {
-            instance->up = instance->was_up = true;
-            kvt_log_info("worker.instance", "up", "instance %" PRIu32 ", start %" PRIu64, i,
-                         instance->lives);
-        }
+        listen_to(instance, i, now_ms);
         if (instance->up && ask_now)
             ask(instance);
     }

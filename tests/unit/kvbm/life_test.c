@@ -1,7 +1,8 @@
 /*
  * What is tested: the processes of an instance and what becomes of its figures (life.h, the front's
  * part that ends an instance): who dies is noticed, all end, also where nobody is told how children
- * ended; what an instance said last is counted, though it ended before that was read.
+ * ended; what an instance said last is counted, though it ended before that was read; one
+ * whose leader is silent is started again.
  * How: this program started again, as children that wait; answers that have come back and that
  * nobody has taken.
  */
@@ -98,6 +99,33 @@ what_an_instance_said_last_is_counted(void **state)
     assert_int_equal(sum.wrong_bytes, 2);
 }
 
+/* Nobody answers where these processes would. */
+static void
+a_leader_that_is_silent_is_started_again(void **state)
+{
+    struct kvbm_front front = {.plan = &plan};
+    struct kvbm_front_instance *instance = &front.instances[0];
+    struct kvt_error err;
+    uint64_t life;
+
+    (void)state;
+    instance->life.plan = &plan;
+    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_int_equal(instance->silent_ms, 0); /* it was never there */
+    life = instance->life.number;
+    instance->up = true;
+    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_true(instance->life.number == life && instance->silent_ms != 0);
+    instance->silent_ms -= KVBM_FRONT_SILENCE_MS;
+    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_true(instance->life.number != life && instance->life.number != 0);
+    assert_int_equal(instance->lives, 2);
+    assert_int_equal(instance->silent_ms, 0);
+    kvbm_front_stop(&front, 0, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -105,6 +133,7 @@ main(int argc, char **argv)
         cmocka_unit_test(all_end_with_one),
         cmocka_unit_test(all_end_where_no_child_is_waited_for),
         cmocka_unit_test(what_an_instance_said_last_is_counted),
+        cmocka_unit_test(a_leader_that_is_silent_is_started_again),
     };
 
     for (int i = 1; i < argc; i++)
