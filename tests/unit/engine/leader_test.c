@@ -1,4 +1,5 @@
 /* engine/leader.h, one promise after the other. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -330,10 +331,18 @@ what_is_cold_goes_down_above_the_watermark(void **unused)
     bed_close(&bed);
 }
 
+struct closing {
+    struct engine_leader *leader;
+    _Atomic bool over;
+};
+
 static void *
-end_bed(void *arg)
+close_leader(void *arg)
 {
-    bed_end(arg);
+    struct closing *closing = arg;
+
+    engine_leader_close(closing->leader);
+    atomic_store(&closing->over, true);
     return NULL;
 }
 
@@ -342,6 +351,7 @@ static void
 closing_begins_nothing(void **unused)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct closing closing = {.over = false};
     pthread_t closer;
     struct bed bed;
 
@@ -353,15 +363,18 @@ closing_begins_nothing(void **unused)
     assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 16));
     while (fake_worker_jobs(bed.worker, ENGINE_COPY) == 0)
         kvt_clock_sleep_ms(1);
-    assert_int_equal(pthread_create(&closer, NULL, end_bed, &bed), 0);
+    closing.leader = bed.leader;
+    assert_int_equal(pthread_create(&closer, NULL, close_leader, &closing), 0);
     kvt_clock_sleep_ms(20);
-    while (fake_worker_waiting(bed.worker) > 0) {
+    while (!atomic_load(&closing.over)) {
         assert_true(kvt_clock_mono_ms() < until_ms);
         assert_in_range(fake_worker_jobs(bed.worker, ENGINE_COPY), 1, 2);
         (void)fake_worker_step(bed.worker);
         kvt_clock_sleep_ms(2);
     }
     (void)pthread_join(closer, NULL);
+    bed.leader = NULL;
+    bed_end(&bed);
 }
 
 /* A batch is cut to what G3 can take, and what it took is its own. */
