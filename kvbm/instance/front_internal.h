@@ -46,6 +46,7 @@ struct kvbm_front_word {
     uint64_t life;          /* that is being told */
     _Atomic uint64_t known; /* that was told; 0: none */
     _Atomic bool away;
+    uint64_t told_ms; /* the same is not said again at once */
 };
 
 struct kvbm_front_instance {

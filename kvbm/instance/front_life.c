@@ -6,8 +6,9 @@
 #include "kvbm/instance/leader.h"
 
 enum {
-    ASK_EVERY = 500, /* ms between questions for figures */
-    ASK_WAIT = 300,  /* ms */
+    ASK_EVERY = 500,  /* ms between questions for figures */
+    ASK_WAIT = 300,   /* ms */
+    TELL_EVERY = 500, /* ms, of what was refused */
     TELL_WAIT = 10000,
 };
 
@@ -82,11 +83,14 @@ static void
 tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
 {
     struct kvbm_front_word *word = &instance->peers[number];
+    const uint64_t now_ms = kvt_clock_mono_ms();
     struct kvt_buffer question;
     enum kvt_err rc = KVT_NOMEM;
 
-    if (atomic_load(&word->away) || atomic_load(&word->known) == life)
+    if (atomic_load(&word->away) || atomic_load(&word->known) == life ||
+        (word->life == life && now_ms - word->told_ms < TELL_EVERY))
         return;
+    word->told_ms = now_ms;
     kvt_buffer_init(&question, 64);
     kvbm_words_put(&question, number);
     kvbm_words_put(&question, life);
