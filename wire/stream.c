@@ -12,7 +12,8 @@
  * One reader, two kinds of consumer, both pulled:
  *
  *   ordered     an ephemeral consumer that starts at `next_seq` and wants no acknowledgements.  The
- *               server may forget it at any time; we make another one from `next_seq`.
+ *               server may forget it at any time, or (seen of nats-server 2.9) know of no message
+ *               though the stream has some; we make another one from `next_seq`.
  *   work queue  a durable consumer; the server keeps what was not acknowledged.
  *
  * The reader is either bound (its consumer exists as far as we know) or not.  It becomes unbound
@@ -27,7 +28,9 @@ enum {
     ACK_PENDING_MAX = 1024,
     INACTIVE_MS = 120000,
     IDLE_CHECK_MS = 2000,
-    AWAY_WAIT_MS = 50, /* how long a fetch waits when the server is away */
+    BEHIND_CHECKS = 2,       /* with messages in the stream and none that comes, in a row */
+    BEHIND_CHECKS_SOME = 15, /* ... of one subject, as they may be another's */
+    AWAY_WAIT_MS = 50,       /* how long a fetch waits when the server is away */
     ACK_TIMEOUT_MS = 2000,
     WAITING_MAX = 64,
 };
@@ -56,6 +59,8 @@ struct wire_stream {
     uint64_t bound_reconnects;
     uint64_t created_ms; /* of the stream we read; 0 before the first binding */
     uint64_t quiet_since_ms;
+    uint64_t last_seq;     /* of the stream, when it was looked at last */
+    unsigned behind;       /* checks in a row that found messages that did not come */
     uint64_t consumer_seq; /* ordered: of the last message this consumer sent us */
 
     /* Messages behind a gap, kept until the caller has been told of it. */
@@ -276,6 +281,7 @@ compare_state(struct wire_stream *stream, const struct wire_stream_state *state)
     const bool other = stream->created_ms != 0 && stream->created_ms != state->created_ms;
 
     stream->created_ms = state->created_ms;
+    stream->last_seq = state->last_seq;
     if (!is_ordered(stream))
         return KVT_OK;
     if (!other && stream->next_seq >= state->first_seq && stream->next_seq <= state->last_seq + 1)
@@ -432,6 +438,19 @@ away(uint64_t wait_ms)
     return KVT_UNAVAILABLE;
 }
 
+/* Are there messages that the consumer does not know of? */
+static bool
+is_stuck(struct wire_stream *stream)
+{
+    const unsigned most = stream->subject[0] == '\0' ? BEHIND_CHECKS : BEHIND_CHECKS_SOME;
+
+    if (!is_ordered(stream) || stream->last_seq < stream->next_seq)
+        stream->behind = 0;
+    else
+        stream->behind++;
+    return stream->behind >= most;
+}
+
 /* Nothing came: look whether there is still something to wait for. */
 static enum kvt_err
 check_quiet(struct wire_stream *stream)
@@ -443,8 +462,13 @@ check_quiet(struct wire_stream *stream)
         return KVT_OK;
     stream->quiet_since_ms = now_ms;
     rc = check_state(stream);
-    if (rc != KVT_OK || (stream->consumer.nats != NULL && !wire_consumer_exists(&stream->consumer)))
+    if (rc != KVT_OK ||
+        (stream->consumer.nats != NULL && !wire_consumer_exists(&stream->consumer))) {
         wire_consumer_unbind(&stream->consumer);
+    } else if (is_stuck(stream)) {
+        stream->behind = 0;
+        wire_consumer_unbind(&stream->consumer);
+    }
     return rc;
 }
 
@@ -482,6 +506,7 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
     if (stream->held_count == 0)
         return stream->consumer.nats == NULL ? KVT_OK : check_quiet(stream);
     stream->quiet_since_ms = kvt_clock_mono_ms();
+    stream->behind = 0;
     if (is_ordered(stream)) {
         rc = check_gap(stream);
         if (rc != KVT_OK)

@@ -276,6 +276,44 @@ an_ordered_reader_makes_a_lost_consumer_again(void **state)
     test_nats_stop(&server);
 }
 
+/* It is there, and says that there is nothing, though the stream has messages: as if the server had
+ * made it without looking. */
+static void
+an_ordered_reader_does_not_believe_a_stuck_consumer(void **state)
+{
+    struct test_nats server;
+    struct reading reading = {.next = 1};
+    struct wire_stream *stream;
+    struct wire_bus *bus;
+    jsConsumerNamesList *names = NULL;
+    jsConsumerConfig config;
+
+    (void)state;
+    bus = test_bus_start(&server);
+    stream = open_ordered(bus, 1);
+    publish(bus, 1, 10);
+    read_until(stream, &reading, 10);
+    assert_int_equal(js_ConsumerNames(&names, bus->js, WIRE_STREAM_EVENTS, NULL, NULL), NATS_OK);
+    assert_int_equal(names->Count, 1);
+    assert_int_equal(js_DeleteConsumer(bus->js, WIRE_STREAM_EVENTS, names->List[0], NULL, NULL),
+                     NATS_OK);
+    publish(bus, 11, 20);
+    assert_int_equal(jsConsumerConfig_Init(&config), NATS_OK);
+    config.Name = names->List[0];
+    config.DeliverPolicy = js_DeliverNew;
+    config.AckPolicy = js_AckNone;
+    config.MemoryStorage = true;
+    config.InactiveThreshold = INT64_C(600) * 1000000000;
+    assert_int_equal(js_AddConsumer(NULL, bus->js, WIRE_STREAM_EVENTS, &config, NULL, NULL),
+                     NATS_OK);
+    jsConsumerNamesList_Destroy(names);
+    read_until(stream, &reading, 20);
+    assert_int_equal(reading.gaps, 0);
+    wire_stream_close(stream);
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
 static void
 what_the_stream_dropped_is_a_gap(void **state)
 {
@@ -708,6 +746,7 @@ main(void)
         cmocka_unit_test(asking_for_the_right_to_publish_leaves_nothing),
         cmocka_unit_test(an_ordered_reader_survives_kill_and_restart),
         cmocka_unit_test(an_ordered_reader_makes_a_lost_consumer_again),
+        cmocka_unit_test(an_ordered_reader_does_not_believe_a_stuck_consumer),
         cmocka_unit_test(what_the_stream_dropped_is_a_gap),
         cmocka_unit_test(a_stream_made_anew_is_a_gap),
         cmocka_unit_test(a_reader_far_behind_gets_everything_once),
