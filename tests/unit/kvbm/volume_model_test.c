@@ -14,7 +14,7 @@
 
 #include "tests/unit/kvbm/volume_bed.h"
 
-enum { STEPS = 1500, BATCH = KVT_VOLUME_SLICE + 8, VOLUME = 77 };
+enum { STEPS = 3000, BATCH = KVT_VOLUME_SLICE + 8, VOLUME = 77 };
 
 enum known { ABSENT, THERE, BROKEN, ANY };
 
