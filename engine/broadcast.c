@@ -9,12 +9,6 @@
 
 #include "engine/broadcast_kinds.h"
 
-const char *
-engine_broadcast_kind(const struct engine_broadcast *broadcast)
-{
-    return broadcast->ops->kind;
-}
-
 uint32_t
 engine_broadcast_ranks(const struct engine_broadcast *broadcast)
 {

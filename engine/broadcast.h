@@ -32,8 +32,6 @@
 
 struct engine_broadcast;
 
-const char *engine_broadcast_kind(const struct engine_broadcast *broadcast);
-
 /** How many ranks it reaches, with rank 0. */
 uint32_t engine_broadcast_ranks(const struct engine_broadcast *broadcast);
 

@@ -275,22 +275,10 @@ open_ranks(struct leader *leader, struct kvt_error *err)
 static enum kvt_err
 open_pool(struct leader *leader, struct kvbm_pool **pool, enum kvt_tier tier, struct kvt_error *err)
 {
-    const struct kvbm_pool_options options = {
-        .block_count = leader->worker->blocks[tier],
-        .dedup = KVT_POOL_DEDUP_REJECT,
-        .order = leader->order.order,
-        .ordering = leader->order.ordering,
-        .ordering_options = kvbm_order_options,
-        .block_bytes = leader->plan->settings->layout.block_size,
-        .on_store = kvbm_ledger_on_store,
-        .on_remove = kvbm_ledger_on_remove,
-        .arg = &leader->ledger.tiers[tier - KVT_TIER_G1],
-    };
-    enum kvt_err rc = KVT_OK;
+    const uint32_t blocks = leader->worker->blocks[tier];
 
-    if (options.block_count > 0)
-        rc = kvbm_pool_new(pool, &options);
-    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "pool of %s", kvt_tier_name(tier));
+    return blocks == 0 ? KVT_OK
+                       : kvbm_ledger_pool(pool, &leader->ledger, tier, &leader->order, blocks, err);
 }
 
 static enum kvt_err

@@ -24,8 +24,6 @@ enum {
     TICK = 200,         /* ms */
     LAYER_WAIT = 30000, /* ms for a layer */
     QUEUE_MAX = 128,    /* tickets on one path */
-    VOLUME_DOWN = 1,
-    VOLUME_UP = 2,
     VOLUME_QUEUE = 16,
 };
 
@@ -223,30 +221,14 @@ open_disk(struct rank *rank, struct kvt_error *err)
 }
 
 static enum kvt_err
-open_volume(struct rank *rank, uint64_t number, struct kvt_error *err)
-{
-    struct kvbm_volume *volume;
-    enum kvt_err rc = kvbm_remote_volume(&volume, rank->remote, rank->shard.layout.block_size, err);
-
-    if (rc != KVT_OK)
-        return rc;
-    rc = kvbm_volumes_register(rank->volumes, number, volume, VOLUME_QUEUE, err);
-    if (rc != KVT_OK)
-        kvbm_volume_close(volume);
-    return rc;
-}
-
-static enum kvt_err
 open_objects(struct rank *rank, struct kvt_error *err)
 {
     enum kvt_err rc = kvbm_remote_open(&rank->remote, &rank->settings, err);
 
     if (rc != KVT_OK || rank->remote == NULL)
         return rc;
-    rc = kvbm_volumes_new(&rank->volumes, err);
-    if (rc == KVT_OK)
-        rc = open_volume(rank, VOLUME_DOWN, err);
-    return rc == KVT_OK ? open_volume(rank, VOLUME_UP, err) : rc;
+    return kvbm_remote_volumes(&rank->volumes, rank->remote, rank->shard.layout.block_size,
+                               VOLUME_QUEUE, err);
 }
 
 static enum kvt_err
@@ -280,8 +262,8 @@ open_worker(struct rank *rank, struct kvt_error *err)
         .fabric = rank->fabric,
         .shown = rank->shown,
         .volumes = rank->volumes,
-        .volume_put = VOLUME_DOWN,
-        .volume_get = VOLUME_UP,
+        .volume_put = KVBM_VOLUME_DOWN,
+        .volume_get = KVBM_VOLUME_UP,
     };
     char endpoint[KVBM_INSTANCE_ENDPOINT];
     enum kvt_err rc = engine_rank_open(&rank->worker, &options, err);

@@ -129,6 +129,28 @@ kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label)
     publish(tier, label, KVT_EVENT_REMOVE);
 }
 
+enum kvt_err
+kvbm_ledger_pool(struct kvbm_pool **out, struct kvbm_ledger *ledger, enum kvt_tier tier,
+                 const struct kvbm_order *order, uint32_t blocks, struct kvt_error *err)
+{
+    const struct kvbm_pool_options options = {
+        .block_count = blocks,
+        .dedup = KVT_POOL_DEDUP_REJECT,
+        .order = order->order,
+        .ordering = order->ordering,
+        .ordering_options = kvbm_order_options,
+        .block_bytes = ledger->settings->layout.block_size,
+        .on_store = kvbm_ledger_on_store,
+        .on_remove = kvbm_ledger_on_remove,
+        .arg = &ledger->tiers[tier - KVT_TIER_G1],
+    };
+    const enum kvt_err rc = kvbm_pool_new(out, &options);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "%s: pool of %" PRIu32 " blocks", ledger->worker, blocks);
+    return KVT_OK;
+}
+
 /* Tiers and engines in a row. */
 static struct kvbm_ledger_tier *
 tier_at(struct kvbm_ledger *ledger, uint32_t number)

@@ -24,6 +24,7 @@
 #include "index/index.h"
 #include "kvbm/pool.h"
 #include "kvbm/worker/counters.h"
+#include "kvbm/worker/order.h"
 #include "kvbm/worker/settings.h"
 #include "wire/publisher.h"
 
@@ -65,6 +66,11 @@ KVT_NODISCARD enum kvt_err kvbm_ledger_open(struct kvbm_ledger *ledger,
 KVT_NODISCARD enum kvt_err kvbm_ledger_attach(struct kvbm_ledger *ledger, struct wire_bus *bus,
                                               struct kvbm_pool *const pools[KVBM_LEDGER_TIERS],
                                               struct kvt_error *err);
+
+/** The pool of a tier, which this ledger is told by. */
+KVT_NODISCARD enum kvt_err kvbm_ledger_pool(struct kvbm_pool **out, struct kvbm_ledger *ledger,
+                                            enum kvt_tier tier, const struct kvbm_order *order,
+                                            uint32_t blocks, struct kvt_error *err);
 
 /** For kvbm_pool_options; `arg` is &ledger->tiers[...], or &ledger->engines[...]. */
 void kvbm_ledger_on_store(void *arg, const struct kvbm_label *label);

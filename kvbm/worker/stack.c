@@ -17,8 +17,6 @@ enum {
     QUEUE_MAX = 256, /* pushed blocks that wait */
     ITERATION = 100, /* ms between the manager's looks at tiers that nobody said anything of */
     RETRY = 500,     /* ms before an edge that moved nothing tries again */
-    VOLUME_DOWN = 1, /* numbers of the object tier's volumes */
-    VOLUME_UP = 2,
     VOLUME_QUEUE = 2 * KVT_OFFLOAD_JOBS, /* tickets */
     PPM = 1000000,
 };
@@ -30,25 +28,10 @@ least(uint32_t a, uint32_t b)
 }
 
 static enum kvt_err
-open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, size_t which,
+open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, enum kvt_tier which,
           struct kvt_error *err)
 {
-    const struct kvbm_pool_options options = {
-        .block_count = blocks,
-        .dedup = KVT_POOL_DEDUP_REJECT,
-        .order = stack->shared->order.order,
-        .ordering = stack->shared->order.ordering,
-        .ordering_options = kvbm_order_options,
-        .block_bytes = stack->shared->settings->layout.block_size,
-        .on_store = kvbm_ledger_on_store,
-        .on_remove = kvbm_ledger_on_remove,
-        .arg = &stack->ledger.tiers[which],
-    };
-    const enum kvt_err rc = kvbm_pool_new(&tier->pool, &options);
-
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "%s: pool of %" PRIu32 " blocks", stack->name, blocks);
-    return KVT_OK;
+    return kvbm_ledger_pool(&tier->pool, &stack->ledger, which, &stack->shared->order, blocks, err);
 }
 
 static enum kvt_err
@@ -158,37 +141,6 @@ open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
     return rc;
 }
 
-static enum kvt_err
-open_volume(struct kvbm_stack *stack, uint64_t number, struct kvt_error *err)
-{
-    struct kvbm_volume *volume;
-    enum kvt_err rc = kvbm_remote_volume(&volume, stack->shared->remote,
-                                         stack->shared->settings->layout.block_size, err);
-
-    if (rc != KVT_OK)
-        return rc;
-    rc = kvbm_volumes_register(stack->volumes, number, volume, VOLUME_QUEUE, err);
-    if (rc != KVT_OK)
-        kvbm_volume_close(volume);
-    return rc;
-}
-
-/* A volume has one thread: what is asked for does not wait behind what is stored. */
-static enum kvt_err
-open_volumes(struct kvbm_stack *stack, struct kvt_error *err)
-{
-    enum kvt_err rc;
-
-    if (stack->shared->remote == NULL)
-        return KVT_OK;
-    rc = kvbm_volumes_new(&stack->volumes, err);
-    if (rc == KVT_OK)
-        rc = open_volume(stack, VOLUME_DOWN, err);
-    if (rc == KVT_OK)
-        rc = open_volume(stack, VOLUME_UP, err);
-    return rc;
-}
-
 static struct kvbm_manager_tier
 managed(const struct kvbm_stack *stack, const struct kvbm_tier *tier, uint32_t high_ppm)
 {
@@ -228,8 +180,8 @@ open_manager(struct kvbm_stack *stack, struct kvt_error *err)
             .tiers[KVT_TIER_G2] = managed(stack, &stack->g2, settings->high_ppm),
             .tiers[KVT_TIER_G3] = managed(stack, &stack->g3, settings->high_ppm),
             .volumes = stack->volumes,
-            .volume = VOLUME_DOWN,
-            .volume_up = VOLUME_UP,
+            .volume = KVBM_VOLUME_DOWN,
+            .volume_up = KVBM_VOLUME_UP,
             .transfer = shared->transfer,
             .cost = shared->cost,
             /* Waiting blocks are held: most of G1 must stay usable. */
@@ -265,13 +217,13 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
     if (rc == KVT_OK)
         rc = open_memory(stack, block_size, err);
     if (rc == KVT_OK)
-        rc = open_pool(stack, &stack->g1, settings->g1_blocks, 0, err);
+        rc = open_pool(stack, &stack->g1, settings->g1_blocks, KVT_TIER_G1, err);
     if (rc == KVT_OK)
-        rc = open_pool(stack, &stack->g2, settings->g2_blocks, 1, err);
+        rc = open_pool(stack, &stack->g2, settings->g2_blocks, KVT_TIER_G2, err);
     if (rc == KVT_OK && settings->g3_blocks > 0) {
         rc = open_disk(stack, block_size, err);
         if (rc == KVT_OK)
-            rc = open_pool(stack, &stack->g3, settings->g3_blocks, 2, err);
+            rc = open_pool(stack, &stack->g3, settings->g3_blocks, KVT_TIER_G3, err);
     }
     if (rc == KVT_OK) {
         struct kvbm_pool *const pools[KVBM_LEDGER_TIERS] = {stack->g1.pool, stack->g2.pool,
@@ -281,8 +233,8 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
     }
     if (rc == KVT_OK && stack->g3.pool != NULL && settings->g3_keep)
         rc = take_over_disk(stack, err);
-    if (rc == KVT_OK)
-        rc = open_volumes(stack, err);
+    if (rc == KVT_OK && shared->remote != NULL)
+        rc = kvbm_remote_volumes(&stack->volumes, shared->remote, block_size, VOLUME_QUEUE, err);
     if (rc == KVT_OK)
         rc = open_manager(stack, err);
     if (rc != KVT_OK) {

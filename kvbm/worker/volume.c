@@ -65,3 +65,36 @@ kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote, size_t 
     *out = &gateway->head;
     return KVT_OK;
 }
+
+static enum kvt_err
+add_volume(struct kvbm_volumes *set, uint64_t number, struct kvbm_remote *remote, size_t block_size,
+           size_t queue_max, struct kvt_error *err)
+{
+    struct kvbm_volume *volume;
+    enum kvt_err rc = kvbm_remote_volume(&volume, remote, block_size, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = kvbm_volumes_register(set, number, volume, queue_max, err);
+    if (rc != KVT_OK)
+        kvbm_volume_close(volume);
+    return rc;
+}
+
+enum kvt_err
+kvbm_remote_volumes(struct kvbm_volumes **out, struct kvbm_remote *remote, size_t block_size,
+                    size_t queue_max, struct kvt_error *err)
+{
+    enum kvt_err rc = kvbm_volumes_new(out, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = add_volume(*out, KVBM_VOLUME_DOWN, remote, block_size, queue_max, err);
+    if (rc == KVT_OK)
+        rc = add_volume(*out, KVBM_VOLUME_UP, remote, block_size, queue_max, err);
+    if (rc != KVT_OK) {
+        kvbm_volumes_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
