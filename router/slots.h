@@ -15,8 +15,8 @@
  * Threads:   none; its owner locks (one leaf lock around table and decision, so that two requests
  *            at once do not both see a worker as idle).
  * Limits:    `requests_max` live requests and as many tombstones (the oldest goes first),
- *            `blocks_max` active (worker, block) pairs; beyond: KVT_FULL, and the request is counted
- *            as not tracked.
+ *            `blocks_max` active (worker, block) pairs; beyond: KVT_FULL, and the request is
+ *            counted as not tracked.
  */
 #ifndef ROUTER_SLOTS_H
 #define ROUTER_SLOTS_H
