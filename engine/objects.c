@@ -10,7 +10,12 @@
 
 #include "engine/match_internal.h"
 
-enum { BATCH = 64 }; /* blocks under one fence: as long as one call of the object tier is long */
+enum {
+    BATCH = 64, /* blocks under one fence: as long as one call of the object tier is long */
+    FIRST = 2,  /* blocks that a search asks for before it knows of any */
+    GROWTH =
+        3, /* ... and then so many times as it knows of: behind a hole they are asked in vain */
+};
 
 /* ---- as an origin ---- */
 
@@ -42,11 +47,14 @@ search(struct engine_match *match)
     struct engine_haul *haul = engine_haul_take(match->leader, ENGINE_HAUL_ASK);
     const uint32_t first = match->found + match->asked_for;
     const uint64_t now_ms = kvt_clock_mono_ms();
+    const uint32_t want = match->asked_for == 0 ? FIRST : GROWTH * match->asked_for;
     uint32_t count = match->count - first;
 
     match->waits = haul == NULL;
     if (haul == NULL)
         return;
+    if (count > want)
+        count = want;
     if (count > BATCH)
         count = BATCH;
     haul->match = match;

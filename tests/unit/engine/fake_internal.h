@@ -70,6 +70,7 @@ struct fake {
     struct fake_peer peers[FAKE_PEERS_MAX];
     struct fake_job *jobs; /* in the order they were started */
     uint64_t started[ENGINE_VERB_END];
+    uint64_t items[ENGINE_VERB_END]; /* of those */
     struct {
         enum engine_verb verb;
         uint32_t nth; /* 0: none */

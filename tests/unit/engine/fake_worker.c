@@ -290,6 +290,7 @@ start(struct engine_worker *worker, struct engine_job *job)
         struct fake_job **last = &fake->jobs;
 
         fake->started[job->verb]++;
+        fake->items[job->verb] += job->count;
         claim_locked(fake, job);
         draw_fate_locked(fake, job, made);
         made->begun = fake->options.ending == FAKE_AT_ONCE;
@@ -490,6 +491,18 @@ fake_worker_jobs(struct engine_worker *worker, enum engine_verb verb)
 
     (void)pthread_mutex_lock(&fake->lock);
     count = fake->started[verb];
+    (void)pthread_mutex_unlock(&fake->lock);
+    return count;
+}
+
+uint64_t
+fake_worker_items(struct engine_worker *worker, enum engine_verb verb)
+{
+    struct fake *fake = (struct fake *)worker;
+    uint64_t count;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    count = fake->items[verb];
     (void)pthread_mutex_unlock(&fake->lock);
     return count;
 }

@@ -69,6 +69,8 @@ bool fake_worker_step(struct engine_worker *worker);
 size_t fake_worker_waiting(struct engine_worker *worker);
 /** Jobs of a verb that were started so far. */
 uint64_t fake_worker_jobs(struct engine_worker *worker, enum engine_verb verb);
+/** ... and the items of these. */
+uint64_t fake_worker_items(struct engine_worker *worker, enum engine_verb verb);
 
 /** The process dies: what goes on ends as KVT_UNAVAILABLE, and so does whatever is asked. */
 void fake_worker_kill(struct engine_worker *worker);

@@ -497,6 +497,42 @@ objects_are_stored_asked_and_loaded(void **unused)
     bed_close(&bed);
 }
 
+/* Each block asked for costs a request at each rank's bucket, and most prefixes end soon. */
+static void
+few_are_asked_for_behind_a_hole(void **unused)
+{
+    static const struct {
+        size_t there;
+        uint64_t asked; /* at most */
+    } cases[] = {{0, 2}, {1, 2}, {2, 8}, {BED_CHAIN, BED_CHAIN}};
+    enum kvt_err statuses[BED_CHAIN];
+    struct kvt_handle handles[BED_CHAIN];
+    struct engine_match *match;
+    struct bed bed;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t there = cases[i].there;
+
+        bed_open(&bed, &(struct bed_options){.g2 = 32, .objects = true, .ending = FAKE_LATER});
+        if (there > 0) {
+            assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, there));
+            match = find(&bed, there, ENGINE_FULL, false, WAIT_MS);
+            assert_int_equal(engine_match_blocks(match, handles, there), there);
+            assert_int_equal(
+                engine_leader_put_objects(bed.leader, handles, there, statuses, WAIT_MS), KVT_OK);
+            engine_match_release(match);
+            bed_forget(&bed, KVT_TIER_G2);
+        }
+        match = find(&bed, BED_CHAIN, ENGINE_FULL, true, WAIT_MS);
+        assert_int_equal(ready(match).in_objects, there);
+        check_blocks(&bed, match, there);
+        assert_true(fake_worker_items(bed.worker, ENGINE_ASK) <= cases[i].asked);
+        engine_match_release(match);
+        bed_close(&bed);
+    }
+}
+
 /* ---- fences ---- */
 
 struct gate {
@@ -690,6 +726,7 @@ main(void)
         cmocka_unit_test(what_somebody_else_brings_is_not_brought_twice),
         cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
         cmocka_unit_test(objects_are_stored_asked_and_loaded),
+        cmocka_unit_test(few_are_asked_for_behind_a_hole),
         cmocka_unit_test(who_stores_is_alone_with_it),
         cmocka_unit_test(what_arrives_is_stored_and_shown),
         cmocka_unit_test(every_allocation_may_fail),
