@@ -38,6 +38,8 @@ router_pick(const double *costs, const uint64_t *load, size_t count, double temp
     double low = costs[0];
     double high = costs[0];
     double sum = 0.0;
+    size_t last = 0;
+    double scale;
     double at;
 
     if (temperature <= 0.0)
@@ -48,15 +50,21 @@ router_pick(const double *costs, const uint64_t *load, size_t count, double temp
     }
     if (low == high)
         return (size_t)(unit(draw) * (double)count);
+    scale = isfinite(high - low) ? 1.0 : 0.5; /* halves are exact where their difference is not */
     for (size_t i = 0; i < count; i++) {
-        scratch[i] = exp(-((costs[i] - low) / (high - low)) / temperature);
+        scratch[i] =
+            exp(-((costs[i] * scale - low * scale) / (high * scale - low * scale)) / temperature);
         sum += scratch[i];
     }
+    /* What is left of the draw may not reach 0 by a rounding: then it is the last that had any. */
     at = unit(draw) * sum;
     for (size_t i = 0; i < count; i++) {
+        if (scratch[i] <= 0.0)
+            continue;
+        last = i;
         at -= scratch[i];
         if (at < 0.0)
-            return i;
+            break;
     }
-    return count - 1;
+    return last;
 }
