@@ -323,6 +323,22 @@ wire_bus_publish(struct wire_bus *bus, const char *subject, const void *bytes, s
 }
 
 enum kvt_err
+wire_bus_jetstream_error(natsStatus s, jsErrCode code)
+{
+    if (s == NATS_OK || code == 0)
+        return wire_bus_error(s);
+    switch (code) {
+    case JSStreamStoreFailedErr:
+    case JSStorageResourcesExceededErr:
+    case JSMemoryResourcesExceededErr:
+    case JSAccountResourcesExceededErr:
+    case JSInsufficientResourcesErr: return KVT_FULL;
+    case JSStreamMessageExceedsMaximumErr: return KVT_RANGE;
+    default: return KVT_UNAVAILABLE;
+    }
+}
+
+enum kvt_err
 wire_bus_publish_acked(struct wire_bus *bus, const char *subject, const char *message_id,
                        const void *bytes, size_t size, uint64_t timeout_ms, uint64_t *stream_seq)
 {
@@ -345,17 +361,7 @@ wire_bus_publish_acked(struct wire_bus *bus, const char *subject, const char *me
     if (s == NATS_OK && stream_seq != NULL)
         *stream_seq = ack->Sequence;
     jsPubAck_Destroy(ack);
-    if (s == NATS_OK || code == 0)
-        return wire_bus_error(s);
-    switch (code) {
-    case JSStreamStoreFailedErr:
-    case JSStorageResourcesExceededErr:
-    case JSMemoryResourcesExceededErr:
-    case JSAccountResourcesExceededErr:
-    case JSInsufficientResourcesErr: return KVT_FULL;
-    case JSStreamMessageExceedsMaximumErr: return KVT_RANGE;
-    default: return KVT_UNAVAILABLE;
-    }
+    return wire_bus_jetstream_error(s, code);
 }
 
 enum kvt_err

@@ -38,6 +38,9 @@ struct wire_bus {
 /** The code for a status of the NATS library. */
 enum kvt_err wire_bus_error(natsStatus status);
 
+/** The same of a call to JetStream, which may have a code of its own. */
+enum kvt_err wire_bus_jetstream_error(natsStatus status, jsErrCode code);
+
 /** End the subscription in `slot`, if any, and wait until its last callback returned. */
 void wire_bus_subscription_end(struct wire_bus *bus, size_t slot);
 
