@@ -24,7 +24,6 @@
 enum {
     TICK = 20,           /* ms between looks at processes and trace */
     SERVE_WAIT = 600000, /* ms for one request */
-    END_WAIT = 20000,    /* ms for processes to end */
 };
 
 /* ---- requests ---- */
@@ -53,7 +52,8 @@ give(struct kvbm_front *front, struct kvbm_front_slot *slot)
     struct kvt_buffer question;
     enum kvt_err rc = KVT_NOMEM;
 
-    if (!instance->up || instance->busy >= KVBM_FRONT_WINDOW)
+    if (!instance->up || instance->busy >= KVBM_FRONT_WINDOW ||
+        kvt_clock_mono_ms() < slot->rests_ms)
         return false;
     kvt_buffer_init(&question, ENGINE_RPC_PAYLOAD_MAX);
     kvbm_words_put(&question, slot->count);
@@ -75,6 +75,25 @@ give(struct kvbm_front *front, struct kvbm_front_slot *slot)
     slot->state = KVBM_SLOT_AWAY;
     instance->busy++;
     return true;
+}
+
+uint64_t
+kvbm_front_rest_ms(uint32_t failures)
+{
+    uint64_t rest_ms = KVBM_FRONT_REST_MIN_MS;
+
+    for (uint32_t i = 1; i < failures && rest_ms < KVBM_FRONT_REST_MAX_MS; i++)
+        rest_ms *= 2;
+    return rest_ms < KVBM_FRONT_REST_MAX_MS ? rest_ms : KVBM_FRONT_REST_MAX_MS;
+}
+
+/* It is given again, later each time: what refuses it is not helped by being asked at once. */
+static void
+rest(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    slot->rests_ms = kvt_clock_mono_ms() + kvbm_front_rest_ms(++slot->failures);
+    slot->state = KVBM_SLOT_WAITS;
+    front->again++;
 }
 
 /* It was served by one instance: by the next one now, or it is done. */
@@ -104,10 +123,11 @@ take_answers(struct kvbm_front *front, uint64_t wait_ms)
 
         instance->busy--;
         if (slot->status != KVT_OK) {
-            slot->state = KVBM_SLOT_WAITS;
-            front->again++;
+            rest(front, slot);
             continue;
         }
+        slot->failures = 0;
+        slot->rests_ms = 0;
         if (slot->life == instance->life.number &&
             slot->figures.requests >= instance->figures.requests)
             instance->figures = slot->figures;
@@ -242,8 +262,13 @@ open_front(struct kvbm_front *front, struct kvt_error *err)
 static void
 close_front(struct kvbm_front *front)
 {
+    struct kvbm_life *lives[KVBM_INSTANCES_MAX];
+
     for (uint32_t i = 0; i < front->plan->instances; i++)
-        kvbm_front_stop(front, i, END_WAIT);
+        lives[i] = &front->instances[i].life;
+    kvbm_lives_ask(lives, front->plan->instances, KVBM_FRONT_END_MS);
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        kvbm_front_stop(front, i);
     for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++)
         kvt_free(front->slots[i].ids);
     kvt_free(front->slots);

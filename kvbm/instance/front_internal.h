@@ -38,6 +38,8 @@ struct kvbm_front_slot {
     uint64_t *ids;
     size_t count;
     enum kvt_err status; /* as it came back */
+    uint32_t failures;   /* one after the other */
+    uint64_t rests_ms;   /* until when it is not given again */
     struct kvbm_figures figures;
 };
 
@@ -93,8 +95,11 @@ struct kvbm_front {
 /** Start what is not there, notice what is gone, make instances known to each other. */
 KVT_NODISCARD enum kvt_err kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err);
 
-/** End instance `number`; what was with it comes back as answers. */
-void kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms);
+/** How long a request rests that has failed so many times in a row; at least once. */
+uint64_t kvbm_front_rest_ms(uint32_t failures);
+
+/** End instance `number` at once; what was with it comes back as answers. */
+void kvbm_front_stop(struct kvbm_front *front, uint32_t number);
 
 /** Of one instance, in all its lives. */
 struct kvbm_figures kvbm_front_figures(const struct kvbm_front *front, uint32_t number);

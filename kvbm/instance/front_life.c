@@ -48,12 +48,12 @@ hear_last(const struct kvbm_front *front, uint64_t life, struct kvbm_front_insta
 }
 
 void
-kvbm_front_stop(struct kvbm_front *front, uint32_t number, uint64_t wait_ms)
+kvbm_front_stop(struct kvbm_front *front, uint32_t number)
 {
     struct kvbm_front_instance *instance = &front->instances[number];
     const uint64_t life = instance->life.number;
 
-    kvbm_life_end(&instance->life, wait_ms);
+    kvbm_life_end(&instance->life);
     engine_rpc_client_close(instance->client); /* calls that go on come back */
     instance->client = NULL;
     instance->up = false;
@@ -179,7 +179,7 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
 
         if (instance->life.number != 0 &&
             (kvbm_life_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
-            kvbm_front_stop(front, i, 0);
+            kvbm_front_stop(front, i);
             if (instance->life.gave_up && !instance->was_up)
                 return kvt_error_set(
                     err, KVT_UNAVAILABLE,

@@ -103,7 +103,7 @@ kvbm_life_start(struct kvbm_life *life, struct kvt_error *err)
         rc = spawn(life, &command, "leader", &life->leader, err);
     kvt_free(command.text);
     if (rc != KVT_OK)
-        kvbm_life_end(life, 0);
+        kvbm_life_end(life);
     return rc;
 }
 
@@ -169,18 +169,39 @@ signal_all(const struct kvbm_life *life, bool leader, int number)
             (void)kill(life->ranks[rank], number);
 }
 
-/* The leader first: it tells its ranks what is over. */
-void
-kvbm_life_end(struct kvbm_life *life, uint64_t wait_ms)
+/* Until there is none of them any more, of leaders or of all. */
+static void
+wait_for(struct kvbm_life *const *lives, size_t count, bool leaders, uint64_t until_ms)
 {
-    const uint64_t until_ms = kvt_clock_mono_ms() + wait_ms;
+    bool left = true;
 
-    for (int leader = 1; leader >= 0 && wait_ms > 0; leader--) {
-        signal_all(life, leader == 1, SIGTERM);
-        while (any_left(life) && (leader == 0 || life->leader != 0) &&
-               kvt_clock_mono_ms() < until_ms)
+    while (left && kvt_clock_mono_ms() < until_ms) {
+        left = false;
+        for (size_t i = 0; i < count; i++)
+            left = (any_left(lives[i]) && (!leaders || lives[i]->leader != 0)) || left;
+        if (left)
             kvt_clock_sleep_ms(LOOK);
     }
+}
+
+void
+kvbm_lives_ask(struct kvbm_life *const *lives, size_t count, uint64_t wait_ms)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (size_t i = 0; i < count; i++)
+        signal_all(lives[i], true, SIGTERM);
+    wait_for(lives, count, true, now_ms + wait_ms / 4 * 3);
+    for (size_t i = 0; i < count; i++) {
+        signal_all(lives[i], true, SIGKILL);
+        signal_all(lives[i], false, SIGTERM);
+    }
+    wait_for(lives, count, false, now_ms + wait_ms);
+}
+
+void
+kvbm_life_end(struct kvbm_life *life)
+{
     signal_all(life, true, SIGKILL);
     signal_all(life, false, SIGKILL);
     while (any_left(life))

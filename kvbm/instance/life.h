@@ -11,6 +11,7 @@
 #ifndef KVBM_INSTANCE_LIFE_H
 #define KVBM_INSTANCE_LIFE_H
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "kvbm/instance/plan.h"
@@ -32,7 +33,12 @@ KVT_NODISCARD enum kvt_err kvbm_life_start(struct kvbm_life *life, struct kvt_er
 /** Has one of its processes ended?  Says which, in the log. */
 bool kvbm_life_is_over(struct kvbm_life *life);
 
-/** End what is left: asked to, with up to `wait_ms` for it, or (0) at once. */
-void kvbm_life_end(struct kvbm_life *life, uint64_t wait_ms);
+/** Ask the processes of all these to end, and wait for that, `wait_ms` in all: leaders first, who
+ *  tell their ranks what is over.  A leader that takes three quarters of it is killed; ranks that
+ *  take the rest are left to kvbm_life_end(). */
+void kvbm_lives_ask(struct kvbm_life *const *lives, size_t count, uint64_t wait_ms);
+
+/** Kill what is left. */
+void kvbm_life_end(struct kvbm_life *life);
 
 #endif /* KVBM_INSTANCE_LIFE_H */

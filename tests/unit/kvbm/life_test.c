@@ -48,7 +48,9 @@ start_kill_and_end(uint64_t wait_ms)
     memcpy(pids, life.ranks, RANKS * sizeof(pids[0]));
     pids[RANKS] = life.leader;
     one_that_dies_is_noticed(&life);
-    kvbm_life_end(&life, wait_ms);
+    if (wait_ms > 0)
+        kvbm_lives_ask((struct kvbm_life *const[]){&life}, 1, wait_ms);
+    kvbm_life_end(&life);
     assert_int_equal(life.number, 0);
     for (size_t i = 0; i <= RANKS; i++)
         assert_int_equal(kill(pids[i], 0), -1);
@@ -60,6 +62,39 @@ all_end_with_one(void **state)
     (void)state;
     start_kill_and_end(PATIENCE);
     start_kill_and_end(0);
+}
+
+/* One that does not end delays nobody beyond the time that all have, and has no other one killed. */
+static void
+one_that_is_stopped_is_killed_in_time(void **state)
+{
+    enum { WAIT = 400 /* ms */ };
+    struct kvbm_life lives[3];
+    struct kvbm_life *const all[] = {&lives[0], &lives[1], &lives[2]};
+    const uint32_t others[] = {0, 2};
+    struct kvt_error err;
+    uint64_t began_ms;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        lives[i] = (struct kvbm_life){.plan = &plan};
+        assert_int_equal(kvbm_life_start(&lives[i], &err), KVT_OK);
+    }
+    assert_int_equal(kill(lives[0].ranks[1], SIGSTOP), 0);
+    assert_int_equal(kill(lives[1].leader, SIGSTOP), 0);
+    began_ms = kvt_clock_mono_ms();
+    kvbm_lives_ask(all, 3, WAIT);
+    assert_in_range(kvt_clock_mono_ms() - began_ms, WAIT, PATIENCE / 2);
+    assert_int_equal(lives[1].leader, 0); /* killed, and its ranks were asked */
+    for (size_t i = 0; i < RANKS; i++)
+        assert_int_equal(lives[1].ranks[i] + lives[2].ranks[i], 0);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(lives[0].ranks[others[i]], 0);
+    assert_true(lives[0].ranks[1] != 0);
+    for (size_t i = 0; i < 3; i++) {
+        kvbm_life_end(&lives[i]);
+        assert_int_equal(lives[i].number, 0);
+    }
 }
 
 /* A parent that ignores SIGCHLD hands that down to this program. */
@@ -93,10 +128,23 @@ what_an_instance_said_last_is_counted(void **state)
     front.instances[0].past.requests = 100;
     front.instances[0].life = (struct kvbm_life){.plan = &plan, .number = 5};
     front.instances[0].figures.requests = 2;
-    kvbm_front_stop(&front, 0, 0);
+    kvbm_front_stop(&front, 0);
     sum = kvbm_front_sum(&front);
     assert_int_equal(sum.requests, 104);
     assert_int_equal(sum.wrong_bytes, 2);
+}
+
+static void
+a_request_that_fails_rests_longer_each_time(void **state)
+{
+    (void)state;
+    assert_int_equal(kvbm_front_rest_ms(1), KVBM_FRONT_REST_MIN_MS);
+    assert_int_equal(kvbm_front_rest_ms(2), 2 * KVBM_FRONT_REST_MIN_MS);
+    for (uint32_t failures = 1; failures < 100; failures++) {
+        assert_true(kvbm_front_rest_ms(failures) <= kvbm_front_rest_ms(failures + 1));
+        assert_true(kvbm_front_rest_ms(failures) <= KVBM_FRONT_REST_MAX_MS);
+    }
+    assert_int_equal(kvbm_front_rest_ms(UINT32_MAX), KVBM_FRONT_REST_MAX_MS);
 }
 
 /* Nobody answers where these processes would. */
@@ -123,7 +171,7 @@ a_leader_that_is_silent_is_started_again(void **state)
     assert_true(instance->life.number != life && instance->life.number != 0);
     assert_int_equal(instance->lives, 2);
     assert_int_equal(instance->silent_ms, 0);
-    kvbm_front_stop(&front, 0, 0);
+    kvbm_front_stop(&front, 0);
 }
 
 int
@@ -131,8 +179,10 @@ main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_end_with_one),
+        cmocka_unit_test(one_that_is_stopped_is_killed_in_time),
         cmocka_unit_test(all_end_where_no_child_is_waited_for),
         cmocka_unit_test(what_an_instance_said_last_is_counted),
+        cmocka_unit_test(a_request_that_fails_rests_longer_each_time),
         cmocka_unit_test(a_leader_that_is_silent_is_started_again),
     };
 
