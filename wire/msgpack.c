@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <math.h>
 #include <string.h>
 
 #include "wire/msgpack_lead.h"
@@ -115,6 +116,32 @@ wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted)
     }
     wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
     return false;
+}
+
+double
+wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted)
+{
+    double value = -1.0;
+    uint64_t bits;
+    float narrow;
+    uint32_t few;
+
+    if (!ready(reader) ||
+        (reader->bytes[reader->at] != FLOAT32 && reader->bytes[reader->at] != FLOAT64))
+        return (double)wire_msgpack_uint(reader, UINT64_MAX, wanted);
+    if (reader->bytes[reader->at] == FLOAT64 && peek_number(reader, 1, sizeof(bits), &bits)) {
+        memcpy(&value, &bits, sizeof(value));
+    } else if (reader->bytes[reader->at] == FLOAT32 && peek_number(reader, 1, sizeof(few), &bits)) {
+        few = (uint32_t)bits;
+        memcpy(&narrow, &few, sizeof(narrow));
+        value = narrow;
+    }
+    if (!isfinite(value) || value < 0.0) {
+        wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+        return 0.0;
+    }
+    reader->at += reader->bytes[reader->at] == FLOAT64 ? 9 : 5;
+    return value;
 }
 
 uint32_t
@@ -354,6 +381,12 @@ wire_msgpack_put_bool(struct wire_msgpack_writer *writer, bool value)
         (void)msgpack_pack_true(&writer->packer);
     else
         (void)msgpack_pack_false(&writer->packer);
+}
+
+void
+wire_msgpack_put_real(struct wire_msgpack_writer *writer, double value)
+{
+    (void)msgpack_pack_double(&writer->packer, value);
 }
 
 void

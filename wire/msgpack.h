@@ -69,6 +69,8 @@ wire_msgpack_u64(struct wire_msgpack_reader *reader, const char *wanted)
 
 uint32_t wire_msgpack_u32(struct wire_msgpack_reader *reader, const char *wanted);
 bool wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted);
+/** A number of any form that is not negative and finite: a float of either width, or whole. */
+double wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted);
 
 /** Members of the array that starts here; fewer than `least` is a failure. */
 uint32_t wire_msgpack_array(struct wire_msgpack_reader *reader, uint32_t least, const char *wanted);
@@ -107,6 +109,7 @@ void wire_msgpack_write(struct wire_msgpack_writer *writer, struct kvt_buffer *o
 void wire_msgpack_put_array(struct wire_msgpack_writer *writer, size_t members);
 void wire_msgpack_put_uint(struct wire_msgpack_writer *writer, uint64_t value);
 void wire_msgpack_put_bool(struct wire_msgpack_writer *writer, bool value);
+void wire_msgpack_put_real(struct wire_msgpack_writer *writer, double value);
 void wire_msgpack_put_str(struct wire_msgpack_writer *writer, const char *text);
 void wire_msgpack_put_bin(struct wire_msgpack_writer *writer, const void *bytes, size_t size);
 

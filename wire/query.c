@@ -53,6 +53,23 @@ read_failure(struct wire_msgpack_reader *reader, enum kvt_err status, uint32_t m
 }
 
 enum kvt_err
+wire_query_failed(const void *bytes, size_t size, struct kvt_error *err)
+{
+    struct wire_msgpack_reader reader;
+    enum kvt_err status;
+    uint32_t members;
+
+    wire_msgpack_read(&reader, bytes, size);
+    members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, ...]");
+    read_version(&reader);
+    status = read_status(&reader);
+    if (reader.code != KVT_OK)
+        return kvt_error_set(err, reader.code, "answer of %zu bytes: expected %s", size,
+                             reader.wanted);
+    return status == KVT_OK ? KVT_OK : read_failure(&reader, status, members, err);
+}
+
+enum kvt_err
 wire_query_encode_failure(enum kvt_err status, const char *text, struct kvt_buffer *out)
 {
     struct wire_msgpack_writer writer;

@@ -51,6 +51,10 @@ KVT_NODISCARD enum kvt_err wire_query_decode(const void *bytes, size_t size,
 KVT_NODISCARD enum kvt_err wire_query_encode_failure(enum kvt_err status, const char *text,
                                                      struct kvt_buffer *out);
 
+/** What an answer failed with, its text in `err`; KVT_OK: it is no failure.  For answers of other
+ *  codecs, which fail in the same way. */
+KVT_NODISCARD enum kvt_err wire_query_failed(const void *bytes, size_t size, struct kvt_error *err);
+
 /** Answer to find: holders with at least one block, longest first.
  *  @param loading  the advisor still reads its index: the answer is of the store, and complete */
 KVT_NODISCARD enum kvt_err wire_query_encode_holders(const struct wire_query_holder *holders,
