@@ -1,12 +1,13 @@
-//! The published indexes of `dynamo-kv-router`, measured: commands on standard input, one JSON object
-//! a line on standard output.  bench/index.c takes the same commands for ours; bench/README.md lists
-//! them.
+//! The published indexes of `dynamo-kv-router` and its selector, measured: commands on standard input,
+//! one JSON object a line on standard output.  bench/index/ and bench/route/ take the same commands for
+//! ours; bench/README.md lists them.
 //!
-//! usage: kvtier-peers crtc|radix
+//! usage: kvtier-peers crtc|radix|select
 
 mod corpus;
 mod find;
 mod replay;
+mod select;
 mod story;
 mod subject;
 mod write;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use corpus::{Corpus, Shape};
 use find::{Churn, Writer, percentile};
 use replay::Replay;
+use select::Selection;
 use subject::Subject;
 use write::Took;
 
@@ -247,10 +249,32 @@ impl Session {
     }
 }
 
+/// What is measured: one of the indexes, or the selector.
+enum Side {
+    Index(Box<Session>),
+    Selector(Selection),
+}
+
+impl Side {
+    fn new(name: &str) -> Option<Side> {
+        if name == "select" {
+            return Some(Side::Selector(Selection::default()));
+        }
+        Session::new(name).map(|session| Side::Index(Box::new(session)))
+    }
+
+    fn command(&mut self, words: &[&str]) -> Result<String, String> {
+        match self {
+            Side::Index(session) => session.command(words),
+            Side::Selector(selection) => selection.command(words),
+        }
+    }
+}
+
 fn main() {
     let name = std::env::args().nth(1).unwrap_or_default();
-    let Some(mut session) = Session::new(&name) else {
-        eprintln!("usage: kvtier-peers crtc|radix");
+    let Some(mut side) = Side::new(&name) else {
+        eprintln!("usage: kvtier-peers crtc|radix|select");
         std::process::exit(2);
     };
     for line in std::io::stdin().lines() {
@@ -259,7 +283,7 @@ fn main() {
         if words.is_empty() {
             continue;
         }
-        match session.command(&words) {
+        match side.command(&words) {
             Ok(answer) => println!("{{{answer}}}"),
             Err(error) => {
                 eprintln!("kvtier-peers: {line}: {error}");
