@@ -1,0 +1,387 @@
+#include "advisor/coverage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/publishers.h"
+#include "base/alloc.h"
+
+enum {
+    OWN_TIERS = 3, /* G1 .. G3 are a worker's own */
+    HOLDERS_FIRST = 1024,
+    NOBODY = UINT32_MAX, /* ends a list of rows */
+};
+
+/* What a worker's own tiers have from the depth that was asked last. */
+struct reach {
+    uint32_t stamp[OWN_TIERS]; /* which question that was */
+    uint32_t blocks[OWN_TIERS];
+};
+
+struct advisor_coverage_work {
+    /* By row. */
+    struct reach *reach;
+    uint32_t *depth; /* blocks that are counted */
+    uint8_t *tier;   /* own tiers that are settled */
+    uint32_t *next;  /* row that waits at the same depth */
+    struct wire_query_holder *doubtful;
+    size_t row_capacity;
+    /* By block; one more than there are. */
+    uint32_t *waiting; /* first row that waits for an answer from this depth */
+    uint32_t *cold;    /* blocks that G4 has from here on */
+    uint8_t *masks;
+    size_t block_capacity;
+    struct wire_query_holder *holders;
+    size_t holder_capacity;
+    uint32_t stamp;
+    size_t asked;
+};
+
+/* A look that is under way. */
+struct look {
+    struct advisor_coverage *coverage;
+    struct advisor_coverage_work *work;
+    const struct advisor_finder *finder;
+    const struct advisor_crew *crew;
+    struct wire_query query;
+    uint64_t *hashes;
+    uint32_t count;
+};
+
+enum kvt_err
+advisor_coverage_new(struct advisor_coverage **out)
+{
+    struct advisor_coverage *coverage = kvt_calloc(1, sizeof(*coverage));
+
+    *out = NULL;
+    if (coverage == NULL)
+        return KVT_NOMEM;
+    coverage->work = kvt_calloc(1, sizeof(*coverage->work));
+    if (coverage->work == NULL) {
+        kvt_free(coverage);
+        return KVT_NOMEM;
+    }
+    *out = coverage;
+    return KVT_OK;
+}
+
+static void
+release_rows(struct advisor_coverage *coverage)
+{
+    struct advisor_coverage_work *work = coverage->work;
+
+    for (size_t i = 0; i < ROUTER_TIERS; i++) {
+        kvt_free(coverage->cached[i]);
+        coverage->cached[i] = NULL;
+    }
+    kvt_free(coverage->uncertain);
+    kvt_free(work->reach);
+    kvt_free(work->depth);
+    kvt_free(work->tier);
+    kvt_free(work->next);
+    kvt_free(work->doubtful);
+    coverage->uncertain = NULL;
+    work->reach = NULL;
+    work->depth = NULL;
+    work->tier = NULL;
+    work->next = NULL;
+    work->doubtful = NULL;
+    work->row_capacity = 0;
+}
+
+static void
+release_blocks(struct advisor_coverage_work *work)
+{
+    kvt_free(work->waiting);
+    kvt_free(work->cold);
+    kvt_free(work->masks);
+    work->waiting = NULL;
+    work->cold = NULL;
+    work->masks = NULL;
+    work->block_capacity = 0;
+}
+
+void
+advisor_coverage_free(struct advisor_coverage *coverage)
+{
+    if (coverage == NULL)
+        return;
+    release_rows(coverage);
+    release_blocks(coverage->work);
+    kvt_free(coverage->work->holders);
+    kvt_free(coverage->work);
+    kvt_free(coverage);
+}
+
+size_t
+advisor_coverage_asked(const struct advisor_coverage *coverage)
+{
+    return coverage->work->asked;
+}
+
+/* ---- room ---- */
+
+static enum kvt_err
+reserve_rows(struct advisor_coverage *coverage, size_t count)
+{
+    struct advisor_coverage_work *work = coverage->work;
+    const size_t room = count + 1;
+    bool ok = true;
+
+    if (room <= work->row_capacity)
+        return KVT_OK;
+    release_rows(coverage);
+    for (size_t i = 0; i < ROUTER_TIERS; i++) {
+        coverage->cached[i] = kvt_calloc(room, sizeof(**coverage->cached));
+        ok = ok && coverage->cached[i] != NULL;
+    }
+    coverage->uncertain = kvt_calloc(room, sizeof(*coverage->uncertain));
+    work->reach = kvt_calloc(room, sizeof(*work->reach));
+    work->depth = kvt_calloc(room, sizeof(*work->depth));
+    work->tier = kvt_calloc(room, sizeof(*work->tier));
+    work->next = kvt_calloc(room, sizeof(*work->next));
+    work->doubtful = kvt_calloc(room, sizeof(*work->doubtful));
+    if (!ok || coverage->uncertain == NULL || work->reach == NULL || work->depth == NULL ||
+        work->tier == NULL || work->next == NULL || work->doubtful == NULL) {
+        release_rows(coverage);
+        return KVT_NOMEM;
+    }
+    work->row_capacity = room;
+    return KVT_OK;
+}
+
+static enum kvt_err
+reserve_blocks(struct advisor_coverage_work *work, size_t count)
+{
+    const size_t room = count + 1;
+
+    if (room <= work->block_capacity)
+        return KVT_OK;
+    release_blocks(work);
+    work->waiting = kvt_calloc(room, sizeof(*work->waiting));
+    work->cold = kvt_calloc(room, sizeof(*work->cold));
+    work->masks = kvt_calloc(room, sizeof(*work->masks));
+    if (work->waiting == NULL || work->cold == NULL || work->masks == NULL) {
+        release_blocks(work);
+        return KVT_NOMEM;
+    }
+    work->block_capacity = room;
+    return KVT_OK;
+}
+
+/* ---- answers of the finder ---- */
+
+/* All holders from `depth` on; there may be more than there was room for. */
+static enum kvt_err
+find_from(struct look *look, uint32_t depth, size_t *count)
+{
+    struct advisor_coverage_work *work = look->work;
+    size_t capacity = work->holder_capacity;
+
+    look->query.hashes = look->hashes + depth;
+    look->query.hash_count = look->count - depth;
+    work->asked++;
+    for (;;) {
+        enum kvt_err rc;
+
+        if (capacity > work->holder_capacity || work->holders == NULL) {
+            void *more;
+
+            capacity = capacity == 0 ? HOLDERS_FIRST : capacity;
+            more = kvt_realloc(work->holders, capacity, sizeof(*work->holders));
+            if (more == NULL)
+                return KVT_NOMEM;
+            work->holders = more;
+            work->holder_capacity = capacity;
+        }
+        rc = advisor_find_matches(look->finder, &look->query, work->holders, capacity, count);
+        if (rc != KVT_OK || *count < capacity || capacity >= INDEX_HOLDERS_MAX)
+            return rc;
+        capacity *= 4;
+    }
+}
+
+static enum kvt_err
+ask_from(struct look *look, uint32_t depth)
+{
+    struct advisor_coverage_work *work = look->work;
+    size_t count;
+    enum kvt_err rc = find_from(look, depth, &count);
+
+    if (++work->stamp == 0) {
+        memset(work->reach, 0, work->row_capacity * sizeof(*work->reach));
+        work->stamp = 1;
+    }
+    for (size_t i = 0; i < count && rc == KVT_OK; i++) {
+        const struct wire_query_holder *holder = &work->holders[i];
+        size_t row;
+
+        if (holder->tier == KVT_TIER_G4) {
+            look->coverage->cold_uncertain |= holder->uncertain;
+            continue;
+        }
+        row = advisor_crew_find(look->crew, holder->name, holder->dp_rank);
+        if (row == look->crew->count)
+            continue;
+        work->reach[row].stamp[holder->tier - KVT_TIER_G1] = work->stamp;
+        work->reach[row].blocks[holder->tier - KVT_TIER_G1] = holder->blocks;
+    }
+    return rc;
+}
+
+/* ---- one worker ---- */
+
+/* May this tier of somebody have the block at this depth? */
+static bool
+may_go_on(const struct look *look, uint32_t depth, unsigned tier)
+{
+    return depth < look->count &&
+           (look->work->masks[depth] & KVT_TIER_MASK(KVT_TIER_G1 + tier)) != 0;
+}
+
+/* Count what the answer from depth `from` says of a worker, tier after tier; then it waits for the
+ * answer from where it got to, or is done. */
+static void
+count_row(struct look *look, uint32_t row, uint32_t from)
+{
+    struct advisor_coverage_work *work = look->work;
+    const struct reach *reach = &work->reach[row];
+    unsigned tier = work->tier[row];
+    uint32_t depth = work->depth[row];
+
+    for (; tier < OWN_TIERS; tier++) {
+        const bool known = reach->stamp[tier] == work->stamp;
+        const uint32_t end = from + (known ? reach->blocks[tier] : 0);
+
+        /* One that ended before here may have more from here on. */
+        if (end < depth && may_go_on(look, depth, tier))
+            break;
+        if (end <= depth)
+            continue;
+        look->coverage->cached[tier][row] = end - depth;
+        depth = end;
+    }
+    work->tier[row] = (uint8_t)tier;
+    work->depth[row] = depth;
+    if (tier == OWN_TIERS) {
+        look->coverage->cached[OWN_TIERS][row] = work->cold[depth];
+        return;
+    }
+    work->next[row] = work->waiting[depth];
+    work->waiting[depth] = row;
+}
+
+/* ---- the look ---- */
+
+static void
+mark_uncertain(struct look *look)
+{
+    struct wire_query_holder *doubtful = look->work->doubtful;
+    const size_t count = look->crew->count;
+    size_t live;
+    size_t uncertain;
+    size_t silent;
+
+    memset(look->coverage->uncertain, 0, count * sizeof(*look->coverage->uncertain));
+    if (look->finder->publishers == NULL)
+        return;
+    advisor_publishers_doubts(look->finder->publishers, &live, &uncertain, &silent);
+    if (uncertain == 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct router_worker *worker = &look->crew->rows[i].worker;
+
+        doubtful[i] = (struct wire_query_holder){.dp_rank = worker->dp_rank, .tier = KVT_TIER_G1};
+        memcpy(doubtful[i].name, worker->name, sizeof(doubtful[i].name));
+    }
+    advisor_publishers_mark(look->finder->publishers, doubtful, count);
+    for (size_t i = 0; i < count; i++)
+        look->coverage->uncertain[i] = doubtful[i].uncertain;
+}
+
+static enum kvt_err
+look_at_blocks(struct look *look)
+{
+    struct advisor_coverage_work *work = look->work;
+    const enum kvt_err rc = advisor_find_masks(look->finder, look->query.namespace_, look->hashes,
+                                               look->count, work->masks);
+
+    if (rc != KVT_OK)
+        return rc;
+    work->cold[look->count] = 0;
+    for (uint32_t i = look->count; i-- > 0;)
+        work->cold[i] =
+            (work->masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0 ? work->cold[i + 1] + 1 : 0;
+    for (uint32_t i = 0; i <= look->count; i++)
+        work->waiting[i] = NOBODY;
+    return KVT_OK;
+}
+
+/* A depth after the other; who waits there gets further each time. */
+static enum kvt_err
+descend(struct look *look)
+{
+    struct advisor_coverage_work *work = look->work;
+
+    for (uint32_t depth = 0; depth < look->count; depth++) {
+        uint32_t row = work->waiting[depth];
+        enum kvt_err rc;
+
+        if (row == NOBODY)
+            continue;
+        rc = ask_from(look, depth);
+        if (rc != KVT_OK)
+            return rc;
+        work->waiting[depth] = NOBODY;
+        while (row != NOBODY) {
+            const uint32_t next = work->next[row];
+
+            count_row(look, row, depth);
+            row = next;
+        }
+    }
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_finder *finder,
+                      const struct advisor_crew *crew, const char *namespace_, uint64_t *hashes,
+                      size_t count)
+{
+    struct look look = {.coverage = coverage,
+                        .work = coverage->work,
+                        .finder = finder,
+                        .crew = crew,
+                        .hashes = hashes,
+                        .count = (uint32_t)count};
+    enum kvt_err rc;
+    bool any;
+
+    if (count > WIRE_QUERY_HASHES_MAX)
+        return KVT_RANGE;
+    coverage->cold_uncertain = false;
+    look.work->asked = 0;
+    (void)snprintf(look.query.namespace_, sizeof(look.query.namespace_), "%s", namespace_);
+    rc = reserve_rows(coverage, crew->count);
+    if (rc == KVT_OK)
+        rc = reserve_blocks(look.work, count);
+    if (rc == KVT_OK)
+        rc = look_at_blocks(&look);
+    if (rc != KVT_OK)
+        return rc;
+    for (size_t i = 0; i < ROUTER_TIERS; i++)
+        memset(coverage->cached[i], 0, crew->count * sizeof(**coverage->cached));
+    memset(look.work->depth, 0, crew->count * sizeof(*look.work->depth));
+    memset(look.work->tier, 0, crew->count * sizeof(*look.work->tier));
+    mark_uncertain(&look);
+    any = may_go_on(&look, 0, 0) || may_go_on(&look, 0, 1) || may_go_on(&look, 0, 2);
+    for (size_t i = 0; i < crew->count; i++) {
+        if (any) {
+            look.work->next[i] = look.work->waiting[0];
+            look.work->waiting[0] = (uint32_t)i;
+        } else {
+            coverage->cached[OWN_TIERS][i] = look.work->cold[0];
+        }
+    }
+    return descend(&look);
+}
