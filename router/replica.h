@@ -94,8 +94,10 @@ KVT_NODISCARD enum kvt_err router_replica_new(struct router_replica **out,
                                               const struct router_replica_options *options);
 void router_replica_free(struct router_replica *replica);
 
-/** A step was made here and changed the table: tell the others. */
-void router_replica_tell(struct router_replica *replica, const char *id);
+/** A step was made here and changed the table: tell the others.
+ *  @param step  ROUTER_ADDED behind router_slots_merge(): the whole request goes out; else its state
+ */
+void router_replica_tell(struct router_replica *replica, const char *id, enum router_state step);
 /** A message of the bus, our own included (passed over).  `now_ms`: the clock of the slot table. */
 void router_replica_take(struct router_replica *replica, const void *bytes, size_t size,
                          uint64_t now_ms);

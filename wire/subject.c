@@ -174,3 +174,9 @@ wire_subject_bare_range(char *out, size_t size, const char *worker)
 {
     return bare(out, size, "kvtier.v1.query.range.", worker);
 }
+
+enum kvt_err
+wire_subject_route_sync(char *out, size_t size, const char *group)
+{
+    return named(out, size, "kvtier.v1.route.sync.", group);
+}

@@ -47,4 +47,7 @@ KVT_NODISCARD enum kvt_err wire_subject_range(char *out, size_t size, const char
 KVT_NODISCARD enum kvt_err wire_subject_bare_dump(char *out, size_t size, const char *worker);
 KVT_NODISCARD enum kvt_err wire_subject_bare_range(char *out, size_t size, const char *worker);
 
+/** "kvtier.v1.route.sync.<group>": what routers of a group tell each other. */
+KVT_NODISCARD enum kvt_err wire_subject_route_sync(char *out, size_t size, const char *group);
+
 #endif /* WIRE_SUBJECT_H */

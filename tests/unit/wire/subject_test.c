@@ -48,6 +48,8 @@ names_become_tokens(void **state)
     }
     assert_int_equal(wire_subject_range(out, sizeof(out), "w1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.range.w1");
+    assert_int_equal(wire_subject_route_sync(out, sizeof(out), "llama 70b.eu"), KVT_OK);
+    assert_string_equal(out, "kvtier.v1.route.sync.llama%2070b%2Eeu");
 }
 
 static void
@@ -60,6 +62,7 @@ empty_names_and_long_ones_are_refused(void **state)
     assert_int_equal(wire_subject_events(out, sizeof(out), "ns", 0, ""), KVT_INVALID);
     assert_string_equal(out, "");
     assert_int_equal(wire_subject_orders(out, sizeof(out), ""), KVT_INVALID);
+    assert_int_equal(wire_subject_route_sync(out, sizeof(out), ""), KVT_INVALID);
     memset(dots, '.', sizeof(dots) - 1);
     dots[sizeof(dots) - 1] = '\0';
     assert_int_equal(wire_subject_events(out, sizeof(out), dots, 0, dots), KVT_RANGE);
