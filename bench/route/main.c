@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/random.h"
 
+#include "bench/route/busy.h"
 #include "bench/route/ready.h"
 #include "bench/route/story.h"
 #include "router/pick.h"
@@ -22,6 +23,8 @@ enum { WORDS_MAX = 8, LINE_MAX_BYTES = 8192 };
 
 struct session {
     struct ready ready;
+    struct busy *busy;
+    uint64_t ready_seed;
     uint64_t seed;
     char line[LINE_MAX_BYTES];
     char *words[WORDS_MAX];
@@ -68,12 +71,34 @@ do_ready(struct session *session, struct kvt_error *err)
         rc = number(session, 3, UINT64_MAX, &seed, err);
     if (rc != KVT_OK)
         return rc;
+    busy_free(session->busy);
+    session->busy = NULL;
+    session->ready_seed = seed;
     ready_release(&session->ready);
     rc = ready_new(&session->ready, (uint32_t)workers, (uint32_t)requests, seed);
     if (rc == KVT_OK)
         (void)printf("\"workers\":%" PRIu64 ",\"checksum\":\"%016" PRIx64 "\"", workers,
                      session->ready.sum);
     return rc;
+}
+
+/* busy RUNNING: so many requests on each worker */
+static enum kvt_err
+do_busy(struct session *session, struct kvt_error *err)
+{
+    uint64_t running;
+    enum kvt_err rc = number(session, 1, 1024, &running, err);
+
+    if (rc == KVT_OK && session->ready.requests == 0)
+        rc = kvt_error_set(err, KVT_INVALID, "nothing is ready");
+    if (rc != KVT_OK)
+        return rc;
+    busy_free(session->busy);
+    rc = busy_new(&session->busy, &session->ready, session->ready_seed, (uint32_t)running);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "the table does not take them");
+    (void)printf("\"checksum\":\"%016" PRIx64 "\"", busy_sum(session->busy));
+    return KVT_OK;
 }
 
 static double
@@ -93,11 +118,14 @@ struct room {
     size_t chosen[READY_REQUESTS_MAX]; /* the first of each request */
 };
 
+/* `busy`: with what the workers do now; NULL: with what is ready. */
 static size_t
-decide(struct session *session, uint32_t request, double temperature, struct room *room)
+decide(struct session *session, struct busy *busy, uint32_t request, double temperature,
+       struct room *room)
 {
     const struct router_load load = {READY_ISL_TOKENS, READY_BLOCK_TOKENS};
-    const struct router_candidates candidates = ready_candidates(&session->ready, request);
+    const struct router_candidates candidates =
+        busy == NULL ? ready_candidates(&session->ready, request) : busy_candidates(busy, request);
     struct router_weights weights = router_weights_default();
 
     router_cost(&weights, &load, &candidates, room->costs);
@@ -121,7 +149,7 @@ percentile(const uint64_t *sorted, size_t count, unsigned percent)
 }
 
 static void
-run(struct session *session, size_t count, double temperature, struct room *room)
+run(struct session *session, struct busy *busy, size_t count, double temperature, struct room *room)
 {
     uint32_t requests = session->ready.requests;
     uint64_t began = kvt_clock_mono_ns();
@@ -130,7 +158,7 @@ run(struct session *session, size_t count, double temperature, struct room *room
 
     for (size_t i = 0; i < count; i++) {
         uint64_t start = kvt_clock_mono_ns();
-        size_t chosen = decide(session, (uint32_t)(i % requests), temperature, room);
+        size_t chosen = decide(session, busy, (uint32_t)(i % requests), temperature, room);
 
         room->times[i] = kvt_clock_mono_ns() - start;
         if (i < requests)
@@ -148,9 +176,8 @@ run(struct session *session, size_t count, double temperature, struct room *room
     (void)printf("]");
 }
 
-/* select COUNT TEMPERATURE */
 static enum kvt_err
-do_select(struct session *session, struct kvt_error *err)
+measure(struct session *session, struct busy *busy, struct kvt_error *err)
 {
     struct room room = {0};
     double temperature = session->word_count > 2 ? strtod(session->words[2], NULL) : -1;
@@ -169,17 +196,37 @@ do_select(struct session *session, struct kvt_error *err)
     if (room.costs == NULL || room.scratch == NULL || room.times == NULL)
         rc = kvt_error_set(err, KVT_NOMEM, "no memory");
     else
-        run(session, count, temperature, &room);
+        run(session, busy, count, temperature, &room);
     kvt_free(room.costs);
     kvt_free(room.scratch);
     kvt_free(room.times);
     return rc;
 }
 
+/* select COUNT TEMPERATURE */
+static enum kvt_err
+do_select(struct session *session, struct kvt_error *err)
+{
+    return measure(session, NULL, err);
+}
+
+/* decide COUNT TEMPERATURE */
+static enum kvt_err
+do_decide(struct session *session, struct kvt_error *err)
+{
+    if (session->busy == NULL)
+        return kvt_error_set(err, KVT_INVALID, "nobody is busy");
+    return measure(session, session->busy, err);
+}
+
 static const struct {
     const char *name;
     enum kvt_err (*run)(struct session *session, struct kvt_error *err);
-} commands[] = {{"choose", do_choose}, {"ready", do_ready}, {"select", do_select}};
+} commands[] = {{"choose", do_choose},
+                {"ready", do_ready},
+                {"busy", do_busy},
+                {"select", do_select},
+                {"decide", do_decide}};
 
 static enum kvt_err
 obey(struct session *session, struct kvt_error *err)
@@ -213,6 +260,7 @@ main(void)
     }
     if (rc != KVT_OK)
         (void)fprintf(stderr, "bench: %s: %s\n", session.words[0], err.text);
+    busy_free(session.busy);
     ready_release(&session.ready);
     return rc == KVT_OK ? 0 : 1;
 }

@@ -7,12 +7,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::time::Instant;
 
-use dynamo_kv_router::protocols::{RoutingConstraints, WorkerConfigLike, WorkerWithDpRank};
+use dynamo_kv_router::protocols::{
+    PrefillLoadHint, RoutingConstraints, WorkerConfigLike, WorkerWithDpRank,
+};
 use dynamo_kv_router::scheduling::{OverlapSignals, ScheduleMode};
 use dynamo_kv_router::selector::DefaultWorkerSelector;
+use dynamo_kv_router::test_utils::NoopSequencePublisher;
 use dynamo_kv_router::{
-    KvRouterConfig, RouterConfigOverride, SchedulingRequest, SharedCacheHits, WorkerLoadProjection,
-    WorkerSelectionInput, WorkerSelector,
+    ActiveSequencesMultiWorker, KvRouterConfig, RouterConfigOverride, SchedulingRequest,
+    SequenceRequest, SharedCacheHits, WorkerLoadProjection, WorkerSelectionInput, WorkerSelector,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -277,9 +280,22 @@ pub const ISL: usize = BLOCK * BLOCKS - 17;
 
 /// Requests whose workers' caches and loads are known.
 pub struct Ready {
+    seed: u64,
     workers: HashMap<u64, Rank>,
     requests: Vec<SchedulingRequest>,
     numbers: HashMap<u64, usize>,
+}
+
+fn part(draw: u64, at: u64, bound: usize) -> usize {
+    (mix(draw.wrapping_add(at)) % bound as u64) as usize
+}
+
+fn selector(temperature: f64) -> DefaultWorkerSelector {
+    let config = KvRouterConfig {
+        router_temperature: temperature,
+        ..Default::default()
+    };
+    DefaultWorkerSelector::new(Some(config), "prefill")
 }
 
 impl Ready {
@@ -287,6 +303,7 @@ impl Ready {
     pub fn new(count: usize, requests: usize, seed: u64) -> (Ready, u64) {
         let mut sum = 0u64;
         let mut ready = Ready {
+            seed,
             workers: HashMap::with_capacity(count),
             requests: Vec::new(),
             numbers: HashMap::new(),
@@ -299,8 +316,7 @@ impl Ready {
             let mut one = request(ISL);
             for w in 0..count {
                 let draw = mix(seed ^ mix((q as u64) << 32 | w as u64));
-                let part =
-                    |at: u64, bound: usize| (mix(draw.wrapping_add(at)) % bound as u64) as usize;
+                let part = |at, bound| part(draw, at, bound);
                 let device = if part(1, 2) == 0 { part(2, 100) } else { 0 };
                 let host = if part(3, 4) == 0 {
                     part(4, BLOCKS - device)
@@ -321,34 +337,29 @@ impl Ready {
                 overlap(&mut one, worker_id(w), [device, host, disk], BLOCK);
                 one.worker_loads
                     .insert(WorkerWithDpRank::from_worker_id(worker_id(w)), load);
-                for value in [
-                    device,
-                    host,
-                    disk,
-                    load.active_prefill_tokens,
-                    load.potential_decode_blocks(),
-                    load.active_requests,
-                ] {
-                    sum = mix(sum ^ value as u64);
+                for blocks in [device, host, disk] {
+                    sum = mix(sum ^ blocks as u64);
                 }
+                sum = sum_of(sum, &load);
             }
+            one.token_seq = Some((0..BLOCKS).map(|i| hash(seed, q as u64, i)).collect());
             ready.requests.push(one);
         }
         (ready, sum)
     }
 
-    /// Times of `count` choices, and what was chosen for the first of each request.
-    pub fn select(&self, count: usize, temperature: f64) -> Result<(Took, Vec<usize>), String> {
-        let selector = DefaultWorkerSelector::new(
-            Some(KvRouterConfig {
-                router_temperature: temperature,
-                ..Default::default()
-            }),
-            "prefill",
-        );
+    fn time(
+        &mut self,
+        count: usize,
+        temperature: f64,
+        mut before: impl FnMut(&mut SchedulingRequest),
+    ) -> Result<(Took, Vec<usize>), String> {
+        let selector = selector(temperature);
         let mut chosen = Vec::new();
+        let requests = self.requests.len();
         let took = Took::of(count, |at| {
-            let request = &self.requests[at % self.requests.len()];
+            let request = &mut self.requests[at % requests];
+            before(request);
             let found = selector
                 .select_worker(WorkerSelectionInput::configured(
                     &self.workers,
@@ -357,12 +368,129 @@ impl Ready {
                     BLOCK as u32,
                 ))
                 .map_err(|error| error.to_string())?;
-            if at < self.requests.len() {
+            if at < requests {
                 chosen.push(self.numbers[&found.worker.worker_id]);
             }
             Ok(())
         })?;
         Ok((took, chosen))
+    }
+
+    /// Times of `count` choices, and what was chosen for the first of each request.
+    pub fn select(&mut self, count: usize, temperature: f64) -> Result<(Took, Vec<usize>), String> {
+        self.time(count, temperature, |_| ())
+    }
+}
+
+fn sum_of(sum: u64, load: &WorkerLoadProjection) -> u64 {
+    [
+        load.active_prefill_tokens,
+        load.potential_decode_blocks(),
+        load.active_requests,
+    ]
+    .into_iter()
+    .fold(sum, |sum, value| mix(sum ^ value as u64))
+}
+
+const OWN: u64 = 1 << 48;
+
+/// Blocks a turn of a conversation has, after each of which a request may go its own way.
+const TURN: usize = 16;
+
+/// Of a request's block: of the questions first, then of what runs.
+fn hash(seed: u64, stream: u64, position: usize) -> u64 {
+    mix(mix(seed ^ mix(stream)).wrapping_add(position as u64))
+}
+
+/// Requests that run on the workers, some with the beginning of one that is asked about.
+pub struct Busy {
+    slots: ActiveSequencesMultiWorker<NoopSequencePublisher>,
+}
+
+impl Busy {
+    pub fn new(ready: &Ready, running: usize) -> Result<Busy, String> {
+        let ranges = ready.workers.keys().map(|&id| (id, (0, 1))).collect();
+        let slots = ActiveSequencesMultiWorker::new_without_expiry(
+            NoopSequencePublisher,
+            BLOCK,
+            ranges,
+            false,
+            0,
+            "prefill",
+        );
+        for w in 0..ready.workers.len() {
+            for r in 0..running {
+                let own = OWN | (w as u64) << 16 | r as u64;
+                let draw = mix(ready.seed ^ mix(own));
+                let blocks = 1 + part(draw, 1, 2 * BLOCKS);
+                let shared = (TURN * part(draw, 3, 1 + BLOCKS / TURN)).min(blocks);
+                let common = if part(draw, 2, 4) == 0 { shared } else { 0 };
+                let question = part(draw, 4, ready.requests.len()) as u64;
+                let stream = |i| if i < common { question } else { own };
+                let id = format!("{w}-{r}");
+                let now = tokio::time::Instant::now();
+                slots
+                    .add_request(
+                        SequenceRequest {
+                            request_id: id.clone(),
+                            token_sequence: Some(
+                                (0..blocks)
+                                    .map(|i| hash(ready.seed, stream(i), i))
+                                    .collect(),
+                            ),
+                            track_prefill_tokens: true,
+                            expected_output_tokens: None,
+                            prefill_load_hint: Some(PrefillLoadHint {
+                                initial_effective_prefill_tokens: part(draw, 5, 16384),
+                                expected_prefill_duration: None,
+                            }),
+                            worker: WorkerWithDpRank::from_worker_id(worker_id(w)),
+                            lora_name: None,
+                        },
+                        now,
+                    )
+                    .map_err(|error| error.to_string())?;
+                if part(draw, 6, 2) == 0 {
+                    slots
+                        .mark_prefill_completed(&id, now)
+                        .map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        Ok(Busy { slots })
+    }
+
+    fn project(&self, request: &mut SchedulingRequest) {
+        self.slots.bench_project_worker_loads_into(
+            request.token_seq.as_deref(),
+            tokio::time::Instant::now(),
+            &mut request.worker_loads,
+        );
+    }
+
+    /// The sum of all that is projected, for each request.
+    pub fn sum(&self, ready: &mut Ready) -> u64 {
+        let mut sum = 0;
+        for request in &mut ready.requests {
+            let loads = request.worker_loads.clone();
+            self.project(request);
+            for w in 0..ready.workers.len() {
+                let worker = WorkerWithDpRank::from_worker_id(worker_id(w));
+                sum = sum_of(sum, &request.worker_loads[&worker]);
+            }
+            request.worker_loads = loads;
+        }
+        sum
+    }
+
+    /// Times of `count` choices, each with what the workers do now.
+    pub fn decide(
+        &self,
+        ready: &mut Ready,
+        count: usize,
+        temperature: f64,
+    ) -> Result<(Took, Vec<usize>), String> {
+        ready.time(count, temperature, |request| self.project(request))
     }
 }
 
@@ -418,6 +546,7 @@ impl Took {
 #[derive(Default)]
 pub struct Selection {
     ready: Option<Ready>,
+    busy: Option<Busy>,
 }
 
 impl Selection {
@@ -434,10 +563,22 @@ impl Selection {
                 self.ready = Some(ready);
                 Ok(format!("\"workers\":{workers},\"checksum\":\"{sum:016x}\""))
             }
-            "select" => {
-                let ready = self.ready.as_ref().ok_or("nothing is ready")?;
-                let (took, chosen) =
-                    ready.select(super::number(words, 1)?, super::number(words, 2)?)?;
+            "busy" => {
+                let ready = self.ready.as_mut().ok_or("nothing is ready")?;
+                let busy = Busy::new(ready, super::number(words, 1)?)?;
+                let sum = busy.sum(ready);
+                self.busy = Some(busy);
+                Ok(format!("\"checksum\":\"{sum:016x}\""))
+            }
+            "select" | "decide" => {
+                let ready = self.ready.as_mut().ok_or("nothing is ready")?;
+                let (count, temperature) = (super::number(words, 1)?, super::number(words, 2)?);
+                let (took, chosen) = if words[0] == "select" {
+                    ready.select(count, temperature)?
+                } else {
+                    let busy = self.busy.as_ref().ok_or("nobody is busy")?;
+                    busy.decide(ready, count, temperature)?
+                };
                 Ok(format!("{},\"chosen\":{chosen:?}", took.json()))
             }
             _ => Err(format!("no command {}", words[0])),

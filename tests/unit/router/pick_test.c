@@ -139,17 +139,17 @@ static void
 above_0_the_choice_is_drawn_by_softmax(void **state)
 {
     static const double by_hand[] = {10, 12, 30, 10, 17};
-    static const double temperatures[] = {0.05, 0.5, 1, 7};
+    static const double temperatures[] = {0.01, 0.05, 0.5, 1, 7}; /* by share, by rejection */
     double costs[COUNT_MAX];
     double chances[COUNT_MAX];
     uint64_t random = test_seed();
 
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         softmax(by_hand, 5, temperatures[i], chances);
         assert_chances(by_hand, NULL, 5, temperatures[i], chances, &random);
         for (size_t at = 0; at < COUNT_MAX; at++)
-            costs[at] = 1e3 * kvt_random_unit(&random);
+            costs[at] = 10 * (double)at + 5 * kvt_random_unit(&random);
         softmax(costs, COUNT_MAX, temperatures[i], chances);
         assert_chances(costs, NULL, COUNT_MAX, temperatures[i], chances, &random);
     }
@@ -205,11 +205,12 @@ no_draw_ends_beyond_those_with_a_chance(void **state)
 
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i < COUNT_MAX - 1; i++)
-            costs[i] = kvt_random_unit(&random);
+        for (size_t i = 0; i < COUNT_MAX - 1; i++) /* from e^-20 to e^-50 */
+            costs[i] = 2e4 + 3e4 * kvt_random_unit(&random);
+        costs[kvt_random_below(&random, COUNT_MAX - 1)] = 0;
         costs[COUNT_MAX - 1] = 1e6; /* e^-1000 is nothing */
         assert_true(router_pick(costs, NULL, COUNT_MAX, 1e-3, UINT64_MAX, scratch) < COUNT_MAX - 1);
-        assert_int_equal(router_pick(costs, NULL, COUNT_MAX, 1e-3, 0, scratch), 0);
+        assert_true(router_pick(costs, NULL, COUNT_MAX, 1e-3, 0, scratch) < COUNT_MAX - 1);
     }
 }
 
