@@ -29,9 +29,9 @@ struct gateway_keeper {
     uint64_t probed_ms;
     uint64_t synced_ms;
     char synced_key[KVT_KEY_MAX]; /* where the last sync ended */
-    uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
-    uint64_t swept_ms;   /* end of the last whole sweep; 0: under way */
-    unsigned sweep_tier; /* the volume it is at */
+    uint64_t streams_at;          /* wire_bus_keep_streams() */
+    uint64_t swept_ms;            /* end of the last whole sweep; 0: under way */
+    unsigned sweep_tier;          /* the volume it is at */
     char sweep_token[G4_TOKEN_MAX];
     _Atomic bool stop;
     pthread_t thread;
@@ -95,21 +95,13 @@ sync_hot(struct gateway_keeper *keeper)
     keeper->synced_ms = now_ms;
 }
 
-/* The streams may be gone after NATS came back, and then JetStream takes nothing. */
 static void
 keep_streams(struct gateway_keeper *keeper)
 {
     struct kvt_error err;
-    uint64_t now;
 
-    if (keeper->bus == NULL || !wire_bus_connected(keeper->bus))
-        return;
-    now = wire_bus_reconnects(keeper->bus) + 1;
-    if (now == keeper->streams_at)
-        return;
-    if (wire_bus_ensure_streams(keeper->bus, &err) == KVT_OK)
-        keeper->streams_at = now;
-    else
+    if (keeper->bus != NULL && wire_bus_connected(keeper->bus) &&
+        wire_bus_keep_streams(keeper->bus, &keeper->streams_at, &err) != KVT_OK)
         kvt_log_warn("gateway.keeper", "streams", "%s", err.text);
 }
 

@@ -471,3 +471,16 @@ wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err)
     }
     return KVT_OK;
 }
+
+enum kvt_err
+wire_bus_keep_streams(struct wire_bus *bus, uint64_t *made_at, struct kvt_error *err)
+{
+    const uint64_t now = wire_bus_reconnects(bus) + 1;
+    enum kvt_err rc = KVT_OK;
+
+    if (now != *made_at || !wire_bus_connected(bus))
+        rc = wire_bus_ensure_streams(bus, err);
+    if (rc == KVT_OK)
+        *made_at = now;
+    return rc;
+}

@@ -70,6 +70,15 @@ uint64_t wire_bus_reconnects(struct wire_bus *bus);
  *  an existing stream with other limits is left as the operator made it). */
 KVT_NODISCARD enum kvt_err wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err);
 
+/** Ensure the streams, unless that was done since the connection last came: a server that came back
+ *  may have forgotten them, and then JetStream takes nothing.
+ *
+ * @param[in,out] made_at  which connection it was done for; begin with 0
+ * @return KVT_OK, also where there was nothing to do; KVT_UNAVAILABLE (no server), or as above
+ */
+KVT_NODISCARD enum kvt_err wire_bus_keep_streams(struct wire_bus *bus, uint64_t *made_at,
+                                                 struct kvt_error *err);
+
 /** Core publish: at most once.  KVT_OK means handed to the connection; KVT_UNAVAILABLE while it is
  *  away (nothing is kept: the caller's own buffer is the bounded one), KVT_AGAIN, KVT_RANGE. */
 KVT_NODISCARD enum kvt_err wire_bus_publish(struct wire_bus *bus, const char *subject,

@@ -27,7 +27,7 @@ struct app {
     uint32_t stack_count;
     struct kvbm_status status;
     struct kvt_http *http;
-    uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
+    uint64_t streams_at; /* wire_bus_keep_streams() */
     uint64_t logged_ms;
 };
 
@@ -160,21 +160,13 @@ write_ports(const struct app *app, struct kvt_error *err)
     return kvt_file_write(app->settings.ports_file, text, (size_t)size, 0600, err);
 }
 
-/* The streams may be gone after NATS came back, and then JetStream takes no event. */
 static void
 keep_streams(struct app *app)
 {
     struct kvt_error err;
-    uint64_t now;
 
-    if (app->shared.bus == NULL || !wire_bus_connected(app->shared.bus))
-        return;
-    now = wire_bus_reconnects(app->shared.bus) + 1;
-    if (now == app->streams_at)
-        return;
-    if (wire_bus_ensure_streams(app->shared.bus, &err) == KVT_OK)
-        app->streams_at = now;
-    else
+    if (app->shared.bus != NULL && wire_bus_connected(app->shared.bus) &&
+        wire_bus_keep_streams(app->shared.bus, &app->streams_at, &err) != KVT_OK)
         kvt_log_warn("worker", "streams", "%s", err.text);
 }
 

@@ -187,6 +187,34 @@ a_repeated_message_id_is_stored_once(void **state)
     test_nats_stop(&server);
 }
 
+/* A server that was started anew, without what it had. */
+static void
+streams_are_kept_where_the_server_forgets_them(void **state)
+{
+    struct test_nats server;
+    struct wire_stream_state info;
+    struct wire_bus *bus;
+    uint64_t made_at = 0;
+
+    (void)state;
+    test_nats_start(&server);
+    bus = test_bus_open(&server, true);
+    while (wire_bus_keep_streams(bus, &made_at, NULL) != KVT_OK) /* JetStream is not there yet */
+        assert_int_equal(made_at, 0);
+    assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
+    test_nats_kill(&server);
+    wait_connected(bus, false);
+    assert_int_equal(wire_bus_keep_streams(bus, &made_at, NULL), KVT_UNAVAILABLE);
+    test_nats_forget(&server);
+    test_nats_restart(&server);
+    wait_connected(bus, true);
+    while (wire_bus_keep_streams(bus, &made_at, NULL) != KVT_OK)
+        kvt_clock_sleep_ms(10);
+    assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
 static void
 asking_for_the_right_to_publish_leaves_nothing(void **state)
 {
@@ -743,6 +771,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_without_a_server_fails_or_keeps_trying),
         cmocka_unit_test(a_repeated_message_id_is_stored_once),
+        cmocka_unit_test(streams_are_kept_where_the_server_forgets_them),
         cmocka_unit_test(asking_for_the_right_to_publish_leaves_nothing),
         cmocka_unit_test(an_ordered_reader_survives_kill_and_restart),
         cmocka_unit_test(an_ordered_reader_makes_a_lost_consumer_again),
