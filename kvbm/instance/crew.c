@@ -1,15 +1,26 @@
 #include "kvbm/instance/crew.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "kvbm/instance/rank.h"
+#include "kvbm/instance/words.h"
 
 #include "engine/rpc.h"
+
+/* What a rank says of itself. */
+struct look {
+    _Atomic bool under_way;
+    _Atomic bool away;
+    uint64_t asked_ms;
+};
 
 struct kvbm_crew {
     uint32_t ranks;
     struct engine_rpc_client *clients[KVBM_INSTANCE_RANKS_MAX];
+    struct look looks[KVBM_INSTANCE_RANKS_MAX]; /* a client's thread's while it is under way */
 };
 
 enum kvt_err
@@ -92,4 +103,49 @@ kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
             first = kvt_error_set(err, rc, "rank %" PRIu32 ": %s", rank, kvt_err_text(rc));
     }
     return first;
+}
+
+/* engine_rpc_done_fn */
+static void
+on_look(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct look *look = arg;
+    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
+    const bool away = kvbm_words_get(&words) != 0;
+
+    if (reply->status == KVT_OK && kvbm_words_end(&words))
+        atomic_store(&look->away, away);
+    atomic_store(&look->under_way, false);
+}
+
+void
+kvbm_crew_look(struct kvbm_crew *crew)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
+        struct look *look = &crew->looks[rank];
+
+        if (atomic_load(&look->under_way) || now_ms - look->asked_ms < KVBM_CREW_LOOK_MS)
+            continue;
+        look->asked_ms = now_ms;
+        atomic_store(&look->under_way, true);
+        if (engine_rpc_start(crew->clients[rank],
+                             &(struct engine_rpc_request){.method = KVBM_STEP_LOOK,
+                                                          .wait_ms = KVBM_CREW_LOOK_MS,
+                                                          .done = on_look,
+                                                          .arg = look},
+                             NULL) != KVT_OK)
+            atomic_store(&look->under_way, false);
+    }
+}
+
+uint32_t
+kvbm_crew_away(struct kvbm_crew *crew)
+{
+    uint32_t away = 0;
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++)
+        away += atomic_load(&crew->looks[rank].away) ? 1 : 0;
+    return away;
 }

@@ -4,7 +4,7 @@
  * Why: an iteration is run by all ranks at the same time, and has ended when the last has.
  *
  * Ownership: a crew owns its connections.
- * Threads:   one.
+ * Threads:   steps are one thread's; the rest is for any.
  * Limits:    KVBM_CREW_STEP_MS for a step: who has not answered by then counts as dead.
  */
 #ifndef KVBM_INSTANCE_CREW_H
@@ -14,6 +14,7 @@
 #include "kvbm/instance/plan.h"
 
 #define KVBM_CREW_STEP_MS 180000
+#define KVBM_CREW_LOOK_MS 500
 
 struct kvbm_crew;
 
@@ -26,5 +27,12 @@ void kvbm_crew_close(struct kvbm_crew *crew);
  *  KVT_OK, with words. */
 KVT_NODISCARD enum kvt_err kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
                                           struct kvt_buffer *answers, struct kvt_error *err);
+
+/** Ask all ranks, beside their steps and without waiting, how they are; who was asked less than
+ *  KVBM_CREW_LOOK_MS ago is not. */
+void kvbm_crew_look(struct kvbm_crew *crew);
+
+/** How many said last that the object tier does not answer them. */
+uint32_t kvbm_crew_away(struct kvbm_crew *crew);
 
 #endif /* KVBM_INSTANCE_CREW_H */

@@ -42,7 +42,9 @@
 #define KVBM_LEVELS(X)                                                                             \
     X(pins, "pins", "Blocks held now, by matches and for peers")                                   \
     X(matches, "matches", "Matches that have not ended")                                           \
-    X(peer_sessions, "peer_sessions", "Sessions that peers have here now")
+    X(peer_sessions, "peer_sessions", "Sessions that peers have here now")                         \
+    X(nats_away, "nats_away", "1: NATS does not answer the leader of an instance")                 \
+    X(objects_away, "objects_away", "Ranks that the object tier does not answer")
 
 struct kvbm_figures {
 #define X(member, ...) uint64_t member;

@@ -117,29 +117,18 @@ format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buff
     kvt_buffer_printf(out, "}");
 }
 
-/* A bit for each instance that is not up. */
-static uint32_t
-down_of(const struct kvbm_front *front)
-{
-    uint32_t down = 0;
-
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        down |= front->instances[i].up ? 0 : UINT32_C(1) << i;
-    return down;
-}
-
 static void
 format_state(const struct kvbm_front *front, struct kvt_buffer *out)
 {
-    const uint32_t down = down_of(front);
-    const char *comma = "";
+    struct kvbm_front_reasons reasons;
 
-    kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[", down == 0 ? "ready" : "degraded");
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        if ((down >> i & 1) != 0) {
-            kvt_buffer_printf(out, "%s\"instance %" PRIu32 " is being started\"", comma, i);
-            comma = ",";
-        }
+    kvbm_front_reasons(front, &reasons);
+    kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[",
+                      reasons.count == 0 ? "ready" : "degraded");
+    for (size_t i = 0; i < reasons.count; i++) {
+        kvt_buffer_printf(out, "%s", i > 0 ? "," : "");
+        kvt_buffer_json_string(out, reasons.lines[i]);
+    }
     kvt_buffer_printf(out, "]");
 }
 
@@ -182,7 +171,7 @@ kvbm_front_show(struct kvbm_front *front)
     (void)pthread_mutex_lock(&front->shown.lock);
     kvt_buffer_release(&front->shown.text);
     front->shown.text = text;
-    front->shown.down = down_of(front);
+    kvbm_front_reasons(front, &front->shown.reasons);
     (void)pthread_mutex_unlock(&front->shown.lock);
 }
 
@@ -201,15 +190,14 @@ static bool
 ready(void *arg, struct kvt_buffer *why)
 {
     struct kvbm_front *front = arg;
-    uint32_t down;
+    struct kvbm_front_reasons reasons;
 
     (void)pthread_mutex_lock(&front->shown.lock);
-    down = front->shown.down;
+    reasons = front->shown.reasons;
     (void)pthread_mutex_unlock(&front->shown.lock);
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        if ((down >> i & 1) != 0)
-            kvt_buffer_printf(why, "instance %" PRIu32 " is being started\n", i);
-    return down == 0;
+    for (size_t i = 0; i < reasons.count; i++)
+        kvt_buffer_printf(why, "%s\n", reasons.lines[i]);
+    return reasons.ready;
 }
 
 /* ---- what leaders say of a prefix ---- */

@@ -2,7 +2,7 @@
  * kvbm/instance/front_internal.h -- what the files of the front share.
  *
  * Why: front.c reads the trace and gives requests away, front_life.c looks after the instances,
- * front_admin.c shows what they do.
+ * front_reasons.c says what is amiss, front_admin.c shows what they do.
  * Ownership: as kvbm/instance/front.h.
  * Threads:   `shown` is behind its lock, a leaf; `answers` is a queue; a slot that is away, and a
  *            word that is being told, are rpc's until they come back.  The rest is the main
@@ -65,6 +65,13 @@ struct kvbm_front_instance {
     struct kvbm_front_word peers[KVBM_INSTANCES_MAX]; /* that it was told of */
 };
 
+/* What is not as it should be, and what that means. */
+struct kvbm_front_reasons {
+    bool ready; /* all the same: requests are served */
+    size_t count;
+    char lines[KVBM_INSTANCES_MAX + 2][160];
+};
+
 struct kvbm_front {
     const struct kvbm_plan *plan;
     struct kvbm_front_instance instances[KVBM_INSTANCES_MAX];
@@ -88,7 +95,7 @@ struct kvbm_front {
         pthread_mutex_t lock; /* guards this struct */
         bool open;
         struct kvt_buffer text;
-        uint32_t down; /* instances that are not up, a bit each */
+        struct kvbm_front_reasons reasons;
     } shown;
 };
 
@@ -105,6 +112,9 @@ void kvbm_front_stop(struct kvbm_front *front, uint32_t number);
 struct kvbm_figures kvbm_front_figures(const struct kvbm_front *front, uint32_t number);
 /** Of all instances. */
 struct kvbm_figures kvbm_front_sum(const struct kvbm_front *front);
+
+/** As instances said last. */
+void kvbm_front_reasons(const struct kvbm_front *front, struct kvbm_front_reasons *reasons);
 
 /** Append the status object (docs/api.md). */
 void kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out);

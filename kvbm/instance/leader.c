@@ -1,8 +1,10 @@
 #include "kvbm/instance/leader.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "kvbm/instance/figures.h"
@@ -23,6 +25,7 @@
 
 enum {
     TICK = 100,        /* ms */
+    AGAIN = 1000,      /* ms after streams could not be made */
     FIND_WAIT = 10000, /* ms that a request waits for its match */
     PEER_WAIT = 5000,  /* ms for another leader's description */
     HOLD = 10000,      /* ms that a silent peer holds blocks here */
@@ -36,6 +39,10 @@ struct leader {
     struct kvbm_counters counters;
     struct kvbm_ledger ledger;
     struct wire_bus *bus;
+    bool connected;         /* as it was told last */
+    uint64_t streams_at;    /* wire_bus_keep_streams() */
+    uint64_t streams_ms;    /* not before */
+    _Atomic bool nats_away; /* or has no streams */
     struct kvbm_pool *g2;
     struct kvbm_pool *g3;
     struct engine_leader *leader;
@@ -76,7 +83,9 @@ figures_of(struct leader *leader)
                                  .peer_expired = led.peer_expired,
                                  .pins = led.pins,
                                  .matches = led.matches,
-                                 .peer_sessions = led.peer_sessions};
+                                 .peer_sessions = led.peer_sessions,
+                                 .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
+                                 .objects_away = kvbm_crew_away(leader->crew)};
 }
 
 static void
@@ -281,6 +290,28 @@ open_pool(struct leader *leader, struct kvbm_pool **pool, enum kvt_tier tier, st
                        : kvbm_ledger_pool(pool, &leader->ledger, tier, &leader->order, blocks, err);
 }
 
+/* Without them JetStream takes no event; NATS may have come back without what it had. */
+static void
+keep_streams(struct leader *leader)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.text = ""};
+    enum kvt_err rc;
+
+    if (leader->bus == NULL)
+        return;
+    wire_bus_tell(leader->bus, "worker.instance", "the advisor hears nothing of this instance",
+                  &leader->connected);
+    if (now_ms < leader->streams_ms)
+        return;
+    rc = wire_bus_keep_streams(leader->bus, &leader->streams_at, &err);
+    if (rc != KVT_OK && wire_bus_connected(leader->bus)) {
+        kvt_log_warn("worker.instance", "streams", "%s", err.text);
+        leader->streams_ms = kvt_clock_mono_ms() + AGAIN;
+    }
+    atomic_store(&leader->nats_away, rc != KVT_OK);
+}
+
 static enum kvt_err
 open_books(struct leader *leader, struct kvt_error *err)
 {
@@ -292,8 +323,8 @@ open_books(struct leader *leader, struct kvt_error *err)
     kvbm_plan_name(leader->plan, leader->plan->instance, name);
     if (rc == KVT_OK && settings->bus.url[0] != '\0')
         rc = wire_bus_open(&leader->bus, &settings->bus, err);
-    if (rc == KVT_OK && leader->bus != NULL && wire_bus_ensure_streams(leader->bus, err) != KVT_OK)
-        kvt_log_warn("worker.instance", "streams", "%s", err->text);
+    if (rc == KVT_OK)
+        keep_streams(leader);
     if (rc == KVT_OK)
         rc = kvbm_ledger_open(&leader->ledger, settings, name, &leader->counters, err);
     if (rc == KVT_OK)
@@ -404,7 +435,7 @@ close_leader(struct leader *leader)
 enum kvt_err
 kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err)
 {
-    struct leader leader = {.plan = plan, .ranks = plan->tp[plan->instance]};
+    struct leader leader = {.plan = plan, .ranks = plan->tp[plan->instance], .connected = true};
     enum kvt_err rc = open_ranks(&leader, err);
 
     if (rc == KVT_OK)
@@ -413,10 +444,13 @@ kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err)
         rc = open_engine(&leader, err);
     if (rc == KVT_OK)
         rc = open_front(&leader, err);
-    while (rc == KVT_OK && !kvt_program_wait(TICK))
+    while (rc == KVT_OK && !kvt_program_wait(TICK)) {
+        keep_streams(&leader);
+        kvbm_crew_look(leader.crew);
         if (kvbm_scheduler_failed(leader.scheduler))
             rc = kvt_error_set(err, KVT_UNAVAILABLE, "a rank of instance %" PRIu32 " is gone",
                                plan->instance);
+    }
     close_leader(&leader);
     return rc;
 }

@@ -195,6 +195,22 @@ on_step(void *arg, struct engine_rpc_call *call)
     kvt_free(step.computes.blocks);
 }
 
+/* engine_rpc_handler_fn */
+static void
+on_look(void *arg, struct engine_rpc_call *call)
+{
+    struct rank *rank = arg;
+    struct kvbm_remote_stats stats = {.away = false};
+    struct kvt_buffer out;
+
+    if (rank->remote != NULL)
+        kvbm_remote_stats(rank->remote, &stats);
+    kvt_buffer_init(&out, 64);
+    kvbm_words_put(&out, stats.away ? 1 : 0);
+    engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
+    kvt_buffer_release(&out);
+}
+
 /* ---- tiers ---- */
 
 static enum kvt_err
@@ -279,7 +295,9 @@ static enum kvt_err
 open_steps(struct rank *rank, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
-        {.number = KVBM_STEP_RUN, .name = "step", .run = on_step, .slow = true}};
+        {.number = KVBM_STEP_RUN, .name = "step", .run = on_step, .slow = true},
+        {.number = KVBM_STEP_LOOK, .name = "look", .run = on_look},
+    };
     char endpoint[KVBM_INSTANCE_ENDPOINT];
 
     kvbm_plan_endpoint(rank->plan, KVBM_DOOR_STEP, rank->plan->instance, rank->plan->rank,
@@ -288,7 +306,7 @@ open_steps(struct rank *rank, struct kvt_error *err)
                                   &(struct engine_rpc_server_options){
                                       .endpoint = endpoint,
                                       .methods = methods,
-                                      .method_count = 1,
+                                      .method_count = sizeof(methods) / sizeof(methods[0]),
                                       .arg = rank,
                                       .threads = 1,
                                   },
@@ -336,7 +354,7 @@ kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = open_steps(&rank, err);
     while (rc == KVT_OK && !kvt_program_wait(TICK))
-        ;
+        kvbm_remote_look(rank.remote);
     close_rank(&rank);
     return rc;
 }

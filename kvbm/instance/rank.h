@@ -21,7 +21,10 @@
 
 #include "kvbm/instance/plan.h"
 
-enum kvbm_step_method { KVBM_STEP_RUN = 1 };
+enum kvbm_step_method {
+    KVBM_STEP_RUN = 1,
+    KVBM_STEP_LOOK, /* nothing; answered with 1 where the object tier is away, else 0 */
+};
 
 /** Until told to stop. */
 KVT_NODISCARD enum kvt_err kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err);

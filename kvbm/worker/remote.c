@@ -20,6 +20,8 @@
 
 enum {
     PROBE_EVERY = 1000,         /* ms between questions to a gateway that was away */
+    LOOK_EVERY = 5000,          /* ms without a question before one is asked for its own sake */
+    LOOK_WAIT = 1000,           /* ms for its answer */
     BUCKET_PATIENCE_MIN = 1000, /* ms that a request of a bucket gets at least */
     LOG_BYTES_MAX = 1 << 20,
 };
@@ -40,6 +42,8 @@ struct kvbm_remote {
     _Atomic bool stopping;
     struct absence gateway; /* for everybody */
     struct absence hurried; /* for who asks within a time of his own */
+    _Atomic bool unseen;    /* who only looked had no answer; nobody asks less for that */
+    _Atomic uint64_t asked_ms;
     _Atomic uint64_t has_keys;
     _Atomic uint64_t get_keys;
     _Atomic uint64_t put_keys;
@@ -216,8 +220,11 @@ skip(struct g4_client_item *items, size_t count)
 }
 
 static void
-count_failure(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
+count_answer(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
 {
+    atomic_store(&remote->asked_ms, kvt_clock_mono_ms());
+    if (!unanswered(rc))
+        atomic_store(&remote->unseen, false);
     if (rc == KVT_OK)
         return;
     atomic_fetch_add(&remote->failed, 1);
@@ -237,7 +244,7 @@ hurry_ms(const struct kvbm_remote *remote)
 static void
 note(struct kvbm_remote *remote, enum kvt_err rc, uint64_t began_ms, const struct kvt_error *err)
 {
-    count_failure(remote, rc, err);
+    count_answer(remote, rc, err);
     if (!unanswered(rc) && kvt_clock_mono_ms() - began_ms < hurry_ms(remote))
         atomic_store(&remote->hurried.away, false);
     if (!note_answer(&remote->gateway, !unanswered(rc)))
@@ -254,7 +261,7 @@ note(struct kvbm_remote *remote, enum kvt_err rc, uint64_t began_ms, const struc
 static void
 note_hurried(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
 {
-    count_failure(remote, rc, err);
+    count_answer(remote, rc, err);
     if (!unanswered(rc) && note_answer(&remote->gateway, true))
         kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
     if (!note_answer(&remote->hurried, !unanswered(rc)))
@@ -546,11 +553,58 @@ kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
     kvt_free(batch);
 }
 
+/* Is a block there that nobody has? */
+static enum kvt_err
+ask_nothing(struct kvbm_remote *remote, struct kvt_error *err)
+{
+    static const struct kvt_block_id nobody = {.hash = 0};
+    char key[KVT_KEY_MAX];
+    struct g4_client_item item = {.key = key};
+    bool present;
+
+    if (remote->bucket != NULL) {
+        const enum kvt_err rc =
+            kvbm_bucket_has(remote->bucket, &nobody, 1, kvt_clock_mono_ms() + LOOK_WAIT, &present);
+
+        return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "bucket: %s", kvt_err_text(rc));
+    }
+    if (kvt_key_format(key, sizeof(key), remote->settings->revision, remote->settings->namespace_,
+                       remote->settings->rank, &nobody) != KVT_OK)
+        return KVT_OK;
+    return g4_client_has_within(remote->quick, &item, 1, LOOK_WAIT, err);
+}
+
+static bool
+is_away(const struct kvbm_remote *remote)
+{
+    return atomic_load(&remote->gateway.away) || atomic_load(&remote->hurried.away) ||
+           atomic_load(&remote->unseen);
+}
+
+void
+kvbm_remote_look(struct kvbm_remote *remote)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    if (remote == NULL || atomic_load(&remote->stopping) ||
+        now_ms - atomic_load(&remote->asked_ms) < (is_away(remote) ? PROBE_EVERY : LOOK_EVERY))
+        return;
+    rc = ask_nothing(remote, &err);
+    if (unanswered(rc)) {
+        count_answer(remote, rc, &err);
+        atomic_store(&remote->unseen, true);
+    } else {
+        note(remote, rc, now_ms, &err);
+    }
+}
+
 void
 kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats)
 {
     *stats = (struct kvbm_remote_stats){
-        .away = atomic_load(&remote->gateway.away) || atomic_load(&remote->hurried.away),
+        .away = is_away(remote),
         .has_keys = atomic_load(&remote->has_keys),
         .get_keys = atomic_load(&remote->get_keys),
         .put_keys = atomic_load(&remote->put_keys),

@@ -62,6 +62,11 @@ void kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, 
 /** Store blocks, at most KVT_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
 void kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
 
+/** So that `away` is true and ends also when nobody asks anything: one quick question, a second
+ *  long at most, where nobody has had an answer for five seconds, or it is away and nobody has
+ *  asked for one.  Otherwise nothing.  NULL is allowed. */
+void kvbm_remote_look(struct kvbm_remote *remote);
+
 void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);
 
 #endif /* KVBM_WORKER_REMOTE_H */

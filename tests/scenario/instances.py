@@ -6,10 +6,12 @@ leaders and advisor agree on who has what."""
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 import time
 
+from bus import Nats
 from harness import expect, main, wait_until
 
 TURNS, LENGTH = 4, 8
@@ -174,6 +176,62 @@ def is_running(pid):
         return False
 
 
+def reasons(process):
+    """Of being degraded, and ready all the same."""
+    status = process.status()
+    expect((status["state"] == "degraded") == bool(status["reasons"]), f"{status['state']}: {status['reasons']}")
+    code, text = process.raw("/readyz?verbose")
+    expect(code == 200, f"/readyz says {code}: {text!r}")
+    return status["reasons"]
+
+
+def wait_reasons(process, *words):
+    """There are as many as words, each with one of them."""
+    def check():
+        said = reasons(process)
+        well = len(said) == len(words) and all(any(word in one for one in said) for word in words)
+        return None if well else f"{said}, not {words}"
+
+    wait_until(check, 30, f"{process.name} says what is away", every=0.1)
+
+
+def wait_more(process, figure, least=1):
+    """A figure grows: what it counts goes on."""
+    before = figure(process.status())
+    wait_until(lambda: None if figure(process.status()) >= before + least else f"still {before}", 30,
+               f"{process.name} goes on", every=0.1)
+
+
+def expect_served_without(run, one, nats, gateway, advisor):
+    def served_now(status):
+        return status["served"] + (1 << 30) * status["finished"]
+
+    wait_more(one, served_now, 20)
+    wait_reasons(one)
+    gateway.kill()
+    wait_reasons(one, "gateway is away")
+    wait_more(one, served_now, 20)
+    nats.kill()
+    advisor.kill()
+    wait_reasons(one, "gateway is away", "NATS is away")
+    wait_more(one, served_now, 20)
+    shutil.rmtree(os.path.join(run.folder, "nats"))  # it comes back without the streams, and only leaders are there
+    nats.start()
+    wait_reasons(one, "gateway is away")
+    client = Nats(nats.url)
+    info = json.loads(client.request("$JS.API.STREAM.INFO.KVTIER_EVENTS", b""))
+    client.close()
+    expect("config" in info, f"{info}")
+    advisor.start(seconds=60)
+    wait_more(advisor, lambda status: status["events"]["applied"])
+    gateway.start(seconds=60)
+    wait_reasons(one)
+    wait_more(one, lambda status: status["total"]["stored"])
+    total = one.status()["total"]
+    run.note(f"{total}")
+    expect(total["lives"] == 2 and total["wrong_bytes"] == 0 and total["compared"] > 0, f"{total}")
+
+
 def scenario(run):
     rng = random.Random(run.seed)
     with run.case("what cannot run is said once, and who is killed leaves no process"):
@@ -200,7 +258,7 @@ def scenario(run):
         expect_agreement(one, advisor, trace, rng, least=LENGTH)
         stopped(one)
     with run.case("the same while leaders and ranks are killed"):
-        trace, requests = write_trace(run, "second", run.args.conversations * 3, rng)
+        trace, requests = write_trace(run, "second", run.args.conversations * 2, rng)
         one = engine(run, "killed", trace, gateway, nats, instances=2, tp=2).start(seconds=60)
         killer = Killer(one, run.args.kills, rng)
         killer.thread.start()
@@ -217,6 +275,11 @@ def scenario(run):
                    "the killed one is started again")
         wait_until(one.is_ready, 20, "it is ready again")
         expect_agreement(one, advisor, trace, rng, 20)
+        stopped(one)
+    with run.case("gateway and NATS go and come while requests are served, and it says so"):
+        trace, _ = write_trace(run, "away", run.args.conversations * 50, rng)
+        one = engine(run, "away", trace, gateway, nats, instances=2, tp=2, **{"gateway.retry": "2s"}).start(seconds=60)
+        expect_served_without(run, one, nats, gateway, advisor)
         stopped(one)
     for tp, replicated in (("4,2", "false"), ("2,4", "false"), ("2,3", "true")):
         with run.case(f"TP {tp.replace(',', ' prefills, TP ')} decodes what it pulls"

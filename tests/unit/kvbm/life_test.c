@@ -64,7 +64,7 @@ all_end_with_one(void **state)
     start_kill_and_end(0);
 }
 
-/* One that does not end delays nobody beyond the time that all have, and has no other one killed. */
+/* Who does not end delays nobody beyond the time that all have, and has nobody else killed. */
 static void
 one_that_is_stopped_is_killed_in_time(void **state)
 {
@@ -147,6 +147,38 @@ a_request_that_fails_rests_longer_each_time(void **state)
     assert_int_equal(kvbm_front_rest_ms(UINT32_MAX), KVBM_FRONT_REST_MAX_MS);
 }
 
+static void
+what_is_amiss_is_said_with_what_it_means(void **state)
+{
+    static const struct kvbm_plan three = {.settings = &settings, .instances = 3, .tp = {2, 2, 2}};
+    struct kvbm_front front = {.plan = &three};
+    struct kvbm_front_reasons reasons;
+
+    (void)state;
+    front.instances[0].up = front.instances[1].up = front.instances[2].up = true;
+    kvbm_front_reasons(&front, &reasons);
+    assert_true(reasons.ready && reasons.count == 0);
+    front.instances[0].figures.nats_away = front.instances[2].figures.nats_away = 1;
+    front.instances[1].figures.objects_away = 1;
+    front.instances[2].figures.objects_away = 2;
+    kvbm_front_reasons(&front, &reasons);
+    assert_true(reasons.ready); /* requests are served all the same */
+    assert_int_equal(reasons.count, 2);
+    assert_non_null(strstr(reasons.lines[0], "NATS is away"));
+    assert_non_null(strstr(reasons.lines[0], "instances 0, 2"));
+    assert_non_null(strstr(reasons.lines[1], "gateway is away"));
+    assert_non_null(strstr(reasons.lines[1], "3 ranks of instances 1, 2"));
+    front.instances[1].up = false;
+    kvbm_front_reasons(&front, &reasons);
+    assert_false(reasons.ready);
+    assert_string_equal(reasons.lines[0], "instance 1 is being started");
+    /* All that can be amiss has its place. */
+    for (uint32_t i = 0; i < 3; i++)
+        front.instances[i].up = false;
+    kvbm_front_reasons(&front, &reasons);
+    assert_int_equal(reasons.count, 5);
+}
+
 /* Nobody answers where these processes would. */
 static void
 a_leader_that_is_silent_is_started_again(void **state)
@@ -183,6 +215,7 @@ main(int argc, char **argv)
         cmocka_unit_test(all_end_where_no_child_is_waited_for),
         cmocka_unit_test(what_an_instance_said_last_is_counted),
         cmocka_unit_test(a_request_that_fails_rests_longer_each_time),
+        cmocka_unit_test(what_is_amiss_is_said_with_what_it_means),
         cmocka_unit_test(a_leader_that_is_silent_is_started_again),
     };
 

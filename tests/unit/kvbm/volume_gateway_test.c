@@ -241,6 +241,17 @@ is_a_tier(struct world *world)
 }
 
 static void
+close_world(struct world *world)
+{
+    assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
+    kvbm_volumes_free(world->set);
+    kvbm_remote_close(world->remote);
+    test_folder_remove(world->gateway.folder);
+    kvt_free(world->bytes);
+    kvt_free(world);
+}
+
+static void
 survives_kills(void **state)
 {
     struct world *world = kvt_calloc(1, sizeof(*world));
@@ -274,12 +285,50 @@ survives_kills(void **state)
     is_a_tier(world);
     gateway_kill(&world->gateway);
     has_all(world, items, KVT_UNAVAILABLE);
-    assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
-    kvbm_volumes_free(world->set);
-    kvbm_remote_close(world->remote);
-    test_folder_remove(world->gateway.folder);
-    kvt_free(world->bytes);
-    kvt_free(world);
+    close_world(world);
+}
+
+static bool
+is_away(struct world *world)
+{
+    struct kvbm_remote_stats stats;
+
+    kvbm_remote_stats(world->remote, &stats);
+    return stats.away;
+}
+
+static void
+look_until_there(struct world *world)
+{
+    const uint64_t deadline = kvt_clock_mono_ms() + DEADLINE;
+
+    while (is_away(world)) {
+        assert_true(kvt_clock_mono_ms() < deadline);
+        kvbm_remote_look(world->remote);
+        kvt_clock_sleep_ms(10);
+    }
+}
+
+/* Nobody stores, asks or fetches anything. */
+static void
+who_only_looks_sees_it_go_and_come(void **state)
+{
+    struct world *world = kvt_calloc(1, sizeof(*world));
+    struct kvbm_remote_stats stats;
+
+    (void)state;
+    kvbm_remote_look(NULL);
+    open_world(world);
+    gateway_kill(&world->gateway);
+    kvbm_remote_look(world->remote);
+    assert_true(is_away(world));
+    kvbm_remote_look(world->remote); /* not at once again */
+    kvbm_remote_stats(world->remote, &stats);
+    assert_int_equal(stats.failed, 1);
+    gateway_start(&world->gateway);
+    look_until_there(world);
+    gateway_kill(&world->gateway);
+    close_world(world);
 }
 
 static bool
@@ -318,6 +367,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_a_bucket_survives_every_allocation_failure),
         cmocka_unit_test(survives_kills),
+        cmocka_unit_test(who_only_looks_sees_it_go_and_come),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
