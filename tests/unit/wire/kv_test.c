@@ -484,6 +484,8 @@ a_server_that_stands_still_takes_nobody_along(void **state)
     for_a_while(&bed, AGE_MS + 500);
     assert_int_equal(bed.mirror.gone, 0);
     assert_int_equal(kill(bed.server.pid, SIGCONT), 0);
+    until_listed(&bed, wire_kv_state(bed.kv).lists + 1);
+    assert_int_equal(bed.mirror.gone, 0); /* though the server has dropped it */
     put(&bed, 0, "renewed");
     until(&bed, 0, "renewed");
     assert_int_equal(bed.mirror.gone, 0);
