@@ -1,11 +1,16 @@
 """Our choice of a worker against the published selector's, one thread each, 1,000 workers.
 
 Both sides take the same commands (bench/README.md), make the same requests from a seed, and must choose the same
-workers at temperature 0.  A pair is one run of each, right after each other, in turn the first."""
+workers at temperature 0.  A pair is one run of each, right after each other, in turn the first.
 
+`route-hour` gives the recorded trace to workers in several ways; bench/route/fleet.h says what the model is."""
+
+import json
 import statistics
+import subprocess
 
 from rows.peer import CRATE, Session, build
+from rows.policy import trace_of
 from rows.row import Bench, Row, program
 
 SEED, WORKERS, REQUESTS, RUNNING = 7, 1000, 4, 8
@@ -61,4 +66,18 @@ def measure(args):
                                   p50_ratio=round(statistics.median(p50), 4))
 
 
-BENCHES = {"route": Bench([row for kind in KINDS for row in (RATES[kind], P99S[kind])], measure)}
+HOUR = Row("the recorded trace, given to 8, 16 and 32 workers in several ways: hits, balance, waiting",
+           "% of blocks")
+
+
+def measure_hour(args):
+    """No time of ours is measured: the same on any machine."""
+    done = subprocess.run([program(args, "route_hour"), "json", trace_of(args)], stdout=subprocess.PIPE,
+                          text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"bench: bench_route_hour failed with {done.returncode}")
+    yield from map(json.loads, done.stdout.splitlines())
+
+
+BENCHES = {"route": Bench([row for kind in KINDS for row in (RATES[kind], P99S[kind])], measure),
+           "route-hour": Bench([HOUR], measure_hour)}
