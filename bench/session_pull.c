@@ -59,7 +59,8 @@ make_layout(struct kvbm_layout *layout, uint64_t bytes)
 static struct engine_fabric *
 open_fabric(bool near)
 {
-    const struct engine_fabric_options options = {near ? NULL : "", near ? "" : "tcp"};
+    const struct engine_fabric_options options = {.near = near ? NULL : "",
+                                                  .far = near ? "" : "tcp"};
     struct engine_fabric *fabric;
     struct kvt_error err;
 

@@ -395,6 +395,8 @@ engine_fabric_open(struct engine_fabric **out, const struct engine_fabric_option
     *out = NULL;
     if (fabric == NULL)
         return kvt_error_set(err, rc, "fabric: out of memory");
+    fabric->wait_max_ms =
+        options->wait_max_ms != 0 ? options->wait_max_ms : ENGINE_FABRIC_WAIT_MAX_MS;
     fabric->active_end = &fabric->active;
     fabric->shared.incoming_end = &fabric->shared.incoming;
     (void)kvt_error_set(err, rc, "fabric: out of memory");
@@ -504,7 +506,8 @@ engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_get
     if (get == NULL)
         return KVT_NOMEM;
     get->request = *request;
-    get->deadline = kvt_deadline_in(request->wait_ms);
+    get->deadline = kvt_deadline_in(request->wait_ms < fabric->wait_max_ms ? request->wait_ms
+                                                                           : fabric->wait_max_ms);
     rc = kvbm_ticket_init(&get->head, &get_ops, &ear);
     if (rc != KVT_OK)
         goto fail;

@@ -22,7 +22,8 @@
  *            on it, and must neither wait nor call the fabric.
  * Limits:    ENGINE_FABRIC_REGIONS_MAX regions in a fabric's life, ENGINE_FABRIC_WINDOWS_MAX
  *            windows, ENGINE_FABRIC_WAITING_MAX gets that are not finished, ENGINE_FABRIC_FLIGHT of
- *            their parts asked of UCX at once.
+ *            their parts asked of UCX at once.  No get waits longer than ENGINE_FABRIC_WAIT_MAX_MS:
+ *            an owner that is stopped never says so.
  */
 #ifndef ENGINE_FABRIC_H
 #define ENGINE_FABRIC_H
@@ -39,6 +40,7 @@
 #define ENGINE_FABRIC_WAITING_MAX     1024
 #define ENGINE_FABRIC_FLIGHT          64
 #define ENGINE_FABRIC_PARTS_MAX       4096 /* of one get */
+#define ENGINE_FABRIC_WAIT_MAX_MS     60000
 #define ENGINE_FABRIC_DESCRIPTION_MAX 4096 /* bytes */
 
 struct engine_fabric;
@@ -50,6 +52,7 @@ struct engine_fabric_options {
      * (far); "": no such rail */
     const char *near;
     const char *far;
+    uint64_t wait_max_ms; /* instead of ENGINE_FABRIC_WAIT_MAX_MS; 0: that */
 };
 
 /** KVT_OK; KVT_UNSUPPORTED (UCX has neither rail here); KVT_NOMEM; the system's. */
@@ -119,7 +122,8 @@ struct engine_fabric_get {
     struct engine_window *window;
     struct engine_fabric_part *parts; /* the caller's until the ticket is finished */
     size_t count;
-    uint64_t wait_ms;         /* what is not there by then is KVT_TIMEOUT; UINT64_MAX: no end */
+    uint64_t wait_ms;         /* what is not there by then, or ENGINE_FABRIC_WAIT_MAX_MS from now,
+                                 is KVT_TIMEOUT */
     kvt_ticket_done_fn *done; /* may be NULL */
     void *arg;
 };

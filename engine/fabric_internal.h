@@ -47,6 +47,7 @@ struct engine_fabric {
     struct engine_rail rails[ENGINE_RAILS];
     pthread_t thread;
     int wake_fd;
+    uint64_t wait_max_ms;
     struct engine_get *active; /* in the order they came */
     struct engine_get **active_end;
     struct engine_flight flights[ENGINE_FABRIC_FLIGHT];

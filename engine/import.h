@@ -81,7 +81,8 @@ struct engine_import_read {
 struct engine_import_request {
     struct engine_import_read *reads;
     size_t count;
-    uint64_t wait_ms;         /* what is not there by then is KVT_TIMEOUT; UINT64_MAX: no end */
+    uint64_t wait_ms;         /* what is not there by then is KVT_TIMEOUT; UINT64_MAX: no end but
+                                 that of each get (engine/fabric.h) */
     const _Atomic bool *stop; /* true: what has not begun is KVT_CANCELLED; may be NULL */
 };
 

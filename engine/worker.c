@@ -157,9 +157,18 @@ engine_job_fail(struct engine_job *job, enum kvt_err status)
 
 /* Calls ------------------------------------------------------------------------------------ */
 
+/* Whoever is asked may be stopped for good. */
+static void
+bound(struct engine_job *job)
+{
+    if (job->wait_ms > ENGINE_JOB_WAIT_MAX_MS)
+        job->wait_ms = ENGINE_JOB_WAIT_MAX_MS;
+}
+
 enum kvt_err
 engine_worker_start(struct engine_worker *worker, struct engine_job *job)
 {
+    bound(job);
     return worker->ops->start(worker, job);
 }
 
@@ -194,6 +203,7 @@ engine_worker_run(struct engine_worker *worker, struct engine_job *job,
     (void)pthread_cond_init(&waiter.ended, NULL);
     job->done = tell_waiter;
     job->arg = &waiter;
+    bound(job);
     rc = (worker->ops->run != NULL ? worker->ops->run : worker->ops->start)(worker, job);
     if (rc == KVT_OK) {
         (void)pthread_mutex_lock(&waiter.lock);

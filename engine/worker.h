@@ -28,7 +28,8 @@
  * Threads:   any.  `done` is called once for each job that was started, on any thread, also on the
  *            starting one before start returns; without a lock.  It may start jobs; it must not
  *            wait.
- * Limits:    ENGINE_ITEMS_MAX items a job, ENGINE_JOBS_MAX jobs at once at one rank.
+ * Limits:    ENGINE_ITEMS_MAX items a job, ENGINE_JOBS_MAX jobs at once at one rank,
+ *            ENGINE_JOB_WAIT_MAX_MS for a job, whatever was asked for.
  */
 #ifndef ENGINE_WORKER_H
 #define ENGINE_WORKER_H
@@ -43,10 +44,11 @@
 #include "kvtier/error.h"
 #include "kvtier/transfer.h"
 
-#define ENGINE_ITEMS_MAX    512
-#define ENGINE_PEERS_MAX    64
-#define ENGINE_JOBS_MAX     256
-#define ENGINE_METADATA_MAX (512u << 10) /* bytes of what engine_worker_describe() says */
+#define ENGINE_ITEMS_MAX       512
+#define ENGINE_PEERS_MAX       64
+#define ENGINE_JOBS_MAX        256
+#define ENGINE_JOB_WAIT_MAX_MS 600000
+#define ENGINE_METADATA_MAX    (512u << 10) /* bytes of what engine_worker_describe() says */
 
 enum engine_verb {
     ENGINE_COPY = 1,
@@ -89,7 +91,8 @@ struct engine_job {
     uint64_t peer;      /* PULL: as engine_worker_connect() was told; one that is not connected is
                            KVT_UNAVAILABLE, of every item */
     enum kvt_priority priority;
-    uint64_t wait_ms; /* what has not ended by then is KVT_TIMEOUT; UINT64_MAX: no end */
+    uint64_t wait_ms; /* what has not ended by then is KVT_TIMEOUT; more than
+                         ENGINE_JOB_WAIT_MAX_MS is that */
     struct engine_item *items;
     size_t count;
     engine_done_fn *done;

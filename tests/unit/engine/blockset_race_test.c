@@ -92,7 +92,7 @@ churner_main(int argc, char **argv)
 
     if (argc != 5 || strcmp(argv[1], "churner") != 0)
         return;
-    options = (struct engine_fabric_options){argv[2], argv[3]};
+    options = (struct engine_fabric_options){.near = argv[2], .far = argv[3]};
     owner_need(kvt_parse_u64(argv[4], &seed) == KVT_OK, "arguments");
     owner_need(engine_fabric_open(&fabric, &options, NULL) == KVT_OK, "fabric");
     churn_open(&churn, fabric, seed);
@@ -288,7 +288,8 @@ end_pullers(struct puller pullers[PULLERS], bool killed)
 static struct engine_fabric *
 fabric_open(bool near)
 {
-    const struct engine_fabric_options options = {near ? "sysv,posix,self" : "", near ? "" : "tcp"};
+    const struct engine_fabric_options options = {.near = near ? "sysv,posix,self" : "",
+                                                  .far = near ? "" : "tcp"};
     struct engine_fabric *fabric;
     struct kvt_error err;
 

@@ -28,7 +28,8 @@ struct scene {
 static struct engine_fabric *
 fabric_open(bool near)
 {
-    const struct engine_fabric_options options = {near ? "sysv,posix,self" : "", near ? "" : "tcp"};
+    const struct engine_fabric_options options = {.near = near ? "sysv,posix,self" : "",
+                                                  .far = near ? "" : "tcp"};
     struct engine_fabric *fabric;
     struct kvt_error err;
 
@@ -491,7 +492,7 @@ damaged_descriptions_are_refused(void **state)
 static bool
 attempt(void *arg)
 {
-    const struct engine_fabric_options options = {"sysv,posix,self", ""};
+    const struct engine_fabric_options options = {.near = "sysv,posix,self", .far = ""};
     struct kvbm_layout layout = blocks_layout(1, 0, HEADS);
     uint8_t bytes[ENGINE_BLOCKSET_DESCRIPTION_MAX];
     struct engine_import_read read = {.host = arg};

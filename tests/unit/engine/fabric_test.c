@@ -35,7 +35,8 @@ struct scene {
 static void
 open_fabric(struct engine_fabric **fabric, bool near, bool far)
 {
-    const struct engine_fabric_options options = {near ? near_rail : "", far ? far_rail : ""};
+    const struct engine_fabric_options options = {.near = near ? near_rail : "",
+                                                  .far = far ? far_rail : ""};
     struct kvt_error err;
 
     if (engine_fabric_open(fabric, &options, &err) != KVT_OK)
@@ -214,6 +215,31 @@ a_stopped_owner_is_late(void **state)
                                         scene.owner.size, &err),
                      KVT_OK);
     read_randomly(&scene, seed, seed, 2);
+    end(&scene);
+}
+
+/* ... also where who reads has set himself no deadline. */
+static void
+no_get_waits_for_good(void **state)
+{
+    const struct engine_fabric_options options = {
+        .near = "", .far = far_rail, .wait_max_ms = SHORT_WAIT};
+    const uint64_t seed = test_seed();
+    uint8_t into[4096];
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, false, seed);
+    engine_window_close(scene.window);
+    engine_fabric_close(scene.fabric);
+    assert_int_equal(engine_fabric_open(&scene.fabric, &options, NULL), KVT_OK);
+    assert_int_equal(engine_window_open(&scene.window, scene.fabric, scene.owner.description,
+                                        scene.owner.size, NULL),
+                     KVT_OK);
+    assert_int_equal(read_some(&scene, UINT64_MAX, into, sizeof(into)), KVT_OK);
+    owner_stop(&scene.owner);
+    assert_int_equal(read_some(&scene, UINT64_MAX, into, sizeof(into)), KVT_TIMEOUT);
+    owner_resume(&scene.owner);
     end(&scene);
 }
 
@@ -496,7 +522,7 @@ what_was_taken_back_holds_nothing(void **state)
 static bool
 attempt(void *arg)
 {
-    const struct engine_fabric_options options = {near_rail, NULL};
+    const struct engine_fabric_options options = {.near = near_rail, .far = NULL};
     struct engine_fabric_part part;
     uint8_t bytes[ENGINE_FABRIC_DESCRIPTION_MAX];
     uint8_t into[16];
@@ -537,6 +563,7 @@ main(int argc, char **argv)
         cmocka_unit_test(many_read_at_once),
         cmocka_unit_test(the_near_rail_needs_no_owner),
         cmocka_unit_test(a_stopped_owner_is_late),
+        cmocka_unit_test(no_get_waits_for_good),
         cmocka_unit_test(a_killed_owner_is_away),
         cmocka_unit_test(a_closed_region_reads_as_zeros),
         cmocka_unit_test(a_usual_fabric_opens_silently),

@@ -165,7 +165,7 @@ layout_of(void)
 static enum kvt_err
 open_rank(struct node *node, bool far)
 {
-    const struct engine_fabric_options fabric = {far ? "" : NULL, far ? "tcp" : ""};
+    const struct engine_fabric_options fabric = {.near = far ? "" : NULL, .far = far ? "tcp" : ""};
     struct engine_rank_options *rank = &node->rank;
     struct engine_worker *worker;
     enum kvt_err rc = engine_fabric_open(&rank->fabric, &fabric, NULL);

@@ -65,7 +65,7 @@ owner_main(int argc, char **argv)
 
     if (argc != 6 || strcmp(argv[1], "owner") != 0)
         return;
-    options = (struct engine_fabric_options){argv[2], argv[3]};
+    options = (struct engine_fabric_options){.near = argv[2], .far = argv[3]};
     owner_need(kvt_parse_u64(argv[4], &bytes) == KVT_OK && kvt_parse_u64(argv[5], &seed) == KVT_OK,
                "arguments");
     owner_need(engine_fabric_open(&fabric, &options, &err) == KVT_OK, "fabric");
