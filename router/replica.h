@@ -24,7 +24,7 @@
  * good, also those of a peer that died: what it told one is in that one's table.
  *
  * A replica that starts says so in its heartbeat, takes the table of the first peer that answers,
- * and is `ready` when it has it, or when nobody was heard in `join_ms`.
+ * and is `ready` when it has it, or when nobody answered in `join_ms`.
  *
  * Two replicas of one number: the one that started later sees it, keeps silent, takes nothing and
  * is never ready while the other is heard (`twin`); the other says `twin` for `gone_ms` and goes
@@ -95,8 +95,8 @@ KVT_NODISCARD enum kvt_err router_replica_new(struct router_replica **out,
 void router_replica_free(struct router_replica *replica);
 
 /** A step was made here and changed the table: tell the others.
- *  @param step  ROUTER_ADDED behind router_slots_merge(): the whole request goes out; else its state
- */
+ *  @param step  ROUTER_ADDED behind router_slots_merge(): all of the request goes out; else its
+ *               state */
 void router_replica_tell(struct router_replica *replica, const char *id, enum router_state step);
 /** A message of the bus, our own included (passed over).  `now_ms`: the clock of the slot table. */
 void router_replica_take(struct router_replica *replica, const void *bytes, size_t size,

@@ -1,0 +1,93 @@
+/*
+ * tests/unit/router/replica_bed.h -- routers of a group on a simulated bus, in simulated time.
+ *
+ * Why: loss, duplication, delay, partitions and deaths must come from a seed, thousands of messages
+ * a millisecond of real time.
+ * Ownership: the bed owns all; bed_free().
+ * Threads:   none.
+ * Limits:    the names below.
+ */
+#ifndef TESTS_UNIT_ROUTER_REPLICA_BED_H
+#define TESTS_UNIT_ROUTER_REPLICA_BED_H
+
+#include "wire/route_sync.h"
+
+#include "router/replica.h"
+#include "tests/support/seed.h"
+
+enum {
+    BED_ROUTERS_MAX = 4,
+    BED_WORKERS = 6,
+    BED_BEAT_MS = 100,
+    BED_TICK_MS = 25,
+    BED_JOIN_MS = 1000,
+    BED_GONE_MS = 1500,
+};
+
+struct bed_network {
+    unsigned loss_percent;
+    unsigned twice_percent;
+    uint64_t delay_ms; /* at most */
+    /* False: the message is lost; NULL: none is, but by chance. */
+    bool (*pass)(void *arg, const struct wire_route_sync *message, int from, int to);
+    void *arg;
+};
+
+struct bed_message {
+    struct bed_message *next;
+    uint64_t at_ms;
+    int to;
+    size_t size;
+    uint8_t bytes[];
+};
+
+struct bed;
+
+struct bed_router {
+    struct bed *bed;
+    int number;
+    bool up;
+    uint64_t clock_ms; /* its clock is so far from the bed's */
+    uint64_t incarnation;
+    struct router_slots *slots;
+    struct router_replica *replica;
+};
+
+struct bed {
+    uint64_t random;
+    uint64_t now_ms;
+    uint64_t expiry_ms;
+    uint64_t messages; /* that were sent to somebody */
+    struct bed_network network;
+    struct bed_message *under_way; /* by when they come */
+    int count;
+    bool apart[BED_ROUTERS_MAX][BED_ROUTERS_MAX]; /* they do not hear each other */
+    struct bed_router routers[BED_ROUTERS_MAX];
+};
+
+struct bed *bed_new(uint64_t seed, int count, uint64_t expiry_ms);
+void bed_free(struct bed *bed);
+
+void bed_start(struct bed *bed, int number);
+/** kill -9: all it knew is gone; what it sent is under way. */
+void bed_kill(struct bed *bed, int number);
+/** Let time pass: messages come, and each router ticks. */
+void bed_run(struct bed *bed, uint64_t ms);
+/** Until all that are up say that they agree and have one digest, for at most `ms`. */
+bool bed_settle(struct bed *bed, uint64_t ms);
+
+/** A request of a number, with a prompt and a worker that follow from it. */
+void bed_request(struct router_request *request, uint64_t *hashes, uint64_t number);
+enum { BED_HASHES_MAX = 24 };
+
+/* Steps of a request that a router is told of. */
+void bed_add(struct bed *bed, int number, uint64_t request);
+void bed_prefilled(struct bed *bed, int number, uint64_t request);
+void bed_end(struct bed *bed, int number, uint64_t request);
+
+uint64_t bed_live(const struct bed *bed, int number);
+struct router_replica_stats bed_stats(const struct bed *bed, int number);
+/** The columns of two routers are the same. */
+void bed_check_same_load(struct bed *bed, int a, int b);
+
+#endif /* TESTS_UNIT_ROUTER_REPLICA_BED_H */
