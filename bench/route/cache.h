@@ -1,6 +1,8 @@
 /*
  * bench/route/cache.h -- what a worker has: so many blocks, and the least recently used goes.
  *
+ * Why: how much a way to choose a worker finds depends on what workers forget.
+ *
  * Ownership: owns its lists.
  * Threads:   none.
  * Limits:    blocks from 0 to `blocks` - 1.

@@ -1,15 +1,15 @@
 /*
  * bench/route/fleet.h -- workers that are given the requests of an hour, one way or another.
  *
- * Why: the ways to choose a worker are compared by what they do to the whole: how much is found
- * in caches, how evenly work is spread, how long requests wait.
+ * Why: the ways to choose a worker are compared by what they do to the whole: how much is found in
+ * caches, how evenly work is spread, how long requests wait.
  *
  * The model.  A worker computes prompts one after another, `prefill_rate` tokens a second of what
- * it has not; blocks that only G4 has are loaded at `load_rate` in the same queue.  Blocks are there
- * for the next once the prompt is computed.  Then it decodes, `decode_us` a token, any number of
- * requests side by side, and the request holds its blocks till the end.  A cache has `capacity`
- * blocks, least recently used out first.  G4 has every block once it was computed.  The router knows
- * all of it at once.
+ * it has not; blocks that only G4 has are loaded at `load_rate` in the same queue.  Blocks are
+ * there for the next once the prompt is computed.  Then it decodes, `decode_us` a token, any number
+ * of requests side by side, and the request holds its blocks till the end.  A cache has `capacity`
+ * blocks, least recently used out first.  G4 has every block once it was computed.  The router
+ * knows all of it at once.
  *
  * Ownership: borrows the hour.
  * Threads:   one.
