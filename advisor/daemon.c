@@ -11,6 +11,7 @@
 #include "advisor/http.h"
 #include "advisor/jobs.h"
 #include "advisor/responder.h"
+#include "advisor/router_thread.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
 #include "advisor/sources_file.h"
@@ -50,6 +51,8 @@ struct advisor_daemon {
     struct advisor_sources_file *sources_file; /* NULL: none */
     struct advisor_courier *courier;
     struct advisor_responder *responder;
+    struct advisor_router_thread *router_thread;
+    struct advisor_router *router; /* NULL: requests are not routed */
     struct kvt_http *http;
     struct kvt_http_stream *stream;
     struct advisor_http pages;
@@ -177,6 +180,32 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
     };
 
     return advisor_engine_new(&daemon->engine, &engine, err);
+}
+
+static enum kvt_err
+open_router(struct advisor_daemon *daemon, const struct advisor_route_settings *settings,
+            struct kvt_error *err)
+{
+    struct advisor_router_options options = {
+        .weights = settings->weights,
+        .block_tokens = settings->block_tokens,
+        .expiry_ms = settings->expiry_ms,
+        .requests_max = settings->requests_max,
+        .number = settings->router_id,
+        .metrics = daemon->metrics,
+    };
+    enum kvt_err rc;
+
+    if (settings->block_tokens == 0)
+        return KVT_OK;
+    rc = advisor_router_thread_new(&daemon->router_thread, daemon->metrics);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "router: %s", kvt_err_text(rc));
+    if (settings->group[0] != '\0') {
+        options.send = advisor_router_thread_send;
+        options.send_arg = daemon->router_thread;
+    }
+    return advisor_router_new(&daemon->router, &options, err);
 }
 
 /* Our own events, from where they are applied. */
@@ -325,6 +354,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
 
     daemon->pages = (struct advisor_http){
         .engine = daemon->engine,
+        .router = daemon->router,
         .planner = daemon->planner,
         .rulebook = daemon->rulebook,
         .jobs = daemon->jobs,
@@ -346,8 +376,12 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "the stream of the page: %s", kvt_err_text(rc));
     daemon->pages.stream = daemon->stream;
-    rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
-                                 &daemon->counters, err);
+    if (daemon->router != NULL)
+        rc = advisor_router_thread_start(daemon->router_thread, daemon->router, daemon->bus,
+                                         settings->route.group, err);
+    if (rc == KVT_OK)
+        rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
+                                     daemon->router, &daemon->counters, err);
     if (rc == KVT_OK)
         rc = kvt_http_start(&daemon->http, &options, err);
     return rc;
@@ -395,6 +429,8 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     }
     rc = open_tables(daemon, settings, err);
     if (rc == KVT_OK)
+        rc = open_router(daemon, &settings->route, err);
+    if (rc == KVT_OK)
         rc = open_engine(daemon, settings, err);
     if (rc == KVT_OK)
         rc = wire_bus_open(&daemon->bus, &settings->bus, err);
@@ -428,6 +464,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_http_stop(daemon->http);
     kvt_http_stream_free(daemon->stream);
     advisor_responder_stop(daemon->responder);
+    advisor_router_thread_free(daemon->router_thread);
     atomic_store(&daemon->stopping, true);
     if (daemon->engine != NULL)
         advisor_engine_cancel(daemon->engine);
@@ -440,6 +477,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_sources_file_free(daemon->sources_file);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
+    advisor_router_free(daemon->router);
     advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
     advisor_tally_free(daemon->tally);

@@ -4,7 +4,7 @@
  * Why: main() only knows settings; tests start the same daemon with settings of their own.
  * Ownership: the daemon owns every part; strings in the settings must live until it is closed.
  * Threads:   open and close on one thread; own threads: the engine, the courier, the responder, the
- *            sources' readers and the HTTP server's.
+ *            router, the sources' readers and the HTTP server's.
  * Limits:    as its parts.
  */
 #ifndef ADVISOR_DAEMON_H
@@ -17,6 +17,8 @@
 #include "kvtier/error.h"
 #include "wire/bus.h"
 #include "wire/order.h"
+
+#include "router/cost.h"
 
 struct advisor_daemon;
 
@@ -43,6 +45,15 @@ struct advisor_settings {
     uint64_t plan_interval_ms;
     uint64_t order_expiry_ms;
     struct wire_order_key order_key; /* size 0: none */
+    struct advisor_route_settings {
+        const char *workers; /* "name[:ranks],..." */
+        struct router_weights weights;
+        uint32_t block_tokens; /* 0: no router */
+        uint64_t expiry_ms;
+        uint32_t requests_max;
+        const char *group; /* "": alone */
+        uint64_t router_id;
+    } route;
     const char *admin_bind;
     uint16_t admin_port;
     const char *admin_token;

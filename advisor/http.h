@@ -16,6 +16,7 @@
 #include "advisor/find.h"
 #include "advisor/jobs.h"
 #include "advisor/planner.h"
+#include "advisor/router.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
 #include "advisor/tally.h"
@@ -29,6 +30,7 @@ struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
     struct advisor_rulebook *rulebook;
+    struct advisor_router *router; /* NULL: requests are not routed */
     struct advisor_jobs *jobs;
     struct advisor_source *events;   /* our own; NULL: not among the sources */
     struct advisor_sources *sources; /* /v1/sources */
@@ -134,6 +136,21 @@ void advisor_http_pause_all(void *arg, const struct kvt_http_request *request,
                             struct kvt_http_response *response);
 void advisor_http_resume_all(void *arg, const struct kvt_http_request *request,
                              struct kvt_http_response *response);
+
+/* http_route.c, http_router.c */
+void advisor_http_route(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response);
+/** POST /v1/route/requests and /v1/route/requests/ID/prefilled and /free. */
+void advisor_http_route_add(void *arg, const struct kvt_http_request *request,
+                            struct kvt_http_response *response);
+void advisor_http_route_step(void *arg, const struct kvt_http_request *request,
+                             struct kvt_http_response *response);
+void advisor_http_route_workers(void *arg, const struct kvt_http_request *request,
+                                struct kvt_http_response *response);
+void advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
+                                 struct kvt_http_response *response);
+/** Append "route": {...} of the status, or nothing without a router. */
+void advisor_http_add_route(const struct advisor_http *http, struct kvt_buffer *out);
 
 /* http_plan.c */
 void advisor_http_plan(void *arg, const struct kvt_http_request *request,

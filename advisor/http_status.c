@@ -223,6 +223,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
                       wire_bus_connected(http->bus) ? "true" : "false",
                       wire_bus_reconnects(http->bus));
+    advisor_http_add_route(http, out);
     advisor_http_add_gateways(http, true, out);
     kvt_buffer_printf(out, "}");
 }

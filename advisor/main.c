@@ -56,6 +56,34 @@ read_secrets(const struct kvt_config *config, struct advisor_settings *settings,
     return rc;
 }
 
+static double
+weight(const struct kvt_config *config, size_t index)
+{
+    enum { PPM = 1000000 };
+
+    return (double)kvt_config_ppm(config, index) / PPM;
+}
+
+static struct advisor_route_settings
+read_route(const struct kvt_config *config)
+{
+    return (struct advisor_route_settings){
+        .workers = kvt_config_string(config, ADVISOR_ROUTE_WORKERS),
+        .weights = {.overlap_score_weight = weight(config, ADVISOR_ROUTE_OVERLAP_SCORE_WEIGHT),
+                    .tier = {weight(config, ADVISOR_ROUTE_G1_WEIGHT),
+                             weight(config, ADVISOR_ROUTE_G2_WEIGHT),
+                             weight(config, ADVISOR_ROUTE_G3_WEIGHT),
+                             weight(config, ADVISOR_ROUTE_G4_WEIGHT)},
+                    .active_request_weight = weight(config, ADVISOR_ROUTE_ACTIVE_REQUEST_WEIGHT),
+                    .temperature = weight(config, ADVISOR_ROUTE_TEMPERATURE)},
+        .block_tokens = (uint32_t)kvt_config_u64(config, ADVISOR_ROUTE_BLOCK_TOKENS),
+        .expiry_ms = kvt_config_u64(config, ADVISOR_ROUTE_EXPIRY),
+        .requests_max = (uint32_t)kvt_config_u64(config, ADVISOR_ROUTE_REQUESTS_MAX),
+        .group = kvt_config_string(config, ADVISOR_ROUTE_GROUP),
+        .router_id = kvt_config_u64(config, ADVISOR_ROUTE_ROUTER_ID),
+    };
+}
+
 static void
 read_settings(const struct kvt_config *config, struct advisor_settings *settings)
 {
@@ -80,6 +108,7 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .policy_file = kvt_config_string(config, ADVISOR_POLICY_FILE),
         .plan_interval_ms = kvt_config_u64(config, ADVISOR_POLICY_INTERVAL),
         .order_expiry_ms = kvt_config_u64(config, ADVISOR_ORDER_EXPIRY),
+        .route = read_route(config),
         .admin_bind = kvt_config_string(config, ADVISOR_ADMIN_BIND),
         .admin_port = (uint16_t)kvt_config_u64(config, ADVISOR_ADMIN_PORT),
         .ports_file = kvt_config_string(config, ADVISOR_PORTS_FILE),

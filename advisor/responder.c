@@ -12,22 +12,27 @@
 
 enum { IDLE_WAIT_MS = 200 };
 
+enum kind { FIND, MATCH, ROUTE };
+
+static const char *const subjects[] = {
+    [FIND] = WIRE_SUBJECT_FIND, [MATCH] = WIRE_SUBJECT_MATCH, [ROUTE] = WIRE_SUBJECT_ROUTE};
+
 struct question {
     char *reply;
     uint8_t *bytes;
     size_t size;
-    bool match;
+    enum kind kind;
 };
 
 struct advisor_responder {
     struct wire_bus *bus;
     struct advisor_finder finder;
+    struct advisor_router *router; /* NULL: none */
     struct advisor_counters counters;
     struct kvt_queue *queue;
     pthread_t thread;
     bool threaded;
-    bool finding;
-    bool matching;
+    bool subscribed[sizeof(subjects) / sizeof(subjects[0])];
 };
 
 static void
@@ -56,7 +61,9 @@ heard(void *arg, const char *subject, const char *reply, const void *bytes, size
     question->reply = kvt_strdup(reply);
     question->bytes = kvt_calloc(size + 1, 1);
     question->size = size;
-    question->match = strcmp(subject, WIRE_SUBJECT_MATCH) == 0;
+    for (int kind = FIND; kind <= ROUTE; kind++)
+        if (strcmp(subject, subjects[kind]) == 0)
+            question->kind = (enum kind)kind;
     if (question->reply != NULL && question->bytes != NULL) {
         memcpy(question->bytes, bytes, size);
         if (kvt_queue_put(responder->queue, question) == KVT_OK)
@@ -130,6 +137,48 @@ advisor_responder_answer(const struct advisor_finder *finder, bool match, const 
         kvt_buffer_clear(out);
 }
 
+void
+advisor_responder_route(struct advisor_router *router, const struct advisor_finder *finder,
+                        const void *bytes, size_t size, struct kvt_buffer *out)
+{
+    struct wire_route_question question = {
+        .values = kvt_calloc(WIRE_ROUTE_VALUES_MAX, sizeof(*question.values)),
+        .workers = kvt_calloc(WIRE_ROUTE_WORKERS_MAX, sizeof(*question.workers))};
+    struct wire_route_answer answer = {.row_count = 0};
+    struct kvt_error err = {.text = "no memory"};
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (question.values != NULL && question.workers != NULL)
+        rc = wire_route_decode_question(bytes, size, &question, WIRE_ROUTE_VALUES_MAX,
+                                        WIRE_ROUTE_WORKERS_MAX, &err);
+    if (rc == KVT_OK)
+        rc = advisor_router_ask(router, finder, &question, &answer, &err);
+    kvt_buffer_clear(out);
+    if (rc == KVT_OK) {
+        rc = wire_route_encode_answer(&answer, out);
+        (void)kvt_error_set(&err, rc, "%s", kvt_err_text(rc));
+    }
+    wire_route_answer_release(&answer);
+    kvt_free(question.values);
+    kvt_free(question.workers);
+    if (rc == KVT_OK)
+        return;
+    kvt_buffer_clear(out);
+    if (wire_query_encode_failure(rc, err.text, out) != KVT_OK)
+        kvt_buffer_clear(out);
+}
+
+static void
+answer(struct advisor_responder *responder, const struct question *question, struct kvt_buffer *out)
+{
+    if (question->kind == ROUTE)
+        advisor_responder_route(responder->router, &responder->finder, question->bytes,
+                                question->size, out);
+    else
+        advisor_responder_answer(&responder->finder, question->kind == MATCH, question->bytes,
+                                 question->size, out);
+}
+
 static void *
 run(void *arg)
 {
@@ -148,8 +197,7 @@ run(void *arg)
         }
         question = taken;
         kvt_buffer_clear(&out);
-        advisor_responder_answer(&responder->finder, question->match, question->bytes,
-                                 question->size, &out);
+        answer(responder, question, &out);
         if (wire_bus_publish(responder->bus, question->reply, out.data, out.size) == KVT_OK)
             kvt_metric_inc(responder->counters.queries, 1);
         free_question(question);
@@ -160,7 +208,7 @@ run(void *arg)
 
 enum kvt_err
 advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
-                        const struct advisor_finder *finder,
+                        const struct advisor_finder *finder, struct advisor_router *router,
                         const struct advisor_counters *counters, struct kvt_error *err)
 {
     struct advisor_responder *responder = kvt_calloc(1, sizeof(*responder));
@@ -171,6 +219,7 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
         return kvt_error_set(err, KVT_NOMEM, "responder");
     responder->bus = bus;
     responder->finder = *finder;
+    responder->router = router;
     responder->counters = *counters;
     rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
@@ -180,14 +229,12 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
         goto fail;
     }
     responder->threaded = true;
-    rc = wire_bus_subscribe(bus, WIRE_SUBJECT_FIND, heard, responder, err);
-    if (rc != KVT_OK)
-        goto fail;
-    responder->finding = true;
-    rc = wire_bus_subscribe(bus, WIRE_SUBJECT_MATCH, heard, responder, err);
-    if (rc != KVT_OK)
-        goto fail;
-    responder->matching = true;
+    for (int kind = FIND; kind <= (router != NULL ? ROUTE : MATCH); kind++) {
+        rc = wire_bus_subscribe(bus, subjects[kind], heard, responder, err);
+        if (rc != KVT_OK)
+            goto fail;
+        responder->subscribed[kind] = true;
+    }
     *out = responder;
     return KVT_OK;
 
@@ -203,10 +250,9 @@ advisor_responder_stop(struct advisor_responder *responder)
 
     if (responder == NULL)
         return;
-    if (responder->finding)
-        wire_bus_unsubscribe(responder->bus, WIRE_SUBJECT_FIND, responder);
-    if (responder->matching)
-        wire_bus_unsubscribe(responder->bus, WIRE_SUBJECT_MATCH, responder);
+    for (int kind = FIND; kind <= ROUTE; kind++)
+        if (responder->subscribed[kind])
+            wire_bus_unsubscribe(responder->bus, subjects[kind], responder);
     if (responder->queue != NULL)
         kvt_queue_close(responder->queue);
     if (responder->threaded)

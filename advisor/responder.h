@@ -1,10 +1,10 @@
 /*
- * advisor/responder.h -- find and match over NATS request-reply.
+ * advisor/responder.h -- find, match and route over NATS request-reply.
  *
  * Why: routers that are on the bus anyway ask there.  NATS threads copy the question and leave; a
  * thread of ours answers.
  *
- * Ownership: borrows bus and finder.
+ * Ownership: borrows bus, finder and router.
  * Threads:   one of its own.
  * Limits:    ADVISOR_RESPONDER_QUESTIONS_MAX questions wait; more are dropped and counted, and the
  *            asker runs into its deadline.
@@ -14,21 +14,26 @@
 
 #include "advisor/counters.h"
 #include "advisor/find.h"
+#include "advisor/router.h"
 
 #define ADVISOR_RESPONDER_QUESTIONS_MAX 256
 
 struct advisor_responder;
 struct wire_bus;
 
-KVT_NODISCARD enum kvt_err advisor_responder_start(struct advisor_responder **out,
-                                                   struct wire_bus *bus,
-                                                   const struct advisor_finder *finder,
-                                                   const struct advisor_counters *counters,
-                                                   struct kvt_error *err);
+/** @param router  NULL: nobody is told which worker should take a request */
+KVT_NODISCARD enum kvt_err
+advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
+                        const struct advisor_finder *finder, struct advisor_router *router,
+                        const struct advisor_counters *counters, struct kvt_error *err);
 void advisor_responder_stop(struct advisor_responder *responder);
 
 /** One question as bytes to one answer as bytes; what is malformed is answered so. */
 void advisor_responder_answer(const struct advisor_finder *finder, bool match, const void *bytes,
                               size_t size, struct kvt_buffer *out);
+
+/** The same of a question which worker should take a request. */
+void advisor_responder_route(struct advisor_router *router, const struct advisor_finder *finder,
+                             const void *bytes, size_t size, struct kvt_buffer *out);
 
 #endif /* ADVISOR_RESPONDER_H */

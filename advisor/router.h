@@ -42,7 +42,7 @@ struct advisor_router_options {
     uint64_t seed;        /* of chance; 0: the system's */
     router_send_fn *send; /* to the other replicas; NULL: alone */
     void *send_arg;
-    struct kvt_metrics *metrics; /* NULL: none */
+    struct kvt_metrics *metrics;
 };
 
 KVT_NODISCARD enum kvt_err advisor_router_new(struct advisor_router **out,

@@ -291,6 +291,9 @@ perform(struct call *call, const char *method, const char *path)
         .tail = call->tail,
         .body = call->body.data,
         .body_size = call->body.size,
+        .trusted = kvt_http_token_ok(
+            MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization"),
+            call->http->token),
         .opaque = call,
     };
     struct kvt_http_response response = {.status = 200, .content_type = "application/json"};

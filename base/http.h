@@ -43,6 +43,7 @@ struct kvt_http_request {
     const char *tail;   /* what follows the route's path when it ended in "/" + "*"; else "" */
     const uint8_t *body;
     size_t body_size;
+    bool trusted;       /* it carried the token; of a route that is mutating it always did */
     const void *opaque; /* for kvt_http_query() */
 };
 

@@ -1,0 +1,309 @@
+#include "advisor/router.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/router_private.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+enum {
+    BEAT_MS = 1000,
+    JOIN_MS = 3000,
+    GONE_MS = 10000,
+    BLOCKS_A_REQUEST = 256, /* on average, of a full table */
+};
+
+static const uint64_t decision_bounds[] = {10, 25, 50, 100, 250, 500, 1000, 2500, 10000, 100000};
+
+static void
+add_metrics(struct advisor_router_counters *counters, struct kvt_metrics *metrics)
+{
+#define X(member, kind, name, help)                                                                \
+    counters->member =                                                                             \
+        kvt_metrics_add(metrics, KVT_METRIC_##kind, "kvtier_advisor_route_" name, "", help);
+    ADVISOR_ROUTER_COUNTERS(X)
+#undef X
+    counters->decision_us.bounds = decision_bounds;
+    counters->decision_us.bound_count = sizeof(decision_bounds) / sizeof(decision_bounds[0]);
+    kvt_metrics_add_histogram(metrics, &counters->decision_us,
+                              "kvtier_advisor_route_decision_microseconds",
+                              "Time of a decision, of the coverage too.");
+}
+
+static enum kvt_err
+check_options(const struct advisor_router_options *options, struct kvt_error *err)
+{
+    if (options->block_tokens == 0)
+        return kvt_error_set(err, KVT_RANGE, "route.block_tokens: at least 1");
+    return router_weights_check(&options->weights, err);
+}
+
+static enum kvt_err
+open_tables(struct advisor_router *router)
+{
+    const struct router_slots_options slots = {
+        .expiry_ms = router->options.expiry_ms,
+        .requests_max = router->options.requests_max,
+        .blocks_max = (uint64_t)router->options.requests_max * BLOCKS_A_REQUEST,
+    };
+    enum kvt_err rc = router_workers_new(&router->workers);
+
+    if (rc == KVT_OK)
+        rc = router_slots_new(&router->slots, &slots);
+    return rc;
+}
+
+enum kvt_err
+advisor_router_new(struct advisor_router **out, const struct advisor_router_options *options,
+                   struct kvt_error *err)
+{
+    struct advisor_router *router;
+    enum kvt_err rc = check_options(options, err);
+
+    *out = NULL;
+    if (rc != KVT_OK)
+        return rc;
+    router = kvt_calloc(1, sizeof(*router));
+    if (router == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "router");
+    router->options = *options;
+    router->random = options->seed;
+    if (router->random == 0)
+        kvt_random_system(&router->random, sizeof(router->random));
+    while (router->options.number == 0)
+        kvt_random_system(&router->options.number, sizeof(router->options.number));
+    add_metrics(&router->counters, options->metrics);
+    (void)pthread_mutex_init(&router->lock, NULL);
+    rc = open_tables(router);
+    if (rc != KVT_OK) {
+        advisor_router_free(router);
+        return kvt_error_set(err, rc, "router: %s", kvt_err_text(rc));
+    }
+    *out = router;
+    return KVT_OK;
+}
+
+void
+advisor_router_free(struct advisor_router *router)
+{
+    if (router == NULL)
+        return;
+    for (size_t i = 0; i < router->spare_count; i++)
+        advisor_coverage_free(router->spares[i]);
+    advisor_crew_leave(router->crew);
+    router_slots_free(router->slots);
+    router_workers_free(router->workers);
+    (void)pthread_mutex_destroy(&router->lock);
+    kvt_free(router);
+}
+
+struct router_workers *
+advisor_router_workers(struct advisor_router *router)
+{
+    return router->workers;
+}
+
+/* ---- who is there ---- */
+
+/* What they did who are not there any more, or are there as another life. */
+static void
+drop_who_left(struct advisor_router *router, const struct advisor_crew *now)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (size_t i = 0; router->crew != NULL && i < router->crew->count; i++) {
+        const struct router_worker_row *old = &router->crew->rows[i];
+        const size_t at = advisor_crew_find(now, old->worker.name, old->worker.dp_rank);
+
+        if (at == now->count || now->rows[at].slot != old->slot || now->rows[at].life != old->life)
+            router_slots_drop(router->slots, &old->worker, now_ms);
+    }
+}
+
+enum kvt_err
+advisor_router_refresh(struct advisor_router *router)
+{
+    struct advisor_crew *crew;
+    enum kvt_err rc;
+
+    if (router->crew != NULL && router->crew->version == router_workers_version(router->workers))
+        return KVT_OK;
+    rc = advisor_crew_new(&crew, router->workers);
+    if (rc != KVT_OK)
+        return rc;
+    rc = router_slots_bind(router->slots, crew->rows, crew->count);
+    if (rc != KVT_OK) {
+        advisor_crew_leave(crew);
+        return rc;
+    }
+    drop_who_left(router, crew);
+    advisor_crew_leave(router->crew);
+    router->crew = crew;
+    kvt_metric_set(router->counters.workers, (int64_t)crew->count);
+    return KVT_OK;
+}
+
+/* ---- steps ---- */
+
+enum kvt_err
+advisor_router_book(struct advisor_router *router, struct router_request *request, bool *changed)
+{
+    enum kvt_err rc;
+
+    request->router = router->options.number;
+    request->added_ms = kvt_clock_unix_ms();
+    request->state = ROUTER_ADDED;
+    rc = router_slots_merge(router->slots, request, kvt_clock_mono_ms(), changed);
+    return rc;
+}
+
+static enum kvt_err
+check_step(const struct wire_route_step *step, struct kvt_error *err)
+{
+    if (step->id[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID, "a request without an id");
+    if (step->kind != WIRE_ROUTE_ADD)
+        return KVT_OK;
+    if (step->worker[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID, "request %s: no worker", step->id);
+    if (step->blocks < step->hash_count || step->blocks > WIRE_ROUTE_BLOCKS_MAX)
+        return kvt_error_set(err, KVT_INVALID, "request %s: %u blocks with %u hashes; at most %d",
+                             step->id, step->blocks, step->hash_count, WIRE_ROUTE_BLOCKS_MAX);
+    return KVT_OK;
+}
+
+static enum kvt_err
+add(struct advisor_router *router, const struct wire_route_step *step, bool *changed)
+{
+    struct router_request request = {
+        .worker = {.dp_rank = step->dp_rank},
+        .prefill_tokens = step->prefill_tokens,
+        .hashes = step->hashes,
+        .hash_count = step->hash_count,
+        .blocks = step->blocks,
+    };
+
+    memcpy(request.id, step->id, sizeof(request.id));
+    memcpy(request.worker.name, step->worker, sizeof(request.worker.name));
+    return advisor_router_book(router, &request, changed);
+}
+
+_Static_assert(ROUTER_REQUEST_ID_MAX == WIRE_ROUTE_ID_MAX, "ids are copied whole");
+
+enum kvt_err
+advisor_router_step(struct advisor_router *router, const struct wire_route_step *step,
+                    bool *changed, struct kvt_error *err)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    enum kvt_err rc = check_step(step, err);
+
+    *changed = false;
+    if (rc != KVT_OK)
+        return rc;
+    (void)pthread_mutex_lock(&router->lock);
+    switch (step->kind) {
+    case WIRE_ROUTE_ADD: rc = add(router, step, changed); break;
+    case WIRE_ROUTE_PREFILLED:
+        rc = router_slots_prefilled(router->slots, step->id, now_ms, changed);
+        break;
+    case WIRE_ROUTE_FREE: rc = router_slots_end(router->slots, step->id, now_ms, changed); break;
+    }
+    (void)pthread_mutex_unlock(&router->lock);
+    if (*changed)
+        kvt_metric_inc(router->counters.steps, 1);
+    return rc == KVT_OK ? KVT_OK
+                        : kvt_error_set(err, rc, "request %s: %s", step->id, kvt_err_text(rc));
+}
+
+/* ---- time and people ---- */
+
+void
+advisor_router_hear(struct advisor_router *router, const void *bytes, size_t size)
+{
+    (void)router;
+    (void)bytes;
+    (void)size;
+}
+
+void
+advisor_router_tick(struct advisor_router *router)
+{
+    struct router_slots_stats stats;
+    enum kvt_err rc;
+
+    (void)pthread_mutex_lock(&router->lock);
+    rc = advisor_router_refresh(router);
+    router_slots_expire(router->slots, kvt_clock_mono_ms());
+    stats = router_slots_stats(router->slots);
+    (void)pthread_mutex_unlock(&router->lock);
+    (void)rc; /* without memory it is as it was, until the next time */
+    kvt_metric_set(router->counters.expired, (int64_t)stats.expired);
+    kvt_metric_set(router->counters.untracked, (int64_t)stats.untracked);
+    kvt_metric_set(router->counters.requests, (int64_t)stats.requests);
+}
+
+void
+advisor_router_view(struct advisor_router *router, struct advisor_router_view *view)
+{
+    *view = (struct advisor_router_view){
+        .weights = router->options.weights,
+        .number = router->options.number,
+        .expiry_ms = router->options.expiry_ms,
+        .requests_max = router->options.requests_max,
+        .block_tokens = router->options.block_tokens,
+        .decisions = (uint64_t)kvt_metric_get(router->counters.decisions),
+        .ties = (uint64_t)kvt_metric_get(router->counters.ties),
+    };
+    (void)pthread_mutex_lock(&router->lock);
+    if (advisor_router_refresh(router) == KVT_OK)
+        view->workers = router->crew->count;
+    view->slots = router_slots_stats(router->slots);
+    (void)pthread_mutex_unlock(&router->lock);
+}
+
+enum kvt_err
+advisor_router_loads(struct advisor_router *router, struct advisor_router_load **loads,
+                     size_t *count)
+{
+    struct router_candidates columns;
+    enum kvt_err rc;
+
+    *loads = NULL;
+    *count = 0;
+    (void)pthread_mutex_lock(&router->lock);
+    rc = advisor_router_refresh(router);
+    if (rc == KVT_OK) {
+        *loads = kvt_calloc(router->crew->count + 1, sizeof(**loads));
+        rc = *loads == NULL ? KVT_NOMEM : KVT_OK;
+    }
+    if (rc == KVT_OK) {
+        *count = router->crew->count;
+        router_slots_project(router->slots, NULL, 0, 0, &columns);
+        assert(columns.count == *count);
+        for (size_t i = 0; i < *count; i++)
+            (*loads)[i] = (struct advisor_router_load){
+                .worker = router->crew->rows[i].worker,
+                .origins = router->crew->rows[i].origins,
+                .active_requests = columns.active_requests[i],
+                .active_prefill_tokens = columns.active_prefill_tokens[i],
+                .decode_blocks = columns.decode_blocks[i],
+            };
+    }
+    (void)pthread_mutex_unlock(&router->lock);
+    return rc;
+}
+
+bool
+advisor_router_requests(struct advisor_router *router, uint64_t *cursor, size_t max,
+                        router_slots_fn *callback, void *arg)
+{
+    bool more;
+
+    (void)pthread_mutex_lock(&router->lock);
+    more = router_slots_each(router->slots, cursor, max, callback, arg);
+    (void)pthread_mutex_unlock(&router->lock);
+    return more;
+}
