@@ -23,21 +23,19 @@ hour_release(struct hour *hour)
     memset(hour, 0, sizeof *hour);
 }
 
-/* Room for one more and `more` behind it. */
-static bool
-grow(void **array, size_t *room, size_t needed, size_t size)
+/* The array with room for `needed` entries, or NULL: it stays as it is. */
+static void *
+room_for(void *array, size_t *room, size_t needed, size_t size)
 {
     size_t more = 2 * needed + 1024;
     void *larger;
 
     if (needed <= *room)
-        return true;
-    larger = kvt_realloc(*array, more, size);
-    if (larger == NULL)
-        return false;
-    *array = larger;
-    *room = more;
-    return true;
+        return array;
+    larger = kvt_realloc(array, more, size);
+    if (larger != NULL)
+        *room = more;
+    return larger;
 }
 
 struct rooms {
@@ -48,13 +46,19 @@ struct rooms {
 static enum kvt_err
 add(struct hour *hour, const struct wire_trace_request *request, struct rooms *rooms)
 {
+    struct hour_request *requests =
+        room_for(hour->requests, &rooms->requests, hour->count + 1, sizeof(*requests));
+    uint64_t *hashes;
     struct hour_request *one;
 
-    if (!grow((void **)&hour->requests, &rooms->requests, hour->count + 1,
-              sizeof(*hour->requests)) ||
-        !grow((void **)&hour->hashes, &rooms->hashes, hour->accesses + request->hash_count,
-              sizeof(*hour->hashes)))
+    if (requests == NULL)
         return KVT_NOMEM;
+    hour->requests = requests;
+    hashes = room_for(hour->hashes, &rooms->hashes, hour->accesses + request->hash_count + 1,
+                      sizeof(*hashes));
+    if (hashes == NULL)
+        return KVT_NOMEM;
+    hour->hashes = hashes;
     one = &hour->requests[hour->count++];
     *one = (struct hour_request){
         .at_us = request->timestamp_ms * 1000,
