@@ -170,6 +170,24 @@ is_loading(const struct advisor_http *http, struct kvt_buffer *why)
     return true;
 }
 
+/* A router that does not know what the others gave out gives it out again. */
+static bool
+is_alone(const struct advisor_http *http, struct kvt_buffer *why)
+{
+    struct advisor_router_view view;
+
+    if (http->router == NULL)
+        return false;
+    advisor_router_view(http->router, &view);
+    if (!view.shared || view.replica.ready)
+        return false;
+    kvt_buffer_puts(why,
+                    view.replica.twin
+                        ? "route: another advisor of this group has the same route.router_id\n"
+                        : "route: has not heard yet what other advisors of the group gave out\n");
+    return true;
+}
+
 bool
 advisor_http_ready(void *arg, struct kvt_buffer *why)
 {
@@ -188,6 +206,8 @@ advisor_http_ready(void *arg, struct kvt_buffer *why)
         ready = false;
     }
     if (is_loading(http, why))
+        ready = false;
+    if (is_alone(http, why))
         ready = false;
     if (advisor_engine_blocked(http->engine, text)) {
         kvt_buffer_printf(why, "index: takes nothing more: %s; raise db.max or free the disk\n",

@@ -49,10 +49,21 @@ open_tables(struct advisor_router *router)
         .requests_max = router->options.requests_max,
         .blocks_max = (uint64_t)router->options.requests_max * BLOCKS_A_REQUEST,
     };
+    const struct router_replica_options replica = {
+        .router = router->options.number,
+        .incarnation = kvt_clock_unix_ms(),
+        .beat_ms = BEAT_MS,
+        .join_ms = JOIN_MS,
+        .gone_ms = GONE_MS,
+        .send = router->options.send,
+        .arg = router->options.send_arg,
+    };
     enum kvt_err rc = router_workers_new(&router->workers);
 
     if (rc == KVT_OK)
         rc = router_slots_new(&router->slots, &slots);
+    if (rc == KVT_OK && router->options.send != NULL)
+        rc = router_replica_new(&router->replica, router->slots, &replica);
     return rc;
 }
 
@@ -94,6 +105,7 @@ advisor_router_free(struct advisor_router *router)
     for (size_t i = 0; i < router->spare_count; i++)
         advisor_coverage_free(router->spares[i]);
     advisor_crew_leave(router->crew);
+    router_replica_free(router->replica);
     router_slots_free(router->slots);
     router_workers_free(router->workers);
     (void)pthread_mutex_destroy(&router->lock);
@@ -148,6 +160,14 @@ advisor_router_refresh(struct advisor_router *router)
 
 /* ---- steps ---- */
 
+/* With the lock held. */
+static void
+tell(struct advisor_router *router, const char *id, enum router_state state)
+{
+    if (router->replica != NULL)
+        router_replica_tell(router->replica, id, state);
+}
+
 enum kvt_err
 advisor_router_book(struct advisor_router *router, struct router_request *request, bool *changed)
 {
@@ -157,6 +177,8 @@ advisor_router_book(struct advisor_router *router, struct router_request *reques
     request->added_ms = kvt_clock_unix_ms();
     request->state = ROUTER_ADDED;
     rc = router_slots_merge(router->slots, request, kvt_clock_mono_ms(), changed);
+    if (*changed)
+        tell(router, request->id, ROUTER_ADDED);
     return rc;
 }
 
@@ -208,8 +230,14 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
     case WIRE_ROUTE_ADD: rc = add(router, step, changed); break;
     case WIRE_ROUTE_PREFILLED:
         rc = router_slots_prefilled(router->slots, step->id, now_ms, changed);
+        if (*changed)
+            tell(router, step->id, ROUTER_PREFILLED);
         break;
-    case WIRE_ROUTE_FREE: rc = router_slots_end(router->slots, step->id, now_ms, changed); break;
+    case WIRE_ROUTE_FREE:
+        rc = router_slots_end(router->slots, step->id, now_ms, changed);
+        if (*changed)
+            tell(router, step->id, ROUTER_FREED);
+        break;
     }
     (void)pthread_mutex_unlock(&router->lock);
     if (*changed)
@@ -223,26 +251,36 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
 void
 advisor_router_hear(struct advisor_router *router, const void *bytes, size_t size)
 {
-    (void)router;
-    (void)bytes;
-    (void)size;
+    if (router->replica == NULL)
+        return;
+    (void)pthread_mutex_lock(&router->lock);
+    router_replica_take(router->replica, bytes, size, kvt_clock_mono_ms());
+    (void)pthread_mutex_unlock(&router->lock);
 }
 
 void
 advisor_router_tick(struct advisor_router *router)
 {
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct router_replica_stats replica = {.peers = 0};
     struct router_slots_stats stats;
     enum kvt_err rc;
 
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
-    router_slots_expire(router->slots, kvt_clock_mono_ms());
+    router_slots_expire(router->slots, now_ms);
+    if (router->replica != NULL) {
+        router_replica_tick(router->replica, now_ms);
+        replica = router_replica_stats(router->replica);
+    }
     stats = router_slots_stats(router->slots);
     (void)pthread_mutex_unlock(&router->lock);
     (void)rc; /* without memory it is as it was, until the next time */
     kvt_metric_set(router->counters.expired, (int64_t)stats.expired);
     kvt_metric_set(router->counters.untracked, (int64_t)stats.untracked);
     kvt_metric_set(router->counters.requests, (int64_t)stats.requests);
+    kvt_metric_set(router->counters.peers, (int64_t)replica.peers);
+    kvt_metric_set(router->counters.gaps, (int64_t)replica.gaps);
 }
 
 void
@@ -261,6 +299,9 @@ advisor_router_view(struct advisor_router *router, struct advisor_router_view *v
     if (advisor_router_refresh(router) == KVT_OK)
         view->workers = router->crew->count;
     view->slots = router_slots_stats(router->slots);
+    view->shared = router->replica != NULL;
+    if (view->shared)
+        view->replica = router_replica_stats(router->replica);
     (void)pthread_mutex_unlock(&router->lock);
 }
 

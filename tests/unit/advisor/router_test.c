@@ -525,6 +525,80 @@ askers_at_once_share_the_workers_evenly(void **state)
     end(&scene);
 }
 
+/* ---- replicas ---- */
+
+enum { LETTERS = 64, LETTER_MAX = 4096 };
+
+/* What a replica sent, for the others. */
+struct mail {
+    uint8_t bytes[LETTERS][LETTER_MAX];
+    size_t sizes[LETTERS];
+    size_t count;
+};
+
+static void
+post(void *arg, const void *bytes, size_t size)
+{
+    struct mail *mail = arg;
+
+    assert_true(mail->count < LETTERS && size <= LETTER_MAX);
+    memcpy(mail->bytes[mail->count], bytes, size);
+    mail->sizes[mail->count++] = size;
+}
+
+static void
+deliver(struct mail *mail, struct advisor_router *router)
+{
+    for (size_t i = 0; i < mail->count; i++)
+        advisor_router_hear(router, mail->bytes[i], mail->sizes[i]);
+    mail->count = 0;
+}
+
+static void
+what_another_gave_out_weighs_here(void **state)
+{
+    struct mail *mail = kvt_calloc(2, sizeof(*mail));
+    struct advisor_router_options options;
+    struct advisor_router_view view;
+    struct advisor_router *mine;
+    struct advisor_router *other;
+    struct scene scene;
+    bool changed;
+
+    (void)state;
+    begin(&scene);
+    assert_non_null(mail);
+    mine = scene.router;
+    options = options_of(&scene);
+    options.send = post;
+    for (int i = 0; i < 2; i++) {
+        struct advisor_router **router = i == 0 ? &scene.router : &other;
+
+        options.number = 10 + (uint64_t)i;
+        options.send_arg = &mail[i];
+        assert_int_equal(advisor_router_new(router, &options, &scene.err), KVT_OK);
+    }
+    seen(&scene, "a", 0);
+    name_request(&scene, "r");
+    assert_int_equal(ask(&scene), KVT_OK);
+    deliver(&mail[0], other);
+    advisor_router_view(other, &view);
+    assert_true(view.shared);
+    assert_int_equal(view.slots.requests, 1);
+    assert_int_equal(view.replica.received, 1);
+    assert_int_equal(step(&scene, WIRE_ROUTE_FREE, "r", &changed), KVT_OK);
+    deliver(&mail[0], other);
+    advisor_router_view(other, &view);
+    assert_int_equal(view.slots.requests, 0);
+    advisor_router_tick(scene.router); /* a heartbeat */
+    assert_true(mail[0].count > 0);
+    advisor_router_free(other);
+    advisor_router_free(scene.router);
+    scene.router = mine;
+    kvt_free(mail);
+    end(&scene);
+}
+
 /* ---- prompts ---- */
 
 static void
@@ -697,6 +771,7 @@ main(void)
         cmocka_unit_test(what_nobody_ends_expires),
         cmocka_unit_test(requests_may_be_given_out_elsewhere),
         cmocka_unit_test(askers_at_once_share_the_workers_evenly),
+        cmocka_unit_test(what_another_gave_out_weighs_here),
         cmocka_unit_test(tokens_are_hashed_as_dynamo_does),
         cmocka_unit_test(prompts_that_make_no_sense_are_refused),
         cmocka_unit_test(bytes_are_answered_with_bytes),
