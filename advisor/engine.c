@@ -144,6 +144,7 @@ advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds 
 {
     engine->feeds = *feeds;
     advisor_engine_doubt_sources(engine);
+    advisor_engine_staff_all(engine);
 }
 
 /* ---- one round ---- */
@@ -385,6 +386,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         engine->aged_ms = now_ms;
         advisor_engine_age(engine, now_ms);
     }
+    advisor_engine_staff(engine); /* before the group is written: who left is not asked again */
     advisor_engine_ask_publishers(engine, now_ms);
     if (engine->options.jobs != NULL)
         advisor_jobs_tick(engine->options.jobs, kvt_clock_unix_ms());

@@ -70,11 +70,14 @@ KVT_NODISCARD enum kvt_err advisor_engine_source(struct advisor_engine *engine, 
                                                  uint32_t *number,
                                                  struct advisor_position *position);
 
+struct router_workers;
+
 struct advisor_feeds {
     struct advisor_sources *sources;
     struct advisor_source *reports;  /* NULL: none */
     struct advisor_courier *courier; /* NULL: nobody is asked, no order leaves */
     struct wire_bus *bus;            /* NULL: taken as connected */
+    struct router_workers *workers;  /* are told who lives by its events; NULL: nobody routes */
 };
 
 /** Before the first step. */

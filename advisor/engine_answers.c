@@ -161,8 +161,10 @@ take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
     const enum advisor_resync what = publisher->resync;
     struct advisor_page_step step = advisor_publisher_answer(publisher, page, kvt_clock_mono_ms());
 
-    if (step.fresh && step.replaced)
+    if (step.fresh && step.replaced) {
+        publisher->staff.anew = true;
         advisor_publisher_unhold_all(publisher);
+    }
     /* What its own tiers held is told anew from here on; while it is not told to the end, it is
      * uncertain. */
     if (step.fresh && advisor_engine_drop(engine, publisher) != KVT_OK) {

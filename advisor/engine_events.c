@@ -85,6 +85,7 @@ look_up(struct advisor_engine *engine, struct advisor_publisher *publisher,
     if (!spot->g4) {
         publisher->spots[location % ADVISOR_PUBLISHER_SPOTS] = (struct advisor_publisher_spot){
             .holder = spot->holder, .dp_rank = key->dp_rank, .tier = key->tier};
+        advisor_engine_met(engine, publisher, key->dp_rank);
         return KVT_OK;
     }
     /* In a dump everything older is void; its sweep only comes with the last page. */
@@ -297,6 +298,7 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
     tell(engine, intake, publisher, &batch, &step);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
+    publisher->staff.anew = publisher->staff.anew || step.replaced;
     if (step.replaced && advisor_engine_void(engine, publisher) != KVT_OK)
         publisher->row.need_dump = 1; /* its first page voids too */
     switch (step.verdict) {

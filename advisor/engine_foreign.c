@@ -75,6 +75,7 @@ advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *
     kvt_log_info("advisor.publishers", "renewed", "%s began anew while it was not heard",
                  publisher->row.worker);
     advisor_foreign_renewed(publisher, kvt_clock_mono_ms());
+    publisher->staff.anew = true;
     void_all(engine, publisher);
 }
 
@@ -311,8 +312,10 @@ turn(struct advisor_engine *engine, const struct advisor_hearing *hearing,
         advisor_foreign_see(publisher, mark, kvt_clock_mono_ms());
 
     tell(hearing, engine, publisher, &step);
-    if (step.renewed)
+    if (step.renewed) {
+        publisher->staff.anew = true;
         void_all(engine, publisher);
+    }
     if (step.verdict == ADVISOR_SEE_HOLD && hearing->only == NULL)
         hold(engine, hearing, publisher);
     if (step.verdict == ADVISOR_SEE_DROP) {

@@ -28,6 +28,8 @@
 #include "kvtier/event.h"
 #include "kvtier/report.h"
 
+#include "router/workers.h"
+
 /* A group takes no further message beyond this; what one message or page can add, with the stores
  * that waited for it, fits above it. */
 #define ADVISOR_GROUP_ENOUGH     (ADVISOR_GROUP_OPS_MAX / 4)
@@ -184,6 +186,15 @@ enum kvt_err advisor_engine_sweep_holder(struct advisor_engine *engine,
 /** The publisher emptied one holder. */
 enum kvt_err advisor_engine_clear(struct advisor_engine *engine,
                                   struct advisor_publisher *publisher, uint32_t holder);
+
+/* engine_staff.c */
+/** The publisher has places in a tier of its own, of this rank. */
+void advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                        uint32_t dp_rank);
+/** Tell routers who came, left or lives anew since the last call. */
+void advisor_engine_staff(struct advisor_engine *engine);
+/** The same at the start, from what is known. */
+void advisor_engine_staff_all(struct advisor_engine *engine);
 
 /* engine_answers.c */
 void advisor_engine_take_letters(struct advisor_engine *engine);

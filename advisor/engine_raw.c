@@ -139,6 +139,8 @@ begin(struct advisor_engine *engine, struct advisor_publisher *publisher,
     change->g4 = key->tier == KVT_TIER_G4;
     if (change->g4)
         begin_row(engine, publisher, &change->place, key, time_ms, &change->op);
+    else
+        advisor_engine_met(engine, publisher, key->dp_rank);
     return KVT_OK;
 }
 

@@ -51,6 +51,17 @@ struct advisor_publisher_spot {
     enum kvt_tier tier; /* 0: none */
 };
 
+#define ADVISOR_STAFF_RANKS_MAX 256 /* dp ranks of a worker that are routed to by its events */
+#define ADVISOR_STAFF_WORDS     (ADVISOR_STAFF_RANKS_MAX / 64)
+
+/* What a router was told of it (engine_staff.c). */
+struct advisor_staff {
+    uint64_t ranks[ADVISOR_STAFF_WORDS]; /* that were met in its own tiers, a bit each */
+    bool known;                          /* there is one */
+    bool there;                          /* the router was told so */
+    bool anew;                           /* another life began since */
+};
+
 struct advisor_publisher {
     struct advisor_publisher_row row; /* durable with the group that changed it */
     char namespace_[KVT_NAMESPACE_MAX];
@@ -80,6 +91,8 @@ struct advisor_publisher {
     struct advisor_item *held_last;
     size_t held_bytes;
     uint32_t held_count;
+
+    struct advisor_staff staff;
 
     /* Publishers of other systems (foreign.h). */
     bool is_foreign;

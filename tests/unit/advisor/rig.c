@@ -130,7 +130,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
                                             .cold_bytes = options->cold_bytes,
                                             .give_up_after_ms = options->give_up_after_ms,
                                             .volatile_places = options->volatile_places};
-    struct advisor_feeds feeds = {.courier = NULL};
+    struct advisor_feeds feeds = {.workers = options->workers};
     struct kvt_error err;
 
     memset(rig, 0, sizeof(*rig));

@@ -53,8 +53,9 @@ struct test_rig_options {
     bool kept;                                  /* the foreign source reads a stream */
     const struct advisor_source_options *reads; /* what it reads; NULL: what the test hands it */
     uint64_t give_up_after_ms;
-    bool volatile_places; /* workers' places are not written */
-    bool asks;            /* its own workers are asked too */
+    bool volatile_places;           /* workers' places are not written */
+    bool asks;                      /* its own workers are asked too */
+    struct router_workers *workers; /* NULL: nobody routes */
 };
 
 void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
