@@ -10,9 +10,8 @@
 #include "engine/import_internal.h"
 
 enum {
-    FLIGHT = 8,       /* blocks that are on their way from afar */
-    COPY_STEP = 4096, /* bytes that are summed right after they were copied, out of the cache */
-    AROUND = 2        /* parts of a get beside the runs: the entry before and behind */
+    FLIGHT = 8, /* blocks that are on their way from afar */
+    AROUND = 2  /* parts of a get beside the runs: the entry before and behind */
 };
 
 /* A block that is being read. */
@@ -169,17 +168,8 @@ copy_run(const struct engine_import_run *run, const uint8_t *block, size_t grain
     uint8_t *to = run->host;
     const uint8_t *from = block + run->offset;
 
-    for (size_t done = 0; done < run->size; done += grain, sums++) {
-        uint32_t crc = 0;
-
-        for (size_t at = 0; at < grain; at += COPY_STEP) {
-            const size_t size = grain - at < COPY_STEP ? grain - at : COPY_STEP;
-
-            memcpy(to + done + at, from + done + at, size);
-            crc = kvbm_crc32c(crc, to + done + at, size);
-        }
-        *sums = crc;
-    }
+    for (size_t done = 0; done < run->size; done += grain, sums++)
+        *sums = kvbm_crc32c_copy(0, to + done, from + done, grain);
 }
 
 static void

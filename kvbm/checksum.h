@@ -1,7 +1,7 @@
 /*
  * kvbm/checksum.h -- crc32c, as every check of a block's bytes here uses it.
  *
- * Why: the disk tier, its index and layouts must mean the same number.
+ * Why: the disk tier, its index, layouts and block sets must mean the same number.
  * Ownership: none.
  * Threads:   no shared state.
  * Limits:    none.
@@ -14,5 +14,13 @@
 
 /** crc32c of `bytes` behind those that gave `crc`; 0 begins. */
 uint32_t kvbm_crc32c(uint32_t crc, const void *bytes, size_t size);
+
+/** The same of bytes that are copied meanwhile, from where they may change: the sum is of what
+ *  arrived at `to`.  In one pass where the processor can (AVX-512 with VPCLMULQDQ), as quick as
+ *  copying alone. */
+uint32_t kvbm_crc32c_copy(uint32_t crc, void *to, const void *from, size_t size);
+
+/** The same wherever it cannot: a piece is copied, then summed out of the cache. */
+uint32_t kvbm_crc32c_copy_by_steps(uint32_t crc, void *to, const void *from, size_t size);
 
 #endif /* KVBM_CHECKSUM_H */
