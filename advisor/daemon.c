@@ -10,6 +10,7 @@
 #include "advisor/engine.h"
 #include "advisor/http.h"
 #include "advisor/jobs.h"
+#include "advisor/presence.h"
 #include "advisor/responder.h"
 #include "advisor/router_thread.h"
 #include "advisor/rulebook.h"
@@ -53,6 +54,7 @@ struct advisor_daemon {
     struct advisor_responder *responder;
     struct advisor_router_thread *router_thread;
     struct advisor_router *router; /* NULL: requests are not routed */
+    struct advisor_presence *presence;
     struct kvt_http *http;
     struct kvt_http_stream *stream;
     struct advisor_http pages;
@@ -208,6 +210,25 @@ open_router(struct advisor_daemon *daemon, const struct advisor_route_settings *
     return advisor_router_new(&daemon->router, &options, err);
 }
 
+static struct router_workers *
+routed(struct advisor_daemon *daemon)
+{
+    return daemon->router == NULL ? NULL : advisor_router_workers(daemon->router);
+}
+
+static enum kvt_err
+open_presence(struct advisor_daemon *daemon, const struct advisor_route_settings *settings,
+              struct kvt_error *err)
+{
+    const struct advisor_presence_options options = {.workers = routed(daemon),
+                                                     .bus = daemon->bus,
+                                                     .configured = settings->workers,
+                                                     .bucket = settings->bucket};
+
+    return options.workers == NULL ? KVT_OK
+                                   : advisor_presence_open(&daemon->presence, &options, err);
+}
+
 /* Our own events, from where they are applied. */
 static enum kvt_err
 open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, const char *name,
@@ -305,7 +326,8 @@ open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
     feeds = (struct advisor_feeds){.sources = daemon->sources,
                                    .reports = daemon->reports,
                                    .courier = daemon->courier,
-                                   .bus = daemon->bus};
+                                   .bus = daemon->bus,
+                                   .workers = routed(daemon)};
     advisor_engine_attach(daemon->engine, &feeds);
     if (pthread_create(&daemon->thread, NULL, run, daemon) != 0)
         return kvt_error_set(err, KVT_NOMEM, "no thread for the engine");
@@ -355,6 +377,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
     daemon->pages = (struct advisor_http){
         .engine = daemon->engine,
         .router = daemon->router,
+        .presence = daemon->presence,
         .planner = daemon->planner,
         .rulebook = daemon->rulebook,
         .jobs = daemon->jobs,
@@ -435,6 +458,8 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     if (rc == KVT_OK)
         rc = wire_bus_open(&daemon->bus, &settings->bus, err);
     if (rc == KVT_OK)
+        rc = open_presence(daemon, &settings->route, err);
+    if (rc == KVT_OK)
         rc = open_sources(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_feeds(daemon, settings->core, err);
@@ -475,6 +500,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_source_close(daemon->reports);
     advisor_sources_free(daemon->sources);
     advisor_sources_file_free(daemon->sources_file);
+    advisor_presence_close(daemon->presence);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
     advisor_router_free(daemon->router);

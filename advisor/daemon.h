@@ -47,6 +47,7 @@ struct advisor_settings {
     struct wire_order_key order_key; /* size 0: none */
     struct advisor_route_settings {
         const char *workers; /* "name[:ranks],..." */
+        const char *bucket;  /* "": none */
         struct router_weights weights;
         uint32_t block_tokens; /* 0: no router */
         uint64_t expiry_ms;

@@ -16,6 +16,7 @@
 #include "advisor/find.h"
 #include "advisor/jobs.h"
 #include "advisor/planner.h"
+#include "advisor/presence.h"
 #include "advisor/router.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
@@ -30,7 +31,8 @@ struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
     struct advisor_rulebook *rulebook;
-    struct advisor_router *router; /* NULL: requests are not routed */
+    struct advisor_presence *presence; /* NULL with `router` */
+    struct advisor_router *router;     /* NULL: requests are not routed */
     struct advisor_jobs *jobs;
     struct advisor_source *events;   /* our own; NULL: not among the sources */
     struct advisor_sources *sources; /* /v1/sources */

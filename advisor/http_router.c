@@ -136,6 +136,23 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
 
 /* ---- itself ---- */
 
+static void
+add_bucket(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_presence_view view;
+
+    if (http->presence == NULL)
+        return;
+    advisor_presence_view(http->presence, &view);
+    if (view.has_bucket)
+        kvt_buffer_printf(out,
+                          ",\"bucket\":{\"there\":%s,\"listed\":%s,\"keys\":%" PRIu64
+                          ",\"odd\":%" PRIu64 ",\"refused\":%" PRIu64 "}",
+                          view.bucket.there ? "true" : "false",
+                          view.bucket.listed ? "true" : "false", view.bucket.keys,
+                          view.odd + view.bucket.over, view.refused);
+}
+
 void
 advisor_http_add_route(const struct advisor_http *http, struct kvt_buffer *out)
 {
@@ -170,5 +187,6 @@ advisor_http_add_route(const struct advisor_http *http, struct kvt_buffer *out)
             view.replica.peers, view.replica.sent, view.replica.received, view.replica.gaps,
             view.replica.asks, view.replica.tables, view.replica.malformed,
             view.replica.unsupported);
+    add_bucket(http, out);
     kvt_buffer_puts(out, "},");
 }

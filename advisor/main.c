@@ -69,6 +69,7 @@ read_route(const struct kvt_config *config)
 {
     return (struct advisor_route_settings){
         .workers = kvt_config_string(config, ADVISOR_ROUTE_WORKERS),
+        .bucket = kvt_config_string(config, ADVISOR_ROUTE_BUCKET),
         .weights = {.overlap_score_weight = weight(config, ADVISOR_ROUTE_OVERLAP_SCORE_WEIGHT),
                     .tier = {weight(config, ADVISOR_ROUTE_G1_WEIGHT),
                              weight(config, ADVISOR_ROUTE_G2_WEIGHT),

@@ -3,12 +3,12 @@
  *
  * Why: a router must know of workers that hold nothing yet, and be told at once when one leaves.
  * Workers are named in the settings, or each writes a key into a bucket of NATS and renews it while
- * it lives; those known by their events the engine tells itself (advisor/engine.h).
+ * it lives; those known by their events the engine tells itself (advisor/engine_staff.c).
  *
  * In the bucket a key is a worker's name.  Its value is empty, or a JSON object that may say
  * another "name", the "instance_id" that a Dynamo worker's events have, and "dp_ranks": how many,
- * or which.  A key of Dynamo's own records, .../<namespace>/<component>/generate/<instance>, is that
- * instance; other endpoints of it are passed over.  A worker is gone with its key: when it is
+ * or which.  A key of Dynamo's own records, .../<namespace>/<component>/generate/<instance>, is
+ * that instance; other endpoints of it are passed over.  A worker is gone with its key: when it is
  * deleted, purged or grows too old; of several keys that name it, with the last.  A value that
  * cannot be read changes nothing.  A bucket that is deleted says nothing of anybody; when it is
  * made anew, it forgets those who are not in it.
