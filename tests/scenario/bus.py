@@ -160,6 +160,8 @@ def pack(value):
             if value < top:
                 return bytes([code]) + struct.pack(form, value)
         return b"\xcf" + struct.pack(">Q", value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
     if isinstance(value, str):
         raw = value.encode()
         if len(raw) < 32:
