@@ -50,7 +50,7 @@ def run(sides, counts, kind, pairs):
 
 
 def measure(args):
-    counts = {"ours": 20000, "theirs": 4000} if args.quick else {"ours": 100000, "theirs": 20000}
+    counts = {"ours": 20000, "theirs": 4000} if args.quick else {"ours": 50000, "theirs": 10000}
     with Session([program(args, "route")], "ours") as ours, \
             Session([build(), "select"], "theirs") as theirs:
         sides = {"ours": ours, "theirs": theirs}
