@@ -193,14 +193,17 @@ keep(void *arg)
 
 /* Threads for what waits ------------------------------------------------------------------- */
 
-/* The oldest of the highest priority. */
+/* The oldest of the highest priority; one that is lifted waits for the one before. */
 static struct rank_job *
 next_locked(const struct engine_rank *rank)
 {
     struct rank_job *best = NULL;
+    bool lifting = false;
 
     for (struct rank_job *made = rank->jobs; made != NULL; made = made->next)
-        if (made->waits && !made->begun && !made->over &&
+        lifting = lifting || (made->lifts && made->begun && !made->over);
+    for (struct rank_job *made = rank->jobs; made != NULL; made = made->next)
+        if (made->waits && !made->begun && !made->over && !(made->lifts && lifting) &&
             (best == NULL || made->job->priority > best->job->priority))
             best = made;
     return best;
@@ -218,7 +221,10 @@ work(void *arg)
         if (made != NULL) {
             made->begun = true;
             (void)pthread_mutex_unlock(&rank->lock);
-            engine_rank_work(made);
+            if (made->lifts)
+                engine_rank_lift(made);
+            else
+                engine_rank_work(made);
             finish_own(made);
             (void)pthread_mutex_lock(&rank->lock);
         } else if (rank->closing) {
@@ -301,9 +307,10 @@ static enum kvt_err
 start(struct engine_worker *worker, struct engine_job *job)
 {
     struct engine_rank *rank = rank_of(worker);
-    const bool waits = job->verb == ENGINE_PULL || job->verb == ENGINE_SHOW;
     struct rank_job *made;
     enum kvt_err rc = engine_job_check(worker, job, NULL);
+    const bool lifts = rc == KVT_OK && engine_rank_lifts(rank, job);
+    const bool waits = job->verb == ENGINE_PULL || job->verb == ENGINE_SHOW || lifts;
 
     if (rc == KVT_OK && job->verb == ENGINE_PULL &&
         engine_rank_address(rank, job->to, job->items[0].target) == NULL)
@@ -321,6 +328,7 @@ start(struct engine_worker *worker, struct engine_job *job)
     made->job = job;
     made->end_ns = end_of(job);
     made->waits = waits;
+    made->lifts = lifts;
     rc = waits ? KVT_OK : engine_rank_prepare(made);
     if (rc == KVT_OK && waits)
         engine_rank_hide_targets(rank, job);

@@ -12,10 +12,12 @@
  *
  * Ownership: storages, layouts, transfer manager, volumes and fabric are borrowed and outlive it.
  * Threads:   as engine/worker.h; one of its own for deadlines, ENGINE_RANK_THREADS for what waits
- *            and sums (PULL, SHOW).
- * Limits:    as engine/worker.h; ENGINE_PEERS_MAX peers.  LOAD, STORE and PULL need tiers in host
- *            memory whose layout is the rank's: KVT_UNSUPPORTED else.  A job that is late or
- *            cancelled ends when what it has under way has: nothing is written behind its end.
+ *            and sums (PULL, SHOW, STORE from a disk).
+ * Limits:    as engine/worker.h; ENGINE_PEERS_MAX peers.  LOAD and PULL need tiers in host
+ *            memory, STORE that or a disk, whose layout is the rank's: KVT_UNSUPPORTED else.  From
+ *            a disk one STORE at a time, by way of ENGINE_RANK_BOUNCE bytes (a block at least).  A
+ *            job that is late or cancelled ends when what it has under way has: nothing is written
+ *            behind its end.
  */
 #ifndef ENGINE_RANK_H
 #define ENGINE_RANK_H
@@ -28,7 +30,8 @@
 #include "engine/fabric.h"
 #include "engine/worker.h"
 
-#define ENGINE_RANK_THREADS 2
+#define ENGINE_RANK_THREADS 3
+#define ENGINE_RANK_BOUNCE  (8u << 20)
 
 /* One tier.  Where `layout` is not the rank's (G1 of another kind), bytes change on the way. */
 struct engine_rank_tier {

@@ -36,6 +36,7 @@ struct rank_job {
     unsigned users;            /* who cancel its ticket */
     bool waits;                /* for a thread of ours */
     bool begun;                /* ... which has it */
+    bool lifts;                /* ... and brings blocks through memory */
     bool over;
     _Atomic bool stop; /* what a thread of ours does */
     union {
@@ -91,6 +92,11 @@ void *engine_rank_address(const struct engine_rank *rank, enum kvt_tier tier, ui
 KVT_NODISCARD enum kvt_err engine_rank_prepare(struct rank_job *made);
 /** Hand a job to its queue. */
 KVT_NODISCARD enum kvt_err engine_rank_carry(struct rank_job *made, struct kvt_ticket **ticket);
+
+/** Is it a STORE from a tier that is no memory, which a thread of ours does? */
+bool engine_rank_lifts(const struct engine_rank *rank, const struct engine_job *job);
+/** On that thread.  Every item gets its status. */
+void engine_rank_lift(struct rank_job *made);
 
 /* rank_pull.c */
 

@@ -532,6 +532,119 @@ deadlines_are_kept(void **state)
     kvbm_volumes_free(volumes);
 }
 
+/* ---- what is stored from a disk ---- */
+
+enum { STORED = 40 }; /* more than one slice of a volume */
+
+static void
+names_of(struct engine_item *items, size_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        items[i] =
+            (struct engine_item){suite_label(1 + i), i % (RANK_BED_BLOCKS - 1), 0, KVT_ERR_COUNT};
+}
+
+static void
+write_disk(const struct rank_bed *bed)
+{
+    struct kvbm_storage *disk = bed->options.tiers[KVT_TIER_G3].storage;
+    void *bytes = kvt_aligned(KVBM_STORAGE_ALIGN, disk->block_size);
+
+    assert_non_null(bytes);
+    for (uint32_t block = 0; block < RANK_BED_BLOCKS - 1; block++) {
+        struct kvbm_storage_io io = {.host = bytes, .block = block};
+
+        content_fill(&bed->options.layout, bytes, block);
+        kvbm_storage_write(disk, &io, 1);
+        assert_int_equal(io.status, KVT_OK);
+    }
+    kvt_free(bytes);
+}
+
+static void
+a_disk_is_stored_from(void **state)
+{
+    const struct kvbm_layout layout = rank_bed_layout(1, 0);
+    struct engine_item items[STORED];
+    struct engine_job job = {.verb = ENGINE_STORE,
+                             .from = KVT_TIER_G3,
+                             .wait_ms = 20000,
+                             .items = items,
+                             .count = STORED};
+    struct kvbm_volumes *volumes;
+    struct rank_bed bed;
+
+    (void)state;
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    assert_int_equal(rank_bed_open(&bed, &layout, NULL, volumes), KVT_OK);
+    write_disk(&bed);
+    names_of(items, STORED);
+    items[3].source = RANK_BED_BLOCKS - 1; /* nobody wrote it */
+    assert_int_equal(engine_worker_run(bed.worker, &job, NULL), KVT_NOTFOUND);
+    for (uint32_t i = 0; i < STORED; i++) {
+        assert_int_equal(items[i].status, i == 3 ? KVT_NOTFOUND : KVT_OK);
+        assert_int_equal(run_one(bed.worker, ENGINE_LOAD, KVT_TIER_G2, 1 + i, 0, 5),
+                         i == 3 ? KVT_NOTFOUND : KVT_OK);
+        if (i != 3)
+            assert_true(content_is(&layout,
+                                   kvbm_storage_address(bed.options.tiers[KVT_TIER_G2].storage, 5),
+                                   items[i].source));
+    }
+    names_of(items, STORED);
+    assert_int_equal(engine_worker_run(bed.worker, &job, NULL), KVT_OK); /* 3 now, too */
+    assert_int_equal(items[0].status, KVT_EXISTS);
+    assert_int_equal(items[3].status, KVT_OK);
+    rank_bed_close(&bed);
+    kvbm_volumes_free(volumes);
+}
+
+/* One that is under way ends with what it has begun; what waits behind it at once.  Pulls and what
+ * is shown have threads of their own meanwhile. */
+static void
+what_is_stored_from_a_disk_ends_in_time(void **state)
+{
+    static const struct kvbm_volume_driver driver = {
+        .kind = "stuck", .get = stuck_get, .put = stuck_get, .close = stuck_close};
+    const struct kvbm_layout layout = rank_bed_layout(1, 0);
+    struct stuck stuck = {.head = {&driver, layout.block_size}};
+    _Atomic unsigned done[3] = {0, 0, 0};
+    struct engine_item items[3][STORED];
+    struct engine_job jobs[3];
+    struct kvbm_volumes *volumes;
+    struct rank_bed bed;
+
+    (void)state;
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    assert_int_equal(kvbm_volumes_register(volumes, 0, &stuck.head, 8, NULL), KVT_OK);
+    assert_int_equal(rank_bed_open(&bed, &layout, NULL, volumes), KVT_OK);
+    write_disk(&bed);
+    for (uint32_t i = 0; i < 3; i++) {
+        names_of(items[i], STORED);
+        jobs[i] = (struct engine_job){
+            .verb = ENGINE_STORE,
+            .from = KVT_TIER_G3,
+            .wait_ms = i == 2 ? UINT64_MAX : 150,
+            .items = items[i],
+            .count = STORED,
+            .done = count_done,
+            .arg = &done[i],
+        };
+        assert_int_equal(engine_worker_start(bed.worker, &jobs[i]), KVT_OK);
+    }
+    wait_done(&done[1]);
+    assert_int_equal(items[1][0].status, KVT_TIMEOUT); /* behind the first */
+    engine_worker_cancel(bed.worker, &jobs[2]);
+    wait_done(&done[2]);
+    assert_int_equal(items[2][0].status, KVT_CANCELLED);
+    assert_int_equal(atomic_load(&done[0]), 0);
+    atomic_store(&stuck.go, true);
+    wait_done(&done[0]);
+    assert_int_equal(items[0][0].status, KVT_NOTFOUND); /* as the volume says */
+    assert_int_equal(items[0][STORED - 1].status, KVT_TIMEOUT);
+    rank_bed_close(&bed);
+    kvbm_volumes_free(volumes);
+}
+
 int
 main(void)
 {
@@ -545,6 +658,8 @@ main(void)
         cmocka_unit_test(crowds_end),
         cmocka_unit_test(ended_jobs_are_not_looked_at),
         cmocka_unit_test(deadlines_are_kept),
+        cmocka_unit_test(a_disk_is_stored_from),
+        cmocka_unit_test(what_is_stored_from_a_disk_ends_in_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,13 +212,21 @@ number_of(const struct engine_item *item)
     return item->label.prefix_hash;
 }
 
+/* Of G1 and G2, and what is stored of G3, too. */
+static enum kvt_tier
+tier_for(struct model *model, enum engine_verb verb)
+{
+    if (verb == ENGINE_STORE && has_tier(model, KVT_TIER_G3) && draw(model, 3) == 0)
+        return KVT_TIER_G3;
+    return has_tier(model, KVT_TIER_G1) && draw(model, 2) == 0 ? KVT_TIER_G1 : KVT_TIER_G2;
+}
+
 static void
 step_objects(struct model *model)
 {
     const enum engine_verb verbs[] = {ENGINE_STORE, ENGINE_LOAD, ENGINE_ASK};
     const enum engine_verb verb = verbs[draw(model, 3)];
-    const enum kvt_tier tier =
-        has_tier(model, KVT_TIER_G1) && draw(model, 2) == 0 ? KVT_TIER_G1 : KVT_TIER_G2;
+    const enum kvt_tier tier = tier_for(model, verb);
     struct engine_job job;
 
     draw_items(model);
