@@ -21,11 +21,10 @@ engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handle
                    bool store)
 {
     const bool show = leader->endpoint != NULL;
+    const bool keeps = leader->options.store;
     size_t shown = 0;
-    size_t stored = 0;
 
-    store = store && leader->options.store && leader->options.worker->objects;
-    if (!show && !store)
+    if (!show && !keeps)
         return;
     (void)pthread_mutex_lock(&leader->shared.lock);
     for (size_t i = 0; i < count; i++) {
@@ -33,16 +32,13 @@ engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handle
             continue;
         shown += show && push_locked(leader->shared.arrivals, leader->shared.arrival_first,
                                      &leader->shared.arrival_count, handles[i]);
-        if (!store)
-            continue;
-        if (push_locked(leader->shared.stores, leader->shared.store_first,
+        if (store && keeps && /* what has no place there is found by the next sweep */
+            push_locked(leader->shared.stores, leader->shared.store_first,
                         &leader->shared.store_count, handles[i]))
-            stored++;
-        else
-            leader->shared.stats.store_failed++;
+            (void)pthread_cond_signal(&leader->shared.store);
     }
-    if (stored > 0)
-        (void)pthread_cond_signal(&leader->shared.store);
+    if (keeps)
+        engine_store_owe_locked(leader);
     (void)pthread_mutex_unlock(&leader->shared.lock);
     if (shown > 0)
         engine_leader_post(leader, &leader->arrived);

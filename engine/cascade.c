@@ -153,6 +153,8 @@ went_down(struct engine_haul *haul)
 
         if (rc == KVT_OK)
             rc = engine_leader_register(below, &haul->targets[i], &haul->items[i].label);
+        if (rc == KVT_OK && kvbm_pool_facts(leader->options.g2, haul->sources[i]).stored)
+            kvbm_pool_mark_stored(below, haul->items[i].label.id.hash);
         kvbm_pool_drop(below, haul->targets[i]);
         if (rc == KVT_OK)
             leave(leader, haul->sources[i]);
@@ -163,6 +165,7 @@ went_down(struct engine_haul *haul)
     if (safe == 0)
         stall(leader, PAUSE_MS);
     haul->job.count = 0; /* they are on their way no more */
+    engine_store_owe(leader);
     (void)pthread_mutex_lock(&leader->shared.lock);
     leader->shared.stats.demoted += safe;
     (void)pthread_cond_broadcast(&leader->shared.moved);

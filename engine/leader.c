@@ -18,6 +18,7 @@ enum {
     LOW_PPM = 850000,
     HOLD_MS = 30000,
     JOB_MS = 30000,
+    STORE_AGAIN_MS = 1000,
     REGISTER_TRIES = 64, /* of a name that is just coming or going: callbacks run, nothing waits */
 };
 
@@ -168,6 +169,7 @@ check_options(const struct engine_leader_options *options, struct kvt_error *err
 static void
 fill_defaults(struct engine_leader_options *options)
 {
+    options->store = options->store && options->worker->objects;
     if (options->stage_chunk == 0)
         options->stage_chunk = ENGINE_STAGE_CHUNK;
     if (options->min_remote_blocks == 0)
@@ -176,6 +178,8 @@ fill_defaults(struct engine_leader_options *options)
         options->hold_ms = HOLD_MS;
     if (options->job_ms == 0)
         options->job_ms = JOB_MS;
+    if (options->store_again_ms == 0)
+        options->store_again_ms = STORE_AGAIN_MS;
     if (options->g2_high_ppm == 0) {
         options->g2_high_ppm = HIGH_PPM;
         options->g2_low_ppm = LOW_PPM;
@@ -238,7 +242,7 @@ start_threads(struct engine_leader *leader)
         leader->thread_runs = false;
         return KVT_NOMEM;
     }
-    return engine_objects_open(leader);
+    return engine_store_open(leader);
 }
 
 enum kvt_err
@@ -260,6 +264,7 @@ engine_leader_open(struct engine_leader **out, const struct engine_leader_option
     leader->options = *options;
     fill_defaults(&leader->options);
     leader->shared.last = &leader->shared.first;
+    leader->shared.sweep_ms = UINT64_MAX;
     leader->origins[ENGINE_PLACE_G2] = &engine_origin_g2;
     leader->origins[ENGINE_PLACE_G3] = &engine_origin_g3;
     if (options->worker->objects)
@@ -285,7 +290,7 @@ engine_leader_close(struct engine_leader *leader)
 {
     if (leader == NULL)
         return;
-    engine_objects_close(leader);
+    engine_store_close(leader);
     engine_sessions_close(leader);
     if (leader->thread_runs) {
         (void)pthread_mutex_lock(&leader->shared.lock);
@@ -314,11 +319,21 @@ engine_leader_count(struct engine_leader *leader, uint64_t *counter, uint64_t by
 void
 engine_leader_stats(struct engine_leader *leader, struct engine_leader_stats *stats)
 {
+    struct kvbm_pool_stats g2;
+    struct kvbm_pool_stats g3 = {0};
+
     (void)pthread_mutex_lock(&leader->shared.lock);
     *stats = leader->shared.stats;
     (void)pthread_mutex_unlock(&leader->shared.lock);
     stats->pins = atomic_load(&leader->pins);
-    stats->dropped = kvbm_pool_stats(leader->options.g2).evictions_unsaved;
+    g2 = kvbm_pool_stats(leader->options.g2);
+    if (leader->options.g3 != NULL)
+        g3 = kvbm_pool_stats(leader->options.g3);
+    stats->dropped = g2.evictions_unsaved;
+    if (!leader->options.store)
+        return;
+    stats->unstored = g2.unstored + g3.unstored;
+    stats->lost = g3.evictions_unsaved;
 }
 
 enum kvt_err

@@ -68,17 +68,23 @@ enum engine_state {
 
 #define ENGINE_STATE_BIT(state) (1u << (unsigned)(state))
 
-/* Who stores a batch of objects is alone with it; engines that share a bucket would else all store
- * the same.  What it means to be fenced is the object tier's (g4); here it is a number that must
- * still be the newest when the batch is done. */
+struct engine_lease {
+    uint64_t token;   /* larger than that of every holder before */
+    uint64_t stop_ms; /* monotonic: nothing is done under it from then on */
+};
+
+/* Who stores blocks is alone with them; instances that share a bucket would else all store the
+ * same.  What it means to be fenced is the object tier's (g4): each part has a holder at a time,
+ * for as long as its lease.  Calls come from any thread, and wait for the object tier. */
 struct engine_fence {
-    /** KVT_OK with a token; KVT_BUSY: somebody else stores these, leave them. */
-    enum kvt_err (*acquire)(void *arg, const struct kvbm_label *first, size_t count,
-                            uint64_t wait_ms, uint64_t *token);
-    /** KVT_OK; KVT_PRECONDITION: it was lost meanwhile, the batch is not to be counted as stored.
-     *  */
-    enum kvt_err (*release)(void *arg, const struct kvbm_label *first, size_t count,
-                            uint64_t token);
+    uint32_t parts; /* at least 1; a block is of part prefix_hash % parts */
+    /** Try once.  KVT_OK with a lease; KVT_BUSY: somebody else stores blocks of this part;
+     *  KVT_UNSUPPORTED: there are no locks here, and blocks are stored without; else why the tier
+     *  could not be asked.  What was not begun is tried again later. */
+    enum kvt_err (*acquire)(void *arg, uint32_t part, struct engine_lease *lease);
+    /** Once for each lease.  KVT_OK; KVT_PRECONDITION: it was lost meanwhile, what was stored under
+     *  it is not to be counted on; else that it is not known: then it ends by itself. */
+    enum kvt_err (*release)(void *arg, uint32_t part, const struct engine_lease *lease);
     void *arg;
 };
 
@@ -94,7 +100,10 @@ struct engine_leader_options {
     uint64_t hold_ms; /* what a peer holds here and says nothing of ends then; 0: 30 s */
     uint32_t g2_high_ppm, g2_low_ppm; /* G2 to G3: above, down to; 0: 900,000 and 850,000 */
     uint64_t job_ms; /* a job lasts at most, whoever waits for it or nobody; 0: 30 s */
-    bool store;      /* what is registered in G2 goes to the object tier, too */
+    bool store; /* what is registered in G2 and G3 goes to the object tier, too: at once if that
+                   takes it, else as often as it needs, from the tier it is in by then */
+    uint64_t store_again_ms; /* what was not stored at once is tried again after this, and after
+                                twice as long up to eight times when none of it was; 0: 1 s */
 };
 
 struct engine_leader;
@@ -236,7 +245,13 @@ struct engine_leader_stats {
     uint64_t pins;          /* blocks held now, by matches and for peers */
     uint64_t peer_sessions; /* that peers have here now, */
     uint64_t peer_expired;  /* ... and that ended because nothing was heard, or its link was over */
-    uint64_t stored, store_failed, demoted, dropped; /* blocks */
+    uint64_t stored;        /* blocks, here and below: that the object tier took, */
+    uint64_t store_failed;  /* ... and that it will never take */
+    uint64_t store_again; /* how often one was put off: it was away, or somebody else stores them */
+    uint64_t unstored; /* names in G2, and in G3, that are to be stored still; 0 unless `store` */
+    uint64_t demoted;
+    uint64_t dropped; /* by G2, and ... */
+    uint64_t lost;    /* by G3: in no tier below; 0 unless `store` */
     uint32_t matches; /* not released, or released and (for a moment) not let go of */
 };
 void engine_leader_stats(struct engine_leader *leader, struct engine_leader_stats *stats);

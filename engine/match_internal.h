@@ -4,7 +4,7 @@
  *
  * Why: one thread decides (leader.c), and what it decides about is a match (match.c), the places
  * its blocks may come from (origin.c, objects.c, session), the batches under way (haul.c, stage.c)
- * and what leaves G2 (cascade.c).
+ * and what leaves G2 (cascade.c).  Another thread stores (store.c).
  *
  *     find ─► search: G2 and G3, then each origin far away, and what of G2 and G3 is behind it
  *          ─► stage: hauls of a chunk each, one origin a haul ─► register ─► show
@@ -31,6 +31,7 @@
 #define ENGINE_ROOM_MS    200  /* a match waits for room in G2 at most, then it is shortened */
 #define ENGINE_RETRY_MS   5    /* what was refused for now is tried again after */
 #define ENGINE_ARRIVALS   4096 /* blocks to be shown or stored that may wait */
+#define ENGINE_BATCH      64   /* blocks that are asked for, stored or loaded by one call */
 #define ENGINE_MATCH_JOBS 2    /* hauls of one match: one is moved while the next is planned */
 
 struct engine_haul;
@@ -206,8 +207,10 @@ struct engine_leader {
         pthread_cond_t moved; /* ... and who waits for a match or for room */
         struct engine_message *first, **last;
         struct kvt_handle *arrivals; /* weak, a ring of ENGINE_ARRIVALS: to be shown, */
-        struct kvt_handle *stores;   /* ... and one: to be stored */
+        struct kvt_handle *stores;   /* ... and one: to be stored soon */
         size_t arrival_first, arrival_count, store_first, store_count;
+        uint64_t sweep_ms; /* when the storing thread looks for what is not stored; UINT64_MAX: no
+                              need */
         bool stop, store_stop;
         struct engine_leader_stats stats;
     } shared;
@@ -299,9 +302,33 @@ enum kvt_err engine_cascade_room(struct engine_leader *leader, uint32_t count,
 
 /* ---- objects.c ---- */
 
-KVT_NODISCARD enum kvt_err engine_objects_open(struct engine_leader *leader);
+/** KVT_OK or KVT_EXISTS. */
+bool engine_objects_is_well(enum kvt_err status);
+/** Run a job of at most ENGINE_BATCH items until then at the latest; each says how it ended. */
+void engine_objects_run(struct engine_leader *leader, struct engine_job *job, uint64_t until_ms,
+                        enum kvt_err *statuses);
+
+/* ---- store.c ---- */
+
+/* At most ENGINE_BATCH registered blocks of G2 or G3 that are held. */
+struct engine_store_batch {
+    enum kvt_tier tier;
+    enum kvt_priority priority;
+    bool ask; /* first: perhaps it has them */
+    uint64_t until_ms;
+    const struct kvt_handle *handles;
+    size_t count;
+};
+
+/** Store a batch under its fences, and note and count what came of each. */
+void engine_store_put(struct engine_leader *leader, const struct engine_store_batch *batch,
+                      enum kvt_err *statuses);
+/** Something may be registered that is not stored.  Any thread; the second with the lock held. */
+void engine_store_owe(struct engine_leader *leader);
+void engine_store_owe_locked(struct engine_leader *leader);
+KVT_NODISCARD enum kvt_err engine_store_open(struct engine_leader *leader);
 /** Ends the storing thread. */
-void engine_objects_close(struct engine_leader *leader);
+void engine_store_close(struct engine_leader *leader);
 
 /* ---- session*.c ---- */
 

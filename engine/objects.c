@@ -1,5 +1,5 @@
-/* The object tier: asked, stored to and loaded from, in the caller's time or by a thread of its
- * own; and as one more place that a match's blocks may come from. */
+/* The object tier: asked, stored to and loaded from in the caller's time; and as one more place
+ * that a match's blocks may come from. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,8 +11,7 @@
 #include "engine/match_internal.h"
 
 enum {
-    BATCH = 64, /* blocks under one fence: as long as one call of the object tier is long */
-    FIRST = 2,  /* blocks that a search asks for before it knows of any */
+    FIRST = 2, /* blocks that a search asks for before it knows of any */
     GROWTH =
         3, /* ... and then so many times as it knows of: behind a hole they are asked in vain */
 };
@@ -55,8 +54,8 @@ search(struct engine_match *match)
         return;
     if (count > want)
         count = want;
-    if (count > BATCH)
-        count = BATCH;
+    if (count > ENGINE_BATCH)
+        count = ENGINE_BATCH;
     haul->match = match;
     haul->job.verb = ENGINE_ASK;
     haul->job.count = count;
@@ -86,8 +85,8 @@ say(enum kvt_err *statuses, size_t count, enum kvt_err rc)
         statuses[i] = rc;
 }
 
-static bool
-is_well(enum kvt_err status)
+bool
+engine_objects_is_well(enum kvt_err status)
 {
     return status == KVT_OK || status == KVT_EXISTS;
 }
@@ -96,15 +95,14 @@ static enum kvt_err
 worst(const enum kvt_err *statuses, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!is_well(statuses[i]))
+        if (!engine_objects_is_well(statuses[i]))
             return statuses[i];
     return KVT_OK;
 }
 
-/* One job of at most BATCH items; each says how it ended. */
-static void
-run_job(struct engine_leader *leader, struct engine_job *job, uint64_t until_ms,
-        enum kvt_err *statuses)
+void
+engine_objects_run(struct engine_leader *leader, struct engine_job *job, uint64_t until_ms,
+                   enum kvt_err *statuses)
 {
     struct engine_outcome outcome;
 
@@ -128,75 +126,22 @@ engine_leader_has_objects(struct engine_leader *leader, const struct kvbm_label 
         say(statuses, count, KVT_UNSUPPORTED);
         return KVT_UNSUPPORTED;
     }
-    for (size_t first = 0; first < count; first += BATCH) {
-        struct engine_item items[BATCH] = {0};
+    for (size_t first = 0; first < count; first += ENGINE_BATCH) {
+        struct engine_item items[ENGINE_BATCH] = {0};
         struct engine_job job = {.verb = ENGINE_ASK, .priority = KVT_PRIORITY_HIGH, .items = items};
 
-        job.count = count - first < BATCH ? count - first : BATCH;
+        job.count = count - first < ENGINE_BATCH ? count - first : ENGINE_BATCH;
         for (size_t i = 0; i < job.count; i++)
             items[i].label = labels[first + i];
-        run_job(leader, &job, until_ms, statuses + first);
+        engine_objects_run(leader, &job, until_ms, statuses + first);
     }
     for (size_t i = 0; i < count; i++)
-        if (statuses[i] != KVT_NOTFOUND && !is_well(statuses[i]))
+        if (statuses[i] != KVT_NOTFOUND && !engine_objects_is_well(statuses[i]))
             return statuses[i];
     return KVT_OK;
 }
 
 /* ---- put ---- */
-
-/* A batch that somebody else stores, or has stored meanwhile, is not ours to count. */
-static void
-put_batch(struct engine_leader *leader, const struct kvt_handle *handles, size_t count,
-          enum kvt_priority priority, uint64_t until_ms, enum kvt_err *statuses)
-{
-    const struct engine_fence *fence = leader->options.fence;
-    struct engine_item items[BATCH] = {0};
-    struct kvbm_label labels[BATCH];
-    struct engine_job job = {
-        .verb = ENGINE_STORE,
-        .from = KVT_TIER_G2,
-        .priority = priority,
-        .items = items,
-        .count = count,
-    };
-    uint64_t token = 0;
-    enum kvt_err rc = KVT_OK;
-
-    for (size_t i = 0; i < count; i++) {
-        labels[i] = kvbm_pool_label(leader->options.g2, handles[i]);
-        items[i] = (struct engine_item){.label = labels[i], .source = handles[i].block};
-    }
-    if (fence != NULL)
-        rc = fence->acquire(fence->arg, labels, count, kvt_deadline_left(until_ms), &token);
-    if (rc != KVT_OK) {
-        say(statuses, count, rc);
-        return;
-    }
-    run_job(leader, &job, until_ms, statuses);
-    if (fence != NULL)
-        rc = fence->release(fence->arg, labels, count, token);
-    for (size_t i = 0; i < count; i++) {
-        if (rc != KVT_OK && is_well(statuses[i]))
-            statuses[i] = rc;
-        if (is_well(statuses[i]))
-            kvbm_pool_mark_saved(leader->options.g2, handles[i]);
-    }
-}
-
-static void
-count_stored(struct engine_leader *leader, const enum kvt_err *statuses, size_t count)
-{
-    size_t stored = 0;
-    size_t failed = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        stored += statuses[i] == KVT_OK;
-        failed += !is_well(statuses[i]);
-    }
-    engine_leader_count(leader, &leader->shared.stats.stored, stored);
-    engine_leader_count(leader, &leader->shared.stats.store_failed, failed);
-}
 
 enum kvt_err
 engine_leader_put_objects(struct engine_leader *leader, const struct kvt_handle *handles,
@@ -208,12 +153,17 @@ engine_leader_put_objects(struct engine_leader *leader, const struct kvt_handle 
         say(statuses, count, KVT_UNSUPPORTED);
         return KVT_UNSUPPORTED;
     }
-    for (size_t first = 0; first < count; first += BATCH) {
-        const size_t batch = count - first < BATCH ? count - first : BATCH;
+    for (size_t first = 0; first < count; first += ENGINE_BATCH) {
+        const struct engine_store_batch batch = {
+            .tier = KVT_TIER_G2,
+            .priority = KVT_PRIORITY_HIGH,
+            .until_ms = until_ms,
+            .handles = handles + first,
+            .count = count - first < ENGINE_BATCH ? count - first : ENGINE_BATCH,
+        };
 
-        put_batch(leader, handles + first, batch, KVT_PRIORITY_HIGH, until_ms, statuses + first);
+        engine_store_put(leader, &batch, statuses + first);
     }
-    count_stored(leader, statuses, count);
     return worst(statuses, count);
 }
 
@@ -222,7 +172,7 @@ engine_leader_put_objects(struct engine_leader *leader, const struct kvt_handle 
 /* What G2 has already is held; of the others, which. */
 static size_t
 get_there(struct engine_leader *leader, const struct kvbm_label *labels, size_t count,
-          struct kvt_handle *handles, enum kvt_err *statuses, size_t missing[BATCH])
+          struct kvt_handle *handles, enum kvt_err *statuses, size_t missing[ENGINE_BATCH])
 {
     size_t wanted = 0;
 
@@ -239,10 +189,10 @@ get_batch(struct engine_leader *leader, const struct kvbm_label *labels, size_t 
           struct kvt_handle *handles, enum kvt_err *statuses, uint64_t until_ms)
 {
     struct kvbm_pool *pool = leader->options.g2;
-    struct engine_item items[BATCH] = {0};
-    struct kvt_handle targets[BATCH];
-    enum kvt_err loaded[BATCH];
-    size_t missing[BATCH];
+    struct engine_item items[ENGINE_BATCH] = {0};
+    struct kvt_handle targets[ENGINE_BATCH];
+    enum kvt_err loaded[ENGINE_BATCH];
+    size_t missing[ENGINE_BATCH];
     const size_t wanted = get_there(leader, labels, count, handles, statuses, missing);
     struct engine_job job = {
         .verb = ENGINE_LOAD,
@@ -263,13 +213,14 @@ get_batch(struct engine_leader *leader, const struct kvbm_label *labels, size_t 
     }
     say(loaded, wanted, rc);
     if (rc == KVT_OK)
-        run_job(leader, &job, until_ms, loaded);
+        engine_objects_run(leader, &job, until_ms, loaded);
     for (size_t i = 0; i < wanted; i++) {
         if (loaded[i] == KVT_OK)
             loaded[i] = engine_leader_register(pool, &targets[i], &items[i].label);
         statuses[missing[i]] = loaded[i];
         if (loaded[i] == KVT_OK) {
             kvbm_pool_mark_saved(pool, targets[i]);
+            kvbm_pool_mark_stored(pool, items[i].label.id.hash);
             handles[missing[i]] = targets[i];
         } else if (rc == KVT_OK) {
             kvbm_pool_drop(pool, targets[i]);
@@ -290,92 +241,10 @@ engine_leader_get_objects(struct engine_leader *leader, const struct kvbm_label 
         say(statuses, count, KVT_UNSUPPORTED);
         return KVT_UNSUPPORTED;
     }
-    for (size_t first = 0; first < count; first += BATCH) {
-        const size_t batch = count - first < BATCH ? count - first : BATCH;
+    for (size_t first = 0; first < count; first += ENGINE_BATCH) {
+        const size_t batch = count - first < ENGINE_BATCH ? count - first : ENGINE_BATCH;
 
         get_batch(leader, labels + first, batch, handles + first, statuses + first, until_ms);
     }
     return worst(statuses, count);
-}
-
-/* ---- the storing thread ---- */
-
-/* The oldest that wait, held; 0: it is to end. */
-static size_t
-take_stores(struct engine_leader *leader, struct kvt_handle *handles)
-{
-    size_t count;
-    size_t held = 0;
-
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    while (leader->shared.store_count == 0 && !leader->shared.store_stop)
-        (void)pthread_cond_wait(&leader->shared.store, &leader->shared.lock);
-    count = leader->shared.store_stop ? 0 : leader->shared.store_count;
-    if (count > BATCH)
-        count = BATCH;
-    for (size_t i = 0; i < count; i++)
-        handles[i] = leader->shared.stores[(leader->shared.store_first + i) % ENGINE_ARRIVALS];
-    leader->shared.store_first = (leader->shared.store_first + count) % ENGINE_ARRIVALS;
-    leader->shared.store_count -= count;
-    (void)pthread_mutex_unlock(&leader->shared.lock);
-    for (size_t i = 0; i < count; i++) {
-        handles[held] = handles[i];
-        held += kvbm_pool_upgrade(leader->options.g2, handles[i]) == KVT_OK;
-    }
-    engine_leader_count(leader, &leader->shared.stats.store_failed, count - held);
-    return held;
-}
-
-static bool
-is_stopped(struct engine_leader *leader)
-{
-    bool stop;
-
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    stop = leader->shared.store_stop;
-    (void)pthread_mutex_unlock(&leader->shared.lock);
-    return stop;
-}
-
-static void *
-store(void *arg)
-{
-    struct engine_leader *leader = arg;
-
-    while (!is_stopped(leader)) {
-        const uint64_t until_ms = kvt_deadline_in(leader->options.job_ms);
-        struct kvt_handle handles[BATCH];
-        enum kvt_err statuses[BATCH];
-        const size_t count = take_stores(leader, handles);
-
-        if (count == 0)
-            continue;
-        put_batch(leader, handles, count, KVT_PRIORITY_NORMAL, until_ms, statuses);
-        count_stored(leader, statuses, count);
-        kvbm_pool_drop_all(leader->options.g2, handles, count);
-    }
-    return NULL;
-}
-
-enum kvt_err
-engine_objects_open(struct engine_leader *leader)
-{
-    if (!leader->options.store || !leader->options.worker->objects)
-        return KVT_OK;
-    if (pthread_create(&leader->storer, NULL, store, leader) != 0)
-        return KVT_NOMEM;
-    leader->storer_runs = true;
-    return KVT_OK;
-}
-
-void
-engine_objects_close(struct engine_leader *leader)
-{
-    if (!leader->storer_runs)
-        return;
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    leader->shared.store_stop = true;
-    (void)pthread_cond_signal(&leader->shared.store);
-    (void)pthread_mutex_unlock(&leader->shared.lock);
-    (void)pthread_join(leader->storer, NULL);
 }

@@ -9,6 +9,16 @@
 
 /* ---- what has come ---- */
 
+/* Does the object tier have what came? */
+static bool
+is_stored(const struct engine_haul *haul, size_t at)
+{
+    const struct kvt_handle source = haul->sources[at];
+
+    return haul->job.verb == ENGINE_LOAD ||
+           (source.generation != 0 && kvbm_pool_facts(haul->leader->options.g3, source).stored);
+}
+
 /* Registered, and held by the item's target; what is not is given back, and its status says why. */
 static size_t
 register_targets(struct engine_haul *haul)
@@ -28,6 +38,8 @@ register_targets(struct engine_haul *haul)
         }
         if (haul->job.verb == ENGINE_COPY || haul->job.verb == ENGINE_LOAD)
             kvbm_pool_mark_saved(pool, haul->targets[i]); /* it is where it came from, too */
+        if (is_stored(haul, i))
+            kvbm_pool_mark_stored(pool, item->label.id.hash);
         came++;
     }
     return came;

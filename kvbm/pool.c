@@ -157,6 +157,7 @@ reset_locked(struct kvbm_slot *slot)
     slot->aside = false;
     slot->saved = false;
     slot->early = false;
+    slot->stored = false;
     slot->generation = slot->generation == UINT32_MAX ? 1 : slot->generation + 1;
 }
 
@@ -211,6 +212,7 @@ delist_locked(struct kvbm_pool *pool, uint32_t block)
     slot->hooked = false;
     slot->leaving = false;
     pool->shared.early_unused += slot->early;
+    pool->shared.unstored -= !slot->stored;
     pool->shared.hidden--;
 }
 

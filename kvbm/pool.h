@@ -66,6 +66,7 @@ struct kvbm_pool_stats {
     uint32_t active;
     uint32_t inactive;
     uint32_t registered; /* names that can be found */
+    uint32_t unstored;   /* names of blocks that were not marked stored */
     uint64_t registrations;
     uint64_t duplicates;
     uint64_t sought;            /* names asked for by match, find and scan, ... */
@@ -80,7 +81,8 @@ struct kvbm_pool_stats {
 struct kvbm_pool_facts {
     struct kvbm_label label;
     uint32_t priority;
-    bool saved; /* the next tier had a copy */
+    bool saved;  /* the next tier had a copy */
+    bool stored; /* kvbm_pool_mark_stored() */
 };
 
 /** KVT_OK; KVT_INVALID (a count or an order that cannot be) or KVT_NOMEM with *out NULL. */
@@ -175,6 +177,14 @@ void kvbm_pool_set_iteration(struct kvbm_pool *pool, uint32_t iteration);
 size_t kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32_t looks,
                       size_t max, struct kvt_handle *handles);
 
+/**
+ * Hold up to `max` registered blocks, held by others or not, that were not marked stored.  Looks at
+ * `looks` blocks at most, from block `*at` on to the end of the pool, and advances it; at the end
+ * it is the number of blocks.  Give them back by kvbm_pool_drop_same().
+ */
+size_t kvbm_pool_unstored(struct kvbm_pool *pool, uint32_t *at, uint32_t looks, size_t max,
+                          struct kvt_handle *handles);
+
 /** What KVT_POOL_ORDER_PRIORITY goes by from the held block's next drop on; 0 when it is new.  At
  *  most KVT_PRIORITY_MAX (asserted). */
 void kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority);
@@ -184,6 +194,10 @@ void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Note that the next tier has a copy of the held block. */
 void kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle);
+
+/** Note that the object tier has the block of this name, whichever tier is next, or will never take
+ *  it.  Nothing happens where the name is not registered. */
+void kvbm_pool_mark_stored(struct kvbm_pool *pool, uint64_t hash);
 
 /** Note that nobody has asked for the held block yet: it is counted when somebody does, or when it
  *  goes before. */

@@ -179,6 +179,27 @@ kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32
     return found;
 }
 
+size_t
+kvbm_pool_unstored(struct kvbm_pool *pool, uint32_t *at, uint32_t looks, size_t max,
+                   struct kvt_handle *handles)
+{
+    size_t found = 0;
+
+    kvbm_pool_lock(pool);
+    for (; looks > 0 && found < max && *at < pool->block_count; looks--) {
+        const uint32_t block = (*at)++;
+        struct kvbm_slot *slot = &pool->slots[block];
+        const bool rests = slot->waiting;
+
+        if (!slot->listed || slot->hooked || slot->stored)
+            continue;
+        handles[found++] = kvbm_pool_hold_locked(pool, block);
+        slot->lent = rests;
+    }
+    kvbm_pool_unlock(pool);
+    return found;
+}
+
 void
 kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority)
 {
@@ -205,6 +226,20 @@ kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle)
 }
 
 void
+kvbm_pool_mark_stored(struct kvbm_pool *pool, uint64_t hash)
+{
+    uint32_t block;
+
+    kvbm_pool_lock(pool);
+    block = kvbm_names_get(&pool->shared.names, hash);
+    if (block != KVBM_NAMES_NONE && !pool->slots[block].stored) {
+        pool->slots[block].stored = true;
+        pool->shared.unstored--;
+    }
+    kvbm_pool_unlock(pool);
+}
+
+void
 kvbm_pool_mark_early(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     kvbm_pool_lock(pool);
@@ -221,7 +256,7 @@ kvbm_pool_facts(struct kvbm_pool *pool, struct kvt_handle handle)
     {
         const struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
 
-        facts = (struct kvbm_pool_facts){slot->label, slot->priority, slot->saved};
+        facts = (struct kvbm_pool_facts){slot->label, slot->priority, slot->saved, slot->stored};
     }
     kvbm_pool_unlock(pool);
     return facts;
@@ -294,6 +329,7 @@ kvbm_pool_stats(struct kvbm_pool *pool)
         .inactive = pool->shared.inactive.count,
         .active = pool->block_count - pool->shared.free_count - pool->shared.inactive.count,
         .registered = pool->shared.names.count - pool->shared.hidden,
+        .unstored = pool->shared.unstored,
         .registrations = pool->shared.registrations,
         .duplicates = pool->shared.duplicates,
         .sought = pool->shared.sought,

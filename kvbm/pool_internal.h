@@ -43,6 +43,7 @@ struct kvbm_slot {
     bool waiting : 1; /* in the inactive part */
     bool lent : 1;    /* taken to be looked at, and by nobody else since */
     bool early : 1;   /* fetched before anybody asked for it, and not asked for since */
+    bool stored : 1;  /* the object tier has a copy, or takes none */
 };
 
 _Static_assert(sizeof(struct kvbm_slot) == 64, "a slot is a cache line");
@@ -68,6 +69,7 @@ struct kvbm_pool {
         uint32_t free_first;
         uint32_t free_count;
         uint32_t hidden;    /* listed and hooked */
+        uint32_t unstored;  /* listed and not stored */
         uint32_t iteration; /* of the engine, as kvbm_pool_set_iteration() said */
         _Alignas(KVBM_POOL_LINE) uint64_t registrations;
         uint64_t duplicates;

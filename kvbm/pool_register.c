@@ -36,6 +36,7 @@ register_new_locked(struct kvbm_pool *pool, struct kvt_handle handle)
     if (inactive->calls->list != NULL)
         inactive->calls->list(inactive->state, handle.block, &slot->label.id, inactive->now);
     pool->shared.registrations++;
+    pool->shared.unstored += !slot->stored;
     if (pool->on_store != NULL)
         kvbm_pool_hide_locked(pool, slot, false);
 }

@@ -32,7 +32,9 @@
     X(hits_objects, "hits_total", ",tier=\"G4\"", KVBM_FIGURES_HITS)                               \
     X(shortened, "shortened_total", "", "Matches some of whose blocks did not come")               \
     X(stored, "stored_total", "", "Blocks that the object tier has acknowledged")                  \
-    X(store_failed, "store_failed_total", "", "Blocks that the object tier has not taken")         \
+    X(store_failed, "store_failed_total", "", "Blocks that the object tier will never take")       \
+    X(store_again, "store_again_total", "", "Stores of a block that were put off")                 \
+    X(lost, "lost_total", "", "Blocks that left G3 before the object tier had them")               \
     X(demoted, "demoted_total", "", "Blocks that went from G2 to G3")                              \
     X(peer_expired, "peer_expired_total", "", "Sessions of peers that fell silent")
 
@@ -43,6 +45,7 @@
     X(pins, "pins", "Blocks held now, by matches and for peers")                                   \
     X(matches, "matches", "Matches that have not ended")                                           \
     X(peer_sessions, "peer_sessions", "Sessions that peers have here now")                         \
+    X(unstored, "unstored", "Names in G2 and G3 that the object tier is to have still")            \
     X(nats_away, "nats_away", "1: NATS does not answer the leader of an instance")                 \
     X(objects_away, "objects_away", "Ranks that the object tier does not answer")
 

@@ -79,11 +79,14 @@ figures_of(struct leader *leader)
                                  .shortened = led.shortened,
                                  .stored = led.stored,
                                  .store_failed = led.store_failed,
+                                 .store_again = led.store_again,
+                                 .lost = led.lost,
                                  .demoted = led.demoted,
                                  .peer_expired = led.peer_expired,
                                  .pins = led.pins,
                                  .matches = led.matches,
                                  .peer_sessions = led.peer_sessions,
+                                 .unstored = led.unstored,
                                  .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
                                  .objects_away = kvbm_crew_away(leader->crew)};
 }

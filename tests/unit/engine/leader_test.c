@@ -533,72 +533,6 @@ few_are_asked_for_behind_a_hole(void **unused)
     }
 }
 
-/* ---- fences ---- */
-
-struct gate {
-    enum kvt_err acquire, release;
-    unsigned held, times;
-};
-
-static enum kvt_err
-acquire(void *arg, const struct kvbm_label *first, size_t count, uint64_t wait_ms, uint64_t *token)
-{
-    struct gate *gate = arg;
-
-    (void)wait_ms;
-    assert_true(first[0].id.hash == 1 && count == 3);
-    *token = 7;
-    gate->held += gate->acquire == KVT_OK;
-    return gate->acquire;
-}
-
-static enum kvt_err
-release(void *arg, const struct kvbm_label *first, size_t count, uint64_t token)
-{
-    struct gate *gate = arg;
-
-    assert_true(first[0].id.hash == 1 && count == 3 && token == 7);
-    gate->held--;
-    gate->times++;
-    return gate->release;
-}
-
-static void
-who_stores_is_alone_with_it(void **unused)
-{
-    struct gate gate = {.acquire = KVT_BUSY};
-    const struct engine_fence fence = {.acquire = acquire, .release = release, .arg = &gate};
-    struct engine_leader_stats stats;
-    enum kvt_err statuses[3];
-    struct kvt_handle handles[3];
-    struct engine_match *match;
-    struct bed bed;
-
-    (void)unused;
-    bed_open(&bed,
-             &(struct bed_options){
-                 .g2 = 8, .objects = true, .ending = FAKE_LATER, .leader = {.fence = &fence}});
-    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 3));
-    match = find(&bed, 3, ENGINE_FULL, false, WAIT_MS);
-    assert_int_equal(engine_match_blocks(match, handles, 3), 3);
-    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS),
-                     KVT_BUSY);
-    assert_int_equal(statuses[2], KVT_BUSY);
-    assert_int_equal(fake_objects_count(bed.objects), 0);
-    gate.acquire = KVT_OK;
-    gate.release = KVT_PRECONDITION; /* it was lost meanwhile */
-    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS),
-                     KVT_PRECONDITION);
-    engine_leader_stats(bed.leader, &stats);
-    assert_int_equal(stats.stored, 0);
-    assert_int_equal(stats.store_failed, 6);
-    gate.release = KVT_OK;
-    assert_int_equal(engine_leader_put_objects(bed.leader, handles, 3, statuses, WAIT_MS), KVT_OK);
-    assert_true(gate.held == 0 && gate.times == 2);
-    engine_match_release(match);
-    bed_close(&bed);
-}
-
 static void
 what_arrives_is_stored_and_shown(void **unused)
 {
@@ -727,7 +661,6 @@ main(void)
         cmocka_unit_test(a_prefix_longer_than_g2_is_shortened),
         cmocka_unit_test(objects_are_stored_asked_and_loaded),
         cmocka_unit_test(few_are_asked_for_behind_a_hole),
-        cmocka_unit_test(who_stores_is_alone_with_it),
         cmocka_unit_test(what_arrives_is_stored_and_shown),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_cannot_be_is_refused),

@@ -196,6 +196,49 @@ what_is_free_can_be_had_alone(void **unused)
     kvbm_pool_free(pool);
 }
 
+/* Held or not, each once, and its rest is not disturbed. */
+static void
+what_is_not_stored_is_found(void **unused)
+{
+    struct kvbm_pool *pool = new_pool(KVT_POOL_ORDER_LRU);
+    struct kvt_handle handles[BLOCKS];
+    uint64_t hashes[BLOCKS];
+    struct kvt_handle held;
+    uint32_t at = 0;
+
+    (void)unused;
+    for (uint64_t hash = 1; hash <= 6; hash++)
+        make(pool, hash, 0);
+    held = make_held(pool, 7);
+    assert_int_equal(kvbm_pool_allocate(pool, 1, handles), KVT_OK); /* of no name */
+    assert_int_equal(kvbm_pool_stats(pool).unstored, 7);
+    kvbm_pool_mark_stored(pool, 3);
+    kvbm_pool_mark_stored(pool, 3);
+    kvbm_pool_mark_stored(pool, 99);
+    assert_int_equal(kvbm_pool_stats(pool).unstored, 6);
+    kvbm_pool_drop(pool, handles[0]);
+    assert_int_equal(kvbm_pool_unstored(pool, &at, BLOCKS, 4, handles), 4);
+    assert_true(at < BLOCKS);
+    assert_int_equal(kvbm_pool_unstored(pool, &at, BLOCKS, BLOCKS, handles + 4), 2);
+    assert_int_equal(at, BLOCKS);
+    assert_int_equal(kvbm_pool_unstored(pool, &at, BLOCKS, BLOCKS, handles + 6), 0);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_not_equal(kvbm_pool_label(pool, handles[i]).id.hash, 3);
+        kvbm_pool_drop_same(pool, handles[5 - i]);
+    }
+    kvbm_pool_drop(pool, held);
+    kvbm_pool_mark_stored(pool, 7);
+    assert_int_equal(take_apart(pool, hashes), 7);
+    for (uint64_t i = 0; i < 7; i++)
+        assert_int_equal(hashes[i], i + 1); /* as if nobody had looked */
+    assert_int_equal(kvbm_pool_stats(pool).unstored, 0);
+    make(pool, 3, 0); /* another life */
+    assert_int_equal(kvbm_pool_stats(pool).unstored, 1);
+    assert_int_equal(kvbm_pool_clear(pool), 1);
+    assert_int_equal(kvbm_pool_stats(pool).unstored, 0);
+    kvbm_pool_free(pool);
+}
+
 int
 main(void)
 {
@@ -204,6 +247,7 @@ main(void)
         cmocka_unit_test(only_what_rests_long_enough),
         cmocka_unit_test(early_blocks_are_counted_once),
         cmocka_unit_test(what_is_free_can_be_had_alone),
+        cmocka_unit_test(what_is_not_stored_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
