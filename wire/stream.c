@@ -7,13 +7,17 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "wire/consumer.h"
+#include "wire/marks.h"
 
 /*
- * One reader, two kinds of consumer, both pulled:
+ * One reader, three kinds of consumer, all pulled:
  *
  *   ordered     an ephemeral consumer that starts at `next_seq` and wants no acknowledgements.  The
  *               server may forget it at any time, or (seen of nats-server 2.9) know of no message
  *               though the stream has some; we make another one from `next_seq`.
+ *   ordered and durable   the same with a name, for people to see; each message acknowledges all
+ *               before it.  It is made anew with each binding, behind what is acknowledged, since
+ *               a consumer that gives again what it gave before does so out of order.
  *   work queue  a durable consumer; the server keeps what was not acknowledged.
  *
  * The reader is either bound (its consumer exists as far as we know) or not.  It becomes unbound
@@ -33,9 +37,14 @@ enum {
     AWAY_WAIT_MS = 50,       /* how long a fetch waits when the server is away */
     ACK_TIMEOUT_MS = 2000,
     WAITING_MAX = 64,
+    TAKEN_STEP_MS = 20,
 };
 
 #define NS_PER_MS INT64_C(1000000)
+
+/* How long a durable consumer is kept that nobody asks, and a message that is not acknowledged is
+ * not given again: as long as our streams keep what they have. */
+#define UNSEEN_MS (INT64_C(24) * 3600 * 1000)
 
 struct wire_message {
     natsMsg *nats;
@@ -53,7 +62,10 @@ struct wire_stream {
     char durable[WIRE_CONSUMER_DURABLE_MAX]; /* "" = ordered */
     uint64_t ack_wait_ms;
     bool foreign;
+    bool ordered;
     uint64_t next_seq; /* ordered: the lowest sequence not yet handed out */
+    uint64_t applied;  /* ordered and durable: acknowledged up to here */
+    struct wire_marks marks;
 
     struct wire_consumer consumer;
     uint64_t bound_reconnects;
@@ -200,6 +212,8 @@ wire_stream_open(struct wire_stream **out, struct wire_bus *bus,
     rc = durable_name(stream->durable, options->durable != NULL ? options->durable : "");
     if (rc != KVT_OK)
         goto fail;
+    stream->ordered = options->ordered || stream->durable[0] == '\0';
+    stream->applied = stream->next_seq - 1;
     *out = stream;
     return KVT_OK;
 
@@ -223,6 +237,7 @@ wire_stream_close(struct wire_stream *stream)
         return;
     wire_consumer_unbind(&stream->consumer);
     drop_held(stream);
+    wire_marks_clear(&stream->marks);
     kvt_free(stream->stream);
     kvt_free(stream->subject);
     kvt_free(stream);
@@ -231,7 +246,14 @@ wire_stream_close(struct wire_stream *stream)
 static bool
 is_ordered(const struct wire_stream *stream)
 {
-    return stream->durable[0] == '\0';
+    return stream->ordered;
+}
+
+/* Ordered, and acknowledged. */
+static bool
+is_marked(const struct wire_stream *stream)
+{
+    return stream->ordered && stream->durable[0] != '\0';
 }
 
 static void
@@ -240,7 +262,16 @@ fill_consumer(const struct wire_stream *stream, jsConsumerConfig *config)
     (void)jsConsumerConfig_Init(config);
     config->FilterSubject = stream->subject[0] != '\0' ? stream->subject : NULL;
     config->MaxWaiting = WAITING_MAX;
-    if (is_ordered(stream)) {
+    if (is_marked(stream)) {
+        config->Durable = stream->durable;
+        config->DeliverPolicy = js_DeliverByStartSequence;
+        config->OptStartSeq = stream->applied + 1;
+        config->AckPolicy = js_AckAll;
+        config->AckWait = UNSEEN_MS * NS_PER_MS;
+        config->MaxDeliver = -1;
+        config->MaxAckPending = WIRE_STREAM_UNACKED_MAX;
+        config->InactiveThreshold = UNSEEN_MS * NS_PER_MS;
+    } else if (is_ordered(stream)) {
         config->DeliverPolicy = js_DeliverByStartSequence;
         config->OptStartSeq = stream->next_seq;
         config->AckPolicy = js_AckNone;
@@ -263,6 +294,10 @@ bind_consumer(struct wire_stream *stream)
     enum kvt_err rc;
 
     fill_consumer(stream, &config);
+    if (is_marked(stream)) {
+        wire_marks_clear(&stream->marks);
+        (void)js_DeleteConsumer(stream->bus->js, stream->stream, stream->durable, NULL, NULL);
+    }
     rc = wire_consumer_bind(&stream->consumer, &config);
     if (rc != KVT_OK)
         return rc;
@@ -290,6 +325,7 @@ compare_state(struct wire_stream *stream, const struct wire_stream_state *state)
     if (!other && stream->next_seq == 1 && state->first_seq == 0)
         return KVT_OK;
     stream->next_seq = state->first_seq > 0 ? state->first_seq : 1;
+    stream->applied = stream->next_seq - 1;
     return KVT_NOTFOUND;
 }
 
@@ -323,6 +359,13 @@ bind_stream(struct wire_stream *stream)
     return bind_consumer(stream);
 }
 
+static void
+mark(struct wire_stream *stream, const struct wire_message *message)
+{
+    if (is_marked(stream))
+        wire_marks_add(&stream->marks, message->stream_seq, natsMsg_GetReply(message->nats));
+}
+
 /* Keep one message that came.  KVT_AGAIN: the consumer sent others before it that never arrived. */
 static enum kvt_err
 hold(struct wire_stream *stream, natsMsg *nats)
@@ -334,11 +377,16 @@ hold(struct wire_stream *stream, natsMsg *nats)
     if (is_ordered(stream)) {
         const bool missed = message->consumer_seq != stream->consumer_seq + 1;
 
-        if (missed || message->stream_seq < stream->next_seq) {
+        if (missed) {
             wire_message_free(message);
-            return missed ? KVT_AGAIN : KVT_OK;
+            return KVT_AGAIN;
         }
         stream->consumer_seq++;
+        if (message->stream_seq < stream->next_seq) {
+            mark(stream, message); /* by the consumer that was before */
+            wire_message_free(message);
+            return KVT_OK;
+        }
     }
     stream->held[stream->held_count++] = message;
     return KVT_OK;
@@ -428,6 +476,8 @@ hand_out(struct wire_stream *stream, struct wire_message **messages, size_t max)
     }
     if (stream->held_at == stream->held_count)
         stream->held_at = stream->held_count = 0;
+    if (count > 0)
+        mark(stream, messages[count - 1]);
     return count;
 }
 
@@ -513,6 +563,47 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
             return rc;
     }
     *count = hand_out(stream, messages, max);
+    return KVT_OK;
+}
+
+void
+wire_stream_applied(struct wire_stream *stream, uint64_t seq)
+{
+    struct wire_mark mark;
+
+    assert(is_marked(stream));
+    if (stream->consumer.nats == NULL || !wire_bus_connected(stream->bus))
+        return;
+    mark = wire_marks_take(&stream->marks, seq);
+    if (mark.subject == NULL)
+        return;
+    if (natsConnection_PublishString(stream->bus->nc, mark.subject, "+ACK") == NATS_OK)
+        stream->applied = mark.seq;
+    kvt_free(mark.subject);
+}
+
+enum kvt_err
+wire_stream_durable_free(struct wire_bus *bus, const char *stream, const char *durable)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WIRE_STREAM_TAKEN_MS;
+    char name[WIRE_CONSUMER_DURABLE_MAX];
+
+    if (durable_name(name, durable) != KVT_OK)
+        return KVT_OK; /* opening it says what is wrong */
+    while (kvt_clock_mono_ms() < until_ms) {
+        jsConsumerInfo *info = NULL;
+        jsErrCode code = 0;
+        const natsStatus s = js_GetConsumerInfo(&info, bus->js, stream, name, NULL, &code);
+        const bool asked = s == NATS_OK && info->NumWaiting > 0;
+
+        jsConsumerInfo_Destroy(info);
+        if (s != NATS_OK)
+            return code == JSConsumerNotFoundErr || code == JSStreamNotFoundErr ? KVT_OK
+                                                                                : KVT_UNAVAILABLE;
+        if (asked && kvt_clock_mono_ms() + WIRE_STREAM_TAKEN_MS / 2 >= until_ms)
+            return KVT_BUSY;
+        kvt_clock_sleep_ms(TAKEN_STEP_MS);
+    }
     return KVT_OK;
 }
 

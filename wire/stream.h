@@ -2,7 +2,8 @@
  * wire/stream.h -- reading a JetStream stream: in order from a sequence, or as a work queue.
  *
  * Why: the advisor keeps the sequence it committed, so it reads with an ephemeral consumer from
- * there and never acknowledges (KVTIER_EVENTS, KVTIER_REPORTS); a gateway takes orders from a
+ * there and never acknowledges (KVTIER_EVENTS, KVTIER_REPORTS), or with a durable one that shows
+ * people in NATS how far it is, acknowledged behind what is durable; a gateway takes orders from a
  * durable work-queue consumer and acknowledges each after its effect.  Both survive a server that
  * goes away, restarts, or loses its consumers: the reader re-creates what it needs and goes on
  * behind the last message it handed out.
@@ -21,7 +22,9 @@
 #include "kvtier/error.h"
 #include "wire/bus.h"
 
-#define WIRE_STREAM_FETCH_MAX 256
+#define WIRE_STREAM_FETCH_MAX   256
+#define WIRE_STREAM_UNACKED_MAX (1u << 20) /* handed out and not applied; then it waits */
+#define WIRE_STREAM_TAKEN_MS    1000
 
 struct wire_message; /* wraps the NATS message */
 
@@ -49,6 +52,7 @@ struct wire_stream_options {
     const char *stream;
     const char *subject;  /* filter; "" = all */
     const char *durable;  /* "" = ordered reading from `start_seq`, else a work-queue consumer */
+    bool ordered;         /* with a durable: its reader reads in order all the same */
     uint64_t start_seq;   /* ordered: first sequence wanted (1 = from the beginning) */
     uint64_t ack_wait_ms; /* work queue: redelivered after this; 0 = 60 s */
     bool foreign;         /* another program's stream: waited for, never made */
@@ -75,6 +79,20 @@ void wire_stream_close(struct wire_stream *stream);
 KVT_NODISCARD enum kvt_err wire_stream_fetch(struct wire_stream *stream,
                                              struct wire_message **messages, size_t max,
                                              uint64_t wait_ms, size_t *count);
+
+/** Ordered with a durable: everything up to `seq` is applied for good, and `seq` was handed out.
+ *  The server's word is not waited for: what it did not hear is said again with what comes later.
+ */
+void wire_stream_applied(struct wire_stream *stream, uint64_t seq);
+
+/**
+ * Does somebody else read by that durable now?  It is looked at for WIRE_STREAM_TAKEN_MS where it
+ * exists: who reads asks all the time, and who died does not.
+ *
+ * @return KVT_OK: nobody; KVT_BUSY; KVT_UNAVAILABLE
+ */
+KVT_NODISCARD enum kvt_err wire_stream_durable_free(struct wire_bus *bus, const char *stream,
+                                                    const char *durable);
 
 /** Work queue: the effect holds; the message will not come again.  Waits for the server's word.  A
  *  server killed right after it may still have forgotten: what is asked for must be repeatable. */
