@@ -37,6 +37,9 @@
     X(evicted, GAUGE, "blocks_evicted", "Blocks with places that are on disk alone.")              \
     X(spilled, GAUGE, "index_spilled", "1 while the index does not fit in memory.")                \
     X(log_bytes, GAUGE, "index_log_bytes", "Of the durable index's log since its snapshot.")       \
+    X(deposits, COUNTER, "snapshots_total", "Snapshots of the index put into NATS.")               \
+    X(deposit_failures, COUNTER, "snapshot_failures_total", "Snapshots that came to nothing.")     \
+    X(deposit_seq, GAUGE, "snapshot_sequence", "Sequence the newest snapshot in NATS stands for.") \
     X(ram_bytes, GAUGE, "index_bytes", "Memory of the index.")                                     \
     X(policy_bytes, GAUGE, "policy_bytes", "Memory of the policy's order of blocks.")              \
     X(db_bytes, GAUGE, "db_bytes", "File of the durable index.")                                   \

@@ -1,12 +1,17 @@
 #include "advisor/daemon.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "advisor/courier.h"
+#include "advisor/deposit.h"
 #include "advisor/engine.h"
 #include "advisor/http.h"
 #include "advisor/jobs.h"
@@ -32,6 +37,9 @@ enum {
     STREAM_HEARTBEAT_MS = 10000,
     STREAM_SLOW_MS = 10000,
     STREAM_SUBSCRIBERS_MAX = 32,
+    RESTORE_WAIT_MS = 10000, /* for NATS, when the folder is empty and a snapshot may be there */
+    SNAPSHOT_SHARE = 4,      /* a snapshot may be so many times as large as the database */
+    HOST_MAX = 65,
 };
 
 struct advisor_daemon {
@@ -51,6 +59,7 @@ struct advisor_daemon {
     struct advisor_sources *sources;
     struct advisor_sources_file *sources_file; /* NULL: none */
     struct advisor_courier *courier;
+    struct advisor_deposit *deposit; /* NULL: none */
     struct advisor_responder *responder;
     struct advisor_router_thread *router_thread;
     struct advisor_router *router; /* NULL: requests are not routed */
@@ -59,7 +68,8 @@ struct advisor_daemon {
     struct kvt_http_stream *stream;
     struct advisor_http pages;
     struct wire_order_key order_key;
-    char *ports_file; /* NULL: none written */
+    char *ports_file;            /* NULL: none written */
+    char consumer[KVT_NAME_MAX]; /* of our events; "": not durable */
     pthread_t thread;
     bool threaded;
     struct kvt_error why; /* it failed; written before `failed` */
@@ -229,6 +239,88 @@ open_presence(struct advisor_daemon *daemon, const struct advisor_route_settings
                                    : advisor_presence_open(&daemon->presence, &options, err);
 }
 
+/* ---- snapshots in NATS ---- */
+
+/* Two folders of a host are two advisors. */
+static enum kvt_err
+name_consumer(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+              struct kvt_error *err)
+{
+    char host[HOST_MAX] = "";
+    char path[PATH_MAX];
+    const char *folder = realpath(settings->state_dir, path);
+    int size;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (folder == NULL)
+        folder = settings->state_dir; /* opening it says what is wrong */
+    if (settings->consumer[0] != '\0')
+        size = snprintf(daemon->consumer, sizeof(daemon->consumer), "%s", settings->consumer);
+    else
+        size =
+            snprintf(daemon->consumer, sizeof(daemon->consumer), "kvtier-advisor-%.40s-%08" PRIx32,
+                     host, (uint32_t)XXH3_64bits(folder, strlen(folder)));
+    if (size < 0 || (size_t)size >= sizeof(daemon->consumer))
+        return kvt_error_set(err, KVT_RANGE, "events.consumer: at most %d bytes", KVT_NAME_MAX - 1);
+    return KVT_OK;
+}
+
+static enum kvt_err
+check_durable(const struct advisor_settings *settings, struct kvt_error *err)
+{
+    if (settings->core)
+        return kvt_error_set(err, KVT_INVALID,
+                             "durable_kv_events needs events.transport jetstream");
+    if (settings->volatile_places)
+        return kvt_error_set(err, KVT_INVALID, "durable_kv_events needs index.durable");
+    if (!wire_object_bucket_valid(settings->snapshot_bucket))
+        return kvt_error_set(err, KVT_INVALID,
+                             "snapshot.bucket: letters, digits, \"-\" and \"_\" are allowed");
+    return KVT_OK;
+}
+
+/* Before anything of the folder is open. */
+static enum kvt_err
+restore(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+        struct kvt_error *err)
+{
+    const struct advisor_restore_options options = {
+        .bus = daemon->bus,
+        .bucket = settings->snapshot_bucket,
+        .path = settings->state_dir,
+        .map_bytes = settings->db_max,
+        .size_max = settings->db_max * SNAPSHOT_SHARE,
+        .wait_ms = RESTORE_WAIT_MS,
+    };
+    enum kvt_err rc;
+
+    if (!settings->durable)
+        return KVT_OK;
+    rc = check_durable(settings, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)advisor_deposit_restore(&options); /* what came of it is in the log */
+    return name_consumer(daemon, settings, err);
+}
+
+static enum kvt_err
+open_deposit(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+             struct kvt_error *err)
+{
+    const struct advisor_deposit_options options = {
+        .bus = daemon->bus,
+        .store = daemon->store,
+        .memory = advisor_engine_memory(daemon->engine),
+        .counters = &daemon->counters,
+        .bucket = settings->snapshot_bucket,
+        .events = settings->snapshot_events,
+        .every_ms = settings->snapshot_every_ms,
+        .size_max = settings->db_max * SNAPSHOT_SHARE,
+    };
+
+    return settings->durable ? advisor_deposit_start(&daemon->deposit, &options, err) : KVT_OK;
+}
+
 /* Our own events, from where they are applied. */
 static enum kvt_err
 open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, const char *name,
@@ -244,6 +336,7 @@ open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, c
     (void)snprintf(options.name, sizeof(options.name), "%s", name);
     options.seq = events.seq;
     options.created_ms = events.created_ms;
+    options.durable = daemon->consumer;
     rc = advisor_source_open(&daemon->events, ops, &options);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
@@ -450,19 +543,23 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
         rc = kvt_error_set(err, rc, "metrics");
         goto fail;
     }
-    rc = open_tables(daemon, settings, err);
+    rc = wire_bus_open(&daemon->bus, &settings->bus, err);
+    if (rc == KVT_OK)
+        rc = restore(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = open_tables(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_router(daemon, &settings->route, err);
     if (rc == KVT_OK)
         rc = open_engine(daemon, settings, err);
-    if (rc == KVT_OK)
-        rc = wire_bus_open(&daemon->bus, &settings->bus, err);
     if (rc == KVT_OK)
         rc = open_presence(daemon, &settings->route, err);
     if (rc == KVT_OK)
         rc = open_sources(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_feeds(daemon, settings->core, err);
+    if (rc == KVT_OK)
+        rc = open_deposit(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_fronts(daemon, settings, err);
     if (rc == KVT_OK)
@@ -490,6 +587,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_http_stream_free(daemon->stream);
     advisor_responder_stop(daemon->responder);
     advisor_router_thread_free(daemon->router_thread);
+    advisor_deposit_stop(daemon->deposit);
     atomic_store(&daemon->stopping, true);
     if (daemon->engine != NULL)
         advisor_engine_cancel(daemon->engine);

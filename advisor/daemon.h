@@ -29,6 +29,11 @@ struct advisor_settings {
     uint64_t commit_max_wait_ms;
     bool volatile_places; /* workers' places are not written: after a start they are asked for */
     bool core;            /* events as plain messages instead of from the stream */
+    bool durable;         /* a durable consumer, and snapshots of the index in NATS */
+    const char *consumer; /* "": named after host and folder */
+    const char *snapshot_bucket;
+    uint64_t snapshot_events;
+    uint64_t snapshot_every_ms;
     const char *sources_file; /* "": only our own events */
     uint64_t silent_after_ms;
     uint64_t gone_after_ms;

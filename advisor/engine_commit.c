@@ -292,4 +292,5 @@ advisor_engine_flush(struct advisor_engine *engine)
         return;
     }
     engine->unsynced_ms = 0;
+    advisor_engine_sources_synced(engine);
 }

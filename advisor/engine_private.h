@@ -215,6 +215,8 @@ enum kvt_err advisor_engine_save_sources(struct advisor_engine *engine,
                                          const struct advisor_txn *txn);
 /** After the commit. */
 void advisor_engine_sources_saved(struct advisor_engine *engine);
+/** What was committed survives a power cut now: the sources may be told. */
+void advisor_engine_sources_synced(struct advisor_engine *engine);
 /** Up to where the source's stream is in the store once this group is. */
 struct advisor_position advisor_engine_durable(const struct advisor_engine *engine,
                                                const struct advisor_intake *intake);

@@ -130,6 +130,21 @@ advisor_engine_sources_saved(struct advisor_engine *engine)
     }
 }
 
+void
+advisor_engine_sources_synced(struct advisor_engine *engine)
+{
+    const size_t count =
+        engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
+
+        if (intake->source != NULL)
+            advisor_source_applied(intake->source, intake->committed.seq,
+                                   intake->committed.created_ms);
+    }
+}
+
 /* What it holds in its worker's tiers was not kept: all of it is asked for, where that can be. */
 static void
 forget_places(struct advisor_engine *engine, struct advisor_publisher *publisher,

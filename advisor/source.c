@@ -10,6 +10,7 @@ enum { ROOM_WAIT_MS = 100 };
 
 const struct advisor_source_options advisor_source_unset = {
     .stream = "",
+    .durable = "",
     .subject = "",
     .endpoints = "",
     .replay = "",
@@ -85,6 +86,26 @@ advisor_source_state(struct advisor_source *source, struct advisor_source_state 
     (void)pthread_mutex_unlock(&source->shared.lock);
     state->messages = atomic_load(&source->messages);
     advisor_inbox_waiting(source->inbox, &state->waiting, &state->bytes);
+}
+
+void
+advisor_source_applied(struct advisor_source *source, uint64_t seq, uint64_t created_ms)
+{
+    (void)pthread_mutex_lock(&source->shared.lock);
+    source->shared.applied_seq = seq;
+    source->shared.applied_of_ms = created_ms;
+    (void)pthread_mutex_unlock(&source->shared.lock);
+}
+
+uint64_t
+advisor_source_applied_seq(struct advisor_source *source, uint64_t created_ms)
+{
+    uint64_t seq;
+
+    (void)pthread_mutex_lock(&source->shared.lock);
+    seq = source->shared.applied_of_ms == created_ms ? source->shared.applied_seq : 0;
+    (void)pthread_mutex_unlock(&source->shared.lock);
+    return seq;
 }
 
 enum kvt_err

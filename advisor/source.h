@@ -58,6 +58,7 @@ struct advisor_source_options {
     char namespace_[KVT_NAMESPACE_MAX]; /* foreign dialects: what its blocks are indexed under */
     struct wire_bus *bus;
     const char *stream;     /* JetStream */
+    const char *durable;    /* ours: the durable consumer it is read by; "": none is kept */
     const char *subject;    /* NATS: what to subscribe to, or the stream's filter */
     const char *endpoints;  /* ZMQ: where to connect or bind, separated by commas */
     const char *replay;     /* ZMQ: replay sockets, in the order of `endpoints`; or "" */
@@ -159,6 +160,10 @@ size_t advisor_source_poll(struct advisor_source *source, struct advisor_item **
                            uint64_t wait_ms);
 
 void advisor_source_state(struct advisor_source *source, struct advisor_source_state *state);
+
+/** What came from the stream made at `created_ms` up to `seq` is applied, and survives a power cut.
+ *  Any thread. */
+void advisor_source_applied(struct advisor_source *source, uint64_t seq, uint64_t created_ms);
 
 /** As ops->ask; KVT_UNSUPPORTED where the kind has none. */
 KVT_NODISCARD enum kvt_err advisor_source_ask(struct advisor_source *source,

@@ -21,7 +21,9 @@ struct reader {
     struct wire_stream *stream;
     uint64_t last_seq;   /* handed over */
     uint64_t created_ms; /* of the stream that is read */
+    uint64_t applied;    /* what the server was told last */
     uint64_t looked_ms;
+    bool durable;
 };
 
 static bool
@@ -99,7 +101,39 @@ static void
 restart(struct reader *reader, const struct wire_stream_state *state)
 {
     reader->created_ms = state->created_ms;
+    reader->applied = 0;
     reader->last_seq = state->first_seq > 0 ? state->first_seq - 1 : 0;
+}
+
+/* Two advisors that read by one consumer would each get a part of the events. */
+static void
+choose_consumer(struct reader *reader, struct wire_stream_options *stream)
+{
+    const struct advisor_source_options *options = &reader->source->options;
+
+    if (!is_ours(reader) || options->durable == NULL || options->durable[0] == '\0')
+        return;
+    if (wire_stream_durable_free(options->bus, options->stream, options->durable) == KVT_BUSY) {
+        kvt_log_error("advisor.source", "durable_taken",
+                      "another advisor reads %s by the consumer %s: this one goes on without; give "
+                      "it an events.consumer of its own",
+                      options->stream, options->durable);
+        return;
+    }
+    stream->durable = options->durable;
+    stream->ordered = true;
+    reader->durable = true;
+}
+
+static void
+acknowledge(struct reader *reader)
+{
+    const uint64_t applied = advisor_source_applied_seq(reader->source, reader->created_ms);
+
+    if (!reader->durable || applied <= reader->applied)
+        return;
+    wire_stream_applied(reader->stream, applied);
+    reader->applied = applied;
 }
 
 static bool
@@ -126,6 +160,7 @@ begin(struct reader *reader)
             return false;
     }
     stream.start_seq = reader->last_seq + 1;
+    choose_consumer(reader, &stream);
     while (wire_stream_open(&reader->stream, options->bus, &stream) != KVT_OK) {
         if (stopping(reader))
             return false;
@@ -192,6 +227,7 @@ read_on(struct reader *reader)
             advisor_source_set_running(source, false, "NATS does not answer");
             kvt_clock_sleep_ms(AWAY_WAIT_MS);
         }
+        acknowledge(reader);
         if (kvt_clock_mono_ms() - reader->looked_ms >= LOOK_EVERY_MS) {
             reader->looked_ms = kvt_clock_mono_ms();
             if (wire_stream_state(source->options.bus, source->options.stream, &state) == KVT_OK) {

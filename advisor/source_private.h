@@ -32,6 +32,8 @@ struct advisor_source {
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
         struct advisor_source_state state;
+        uint64_t applied_seq; /* of the stream made at `applied_of_ms` */
+        uint64_t applied_of_ms;
     } shared;
 };
 
@@ -67,6 +69,9 @@ KVT_NODISCARD enum kvt_err advisor_source_start(struct advisor_source *source,
                                                 void *(*run)(void *arg), void *arg);
 /** Wait for its end; there may be none. */
 void advisor_source_join(struct advisor_source *source);
+
+/** Up to where the stream made at `created_ms` is applied; 0: nothing of it. */
+uint64_t advisor_source_applied_seq(struct advisor_source *source, uint64_t created_ms);
 
 void advisor_source_set_running(struct advisor_source *source, bool running, const char *detail);
 void advisor_source_set_last(struct advisor_source *source, uint64_t last_seq);
