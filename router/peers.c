@@ -69,7 +69,7 @@ word_of(struct router_peer *peer, uint64_t seq)
 
 /* Behind `complete` there may be steps that came before it got there. */
 static void
-absorb(struct router_peer *peer, uint64_t now_ms)
+absorb(struct router_peer *peer, uint64_t before, uint64_t now_ms)
 {
     while (*word_of(peer, peer->complete + 1) & bit_of(peer->complete + 1)) {
         peer->complete++;
@@ -77,8 +77,10 @@ absorb(struct router_peer *peer, uint64_t now_ms)
     }
     if (peer->last < peer->complete)
         peer->last = peer->complete;
-    if (router_peer_lacks(peer) != (peer->missing_ms != 0))
-        peer->missing_ms = peer->missing_ms == 0 ? now_ms + (now_ms == 0) : 0;
+    if (!router_peer_lacks(peer))
+        peer->missing_ms = 0;
+    else if (peer->missing_ms == 0 || peer->complete > before)
+        peer->missing_ms = now_ms + (now_ms == 0);
 }
 
 void
@@ -86,7 +88,7 @@ router_peer_last(struct router_peer *peer, uint64_t seq, uint64_t now_ms)
 {
     if (seq > peer->last)
         peer->last = seq;
-    absorb(peer, now_ms);
+    absorb(peer, peer->complete, now_ms);
 }
 
 void
@@ -100,6 +102,8 @@ router_peer_step(struct router_peer *peer, uint64_t seq, uint64_t now_ms)
 void
 router_peer_cover(struct router_peer *peer, uint64_t seq, uint64_t now_ms)
 {
+    const uint64_t before = peer->complete;
+
     if (seq > peer->complete && seq - peer->complete >= ROUTER_PEERS_AHEAD) {
         memset(peer->ahead, 0, sizeof(peer->ahead));
         peer->complete = seq;
@@ -108,5 +112,5 @@ router_peer_cover(struct router_peer *peer, uint64_t seq, uint64_t now_ms)
         peer->complete++;
         *word_of(peer, peer->complete) &= ~bit_of(peer->complete);
     }
-    absorb(peer, now_ms);
+    absorb(peer, before, now_ms);
 }

@@ -19,7 +19,8 @@
 
 #include "router/replica.h"
 
-#define ROUTER_PEERS_AHEAD 1024
+#define ROUTER_PEERS_AHEAD  1024
+#define ROUTER_PEERS_TABLES 4
 
 struct router_peer {
     uint64_t router;
@@ -31,7 +32,7 @@ struct router_peer {
     uint64_t ahead[ROUTER_PEERS_AHEAD / 64]; /* of those behind `complete`: by number */
 
     /* Asking for steps. */
-    uint64_t missing_ms; /* since when; 0: nothing is */
+    uint64_t missing_ms; /* since when the same step is; 0: nothing is */
     uint64_t ask;        /* number of the last question */
     uint64_t ask_at_ms;  /* when to ask (again) */
     uint64_t pause_ms;
@@ -41,9 +42,10 @@ struct router_peer {
     uint64_t table_at_ms; /* not before */
     uint64_t table_pause_ms;
 
-    unsigned doubt; /* grows with heartbeats of another digest */
-    bool agrees;    /* the last digest that could be compared was ours */
-    bool joining;   /* it has nobody's table yet */
+    unsigned doubt;  /* grows with heartbeats of another digest */
+    unsigned tables; /* that were taken since the digests were one, up to ROUTER_PEERS_TABLES */
+    bool agrees;     /* the last digest that could be compared was ours */
+    bool joining;    /* it has nobody's table yet */
 };
 
 struct router_peers {

@@ -107,11 +107,11 @@ router_replica_put(struct router_replica *replica, const struct router_request *
     return wire_route_sync_put(&row, &replica->rows);
 }
 
-bool
+void
 router_replica_merge(struct router_replica *replica, struct wire_route_sync *message)
 {
     struct wire_route_sync_row row;
-    bool any = false;
+    enum kvt_err rc;
 
     while (wire_route_sync_next(message, &row, replica->hashes)) {
         struct router_request request = {
@@ -124,16 +124,15 @@ router_replica_merge(struct router_replica *replica, struct wire_route_sync *mes
             .blocks = row.blocks,
             .state = (enum router_state)row.state,
         };
-        bool changed;
 
         memcpy(request.id, row.id, sizeof(request.id));
         memcpy(request.worker.name, row.worker, sizeof(request.worker.name));
         request.worker.dp_rank = row.dp_rank;
-        /* One that does not fit is counted by the table; another one of its id is no fault. */
-        if (router_slots_merge(replica->slots, &request, replica->now_ms, &changed) != KVT_NOMEM)
-            any = any || changed;
+        /* One there is no room for is counted by the table, and found missing by its digest;
+         * another one of its id is no fault. */
+        rc = router_slots_merge(replica->slots, &request, replica->now_ms, NULL);
+        (void)rc;
     }
-    return any;
 }
 
 void
@@ -204,6 +203,7 @@ static void
 take_heartbeat(struct router_replica *replica, const struct wire_route_sync *message,
                struct router_peer *peer)
 {
+    const unsigned enough = ROUTER_DOUBT_BEATS << peer->tables;
     bool comparable;
 
     peer->joining = message->joining;
@@ -218,18 +218,16 @@ take_heartbeat(struct router_replica *replica, const struct wire_route_sync *mes
     if (message->digest == router_slots_digest(replica->slots)) {
         peer->agrees = true;
         peer->doubt = 0;
+        peer->tables = 0;
         peer->table_pause_ms = 0;
         if (comparable)
             router_replica_spare(replica, peer);
         return;
     }
-    if (comparable) {
+    if (comparable)
         peer->agrees = false;
-        peer->doubt += ROUTER_DOUBT_BEATS / 2;
-    } else {
-        peer->doubt++;
-    }
-    if (peer->doubt >= ROUTER_DOUBT_BEATS) {
+    peer->doubt += comparable ? enough / 2 : 1;
+    if (peer->doubt >= enough) {
         peer->doubt = 0;
         peer->wanted = true;
     }
@@ -304,7 +302,7 @@ take_message(struct router_replica *replica, struct wire_route_sync *message)
     replica->stats.received++;
     switch (message->kind) {
     case WIRE_ROUTE_SYNC_STEPS:
-        (void)router_replica_merge(replica, message);
+        router_replica_merge(replica, message);
         if (peer != NULL)
             router_peer_step(peer, message->seq, replica->now_ms);
         break;

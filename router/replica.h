@@ -14,12 +14,12 @@
  *              me your table from this cursor on"
  *   ROWS       the answer: one page, to who asked; tombstones too
  *
- * A hole is asked for again step by step while the peer remembers which requests they were of
+ * A hole is asked for step by step while the peer remembers which requests they were of
  * (ROUTER_STEPS_KEPT), by its whole table behind that.  Digests are compared only between two that
  * have heard the same of everybody, so messages under way cause nothing; two heartbeats in turn
  * with another digest and nothing missing, or ROUTER_DOUBT_BEATS that could not be compared, ask
  * for the peer's table.  One table is asked for at a time, page by page, a lost page again from
- * where it was; a table that brought nothing makes the pause to the next one longer.  An ask is
+ * where it was; each one makes the pause to the peer's next longer, until digests agree.  An ask is
  * repeated until it was answered, with a pause that grows, so any number of lost messages is made
  * good, also those of a peer that died: what it told one is in that one's table.
  *

@@ -81,8 +81,7 @@ end_table(struct router_replica *replica, struct router_peer *peer)
 
     table->active = false;
     router_peer_cover(peer, table->seq, replica->now_ms);
-    if (table->changed)
-        peer->table_pause_ms = 0;
+    peer->tables += peer->tables < ROUTER_PEERS_TABLES;
     peer->table_pause_ms = longer(replica, peer->table_pause_ms, TABLE_PAUSE_BEATS_MAX);
     peer->table_at_ms = replica->now_ms + peer->table_pause_ms;
     for (uint32_t i = 0; i < table->heard_count; i++) {
@@ -118,11 +117,10 @@ table_answered(struct router_replica *replica, struct wire_route_sync *page,
     const bool expected = table->active && table->ask == page->ask &&
                           table->router == page->router &&
                           table->incarnation == page->incarnation && table->cursor == page->from;
-    const bool changed = router_replica_merge(replica, page);
 
+    router_replica_merge(replica, page);
     if (!expected)
         return;
-    table->changed = table->changed || changed;
     if (page->from == 0) {
         table->seq = page->seq;
         table->heard_count = page->heard_count;
@@ -141,7 +139,7 @@ static void
 steps_answered(struct router_replica *replica, struct wire_route_sync *page,
                struct router_peer *peer)
 {
-    (void)router_replica_merge(replica, page);
+    router_replica_merge(replica, page);
     router_peer_last(peer, page->seq, replica->now_ms);
     if (page->ask != peer->ask || page->from > peer->complete + 1)
         return;
@@ -171,18 +169,19 @@ router_replica_answered(struct router_replica *replica, struct wire_route_sync *
 static void
 tick_steps(struct router_replica *replica, struct router_peer *peer)
 {
-    if (!router_peer_lacks(peer)) {
+    if (!router_peer_lacks(peer))
         peer->pause_ms = 0;
+    if (!router_peer_lacks(peer) || (peer->pause_ms > 0 && replica->now_ms < peer->ask_at_ms))
+        return;
+    if (replica->now_ms - peer->missing_ms < replica->options.beat_ms / 2) {
+        peer->pause_ms = 0; /* it may be under way */
         return;
     }
     if (peer->pause_ms == 0) {
-        /* It may be under way. */
         peer->pause_ms = replica->options.beat_ms;
-        peer->ask_at_ms = peer->missing_ms + replica->options.beat_ms / 2;
         replica->stats.gaps++;
     }
-    if (replica->now_ms >= peer->ask_at_ms)
-        ask_steps(replica, peer);
+    ask_steps(replica, peer);
 }
 
 static void

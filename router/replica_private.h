@@ -24,7 +24,6 @@
 /* A peer's table, while we ask for it page by page. */
 struct router_replica_table {
     bool active;
-    bool changed; /* it brought something */
     uint64_t router;
     uint64_t incarnation;
     uint64_t ask;
@@ -72,8 +71,8 @@ struct wire_route_sync router_replica_message(const struct router_replica *repli
 void router_replica_send(struct router_replica *replica, const struct wire_route_sync *message);
 /** Up to which number we have all of each peer. */
 void router_replica_heard(const struct router_replica *replica, struct wire_route_sync *message);
-/** Merge the rows of a message.  True: some were new. */
-bool router_replica_merge(struct router_replica *replica, struct wire_route_sync *message);
+/** Merge the rows of a message. */
+void router_replica_merge(struct router_replica *replica, struct wire_route_sync *message);
 /** A row of `replica->rows` more; as wire_route_sync_put(). */
 KVT_NODISCARD enum kvt_err router_replica_put(struct router_replica *replica,
                                               const struct router_request *request, bool whole);

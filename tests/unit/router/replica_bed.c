@@ -85,14 +85,12 @@ bed_start(struct bed *bed, int number)
     struct bed_router *router = &bed->routers[number];
     const struct router_slots_options options = {
         .expiry_ms = bed->expiry_ms, .requests_max = 100000, .blocks_max = 10000000};
-    const struct router_replica_options replica = {
+    struct router_replica_options replica = {
         .router = 100 + (uint64_t)number,
         .incarnation = ++router->incarnation,
         .beat_ms = BED_BEAT_MS,
         .join_ms = BED_JOIN_MS,
         .gone_ms = BED_GONE_MS,
-        .send = on_send,
-        .arg = router,
     };
     struct router_worker_row view[BED_WORKERS] = {0};
 
@@ -101,8 +99,18 @@ bed_start(struct bed *bed, int number)
         (void)snprintf(view[i].worker.name, sizeof(view[i].worker.name), "worker-%d", i);
     assert_int_equal(router_slots_new(&router->slots, &options), KVT_OK);
     assert_int_equal(router_slots_bind(router->slots, view, BED_WORKERS), KVT_OK);
-    assert_int_equal(router_replica_new(&router->replica, router->slots, &replica), KVT_OK);
+    bed_adopt(bed, number, &replica);
     router->up = true;
+}
+
+void
+bed_adopt(struct bed *bed, int number, struct router_replica_options *options)
+{
+    struct bed_router *router = &bed->routers[number];
+
+    options->send = on_send;
+    options->arg = router;
+    assert_int_equal(router_replica_new(&router->replica, router->slots, options), KVT_OK);
 }
 
 void

@@ -69,6 +69,8 @@ struct bed *bed_new(uint64_t seed, int count, uint64_t expiry_ms);
 void bed_free(struct bed *bed);
 
 void bed_start(struct bed *bed, int number);
+/** Another replica on a router's table, on this bus: `options` less its send. */
+void bed_adopt(struct bed *bed, int number, struct router_replica_options *options);
 /** kill -9: all it knew is gone; what it sent is under way. */
 void bed_kill(struct bed *bed, int number);
 /** Let time pass: messages come, and each router ticks. */
