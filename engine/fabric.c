@@ -19,14 +19,15 @@ enum {
     LATE_WAIT = 2000  /* ms a peer has to end what is in flight past its deadline */
 };
 
-struct engine_get {
+struct engine_move {
     struct kvt_ticket head;
-    struct engine_fabric_get request;
+    struct engine_fabric_move request;
     size_t begun;
     size_t ended;
     uint64_t deadline; /* monotonic ms */
     enum kvt_err over; /* KVT_TIMEOUT, KVT_CANCELLED: nothing more begins */
-    struct engine_get *next;
+    enum { UNFLUSHED, FLUSHING, FLUSHED } flush; /* of a put */
+    struct engine_move *next;
 };
 
 /* The thread's letter box ------------------------------------------------------------------ */
@@ -77,28 +78,28 @@ run_call(struct engine_fabric *fabric)
     return true;
 }
 
-/* Gets ------------------------------------------------------------------------------------- */
+/* Moves ------------------------------------------------------------------------------------ */
 
 static void
-get_destroy(struct kvt_ticket *ticket)
+move_destroy(struct kvt_ticket *ticket)
 {
     kvbm_ticket_fini(ticket);
     kvt_free(ticket);
 }
 
 static void
-fail_parts(struct engine_get *get, size_t from, enum kvt_err why)
+fail_parts(struct engine_move *move, size_t from, enum kvt_err why)
 {
-    for (size_t i = from; i < get->request.count; i++)
-        get->request.parts[i].status = why;
+    for (size_t i = from; i < move->request.count; i++)
+        move->request.parts[i].status = why;
 }
 
 static void
-leave(struct engine_get *get)
+leave(struct engine_move *move)
 {
-    struct engine_fabric *fabric = get->request.window->fabric;
+    struct engine_fabric *fabric = move->request.window->fabric;
 
-    (void)atomic_fetch_sub(&get->request.window->gets, 1);
+    (void)atomic_fetch_sub(&move->request.window->moves, 1);
     (void)pthread_mutex_lock(&fabric->shared.lock);
     fabric->shared.waiting--;
     (void)pthread_mutex_unlock(&fabric->shared.lock);
@@ -107,60 +108,67 @@ leave(struct engine_get *get)
 /* It stays in the letter box, whose reader lets go of it; but its window may be closed as soon as
  * the caller knows. */
 static bool
-get_withdraw(struct kvt_ticket *ticket)
+move_withdraw(struct kvt_ticket *ticket)
 {
-    struct engine_get *get = (struct engine_get *)ticket;
+    struct engine_move *move = (struct engine_move *)ticket;
 
-    fail_parts(get, 0, KVT_CANCELLED);
-    leave(get);
+    fail_parts(move, 0, KVT_CANCELLED);
+    leave(move);
     return false;
 }
 
-static const struct kvbm_ticket_ops get_ops = {.withdraw = get_withdraw, .destroy = get_destroy};
+static const struct kvbm_ticket_ops move_ops = {.withdraw = move_withdraw, .destroy = move_destroy};
 
 static bool
 take_incoming(struct engine_fabric *fabric)
 {
-    struct engine_get *get;
+    struct engine_move *move;
 
     (void)pthread_mutex_lock(&fabric->shared.lock);
-    get = fabric->shared.incoming;
+    move = fabric->shared.incoming;
     fabric->shared.incoming = NULL;
     fabric->shared.incoming_end = &fabric->shared.incoming;
     (void)pthread_mutex_unlock(&fabric->shared.lock);
-    if (get == NULL)
+    if (move == NULL)
         return false;
-    while (get != NULL) {
-        struct engine_get *next = get->next;
+    while (move != NULL) {
+        struct engine_move *next = move->next;
 
-        get->next = NULL;
-        if (kvbm_ticket_begin(&get->head)) {
-            *fabric->active_end = get;
-            fabric->active_end = &get->next;
+        move->next = NULL;
+        if (kvbm_ticket_begin(&move->head)) {
+            *fabric->active_end = move;
+            fabric->active_end = &move->next;
         } else {
-            kvbm_ticket_let_go(&get->head); /* a canceller was faster */
+            kvbm_ticket_let_go(&move->head); /* a canceller was faster */
         }
-        get = next;
+        move = next;
     }
     return true;
 }
 
 static void
-land(struct engine_get *get, size_t part, enum kvt_err status)
+land(struct engine_move *move, size_t part, enum kvt_err status)
 {
     /* What was given up for being late did not fail by itself. */
-    get->request.parts[part].status = status != KVT_OK && get->over != KVT_OK ? get->over : status;
-    get->ended++;
+    move->request.parts[part].status =
+        status != KVT_OK && move->over != KVT_OK ? move->over : status;
+    move->ended++;
+}
+
+void
+engine_flight_land(struct engine_flight *flight, enum kvt_err status)
+{
+    struct engine_move *move = flight->move;
+
+    flight->move = NULL;
+    flight->fabric->flying--;
+    land(move, flight->part, status);
 }
 
 static void
 on_landed(void *request, ucs_status_t status, void *arg)
 {
-    struct engine_flight *flight = arg;
-
-    land(flight->get, flight->part, engine_rail_err(status));
-    flight->get = NULL;
-    flight->fabric->flying--;
+    engine_flight_land(arg, engine_rail_err(status));
     ucp_request_free(request);
 }
 
@@ -168,17 +176,17 @@ static struct engine_flight *
 free_flight(struct engine_fabric *fabric)
 {
     for (size_t i = 0; i < ENGINE_FABRIC_FLIGHT; i++)
-        if (fabric->flights[i].get == NULL)
+        if (fabric->flights[i].move == NULL)
             return &fabric->flights[i];
     return NULL;
 }
 
 static void
-begin_part(struct engine_fabric *fabric, struct engine_get *get)
+begin_part(struct engine_fabric *fabric, struct engine_move *move)
 {
-    const size_t number = get->begun++;
-    const struct engine_fabric_part *part = &get->request.parts[number];
-    const struct engine_window *window = get->request.window;
+    const size_t number = move->begun++;
+    const struct engine_fabric_part *part = &move->request.parts[number];
+    const struct engine_window *window = move->request.window;
     struct engine_flight *flight = free_flight(fabric);
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -188,38 +196,99 @@ begin_part(struct engine_fabric *fabric, struct engine_get *get)
     void *request;
 
     if (window->peer->failed != KVT_OK) {
-        land(get, number, window->peer->failed);
+        land(move, number, window->peer->failed);
         return;
     }
-    *flight = (struct engine_flight){fabric, get, number};
+    *flight = (struct engine_flight){
+        .fabric = fabric, .move = move, .peer = window->peer, .part = number};
     fabric->flying++;
-    request = ucp_get_nbx(window->peer->endpoint, part->host, part->size,
-                          window->address + part->offset, window->key, &param);
+    if (window->peer->rail->messages) {
+        engine_far_ask(flight, window->peer->endpoint, part, window->address + part->offset,
+                       move->request.put);
+        return;
+    }
+    if (move->request.put)
+        request = ucp_put_nbx(window->peer->endpoint, part->host, part->size,
+                              window->address + part->offset, window->key, &param);
+    else
+        request = ucp_get_nbx(window->peer->endpoint, part->host, part->size,
+                              window->address + part->offset, window->key, &param);
     if (UCS_PTR_IS_PTR(request))
         return;
-    flight->get = NULL;
-    fabric->flying--;
-    land(get, number, engine_rail_err(UCS_PTR_STATUS(request)));
+    engine_flight_land(flight, engine_rail_err(UCS_PTR_STATUS(request)));
+}
+
+/* What was put and is not known to be there is not. */
+static void
+end_flush(struct engine_move *move, enum kvt_err status)
+{
+    for (size_t i = 0; i < move->request.count && status != KVT_OK; i++)
+        if (move->request.parts[i].status == KVT_OK)
+            move->request.parts[i].status = status;
+    move->flush = FLUSHED;
+}
+
+static void
+on_flushed(void *request, ucs_status_t status, void *arg)
+{
+    end_flush(arg, engine_rail_err(status));
+    ucp_request_free(request);
+}
+
+/* UCX is done with a put when it has the bytes; they are there when it has flushed them. */
+static void
+begin_flush(struct engine_move *move)
+{
+    const struct engine_peer *peer = move->request.window->peer;
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_flushed,
+        .user_data = move,
+    };
+    void *request;
+
+    if (peer->failed != KVT_OK) {
+        end_flush(move, peer->failed);
+        return;
+    }
+    move->flush = FLUSHING;
+    request = ucp_ep_flush_nbx(peer->endpoint, &param);
+    if (!UCS_PTR_IS_PTR(request))
+        end_flush(move, engine_rail_err(UCS_PTR_STATUS(request)));
+}
+
+/* A put that was answered is there. */
+static bool
+must_flush(const struct engine_move *move)
+{
+    return move->request.put && !move->request.window->peer->rail->messages;
+}
+
+/* Nothing of it is on its way any more. */
+static bool
+has_ended(const struct engine_move *move)
+{
+    return move->ended == move->request.count && (!must_flush(move) || move->flush == FLUSHED);
 }
 
 /* Past its deadline, or taken back: what has not begun never does. */
 static void
-look_at_clock(struct engine_get *get, uint64_t now)
+look_at_clock(struct engine_move *move, uint64_t now)
 {
-    const bool unwanted = atomic_load(&get->head.unwanted);
+    const bool unwanted = atomic_load(&move->head.unwanted);
 
-    if (get->over != KVT_OK || (!unwanted && now < get->deadline))
+    if (move->over != KVT_OK || (!unwanted && now < move->deadline))
         return;
-    get->over = unwanted ? KVT_CANCELLED : KVT_TIMEOUT;
-    fail_parts(get, get->begun, get->over);
-    get->ended += get->request.count - get->begun;
-    get->begun = get->request.count;
+    move->over = unwanted ? KVT_CANCELLED : KVT_TIMEOUT;
+    fail_parts(move, move->begun, move->over);
+    move->ended += move->request.count - move->begun;
+    move->begun = move->request.count;
 }
 
 static bool
-must_wait(const struct engine_get *get)
+must_wait(const struct engine_move *move)
 {
-    return get->request.parts[get->begun].after && get->ended < get->begun;
+    return move->request.parts[move->begun].after && move->ended < move->begun;
 }
 
 static bool
@@ -227,12 +296,12 @@ issue(struct engine_fabric *fabric)
 {
     bool moved = false;
 
-    for (struct engine_get *get = fabric->active; get != NULL; get = get->next)
-        while (get->begun < get->request.count && fabric->flying < ENGINE_FABRIC_FLIGHT) {
-            look_at_clock(get, kvt_clock_mono_ms());
-            if (get->over != KVT_OK || must_wait(get))
+    for (struct engine_move *move = fabric->active; move != NULL; move = move->next)
+        while (move->begun < move->request.count && fabric->flying < ENGINE_FABRIC_FLIGHT) {
+            look_at_clock(move, kvt_clock_mono_ms());
+            if (move->over != KVT_OK || must_wait(move))
                 break;
-            begin_part(fabric, get);
+            begin_part(fabric, move);
             moved = true;
         }
     return moved;
@@ -241,47 +310,53 @@ issue(struct engine_fabric *fabric)
 /* Nobody gets memory back while something may still arrive in it: a peer that does not end what it
  * has begun is given up. */
 static void
-give_up_late(struct engine_get *get, uint64_t now)
+give_up_late(struct engine_move *move, uint64_t now)
 {
-    struct engine_peer *peer = get->request.window->peer;
+    struct engine_peer *peer = move->request.window->peer;
 
-    if (get->ended < get->request.count && peer->rail->watched && now >= get->deadline &&
-        now - get->deadline >= LATE_WAIT)
+    if (!has_ended(move) && peer->rail->watched && now >= move->deadline &&
+        now - move->deadline >= LATE_WAIT) {
         engine_peer_fail(peer);
+        engine_far_give_up(move->request.window->fabric);
+    }
 }
 
 static void
-finish(struct engine_get *get)
+finish(struct engine_move *move)
 {
     enum kvt_err result = KVT_OK;
 
-    for (size_t i = 0; i < get->request.count && result == KVT_OK; i++)
-        result = get->request.parts[i].status;
-    leave(get);
-    kvbm_ticket_finish(&get->head, result, true);
+    for (size_t i = 0; i < move->request.count && result == KVT_OK; i++)
+        result = move->request.parts[i].status;
+    leave(move);
+    kvbm_ticket_finish(&move->head, result, true);
 }
 
 /* How long the thread may sleep. */
 static uint64_t
-end_gets(struct engine_fabric *fabric)
+end_moves(struct engine_fabric *fabric)
 {
     const uint64_t now = kvt_clock_mono_ms();
-    struct engine_get **at = &fabric->active;
+    struct engine_move **at = &fabric->active;
     uint64_t wait = IDLE_WAIT;
 
     while (*at != NULL) {
-        struct engine_get *get = *at;
+        struct engine_move *move = *at;
 
-        look_at_clock(get, now);
-        give_up_late(get, now);
-        if (get->ended == get->request.count) {
-            *at = get->next;
-            finish(get);
+        look_at_clock(move, now);
+        give_up_late(move, now);
+        if (must_flush(move) && move->ended == move->request.count && move->flush == UNFLUSHED) {
+            begin_flush(move);
+            wait = 0; /* UCX has work */
+        }
+        if (has_ended(move)) {
+            *at = move->next;
+            finish(move);
             continue;
         }
-        if (get->over == KVT_OK && get->deadline - now < wait)
-            wait = get->deadline - now;
-        at = &get->next;
+        if (move->over == KVT_OK && move->deadline - now < wait)
+            wait = move->deadline - now;
+        at = &move->next;
     }
     fabric->active_end = at;
     return wait;
@@ -331,7 +406,8 @@ run(void *arg)
         for (size_t i = 0; i < ENGINE_RAILS; i++)
             moved = engine_rail_progress(&fabric->rails[i]) || moved;
         moved = issue(fabric) || moved;
-        wait = end_gets(fabric);
+        engine_far_give_up(fabric);
+        wait = end_moves(fabric);
         if (!moved)
             rest(fabric, wait);
     }
@@ -410,6 +486,8 @@ engine_fabric_open(struct engine_fabric **out, const struct engine_fabric_option
         goto fail_event;
     }
     rc = open_rails(fabric, options, err);
+    if (rc == KVT_OK && !engine_far_listen(fabric))
+        rc = kvt_error_set(err, KVT_NOMEM, "fabric: out of memory");
     if (rc != KVT_OK)
         goto fail_rails;
     sys = pthread_create(&fabric->thread, NULL, run, fabric);
@@ -455,14 +533,16 @@ engine_fabric_close(struct engine_fabric *fabric)
 /* Asking ----------------------------------------------------------------------------------- */
 
 static enum kvt_err
-check_get(const struct engine_fabric_get *get)
+check_move(const struct engine_fabric_move *move)
 {
-    const size_t size = get->window->size;
+    const size_t size = move->window->size;
 
-    if (get->count == 0 || get->count > ENGINE_FABRIC_PARTS_MAX)
+    if (move->count == 0 || move->count > ENGINE_FABRIC_PARTS_MAX)
         return KVT_INVALID;
-    for (size_t i = 0; i < get->count; i++) {
-        const struct engine_fabric_part *part = &get->parts[i];
+    if (move->put && !move->window->landing)
+        return KVT_DENIED;
+    for (size_t i = 0; i < move->count; i++) {
+        const struct engine_fabric_part *part = &move->parts[i];
 
         if (part->size == 0 || part->host == NULL)
             return KVT_INVALID;
@@ -473,7 +553,7 @@ check_get(const struct engine_fabric_get *get)
 }
 
 static enum kvt_err
-enter(struct engine_fabric *fabric, struct engine_get *get)
+enter(struct engine_fabric *fabric, struct engine_move *move)
 {
     enum kvt_err rc = KVT_AGAIN;
 
@@ -481,9 +561,9 @@ enter(struct engine_fabric *fabric, struct engine_get *get)
     if (fabric->shared.waiting < ENGINE_FABRIC_WAITING_MAX) {
         rc = KVT_OK;
         fabric->shared.waiting++;
-        (void)atomic_fetch_add(&get->request.window->gets, 1);
-        *fabric->shared.incoming_end = get;
-        fabric->shared.incoming_end = &get->next;
+        (void)atomic_fetch_add(&move->request.window->moves, 1);
+        *fabric->shared.incoming_end = move;
+        fabric->shared.incoming_end = &move->next;
     }
     (void)pthread_mutex_unlock(&fabric->shared.lock);
     if (rc == KVT_OK)
@@ -492,40 +572,40 @@ enter(struct engine_fabric *fabric, struct engine_get *get)
 }
 
 enum kvt_err
-engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_get *request,
+engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_move *request,
                     struct kvt_ticket **ticket)
 {
     const struct kvbm_ticket_ear ear = {request->done, request->arg, 0};
-    enum kvt_err rc = check_get(request);
-    struct engine_get *get;
+    enum kvt_err rc = check_move(request);
+    struct engine_move *move;
 
     *ticket = NULL;
     if (rc != KVT_OK)
         return rc;
-    get = kvt_calloc(1, sizeof(*get));
-    if (get == NULL)
+    move = kvt_calloc(1, sizeof(*move));
+    if (move == NULL)
         return KVT_NOMEM;
-    get->request = *request;
-    get->deadline = kvt_deadline_in(request->wait_ms < fabric->wait_max_ms ? request->wait_ms
-                                                                           : fabric->wait_max_ms);
-    rc = kvbm_ticket_init(&get->head, &get_ops, &ear);
+    move->request = *request;
+    move->deadline = kvt_deadline_in(request->wait_ms < fabric->wait_max_ms ? request->wait_ms
+                                                                            : fabric->wait_max_ms);
+    rc = kvbm_ticket_init(&move->head, &move_ops, &ear);
     if (rc != KVT_OK)
         goto fail;
-    rc = enter(fabric, get);
+    rc = enter(fabric, move);
     if (rc != KVT_OK)
         goto fail_ticket;
-    *ticket = &get->head;
+    *ticket = &move->head;
     return KVT_OK;
 
 fail_ticket:
-    kvbm_ticket_fini(&get->head);
+    kvbm_ticket_fini(&move->head);
 fail:
-    kvt_free(get);
+    kvt_free(move);
     return rc;
 }
 
 enum kvt_err
-engine_fabric_run(struct engine_fabric *fabric, const struct engine_fabric_get *request)
+engine_fabric_run(struct engine_fabric *fabric, const struct engine_fabric_move *request)
 {
     struct kvt_ticket *ticket;
     const enum kvt_err rc = engine_fabric_start(fabric, request, &ticket);

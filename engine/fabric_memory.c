@@ -14,13 +14,13 @@
  *   8   4  bytes of it all
  *  12   4  crc32c of all but these four
  *  16   8  address in its owner
- *  24   8  size
+ *  24   8  size, a multiple of PAGE_SIZE; and LANDING where others may put
  *  32   8  of each rail: u16 bytes of the worker's address, u16 bytes of the key
  *  40      of each rail: address, key
  */
 static const char magic[8] = {'K', 'V', 'T', 'R', 'E', 'G', 'N', '1'};
 
-enum { HEAD_SIZE = 40, PAGE_SIZE = 4096, KEY_MAX = 256 };
+enum { HEAD_SIZE = 40, PAGE_SIZE = 4096, KEY_MAX = 256, LANDING = 1 };
 
 static void
 put16(uint8_t *at, size_t value)
@@ -159,10 +159,11 @@ keep_place(struct engine_region *region)
             (void)munmap(region->address, region->size);
         return;
     }
-    place->address = mmap(region->address, region->size, PROT_READ,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                              (region->own ? MAP_FIXED : MAP_FIXED_NOREPLACE),
-                          -1, 0);
+    place->address =
+        mmap(region->address, region->size, region->landing ? PROT_READ | PROT_WRITE : PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                 (region->own ? MAP_FIXED : MAP_FIXED_NOREPLACE),
+             -1, 0);
     if (place->address == MAP_FAILED)
         return; /* somebody else has memory there by now */
     place->size = region->size;
@@ -177,7 +178,11 @@ unmap_all(struct engine_fabric *fabric, void *arg)
 {
     struct engine_region *region = arg;
 
-    (void)fabric;
+    for (struct engine_region **at = &fabric->open; *at != NULL; at = &(*at)->next)
+        if (*at == region) {
+            *at = region->next;
+            break;
+        }
     unmap(region, ENGINE_FAR); /* it borrows the near one's memory */
     unmap(region, ENGINE_NEAR);
     keep_place(region);
@@ -205,9 +210,19 @@ map_all(struct engine_region *region)
     return rc;
 }
 
-enum kvt_err
-engine_region_open(struct engine_region **out, struct engine_fabric *fabric, size_t size,
-                   struct kvt_error *err)
+/* Who is far away is answered from it. */
+static void
+note_open(struct engine_fabric *fabric, void *arg)
+{
+    struct engine_region *region = arg;
+
+    region->next = fabric->open;
+    fabric->open = region;
+}
+
+static enum kvt_err
+open_region(struct engine_region **out, struct engine_fabric *fabric, size_t size, bool landing,
+            struct kvt_error *err)
 {
     struct engine_region *region;
     enum kvt_err rc;
@@ -221,6 +236,7 @@ engine_region_open(struct engine_region **out, struct engine_fabric *fabric, siz
         return kvt_error_set(err, KVT_NOMEM, "region: out of memory");
     region->fabric = fabric;
     region->size = size;
+    region->landing = landing;
     (void)atomic_fetch_add(&fabric->regions, 1);
     rc = take_place(region);
     if (rc == KVT_OK)
@@ -231,8 +247,38 @@ engine_region_open(struct engine_region **out, struct engine_fabric *fabric, siz
         return kvt_error_set(err, rc, "region: %zu bytes that others can read: %s", size,
                              kvt_err_text(rc));
     }
+    engine_fabric_call(fabric, note_open, region);
     *out = region;
     return KVT_OK;
+}
+
+enum kvt_err
+engine_region_open(struct engine_region **out, struct engine_fabric *fabric, size_t size,
+                   struct kvt_error *err)
+{
+    return open_region(out, fabric, size, false, err);
+}
+
+enum kvt_err
+engine_landing_open(struct engine_region **out, struct engine_fabric *fabric, size_t size,
+                    struct kvt_error *err)
+{
+    return open_region(out, fabric, size, true, err);
+}
+
+static void
+nothing(struct engine_fabric *fabric, void *arg)
+{
+    (void)fabric;
+    (void)arg;
+}
+
+/* What comes from afar the fabric's thread has written. */
+void
+engine_landing_settle(struct engine_region *region)
+{
+    assert(region->landing);
+    engine_fabric_call(region->fabric, nothing, NULL);
 }
 
 void *
@@ -274,7 +320,7 @@ engine_region_describe(const struct engine_region *region,
     memset(out, 0, HEAD_SIZE);
     memcpy(out, magic, sizeof(magic));
     put64(out + 16, (uint64_t)(uintptr_t)region->address);
-    put64(out + 24, region->size);
+    put64(out + 24, region->size | (region->landing ? LANDING : 0));
     for (size_t i = 0; i < ENGINE_RAILS; i++) {
         const struct engine_rail *rail = &fabric->rails[i];
 
@@ -330,7 +376,8 @@ read_description(struct opening *opening, const uint8_t *bytes, size_t size, str
     if (get32(bytes + 12) != kvbm_crc32c(kvbm_crc32c(0, bytes, 12), bytes + 16, size - 16))
         return kvt_error_set(err, KVT_CORRUPT, "window: the description is damaged");
     opening->window->address = get64(bytes + 16);
-    opening->window->size = get64(bytes + 24);
+    opening->window->size = get64(bytes + 24) & ~(uint64_t)LANDING;
+    opening->window->landing = (get64(bytes + 24) & LANDING) != 0;
     for (size_t i = 0; i < ENGINE_RAILS; i++) {
         struct rail_part *part = &opening->rails[i];
 
@@ -463,7 +510,7 @@ engine_window_close(struct engine_window *window)
 {
     if (window == NULL)
         return;
-    assert(atomic_load(&window->gets) == 0);
+    assert(atomic_load(&window->moves) == 0);
     engine_fabric_call(window->fabric, close_window, window);
     return_window(window->fabric);
     kvt_free(window);

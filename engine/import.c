@@ -36,7 +36,7 @@ look_at_head(const struct engine_import *import, uint64_t wait_ms, struct kvt_er
 {
     uint64_t nonce = 0;
     struct engine_fabric_part part = {.host = &nonce, .size = sizeof(nonce)};
-    const struct engine_fabric_get get = {
+    const struct engine_fabric_move get = {
         .window = import->window, .parts = &part, .count = 1, .wait_ms = wait_ms};
     enum kvt_err rc = KVT_OK;
 

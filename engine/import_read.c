@@ -240,9 +240,9 @@ begin_far(const struct reading *reading, struct slot *slot)
     const struct engine_block_ref *ref = &slot->read->ref;
     const uint64_t entry = engine_blockset_entry_at(shape, ref->block);
     const uint64_t data = engine_blockset_data_at(shape, ref->block);
-    struct engine_fabric_get get = {.window = import->window,
-                                    .parts = slot->parts,
-                                    .wait_ms = kvt_deadline_left(reading->deadline)};
+    struct engine_fabric_move get = {.window = import->window,
+                                     .parts = slot->parts,
+                                     .wait_ms = kvt_deadline_left(reading->deadline)};
 
     if (ref->generation == 0)
         slot->parts[get.count++] = (struct engine_fabric_part){
@@ -289,10 +289,10 @@ look_again(const struct reading *reading, struct slot *slot)
                                       .offset =
                                           engine_blockset_entry_at(&import->shape, ref->block),
                                       .size = sizeof(*slot->entry)};
-    const struct engine_fabric_get get = {.window = import->window,
-                                          .parts = &part,
-                                          .count = 1,
-                                          .wait_ms = kvt_deadline_left(reading->deadline)};
+    const struct engine_fabric_move get = {.window = import->window,
+                                           .parts = &part,
+                                           .count = 1,
+                                           .wait_ms = kvt_deadline_left(reading->deadline)};
     const enum kvt_err rc = engine_fabric_run(import->fabric, &get);
 
     if (rc != KVT_OK)

@@ -38,7 +38,7 @@ open_context(struct engine_rail *rail, const char *transports)
     /* The region is mapped by whoever opens it, the worker is the fabric's thread's. */
     const ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED,
-        .features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
+        .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .mt_workers_shared = 1,
     };
     ucp_config_t *config;
@@ -84,7 +84,8 @@ engine_rail_open(struct engine_rail *rail, const char *name, const char *transpo
 {
     ucs_status_t status;
 
-    *rail = (struct engine_rail){.name = name, .watched = watched};
+    *rail = (struct engine_rail){
+        .name = name, .watched = watched, .messages = strcmp(transports, "tcp") == 0};
     status = open_context(rail, transports);
     if (status == UCS_OK) {
         status = open_worker(rail);

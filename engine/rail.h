@@ -37,6 +37,7 @@ struct engine_rail {
     const char *name;
     bool open;
     bool watched;
+    bool messages; /* reads and puts are messages: the network has none of its own */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;

@@ -1,7 +1,8 @@
 /*
  * What is tested: memory of another process, read by either rail: every byte as its owner has it,
  * from many threads at once; an owner that is stopped, killed or gone is a clear status within the
- * deadline and harms nobody else; damaged descriptions and wrong questions are refused; no
+ * deadline and harms nobody else; nor does a reader that is killed; what is put into a landing is
+ * there, and nothing is put elsewhere; damaged descriptions and wrong questions are refused; no
  * allocation that fails leaks.
  */
 #include <pthread.h>
@@ -15,13 +16,22 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "base/random.h"
 
 #include "engine/fabric.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/owner.h"
 
-enum { BYTES = 1 << 20, PARTS = 16, ROUNDS = 40, THREADS = 4, WAIT = 20000, SHORT_WAIT = 300 };
+enum {
+    BYTES = 1 << 20,
+    PARTS = 16,
+    ROUNDS = 40,
+    THREADS = 4,
+    WAIT = 20000,
+    SHORT_WAIT = 300,
+    KILLS = 24
+};
 
 static const char *const near_rail = "sysv,posix,self";
 static const char *const far_rail = "tcp";
@@ -101,10 +111,10 @@ read_randomly(struct scene *scene, uint64_t seed, uint64_t random, size_t rounds
     assert_non_null(into);
     for (size_t round = 0; round < rounds; round++) {
         const size_t count = draw_parts(parts, into, &random);
-        const struct engine_fabric_get get = {
+        const struct engine_fabric_move move = {
             .window = scene->window, .parts = parts, .count = count, .wait_ms = WAIT};
 
-        assert_int_equal(engine_fabric_run(scene->fabric, &get), KVT_OK);
+        assert_int_equal(engine_fabric_run(scene->fabric, &move), KVT_OK);
         for (size_t i = 0; i < count; i++) {
             assert_int_equal(parts[i].status, KVT_OK);
             assert_true(is_right(&parts[i], seed));
@@ -117,9 +127,9 @@ static enum kvt_err
 read_some(struct scene *scene, uint64_t wait_ms, uint8_t *into, size_t size)
 {
     struct engine_fabric_part part = {into, 0, size, false, KVT_IO};
-    const struct engine_fabric_get get = {
+    const struct engine_fabric_move move = {
         .window = scene->window, .parts = &part, .count = 1, .wait_ms = wait_ms};
-    const enum kvt_err rc = engine_fabric_run(scene->fabric, &get);
+    const enum kvt_err rc = engine_fabric_run(scene->fabric, &move);
 
     assert_int_equal(part.status, rc);
     return rc;
@@ -304,6 +314,176 @@ a_closed_region_reads_as_zeros(void **state)
     engine_fabric_close(owner);
 }
 
+static enum kvt_err
+put_some(struct scene *scene, uint64_t offset, const uint8_t *bytes, size_t size)
+{
+    struct engine_fabric_part part = {(void *)(uintptr_t)bytes, offset, size, false, KVT_IO};
+    const struct engine_fabric_move move = {
+        .window = scene->window, .parts = &part, .count = 1, .wait_ms = WAIT, .put = true};
+    const enum kvt_err rc = engine_fabric_run(scene->fabric, &move);
+
+    assert_int_equal(part.status, rc);
+    return rc;
+}
+
+static void
+begin_landing(struct scene *scene, bool near, struct engine_fabric **owner,
+              struct engine_region **landing)
+{
+    uint8_t description[ENGINE_FABRIC_DESCRIPTION_MAX];
+    size_t size;
+
+    open_fabric(owner, near, !near);
+    open_fabric(&scene->fabric, near, !near);
+    assert_int_equal(engine_landing_open(landing, *owner, BYTES, NULL), KVT_OK);
+    engine_region_describe(*landing, description, &size);
+    assert_int_equal(engine_window_open(&scene->window, scene->fabric, description, size, NULL),
+                     KVT_OK);
+    assert_int_equal(engine_window_size(scene->window), BYTES);
+}
+
+/* A put that has ended is there: its owner sees every byte, and none beside them. */
+static void
+what_is_put_is_there(void **state)
+{
+    const uint64_t seed = test_seed();
+    static uint8_t from[BYTES];
+    static uint8_t expected[BYTES];
+    uint64_t random = seed;
+    struct engine_region *landing;
+    struct engine_fabric *owner;
+    struct scene scene;
+
+    (void)state;
+    for (unsigned near = 0; near < 2; near++) {
+        begin_landing(&scene, near != 0, &owner, &landing);
+        memset(expected, 0, sizeof(expected));
+        for (size_t round = 0; round < ROUNDS; round++) {
+            const size_t size = 1 + kvt_random_below(&random, BYTES - 1);
+            const size_t at = kvt_random_below(&random, BYTES - size + 1);
+
+            for (size_t i = 0; i < size; i++)
+                expected[at + i] = from[i] = owner_byte(seed + round, i);
+            assert_int_equal(put_some(&scene, at, from, size), KVT_OK);
+            engine_landing_settle(landing);
+            assert_memory_equal(engine_region_address(landing), expected, BYTES);
+        }
+        engine_window_close(scene.window);
+        engine_region_close(landing);
+        engine_fabric_close(scene.fabric);
+        engine_fabric_close(owner);
+    }
+}
+
+/* What is no landing is nobody's to write; where a landing was is nobody's memory. */
+static void
+puts_land_in_landings_only(void **state)
+{
+    static uint8_t bytes[4096];
+    struct engine_region *landing;
+    struct engine_region *region;
+    struct engine_fabric *owner;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, true, 3);
+    assert_int_equal(put_some(&scene, 0, bytes, sizeof(bytes)), KVT_DENIED);
+    read_randomly(&scene, 3, 3, 2);
+    end(&scene);
+    begin_landing(&scene, false, &owner, &landing);
+    memset(bytes, 0x55, sizeof(bytes));
+    assert_int_equal(put_some(&scene, 0, bytes, sizeof(bytes)), KVT_OK);
+    engine_region_close(landing);
+    assert_int_equal(engine_region_open(&region, owner, BYTES, NULL), KVT_OK);
+    assert_int_equal(put_some(&scene, 0, bytes, sizeof(bytes)), KVT_UNAVAILABLE);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_equal(((const uint8_t *)engine_region_address(region))[i], 0);
+    engine_region_close(region);
+    engine_window_close(scene.window);
+    engine_fabric_close(scene.fabric);
+    engine_fabric_close(owner);
+}
+
+/* reader DESCRIPTION-FILE PART-BYTES PUT: reads, or puts, until it is killed. */
+static void
+reader_main(int argc, char **argv)
+{
+    const struct engine_fabric_options options = {.near = "", .far = far_rail};
+    const size_t nothing = 0;
+    static uint8_t bytes[BYTES];
+    uint8_t description[ENGINE_FABRIC_DESCRIPTION_MAX];
+    struct engine_fabric_part parts[PARTS];
+    struct engine_fabric_move move = {.parts = parts, .count = PARTS, .wait_ms = WAIT};
+    struct engine_fabric *fabric;
+    bool said = false;
+    uint64_t part;
+    uint64_t put;
+    size_t size;
+    FILE *file;
+
+    if (argc != 5 || strcmp(argv[1], "reader") != 0)
+        return;
+    file = fopen(argv[2], "rb");
+    owner_need(file != NULL && kvt_parse_u64(argv[3], &part) == KVT_OK &&
+                   kvt_parse_u64(argv[4], &put) == KVT_OK,
+               "arguments");
+    size = fread(description, 1, sizeof(description), file);
+    (void)fclose(file);
+    owner_need(engine_fabric_open(&fabric, &options, NULL) == KVT_OK, "fabric");
+    owner_need(engine_window_open(&move.window, fabric, description, size, NULL) == KVT_OK,
+               "window");
+    move.put = put != 0;
+    for (;;) {
+        for (size_t i = 0; i < PARTS; i++)
+            parts[i] = (struct engine_fabric_part){bytes, i * part, part, false, KVT_IO};
+        owner_need(engine_fabric_run(fabric, &move) == KVT_OK, "move");
+        if (!said)
+            owner_say(&nothing, sizeof(nothing));
+        said = true;
+    }
+}
+
+/* Who is killed while his answers are on their way ends nothing but himself. */
+static void
+a_killed_reader_harms_nobody(void **state)
+{
+    static const char *const sizes[] = {"512", "8192", "65536"};
+    uint8_t description[ENGINE_FABRIC_DESCRIPTION_MAX];
+    struct engine_fabric *fabric;
+    struct engine_region *region;
+    struct owner reader;
+    char folder[64];
+    char path[96];
+    size_t size;
+    FILE *file;
+
+    (void)state;
+    open_fabric(&fabric, false, true);
+    assert_int_equal(engine_landing_open(&region, fabric, BYTES, NULL), KVT_OK);
+    engine_region_describe(region, description, &size);
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/region", folder);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(description, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    for (unsigned i = 0; i < KILLS; i++) {
+        char name[] = "reader";
+        char part[16];
+        char put[2] = {(char)('0' + i % 2), 0};
+        char *const arguments[] = {name, name, path, part, put, NULL};
+
+        (void)snprintf(part, sizeof(part), "%s", sizes[i % 3]);
+        owner_spawn(&reader, arguments);
+        kvt_clock_sleep_ms(i % 5);
+        assert_int_equal(kill(reader.pid, SIGKILL), 0);
+        owner_end(&reader);
+    }
+    engine_region_close(region);
+    engine_fabric_close(fabric);
+    test_folder_remove(folder);
+}
+
 /* Bytes of addresses that this process has in use. */
 static size_t
 mapped(void)
@@ -380,26 +560,26 @@ wrong_questions_are_refused(void **state)
 {
     uint8_t into[16];
     struct engine_fabric_part part = {into, 0, sizeof(into), false, KVT_OK};
-    struct engine_fabric_get get = {.parts = &part, .count = 1, .wait_ms = WAIT};
+    struct engine_fabric_move move = {.parts = &part, .count = 1, .wait_ms = WAIT};
     struct kvt_ticket *ticket;
     struct scene scene;
 
     (void)state;
     begin(&scene, true, 1);
-    get.window = scene.window;
-    get.count = 0;
-    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_INVALID);
+    move.window = scene.window;
+    move.count = 0;
+    assert_int_equal(engine_fabric_start(scene.fabric, &move, &ticket), KVT_INVALID);
     assert_null(ticket);
-    get.count = 1;
+    move.count = 1;
     part.size = 0;
-    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_INVALID);
+    assert_int_equal(engine_fabric_start(scene.fabric, &move, &ticket), KVT_INVALID);
     part.size = sizeof(into);
     part.offset = BYTES - sizeof(into) + 1;
-    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_RANGE);
+    assert_int_equal(engine_fabric_start(scene.fabric, &move, &ticket), KVT_RANGE);
     part.offset = UINT64_MAX;
-    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_RANGE);
+    assert_int_equal(engine_fabric_start(scene.fabric, &move, &ticket), KVT_RANGE);
     part.offset = BYTES - sizeof(into);
-    assert_int_equal(engine_fabric_run(scene.fabric, &get), KVT_OK);
+    assert_int_equal(engine_fabric_run(scene.fabric, &move), KVT_OK);
     assert_true(is_right(&part, 1));
     end(&scene);
 }
@@ -419,17 +599,18 @@ what_is_taken_back_ends(void **state)
     read_randomly(&scene, 7, 7, 1);
     owner_stop(&scene.owner);
     for (size_t i = 0; i < ENGINE_FABRIC_WAITING_MAX; i++) {
-        const struct engine_fabric_get get = {
+        const struct engine_fabric_move move = {
             .window = scene.window, .parts = &parts[i], .count = 1, .wait_ms = WAIT};
 
         parts[i] = (struct engine_fabric_part){into[i], i, sizeof(into[i]), false, KVT_IO};
-        assert_int_equal(engine_fabric_start(scene.fabric, &get, &tickets[i]), KVT_OK);
+        assert_int_equal(engine_fabric_start(scene.fabric, &move, &tickets[i]), KVT_OK);
     }
-    assert_int_equal(
-        engine_fabric_start(scene.fabric,
-                            &(struct engine_fabric_get){scene.window, parts, 1, WAIT, NULL, NULL},
-                            &ticket),
-        KVT_AGAIN);
+    assert_int_equal(engine_fabric_start(
+                         scene.fabric,
+                         &(struct engine_fabric_move){
+                             .window = scene.window, .parts = parts, .count = 1, .wait_ms = WAIT},
+                         &ticket),
+                     KVT_AGAIN);
     for (size_t i = 0; i < ENGINE_FABRIC_WAITING_MAX; i += 2)
         (void)kvt_ticket_cancel(tickets[i]);
     owner_resume(&scene.owner);
@@ -499,15 +680,15 @@ what_was_taken_back_holds_nothing(void **state)
         engine_window_open(&window, scene.fabric, scene.owner.description, scene.owner.size, NULL),
         KVT_OK);
     for (size_t i = 0; i < 2; i++) {
-        const struct engine_fabric_get get = {.window = i == 0 ? scene.window : window,
-                                              .parts = &parts[i],
-                                              .count = 1,
-                                              .wait_ms = WAIT,
-                                              .done = i == 0 ? hold_up : NULL,
-                                              .arg = &held};
+        const struct engine_fabric_move move = {.window = i == 0 ? scene.window : window,
+                                                .parts = &parts[i],
+                                                .count = 1,
+                                                .wait_ms = WAIT,
+                                                .done = i == 0 ? hold_up : NULL,
+                                                .arg = &held};
 
         parts[i] = (struct engine_fabric_part){into[i], 0, sizeof(into[i]), false, KVT_IO};
-        assert_int_equal(engine_fabric_start(scene.fabric, &get, &tickets[i]), KVT_OK);
+        assert_int_equal(engine_fabric_start(scene.fabric, &move, &tickets[i]), KVT_OK);
         while (atomic_load(&held) == 0)
             kvt_clock_sleep_ms(1);
     }
@@ -539,8 +720,11 @@ attempt(void *arg)
     if (engine_region_open(&region, fabric, BYTES, NULL) == KVT_OK) {
         engine_region_describe(region, bytes, &size);
         if (engine_window_open(&window, fabric, bytes, size, NULL) == KVT_OK)
-            whole = engine_fabric_run(fabric, &(struct engine_fabric_get){window, &part, 1, WAIT,
-                                                                          NULL, NULL}) == KVT_OK;
+            whole =
+                engine_fabric_run(fabric, &(struct engine_fabric_move){.window = window,
+                                                                       .parts = &part,
+                                                                       .count = 1,
+                                                                       .wait_ms = WAIT}) == KVT_OK;
     }
     engine_window_close(window);
     engine_region_close(region);
@@ -567,6 +751,9 @@ main(int argc, char **argv)
         cmocka_unit_test(a_killed_owner_is_away),
         cmocka_unit_test(a_closed_region_reads_as_zeros),
         cmocka_unit_test(a_usual_fabric_opens_silently),
+        cmocka_unit_test(what_is_put_is_there),
+        cmocka_unit_test(puts_land_in_landings_only),
+        cmocka_unit_test(a_killed_reader_harms_nobody),
         cmocka_unit_test(regions_have_a_limit),
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(wrong_questions_are_refused),
@@ -576,5 +763,6 @@ main(int argc, char **argv)
     };
 
     owner_main(argc, argv);
+    reader_main(argc, argv);
     return cmocka_run_group_tests_name("engine/fabric", tests, NULL, NULL);
 }
