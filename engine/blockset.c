@@ -1,5 +1,6 @@
 #include "engine/blockset.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -162,6 +163,12 @@ engine_blockset_close(struct engine_blockset *set)
     kvt_free(set);
 }
 
+uint64_t
+engine_blockset_nonce(const struct engine_blockset *set)
+{
+    return set->nonce;
+}
+
 const struct kvbm_layout *
 engine_blockset_layout(const struct engine_blockset *set)
 {
@@ -184,25 +191,37 @@ engine_blockset_hide(struct engine_blockset *set, uint32_t block)
     engine_blockset_fence();
 }
 
+uint32_t
+engine_blockset_sum(struct engine_blockset *set, uint32_t block)
+{
+    struct engine_blockset_entry *entry = entry_of(set, block);
+
+    engine_blockset_hide(set, block);
+    entry->sum =
+        engine_blockset_sums(&set->shape, data_of(set, block), engine_blockset_grains(entry));
+    return entry->sum;
+}
+
+void
+engine_blockset_show_summed(struct engine_blockset *set, uint32_t block, uint64_t hash,
+                            struct engine_block_ref *ref)
+{
+    struct engine_blockset_entry *entry = entry_of(set, block);
+    const uint64_t generation = atomic_load_explicit(&entry->generation, memory_order_relaxed) + 1;
+
+    assert(generation % 2 == 1);
+    entry->hash = hash;
+    atomic_store_explicit(&entry->generation, generation, memory_order_release);
+    if (ref != NULL)
+        *ref = (struct engine_block_ref){block, entry->sum, generation, hash};
+}
+
 void
 engine_blockset_show(struct engine_blockset *set, uint32_t block, uint64_t hash,
                      struct engine_block_ref *ref)
 {
-    const struct engine_blockset_shape *shape = &set->shape;
-    struct engine_blockset_entry *entry = entry_of(set, block);
-    uint32_t *grains = engine_blockset_grains(entry);
-    const uint8_t *data = data_of(set, block);
-    uint64_t generation;
-
-    engine_blockset_hide(set, block);
-    for (uint32_t i = 0; i < shape->grains; i++)
-        grains[i] = kvbm_crc32c(0, data + i * shape->grain, shape->grain);
-    entry->sum = kvbm_crc32c(0, grains, shape->grains * sizeof(uint32_t));
-    entry->hash = hash;
-    generation = atomic_load_explicit(&entry->generation, memory_order_relaxed) + 1;
-    atomic_store_explicit(&entry->generation, generation, memory_order_release);
-    if (ref != NULL)
-        *ref = (struct engine_block_ref){block, entry->sum, generation, hash};
+    (void)engine_blockset_sum(set, block);
+    engine_blockset_show_summed(set, block, hash, ref);
 }
 
 enum kvt_err

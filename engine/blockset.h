@@ -55,6 +55,9 @@ void engine_blockset_close(struct engine_blockset *set);
  *  KVBM_STORAGE_ALIGN. */
 struct kvbm_storage *engine_blockset_storage(struct engine_blockset *set);
 
+/** The set's number, which no other has. */
+uint64_t engine_blockset_nonce(const struct engine_blockset *set);
+
 const struct kvbm_layout *engine_blockset_layout(const struct engine_blockset *set);
 
 /**
@@ -64,6 +67,13 @@ const struct kvbm_layout *engine_blockset_layout(const struct engine_blockset *s
  */
 void engine_blockset_show(struct engine_blockset *set, uint32_t block, uint64_t hash,
                           struct engine_block_ref *ref);
+
+/** The sum of its bytes, of which it is hidden; kept for engine_blockset_show_summed(). */
+uint32_t engine_blockset_sum(struct engine_blockset *set, uint32_t block);
+
+/** As engine_blockset_show(), of a block that was summed since its bytes last changed. */
+void engine_blockset_show_summed(struct engine_blockset *set, uint32_t block, uint64_t hash,
+                                 struct engine_block_ref *ref);
 
 /** Before its bytes change.  Who has read them knows that they are right; who reads on does not
  *  believe them.  Hiding what is hidden is nothing. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kvbm/checksum.h"
 #include "kvbm/storage.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "entries are read as they lie there");
@@ -74,4 +75,14 @@ engine_blockset_data_at(const struct engine_blockset_shape *shape, uint32_t bloc
 {
     assert(block < shape->blocks);
     return shape->data + block * shape->block_size;
+}
+
+uint32_t
+engine_blockset_sums(const struct engine_blockset_shape *shape, const void *bytes, uint32_t *grains)
+{
+    const uint8_t *at = bytes;
+
+    for (uint32_t i = 0; i < shape->grains; i++)
+        grains[i] = kvbm_crc32c(0, at + i * shape->grain, shape->grain);
+    return kvbm_crc32c(0, grains, shape->grains * sizeof(uint32_t));
 }

@@ -81,6 +81,10 @@ engine_blockset_grains(struct engine_blockset_entry *entry)
     return (uint32_t *)(entry + 1);
 }
 
+/** The crc32c of each grain of a block's packed bytes, into `grains`, and what they sum to. */
+uint32_t engine_blockset_sums(const struct engine_blockset_shape *shape, const void *bytes,
+                              uint32_t *grains);
+
 /** Bytes of one layer, of one head where heads are one run: the smallest part there is. */
 size_t engine_blockset_cell(const struct kvbm_layout *layout);
 
