@@ -34,6 +34,7 @@
 #include "cli/prefix.h"
 #include "cli/record.h"
 #include "cli/replay.h"
+#include "cli/route.h"
 #include "cli/settings.h"
 #include "cli/simulate.h"
 #include "cli/sources.h"
@@ -429,6 +430,7 @@ const struct cli_command cli_commands[] = {
      OPTIONS(g4_locks_options),
      .run = cli_locks_run},
 #include "cli/command_stored.def"
+#include "cli/command_route.def"
     {.path = "orders ls",
      .arguments = "",
      .summary = "Orders the advisor gave, and what came of them",

@@ -38,6 +38,9 @@ static const struct kvt_param g4_compact_options[] = {CLI_OPTIONS_G4_COMPACT(KVT
 static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
 static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
+static const struct kvt_param route_ask_options[] = {CLI_OPTIONS_ROUTE_ASK(KVT_PARAM_ROW)};
+static const struct kvt_param route_requests_options[] = {
+    CLI_OPTIONS_ROUTE_REQUESTS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
 static const struct kvt_param migrate_status_options[] = {
     CLI_OPTIONS_MIGRATE_STATUS(KVT_PARAM_ROW)};

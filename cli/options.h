@@ -429,6 +429,39 @@
 #define CLI_OPTIONS_CONFIG_SHOW(X)                                                                 \
     X(CLI_CONFIG_ORIGIN, "origin", BOOL, "false", "", "", "", "Say where each value comes from.")
 
+#define CLI_ROUTE_OR_SET "; unset: as the advisor's settings say."
+
+#define CLI_OPTIONS_ROUTE_ASK(X)                                                                   \
+    X(CLI_ROUTE_NAMESPACE, "namespace", STRING, "", "", "", "",                                    \
+      "Namespace of the blocks; empty is the KVBM-compatible one.")                                \
+    X(CLI_ROUTE_TOKEN_HASHES, "token.hashes", BOOL, "false", "", "", "",                           \
+      "The hashes are local ones, of each block's own tokens (Dynamo's).")                         \
+    X(CLI_ROUTE_TOKENS, "tokens", PATH, "", "", "", "",                                            \
+      "Read the prompt's tokens from this file, numbers with blanks or commas between, instead "   \
+      "of hashes.")                                                                                \
+    X(CLI_ROUTE_BLOCK_TOKENS, "block.tokens", INT, "", "1", "65536", "",                           \
+      "Tokens of a block" CLI_ROUTE_OR_SET)                                                        \
+    X(CLI_ROUTE_ISL_TOKENS, "isl.tokens", INT, "", "1", "", "",                                    \
+      "Tokens of the prompt; unset: as many as the blocks have.")                                  \
+    X(CLI_ROUTE_WORKERS, "workers", STRING, "", "", "", "", "Only these, with commas between.")    \
+    X(CLI_ROUTE_OVERLAP, "overlap.score_weight", RATIO, "", "0", "1000", "",                       \
+      "What computing a block weighs against keeping one" CLI_ROUTE_OR_SET)                        \
+    X(CLI_ROUTE_TEMPERATURE, "temperature", RATIO, "", "0", "1000", "",                            \
+      "0: the lowest cost; above: drawn" CLI_ROUTE_OR_SET)                                         \
+    X(CLI_ROUTE_G1, "g1.weight", RATIO, "", "0", "1000", "",                                       \
+      "What a block in the worker's GPU saves of computing it" CLI_ROUTE_OR_SET)                   \
+    X(CLI_ROUTE_G2, "g2.weight", RATIO, "", "0", "1000", "", "In its host memory.")                \
+    X(CLI_ROUTE_G3, "g3.weight", RATIO, "", "0", "1000", "", "On its disk.")                       \
+    X(CLI_ROUTE_G4, "g4.weight", RATIO, "", "0", "1000", "", "In volumes and buckets.")            \
+    X(CLI_ROUTE_ACTIVE, "active.request_weight", RATIO, "", "0", "1000", "",                       \
+      "What a running request weighs beside its blocks" CLI_ROUTE_OR_SET)                          \
+    X(CLI_ROUTE_REQUEST_ID, "request.id", STRING, "", "", "", "",                                  \
+      "Give the request out under this id: what it does weighs until route free. Needs the admin " \
+      "token.")
+
+#define CLI_OPTIONS_ROUTE_REQUESTS(X)                                                              \
+    X(CLI_ROUTE_LIMIT, "limit", INT, "100", "1", "10000", "", "At most this many.")
+
 #define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,
 
 enum cli_status_option { CLI_OPTIONS_STATUS(CLI_OPTION_ID) CLI_STATUS_COUNT };
@@ -456,6 +489,10 @@ enum cli_g4_get_option { CLI_OPTIONS_G4_GET(CLI_OPTION_ID) CLI_G4_GET_COUNT };
 enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };
 enum cli_g4_quarantine_option { CLI_OPTIONS_G4_QUARANTINE(CLI_OPTION_ID) CLI_QUARANTINE_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
+enum cli_route_ask_option { CLI_OPTIONS_ROUTE_ASK(CLI_OPTION_ID) CLI_ROUTE_ASK_COUNT };
+enum cli_route_requests_option {
+    CLI_OPTIONS_ROUTE_REQUESTS(CLI_OPTION_ID) CLI_ROUTE_REQUESTS_COUNT
+};
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
 enum cli_migrate_option { CLI_OPTIONS_MIGRATE_STATUS(CLI_OPTION_ID) CLI_MIGRATE_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };

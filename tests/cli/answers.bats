@@ -342,6 +342,40 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   output_has "run it again"
 }
 
+@test "route: ask, workers, requests, free" {
+  run $KVTIER_CONFIGURED route ask 00000000deadbeef 00000000000000aa --namespace acme/llama --g4-weight 0.5 --workers w0,w1
+  status_is 0
+  golden route-ask
+  [ "$(cat "$BATS_FILE_TMPDIR/asked")" = '{"explain": true, "g4_weight": 0.5, "hashes": ["00000000deadbeef", "00000000000000aa"], "namespace": "acme/llama", "workers": ["w0", "w1"]}' ]
+  printf '1, 2\n3 4,5\n' >"$BATS_TEST_TMPDIR/tokens"
+  run $KVTIER_CONFIGURED route ask --tokens "$BATS_TEST_TMPDIR/tokens" --block-tokens 2 --request-id r --json
+  status_is 0
+  [ "$(echo "$output" | python3 -c 'import json, sys; print(json.load(sys.stdin)["booked"])')" = True ]
+  [ "$(cat "$BATS_FILE_TMPDIR/asked")" = '{"block_tokens": 2, "explain": true, "namespace": "", "request_id": "r", "tokens": [1, 2, 3, 4, 5]}' ]
+  run $KVTIER_CONFIGURED route ask 1 --workers nobody
+  status_is 3
+  run $KVTIER_CONFIGURED route ask
+  status_is 2
+  run $KVTIER_CONFIGURED route ask 1 --tokens "$BATS_TEST_TMPDIR/tokens"
+  status_is 2
+  echo "1 two" >"$BATS_TEST_TMPDIR/tokens"
+  run $KVTIER_CONFIGURED route ask --tokens "$BATS_TEST_TMPDIR/tokens"
+  status_is 2
+  [[ $output == *'"two" is no token'* ]]
+  run $KVTIER_CONFIGURED route workers
+  status_is 0
+  golden route-workers
+  run $KVTIER_CONFIGURED route requests
+  status_is 0
+  golden route-requests
+  run $KVTIER_CONFIGURED route free "a b"
+  status_is 0
+  run $KVTIER_CONFIGURED route free again
+  status_is 9
+  run $KVTIER_CONFIGURED route free stranger
+  status_is 3
+}
+
 @test "orders ls, policy show" {
   run $KVTIER_CONFIGURED orders ls
   status_is 0
@@ -634,7 +668,7 @@ assert (row["schema_version"], row["namespace"], row["outlook"]["pack_blocks"]) 
 
 @test "YAML says what JSON says, whatever the command" {
   for command in "status" "block show 0xdeadbeef" "index stats" "index dump" "g4 ls" "g4 stat 0/1:k1" \
-    "index match 00000000deadbeef 00000000000000aa" "sources ls" "sources show dyn" "orders ls" \
+    "index match 00000000deadbeef 00000000000000aa" "sources ls" "sources show dyn" "orders ls" "route ask 1" "route workers" "route requests" \
     "policy show" "g4 verify --all" "g4 usage" "g4 fsck" "g4 gc" "g4 quarantine" "config show --origin" "doctor" "block show deadbeef00000000"; do
     $KVTIER_CONFIGURED $command -o json >"$BATS_TEST_TMPDIR/json" 2>/dev/null || true
     $KVTIER_CONFIGURED $command -o yaml >"$BATS_TEST_TMPDIR/yaml" 2>"$BATS_TEST_TMPDIR/err" || true

@@ -218,6 +218,21 @@ def pages(rows, cursor, limit, end):
     return "\n".join(body) + "\n"
 
 
+def routed(worker, rank, cached, prefill, cost, chance, uncertain=False):
+    return {"worker": worker, "dp_rank": rank, "cached": dict(zip(("g1", "g2", "g3", "g4"), cached)), "prefill_blocks": prefill,
+            "decode_blocks": 12, "active_requests": rank + 2, "cost": cost, "probability": chance, "uncertain": uncertain}
+
+
+ROUTED = [routed("w0", 1, (6, 2, 0, 4), 4.1, 16.1, 1.0), routed("w0", 0, (0, 0, 0, 12), 10.8, 22.8, 0, True),
+          routed("w1", 0, (0, 0, 0, 12), 12.8123456789, 24.8123456789, 0)]
+RUNNING = {"schema_version": 1, "requests": [
+    {"request_id": "req-1", "worker": "w0", "dp_rank": 1, "state": "added", "age_ms": 1200, "blocks": 12, "prefill_tokens": 64,
+     "router": "00000000000000aa"}], "next_cursor": 7}
+STAFF = {"schema_version": 1, "workers": [
+    {"worker": "w0", "dp_rank": 1, "active_requests": 3, "active_prefill_tokens": 64, "active_blocks": 30,
+     "origins": ["config", "events"]}]}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -255,6 +270,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                  "/a/v1/status": ADVISOR, "/a/v1/overview": OVERVIEW, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
                  "/a/v1/jobs/11": {"paused": False, "job": ENDED, "failures": []},
+                 "/a/v1/route/workers": STAFF, "/a/v1/route/requests": RUNNING,
                  "/a/v1/orders": ORDERS, "/a/v1/policy": {**POLICY, "text": "version: 1\n", **IN_FORCE}, "/a/v1/policy/history": POLICIES, "/bad/v1/status": "<html>no</html>",
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
@@ -378,7 +394,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if (path == "/a/v1/plan" or path.startswith(("/a/v1/jobs/", "/a/v1/planner/"))) and self.headers.get("Authorization") != "Bearer secret-token":
             self.refuse(401, "DENIED", "wrong token")
             return
-        if path == "/a/v1/plan":
+        if path == "/a/v1/route":
+            with open(os.path.join(sys.argv[1], "asked"), "w", encoding="utf-8") as file:
+                json.dump(body, file, sort_keys=True)
+            if body.get("workers") == ["nobody"]:
+                self.refuse(503, "NOTFOUND", "none of the 1 workers that are allowed is there")
+            elif "request_id" in body and self.headers.get("Authorization") != "Bearer secret-token":
+                self.refuse(401, "DENIED", "wrong token")
+            else:
+                self.answer({"schema_version": 1, **ROUTED[0], "why": "lowest", "blocks": 12, "candidates": 3,
+                             "booked": "request_id" in body, "workers": ROUTED})
+        elif path.startswith("/a/v1/route/requests/"):
+            if self.headers.get("Authorization") != "Bearer secret-token":
+                self.refuse(401, "DENIED", "wrong token")
+            elif path == "/a/v1/route/requests/stranger/free":
+                self.refuse(404, "NOTFOUND", "request stranger was not heard of; the step is remembered")
+            else:
+                self.answer({"schema_version": 1, "changed": path == "/a/v1/route/requests/a b/free"})
+        elif path == "/a/v1/plan":
             text = body.get("policy", "")
             self.answer(plan_of(2 if "expire" in text else 0, text if "refuse" in text else PLAN_POLICY))
         elif path == "/a/v1/plan/check":
