@@ -233,7 +233,8 @@ open_presence(struct advisor_daemon *daemon, const struct advisor_route_settings
     const struct advisor_presence_options options = {.workers = routed(daemon),
                                                      .bus = daemon->bus,
                                                      .configured = settings->workers,
-                                                     .bucket = settings->bucket};
+                                                     .bucket = settings->bucket,
+                                                     .metrics = daemon->metrics};
 
     return options.workers == NULL ? KVT_OK
                                    : advisor_presence_open(&daemon->presence, &options, err);

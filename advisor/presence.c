@@ -7,9 +7,11 @@
 
 #include "advisor/map.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 
-enum { WAIT_MS = 200 };
+enum { WAIT_MS = 200, PATIENCE_MS = 5000 };
 
 /* What a key of the bucket says. */
 struct record {
@@ -21,6 +23,7 @@ struct record {
 struct advisor_presence {
     struct router_workers *workers;
     struct wire_kv *kv; /* NULL: no bucket */
+    struct wire_bus *bus;
     pthread_t thread;
     bool threaded;
     _Atomic bool stopping;
@@ -33,8 +36,13 @@ struct advisor_presence {
     size_t free_count;   /* of those, free */
     size_t record_capacity;
     struct advisor_presence_entry entry; /* 4 KiB */
-    bool was_there;
+    struct kvt_metric *keys;             /* NULL: no metrics */
+    struct kvt_metric *followed;
+    struct kvt_metric *odd;
+    struct kvt_metric *refused;
     bool was_listed;
+    bool told;         /* that it is not followed */
+    uint64_t since_ms; /* monotonic: it could be followed and is not; 0: it is, or cannot */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
@@ -299,22 +307,43 @@ heard(void *arg, const struct wire_kv_news *news)
     remove_record(presence, news->key, record);
 }
 
+/* Why it is not followed, once, when that has lasted. */
+static void
+complain(struct advisor_presence *presence, enum kvt_err rc)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool waits = rc == KVT_OK || !wire_bus_connected(presence->bus);
+
+    if (waits || presence->since_ms == 0)
+        presence->since_ms = waits ? 0 : now_ms;
+    if (rc == KVT_OK)
+        presence->told = false;
+    if (presence->since_ms == 0 || presence->told || now_ms - presence->since_ms < PATIENCE_MS)
+        return;
+    presence->told = true;
+    kvt_log_warn("advisor.presence", "away", "the bucket of workers %s: nobody comes or goes by it",
+                 rc == KVT_NOTFOUND ? "is not there" : "cannot be read (is JetStream on?)");
+}
+
 static void
 show(struct advisor_presence *presence)
 {
     const struct wire_kv_state state = wire_kv_state(presence->kv);
+    struct advisor_presence_view view;
 
     (void)pthread_mutex_lock(&presence->shared.lock);
     presence->shared.view.bucket = state;
+    view = presence->shared.view;
     (void)pthread_mutex_unlock(&presence->shared.lock);
-    if (presence->was_there && !state.there)
-        kvt_log_warn("advisor.presence", "no_bucket",
-                     "the bucket of workers is not there: nobody "
-                     "comes or goes by it");
+    if (presence->keys != NULL) {
+        kvt_metric_set(presence->keys, (int64_t)state.keys);
+        kvt_metric_set(presence->followed, state.listed ? 1 : 0);
+        kvt_metric_set(presence->odd, (int64_t)(view.odd + state.over));
+        kvt_metric_set(presence->refused, (int64_t)view.refused);
+    }
     if (state.listed && !presence->was_listed)
         kvt_log_info("advisor.presence", "listed", "the bucket of workers has %zu keys",
                      (size_t)state.keys);
-    presence->was_there = state.there;
     presence->was_listed = state.listed;
 }
 
@@ -324,15 +353,32 @@ run(void *arg)
     struct advisor_presence *presence = arg;
 
     while (!atomic_load(&presence->stopping)) {
-        if (wire_kv_poll(presence->kv, WAIT_MS) == KVT_NOMEM)
-            kvt_log_error("advisor.presence", "memory",
-                          "no memory to follow the bucket of workers");
+        const enum kvt_err rc = wire_kv_poll(presence->kv, WAIT_MS);
+
         show(presence);
+        complain(presence, rc);
     }
     return NULL;
 }
 
 /* ---- life ---- */
+
+static void
+add_metrics(struct advisor_presence *presence, struct kvt_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    presence->keys = kvt_metrics_add(metrics, KVT_METRIC_GAUGE, "kvtier_advisor_route_bucket_keys",
+                                     "", "Keys in the bucket of workers.");
+    presence->followed =
+        kvt_metrics_add(metrics, KVT_METRIC_GAUGE, "kvtier_advisor_route_bucket_followed", "",
+                        "1 while the bucket of workers is followed.");
+    presence->odd = kvt_metrics_add(metrics, KVT_METRIC_GAUGE, "kvtier_advisor_route_bucket_odd",
+                                    "", "Keys and values of it that could not be read, so far.");
+    presence->refused =
+        kvt_metrics_add(metrics, KVT_METRIC_GAUGE, "kvtier_advisor_route_bucket_refused", "",
+                        "Workers of it there was no room for, so far.");
+}
 
 static enum kvt_err
 open_bucket(struct advisor_presence *presence, const struct advisor_presence_options *options,
@@ -345,7 +391,8 @@ open_bucket(struct advisor_presence *presence, const struct advisor_presence_opt
                              "route.bucket: %s: want letters, digits, - and _, below %d",
                              options->bucket, WIRE_KV_BUCKET_MAX);
     presence->shared.view.has_bucket = true;
-    presence->was_there = true; /* that it is not there yet is news */
+    presence->bus = options->bus;
+    add_metrics(presence, options->metrics);
     rc = advisor_map_new(&presence->by_key);
     if (rc == KVT_OK)
         rc = advisor_map_new(&presence->by_name);

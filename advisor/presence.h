@@ -40,13 +40,16 @@ struct advisor_presence_entry {
     uint32_t rank_count;
 };
 
+struct kvt_metrics;
+
 struct advisor_presence;
 
 struct advisor_presence_options {
     struct router_workers *workers;
     struct wire_bus *bus;
-    const char *configured; /* "name[:ranks],..."; NULL or "": none */
-    const char *bucket;     /* NULL or "": none */
+    const char *configured;      /* "name[:ranks],..."; NULL or "": none */
+    const char *bucket;          /* NULL or "": none */
+    struct kvt_metrics *metrics; /* of the bucket; NULL: none */
 };
 
 /** KVT_OK, KVT_INVALID (the settings; `err` says where), KVT_FULL, KVT_NOMEM. */

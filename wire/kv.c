@@ -20,7 +20,7 @@ enum {
     BEHIND_CHECKS = 3, /* with messages in the bucket and none that comes, in a row */
     AGAIN_MS = 60000,  /* listed again when nothing asks for it */
     AWAY_WAIT_MS = 50,
-    NO_BUCKET_WAIT_MS = 200,
+    NOTHING_WAIT_MS = 200,  /* how long a call waits when there is no bucket, or nobody answers */
     ANSWER_MS = 1000,       /* how long an answer about what there is may take */
     LOOK_UP_AGAIN_MS = 100, /* it is there still */
     FETCH_MAX = 256,
@@ -504,7 +504,6 @@ wire_kv_poll(struct wire_kv *kv, uint64_t wait_ms)
     if (rc == KVT_AGAIN)
         return KVT_OK;
     kv->back = kv->back || rc == KVT_UNAVAILABLE; /* who could not renew a key there is not gone */
-    if (rc != KVT_NOMEM)
-        nap(wait_ms, rc == KVT_NOTFOUND ? NO_BUCKET_WAIT_MS : AWAY_WAIT_MS);
+    nap(wait_ms, NOTHING_WAIT_MS);
     return rc;
 }

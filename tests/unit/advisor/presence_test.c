@@ -374,6 +374,60 @@ a_bucket_made_anew_takes_back_its_own_word_alone(void **state)
     stop(&bed);
 }
 
+/* A rack that loses its power, and the bucket of a large cluster that is met at the start. */
+static void
+a_thousand_workers_come_and_go(void **state)
+{
+    enum { MANY = 1000 };
+    uint64_t began_ms;
+    char key[16];
+    size_t count = 0;
+    struct bed bed;
+
+    (void)state;
+    start(&bed, NULL);
+    began_ms = kvt_clock_mono_ms();
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(key, sizeof(key), "w%d", i);
+        put(&bed, key, "{\"dp_ranks\":2}");
+    }
+    print_message("%d put in %" PRIu64 " ms\n", MANY, kvt_clock_mono_ms() - began_ms);
+    while (count != 2 * MANY) {
+        assert_true(kvt_clock_mono_ms() < began_ms + DEADLINE_MS);
+        kvt_clock_sleep_ms(1);
+        router_workers_view(bed.workers, NULL, 0, &count, NULL);
+    }
+    advisor_presence_close(bed.presence);
+    router_workers_gone_name(bed.workers, "w0");
+    began_ms = kvt_clock_mono_ms();
+    {
+        struct advisor_presence_options about = {
+            .bus = bed.bus, .workers = bed.workers, .bucket = BUCKET};
+
+        assert_int_equal(advisor_presence_open(&bed.presence, &about, NULL), KVT_OK);
+    }
+    while (count != 2 * MANY || !view_of(&bed).bucket.listed) {
+        assert_true(kvt_clock_mono_ms() < began_ms + DEADLINE_MS);
+        kvt_clock_sleep_ms(1);
+        router_workers_view(bed.workers, NULL, 0, &count, NULL);
+    }
+    print_message("%d listed in %" PRIu64 " ms\n", MANY, kvt_clock_mono_ms() - began_ms);
+    began_ms = kvt_clock_mono_ms();
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(key, sizeof(key), "w%d", i);
+        assert_int_equal(kvStore_Delete(bed.store, key), NATS_OK);
+    }
+    print_message("%d deleted in %" PRIu64 " ms\n", MANY, kvt_clock_mono_ms() - began_ms);
+    began_ms = kvt_clock_mono_ms();
+    while (count != 0) {
+        assert_true(kvt_clock_mono_ms() < began_ms + DEADLINE_MS);
+        kvt_clock_sleep_ms(1);
+        router_workers_view(bed.workers, NULL, 0, &count, NULL);
+    }
+    print_message("all gone %" PRIu64 " ms behind the last\n", kvt_clock_mono_ms() - began_ms);
+    stop(&bed);
+}
+
 static bool
 open_once(void *arg)
 {
@@ -414,6 +468,7 @@ main(void)
         cmocka_unit_test(with_the_last_of_its_keys),
         cmocka_unit_test(what_cannot_be_read_changes_nothing),
         cmocka_unit_test(a_bucket_made_anew_takes_back_its_own_word_alone),
+        cmocka_unit_test(a_thousand_workers_come_and_go),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
