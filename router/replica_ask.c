@@ -3,7 +3,7 @@
 #include "router/replica_private.h"
 
 enum {
-    PAUSE_BEATS_MAX = 8,        /* between an ask and the same again */
+    PAUSE_BEATS_MAX = 4,        /* between an ask and the same again */
     TABLE_PAUSE_BEATS_MAX = 64, /* between two tables of a peer */
 };
 
