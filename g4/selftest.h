@@ -4,7 +4,7 @@
  * Why: stores that silently ignore If-None-Match or If-Match exist, and stores that check them and
  * then write, so that two may pass; nothing that relies on conditions may run there.  Used at mount
  * by the gateway and by `kvtier doctor`.
- * Ownership: none; it writes and deletes keys under ".kvtier-selftest/<nonce>".
+ * Ownership: none; it writes and deletes keys under "<folder>/<nonce>".
  * Threads:   one call at a time per store.
  * Limits:    a handful of requests of a few bytes; g4_selftest_locks() 100 to 150, of which
  *            G4_SELFTEST_RACERS at once.
@@ -18,6 +18,9 @@
 #include "kvtier/error.h"
 
 #define G4_SELFTEST_RACERS 8
+#define G4_SELFTEST_FOLDER ".kvtier-selftest"
+#define G4_SELFTEST_BEHIND                                                                         \
+    "kvtier-selftest" /* through a gateway, which keeps the other to itself */
 
 struct g4_selftest {
     bool put_if_absent;    /* second PUT If-None-Match:* was refused, content unchanged */
@@ -43,6 +46,12 @@ KVT_NODISCARD enum kvt_err g4_selftest(struct g4_store *store, struct g4_selftes
 /** The same, and what locks stand on. */
 KVT_NODISCARD enum kvt_err g4_selftest_locks(struct g4_store *store, struct g4_selftest *result,
                                              struct kvt_error *err);
+
+/** Both in another folder (at most 24 bytes, without '/') than G4_SELFTEST_FOLDER. */
+KVT_NODISCARD enum kvt_err g4_selftest_in(struct g4_store *store, const char *folder,
+                                          struct g4_selftest *result, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_selftest_locks_in(struct g4_store *store, const char *folder,
+                                                struct g4_selftest *result, struct kvt_error *err);
 
 /** Why locks are not safe on this store (a literal), or NULL: they are.  Without the second half of
  *  the test they are not. */

@@ -20,7 +20,7 @@ struct racer {
 /* One run; the heap holds it because requests are large. */
 struct race {
     struct g4_store *store;
-    char folder[KEY_MAX / 2];
+    char folder[KEY_MAX - 16];
     char key[KEY_MAX];
     uint64_t began_ms; /* monotonic, before the object of the last round was written */
     struct racer racers[RACERS];
@@ -166,7 +166,14 @@ clean_up(struct race *race)
 enum kvt_err
 g4_selftest_locks(struct g4_store *store, struct g4_selftest *result, struct kvt_error *err)
 {
-    enum kvt_err rc = g4_selftest(store, result, err);
+    return g4_selftest_locks_in(store, G4_SELFTEST_FOLDER, result, err);
+}
+
+enum kvt_err
+g4_selftest_locks_in(struct g4_store *store, const char *folder, struct g4_selftest *result,
+                     struct kvt_error *err)
+{
+    enum kvt_err rc = g4_selftest_in(store, folder, result, err);
     struct race *race;
     uint64_t nonce;
 
@@ -179,7 +186,7 @@ g4_selftest_locks(struct g4_store *store, struct g4_selftest *result, struct kvt
     (void)pthread_mutex_init(&race->lock, NULL);
     (void)pthread_cond_init(&race->changed, NULL);
     kvt_random_system(&nonce, sizeof(nonce));
-    (void)snprintf(race->folder, sizeof(race->folder), ".kvtier-selftest/%016" PRIx64, nonce);
+    (void)snprintf(race->folder, sizeof(race->folder), "%.24s/%016" PRIx64, folder, nonce);
     rc = run_rounds(race, result, err);
     clean_up(race);
     (void)pthread_cond_destroy(&race->changed);

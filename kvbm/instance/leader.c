@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "kvbm/instance/fence.h"
 #include "kvbm/instance/figures.h"
 #include "kvbm/instance/prefix.h"
 #include "kvbm/instance/scheduler.h"
@@ -45,6 +46,8 @@ struct leader {
     _Atomic bool nats_away; /* or has no streams */
     struct kvbm_pool *g2;
     struct kvbm_pool *g3;
+    struct kvbm_fence *locks;  /* NULL: none */
+    struct engine_fence fence; /* of these */
     struct engine_leader *leader;
     struct engine_connector *connector;
     struct engine_hook *hook; /* of ranks that hold the same */
@@ -340,6 +343,18 @@ open_books(struct leader *leader, struct kvt_error *err)
 }
 
 static enum kvt_err
+open_fence(struct leader *leader, struct kvt_error *err)
+{
+    const struct kvbm_plan *plan = leader->plan;
+    char name[KVT_NAME_MAX];
+
+    if (plan->lease_ms == 0 || !leader->worker->objects)
+        return KVT_OK;
+    kvbm_plan_name(plan, plan->instance, name);
+    return kvbm_fence_open(&leader->locks, plan->settings, name, plan->lease_ms, err);
+}
+
+static enum kvt_err
 open_engine(struct leader *leader, struct kvt_error *err)
 {
     const struct kvbm_plan *plan = leader->plan;
@@ -355,10 +370,13 @@ open_engine(struct leader *leader, struct kvt_error *err)
         .g2_low_ppm = plan->settings->low_ppm,
         .store = leader->worker->objects,
     };
-    enum kvt_err rc;
+    enum kvt_err rc = open_fence(leader, err);
 
     kvbm_plan_endpoint(plan, KVBM_DOOR_PEER, plan->instance, KVBM_INSTANCE_LEADER, endpoint);
-    rc = engine_leader_open(&leader->leader, &options, err);
+    leader->fence = kvbm_instance_fence(leader->locks);
+    options.fence = leader->locks == NULL ? NULL : &leader->fence;
+    if (rc == KVT_OK)
+        rc = engine_leader_open(&leader->leader, &options, err);
     if (rc == KVT_OK)
         rc = engine_connector_open(&leader->connector,
                                    &(struct engine_connector_options){
@@ -426,6 +444,7 @@ close_leader(struct leader *leader)
     engine_hook_close(leader->hook);
     engine_connector_close(leader->connector);
     engine_leader_close(leader->leader);
+    kvbm_fence_close(leader->locks);
     engine_worker_close(leader->worker);
     kvbm_ledger_leave(&leader->ledger);
     kvbm_pool_free(leader->g2);

@@ -7,6 +7,8 @@
 
 #include "kvbm/instance/shard.h"
 
+enum { LEASE_MIN = 1000 }; /* ms */
+
 #define ROW(id) ((size_t)KVBM_SETTING_##id)
 
 /* "2", or "4,2": one number an instance. */
@@ -73,6 +75,7 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
         .replicated = kvt_config_bool(config, ROW(REPLICATED)),
         .split = kvt_config_enum(config, ROW(INSTANCE_ROLES)) == 1,
         .folder = kvt_config_string(config, ROW(ENGINE_FOLDER)),
+        .lease_ms = kvt_config_u64(config, ROW(ENGINE_LEASE)),
     };
     if (plan->instances == 0) {
         if (strcmp(kvt_config_string(config, ROW(TP)), "1") != 0)
@@ -82,6 +85,9 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                                  plan->replicated ? "replicated" : "instance.roles");
         return KVT_OK;
     }
+    if (plan->lease_ms != 0 && plan->lease_ms < LEASE_MIN)
+        return kvt_error_set(err, KVT_INVALID, "engine.lease: 0, or at least %d s",
+                             LEASE_MIN / 1000);
     if (settings->workers != 1 || settings->attach_engines > 0)
         return kvt_error_set(err, KVT_INVALID,
                              "instances: not together with workers or attach.socket");

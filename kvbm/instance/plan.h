@@ -33,6 +33,7 @@ struct kvbm_plan {
     bool replicated;
     bool split; /* even instances prefill, odd ones decode */
     const char *folder;
+    uint64_t lease_ms; /* of locks in the object tier; 0: none */
     enum kvbm_instance_part part;
     uint32_t instance; /* of a leader and of a rank */
     uint32_t rank;

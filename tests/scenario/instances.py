@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 
+from blocks import base58
 from bus import Nats
 from harness import expect, main, wait_until
 
@@ -232,6 +233,56 @@ def expect_served_without(run, one, nats, gateway, advisor):
     expect(total["lives"] == 2 and total["wrong_bytes"] == 0 and total["compared"] > 0, f"{total}")
 
 
+def locks_of(client, name, held=True):
+    """Lock objects of what is stored: {key: epoch}, of those that `name` holds, or of all."""
+    found = {}
+    for key, _ in client.list("kvtier-stores/"):
+        lock = json.loads(client.get(key).body)
+        if not held or (lock["instance_id"] == name and not lock.get("released")):
+            found[key] = lock["epoch"]
+    return found
+
+
+def kill_with_a_lock(process, client, instance=0):
+    """Kill a leader while it stores: a rank of its that stands still keeps it at it."""
+    for _ in range(100):
+        one = process.status()["instances"][instance]
+        if not one["up"] or not one["leader"]:
+            time.sleep(0.1)
+            continue
+        os.kill(one["ranks"][1], signal.SIGSTOP)
+        time.sleep(0.2)
+        locks = locks_of(client, one["name"])
+        if locks:
+            os.kill(one["leader"], signal.SIGKILL)
+            return locks
+        os.kill(one["ranks"][1], signal.SIGCONT)
+        time.sleep(0.1)
+    return None
+
+
+def all_stored(process):
+    waiting = {one["name"]: one["unstored"] for one in process.status()["instances"]}
+    return None if not any(waiting.values()) else f"to be stored still: {waiting}"
+
+
+def expect_stored(process, client, trace):
+    """The shards of every block that a leader has are in the bucket."""
+    stored = {tuple(key.split(":")[:2]) for key, _ in client.list() if ":" in key}
+    ranks = {one[0].split("/")[-2] for one in stored}
+    expect(ranks == {"0", "1"}, f"shards of {ranks}")
+    looked = 0
+    names = {rank: {name for place, name in stored if place.split("/")[-2] == rank} for rank in ranks}
+    with open(trace, encoding="utf-8") as file:
+        for line in file:
+            told = process.ask("/v1/find_matches", {"hash_ids": json.loads(line)["hash_ids"]})
+            count = max(one["blocks"] for one in told["instances"])
+            mine = {base58(int(name, 16)) for name in told["hashes"][:count]}
+            looked += count
+            expect(all(mine <= names[rank] for rank in ranks), f"not stored: {mine - (names['0'] & names['1'])}")
+    expect(looked > 0, "no leader has anything")
+
+
 def scenario(run):
     rng = random.Random(run.seed)
     with run.case("what cannot run is said once, and who is killed leaves no process"):
@@ -275,6 +326,26 @@ def scenario(run):
                    "the killed one is started again")
         wait_until(one.is_ready, 20, "it is ready again")
         expect_agreement(one, advisor, trace, rng, 20)
+        stopped(one)
+    with run.case("a leader killed with a lock is followed, and all that is kept comes to be stored"):
+        client = run.client(server)
+        trace, requests = write_trace(run, "locks", run.args.conversations // 2, rng)
+        one = engine(run, "locks", trace, gateway, nats, instances=2, tp=2,
+                     **{"engine.lease": "3s", "g3.size": "96MiB"}).start(seconds=60)
+        locks = kill_with_a_lock(one, client)
+        expect(locks, "no leader was found storing")
+        status = served(one)
+        expect_right(status, requests)
+        wait_until(lambda: all_stored(one), 60, "all is stored", every=0.2)
+        status = one.status()
+        run.note(f"killed with {locks}: {status['total']}")
+        expect(status["total"]["lives"] > 2 and status["total"]["store_failed"] == 0, f"{status['total']}")
+        expect(status["total"]["lost"] == 0, "G3 was too small for this")
+        expect_stored(one, client, trace)
+        expect(not locks_of(client, status["instances"][0]["name"]), "locks are held when all is stored")
+        after = locks_of(client, "", held=False)
+        run.note(f"locks now {after}")
+        expect(any(after[key] > epoch for key, epoch in locks.items()), f"{locks} were not taken over: {after}")
         stopped(one)
     with run.case("gateway and NATS go and come while requests are served, and it says so"):
         trace, _ = write_trace(run, "away", run.args.conversations * 50, rng)

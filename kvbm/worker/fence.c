@@ -1,0 +1,265 @@
+#include "kvbm/worker/fence.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "g4/s3.h"
+
+#define FOLDER "kvtier-stores"
+
+enum {
+    REQUEST_MS = 2000, /* patience with one request, and at most a quarter of the lease */
+    DOUBT_MS = 1000,   /* a tier that could not be proved is not asked again sooner */
+};
+
+struct part {
+    bool taken;
+    struct g4_lock *lock; /* of who took it */
+    uint64_t epoch;       /* the largest there was */
+};
+
+struct kvbm_fence {
+    struct g4_store *store;
+    bool owned;
+    char namespace_[KVT_NAMESPACE_MAX];
+    char instance[KVT_NAME_MAX];
+    uint64_t lease_ms;
+    const struct g4_lock_clock *clock;
+    pthread_mutex_t lock; /* guards what follows; not held while the tier is asked */
+    bool proving;
+    bool proved;    /* `safe` is known */
+    bool forbidden; /* there are no locks for us */
+    struct g4_selftest safe;
+    uint64_t doubt_ms;
+    enum kvt_err doubt;
+    struct part parts[KVBM_FENCE_PARTS];
+};
+
+enum kvt_err
+kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options,
+               struct kvt_error *err)
+{
+    struct kvbm_fence *fence;
+
+    *out = NULL;
+    if (strlen(options->namespace_) >= KVT_NAMESPACE_MAX ||
+        strlen(options->instance) >= KVT_NAME_MAX)
+        return kvt_error_set(err, KVT_RANGE, "fence: namespace or name too long");
+    fence = kvt_calloc(1, sizeof(*fence));
+    if (fence == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "fence: out of memory");
+    (void)snprintf(fence->namespace_, sizeof(fence->namespace_), "%s", options->namespace_);
+    (void)snprintf(fence->instance, sizeof(fence->instance), "%s", options->instance);
+    fence->store = options->store;
+    fence->lease_ms = options->lease_ms;
+    fence->clock = options->clock;
+    fence->proved = options->proved != NULL;
+    if (options->proved != NULL)
+        fence->safe = *options->proved;
+    (void)pthread_mutex_init(&fence->lock, NULL);
+    *out = fence;
+    return KVT_OK;
+}
+
+/* A gateway speaks S3 in the place of the bucket. */
+static struct g4_s3_options
+store_options(const struct kvbm_settings *settings, uint64_t lease_ms)
+{
+    const bool behind = settings->s3.endpoint[0] == '\0';
+
+    return (struct g4_s3_options){
+        .endpoint = behind ? settings->endpoint : settings->s3.endpoint,
+        .bucket = settings->bucket,
+        .region = behind ? "" : settings->s3.region,
+        .access_key = settings->access_key,
+        .secret_key = settings->secret_key,
+        .session_token = behind ? "" : settings->s3.session_token,
+        .find_credentials = !behind && settings->access_key[0] == '\0',
+        .ca_file = behind ? "" : settings->s3.ca_file,
+        .path_style = behind || settings->s3.path_style,
+        .connections_max = G4_SELFTEST_RACERS,
+        .timeout_ms = lease_ms / 4 < REQUEST_MS ? lease_ms / 4 : REQUEST_MS,
+    };
+}
+
+enum kvt_err
+kvbm_fence_open(struct kvbm_fence **out, const struct kvbm_settings *settings, const char *instance,
+                uint64_t lease_ms, struct kvt_error *err)
+{
+    const struct g4_s3_options options = store_options(settings, lease_ms);
+    struct g4_store *store;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (options.endpoint[0] == '\0')
+        return KVT_OK;
+    rc = g4_s3_open(&store, &options, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = kvbm_fence_new(out,
+                        &(struct kvbm_fence_options){
+                            .store = store,
+                            .namespace_ = settings->namespace_,
+                            .instance = instance,
+                            .lease_ms = lease_ms,
+                        },
+                        err);
+    if (rc != KVT_OK)
+        g4_store_close(store);
+    else
+        (*out)->owned = true;
+    return rc;
+}
+
+void
+kvbm_fence_close(struct kvbm_fence *fence)
+{
+    if (fence == NULL)
+        return;
+    for (size_t i = 0; i < KVBM_FENCE_PARTS; i++)
+        (void)g4_lock_release(fence->parts[i].lock, NULL);
+    if (fence->owned)
+        g4_store_close(fence->store);
+    (void)pthread_mutex_destroy(&fence->lock);
+    kvt_free(fence);
+}
+
+/* ---- are there locks? ---- */
+
+/* From now on there are none; said once. */
+static enum kvt_err
+forbid(struct kvbm_fence *fence, const char *why)
+{
+    bool first;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    first = !fence->forbidden;
+    fence->forbidden = true;
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (first)
+        kvt_log_warn("worker.fence", "no_locks",
+                     "%s: instances that share the bucket may store the same blocks at once", why);
+    return KVT_UNSUPPORTED;
+}
+
+/* No right, or no such keys: that will be so tomorrow. */
+static bool
+is_lasting(enum kvt_err rc)
+{
+    return rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_UNSUPPORTED || rc == KVT_RANGE;
+}
+
+static enum kvt_err
+prove(struct kvbm_fence *fence)
+{
+    struct g4_selftest safe;
+    struct kvt_error err = {.text = ""};
+    enum kvt_err rc;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    rc = fence->forbidden ? KVT_UNSUPPORTED : fence->proved ? KVT_OK : KVT_AGAIN;
+    if (rc == KVT_AGAIN && !fence->proving && kvt_clock_mono_ms() >= fence->doubt_ms) {
+        fence->proving = true;
+        rc = KVT_BUSY; /* with it */
+    }
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (rc != KVT_BUSY)
+        return rc;
+    rc = g4_selftest_locks_in(fence->store, G4_SELFTEST_BEHIND, &safe, &err);
+    (void)pthread_mutex_lock(&fence->lock);
+    fence->proving = false;
+    fence->proved = rc == KVT_OK;
+    fence->safe = safe;
+    fence->doubt_ms = kvt_clock_mono_ms() + DOUBT_MS;
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (is_lasting(rc))
+        return forbid(fence, err.text);
+    if (rc == KVT_OK && g4_selftest_unsafe(&safe) != NULL)
+        return forbid(fence, g4_selftest_unsafe(&safe));
+    return rc;
+}
+
+/* ---- locks ---- */
+
+static enum kvt_err
+take(struct kvbm_fence *fence, uint32_t part, struct g4_lock **lock, struct kvt_error *err)
+{
+    char name[KVT_NAMESPACE_MAX + sizeof(FOLDER) + 16];
+
+    (void)snprintf(name, sizeof(name), "%s%s" FOLDER "/%" PRIu32, fence->namespace_,
+                   fence->namespace_[0] == '\0' ? "" : "/", part);
+    return g4_lock_acquire(lock,
+                           &(struct g4_lock_options){
+                               .store = fence->store,
+                               .proved = &fence->safe,
+                               .name = name,
+                               .instance = fence->instance,
+                               .ttl_ms = fence->lease_ms,
+                               .epoch_min = fence->parts[part].epoch,
+                               .clock = fence->clock,
+                           },
+                           err);
+}
+
+enum kvt_err
+kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_lease *lease)
+{
+    struct part *own = &fence->parts[part];
+    struct kvt_error err = {.text = ""};
+    struct g4_lock *lock;
+    bool taken;
+    enum kvt_err rc;
+
+    assert(part < KVBM_FENCE_PARTS);
+    *lease = (struct kvbm_fence_lease){0};
+    rc = prove(fence);
+    if (rc != KVT_OK)
+        return rc;
+    (void)pthread_mutex_lock(&fence->lock);
+    taken = own->taken;
+    own->taken = true;
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (taken)
+        return KVT_BUSY;
+    rc = take(fence, part, &lock, &err);
+    (void)pthread_mutex_lock(&fence->lock);
+    own->taken = rc == KVT_OK;
+    own->lock = lock;
+    if (rc == KVT_OK) {
+        own->epoch = g4_lock_epoch(lock);
+        *lease = (struct kvbm_fence_lease){own->epoch, g4_lock_stop_ms(lock)};
+    }
+    (void)pthread_mutex_unlock(&fence->lock);
+    return is_lasting(rc) ? forbid(fence, err.text) : rc;
+}
+
+enum kvt_err
+kvbm_fence_release(struct kvbm_fence *fence, uint32_t part, const struct kvbm_fence_lease *lease)
+{
+    struct part *own = &fence->parts[part];
+    struct g4_lock *lock = NULL;
+    bool late;
+    enum kvt_err rc;
+
+    assert(part < KVBM_FENCE_PARTS);
+    (void)pthread_mutex_lock(&fence->lock);
+    if (own->lock != NULL && own->epoch == lease->token) {
+        lock = own->lock;
+        own->lock = NULL;
+    }
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (lock == NULL)
+        return KVT_PRECONDITION;
+    late = g4_lock_lost(lock);
+    rc = g4_lock_release(lock, NULL);
+    (void)pthread_mutex_lock(&fence->lock);
+    own->taken = false;
+    (void)pthread_mutex_unlock(&fence->lock);
+    return late ? KVT_PRECONDITION : rc;
+}

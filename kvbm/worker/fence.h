@@ -1,0 +1,73 @@
+/*
+ * kvbm/worker/fence.h -- who of several instances stores which blocks: locks in the object tier.
+ *
+ * Why: instances that share a bucket compute the same prefixes at the same time, and would all
+ * store them.  Blocks fall into KVBM_FENCE_PARTS parts, and each part has a lock object beside the
+ * blocks (g4/lock.h), "[<namespace>/]kvtier-stores/<part>.lock", which is taken for a batch and
+ * given back: in the bucket itself or through the gateway, whichever the settings name.
+ *
+ * Before the first lock the tier is asked whether locks are safe there, under "kvtier-selftest/";
+ * where they are not, or those keys are not ours to write, every acquire is KVT_UNSUPPORTED, and
+ * the log says why once.  Nobody else's blocks are at risk then: the first writer wins, and blocks
+ * are stored twice at worst.
+ *
+ * The epoch of each lock is larger than any this process has had of that part, also when somebody
+ * deleted the lock object meanwhile.
+ *
+ * Ownership: the store is borrowed, or made by kvbm_fence_open(); strings are copied.
+ * Threads:   any; calls of one part at a time reach the tier, others are KVT_BUSY.
+ * Limits:    a lease is not renewed: what is done under it ends before.  Three requests to take a
+ *            lock, one to give it back.
+ */
+#ifndef KVBM_WORKER_FENCE_H
+#define KVBM_WORKER_FENCE_H
+
+#include <stdint.h>
+
+#include "g4/lock.h"
+#include "kvbm/worker/settings.h"
+
+#define KVBM_FENCE_PARTS 8
+
+struct kvbm_fence;
+
+struct kvbm_fence_options {
+    struct g4_store *store;
+    const char *namespace_; /* "" is KVBM's */
+    const char *instance;   /* who we are, in lock objects */
+    uint64_t lease_ms;
+    const struct g4_selftest *proved;  /* NULL: it asks by itself */
+    const struct g4_lock_clock *clock; /* NULL: base/clock.h */
+};
+
+struct kvbm_fence_lease {
+    uint64_t token;   /* the lock's epoch */
+    uint64_t stop_ms; /* monotonic */
+};
+
+/** KVT_OK; KVT_RANGE (namespace, name); KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err kvbm_fence_new(struct kvbm_fence **out,
+                                          const struct kvbm_fence_options *options,
+                                          struct kvt_error *err);
+
+/** The same over the object tier of the settings; nobody is asked yet.  `*out` is NULL, and KVT_OK
+ *  returned, where there is none. */
+KVT_NODISCARD enum kvt_err kvbm_fence_open(struct kvbm_fence **out,
+                                           const struct kvbm_settings *settings,
+                                           const char *instance, uint64_t lease_ms,
+                                           struct kvt_error *err);
+
+/** Locks that are held are given back.  NULL is allowed. */
+void kvbm_fence_close(struct kvbm_fence *fence);
+
+/** Try once.  KVT_OK; KVT_BUSY (somebody else has it); KVT_UNSUPPORTED (no locks there); else why
+ *  the tier could not be asked. */
+KVT_NODISCARD enum kvt_err kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part,
+                                              struct kvbm_fence_lease *lease);
+
+/** Once for each lease.  KVT_OK; KVT_PRECONDITION (it was lost meanwhile, or this is not the lease
+ *  that we have); else that it is not known: then it ends by itself. */
+enum kvt_err kvbm_fence_release(struct kvbm_fence *fence, uint32_t part,
+                                const struct kvbm_fence_lease *lease);
+
+#endif /* KVBM_WORKER_FENCE_H */
