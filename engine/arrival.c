@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include "engine/match_internal.h"
 
@@ -70,16 +71,22 @@ engine_arrival_shown(const struct engine_leader *leader, struct kvt_handle handl
 {
     const struct engine_showing *showing = &leader->showing[handle.block];
 
-    return showing->generation == handle.generation ? showing->shown : ENGINE_SHOWN_NOT;
+    if (showing->generation != handle.generation ||
+        (showing->shown == ENGINE_SHOWN_FAILED && kvt_clock_mono_ms() >= showing->again_ms))
+        return ENGINE_SHOWN_NOT;
+    return showing->shown;
 }
 
 static void
 note(struct engine_leader *leader, struct kvt_handle handle, enum engine_shown shown)
 {
-    leader->showing[handle.block] = (struct engine_showing){handle.generation, shown};
+    leader->showing[handle.block] = (struct engine_showing){
+        handle.generation, shown,
+        shown == ENGINE_SHOWN_FAILED ? kvt_clock_mono_ms() + ENGINE_SHOW_MS : 0};
 }
 
-/* A block that could not be shown is not seen: a peer that wants it is told of none. */
+/* A block that could not be shown is not seen: a peer that wants it is told of none, and the next
+ * one, a second later, has it tried again. */
 static void
 was_shown(struct engine_haul *haul)
 {

@@ -29,6 +29,12 @@
  *
  * A peer's leader is asked by the messages of engine/session.h.
  *
+ * A rank in another process that is restarted (engine/remote.h, `restarted`) has lost its shards of
+ * all blocks, while pools and peers' books still name them.  The leader is not told, and cannot go
+ * on: jobs that were meant for the life before fail, but a find may still be answered READY.  Its
+ * owner stops asking, closes the leader, its pools and the workers, and opens all of them anew under
+ * another number of instance, so that peers take nothing for what it was.
+ *
  * Ownership: worker, pools and fence are borrowed and outlive the leader.  A match is its owner's
  *            until engine_match_release(), and with it the blocks it holds.
  * Threads:   any thread may call; one thread of the leader's decides.  `changed` runs on it, and
@@ -239,6 +245,7 @@ KVT_NODISCARD enum kvt_err engine_leader_add_peer(struct engine_leader *leader, 
 void engine_leader_remove_peer(struct engine_leader *leader, uint64_t instance);
 
 struct engine_leader_stats {
+    /* Of matches that were asked for here; what peers ask for is not among them. */
     uint64_t finds, ready_at_once;
     uint64_t blocks_wanted, blocks_g2, blocks_g3, blocks_peer, blocks_objects;
     uint64_t shortened, failed;

@@ -290,10 +290,12 @@ know(struct engine_match *match)
     view->in_g3 = in[ENGINE_PLACE_G3];
     view->in_peer = in[ENGINE_PLACE_PEER];
     view->in_objects = in[ENGINE_PLACE_OBJECTS];
-    match->leader->shared.stats.blocks_g2 += view->in_g2;
-    match->leader->shared.stats.blocks_g3 += view->in_g3;
-    match->leader->shared.stats.blocks_peer += view->in_peer;
-    match->leader->shared.stats.blocks_objects += view->in_objects;
+    if (!match->for_peer) {
+        match->leader->shared.stats.blocks_g2 += view->in_g2;
+        match->leader->shared.stats.blocks_g3 += view->in_g3;
+        match->leader->shared.stats.blocks_peer += view->in_peer;
+        match->leader->shared.stats.blocks_objects += view->in_objects;
+    }
     (void)pthread_mutex_unlock(&match->leader->shared.lock);
     engine_match_advance(match);
 }
@@ -630,6 +632,7 @@ engine_leader_find(struct engine_leader *leader, const struct engine_find *find,
     match->mode = find->mode;
     match->peers = find->peers;
     match->objects = find->objects;
+    match->for_peer = engine_leader_is_thread(leader); /* others ask from threads of their own */
     match->until_ms = kvt_deadline_in(find->wait_ms);
     engine_origin_near(match);
     if (next_far(match) == ENGINE_PLACE_NONE) {
@@ -643,9 +646,11 @@ engine_leader_find(struct engine_leader *leader, const struct engine_find *find,
         at_once = false;
     }
     (void)pthread_mutex_lock(&leader->shared.lock);
-    leader->shared.stats.finds++;
-    leader->shared.stats.ready_at_once += match->state == ENGINE_READY;
-    leader->shared.stats.blocks_wanted += match->count;
+    if (!match->for_peer) {
+        leader->shared.stats.finds++;
+        leader->shared.stats.ready_at_once += match->state == ENGINE_READY;
+        leader->shared.stats.blocks_wanted += match->count;
+    }
     (void)pthread_mutex_unlock(&leader->shared.lock);
     match->changed = find->changed;
     match->arg = find->arg;

@@ -29,6 +29,7 @@
 #include "engine/leader.h"
 
 #define ENGINE_ROOM_MS    200  /* a match waits for room in G2 at most, then it is shortened */
+#define ENGINE_SHOW_MS    1000 /* what could not be shown is not tried again sooner */
 #define ENGINE_RETRY_MS   5    /* what was refused for now is tried again after */
 #define ENGINE_ARRIVALS   4096 /* blocks to be shown or stored that may wait */
 #define ENGINE_BATCH      64   /* blocks that are asked for, stored or loaded by one call */
@@ -119,7 +120,8 @@ struct engine_match {
     struct engine_match *next, **link; /* among those that are staged; NULL: is not */
     engine_match_fn *changed;
     void *arg;
-    bool known; /* to the leader's thread */
+    bool known;    /* to the leader's thread */
+    bool for_peer; /* another instance asks, and is not counted as a find of ours */
     bool peers, objects;
     struct engine_message wake;
     struct engine_timer deadline;
@@ -170,6 +172,7 @@ enum engine_shown {
 struct engine_showing {
     uint32_t generation; /* what is said is of this life */
     enum engine_shown shown;
+    uint64_t again_ms; /* FAILED: it is so until then; who wants it then has it tried again */
 };
 
 struct engine_cascade {

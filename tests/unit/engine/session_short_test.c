@@ -208,6 +208,38 @@ what_came_another_way_needs_no_peer(void **unused)
     close_pair(&pair);
 }
 
+/* ... and is told of none, but the next one who wants it is: nothing else shows it meanwhile. */
+static void
+what_could_not_be_shown_is_tried_again(void **unused)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct engine_leader_stats stats;
+    struct engine_match_view view;
+    uint64_t asked = 0;
+    struct pair pair;
+
+    (void)unused;
+    open_pair(&pair, FAKE_LATER, FAKE_LATER);
+    fake_worker_fail(pair.theirs.worker, ENGINE_SHOW, 1, KVT_IO);
+    assert_true(bed_make(&pair.theirs, KVT_TIER_G2, 1, 0, 1)); /* of the first job that shows */
+    do {
+        struct engine_match *match = find(&pair.ours, 1, ENGINE_FULL, false);
+
+        view = until(match, ENGINE_READY);
+        engine_match_release(match);
+        asked++;
+        kvt_clock_sleep_ms(20);
+        assert_true(kvt_clock_mono_ms() < until_ms);
+    } while (view.ready == 0);
+    assert_true(asked > 1); /* the first was told of none */
+    assert_int_equal(fake_worker_jobs(pair.theirs.worker, ENGINE_SHOW), 2);
+    engine_leader_stats(pair.theirs.leader, &stats);
+    assert_true(stats.finds == 0 && stats.blocks_wanted == 0 && stats.blocks_g2 == 0);
+    engine_leader_stats(pair.ours.leader, &stats);
+    assert_true(stats.finds == asked && stats.blocks_peer >= 1);
+    close_pair(&pair);
+}
+
 int
 main(void)
 {
@@ -216,6 +248,7 @@ main(void)
         cmocka_unit_test(what_is_here_stays_when_a_peer_goes),
         cmocka_unit_test(what_was_prepared_is_pulled_though_it_is_less),
         cmocka_unit_test(what_came_another_way_needs_no_peer),
+        cmocka_unit_test(what_could_not_be_shown_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
