@@ -13,9 +13,12 @@ enum { HEADS_FIRST = 64 };
 struct router_prefixes_node {
     uint64_t *hashes;
     uint32_t length;
-    uint32_t end; /* blocks from the root to the end of this run */
+    uint32_t end;  /* blocks from the root to the end of this run */
+    uint32_t ends; /* prompts that end with this run */
     uint32_t parent;
-    uint32_t next; /* of those with the same head; of those to use again */
+    uint32_t children;
+    uint32_t child; /* all their numbers, with exclusive or: of one child its own */
+    uint32_t next;  /* of those with the same head; of those to use again */
     struct router_holders holders;
 };
 
@@ -112,6 +115,18 @@ router_prefixes_release(struct router_prefixes *prefixes)
     *prefixes = (struct router_prefixes){0};
 }
 
+static void
+count_child(struct router_prefixes *prefixes, uint32_t parent, uint32_t child, bool more)
+{
+    struct router_prefixes_node *node = &prefixes->nodes[parent];
+
+    node->child ^= child;
+    if (more)
+        node->children++;
+    else
+        node->children--;
+}
+
 /* A node that nobody holds yet, or 0: no memory. */
 static uint32_t
 make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, uint32_t length)
@@ -141,6 +156,7 @@ make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, 
         .end = prefixes->nodes[parent].end + length,
         .parent = parent,
     };
+    count_child(prefixes, parent, at, true);
     prefixes->live++;
     spread(prefixes);
     link_node(prefixes, at);
@@ -153,6 +169,7 @@ unmake(struct router_prefixes *prefixes, uint32_t at)
     struct router_prefixes_node *node = &prefixes->nodes[at];
 
     unlink_node(prefixes, at);
+    count_child(prefixes, node->parent, at, false);
     kvt_free(node->hashes);
     router_holders_release(&node->holders);
     *node = (struct router_prefixes_node){.next = prefixes->free};
@@ -183,8 +200,59 @@ split(struct router_prefixes *prefixes, uint32_t at, uint32_t length)
     node->length -= length;
     memmove(node->hashes, node->hashes + length, node->length * sizeof(node->hashes[0]));
     node->parent = upper;
+    count_child(prefixes, parent, at, false);
+    count_child(prefixes, upper, at, true);
     link_node(prefixes, at);
     return upper;
+}
+
+/* A run that goes on one way only is one with what follows, where there is memory for both: its
+ * number goes, no prompt ends there. */
+static void
+mend(struct router_prefixes *prefixes, uint32_t at)
+{
+    struct router_prefixes_node *upper = &prefixes->nodes[at];
+    const uint32_t child = upper->child;
+    struct router_prefixes_node *lower;
+    uint64_t *hashes;
+
+    if (upper->ends > 0 || upper->children != 1)
+        return;
+    lower = &prefixes->nodes[child];
+    hashes = kvt_calloc((size_t)upper->length + lower->length, sizeof(hashes[0]));
+    if (hashes == NULL)
+        return;
+    memcpy(hashes, upper->hashes, upper->length * sizeof(hashes[0]));
+    memcpy(hashes + upper->length, lower->hashes, lower->length * sizeof(hashes[0]));
+    unlink_node(prefixes, child);
+    kvt_free(lower->hashes);
+    lower->hashes = hashes;
+    lower->length += upper->length;
+    lower->parent = upper->parent;
+    count_child(prefixes, upper->parent, child, true);
+    unmake(prefixes, at);
+    link_node(prefixes, child);
+}
+
+/* The worker holds all from here to the root for one request less. */
+static uint32_t
+let_go(struct router_prefixes *prefixes, uint32_t end, uint32_t worker)
+{
+    uint32_t gone = 0;
+
+    for (uint32_t at = end; at != ROUTER_PREFIXES_ROOT;) {
+        struct router_prefixes_node *node = &prefixes->nodes[at];
+        const uint32_t parent = node->parent;
+
+        if (router_holders_remove(&node->holders, worker))
+            gone += node->length;
+        if (node->holders.count == 0)
+            unmake(prefixes, at);
+        else
+            mend(prefixes, at);
+        at = parent;
+    }
+    return gone;
 }
 
 static uint32_t
@@ -230,11 +298,13 @@ router_prefixes_enter(struct router_prefixes *prefixes, const uint64_t *hashes, 
         *fresh += first ? prefixes->nodes[node].length : 0;
         held = node;
     }
+    if (held != ROUTER_PREFIXES_ROOT)
+        prefixes->nodes[held].ends++;
     *end = held;
     return true;
 
 fail:
-    (void)router_prefixes_leave(prefixes, held, worker);
+    (void)let_go(prefixes, held, worker);
     *fresh = 0;
     return false;
 }
@@ -242,19 +312,9 @@ fail:
 uint32_t
 router_prefixes_leave(struct router_prefixes *prefixes, uint32_t end, uint32_t worker)
 {
-    uint32_t gone = 0;
-
-    for (uint32_t at = end; at != ROUTER_PREFIXES_ROOT;) {
-        struct router_prefixes_node *node = &prefixes->nodes[at];
-        const uint32_t parent = node->parent;
-
-        if (router_holders_remove(&node->holders, worker))
-            gone += node->length;
-        if (node->holders.count == 0)
-            unmake(prefixes, at);
-        at = parent;
-    }
-    return gone;
+    if (end != ROUTER_PREFIXES_ROOT)
+        prefixes->nodes[end].ends--;
+    return let_go(prefixes, end, worker);
 }
 
 void

@@ -8,7 +8,7 @@
  *
  * Ownership: the tree owns its nodes; hashes are copied.
  * Threads:   none; one owner.
- * Limits:    UINT32_MAX nodes; else memory.
+ * Limits:    two nodes a prompt (where memory fails, runs that were cut stay so); else memory.
  */
 #ifndef ROUTER_PREFIXES_H
 #define ROUTER_PREFIXES_H
