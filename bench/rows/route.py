@@ -18,12 +18,12 @@ ANCHOR = f"DefaultWorkerSelector of {CRATE}"
 WHOLE = f"ActiveSequencesMultiWorker and DefaultWorkerSelector of {CRATE}"
 KINDS = {  # command: what, anchor, goals of rate and p99
     ("select", 0): ("costs and choice from ready caches and loads", ANCHOR, ">= 5", "<= 0.2"),
-    ("select", 0.5): ("the same at temperature 0.5", ANCHOR, ">= 5", "<= 0.2"),
-    ("decide", 0): ("the same with loads projected from 8,000 running requests", WHOLE, None, None),
+    ("select", 0.5): ("costs and choice at temperature 0.5 from ready caches and loads", ANCHOR, ">= 5", "<= 0.2"),
+    ("decide", 0): ("loads projected from 8,000 running requests, costs and choice", WHOLE, None, None),
 }
 RATES = {kind: Row(f"{what}, {WORKERS} workers", "decisions/s", anchor, goal=goal)
          for kind, (what, anchor, goal, _) in KINDS.items()}
-P99S = {kind: Row(f"{what}, {WORKERS} workers: p99", "ns", anchor, goal=goal)
+P99S = {kind: Row(f"{what}, {WORKERS} workers: p99 of its CPU time", "ns", anchor, goal=goal)
         for kind, (what, anchor, _, goal) in KINDS.items()}
 
 
