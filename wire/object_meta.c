@@ -151,7 +151,7 @@ read_members(struct json_object *meta, const char *bucket, struct wire_object_in
         return kvt_error_set(err, KVT_INVALID, "it is of another bucket");
     if (*deleted)
         return KVT_OK;
-    if (json_object_is_type(options, json_type_object) && kvt_json_has(options, "link"))
+    if (json_object_is_type(options, json_type_object) && kvt_json_member(options, "link") != NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "it is a link to another object");
     if (!read_text(meta, "nuid", info->nuid, sizeof(info->nuid)) || !is_nuid(info->nuid))
         return kvt_error_set(err, KVT_INVALID, "nothing says where its chunks are");

@@ -333,6 +333,7 @@ a_description_that_is_wrong_is_an_error(void **state)
         {HEAD "\"size\":3,\"chunks\":1,\"mtime\":\"x\",\"headers\":{\"a\":\"b\",\"c\":[]},"
               "\"digest\":\"sha-256=ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0\"}",
          KVT_OK},
+        {HEAD "\"size\":3,\"chunks\":1,\"options\":{\"link\":null}," GOOD, KVT_OK},
         {HEAD "\"size\":4,\"chunks\":1," GOOD, KVT_CORRUPT},
         {HEAD "\"size\":2,\"chunks\":1," GOOD, KVT_CORRUPT},
         {HEAD "\"size\":3,\"chunks\":2," GOOD, KVT_CORRUPT},
