@@ -328,8 +328,10 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
     const uint64_t now_ms = kvt_clock_mono_ms();
     const bool first = item->kind == ADVISOR_ITEM_START && item->stream_seq == 0 &&
                        intake->taken.seq == 0 && intake->taken.created_ms == 0;
+    const bool told = item->kind == ADVISOR_ITEM_START && intake->told;
 
-    intake->counts.gaps += first ? 0 : 1; /* a stream that begins with us lacks nothing */
+    intake->told = false;
+    intake->counts.gaps += first || told ? 0 : 1; /* a stream that begins with us lacks nothing */
     if (item->kind == ADVISOR_ITEM_START) {
         intake->taken =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
@@ -347,6 +349,8 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
         /* Sequences of another stream must not hold this one's back. */
         if (item->kind == ADVISOR_ITEM_START)
             advisor_publisher_unhold_all(publisher);
+        if (told)
+            continue; /* what they held before it is known */
         if (publisher->is_foreign)
             advisor_foreign_doubt(publisher, now_ms);
         else
@@ -385,6 +389,8 @@ advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *
     case ADVISOR_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
     case ADVISOR_ITEM_GAP:
     case ADVISOR_ITEM_START: start_over(engine, intake, item); break;
+    case ADVISOR_ITEM_HOLDS: advisor_engine_take_holds(engine, intake, item); break;
+    case ADVISOR_ITEM_HELD: advisor_engine_take_held(engine, intake); break;
     case ADVISOR_ITEM_GONE: advisor_engine_worker_gone(engine, intake, item->worker_id); break;
     }
     if (!kept)

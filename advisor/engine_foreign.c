@@ -449,3 +449,73 @@ advisor_engine_hear(struct advisor_engine *engine, const struct advisor_hearing 
         note_sequence(engine, intake);
     return advisor_engine_hear_raw(engine, hearing);
 }
+
+/* ---- what a cluster keeps for those who come late ---- */
+
+/* As a dump of it would. */
+static void
+begin_holds(struct advisor_engine *engine, struct advisor_publisher *publisher)
+{
+    advisor_foreign_told_begin(publisher, kvt_clock_mono_ms());
+    advisor_aliases_void(engine->aliases);
+    (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
+    if (advisor_engine_drop(engine, publisher) == KVT_OK)
+        return;
+    advisor_foreign_lose(publisher, "no memory to drop what it held before");
+    advisor_engine_given_up(engine, publisher);
+}
+
+void
+advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
+                          const struct advisor_item *item)
+{
+    struct advisor_item said = *item; /* find_speaker() reads it */
+    const struct advisor_hearing hearing = {.intake = intake, .item = &said};
+    struct wire_raw_batch *raw = engine->raw;
+    struct kvt_error err = {.text = ""};
+
+    engine->message++;
+    wire_raw_batch_clear(raw);
+    if (wire_dialect_decode(intake->ops->dialect, item->bytes, item->size, raw, &err) != KVT_OK) {
+        intake->counts.malformed++;
+        kvt_log_error("advisor.events", "malformed", "%s, snapshot: %s", intake->name, err.text);
+        return;
+    }
+    raw->time_ms = advisor_engine_time(item->time_ms);
+    intake->tellings += intake->telling ? 0 : 1;
+    intake->telling = true;
+    for (uint32_t i = 0; i < raw->event_count; i++) {
+        const struct wire_raw_event *event = &raw->events[i];
+        struct advisor_publisher *publisher;
+
+        if (event->unnumbered || find_speaker(engine, &hearing, event, &publisher) != KVT_OK)
+            continue;
+        if (publisher->told != intake->tellings) {
+            publisher->told = intake->tellings;
+            begin_holds(engine, publisher);
+        }
+        if (publisher->dump_incarnation != 0) /* else a limit was reached */
+            advisor_engine_apply_raw(engine, intake, publisher, event);
+    }
+}
+
+void
+advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *intake)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        if (publisher->foreign.source != intake->number || publisher->dump_incarnation == 0)
+            continue;
+        advisor_foreign_dump_end(publisher, 0);
+        publisher->heard_ms = kvt_clock_mono_ms();
+        if (advisor_engine_sweep(engine, publisher) != KVT_OK)
+            kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
+                          publisher->row.worker);
+    }
+    intake->telling = false;
+    intake->told = true;
+    advisor_publishers_wake(engine->publishers);
+}

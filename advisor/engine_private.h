@@ -253,6 +253,11 @@ enum advisor_heard advisor_engine_hear_raw(struct advisor_engine *engine,
 void advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher);
 /** Of a message's bytes, never 0. */
 uint32_t advisor_engine_digest(const struct advisor_item *item);
+/** What a cluster keeps of who holds what: for each publisher in it, in place of what was known. */
+void advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
+                               const struct advisor_item *item);
+/** That was all of it: its publishers are certain, whatever number is next. */
+void advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *intake);
 /** A worker is gone from its cluster. */
 void advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_intake *intake,
                                 uint64_t worker_id);

@@ -467,6 +467,15 @@ advisor_foreign_dump_begin(struct advisor_publisher *publisher)
 }
 
 void
+advisor_foreign_told_begin(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    publisher->row.gone = 0;
+    start(publisher, ADVISOR_RESYNC_DUMP, now_ms);
+    publisher->asked = true;
+    advisor_foreign_dump_begin(publisher);
+}
+
+void
 advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
 {
     const bool missed = publisher->missed;

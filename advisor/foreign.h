@@ -83,6 +83,8 @@ bool advisor_foreign_question(struct advisor_publisher *publisher, uint64_t now_
 /** Everything it holds follows (the caller empties its own tiers): what is applied from here on
  *  carries a new generation, and names given before are void. */
 void advisor_foreign_dump_begin(struct advisor_publisher *publisher);
+/** The same of what comes without a question: none goes out until it is over. */
+void advisor_foreign_told_begin(struct advisor_publisher *publisher, uint64_t now_ms);
 /** ... and was applied.  `number`: of the newest event it speaks for; 0: not known.  It is certain,
  *  unless messages were dropped since it was asked: then it is asked again. */
 void advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number);

@@ -19,6 +19,8 @@ enum advisor_item_kind {
     ADVISOR_ITEM_MESSAGE,
     ADVISOR_ITEM_GAP,   /* messages were lost in front of this: everybody may have missed some */
     ADVISOR_ITEM_START, /* as GAP, and sequences begin anew: `created_ms` names the stream */
+    ADVISOR_ITEM_HOLDS, /* stores of all that is held by whoever is named in one, before HELD */
+    ADVISOR_ITEM_HELD,  /* that was all; numbers may go on anywhere */
     ADVISOR_ITEM_GONE,  /* worker `worker_id` left its cluster's discovery: what it held is void */
 };
 

@@ -98,15 +98,16 @@ struct advisor_publisher {
     bool is_foreign;
     struct advisor_foreign_row foreign; /* durable with `row` */
     uint64_t doubt_ms;                  /* monotonic: in doubt since then; 0: it is not */
-    bool rebase;                        /* the next number is taken as it comes */
-    bool mute;                          /* asking is of no use until it speaks */
-    bool probing;                       /* in doubt only because it is silent */
-    bool answered;                      /* it has answered a question: it can be asked */
-    bool after_dump;                    /* nothing was applied since all it holds was told */
-    bool missed;           /* messages were dropped, or may be missing, since it was asked */
-    bool away;             /* not heard since the start: it may have begun anew meanwhile */
-    bool cleared_far;      /* a clear that leaves numbers out is being applied */
-    bool leapt;            /* a message that is believed leaves numbers out: a lie, perhaps */
+    uint32_t told;    /* number of the cluster's snapshot that it was named in last; 0: of none */
+    bool rebase;      /* the next number is taken as it comes */
+    bool mute;        /* asking is of no use until it speaks */
+    bool probing;     /* in doubt only because it is silent */
+    bool answered;    /* it has answered a question: it can be asked */
+    bool after_dump;  /* nothing was applied since all it holds was told */
+    bool missed;      /* messages were dropped, or may be missing, since it was asked */
+    bool away;        /* not heard since the start: it may have begun anew meanwhile */
+    bool cleared_far; /* a clear that leaves numbers out is being applied */
+    bool leapt;       /* a message that is believed leaves numbers out: a lie, perhaps */
     uint64_t leapt_from;   /* `last_seq` in front of it */
     char subject[128];     /* that its messages come by */
     uint64_t held_message; /* the newest message held back, as the engine counts */

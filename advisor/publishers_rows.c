@@ -59,7 +59,9 @@ load_row(void *arg, const struct advisor_publisher_row *row)
     if (foreign != NULL) {
         model.is_foreign = true;
         model.foreign = *foreign;
-        model.rebase = foreign->lost != 0;
+        /* The second: all it holds is known, and not up to which number. */
+        model.rebase =
+            foreign->lost != 0 || (foreign->met != 0 && row->last_seq == 0 && row->need_dump == 0);
         memcpy(model.error, foreign->reason, sizeof(foreign->reason));
         model.error[sizeof(foreign->reason) - 1] = '\0';
     }

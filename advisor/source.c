@@ -21,6 +21,7 @@ const struct advisor_source_options advisor_source_unset = {
     .bucket_url = "",
     .bucket_region = "",
     .bucket_credentials_file = "",
+    .snapshot_bucket = "",
 };
 
 enum kvt_err

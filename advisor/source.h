@@ -22,6 +22,8 @@
  *   kvbm-nats                the same; ADVISOR_ITEM_GAP when messages were lost: the connection
  *                            came back, or there was no room.
  *   any with `discovery`     ADVISOR_ITEM_GONE for a worker whose instance record vanished.
+ *   dynamo-jetstream         With `snapshot_bucket` ADVISOR_ITEM_HOLDS and one ADVISOR_ITEM_HELD
+ *                            before the first START.
  *   minio-nats, no stream    ADVISOR_ITEM_GAP when notifications were lost.  With `bucket_url`
  *                            then, and at first, all that the bucket holds, as notifications of it,
  *                            of which the first of each namespace is a `new_life`.
@@ -69,11 +71,12 @@ struct advisor_source_options {
     const char *bucket_url; /* minio-nats: http[s]://host[:port]/bucket, to be listed; or "" */
     const char *bucket_region;           /* "": us-east-1 */
     const char *bucket_credentials_file; /* access:secret[:token] */
-    uint64_t bucket_every_ms;            /* it is listed again after this time; 0: never */
-    bool bind;                           /* ZMQ: publishers connect to us */
-    uint32_t block_tokens;               /* tokens a block must have; 0: as the events say */
-    uint64_t seq;                        /* JetStream: applied up to here */
-    uint64_t created_ms;                 /* JetStream: of the stream that was; 0 = none yet */
+    const char *snapshot_bucket; /* dynamo-jetstream: where the routers' snapshot is; or "" */
+    uint64_t bucket_every_ms;    /* it is listed again after this time; 0: never */
+    bool bind;                   /* ZMQ: publishers connect to us */
+    uint32_t block_tokens;       /* tokens a block must have; 0: as the events say */
+    uint64_t seq;                /* JetStream: applied up to here */
+    uint64_t created_ms;         /* JetStream: of the stream that was; 0 = none yet */
 };
 
 /* Nothing is given: every text is "". */

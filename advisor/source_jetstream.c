@@ -136,6 +136,14 @@ acknowledge(struct reader *reader)
     reader->applied = applied;
 }
 
+/* Once: who has followed the stream knows what was purged. */
+static bool
+wants_snapshot(const struct advisor_source_options *options)
+{
+    return options->created_ms == 0 && options->snapshot_bucket != NULL &&
+           options->snapshot_bucket[0] != '\0';
+}
+
 static bool
 begin(struct reader *reader)
 {
@@ -149,6 +157,8 @@ begin(struct reader *reader)
     reader->last_seq = options->seq;
     reader->created_ms = options->created_ms;
     if (!look(reader, &state))
+        return false;
+    if (wants_snapshot(options) && !advisor_source_tell_snapshot(reader->source, &state))
         return false;
     if (is_other(reader, &state)) {
         restart(reader, &state);

@@ -15,6 +15,7 @@
 #include "advisor/inbox.h"
 #include "advisor/source.h"
 #include "wire/bus.h"
+#include "wire/stream.h"
 
 struct advisor_source {
     const struct advisor_source_ops *ops;
@@ -63,6 +64,11 @@ bool advisor_source_lost(struct advisor_source *source);
 bool advisor_source_tell_gap(struct advisor_source *source);
 enum kvt_err advisor_source_open_stream(struct advisor_source *source);
 void advisor_source_close_stream(struct advisor_source *source);
+
+/** Hand over what the routers of a Dynamo cluster keep for those who come late, if it can be had;
+ *  else the log says why not.  `state` is the stream's, and then what the stream was when the
+ *  snapshot stood for all it does not have.  False: the source is stopping. */
+bool advisor_source_tell_snapshot(struct advisor_source *source, struct wire_stream_state *state);
 
 /** Start `run` as the source's thread.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_source_start(struct advisor_source *source,

@@ -63,7 +63,10 @@ struct advisor_intake {
     uint64_t goal_seq; /* last sequence of the stream when it was first seen */
     bool kept;         /* read from a stream, which keeps what was sent while we were away */
     bool goal_known;
-    bool reached; /* all that was in the stream at the start is applied */
+    uint32_t tellings; /* snapshots of its cluster that came */
+    bool telling;      /* one of them is on its way */
+    bool told;         /* a snapshot came; the stream that follows it did not begin yet */
+    bool reached;      /* all that was in the stream at the start is applied */
     uint32_t publishers;
     uint32_t uncertain;
 };

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/parse.h"
 #include "base/yaml.h"
+#include "wire/object.h"
 
 enum { KIND_MAX = 32, TEXT_MAX = 512, LIST_MAX = 8192, BLOCK_TOKENS_MAX = 65536, KINDS_MAX = 32 };
 enum { REGION_MAX = 64, BUCKET_EVERY_MIN_MS = 1000, BUCKET_EVERY_MS = 3600 * 1000 };
@@ -26,6 +27,7 @@ struct texts {
     char discovery[TEXT_MAX];
     char listen[TEXT_MAX];
     char bucket_url[TEXT_MAX];
+    char snapshot_bucket[TEXT_MAX];
     char bucket_region[REGION_MAX];
     char bucket_credentials_file[TEXT_MAX];
     char endpoints[LIST_MAX];
@@ -157,6 +159,11 @@ check_entry(struct kvt_yaml_value value, const struct advisor_source_entry *entr
                                texts->kind);
     if (strcmp(texts->kind, "dynamo-jetstream") == 0 && texts->stream[0] == '\0')
         return kvt_yaml_refuse(value, err, "stream is missing");
+    if (texts->snapshot_bucket[0] != '\0' && strcmp(texts->kind, "dynamo-jetstream") != 0)
+        return kvt_yaml_refuse(value, err, "snapshot_bucket means nothing to kind %s", texts->kind);
+    if (texts->snapshot_bucket[0] != '\0' && !wire_object_bucket_valid(texts->snapshot_bucket))
+        return kvt_yaml_refuse(value, err,
+                               "snapshot_bucket: letters, digits, \"-\" and \"_\" are allowed");
     if (entry->ops->dialect == WIRE_DIALECT_MINIO && texts->stream[0] == '\0' &&
         texts->subject[0] == '\0')
         return kvt_yaml_refuse(value, err, "subject is missing, or stream");
@@ -179,6 +186,7 @@ point(struct advisor_source_entry *entry, const struct texts *texts, uint64_t bl
     options->discovery = texts->discovery;
     options->listen = texts->listen;
     options->bucket_url = texts->bucket_url;
+    options->snapshot_bucket = texts->snapshot_bucket;
     options->bucket_region = texts->bucket_region;
     options->bucket_credentials_file = texts->bucket_credentials_file;
     if (texts->bucket_url[0] != '\0' && options->bucket_every_ms == 0)
@@ -232,6 +240,7 @@ fill_entry(struct advisor_source_entry *entry, struct texts *texts, struct kvt_y
         TEXT("discovery", KVT_YAML_STRING, texts->discovery, TEXT_MAX),
         TEXT("listen", KVT_YAML_STRING, texts->listen, TEXT_MAX),
         TEXT("bucket_url", KVT_YAML_STRING, texts->bucket_url, TEXT_MAX),
+        TEXT("snapshot_bucket", KVT_YAML_STRING, texts->snapshot_bucket, TEXT_MAX),
         TEXT("bucket_region", KVT_YAML_STRING, texts->bucket_region, REGION_MAX),
         TEXT("bucket_credentials_file", KVT_YAML_STRING, texts->bucket_credentials_file, TEXT_MAX),
         {.key = "bucket_every",

@@ -23,6 +23,7 @@ from harness import ROOT, expect, wait_until
 
 BUCKET = "kvtier-index"
 STREAM = f"OBJ_{BUCKET}"
+DYNAMO = "namespace-dyn-component-backend"
 NAMES = ("index.0", "index.1")
 SETTINGS = {"durable-kv-events": "true", "snapshot.events": 1, "publishers.gone_after": "1h",
             "publishers.silent_after": "30m", "policy.mode": "off"}
@@ -458,6 +459,64 @@ def other_clients(run, world):
     second.kill()
 
 
+def rows_of(advisor):
+    return sum(1 for _ in advisor.pages("/v1/index/dump"))
+
+
+def uncertain(advisor):
+    return [row["worker"] for row in advisor.ask("/v1/publishers")["publishers"] if row["state"] != "live"]
+
+
+def importer(run, world, name, bucket):
+    path = run.file(f"{name}.yaml", f"""version: 1
+sources:
+  - name: dyn
+    kind: dynamo-jetstream
+    namespace: dyn
+    stream: {DYNAMO}-kv-events
+    snapshot_bucket: {bucket}
+""")
+    return run.advisor(world.server, name, **{"sources.file": path, "publishers.give_up_after": "1s"})
+
+
+def routers(run, world):
+    """What a router of Dynamo 1.3.1 purged from its stream is known from its snapshot."""
+    folder, python = (subprocess.run([os.path.join(ROOT, "scripts", "producers"), name], check=True,
+                                     stdout=subprocess.PIPE, text=True).stdout.strip()
+                      for name in ("dynamo-1.3.1", "python"))
+    router = run.add(harness.Process(run, "router", [python, os.path.join(ROOT, "tests", "producers", "router.py")],
+                                     {"PYTHONPATH": folder, "NATS_SERVER": world.server.url, "DYN_LOG": "error",
+                                      "DYN_EVENT_PLANE": "nats", "DYN_FILE_KV": os.path.join(run.folder, "dyn")}))
+    router.start()
+
+    def purged():
+        state = world.bucket.api(f"STREAM.INFO.{DYNAMO}-kv-events").get("state", {"first_seq": 0})
+        objects = world.bucket.api(f"STREAM.INFO.OBJ_{DYNAMO}-radix-bucket").get("state", {"messages": 0})
+        return None if state["first_seq"] > 20 and objects["messages"] >= 2 else f"{state}, {objects}"
+
+    wait_until(purged, 30 * run.slow, "the router keeps a snapshot")
+    imports = importer(run, world, "imports", f"{DYNAMO}-radix-bucket").start()
+    time.sleep(1)  # the stream goes on
+    expect(router.stop() == 0, "the router does not end")
+    with open(router.log, encoding="utf-8") as log:
+        stored = int(log.read().split()[-1])
+
+    def all_there():
+        rows = rows_of(imports)
+        return None if rows == stored and not uncertain(imports) else f"{rows} of {stored}, {uncertain(imports)}"
+
+    wait_until(all_there, 20 * run.slow, "all is known")
+    expect("what the routers keep" in imports.tail(8000), imports.tail())
+    imports.kill()
+    imports.start()
+    wait_until(all_there, 20 * run.slow, "all is known after a kill -9")
+    alone = importer(run, world, "alone", "nothing-there").start()
+    wait_until(lambda: None if uncertain(alone) else "certain", 20 * run.slow, "the stream alone does not say all")
+    expect("the stream alone is followed" in alone.tail(8000) and rows_of(alone) < stored, alone.tail())
+    for advisor in (imports, alone):
+        advisor.kill()
+
+
 def scenario(run):
     world = World(run)
     lonely = world.make("lonely", **{"nats.url": f"nats://127.0.0.1:{run.port()}"})
@@ -473,6 +532,8 @@ def scenario(run):
         namesakes(run, world)
     with run.case("other clients of the object store"):
         other_clients(run, world)
+    with run.case("what a Dynamo router keeps is imported"):
+        routers(run, world)
     with run.case("without NATS an advisor starts empty, after a while"):
         wait_until(lonely.is_alive, 20 * run.slow, "it is there")
         expect("NATS does not answer" in lonely.tail(4000), lonely.tail())
