@@ -29,11 +29,11 @@
  *
  * A peer's leader is asked by the messages of engine/session.h.
  *
- * A rank in another process that is restarted (engine/remote.h, `restarted`) has lost its shards of
- * all blocks, while pools and peers' books still name them.  The leader is not told, and cannot go
- * on: jobs that were meant for the life before fail, but a find may still be answered READY.  Its
- * owner stops asking, closes the leader, its pools and the workers, and opens all of them anew under
- * another number of instance, so that peers take nothing for what it was.
+ * A rank in another process that is restarted (engine/remote.h, `restarted`) has lost its shards
+ * of all blocks, while pools and peers' books still name them.  The leader is not told, and cannot
+ * go on: jobs that were meant for the life before fail, but a find may still be answered READY.
+ * Its owner stops asking, closes the leader, its pools and the workers, and opens all of them anew
+ * under another number of instance, so that peers take nothing for what it was.
  *
  * Ownership: worker, pools and fence are borrowed and outlive the leader.  A match is its owner's
  *            until engine_match_release(), and with it the blocks it holds.

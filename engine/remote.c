@@ -35,6 +35,7 @@ struct engine_remote {
     bool sure;            /* it is the one there is a link to */
     bool asking;
     struct remote_job *jobs;
+    uint64_t stuck[ENGINE_PEERS_MAX]; /* peers it was not heard to have parted from; 0: none */
 };
 
 static struct engine_remote *
@@ -74,6 +75,7 @@ told_about(struct engine_remote *remote, const struct engine_remote_about *about
     (void)pthread_mutex_lock(&remote->lock);
     remote->life = same_shape ? about->life : UINT64_MAX;
     remote->sure = true;
+    memset(remote->stuck, 0, sizeof(remote->stuck)); /* a process that is gone has no peers */
     (void)pthread_mutex_unlock(&remote->lock);
 }
 
@@ -393,16 +395,74 @@ describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
     return rc;
 }
 
+static bool
+is_unheard(enum kvt_err rc)
+{
+    return rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT || rc == KVT_AGAIN || rc == KVT_NOMEM;
+}
+
+/* Nobody said that it was done: that peer's place over there may still be taken. */
+static void
+keep_stuck(struct engine_remote *remote, uint64_t peer)
+{
+    (void)pthread_mutex_lock(&remote->lock);
+    for (size_t i = 0; i < ENGINE_PEERS_MAX; i++)
+        if (remote->stuck[i] == 0 || remote->stuck[i] == peer) {
+            remote->stuck[i] = peer;
+            break;
+        }
+    (void)pthread_mutex_unlock(&remote->lock);
+}
+
+/* One of them, which is none any more; 0: there is none. */
+static uint64_t
+take_stuck(struct engine_remote *remote)
+{
+    uint64_t peer = 0;
+
+    (void)pthread_mutex_lock(&remote->lock);
+    for (size_t i = 0; i < ENGINE_PEERS_MAX && peer == 0; i++) {
+        peer = remote->stuck[i];
+        remote->stuck[i] = 0;
+    }
+    (void)pthread_mutex_unlock(&remote->lock);
+    return peer;
+}
+
+static enum kvt_err
+part(struct engine_remote *remote, uint64_t peer, uint64_t wait_ms)
+{
+    const struct engine_remote_head head = {.number = peer};
+    const enum kvt_err rc = call(remote, ENGINE_REMOTE_DISCONNECT, head, NULL, wait_ms);
+
+    if (is_unheard(rc))
+        keep_stuck(remote, peer);
+    return rc;
+}
+
+/* Before a place is taken those are given back that should have been; until one does not answer. */
+static void
+part_again(struct engine_remote *remote, uint64_t deadline_ms)
+{
+    uint64_t peer = take_stuck(remote);
+
+    while (peer != 0 && !is_unheard(part(remote, peer, kvt_deadline_left(deadline_ms))))
+        peer = take_stuck(remote);
+}
+
 static enum kvt_err
 connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
         uint64_t wait_ms, struct kvt_error *err)
 {
     const struct engine_remote_head head = {.number = peer, .description = bytes, .size = size};
+    const uint64_t deadline_ms = kvt_deadline_in(wait_ms);
     struct kvt_buffer answer;
     enum kvt_err rc;
 
+    part_again(remote_of(worker), deadline_ms);
     kvt_buffer_init(&answer, ENGINE_REMOTE_WIRE_MAX);
-    rc = call(remote_of(worker), ENGINE_REMOTE_CONNECT, head, &answer, wait_ms);
+    rc = call(remote_of(worker), ENGINE_REMOTE_CONNECT, head, &answer,
+              kvt_deadline_left(deadline_ms));
     if (rc != KVT_OK)
         (void)say(err, rc, &answer);
     kvt_buffer_release(&answer);
@@ -412,10 +472,9 @@ connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_
 static void
 disconnect(struct engine_worker *worker, uint64_t peer)
 {
-    const struct engine_remote_head head = {.number = peer};
+    const enum kvt_err rc = part(remote_of(worker), peer, 10 * GRACE_MS);
 
-    /* A process that is gone has no peers. */
-    (void)call(remote_of(worker), ENGINE_REMOTE_DISCONNECT, head, NULL, 10 * GRACE_MS);
+    (void)rc; /* what was not heard is tried again before the next connect */
 }
 
 /* Opening ----------------------------------------------------------------------------------- */

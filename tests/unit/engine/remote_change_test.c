@@ -14,6 +14,7 @@
 #include "tests/support/seed.h"
 #include "tests/unit/engine/fake_worker.h"
 #include "tests/unit/engine/rank_bed.h"
+#include "tests/unit/engine/rpc_proxy.h"
 
 #define PEER 7
 #define WAIT 10000
@@ -261,6 +262,57 @@ late_connects_are_undone(void **state)
     door_close(&door);
 }
 
+/* The network was away when it was said: the place is free before the next is taken. */
+static void
+a_parting_that_nobody_heard_is_said_again(void **state)
+{
+    const struct rpc_proxy_faults none = {0};
+    struct kvt_buffer metadata[2];
+    struct engine_worker *remote;
+    struct rpc_proxy *proxy;
+    struct door door;
+    struct door peer;
+    enum kvt_err rc = KVT_UNAVAILABLE;
+
+    (void)state;
+    door_open(&door, 1);
+    proxy = rpc_proxy_open(door.endpoint, 1, &none);
+    assert_non_null(proxy);
+    kvt_clock_sleep_ms(2); /* clients rise by the millisecond */
+    assert_int_equal(engine_remote_open(&remote,
+                                        &(struct engine_remote_options){
+                                            .endpoint = rpc_proxy_endpoint(proxy), .wait_ms = WAIT},
+                                        NULL),
+                     KVT_OK);
+    door_open(&peer, 1);
+    for (unsigned i = 0; i < 2; i++) { /* two lives of it */
+        kvt_buffer_init(&metadata[i], ENGINE_METADATA_MAX);
+        assert_int_equal(engine_worker_describe(peer.fake, &metadata[i], WAIT, NULL), KVT_OK);
+        serve_no_more(&peer);
+        serve(&peer, 1);
+    }
+    door_close(&peer);
+    assert_int_equal(
+        engine_worker_connect(remote, PEER, metadata[0].data, metadata[0].size, WAIT, NULL),
+        KVT_OK);
+    atomic_store(&left, 0);
+    rpc_proxy_mute(proxy, true);
+    engine_worker_disconnect(remote, PEER);
+    assert_int_equal(atomic_load(&left), 0);
+    rpc_proxy_mute(proxy, false);
+    for (unsigned i = 0; i < WAIT && rc == KVT_UNAVAILABLE; i++) { /* until there is a link again */
+        rc = engine_worker_connect(remote, PEER, metadata[1].data, metadata[1].size, WAIT, NULL);
+        kvt_clock_sleep_ms(1);
+    }
+    assert_int_not_equal(rc, KVT_EXISTS);
+    assert_int_equal(atomic_load(&left), 1);
+    for (unsigned i = 0; i < 2; i++)
+        kvt_buffer_release(&metadata[i]);
+    engine_worker_close(remote);
+    rpc_proxy_close(proxy);
+    door_close(&door);
+}
+
 /* A server that comes late, and does not say who it is. */
 struct mute {
     const char *endpoint;
@@ -334,6 +386,7 @@ main(void)
         cmocka_unit_test(nobody_waits_longer_than_closing_does),
         cmocka_unit_test(late_connects_are_undone),
         cmocka_unit_test(opening_waits_once),
+        cmocka_unit_test(a_parting_that_nobody_heard_is_said_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
