@@ -332,11 +332,10 @@ subtract(const struct router_prefixes_node *node, uint32_t blocks, const uint32_
          uint64_t *columns)
 {
     uint32_t count;
-    const struct router_holder *holder = router_holders_places(&node->holders, &count);
+    const struct router_holder *holder = router_holders_all(&node->holders, &count);
 
     for (uint32_t i = 0; i < count; i++)
-        if (holder[i].requests != 0)
-            columns[places[holder[i].worker]] -= blocks;
+        columns[places[holder[i].worker]] -= blocks;
 }
 
 void
