@@ -158,6 +158,7 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
     case KVT_EVENT_CLEAR: return advisor_engine_clear(engine, publisher, spot->holder);
     case KVT_EVENT_BYE:
         advisor_publisher_leave(publisher);
+        advisor_engine_parted(engine, publisher);
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
         return advisor_engine_void(engine, publisher);
     }

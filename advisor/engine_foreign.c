@@ -66,6 +66,7 @@ void
 advisor_engine_forget(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     advisor_foreign_leave(publisher);
+    advisor_engine_parted(engine, publisher);
     void_all(engine, publisher);
 }
 

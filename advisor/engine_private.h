@@ -191,6 +191,8 @@ enum kvt_err advisor_engine_clear(struct advisor_engine *engine,
 /** The publisher has places in a tier of its own, of this rank. */
 void advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publisher,
                         uint32_t dp_rank);
+/** It left: its place in the table may be another's before the round ends. */
+void advisor_engine_parted(struct advisor_engine *engine, struct advisor_publisher *publisher);
 /** Tell routers who came, left or lives anew since the last call. */
 void advisor_engine_staff(struct advisor_engine *engine);
 /** The same at the start, from what is known. */

@@ -98,6 +98,13 @@ advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publ
 }
 
 void
+advisor_engine_parted(struct advisor_engine *engine, struct advisor_publisher *publisher)
+{
+    if (engine->feeds.workers != NULL && publisher->staff.there)
+        leave(engine, publisher);
+}
+
+void
 advisor_engine_staff(struct advisor_engine *engine)
 {
     if (engine->feeds.workers == NULL)

@@ -22,7 +22,7 @@ enum {
     AWAY_WAIT_MS = 50,
     NOTHING_WAIT_MS = 200,  /* how long a call waits when there is no bucket, or nobody answers */
     ANSWER_MS = 1000,       /* how long an answer about what there is may take */
-    LOOK_UP_AGAIN_MS = 100, /* it is there still */
+    LOOK_UP_AGAIN_MS = 50, /* it is there still */
     FETCH_MAX = 256,
     POLL_MAX = 4096,
     WAITING_MAX = 64,

@@ -291,6 +291,46 @@ a_start_knows_who_was_there(void **state)
     stop(&bed);
 }
 
+/* The table of publishers is full: one that comes in the same round takes the place of one that
+ * said goodbye in it. */
+static void
+who_left_and_lost_its_place_at_once_is_not_there(void **state)
+{
+    struct kvt_event event = {
+        .type = KVT_EVENT_STORE, .sequence_hash = 7, .block_size = 9, .ranks = 1};
+    struct kvt_event_batch batch = {.namespace_ = "ns0",
+                                    .incarnation = 1,
+                                    .first_seq = 1,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G1}},
+                                    .events = &event,
+                                    .event_count = 1};
+    size_t count;
+    struct bed bed;
+
+    (void)state;
+    start(&bed);
+    for (uint32_t i = 0; i < ADVISOR_PUBLISHERS_MAX; i++) {
+        (void)snprintf(batch.worker, sizeof(batch.worker), "w%u", (unsigned)i);
+        test_rig_batch(&bed.rig, 0, &batch);
+        if (i % 2048 == 0)
+            test_rig_run(&bed.rig);
+    }
+    test_rig_run(&bed.rig);
+    event.type = KVT_EVENT_BYE;
+    batch.first_seq = 2;
+    test_rig_batch(&bed.rig, 0, &batch); /* of the last one */
+    event.type = KVT_EVENT_STORE;
+    batch.first_seq = 1;
+    (void)snprintf(batch.worker, sizeof(batch.worker), "heir");
+    test_rig_batch(&bed.rig, 0, &batch);
+    test_rig_run(&bed.rig);
+    assert_int_equal(life(&bed, "heir"), 2); /* in the slot of who left */
+    router_workers_view(bed.workers, NULL, 0, &count, NULL);
+    assert_int_equal(count, ADVISOR_PUBLISHERS_MAX);
+    stop(&bed);
+}
+
 static void
 without_a_router_nobody_is_told(void **state)
 {
@@ -317,6 +357,7 @@ main(void)
         cmocka_unit_test(a_worker_of_two_namespaces_leaves_with_the_last),
         cmocka_unit_test(other_systems_tell_workers_and_ranks_by_number),
         cmocka_unit_test(a_start_knows_who_was_there),
+        cmocka_unit_test(who_left_and_lost_its_place_at_once_is_not_there),
         cmocka_unit_test(without_a_router_nobody_is_told),
     };
 
