@@ -20,8 +20,8 @@ enum {
     BEHIND_CHECKS = 3, /* with messages in the bucket and none that comes, in a row */
     AGAIN_MS = 60000,  /* listed again when nothing asks for it */
     AWAY_WAIT_MS = 50,
-    NOTHING_WAIT_MS = 200,  /* how long a call waits when there is no bucket, or nobody answers */
-    ANSWER_MS = 1000,       /* how long an answer about what there is may take */
+    NOTHING_WAIT_MS = 200, /* how long a call waits when there is no bucket, or nobody answers */
+    ANSWER_MS = 1000,      /* how long an answer about what there is may take */
     LOOK_UP_AGAIN_MS = 50, /* it is there still */
     FETCH_MAX = 256,
     POLL_MAX = 4096,
@@ -139,8 +139,9 @@ set_due(struct wire_kv *kv, struct wire_kv_key *key, uint64_t due_ms)
         kv->due_ms = due_ms;
 }
 
-/* What was written just now lives for a whole age.  What was written a while ago is as old as the
- * two clocks make it, at most: it is looked up then, and may turn out to be younger. */
+/* What was written just now lives for a whole age, and so does what its owner could not renew for a
+ * while.  What was written before we looked is as old as the two clocks make it, at most: it is
+ * looked up then, and may turn out to be younger. */
 static void
 set_age(struct wire_kv *kv, struct wire_kv_key *key, uint64_t written_ms)
 {
@@ -152,7 +153,7 @@ set_age(struct wire_kv *kv, struct wire_kv_key *key, uint64_t written_ms)
     key->due_ms = 0;
     if (max_age == 0)
         return;
-    if (kv->listing && written_ms < unix_ms)
+    if (kv->listing && !kv->back && written_ms < unix_ms)
         age_ms = unix_ms - written_ms < max_age ? unix_ms - written_ms : max_age;
     key->over_ms = now_ms + max_age;
     set_due(kv, key, now_ms + max_age - age_ms);
@@ -215,6 +216,20 @@ expire(struct wire_kv *kv)
 
 /* ---- listings ---- */
 
+/* The server was away, and nobody could renew a key: each has one age more from now on, whether or
+ * not the server has dropped it.  A revision gets it once, or a connection that comes and goes
+ * would keep those who vanished for ever.  True: it is to be waited for. */
+static bool
+excuse(struct wire_kv *kv, struct wire_kv_key *key, uint64_t now_ms)
+{
+    if (kv->back && kv->state.max_age != 0 && !key->excused) {
+        key->excused = true;
+        key->over_ms = now_ms + kv->state.max_age;
+        set_due(kv, key, key->over_ms);
+    }
+    return key->excused && now_ms < key->over_ms;
+}
+
 /* Whoever is not in it is not there. */
 static void
 settle(struct wire_kv *kv)
@@ -224,13 +239,10 @@ settle(struct wire_kv *kv)
     struct wire_kv_key *key;
 
     while ((key = wire_kv_keys_walk(&kv->keys, &walk)) != NULL) {
+        if (excuse(kv, key, now_ms) && !kv->anew)
+            continue;
         if (key->listing == kv->listing_number)
             continue;
-        if (!kv->anew && kv->back && key->due_ms != 0 && key->due_ms <= now_ms) {
-            key->over_ms = now_ms + kv->state.max_age;
-            set_due(kv, key, key->over_ms);
-            continue;
-        }
         tell(kv, kv->anew ? WIRE_KV_FORGOTTEN : WIRE_KV_GONE, key->name);
         wire_kv_keys_remove(&kv->keys, key);
     }
@@ -372,6 +384,7 @@ put(struct wire_kv *kv, const char *name, uint64_t revision, uint64_t written_ms
     if (key->revision == revision)
         return KVT_OK;
     key->revision = revision;
+    key->excused = false;
     set_age(kv, key, written_ms);
     kv->callback(kv->arg, &news);
     return KVT_OK;

@@ -14,9 +14,9 @@
  *   GONE       it was deleted, purged, grew too old, or is missing from a whole listing
  *   FORGOTTEN  the bucket was made anew without it; nobody said anything of the key itself
  *
- * While there is no server or no bucket, nothing is told.  A key whose age was over while the
- * server was away could not be renewed there: it has one age more from then on.  A key is looked up
- * the moment its age is over, so its end is not told later than the server would know it.
+ * While there is no server or no bucket, nothing is told.  Nobody can renew a key while the server
+ * is away: each has one age more from its return on, once a revision.  A key is looked up the
+ * moment its age is over, so its end is not told later than the server would know it.
  *
  * Ownership: the watch owns its list of keys; bytes given to the callback live for the call.
  * Threads:   one; the callback runs inside wire_kv_poll() and must not call the watch.

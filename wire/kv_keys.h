@@ -9,6 +9,7 @@
 #ifndef WIRE_KV_KEYS_H
 #define WIRE_KV_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct wire_kv_key {
     uint64_t due_ms;          /* monotonic: its age may be over then; 0: it has none */
     uint64_t over_ms;         /* ... and is for certain */
     uint32_t listing;         /* number of the last one it was in */
+    bool excused;             /* this revision has got one age more already */
     char name[];
 };
 

@@ -437,6 +437,49 @@ who_could_not_renew_has_an_age_more(void **state)
     stop(&bed);
 }
 
+/* Its age was not over yet, but its owner had the server for less time than it counted on. */
+static void
+who_could_not_renew_for_a_while_has_it_too(void **state)
+{
+    uint64_t back_ms;
+    struct bed bed;
+
+    (void)state;
+    start(&bed);
+    make_bucket(&bed, AGE_MS);
+    put(&bed, 0, "late");
+    until_listed(&bed, 1);
+    for_a_while(&bed, AGE_MS / 2);
+    test_nats_kill(&bed.server);
+    test_nats_restart(&bed.server);
+    until_listed(&bed, 2);
+    back_ms = kvt_clock_mono_ms();
+    until(&bed, 0, "");
+    assert_true(bed.mirror.gone_at_ms + 100 >= back_ms + AGE_MS);
+    stop(&bed);
+}
+
+static void
+but_not_each_time_the_server_comes_back(void **state)
+{
+    uint64_t lists = 1;
+    struct bed bed;
+
+    (void)state;
+    start(&bed);
+    make_bucket(&bed, AGE_MS);
+    put(&bed, 0, "vanished");
+    until_listed(&bed, 1);
+    while (bed.mirror.values[0][0] != '\0') {
+        assert_true(lists < 20);
+        test_nats_kill(&bed.server);
+        test_nats_restart(&bed.server);
+        until_listed(&bed, ++lists);
+        for_a_while(&bed, AGE_MS / 4);
+    }
+    stop(&bed);
+}
+
 /* What an operator removes beneath leaves no mark; newer servers mark what they remove. */
 static void
 what_goes_without_a_word_is_noticed(void **state)
@@ -630,6 +673,8 @@ main(void)
         cmocka_unit_test(keys_that_grow_too_old_are_gone_and_those_renewed_are_not),
         cmocka_unit_test(keys_met_in_a_listing_have_the_age_they_have),
         cmocka_unit_test(who_could_not_renew_has_an_age_more),
+        cmocka_unit_test(who_could_not_renew_for_a_while_has_it_too),
+        cmocka_unit_test(but_not_each_time_the_server_comes_back),
         cmocka_unit_test(what_goes_without_a_word_is_noticed),
         cmocka_unit_test(a_server_that_stands_still_takes_nobody_along),
         cmocka_unit_test(whatever_happens_it_ends_up_as_the_bucket_is),
