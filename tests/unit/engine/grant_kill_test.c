@@ -19,7 +19,7 @@
 #include "tests/unit/engine/grant_bed.h"
 #include "tests/unit/engine/owner.h"
 
-enum { BLOCKS = 4, LONG = 20000, SHORT = 400, SOON = 800, TEXT = 160 };
+enum { BLOCKS = 4, LONG = 20000, HOLD = 1000, TEXT = 160 };
 
 /* How far a child goes by itself; then it waits for a byte, and commits. */
 enum stage { GRANTED, PUTTING, PUT, STAGES };
@@ -70,7 +70,7 @@ child_main(int argc, char **argv)
     owner_need(grant_hand_open(&hand, near, text, description, size) == KVT_OK, "hand");
     for (size_t i = 0; i < BLOCKS; i++)
         names[i] = first + i;
-    owner_need(grant_hand_acquire(&hand, names, BLOCKS, LONG, &grant) == KVT_OK, "acquire");
+    owner_need(grant_hand_acquire(&hand, names, BLOCKS, HOLD, &grant) == KVT_OK, "acquire");
     if (stage >= PUTTING)
         owner_need(grant_hand_put(&hand, &grant) == KVT_OK, "put");
     owner_say(&none, sizeof(none));
@@ -179,7 +179,7 @@ a_killed_writer_holds_nothing(void **state)
 
     (void)state;
     for (unsigned near = 0; near < 2; near++) {
-        begin(&bed, &hand, near != 0, SOON, 1);
+        begin(&bed, &hand, near != 0, LONG, 1);
         for (enum stage stage = 0; stage < STAGES; stage++) {
             child_start(&child, &bed, stage, 1);
             assert_int_equal(engine_grants_stats(bed.grants).held, BLOCKS);
@@ -207,7 +207,7 @@ a_stopped_writer_is_late(void **state)
 
     (void)state;
     for (unsigned near = 0; near < 2; near++) {
-        begin(&bed, &hand, near != 0, SHORT, 1);
+        begin(&bed, &hand, near != 0, LONG, 1);
         child_start(&child, &bed, PUTTING, 1); /* stopped wherever it is */
         kvt_clock_sleep_ms(5);
         owner_stop(&child);

