@@ -1,4 +1,5 @@
-/* A match: what its owner may ask of it, and how it goes from state to state. */
+/* A match: what is seen of it, what it holds, how it goes from state to state, and what its owner
+ * asks of it.  How its blocks are found is in find.c. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,9 +60,8 @@ engine_match_advance(struct engine_match *match)
         engine_match_publish(match, match->state);
 }
 
-/* Something that was found does not come; the first reason stays. */
-static void
-note(struct engine_match *match, enum kvt_err why, const char *text)
+void
+engine_match_note(struct engine_match *match, enum kvt_err why, const char *text)
 {
     struct engine_leader *leader = match->leader;
 
@@ -244,9 +244,8 @@ destroy(struct engine_match *match)
 
 /* ---- from state to state ---- */
 
-/* It is what it will be: what it has is held, and no more is moved. */
-static void
-settle(struct engine_match *match)
+void
+engine_match_settle(struct engine_match *match)
 {
     const bool here = match->ready == match->end;
 
@@ -273,97 +272,22 @@ stage(struct engine_match *match)
     engine_match_pump(match);
 }
 
-/* Where everything is, is known, or all that will be. */
-static void
-know(struct engine_match *match)
+void
+engine_match_go_on(struct engine_match *match)
 {
-    struct engine_match_view *view = &match->shared.view;
-    uint32_t in[ENGINE_PLACE_END] = {0};
-
-    match->asking = ENGINE_PLACE_NONE;
-    if (match->end > match->found) /* else something went while the rest was looked for */
-        match->end = match->found;
-    for (uint32_t i = 0; i < match->found; i++)
-        in[match->place[i]]++;
-    (void)pthread_mutex_lock(&match->leader->shared.lock);
-    view->in_g2 = in[ENGINE_PLACE_G2];
-    view->in_g3 = in[ENGINE_PLACE_G3];
-    view->in_peer = in[ENGINE_PLACE_PEER];
-    view->in_objects = in[ENGINE_PLACE_OBJECTS];
-    if (!match->for_peer) {
-        match->leader->shared.stats.blocks_g2 += view->in_g2;
-        match->leader->shared.stats.blocks_g3 += view->in_g3;
-        match->leader->shared.stats.blocks_peer += view->in_peer;
-        match->leader->shared.stats.blocks_objects += view->in_objects;
-    }
-    (void)pthread_mutex_unlock(&match->leader->shared.lock);
-    engine_match_advance(match);
-}
-
-/* The next place far away to be asked, or NONE. */
-static enum engine_place
-next_far(const struct engine_match *match)
-{
-    const struct engine_leader *leader = match->leader;
-    const bool wanted[ENGINE_PLACE_END] = {
-        [ENGINE_PLACE_PEER] =
-            match->peers && match->count - match->found >= leader->options.min_remote_blocks,
-        [ENGINE_PLACE_OBJECTS] = match->objects,
-    };
-
-    if (match->found >= match->end)
-        return ENGINE_PLACE_NONE;
-    for (unsigned place = ENGINE_PLACE_PEER; place < ENGINE_PLACE_END; place++)
-        if (wanted[place] && leader->origins[place] != NULL && (match->asked & (1u << place)) == 0)
-            return (enum engine_place)place;
-    return ENGINE_PLACE_NONE;
-}
-
-static void
-go_on(struct engine_match *match)
-{
-    know(match);
     if (match->mode == ENGINE_HOLD || match->ready == match->end) {
-        settle(match);
+        engine_match_settle(match);
         return;
     }
     engine_match_publish(match, ENGINE_HOLDING);
     stage(match);
 }
 
-static void
-search(struct engine_match *match)
-{
-    const enum engine_place place = next_far(match);
-
-    if (place == ENGINE_PLACE_NONE) {
-        go_on(match);
-        return;
-    }
-    match->asked |= 1u << place;
-    match->asking = place;
-    match->leader->origins[place]->search(match);
-}
-
-void
-engine_match_found(struct engine_match *match, uint32_t count, enum kvt_err why, const char *text)
-{
-    assert(match->state == ENGINE_SEARCHING && match->asking != ENGINE_PLACE_NONE);
-    assert(count <= match->count - match->found);
-    if (why != KVT_OK)
-        note(match, why, text);
-    memset(match->place + match->found, (int)match->asking, count);
-    match->found += count;
-    match->asking = ENGINE_PLACE_NONE;
-    engine_origin_near(match);
-    search(match);
-}
-
 void
 engine_match_pump(struct engine_match *match)
 {
     if (match->state == ENGINE_STAGING && engine_stage_step(match))
-        settle(match);
+        engine_match_settle(match);
 }
 
 void
@@ -373,24 +297,11 @@ engine_match_cut(struct engine_match *match, uint32_t end, enum kvt_err why, con
         end = match->ready;
     if (end >= match->end || is_over(match->state))
         return;
-    note(match, why, text);
+    engine_match_note(match, why, text);
     match->end = end;
     if (match->at > end)
         match->at = end;
     let_go(match, end);
-}
-
-/* Whoever is being asked need not answer. */
-static void
-give_up_search(struct engine_match *match)
-{
-    const struct engine_origin *origin = match->leader->origins[match->asking];
-
-    if (match->asking == ENGINE_PLACE_NONE)
-        return;
-    if (origin->let_go != NULL)
-        origin->let_go(match, 0);
-    match->asked &= ~(1u << match->asking);
 }
 
 /* Its time is over: what is ready is what it gets; where nothing had to move, what was found. */
@@ -403,12 +314,12 @@ expire(struct engine_leader *leader, struct engine_timer *timer)
     (void)leader;
     if (match->state == ENGINE_SEARCHING) {
         orphan(match);
-        give_up_search(match);
-        know(match);
-        note(match, KVT_TIMEOUT, late);
+        engine_find_give_up(match);
+        engine_find_know(match);
+        engine_match_note(match, KVT_TIMEOUT, late);
     }
     if (match->mode == ENGINE_HOLD && match->found > 0) {
-        settle(match);
+        engine_match_settle(match);
         return;
     }
     if (match->ready == 0) {
@@ -417,7 +328,7 @@ expire(struct engine_leader *leader, struct engine_timer *timer)
     }
     orphan(match);
     engine_match_cut(match, match->ready, KVT_TIMEOUT, late);
-    settle(match);
+    engine_match_settle(match);
 }
 
 /* ---- what its owner asks for ---- */
@@ -493,7 +404,7 @@ wake(struct engine_leader *leader, struct engine_message *message)
         stage_anew(match, mode, until_ms);
     } else if (match->state == ENGINE_SEARCHING && match->link == NULL) {
         list(match, match->until_ms);
-        search(match);
+        engine_find_search(match);
     }
 }
 
@@ -560,8 +471,8 @@ engine_match_release(struct engine_match *match)
 
 /* ---- making one ---- */
 
-static struct engine_match *
-new_match(struct engine_leader *leader, size_t count)
+struct engine_match *
+engine_match_new(struct engine_leader *leader, size_t count)
 {
     struct engine_match *match = kvt_calloc(1, sizeof(*match));
 
@@ -585,98 +496,4 @@ new_match(struct engine_leader *leader, size_t count)
     kvt_free(match->place);
     kvt_free(match);
     return NULL;
-}
-
-/* One of ENGINE_MATCHES_MAX, for `count` blocks. */
-static enum kvt_err
-make_match(struct engine_leader *leader, const struct kvbm_label *labels, size_t count,
-           struct engine_match **out)
-{
-    bool full;
-
-    *out = NULL;
-    if (labels == NULL || count == 0)
-        return KVT_INVALID;
-    if (count > ENGINE_FIND_MAX)
-        return KVT_RANGE;
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    full = leader->shared.stats.matches >= ENGINE_MATCHES_MAX;
-    leader->shared.stats.matches += !full;
-    (void)pthread_mutex_unlock(&leader->shared.lock);
-    if (full)
-        return KVT_FULL;
-    *out = new_match(leader, count);
-    if (*out == NULL) {
-        (void)pthread_mutex_lock(&leader->shared.lock);
-        leader->shared.stats.matches--;
-        (void)pthread_mutex_unlock(&leader->shared.lock);
-        return KVT_NOMEM;
-    }
-    memcpy((*out)->labels, labels, count * sizeof(*labels));
-    (*out)->shared.view.wanted = (uint32_t)count;
-    return KVT_OK;
-}
-
-/* What G2 and G3 had is known already, on the caller's thread; the rest is the leader's. */
-enum kvt_err
-engine_leader_find(struct engine_leader *leader, const struct engine_find *find,
-                   struct engine_match **out)
-{
-    struct engine_match *match;
-    const enum kvt_err rc = make_match(leader, find->labels, find->count, &match);
-    bool at_once;
-
-    *out = match;
-    if (rc != KVT_OK)
-        return rc;
-    match->mode = find->mode;
-    match->peers = find->peers;
-    match->objects = find->objects;
-    match->for_peer = engine_leader_is_thread(leader); /* others ask from threads of their own */
-    match->until_ms = kvt_deadline_in(find->wait_ms);
-    engine_origin_near(match);
-    if (next_far(match) == ENGINE_PLACE_NONE) {
-        know(match);
-        at_once = match->ready == match->end || find->mode == ENGINE_HOLD;
-        if (at_once)
-            settle(match);
-        else
-            engine_match_publish(match, ENGINE_HOLDING);
-    } else {
-        at_once = false;
-    }
-    (void)pthread_mutex_lock(&leader->shared.lock);
-    if (!match->for_peer) {
-        leader->shared.stats.finds++;
-        leader->shared.stats.ready_at_once += match->state == ENGINE_READY;
-        leader->shared.stats.blocks_wanted += match->count;
-    }
-    (void)pthread_mutex_unlock(&leader->shared.lock);
-    match->changed = find->changed;
-    match->arg = find->arg;
-    if (at_once)
-        return KVT_OK;
-    match->known = true;
-    match->shared.stage = match->state == ENGINE_HOLDING;
-    match->shared.mode = match->mode;
-    match->shared.until_ms = match->until_ms;
-    engine_leader_post(leader, &match->wake);
-    return KVT_OK;
-}
-
-enum kvt_err
-engine_leader_scan(struct engine_leader *leader, const struct kvbm_label *labels, size_t count,
-                   engine_scan_fn *wants, void *arg, struct engine_match **out)
-{
-    struct engine_match *match;
-    const enum kvt_err rc = make_match(leader, labels, count, &match);
-
-    *out = match;
-    if (rc != KVT_OK)
-        return rc;
-    match->mode = ENGINE_HOLD;
-    engine_origin_scan(match, wants, arg);
-    know(match);
-    settle(match);
-    return KVT_OK;
 }

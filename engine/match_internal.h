@@ -2,9 +2,10 @@
  * engine/match_internal.h -- what the files of the leader share; nobody else includes it but
  * engine/session*.c.
  *
- * Why: one thread decides (leader.c), and what it decides about is a match (match.c), the places
- * its blocks may come from (origin.c, objects.c, session), the batches under way (haul.c, stage.c)
- * and what leaves G2 (cascade.c).  Another thread stores (store.c).
+ * Why: one thread decides (leader.c), and what it decides about is a match (match.c), how its
+ * blocks are found (find.c), the places they may come from (origin.c, objects.c, session), the
+ * batches under way (haul.c, stage.c) and what leaves G2 (cascade.c).  Another thread stores
+ * (store.c).
  *
  *     find ─► search: G2 and G3, then each origin far away, and what of G2 and G3 is behind it
  *          ─► stage: hauls of a chunk each, one origin a haul ─► register ─► show
@@ -245,12 +246,29 @@ enum engine_shown engine_arrival_shown(const struct engine_leader *leader,
 void engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handles,
                         size_t count, bool store);
 
-/* ---- match.c ---- */
+/* ---- find.c ---- */
 
 /** What an origin that was searched has: `count` blocks from match->found on; `why` when it was not
  *  KVT_OK that ended it (a peer that says nothing), for the view. */
 void engine_match_found(struct engine_match *match, uint32_t count, enum kvt_err why,
                         const char *text);
+/** Ask the next place far away, if one is left; else go on with what there is. */
+void engine_find_search(struct engine_match *match);
+/** Whoever is being asked need not answer. */
+void engine_find_give_up(struct engine_match *match);
+/** Where everything is, is known, or all that will be. */
+void engine_find_know(struct engine_match *match);
+
+/* ---- match.c ---- */
+
+/** For `count` blocks; NULL: out of memory. */
+struct engine_match *engine_match_new(struct engine_leader *leader, size_t count);
+/** All is known: bring it, or leave it where it is. */
+void engine_match_go_on(struct engine_match *match);
+/** It is what it will be: what it has is held, and no more is moved. */
+void engine_match_settle(struct engine_match *match);
+/** Something that was found does not come; the first reason stays. */
+void engine_match_note(struct engine_match *match, enum kvt_err why, const char *text);
 /** Go on; whatever may have changed. */
 void engine_match_pump(struct engine_match *match);
 /** What is behind block `end` will not come, for this reason. */
