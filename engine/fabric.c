@@ -3,13 +3,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/deadline.h"
+#include "base/wake.h"
 #include "kvbm/ticket.h"
 
 #include "engine/fabric_internal.h"
@@ -32,17 +32,6 @@ struct engine_move {
 
 /* The thread's letter box ------------------------------------------------------------------ */
 
-static void
-wake(struct engine_fabric *fabric)
-{
-    const uint64_t one = 1;
-    ssize_t written;
-
-    do
-        written = write(fabric->wake_fd, &one, sizeof(one));
-    while (written < 0 && errno == EINTR);
-}
-
 void
 engine_fabric_call(struct engine_fabric *fabric,
                    void (*run)(struct engine_fabric *fabric, void *arg), void *arg)
@@ -52,7 +41,7 @@ engine_fabric_call(struct engine_fabric *fabric,
     (void)pthread_mutex_lock(&fabric->shared.lock);
     call.next = fabric->shared.calls;
     fabric->shared.calls = &call;
-    wake(fabric);
+    kvt_wake_ring(fabric->wake_fd);
     while (!call.done)
         (void)pthread_cond_wait(&fabric->shared.called, &fabric->shared.lock);
     (void)pthread_mutex_unlock(&fabric->shared.lock);
@@ -368,7 +357,6 @@ static void
 rest(struct engine_fabric *fabric, uint64_t wait_ms)
 {
     struct pollfd files[1 + ENGINE_RAILS] = {{.fd = fabric->wake_fd, .events = POLLIN}};
-    uint64_t count;
 
     for (size_t i = 0; i < ENGINE_RAILS; i++) {
         files[1 + i] = (struct pollfd){.fd = -1, .events = POLLIN};
@@ -378,8 +366,7 @@ rest(struct engine_fabric *fabric, uint64_t wait_ms)
             files[1 + i].fd = fabric->rails[i].event_fd;
     }
     if (poll(files, 1 + ENGINE_RAILS, (int)wait_ms) > 0 && (files[0].revents & POLLIN) != 0)
-        while (read(fabric->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-            continue;
+        kvt_wake_hear(fabric->wake_fd);
 }
 
 static bool
@@ -480,7 +467,7 @@ engine_fabric_open(struct engine_fabric **out, const struct engine_fabric_option
         goto fail;
     if (!kvt_cond_init(&fabric->shared.called))
         goto fail_cond;
-    fabric->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fabric->wake_fd = kvt_wake_open();
     if (fabric->wake_fd < 0) {
         rc = kvt_error_sys(err, errno, "fabric: eventfd");
         goto fail_event;
@@ -520,7 +507,7 @@ engine_fabric_close(struct engine_fabric *fabric)
     assert(fabric->shared.windows == 0 && fabric->shared.waiting == 0);
     fabric->shared.stopping = true;
     (void)pthread_mutex_unlock(&fabric->shared.lock);
-    wake(fabric);
+    kvt_wake_ring(fabric->wake_fd);
     (void)pthread_join(fabric->thread, NULL);
     close_rails(fabric);
     engine_fabric_leave_places(fabric);
@@ -567,7 +554,7 @@ enter(struct engine_fabric *fabric, struct engine_move *move)
     }
     (void)pthread_mutex_unlock(&fabric->shared.lock);
     if (rc == KVT_OK)
-        wake(fabric);
+        kvt_wake_ring(fabric->wake_fd);
     return rc;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/wake.h"
 
 #include "engine/rpc_client.h"
 
@@ -148,7 +149,7 @@ tell_of_link(struct engine_rpc_client *client)
 {
     (void)pthread_cond_broadcast(&client->shared.linked);
     if (client->shared.driver != NULL)
-        engine_rpc_client_wake(client->wake_fd);
+        kvt_wake_ring(client->wake_fd);
 }
 
 static void

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/wake.h"
 
 enum {
     PARK_MS = 2,         /* a thread that saw a driver looks again after this */
@@ -29,30 +29,19 @@ unlock(struct engine_rpc_client *client)
     (void)pthread_mutex_unlock(&client->shared.lock);
 }
 
-void
-engine_rpc_client_wake(int event_fd)
-{
-    const uint64_t one = 1;
-
-    while (write(event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-}
-
 /* True: something changed at the socket. */
 static bool
 sleep_on(int event_fd, int socket_fd, uint64_t wait_ms)
 {
     struct pollfd files[] = {{.fd = event_fd, .events = POLLIN},
                              {.fd = socket_fd, .events = POLLIN}};
-    uint64_t count;
 
     if (wait_ms > REST_MAX_MS)
         wait_ms = REST_MAX_MS;
     if (poll(files, socket_fd >= 0 ? 2 : 1, (int)wait_ms) <= 0)
         return false;
     if ((files[0].revents & POLLIN) != 0)
-        while (read(event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-            continue;
+        kvt_wake_hear(event_fd);
     return socket_fd >= 0 && (files[1].revents & POLLIN) != 0;
 }
 
@@ -118,9 +107,9 @@ call_the_watch(struct engine_rpc_client *client, uint64_t due_before_ms)
         (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0 || book->due_ms < due_before_ms;
 
     if (news && book->driver != NULL)
-        engine_rpc_client_wake(client->drive_fd);
+        kvt_wake_ring(client->drive_fd);
     else if (book->driver == NULL && (news || book->parked))
-        engine_rpc_client_wake(client->wake_fd);
+        kvt_wake_ring(client->wake_fd);
 }
 
 /* A canceller has it.  Where it had ended already, who tells of that lets go of it. */
@@ -196,7 +185,7 @@ tell_ended(struct engine_rpc_client *client, bool own_thread)
         told = true;
     }
     if (!own_thread && client->shared.loud.first != NULL)
-        engine_rpc_client_wake(client->wake_fd);
+        kvt_wake_ring(client->wake_fd);
     return told;
 }
 
@@ -291,7 +280,7 @@ pass_on(struct engine_rpc_client *client)
     }
     if (book->deep || (book->async > 0 &&
                        (book->parked || (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0)))
-        engine_rpc_client_wake(client->wake_fd);
+        kvt_wake_ring(client->wake_fd);
 }
 
 static void
@@ -508,8 +497,8 @@ engine_rpc_client_open(struct engine_rpc_client **out,
     *out = NULL;
     if (client == NULL)
         return kvt_error_set(err, KVT_NOMEM, "rpc: out of memory");
-    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    client->drive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->wake_fd = kvt_wake_open();
+    client->drive_fd = kvt_wake_open();
     if (client->wake_fd < 0 || client->drive_fd < 0) {
         rc = kvt_error_sys(err, errno, "rpc: eventfd");
         goto fail;
@@ -541,7 +530,7 @@ engine_rpc_client_close(struct engine_rpc_client *client)
     lock(client);
     client->shared.closing = true;
     unlock(client);
-    engine_rpc_client_wake(client->wake_fd);
+    kvt_wake_ring(client->wake_fd);
     (void)pthread_join(client->thread, NULL);
     destroy(client);
 }

@@ -110,9 +110,6 @@ struct engine_rpc_client {
 
 void engine_rpc_list_put(struct engine_rpc_list *list, struct engine_rpc_asked *call);
 
-/** Wake the thread, or whoever drives. */
-void engine_rpc_client_wake(int event_fd);
-
 /* All under the lock. */
 
 /** Ask for a first link. */

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -11,6 +10,7 @@
 #include "base/cond.h"
 #include "base/log.h"
 #include "base/queue.h"
+#include "base/wake.h"
 
 #include "engine/rpc.h"
 #include "engine/rpc_links.h"
@@ -72,15 +72,6 @@ static void
 unlock(struct engine_rpc_server *server)
 {
     (void)pthread_mutex_unlock(&server->shared.lock);
-}
-
-static void
-wake(struct engine_rpc_server *server)
-{
-    const uint64_t one = 1;
-
-    while (write(server->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
 }
 
 /* The book has something to say; under the lock. */
@@ -227,7 +218,7 @@ engine_rpc_answer(struct engine_rpc_call *call, enum kvt_err status, const void 
     /* Sending may have used up the news that something came: its reader must hear of it. */
     if (!pthread_equal(pthread_self(), server->thread) &&
         (engine_rpc_port_events(&server->shared.port) & ZMQ_POLLIN) != 0)
-        wake(server);
+        kvt_wake_ring(server->wake_fd);
     if (--server->shared.stats.under_way == 0)
         (void)pthread_cond_broadcast(&server->shared.idle);
     unlock(server);
@@ -336,11 +327,9 @@ rest(struct engine_rpc_server *server, uint64_t wait_ms)
 {
     struct pollfd files[] = {{.fd = server->shared.port.fd, .events = POLLIN},
                              {.fd = server->wake_fd, .events = POLLIN}};
-    uint64_t count;
 
     if (poll(files, 2, (int)wait_ms) > 0 && (files[1].revents & POLLIN) != 0)
-        while (read(server->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-            continue;
+        kvt_wake_hear(server->wake_fd);
 }
 
 static bool
@@ -501,7 +490,7 @@ engine_rpc_server_open(struct engine_rpc_server **out,
                                   server);
     if (rc != KVT_OK)
         goto fail;
-    server->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->wake_fd = kvt_wake_open();
     if (server->wake_fd < 0) {
         rc = kvt_error_sys(err, errno, "rpc: eventfd");
         goto fail;
@@ -553,7 +542,7 @@ engine_rpc_server_close(struct engine_rpc_server *server)
     engine_rpc_links_bye(server->shared.links);
     server->shared.closing = true;
     unlock(server);
-    wake(server);
+    kvt_wake_ring(server->wake_fd);
     (void)pthread_join(server->thread, NULL);
     destroy(server);
 }

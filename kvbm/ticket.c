@@ -1,11 +1,10 @@
 #include "kvbm/ticket.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include "base/cond.h"
+#include "base/wake.h"
 
 enum kvt_err
 kvbm_ticket_init(struct kvt_ticket *ticket, const struct kvbm_ticket_ops *ops,
@@ -43,18 +42,6 @@ kvbm_ticket_begin(struct kvt_ticket *ticket)
     return mine;
 }
 
-/* A counter that is full wakes its reader all the same. */
-static void
-ring(int event_fd)
-{
-    const uint64_t one = 1;
-    ssize_t written;
-
-    do
-        written = write(event_fd, &one, sizeof(one));
-    while (written < 0 && errno == EINTR);
-}
-
 void
 kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go)
 {
@@ -64,7 +51,7 @@ kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go)
         ticket->ear.done(ticket->ear.arg);
     /* Before those who wait know: then the event's file may be closed already. */
     if (ticket->ear.event_fd > 0)
-        ring(ticket->ear.event_fd);
+        kvt_wake_ring(ticket->ear.event_fd);
     (void)pthread_mutex_lock(&ticket->shared.lock);
     ticket->shared.state = KVBM_TICKET_FINISHED;
     ticket->shared.result = result;
