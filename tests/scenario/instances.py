@@ -148,6 +148,8 @@ WRONG = [({"instances": 2, "tp": 3}, "tp: 3 ranks cannot share"),
          ({"instances": 3, "instance.roles": "split"}, "need an even number of instances, not 3"),
          ({"replicated": "true"}, "replicated: needs instances"),
          ({"instances": 2, "workers": 2}, "not together with workers"),
+         ({"instances": 2, "g3.keep": "true"}, "g3.keep: ranks of instances begin with an empty G3"),
+         ({"instances": 2, "gpu": "require"}, "gpu: require: ranks of instances have G1 in host memory"),
          ({"instances": 2, "tp": 2, "g3.dir": "/proc/none"}, "g3.dir: make folder /proc/none"),
          ({"instances": 2, "tp": 2, "engine.folder": "/" + "x" * 100}, "engine.folder: 101 bytes long")]
 
