@@ -85,7 +85,7 @@ struct engine_lease {
 struct engine_fence {
     uint32_t parts; /* at least 1; a block is of part prefix_hash % parts */
     /** Try once.  KVT_OK with a lease; KVT_BUSY: somebody else stores blocks of this part;
-     *  KVT_UNSUPPORTED: there are no locks here, and blocks are stored without; else why the tier
+     *  KVT_UNSUPPORTED: there are no locks (yet), and blocks are stored without; else why the tier
      *  could not be asked.  What was not begun is tried again later. */
     enum kvt_err (*acquire)(void *arg, uint32_t part, struct engine_lease *lease);
     /** Once for each lease.  KVT_OK; KVT_PRECONDITION: it was lost meanwhile, what was stored under

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/cond.h"
 #include "base/log.h"
 #include "g4/s3.h"
 
@@ -15,7 +15,7 @@
 
 enum {
     REQUEST_MS = 2000, /* patience with one request, and at most a quarter of the lease */
-    DOUBT_MS = 1000,   /* a tier that could not be proved is not asked again sooner */
+    DOUBT_MS = 1000,   /* a tier that could not be asked is asked again after */
 };
 
 struct part {
@@ -31,15 +31,92 @@ struct kvbm_fence {
     char instance[KVT_NAME_MAX];
     uint64_t lease_ms;
     const struct g4_lock_clock *clock;
+    pthread_t prover;
+    bool proves;          /* the thread was made */
     pthread_mutex_t lock; /* guards what follows; not held while the tier is asked */
-    bool proving;
-    bool proved;    /* `safe` is known */
+    pthread_cond_t stopped;
+    bool stopping;
+    bool proved;    /* `safe` is known, and says so */
     bool forbidden; /* there are no locks for us */
     struct g4_selftest safe;
-    uint64_t doubt_ms;
-    enum kvt_err doubt;
     struct part parts[KVBM_FENCE_PARTS];
 };
+
+/* ---- are there locks? ---- */
+
+/* From now on there are none; said once. */
+static enum kvt_err
+forbid(struct kvbm_fence *fence, const char *why)
+{
+    bool first;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    first = !fence->forbidden;
+    fence->forbidden = true;
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (first)
+        kvt_log_warn("worker.fence", "no_locks",
+                     "%s: instances that share the bucket may store the same blocks at once", why);
+    return KVT_UNSUPPORTED;
+}
+
+/* No right, or no such keys: that will be so tomorrow. */
+static bool
+is_lasting(enum kvt_err rc)
+{
+    return rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_UNSUPPORTED || rc == KVT_RANGE;
+}
+
+/* True: it is to be asked again. */
+static bool
+wait_again(struct kvbm_fence *fence)
+{
+    const struct timespec deadline = kvt_cond_deadline(DOUBT_MS);
+    bool again;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    while (!fence->stopping && kvt_cond_wait(&fence->stopped, &fence->lock, &deadline))
+        continue;
+    again = !fence->stopping;
+    (void)pthread_mutex_unlock(&fence->lock);
+    return again;
+}
+
+static void *
+prove(void *arg)
+{
+    struct kvbm_fence *fence = arg;
+    enum kvt_err rc;
+
+    do {
+        struct g4_selftest safe;
+        struct kvt_error err = {.text = ""};
+        const char *unsafe;
+
+        rc = g4_selftest_locks_in(fence->store, G4_SELFTEST_BEHIND, &safe, &err);
+        unsafe = is_lasting(rc) ? err.text : rc == KVT_OK ? g4_selftest_unsafe(&safe) : NULL;
+        (void)pthread_mutex_lock(&fence->lock);
+        fence->safe = safe;
+        fence->proved = rc == KVT_OK && unsafe == NULL;
+        (void)pthread_mutex_unlock(&fence->lock);
+        if (unsafe != NULL)
+            rc = forbid(fence, unsafe);
+    } while (rc != KVT_OK && !is_lasting(rc) && wait_again(fence));
+    return NULL;
+}
+
+static bool
+has_locks(struct kvbm_fence *fence)
+{
+    bool has;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    has = fence->proved && !fence->forbidden;
+    (void)pthread_mutex_unlock(&fence->lock);
+    return has;
+}
+
+/* ---- opening ---- */
 
 enum kvt_err
 kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options,
@@ -63,6 +140,13 @@ kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options
     if (options->proved != NULL)
         fence->safe = *options->proved;
     (void)pthread_mutex_init(&fence->lock, NULL);
+    (void)kvt_cond_init(&fence->stopped);
+    fence->proves =
+        options->proved == NULL && pthread_create(&fence->prover, NULL, prove, fence) == 0;
+    if (options->proved == NULL && !fence->proves) {
+        kvbm_fence_close(fence);
+        return kvt_error_set(err, KVT_NOMEM, "fence: no thread");
+    }
     *out = fence;
     return KVT_OK;
 }
@@ -122,67 +206,19 @@ kvbm_fence_close(struct kvbm_fence *fence)
 {
     if (fence == NULL)
         return;
+    (void)pthread_mutex_lock(&fence->lock);
+    fence->stopping = true;
+    (void)pthread_cond_signal(&fence->stopped);
+    (void)pthread_mutex_unlock(&fence->lock);
+    if (fence->proves)
+        (void)pthread_join(fence->prover, NULL);
     for (size_t i = 0; i < KVBM_FENCE_PARTS; i++)
         (void)g4_lock_release(fence->parts[i].lock, NULL);
     if (fence->owned)
         g4_store_close(fence->store);
+    (void)pthread_cond_destroy(&fence->stopped);
     (void)pthread_mutex_destroy(&fence->lock);
     kvt_free(fence);
-}
-
-/* ---- are there locks? ---- */
-
-/* From now on there are none; said once. */
-static enum kvt_err
-forbid(struct kvbm_fence *fence, const char *why)
-{
-    bool first;
-
-    (void)pthread_mutex_lock(&fence->lock);
-    first = !fence->forbidden;
-    fence->forbidden = true;
-    (void)pthread_mutex_unlock(&fence->lock);
-    if (first)
-        kvt_log_warn("worker.fence", "no_locks",
-                     "%s: instances that share the bucket may store the same blocks at once", why);
-    return KVT_UNSUPPORTED;
-}
-
-/* No right, or no such keys: that will be so tomorrow. */
-static bool
-is_lasting(enum kvt_err rc)
-{
-    return rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_UNSUPPORTED || rc == KVT_RANGE;
-}
-
-static enum kvt_err
-prove(struct kvbm_fence *fence)
-{
-    struct g4_selftest safe;
-    struct kvt_error err = {.text = ""};
-    enum kvt_err rc;
-
-    (void)pthread_mutex_lock(&fence->lock);
-    rc = fence->forbidden ? KVT_UNSUPPORTED : fence->proved ? KVT_OK : KVT_AGAIN;
-    if (rc == KVT_AGAIN && !fence->proving && kvt_clock_mono_ms() >= fence->doubt_ms) {
-        fence->proving = true;
-        rc = KVT_BUSY; /* with it */
-    }
-    (void)pthread_mutex_unlock(&fence->lock);
-    if (rc != KVT_BUSY)
-        return rc;
-    rc = g4_selftest_locks_in(fence->store, G4_SELFTEST_BEHIND, &safe, &err);
-    (void)pthread_mutex_lock(&fence->lock);
-    fence->proving = false;
-    fence->proved = rc == KVT_OK;
-    fence->safe = safe;
-    fence->doubt_ms = kvt_clock_mono_ms() + DOUBT_MS;
-    (void)pthread_mutex_unlock(&fence->lock);
-    if (is_lasting(rc))
-        return forbid(fence, err.text);
-    if (rc == KVT_OK && g4_selftest_unsafe(&safe) != NULL)
-        return forbid(fence, g4_selftest_unsafe(&safe));
-    return rc;
 }
 
 /* ---- locks ---- */
@@ -218,9 +254,8 @@ kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_le
 
     assert(part < KVBM_FENCE_PARTS);
     *lease = (struct kvbm_fence_lease){0};
-    rc = prove(fence);
-    if (rc != KVT_OK)
-        return rc;
+    if (!has_locks(fence))
+        return KVT_UNSUPPORTED;
     (void)pthread_mutex_lock(&fence->lock);
     taken = own->taken;
     own->taken = true;

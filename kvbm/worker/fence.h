@@ -6,16 +6,17 @@
  * blocks (g4/lock.h), "[<namespace>/]kvtier-stores/<part>.lock", which is taken for a batch and
  * given back: in the bucket itself or through the gateway, whichever the settings name.
  *
- * Before the first lock the tier is asked whether locks are safe there, under "kvtier-selftest/";
- * where they are not, or those keys are not ours to write, every acquire is KVT_UNSUPPORTED, and
- * the log says why once.  Nobody else's blocks are at risk then: the first writer wins, and blocks
- * are stored twice at worst.
+ * First a thread asks the tier whether locks are safe there, under "kvtier-selftest/", which is a
+ * hundred requests; until that is known every acquire is KVT_UNSUPPORTED.  Where they are not, or
+ * those keys are not ours to write, it stays so, and the log says why once.  Nobody's blocks are at
+ * risk meanwhile: the first writer wins, and blocks are stored twice at worst.
  *
  * The epoch of each lock is larger than any this process has had of that part, also when somebody
  * deleted the lock object meanwhile.
  *
  * Ownership: the store is borrowed, or made by kvbm_fence_open(); strings are copied.
- * Threads:   any; calls of one part at a time reach the tier, others are KVT_BUSY.
+ * Threads:   any; calls of one part at a time reach the tier, others are KVT_BUSY.  One of its own
+ *            until it knows whether there are locks.
  * Limits:    a lease is not renewed: what is done under it ends before.  Three requests to take a
  *            lock, one to give it back.
  */
@@ -45,7 +46,7 @@ struct kvbm_fence_lease {
     uint64_t stop_ms; /* monotonic */
 };
 
-/** KVT_OK; KVT_RANGE (namespace, name); KVT_NOMEM. */
+/** KVT_OK; KVT_RANGE (namespace, name); KVT_NOMEM, also for want of a thread. */
 KVT_NODISCARD enum kvt_err kvbm_fence_new(struct kvbm_fence **out,
                                           const struct kvbm_fence_options *options,
                                           struct kvt_error *err);
@@ -60,8 +61,8 @@ KVT_NODISCARD enum kvt_err kvbm_fence_open(struct kvbm_fence **out,
 /** Locks that are held are given back.  NULL is allowed. */
 void kvbm_fence_close(struct kvbm_fence *fence);
 
-/** Try once.  KVT_OK; KVT_BUSY (somebody else has it); KVT_UNSUPPORTED (no locks there); else why
- *  the tier could not be asked. */
+/** Try once.  KVT_OK; KVT_BUSY (somebody else has it); KVT_UNSUPPORTED (no locks there, or not
+ *  yet); else why the tier could not be asked. */
 KVT_NODISCARD enum kvt_err kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part,
                                               struct kvbm_fence_lease *lease);
 

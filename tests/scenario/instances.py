@@ -331,14 +331,14 @@ def scenario(run):
         stopped(one)
     with run.case("a leader killed with a lock is followed, and all that is kept comes to be stored"):
         client = run.client(server)
-        trace, requests = write_trace(run, "locks", run.args.conversations // 2, rng)
+        trace, requests = write_trace(run, "locks", run.args.conversations * 3 // 4, rng)
         one = engine(run, "locks", trace, gateway, nats, instances=2, tp=2,
-                     **{"engine.lease": "3s", "g3.size": "96MiB"}).start(seconds=60)
+                     **{"engine.lease": "3s", "g3.size": "160MiB"}).start(seconds=60)
         locks = kill_with_a_lock(one, client)
         expect(locks, "no leader was found storing")
         status = served(one)
         expect_right(status, requests)
-        wait_until(lambda: all_stored(one), 60, "all is stored", every=0.2)
+        wait_until(lambda: all_stored(one), 120, "all is stored", every=0.2)
         status = one.status()
         run.note(f"killed with {locks}: {status['total']}")
         expect(status["total"]["lives"] > 2 and status["total"]["store_failed"] == 0, f"{status['total']}")
