@@ -47,7 +47,7 @@ router_peers_reach(struct router_peers *peers, uint64_t router, uint64_t incarna
     if (peer == NULL || incarnation != peer->incarnation) {
         if (peer == NULL)
             peer = room(peers);
-        *peer = (struct router_peer){.router = router, .incarnation = incarnation};
+        *peer = (struct router_peer){.router = router, .incarnation = incarnation, .joining = true};
     }
     if (heard || !peer->heard)
         peer->heard_ms = now_ms;

@@ -45,7 +45,7 @@ struct router_peer {
     unsigned doubt;  /* grows with heartbeats of another digest */
     unsigned tables; /* that were taken since the digests were one, up to ROUTER_PEERS_TABLES */
     bool agrees;     /* the last digest that could be compared was ours */
-    bool joining;    /* it has nobody's table yet */
+    bool joining;    /* it has nobody's table yet, or did not say that it has */
 };
 
 struct router_peers {

@@ -185,11 +185,9 @@ compare_heard(struct router_replica *replica, const struct wire_route_sync *mess
         const struct wire_route_sync_heard *heard = &message->heard[i];
         struct router_peer *other = router_peers_find(&replica->peers, heard->router);
 
-        if (heard->router == replica->options.router || heard->seq == 0)
+        if (heard->router == replica->options.router || other == NULL || heard->seq == 0)
             continue;
-        if (other == NULL) {
-            peer->wanted = peer->wanted || replica->peers.count < ROUTER_PEERS_MAX;
-        } else if (router_peers_there(&replica->peers, other, replica->now_ms)) {
+        if (router_peers_there(&replica->peers, other, replica->now_ms)) {
             if (other->incarnation == heard->incarnation)
                 router_peer_last(other, heard->seq, replica->now_ms);
         } else if (heard->incarnation > other->incarnation ||

@@ -20,6 +20,7 @@ struct watch {
     uint64_t restarts; /* a table asked for from its beginning */
     uint64_t lose;     /* this page, counted from 1 */
     int deaf;          /* nobody's steps reach this one; -1 */
+    bool secret;       /* nobody hears who is joining */
 };
 
 /* Each message goes to all: it is counted where it comes to router 1. */
@@ -30,6 +31,8 @@ pass(void *arg, const struct wire_route_sync *message, int from, int to)
     const bool table = message->what == WIRE_ROUTE_SYNC_TABLE;
 
     if (message->kind == WIRE_ROUTE_SYNC_STEPS && to == watch->deaf && from != to)
+        return false;
+    if (message->kind == WIRE_ROUTE_SYNC_HEARTBEAT && message->joining && watch->secret)
         return false;
     if (to != 1)
         return true;
@@ -192,6 +195,54 @@ a_joining_replica_gets_it_all(void **state)
     /* Only one of the two was asked. */
     assert_true(bed_stats(bed, 0).pages == 0 || bed_stats(bed, 1).pages == 0 ||
                 bed_stats(bed, 0).pages + bed_stats(bed, 1).pages < 30);
+    bed_free(bed);
+}
+
+/* Whoever has nobody's table yet gives none away, though it is heard first. */
+static void
+half_a_table_is_not_passed_on(void **state)
+{
+    struct watch watch;
+    struct bed *bed = calm_bed(&watch, 3);
+
+    (void)state;
+    bed->network.delay_ms = 20;
+    bed_start(bed, 0);
+    bed_run(bed, 2 * BED_JOIN_MS);
+    for (uint64_t i = 0; i < 5000; i++)
+        bed_add(bed, 0, i);
+    bed_run(bed, 50);
+    bed->apart[0][2] = true;
+    watch.secret = true;
+    bed_start(bed, 1);
+    bed_start(bed, 2);
+    bed_add(bed, 1, 5000);
+    while (!bed_stats(bed, 2).ready)
+        bed_run(bed, 1);
+    assert_int_equal(bed_live(bed, 2), 5001);
+    bed_free(bed);
+}
+
+static void
+who_is_joining_gives_no_table(void **state)
+{
+    struct watch watch;
+    struct bed *bed = calm_bed(&watch, 1);
+    const struct wire_route_sync question = {
+        .kind = WIRE_ROUTE_SYNC_ASK, .router = 555, .to = 100, .to_incarnation = 1, .ask = 1};
+    struct kvt_buffer bytes;
+
+    (void)state;
+    kvt_buffer_init(&bytes, ROUTER_MESSAGE_MAX);
+    assert_int_equal(wire_route_sync_encode(&question, NULL, &bytes), KVT_OK);
+    bed_start(bed, 0);
+    bed_run(bed, BED_TICK_MS);
+    router_replica_take(bed->routers[0].replica, bytes.data, bytes.size, 0);
+    assert_int_equal(bed_stats(bed, 0).pages, 0);
+    bed_run(bed, 2 * BED_JOIN_MS);
+    router_replica_take(bed->routers[0].replica, bytes.data, bytes.size, 0);
+    assert_int_equal(bed_stats(bed, 0).pages, 1);
+    kvt_buffer_release(&bytes);
     bed_free(bed);
 }
 
@@ -443,6 +494,8 @@ main(void)
         cmocka_unit_test(messages_under_way_are_not_missing),
         cmocka_unit_test(a_hole_is_asked_for_alone),
         cmocka_unit_test(a_joining_replica_gets_it_all),
+        cmocka_unit_test(half_a_table_is_not_passed_on),
+        cmocka_unit_test(who_is_joining_gives_no_table),
         cmocka_unit_test(a_lost_page_is_asked_for_from_where_it_was),
         cmocka_unit_test(alone_it_is_ready_in_time),
         cmocka_unit_test(the_dead_are_heard_through_others),

@@ -242,6 +242,28 @@ of_two_requests_of_an_id_one_stays(void **state)
     router_slots_free(slots);
 }
 
+/* Also of two that differ in nothing that says which came first. */
+static void
+it_is_the_same_one_in_any_order(void **state)
+{
+    const struct router_request pair[2] = {request_of("a", "x", NULL, 0),
+                                           request_of("a", "y", NULL, 0)};
+    uint64_t digests[2];
+
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct router_slots *slots = slots_new(10, 100);
+        const enum kvt_err one = router_slots_merge(slots, &pair[order], 0, NULL);
+        const enum kvt_err two = router_slots_merge(slots, &pair[1 - order], 0, NULL);
+
+        assert_int_equal(one, KVT_OK);
+        assert_true(two == KVT_OK || two == KVT_EXISTS);
+        digests[order] = router_slots_digest(slots);
+        router_slots_free(slots);
+    }
+    assert_int_equal(digests[0], digests[1]);
+}
+
 static void
 requests_expire_by_their_age(void **state)
 {
@@ -502,6 +524,7 @@ main(void)
         cmocka_unit_test(of_too_many_tombstones_the_oldest_goes),
         cmocka_unit_test(steps_may_come_first),
         cmocka_unit_test(of_two_requests_of_an_id_one_stays),
+        cmocka_unit_test(it_is_the_same_one_in_any_order),
         cmocka_unit_test(requests_expire_by_their_age),
         cmocka_unit_test(a_clock_that_jumps_harms_nothing),
         cmocka_unit_test(a_worker_that_left_does_nothing),
