@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/cold.h"
+#include "advisor/find_private.h"
 #include "advisor/publishers.h"
 #include "base/alloc.h"
 
@@ -35,6 +37,14 @@ struct advisor_coverage_work {
     size_t holder_capacity;
     uint32_t stamp;
     size_t asked;
+    /* What is known of the index's numbers, of one crew. */
+    struct advisor_crew *known;
+    struct index_found *found;
+    struct index_match *matches;
+    uint32_t (*numbers)[OWN_TIERS]; /* by row: holder's number + 1; 0: none */
+    uint32_t *seats;                /* by number: row * OWN_TIERS + tier; NOBODY: of nobody here */
+    uint32_t seat_count;
+    uint64_t renames;
 };
 
 /* A look that is under way. */
@@ -42,10 +52,12 @@ struct look {
     struct advisor_coverage *coverage;
     struct advisor_coverage_work *work;
     const struct advisor_finder *finder;
-    const struct advisor_crew *crew;
+    struct advisor_crew *crew;
     struct wire_query query;
     uint64_t *hashes;
     uint32_t count;
+    struct index *index; /* it is all there is; NULL: ask by name */
+    uint32_t ns;
 };
 
 enum kvt_err
@@ -101,11 +113,27 @@ release_blocks(struct advisor_coverage_work *work)
     work->block_capacity = 0;
 }
 
+static void
+forget_numbers(struct advisor_coverage_work *work)
+{
+    advisor_crew_leave(work->known);
+    kvt_free(work->numbers);
+    kvt_free(work->seats);
+    kvt_free(work->matches);
+    work->known = NULL;
+    work->numbers = NULL;
+    work->seats = NULL;
+    work->matches = NULL;
+    work->seat_count = 0;
+}
+
 void
 advisor_coverage_free(struct advisor_coverage *coverage)
 {
     if (coverage == NULL)
         return;
+    forget_numbers(coverage->work);
+    index_found_free(coverage->work->found);
     release_rows(coverage);
     release_blocks(coverage->work);
     kvt_free(coverage->work->holders);
@@ -169,6 +197,107 @@ reserve_blocks(struct advisor_coverage_work *work, size_t count)
     return KVT_OK;
 }
 
+/* ---- answers by number ---- */
+
+/* Learn whose the numbers from `from` on are. */
+static void
+learn_numbers(struct look *look, uint32_t from)
+{
+    struct advisor_coverage_work *work = look->work;
+
+    for (uint32_t i = from; i < work->seat_count; i++) {
+        struct index_holder key;
+        size_t row;
+
+        work->seats[i] = NOBODY;
+        index_holder_info(look->index, i, &key, NULL, NULL);
+        if (key.tier == KVT_TIER_G4)
+            continue;
+        row = advisor_crew_find(look->crew, key.name, key.dp_rank);
+        if (row == look->crew->count)
+            continue;
+        work->seats[i] = (uint32_t)row * OWN_TIERS + (uint32_t)(key.tier - KVT_TIER_G1);
+        work->numbers[row][key.tier - KVT_TIER_G1] = i + 1;
+    }
+}
+
+/* Know the numbers of the crew's holders.  What comes to be while this goes on is of later. */
+static enum kvt_err
+know_numbers(struct look *look)
+{
+    struct advisor_coverage_work *work = look->work;
+    const uint64_t renames = index_holder_renames(look->index);
+    const uint32_t count = index_holder_count(look->index);
+    const uint32_t from =
+        work->known == look->crew && work->renames == renames ? work->seat_count : 0;
+    uint32_t *seats;
+    struct index_match *matches;
+
+    if (work->found == NULL && index_found_new(&work->found) != KVT_OK)
+        return KVT_NOMEM;
+    if (from == count && from > 0)
+        return KVT_OK;
+    if (from == 0) {
+        forget_numbers(work);
+        work->numbers = kvt_calloc(look->crew->count + 1, sizeof(*work->numbers));
+        if (work->numbers == NULL)
+            return KVT_NOMEM;
+        work->known = advisor_crew_keep(look->crew);
+        work->renames = renames;
+    }
+    seats = kvt_realloc(work->seats, (size_t)count + 1, sizeof(*seats));
+    if (seats == NULL)
+        return KVT_NOMEM;
+    work->seats = seats;
+    matches = kvt_realloc(work->matches, (size_t)count + 1, sizeof(*matches));
+    if (matches == NULL)
+        return KVT_NOMEM;
+    work->matches = matches;
+    work->seat_count = count;
+    learn_numbers(look, from);
+    return KVT_OK;
+}
+
+static enum kvt_err
+ask_by_number(struct look *look, uint32_t depth)
+{
+    struct advisor_coverage_work *work = look->work;
+    const struct index_question question = {.hashes = look->hashes + depth,
+                                            .count = look->count - depth,
+                                            .ns = look->ns,
+                                            .key = INDEX_BY_SEQUENCE};
+    const enum kvt_err rc = index_find(look->index, &question, work->found);
+    const size_t count =
+        rc == KVT_OK ? index_found_best(work->found, work->matches, work->seat_count) : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t number = work->matches[i].holder;
+        const uint32_t seat = number < work->seat_count ? work->seats[number] : NOBODY;
+
+        if (seat == NOBODY)
+            continue;
+        work->reach[seat / OWN_TIERS].stamp[seat % OWN_TIERS] = work->stamp;
+        work->reach[seat / OWN_TIERS].blocks[seat % OWN_TIERS] = work->matches[i].blocks;
+    }
+    return rc;
+}
+
+/* May RAM alone say who has what, by number? */
+static bool
+is_by_number(const struct advisor_finder *finder)
+{
+    size_t live;
+    size_t uncertain = 0;
+    size_t silent;
+
+    if (!advisor_find_from_ram(finder) ||
+        (finder->memory->cold != NULL && advisor_cold_count(finder->memory->cold) > 0))
+        return false;
+    if (finder->publishers != NULL)
+        advisor_publishers_doubts(finder->publishers, &live, &uncertain, &silent);
+    return uncertain == 0;
+}
+
 /* ---- answers of the finder ---- */
 
 /* All holders from `depth` on; there may be more than there was room for. */
@@ -180,7 +309,6 @@ find_from(struct look *look, uint32_t depth, size_t *count)
 
     look->query.hashes = look->hashes + depth;
     look->query.hash_count = look->count - depth;
-    work->asked++;
     for (;;) {
         enum kvt_err rc;
 
@@ -206,12 +334,16 @@ ask_from(struct look *look, uint32_t depth)
 {
     struct advisor_coverage_work *work = look->work;
     size_t count;
-    enum kvt_err rc = find_from(look, depth, &count);
+    enum kvt_err rc;
 
     if (++work->stamp == 0) {
         memset(work->reach, 0, work->row_capacity * sizeof(*work->reach));
         work->stamp = 1;
     }
+    work->asked++;
+    if (look->index != NULL)
+        return ask_by_number(look, depth);
+    rc = find_from(look, depth, &count);
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
         const struct wire_query_holder *holder = &work->holders[i];
         size_t row;
@@ -239,6 +371,19 @@ may_go_on(const struct look *look, uint32_t depth, unsigned tier)
            (look->work->masks[depth] & KVT_TIER_MASK(KVT_TIER_G1 + tier)) != 0;
 }
 
+/* May this one's? */
+static bool
+may_have(const struct look *look, uint32_t row, uint32_t depth, unsigned tier)
+{
+    if (!may_go_on(look, depth, tier))
+        return false;
+    if (look->index == NULL)
+        return true;
+    return look->work->numbers[row][tier] != 0 &&
+           index_has(look->index, look->ns, look->hashes[depth],
+                     look->work->numbers[row][tier] - 1);
+}
+
 /* Count what the answer from depth `from` says of a worker, tier after tier; then it waits for the
  * answer from where it got to, or is done. */
 static void
@@ -254,7 +399,7 @@ count_row(struct look *look, uint32_t row, uint32_t from)
         const uint32_t end = from + (known ? reach->blocks[tier] : 0);
 
         /* One that ended before here may have more from here on. */
-        if (end < depth && may_go_on(look, depth, tier))
+        if (end < depth && may_have(look, row, depth, tier))
             break;
         if (end <= depth)
             continue;
@@ -345,7 +490,7 @@ descend(struct look *look)
 
 enum kvt_err
 advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_finder *finder,
-                      const struct advisor_crew *crew, const char *namespace_, uint64_t *hashes,
+                      struct advisor_crew *crew, const char *namespace_, uint64_t *hashes,
                       size_t count)
 {
     struct look look = {.coverage = coverage,
@@ -362,7 +507,12 @@ advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_fi
     coverage->cold_uncertain = false;
     look.work->asked = 0;
     (void)snprintf(look.query.namespace_, sizeof(look.query.namespace_), "%s", namespace_);
-    rc = reserve_rows(coverage, crew->count);
+    if (!coverage->by_name && is_by_number(finder) &&
+        index_namespace_find(finder->memory->index, namespace_, &look.ns) == KVT_OK)
+        look.index = finder->memory->index;
+    rc = look.index == NULL ? KVT_OK : know_numbers(&look);
+    if (rc == KVT_OK)
+        rc = reserve_rows(coverage, crew->count);
     if (rc == KVT_OK)
         rc = reserve_blocks(look.work, count);
     if (rc == KVT_OK)

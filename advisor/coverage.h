@@ -7,9 +7,11 @@
  * ends a tier; the next one may go on behind it.
  *
  * How: the finder is asked from the root, and again from each different depth at which somebody's
- * nearer tiers ended and a lower one may go on, which in the usual case is none: what a lower tier
- * has from the root on says what it has behind a nearer one that is no longer.  What no tier has is
- * known beforehand from one look at every block.  Each answer is of an instant of its own.
+ * nearer tiers ended and a lower one goes on, which in the usual case is none: what a lower tier has
+ * from the root on says what it has behind a nearer one that is no longer.  What no tier has is
+ * known beforehand from one look at every block.  Where RAM is all there is and nobody is
+ * uncertain, holders are told apart by their numbers, and one is asked whether it has a block
+ * before all are.  Each answer is of an instant of its own.
  *
  * Ownership: the coverage owns its columns; it is kept from question to question.
  * Threads:   one at a time.
@@ -29,6 +31,7 @@ struct advisor_coverage {
     uint32_t *cached[ROUTER_TIERS]; /* blocks by row of the crew */
     bool *uncertain;                /* events of it are missing: it may hold more or less */
     bool cold_uncertain;            /* the same of a volume or bucket that was met */
+    bool by_name;                   /* tests: as if RAM were never all there is */
     struct advisor_coverage_work *work;
 };
 
@@ -44,9 +47,8 @@ void advisor_coverage_free(struct advisor_coverage *coverage);
  */
 KVT_NODISCARD enum kvt_err advisor_coverage_look(struct advisor_coverage *coverage,
                                                  const struct advisor_finder *finder,
-                                                 const struct advisor_crew *crew,
-                                                 const char *namespace_, uint64_t *hashes,
-                                                 size_t count);
+                                                 struct advisor_crew *crew, const char *namespace_,
+                                                 uint64_t *hashes, size_t count);
 
 /** Times the finder was asked for holders in the last look. */
 size_t advisor_coverage_asked(const struct advisor_coverage *coverage);

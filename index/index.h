@@ -8,11 +8,11 @@
  * its parent and position while others hang on it.
  *
  * Ownership: the index owns everything; views copy out.
- * Threads:   index_find*(), index_match(), index_get() and index_places() at any time, without a
- *            lock (a reader whose run changes again and again waits for the writer once); the rest
- *            one at a time, behind locks of the index's own.  No call calls back while holding one
- *            except index_walk(), index_runs_next(), index_coldest_next() and index_drop_told(),
- *            whose callbacks must be short and must not call the index.
+ * Threads:   index_find*(), index_match(), index_get(), index_has() and index_places() at any
+ *            time, without a lock (a reader whose run changes again and again waits for the writer
+ *            once); the rest one at a time, behind locks of the index's own.  No call calls back
+ *            while holding one except index_walk(), index_runs_next(), index_coldest_next() and
+ *            index_drop_told(), whose callbacks must be short and must not call the index.
  * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
@@ -102,6 +102,8 @@ KVT_NODISCARD enum kvt_err index_holder_rename(struct index *index, uint32_t hol
 void index_holder_info(struct index *index, uint32_t holder, struct index_holder *key,
                        uint64_t *blocks, uint64_t *bytes);
 uint32_t index_holder_count(struct index *index);
+/** Grows when a number goes to another holder: what was learned of numbers holds until then. */
+uint64_t index_holder_renames(struct index *index);
 
 /**
  * The block is now at `holder` (its `ranks` are added to what was there).
@@ -307,6 +309,9 @@ uint64_t index_room(struct index *index, uint64_t *pages);
  */
 size_t index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,
                     size_t capacity);
+
+/** Has this holder the block? */
+bool index_has(struct index *index, uint32_t ns, uint64_t hash, uint32_t holder);
 
 /** Longest prefix per holder, root first.  Holders without the first block are not given.  Longest
  *  first; at most `capacity`. */

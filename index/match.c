@@ -287,3 +287,41 @@ index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place
     }
     return count;
 }
+
+/* Pieces of one holder may lie before and behind the block. */
+static enum answer
+look_for_holder(const struct index *index, uint32_t ns, uint64_t hash, uint32_t holder, bool *has)
+{
+    struct looked looked;
+    const enum answer answer = begin_look(index, ns, hash, &looked);
+    struct index_holding_place place;
+    uint64_t cursor;
+
+    *has = false;
+    if (answer == ANSWER_FOUND) {
+        cursor = (uint64_t)holder << 16 | looked.offset;
+        *has = index_holding_next_read(&looked.run->holding, &cursor, &place) &&
+               place.holder == holder && place.from <= looked.offset && looked.offset < place.to;
+    }
+    return end_look(&looked, answer);
+}
+
+bool
+index_has(struct index *index, uint32_t ns, uint64_t hash, uint32_t holder)
+{
+    enum answer answer = ANSWER_CHANGED;
+    unsigned slot;
+    bool has = false;
+
+    assert(index != NULL);
+    slot = index_epoch_enter(&index->epoch);
+    for (unsigned i = 0; i < INDEX_READ_RETRIES && answer == ANSWER_CHANGED; i++)
+        answer = look_for_holder(index, ns, hash, holder, &has);
+    index_epoch_leave(&index->epoch, slot);
+    if (answer == ANSWER_CHANGED) {
+        (void)pthread_mutex_lock(&index->lock);
+        (void)look_for_holder(index, ns, hash, holder, &has);
+        (void)pthread_mutex_unlock(&index->lock);
+    }
+    return has;
+}

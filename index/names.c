@@ -118,6 +118,7 @@ index_holder_rename(struct index *index, uint32_t holder, const struct index_hol
         index_slots_remove(&probe);
         set_key(record, key);
         index_slots_add(&index->holder_names, hash_holder(key), holder);
+        (void)atomic_fetch_add_explicit(&index->holder_renames, 1, memory_order_release);
     }
     (void)pthread_mutex_unlock(&index->names_lock);
     (void)pthread_mutex_unlock(&index->lock);
@@ -141,6 +142,12 @@ index_holder_info(struct index *index, uint32_t holder, struct index_holder *key
         *blocks = atomic_load_explicit(&record->blocks, memory_order_relaxed);
     if (bytes != NULL)
         *bytes = atomic_load_explicit(&record->bytes, memory_order_relaxed);
+}
+
+uint64_t
+index_holder_renames(struct index *index)
+{
+    return atomic_load_explicit(&index->holder_renames, memory_order_acquire);
 }
 
 uint32_t

@@ -199,6 +199,7 @@ struct index {
 
     _Atomic uint32_t namespace_count;
     _Atomic uint32_t holder_count;
+    _Atomic uint64_t holder_renames;
     _Atomic(struct index_namespace *) namespaces[INDEX_NAMESPACES_MAX / INDEX_NAMESPACES_CHUNK];
     _Atomic(struct index_holder_record *) holders[INDEX_HOLDERS_MAX / INDEX_HOLDERS_CHUNK];
     struct index_slots namespace_names;

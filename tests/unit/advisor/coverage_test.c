@@ -151,6 +151,9 @@ a_hole_ends_a_tier_and_the_next_goes_on(void **state)
     assert_row(&scene, "w01", 0, (uint32_t[]){0, 0, 2, 0});
     assert_row(&scene, "w02", 0, (uint32_t[]){0, 0, 0, 0});
     assert_int_equal(advisor_coverage_asked(scene.coverage), 3);
+    scene.coverage->by_name = true;
+    look(&scene);
+    assert_row(&scene, "w00", 0, (uint32_t[]){4, 2, 2, 2});
     end(&scene);
 }
 
@@ -218,7 +221,8 @@ random_holdings_are_counted_as_block_by_block(void **state)
 
         begin(&scene);
         scatter(&scene, &model, &random);
-        for (int again = 0; again < 2; again++) {
+        for (int again = 0; again < 3; again++) {
+            scene.coverage->by_name = again == 1;
             look(&scene);
             for (size_t row = 0; row < ROWS; row++) {
                 uint32_t wanted[TIERS];
@@ -281,6 +285,36 @@ a_crew_is_of_one_instant(void **state)
     end(&scene);
 }
 
+/* Numbers of holders are learned once; a new holder, and one that got another's number, are met. */
+static void
+numbers_may_change_between_looks(void **state)
+{
+    struct index_holder key = {.tier = KVT_TIER_G1};
+    struct scene scene;
+    uint32_t holder;
+
+    (void)state;
+    begin(&scene);
+    store_range(&scene, "w00", 0, KVT_TIER_G1, 0, 10);
+    look(&scene);
+    assert_row(&scene, "w00", 0, (uint32_t[]){10, 0, 0, 0});
+    store_range(&scene, "w01", 0, KVT_TIER_G1, 0, 5);
+    look(&scene);
+    assert_row(&scene, "w01", 0, (uint32_t[]){5, 0, 0, 0});
+    memcpy(key.name, "w00", sizeof("w00"));
+    assert_int_equal(index_holder(scene.index, &key, &holder), KVT_OK);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(index_remove(scene.index, scene.ns, holder, scene.hashes[i], UINT32_MAX),
+                         KVT_OK);
+    memcpy(key.name, "w02", sizeof("w02"));
+    assert_int_equal(index_holder_rename(scene.index, holder, &key), KVT_OK);
+    store_range(&scene, "w02", 0, KVT_TIER_G1, 0, 7);
+    look(&scene);
+    assert_row(&scene, "w00", 0, (uint32_t[]){0, 0, 0, 0});
+    assert_row(&scene, "w02", 0, (uint32_t[]){7, 0, 0, 0});
+    end(&scene);
+}
+
 static bool
 attempt(void *arg)
 {
@@ -322,6 +356,7 @@ main(void)
         cmocka_unit_test(random_holdings_are_counted_as_block_by_block),
         cmocka_unit_test(what_is_not_known_is_nothing),
         cmocka_unit_test(a_crew_is_of_one_instant),
+        cmocka_unit_test(numbers_may_change_between_looks),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
