@@ -9,7 +9,6 @@
 
 #include "engine/blockset_shape.h"
 #include "engine/blockset_wire.h"
-#include "engine/import.h"
 
 struct engine_blockset {
     struct kvbm_storage head;
@@ -224,19 +223,6 @@ engine_blockset_show(struct engine_blockset *set, uint32_t block, uint64_t hash,
     engine_blockset_show_summed(set, block, hash, ref);
 }
 
-enum kvt_err
-engine_blockset_ref(const struct engine_blockset *set, uint32_t block, struct engine_block_ref *ref)
-{
-    const struct engine_blockset_entry *entry = entry_of(set, block);
-    const uint64_t generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
-
-    memset(ref, 0, sizeof(*ref));
-    if (generation % 2 == 0)
-        return KVT_NOTFOUND;
-    *ref = (struct engine_block_ref){block, entry->sum, generation, entry->hash};
-    return KVT_OK;
-}
-
 void
 engine_blockset_describe(const struct engine_blockset *set,
                          uint8_t out[ENGINE_BLOCKSET_DESCRIPTION_MAX], size_t *size)
@@ -248,14 +234,4 @@ engine_blockset_describe(const struct engine_blockset *set,
     engine_region_describe(set->region, region, &facts.region_size);
     facts.region = region;
     *size = engine_blockset_pack(out, &facts);
-}
-
-enum kvt_err
-engine_blockset_fill(struct engine_blockset *set, uint32_t block,
-                     const struct engine_source *sources, size_t count, uint64_t wait_ms,
-                     struct kvt_error *err)
-{
-    engine_blockset_hide(set, block);
-    return engine_import_gather(&set->shape.layout, data_of(set, block), sources, count, wait_ms,
-                                err);
 }

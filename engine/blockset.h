@@ -31,7 +31,6 @@
 #define ENGINE_BLOCKSET_DESCRIPTION_MAX (ENGINE_FABRIC_DESCRIPTION_MAX + 256) /* bytes */
 
 struct engine_blockset;
-struct engine_source;
 
 /* A block somebody else has. */
 struct engine_block_ref {
@@ -79,23 +78,8 @@ void engine_blockset_show_summed(struct engine_blockset *set, uint32_t block, ui
  *  believe them.  Hiding what is hidden is nothing. */
 void engine_blockset_hide(struct engine_blockset *set, uint32_t block);
 
-/** KVT_OK, or KVT_NOTFOUND (it is hidden) with `ref` zero. */
-KVT_NODISCARD enum kvt_err engine_blockset_ref(const struct engine_blockset *set, uint32_t block,
-                                               struct engine_block_ref *ref);
-
 /** All that another process needs to import it.  `*size` is how many bytes of `out` are used. */
 void engine_blockset_describe(const struct engine_blockset *set,
                               uint8_t out[ENGINE_BLOCKSET_DESCRIPTION_MAX], size_t *size);
-
-/**
- * Write a block as somebody else would have it: its bytes are read from where *they* have them
- * (engine_import_gather()).  It is hidden first, and stays so: what fails leaves zeros.
- *
- * @param sources  as engine_import_gather(), of this set's layout
- * @return what engine_import_gather() says
- */
-KVT_NODISCARD enum kvt_err engine_blockset_fill(struct engine_blockset *set, uint32_t block,
-                                                const struct engine_source *sources, size_t count,
-                                                uint64_t wait_ms, struct kvt_error *err);
 
 #endif /* ENGINE_BLOCKSET_H */

@@ -85,7 +85,6 @@ KVT_NODISCARD enum kvt_err engine_landing_open(struct engine_region **out,
 void engine_landing_settle(struct engine_region *region);
 
 void *engine_region_address(const struct engine_region *region);
-size_t engine_region_size(const struct engine_region *region);
 
 /** What a peer needs to read it.  `*size` is how many bytes of `out` are used.  Who reads with it
  *  sees all that this thread wrote before. */

@@ -287,12 +287,6 @@ engine_region_address(const struct engine_region *region)
     return region->address;
 }
 
-size_t
-engine_region_size(const struct engine_region *region)
-{
-    return region->size;
-}
-
 void
 engine_region_close(struct engine_region *region)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/deadline.h"
 #include "kvbm/layout_walk.h"
 
 #include "engine/blockset_wire.h"
@@ -107,18 +106,6 @@ engine_import_layout(const struct engine_import *import)
     return &import->shape.layout;
 }
 
-uint32_t
-engine_import_blocks(const struct engine_import *import)
-{
-    return import->shape.blocks;
-}
-
-const char *
-engine_import_rail(const struct engine_import *import)
-{
-    return engine_window_rail(import->window);
-}
-
 /* Slices ----------------------------------------------------------------------------------- */
 
 static enum kvt_err
@@ -181,83 +168,4 @@ engine_import_runs(const struct engine_import *import, const struct engine_impor
     }
     *count = lines;
     return KVT_OK;
-}
-
-/* Out of several ranks --------------------------------------------------------------------- */
-
-static enum kvt_err
-read_part(const struct kvbm_layout *target, void *host, const struct engine_source *source,
-          const struct kvbm_rank_part *part, uint64_t wait_ms, struct kvt_error *err)
-{
-    const struct engine_import_slice slice = {
-        .head = part->source_head, .heads = part->heads, .target_head = part->target_head};
-    struct engine_import_run run;
-    struct engine_import_read read = {.ref = source->ref, .runs = &run};
-    const struct engine_import_request request = {.reads = &read, .count = 1, .wait_ms = wait_ms};
-    const enum kvt_err rc =
-        engine_import_runs(source->import, &slice, target, host, &run, 1, &read.count, err);
-
-    return rc == KVT_OK ? engine_import_run(source->import, &request, err) : rc;
-}
-
-/* The same layout and rank need no map, and no heads either. */
-static enum kvt_err
-plan(struct kvbm_rank_map *map, const struct kvbm_layout *target,
-     const struct engine_source *sources, size_t count, struct kvt_error *err)
-{
-    const struct kvbm_layout *first = NULL;
-    enum kvt_err rc;
-
-    for (size_t i = 0; i < count && first == NULL; i++)
-        first = sources[i].import == NULL ? NULL : engine_import_layout(sources[i].import);
-    if (first == NULL)
-        return kvt_error_set(err, KVT_PRECONDITION, "gather: no source");
-    rc = check_layouts(target, first, err);
-    if (rc != KVT_OK)
-        return rc;
-    if (first->geometry.tp_size == target->geometry.tp_size) {
-        *map = (struct kvbm_rank_map){.count = 1};
-        map->parts[0] = (struct kvbm_rank_part){target->geometry.tp_rank, 0, 0, target->heads};
-    } else {
-        rc = kvbm_rank_map_make(map, target, first, err);
-    }
-    return rc;
-}
-
-static const struct engine_source *
-source_of(const struct engine_source *sources, size_t count, uint32_t rank,
-          const struct kvbm_layout *target, struct kvt_error *err)
-{
-    const struct engine_source *source = count == 1 ? &sources[0] : &sources[rank];
-
-    if (rank >= count && count != 1)
-        source = NULL;
-    if (source != NULL && source->import != NULL &&
-        engine_import_layout(source->import)->geometry.tp_rank == rank &&
-        check_layouts(target, engine_import_layout(source->import), err) == KVT_OK)
-        return source;
-    (void)kvt_error_set(err, KVT_PRECONDITION, "gather: there is nothing of rank %" PRIu32, rank);
-    return NULL;
-}
-
-enum kvt_err
-engine_import_gather(const struct kvbm_layout *target, void *host,
-                     const struct engine_source *sources, size_t count, uint64_t wait_ms,
-                     struct kvt_error *err)
-{
-    const uint64_t deadline = kvt_deadline_in(wait_ms);
-    struct kvbm_rank_map map;
-    enum kvt_err rc = plan(&map, target, sources, count, err);
-
-    for (uint32_t i = 0; rc == KVT_OK && i < map.count; i++) {
-        const struct engine_source *source =
-            source_of(sources, count, map.parts[i].rank, target, err);
-
-        rc = source == NULL
-                 ? KVT_PRECONDITION
-                 : read_part(target, host, source, &map.parts[i], kvt_deadline_left(deadline), err);
-    }
-    if (rc != KVT_OK)
-        memset(host, 0, target->block_size);
-    return rc;
 }

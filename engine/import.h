@@ -57,11 +57,6 @@ void engine_import_close(struct engine_import *import);
 /** Theirs, with TP size and rank. */
 const struct kvbm_layout *engine_import_layout(const struct engine_import *import);
 
-uint32_t engine_import_blocks(const struct engine_import *import);
-
-/** "near" or "far". */
-const char *engine_import_rail(const struct engine_import *import);
-
 /* Bytes of a block that lie together on both sides. */
 struct engine_import_run {
     uint64_t offset; /* in the source block's packed bytes */
@@ -112,22 +107,5 @@ KVT_NODISCARD enum kvt_err engine_import_runs(const struct engine_import *import
                                               const struct kvbm_layout *target, void *host,
                                               struct engine_import_run *runs, size_t capacity,
                                               size_t *count, struct kvt_error *err);
-
-/* One rank's share of a block. */
-struct engine_source {
-    struct engine_import *import; /* NULL: gives nothing */
-    struct engine_block_ref ref;
-};
-
-/**
- * One block of layout `target` out of those of all ranks of a group, whatever its TP size.
- *
- * @param host     the block's packed bytes; zeros when it fails
- * @param sources  by rank, as many as their TP size; or one, of the target's own rank
- * @return as a read's status; KVT_PRECONDITION (sources are not what the target needs)
- */
-KVT_NODISCARD enum kvt_err engine_import_gather(const struct kvbm_layout *target, void *host,
-                                                const struct engine_source *sources, size_t count,
-                                                uint64_t wait_ms, struct kvt_error *err);
 
 #endif /* ENGINE_IMPORT_H */

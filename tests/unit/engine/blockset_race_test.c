@@ -40,6 +40,7 @@ struct churn {
     struct kvbm_layout layout;
     uint64_t random;
     uint64_t last; /* name */
+    struct engine_block_ref refs[COUNT];
 };
 
 /* Names rise by so much that no two blocks have a word in common. */
@@ -50,7 +51,7 @@ churn_block(struct churn *churn, uint32_t block)
     engine_blockset_hide(churn->set, block);
     blocks_write(kvbm_storage_address(engine_blockset_storage(churn->set), block),
                  churn->layout.block_size, churn->last);
-    engine_blockset_show(churn->set, block, churn->last, NULL);
+    engine_blockset_show(churn->set, block, churn->last, &churn->refs[block]);
 }
 
 static void
@@ -69,21 +70,12 @@ churn_open(struct churn *churn, struct engine_fabric *fabric, uint64_t seed)
         churn_block(churn, i);
 }
 
-static void
-churn_refs(const struct churn *churn, struct engine_block_ref refs[COUNT])
-{
-    for (uint32_t i = 0; i < COUNT; i++)
-        if (engine_blockset_ref(churn->set, i, &refs[i]) != KVT_OK)
-            abort();
-}
-
 /* churner NEAR FAR SEED; one byte asks for what is shown; until the end of its input. */
 static void
 churner_main(int argc, char **argv)
 {
     struct engine_fabric_options options;
     uint8_t description[ENGINE_BLOCKSET_DESCRIPTION_MAX];
-    struct engine_block_ref refs[COUNT];
     struct engine_fabric *fabric;
     struct churn churn;
     uint64_t seed;
@@ -105,8 +97,7 @@ churner_main(int argc, char **argv)
         if (poll(&in, 1, 0) > 0) {
             if (read(STDIN_FILENO, &ask, 1) != 1)
                 break;
-            churn_refs(&churn, refs);
-            owner_say(refs, sizeof(refs));
+            owner_say(churn.refs, sizeof(churn.refs));
         }
         for (unsigned i = 0; i < STEPS; i++)
             churn_step(&churn);
@@ -147,7 +138,7 @@ ask(struct scene *scene, struct engine_block_ref refs[COUNT])
 
     (void)pthread_mutex_lock(&scene->lock);
     if (scene->churn != NULL) {
-        churn_refs(scene->churn, refs);
+        memcpy(refs, scene->churn->refs, sizeof(scene->churn->refs));
     } else {
         uint8_t *at = (uint8_t *)refs;
         ssize_t got = write(scene->owner.out, "?", 1);

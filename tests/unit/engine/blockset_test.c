@@ -1,14 +1,14 @@
 /*
- * What is tested: blocks that others read: every byte as its owner has it, whole, by layer, and out
- * of ranks of another TP size (beside kvbm's own reshape); a reference to what is no longer there
- * is an error with words, and zeros; damage is told from staleness; sets that are dropped, other
- * layouts and damaged descriptions are refused; no allocation that fails leaks.
+ * What is tested: blocks that others read: every byte as its owner has it, whole and by layer; a
+ * reference to what is no longer there is an error with words, and zeros; damage is told from
+ * staleness; sets that are dropped, other layouts and damaged descriptions are refused; no
+ * allocation that fails leaks.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kvbm/layout_walk.h"
+#include "kvbm/layout.h"
 
 #include "engine/import.h"
 #include "tests/support/seed.h"
@@ -73,8 +73,6 @@ begin(struct scene *scene, bool near)
     scene->import = import_of(scene->set, scene->ours, &scene->layout);
     scene->into = kvt_calloc(1, scene->layout.block_size);
     assert_non_null(scene->into);
-    assert_string_equal(engine_import_rail(scene->import), near ? "near" : "far");
-    assert_int_equal(engine_import_blocks(scene->import), COUNT);
 }
 
 static void
@@ -143,11 +141,9 @@ a_reference_is_good_until_its_block_is_hidden(void **state)
         struct scene scene;
 
         begin(&scene, near != 0);
-        assert_int_equal(engine_blockset_ref(scene.set, 3, &now), KVT_NOTFOUND);
-        put(&scene, 3, 77, &old);
-        assert_int_equal(engine_blockset_ref(scene.set, 3, &now), KVT_OK);
-        assert_memory_equal(&old, &now, sizeof(now));
         named = (struct engine_block_ref){.block = 3, .hash = 77};
+        expect_wrong(&scene, &named, KVT_NOTFOUND, "or nothing");
+        put(&scene, 3, 77, &old);
         expect_right(&scene, &old);
         expect_right(&scene, &named);
         named.hash = 78;
@@ -224,7 +220,7 @@ a_storage_shows_what_is_committed(void **state)
     struct kvbm_storage_name name = {.block = 2, .id = {.hash = 31}, .status = KVT_IO};
     struct kvbm_storage_io io = {.block = 2};
     const uint32_t block = 2;
-    struct engine_block_ref ref;
+    const struct engine_block_ref ref = {.block = 2, .hash = 31};
     struct kvbm_storage *storage;
     struct scene scene;
 
@@ -237,7 +233,6 @@ a_storage_shows_what_is_committed(void **state)
     for (unsigned way = 0; way < 3; way++) {
         kvbm_storage_write(storage, &io, 1);
         assert_int_equal(kvbm_storage_commit(storage, &name, 1), KVT_OK);
-        assert_int_equal(engine_blockset_ref(scene.set, 2, &ref), KVT_OK);
         expect_right(&scene, &ref);
         if (way == 0)
             kvbm_storage_write(storage, &io, 1);
@@ -326,101 +321,6 @@ layers_are_read_by_themselves(void **state)
         assert_int_equal(engine_import_run(scene.import, &request, NULL), KVT_INVALID);
         end(&scene);
     }
-}
-
-/* Of `from` ranks, one block of each of `to` ranks; beside what kvbm makes of the same. */
-static void
-reshape(bool near, uint32_t from, uint32_t to)
-{
-    struct engine_fabric *ours = fabric_open(near);
-    struct engine_fabric *theirs = fabric_open(near);
-    struct engine_blockset *sets[HEADS];
-    struct engine_source sources[HEADS];
-    struct kvbm_layout layouts[HEADS];
-    struct kvbm_layout_memory memories[HEADS];
-    const struct kvbm_layout_memory *of[HEADS];
-    uint64_t addresses[HEADS];
-    struct kvt_error err = {.text = ""};
-
-    for (uint32_t rank = 0; rank < from; rank++) {
-        layouts[rank] = blocks_layout(from, rank, HEADS / from);
-        sets[rank] = set_open(theirs, &layouts[rank]);
-        addresses[rank] =
-            (uint64_t)(uintptr_t)kvbm_storage_address(engine_blockset_storage(sets[rank]), 0);
-        blocks_write((void *)(uintptr_t)addresses[rank], layouts[rank].block_size, 1000 + rank);
-        engine_blockset_show(sets[rank], 0, 1, &sources[rank].ref);
-        memories[rank] = (struct kvbm_layout_memory){&layouts[rank], &addresses[rank], 1};
-        of[rank] = &memories[rank];
-    }
-    for (uint32_t rank = 0; rank < to; rank++) {
-        const struct kvbm_layout target = blocks_layout(to, rank, HEADS / to);
-        uint8_t *got = kvt_calloc(2, target.block_size);
-        uint8_t *model = got + target.block_size;
-        const uint64_t address = (uint64_t)(uintptr_t)model;
-        const struct kvbm_layout_memory memory = {&target, &address, 1};
-        struct kvbm_rank_map map;
-
-        for (uint32_t i = 0; i < from; i++)
-            sources[i].import = import_of(sets[i], ours, &target);
-        assert_int_equal(kvbm_rank_map_make(&map, &target, &layouts[0], NULL), KVT_OK);
-        kvbm_rank_map_copy(&map, &memory, 0, of, 0);
-        if (engine_import_gather(&target, got, sources, from, WAIT, &err) != KVT_OK)
-            fail_msg("%s", err.text);
-        assert_memory_equal(got, model, target.block_size);
-        engine_blockset_hide(sets[map.parts[map.count - 1].rank], 0);
-        assert_int_equal(engine_import_gather(&target, got, sources, from, WAIT, &err),
-                         KVT_NOTFOUND);
-        for (size_t i = 0; i < target.block_size; i++)
-            assert_int_equal(got[i], 0);
-        for (uint32_t i = 0; i < from; i++) {
-            engine_blockset_show(sets[i], 0, 1, &sources[i].ref);
-            engine_import_close(sources[i].import);
-        }
-        kvt_free(got);
-    }
-    for (uint32_t rank = 0; rank < from; rank++)
-        engine_blockset_close(sets[rank]);
-    engine_fabric_close(ours);
-    engine_fabric_close(theirs);
-}
-
-static void
-ranks_of_another_tp_size_give_their_heads(void **state)
-{
-    (void)state;
-    for (unsigned near = 0; near < 2; near++) {
-        reshape(near != 0, 4, 2);
-        reshape(near != 0, 2, 4);
-        reshape(near != 0, 2, 2);
-        reshape(near != 0, 1, 8);
-    }
-}
-
-/* Data is only pulled: who wants a block elsewhere has its owner read it. */
-static void
-an_owner_fills_its_block_from_ours(void **state)
-{
-    struct engine_source source;
-    struct engine_blockset *mine;
-    struct scene scene;
-    struct kvt_error err;
-    struct engine_block_ref ref;
-
-    (void)state;
-    begin(&scene, true);
-    mine = set_open(scene.ours, &scene.layout);
-    put(&scene, 6, 500, &source.ref);
-    source.import = scene.import;
-    engine_blockset_show(mine, 2, 1, NULL);
-    assert_int_equal(engine_blockset_fill(mine, 2, &source, 1, WAIT, &err), KVT_OK);
-    assert_true(blocks_are(kvbm_storage_address(engine_blockset_storage(mine), 2),
-                           scene.layout.block_size, 500));
-    assert_int_equal(engine_blockset_ref(mine, 2, &ref), KVT_NOTFOUND);
-    engine_blockset_hide(scene.set, 6);
-    assert_int_equal(engine_blockset_fill(mine, 2, &source, 1, WAIT, &err), KVT_NOTFOUND);
-    assert_int_equal(engine_blockset_fill(mine, 2, NULL, 0, WAIT, &err), KVT_PRECONDITION);
-    engine_blockset_close(mine);
-    end(&scene);
 }
 
 static void
@@ -536,8 +436,6 @@ main(void)
         cmocka_unit_test(a_storage_shows_what_is_committed),
         cmocka_unit_test(many_blocks_have_each_their_status),
         cmocka_unit_test(layers_are_read_by_themselves),
-        cmocka_unit_test(ranks_of_another_tp_size_give_their_heads),
-        cmocka_unit_test(an_owner_fills_its_block_from_ours),
         cmocka_unit_test(other_layouts_are_refused_in_words),
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(no_allocation_that_fails_leaks),

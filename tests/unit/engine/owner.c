@@ -27,11 +27,11 @@ owner_byte(uint64_t seed, size_t at)
 }
 
 static void
-fill(struct engine_region *region, uint64_t seed)
+fill(struct engine_region *region, size_t size, uint64_t seed)
 {
     uint8_t *bytes = engine_region_address(region);
 
-    for (size_t i = 0; i < engine_region_size(region); i++)
+    for (size_t i = 0; i < size; i++)
         bytes[i] = owner_byte(seed, i);
 }
 
@@ -70,12 +70,12 @@ owner_main(int argc, char **argv)
                "arguments");
     owner_need(engine_fabric_open(&fabric, &options, &err) == KVT_OK, "fabric");
     owner_need(engine_region_open(&region, fabric, bytes, &err) == KVT_OK, "region");
-    fill(region, seed);
+    fill(region, bytes, seed);
     engine_region_describe(region, description, &size);
     owner_say(&size, sizeof(size));
     owner_say(description, size);
     while (read(STDIN_FILENO, &seed, sizeof(seed)) == (ssize_t)sizeof(seed)) {
-        fill(region, seed);
+        fill(region, bytes, seed);
         engine_region_describe(region, description, &size);
         owner_say(&size, sizeof(size));
     }
