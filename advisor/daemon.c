@@ -498,7 +498,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
                                          settings->route.group, err);
     if (rc == KVT_OK)
         rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
-                                     daemon->router, &daemon->counters, err);
+                                     daemon->router, settings->route.group, &daemon->counters, err);
     if (rc == KVT_OK)
         rc = kvt_http_start(&daemon->http, &options, err);
     return rc;

@@ -209,9 +209,11 @@ run(void *arg)
 enum kvt_err
 advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
                         const struct advisor_finder *finder, struct advisor_router *router,
-                        const struct advisor_counters *counters, struct kvt_error *err)
+                        const char *group, const struct advisor_counters *counters,
+                        struct kvt_error *err)
 {
     struct advisor_responder *responder = kvt_calloc(1, sizeof(*responder));
+    char shared[WIRE_SUBJECT_MAX] = "";
     enum kvt_err rc;
 
     *out = NULL;
@@ -222,6 +224,8 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     responder->router = router;
     responder->counters = *counters;
     rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
+    if (rc == KVT_OK && group[0] != '\0')
+        rc = wire_subject_route_sync(shared, sizeof(shared), group);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
         rc = KVT_NOMEM;
     if (rc != KVT_OK) {
@@ -230,7 +234,9 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     }
     responder->threaded = true;
     for (int kind = FIND; kind <= (router != NULL ? ROUTE : MATCH); kind++) {
-        rc = wire_bus_subscribe(bus, subjects[kind], heard, responder, err);
+        rc = wire_bus_subscribe_shared(bus, subjects[kind],
+                                       kind == ROUTE && shared[0] != '\0' ? shared : NULL, heard,
+                                       responder, err);
         if (rc != KVT_OK)
             goto fail;
         responder->subscribed[kind] = true;

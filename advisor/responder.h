@@ -21,11 +21,15 @@
 struct advisor_responder;
 struct wire_bus;
 
-/** @param router  NULL: nobody is told which worker should take a request */
-KVT_NODISCARD enum kvt_err
-advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
-                        const struct advisor_finder *finder, struct advisor_router *router,
-                        const struct advisor_counters *counters, struct kvt_error *err);
+/** @param router  NULL: nobody is told which worker should take a request
+ *  @param group   of routers: one of them answers, for two would give the request to two workers;
+ *                 "": alone */
+KVT_NODISCARD enum kvt_err advisor_responder_start(struct advisor_responder **out,
+                                                   struct wire_bus *bus,
+                                                   const struct advisor_finder *finder,
+                                                   struct advisor_router *router, const char *group,
+                                                   const struct advisor_counters *counters,
+                                                   struct kvt_error *err);
 void advisor_responder_stop(struct advisor_responder *responder);
 
 /** One question as bytes to one answer as bytes; what is malformed is answered so. */

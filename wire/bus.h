@@ -114,6 +114,12 @@ KVT_NODISCARD enum kvt_err wire_bus_subscribe(struct wire_bus *bus, const char *
                                               wire_bus_message_fn *callback, void *arg,
                                               struct kvt_error *err);
 
+/** As above, but a message goes to one alone of those of the same group; NULL: of none. */
+KVT_NODISCARD enum kvt_err wire_bus_subscribe_shared(struct wire_bus *bus, const char *subject,
+                                                     const char *group,
+                                                     wire_bus_message_fn *callback, void *arg,
+                                                     struct kvt_error *err);
+
 /** End the subscription made with the same subject and arg; no callback after it returned.  Not
  * from inside its callback. */
 void wire_bus_unsubscribe(struct wire_bus *bus, const char *subject, void *arg);

@@ -84,6 +84,13 @@ enum kvt_err
 wire_bus_subscribe(struct wire_bus *bus, const char *subject, wire_bus_message_fn *callback,
                    void *arg, struct kvt_error *err)
 {
+    return wire_bus_subscribe_shared(bus, subject, NULL, callback, arg, err);
+}
+
+enum kvt_err
+wire_bus_subscribe_shared(struct wire_bus *bus, const char *subject, const char *group,
+                          wire_bus_message_fn *callback, void *arg, struct kvt_error *err)
+{
     struct wire_bus_subscription *subscription;
     natsStatus s;
     enum kvt_err rc;
@@ -100,7 +107,10 @@ wire_bus_subscribe(struct wire_bus *bus, const char *subject, wire_bus_message_f
         rc = kvt_error_set(err, KVT_NOMEM, "subscribe %s: out of memory", subject);
         goto fail;
     }
-    s = natsConnection_Subscribe(&subscription->nats, bus->nc, subject, on_message, subscription);
+    s = group == NULL ? natsConnection_Subscribe(&subscription->nats, bus->nc, subject, on_message,
+                                                 subscription)
+                      : natsConnection_QueueSubscribe(&subscription->nats, bus->nc, subject, group,
+                                                      on_message, subscription);
     if (s != NATS_OK) {
         rc = kvt_error_set(err, wire_bus_error(s), "subscribe %s: %s", subject,
                            natsStatus_GetText(s));

@@ -216,6 +216,20 @@ def replicas(run, world):
                    5 * run.slow, "it heard of it", every=0.02)
         expect(world.post(f"/v1/route/requests/{request}/free", second) == 200, "it may end there")
         world.is_free()
+    with run.case("one of the group answers over NATS, and gives the request to one worker"):
+        def decisions():
+            return sum(advisor.status()["route"]["decisions"] for advisor in (world.advisor, second))
+        before = decisions()
+        chosen = {request: world.bus_ask(world.prompt(), request)[2][0] for request in (world.id() for _ in range(30))}
+        for advisor in (world.advisor, second):
+            wait_until(lambda: None if set(chosen) <= set(world.requests(advisor)) else "some are missing", 5 * run.slow,
+                       "they are heard of", every=0.02)
+            rows = world.requests(advisor)
+            expect(chosen.items() <= rows.items(), lambda: f"given to {chosen}, counted as {rows}")
+        expect(decisions() - before == len(chosen), f"{decisions() - before} decisions for {len(chosen)} requests")
+        for request in chosen:
+            world.nats.publish(STEP, bus.pack([1, FREE, request]))
+        world.is_free()
         return second
 
 
