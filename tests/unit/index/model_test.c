@@ -482,6 +482,9 @@ check_places(const struct run *run, uint32_t ns, uint32_t node)
     }
     assert_int_equal(index_places(run->index, run->ns[ns], hash, &first, 1), block->count);
     assert_int_equal(first.holder, block->count > 0 ? places[0].holder : INDEX_HOLDERS_MAX);
+    for (uint32_t holder = node % 8; holder < MODEL_HOLDERS; holder += 8)
+        assert_int_equal(index_has(run->index, run->ns[ns], hash, holder),
+                         block->ranks[holder] != 0);
 }
 
 static void
