@@ -26,6 +26,7 @@
 
 enum {
     TICK = 100,        /* ms */
+    STORE_AGAIN = 250, /* ms; a batch is under a lock for less, mostly */
     AGAIN = 1000,      /* ms after streams could not be made */
     FIND_WAIT = 10000, /* ms that a request waits for its match */
     PEER_WAIT = 5000,  /* ms for another leader's description */
@@ -369,6 +370,7 @@ open_engine(struct leader *leader, struct kvt_error *err)
         .g2_high_ppm = plan->settings->high_ppm,
         .g2_low_ppm = plan->settings->low_ppm,
         .store = leader->worker->objects,
+        .store_again_ms = STORE_AGAIN,
     };
     enum kvt_err rc = open_fence(leader, err);
 
