@@ -224,7 +224,7 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     responder->router = router;
     responder->counters = *counters;
     rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
-    if (rc == KVT_OK && group[0] != '\0')
+    if (rc == KVT_OK && router != NULL && group[0] != '\0')
         rc = wire_subject_route_sync(shared, sizeof(shared), group);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
         rc = KVT_NOMEM;
