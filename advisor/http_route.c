@@ -229,7 +229,7 @@ read_question(const struct body *body, bool adds, struct wire_route_question *qu
     if (rc == KVT_OK)
         rc = read_text(body, "salt", question->salt, sizeof(question->salt));
     if (rc == KVT_OK)
-        rc = read_number(body, "block_tokens", UINT32_MAX, &block_tokens);
+        rc = read_number(body, "block_tokens", WIRE_ROUTE_BLOCK_MAX, &block_tokens);
     if (rc == KVT_OK)
         rc = read_number(body, "isl_tokens", UINT64_MAX, &question->isl_tokens);
     question->block_tokens = (uint32_t)block_tokens;

@@ -89,9 +89,12 @@ advisor_prompt_read(struct advisor_prompt *prompt, const struct wire_route_quest
 {
     enum kvt_err rc;
 
-    assert(block_tokens > 0);
+    assert(block_tokens > 0 && block_tokens <= WIRE_ROUTE_BLOCK_MAX);
     *prompt = (struct advisor_prompt){
         .block_tokens = question->block_tokens == 0 ? block_tokens : question->block_tokens};
+    if (prompt->block_tokens > WIRE_ROUTE_BLOCK_MAX)
+        return kvt_error_set(err, KVT_RANGE, "block_tokens: %u; at most %d", prompt->block_tokens,
+                             WIRE_ROUTE_BLOCK_MAX);
     rc = measure(prompt, question, err);
     if (rc != KVT_OK)
         return rc;

@@ -1,6 +1,7 @@
 #include "advisor/router.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "wire/route_sync.h"
 
 enum {
     BEAT_MS = 1000,
@@ -194,6 +196,9 @@ check_step(const struct wire_route_step *step, struct kvt_error *err)
     if (step->blocks < step->hash_count || step->blocks > WIRE_ROUTE_BLOCKS_MAX)
         return kvt_error_set(err, KVT_INVALID, "request %s: %u blocks with %u hashes; at most %d",
                              step->id, step->blocks, step->hash_count, WIRE_ROUTE_BLOCKS_MAX);
+    if (step->prefill_tokens > WIRE_ROUTE_TOKENS_MAX)
+        return kvt_error_set(err, KVT_RANGE, "request %s: %" PRIu64 " tokens; at most %" PRIu64,
+                             step->id, step->prefill_tokens, WIRE_ROUTE_TOKENS_MAX);
     return KVT_OK;
 }
 
@@ -214,6 +219,11 @@ add(struct advisor_router *router, const struct wire_route_step *step, bool *cha
 }
 
 _Static_assert(ROUTER_REQUEST_ID_MAX == WIRE_ROUTE_ID_MAX, "ids are copied whole");
+_Static_assert(WIRE_ROUTE_SYNC_BLOCKS_MAX == WIRE_ROUTE_BLOCKS_MAX &&
+                   WIRE_ROUTE_SYNC_TOKENS_MAX == WIRE_ROUTE_TOKENS_MAX,
+               "replicas take what frontends may tell");
+/* What all requests together have to compute is a number that does not wrap. */
+_Static_assert(WIRE_ROUTE_TOKENS_MAX <= UINT64_MAX / UINT32_MAX, "requests_max has 32 bits");
 
 enum kvt_err
 advisor_router_step(struct advisor_router *router, const struct wire_route_step *step,

@@ -424,7 +424,9 @@ try(struct decision *decision, const struct advisor_finder *finder,
         return rc;
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
-    if (rc == KVT_OK && router->crew != decision->crew)
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "who is there: %s", kvt_err_text(rc));
+    else if (router->crew != decision->crew)
         rc = kvt_error_set(err, KVT_AGAIN, "workers come and go too fast");
     if (rc == KVT_OK)
         rc = choose(decision, answer, err);

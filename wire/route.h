@@ -19,12 +19,14 @@
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 
-#define WIRE_ROUTE_VALUES_MAX  (1u << 20) /* tokens, or hashes, of a request */
-#define WIRE_ROUTE_BLOCKS_MAX  65536      /* blocks of a request */
-#define WIRE_ROUTE_WORKERS_MAX 4096       /* names a question allows */
-#define WIRE_ROUTE_ROWS_MAX    4096       /* of an explanation */
-#define WIRE_ROUTE_ID_MAX      128        /* bytes with the final NUL */
-#define WIRE_ROUTE_TEXT_MAX    256        /* of an adapter's name and a salt, the same */
+#define WIRE_ROUTE_VALUES_MAX  (1u << 20)          /* tokens, or hashes, of a request */
+#define WIRE_ROUTE_BLOCKS_MAX  65536               /* blocks of a request */
+#define WIRE_ROUTE_BLOCK_MAX   65536               /* tokens of a block */
+#define WIRE_ROUTE_TOKENS_MAX  (UINT64_C(1) << 32) /* of a prompt, that many blocks */
+#define WIRE_ROUTE_WORKERS_MAX 4096                /* names a question allows */
+#define WIRE_ROUTE_ROWS_MAX    4096                /* of an explanation */
+#define WIRE_ROUTE_ID_MAX      128                 /* bytes with the final NUL */
+#define WIRE_ROUTE_TEXT_MAX    256                 /* of an adapter's name and a salt, the same */
 #define WIRE_ROUTE_MAX         (900u << 10)
 #define WIRE_ROUTE_TIERS       4 /* G1 .. G4 */
 

@@ -173,8 +173,10 @@ read_row(struct wire_msgpack_reader *reader, struct wire_route_sync_row *row, ui
     if (row->worker[0] == '\0')
         wire_msgpack_fail(reader, offset, KVT_INVALID, "a worker's name");
     row->dp_rank = wire_msgpack_u32(reader, "a dp_rank");
-    row->prefill_tokens = wire_msgpack_u64(reader, "a number of tokens");
-    row->blocks = wire_msgpack_u32(reader, "a number of blocks");
+    row->prefill_tokens =
+        wire_msgpack_uint(reader, WIRE_ROUTE_SYNC_TOKENS_MAX, "at most 4,294,967,296 tokens");
+    row->blocks =
+        (uint32_t)wire_msgpack_uint(reader, WIRE_ROUTE_SYNC_BLOCKS_MAX, "at most 65,536 blocks");
     offset = reader->at;
     row->hash_count =
         wire_msgpack_list(reader, WIRE_ROUTE_SYNC_HASHES_MAX, "an array of at most 16,384 hashes");

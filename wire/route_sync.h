@@ -25,6 +25,8 @@
 #define WIRE_ROUTE_SYNC_MAX        (256u << 10)
 #define WIRE_ROUTE_SYNC_HEARD_MAX  64
 #define WIRE_ROUTE_SYNC_HASHES_MAX 16384
+#define WIRE_ROUTE_SYNC_BLOCKS_MAX 65536
+#define WIRE_ROUTE_SYNC_TOKENS_MAX (UINT64_C(1) << 32)
 #define WIRE_ROUTE_SYNC_ID_MAX     128 /* bytes with the final NUL */
 /* Rows of one message: with room for the rest of it. */
 #define WIRE_ROUTE_SYNC_ROWS_MAX   (WIRE_ROUTE_SYNC_MAX - (8u << 10))

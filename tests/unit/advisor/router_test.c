@@ -465,6 +465,15 @@ requests_may_be_given_out_elsewhere(void **state)
     add.blocks = 3;
     add.worker[0] = '\0';
     assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_INVALID);
+
+    /* So many tokens that two of them are none: nobody would seem to have less to do. */
+    add.worker[0] = 'e';
+    add.id[0] = 's';
+    add.prefill_tokens = UINT64_C(1) << 63;
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_RANGE);
+    assert_false(changed);
+    add.prefill_tokens = WIRE_ROUTE_TOKENS_MAX;
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
     end(&scene);
 }
 
@@ -663,6 +672,9 @@ prompts_that_make_no_sense_are_refused(void **state)
     assert_no_prompt(&question, KVT_INVALID, "isl_tokens: 7");
     question.isl_tokens = 4ull * (WIRE_ROUTE_BLOCKS_MAX + 1);
     assert_no_prompt(&question, KVT_RANGE, "blocks");
+    question.block_tokens = WIRE_ROUTE_BLOCK_MAX + 1;
+    assert_no_prompt(&question, KVT_RANGE, "block_tokens");
+    question.block_tokens = 0;
     question.isl_tokens = 0;
     memcpy(question.salt, "s", 2);
     assert_no_prompt(&question, KVT_INVALID, "part of tokens");

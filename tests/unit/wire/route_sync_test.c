@@ -225,6 +225,9 @@ wrong_members_are_refused(void **state)
         {"960101010101919aa16101010101a000010190", KVT_INVALID, "a worker"},
         {"960101010101919aa16101010101a17700010191cd0007", KVT_OK, ""},
         {"960101010101919aa16101010101a1770001019201cd0007", KVT_INVALID, "no more hashes"},
+        {"960101010101919aa16101010101a1770000ce0001000190", KVT_INVALID, "65,536 blocks"},
+        {"960101010101919aa16101010101a17700cf00000001000000010190", KVT_INVALID, "tokens"},
+        {"960101010101919aa16101010101a17700cf0000000100000000ce0001000090", KVT_OK, ""},
         {"9a01030101020200020000", KVT_INVALID, "0 a table"},
         {"960101010101910190", KVT_INVALID, "a row"},
         {"9601010101019000", KVT_INVALID, ""},
@@ -266,7 +269,7 @@ limits_hold(void **state)
     kvt_buffer_init(&rows, WIRE_ROUTE_SYNC_MAX);
     kvt_buffer_init(&out, WIRE_ROUTE_SYNC_MAX);
     memset(hashes, 0xff, sizeof(hashes));
-    row.blocks = UINT32_MAX;
+    row.blocks = WIRE_ROUTE_SYNC_BLOCKS_MAX;
     row.hash_count = WIRE_ROUTE_SYNC_HASHES_MAX + 1;
     assert_int_equal(wire_route_sync_put(&row, &rows), KVT_RANGE);
     assert_int_equal(rows.size, 0);
