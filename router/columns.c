@@ -155,14 +155,14 @@ take_number(struct router_columns *columns)
     return columns->used++;
 }
 
-enum kvt_err
-router_columns_reach(struct router_columns *columns, const struct router_worker *worker,
-                     uint32_t *number)
+static enum kvt_err
+reach(struct router_columns *columns, const struct router_worker *worker, uint32_t max,
+      uint32_t *number)
 {
     *number = router_columns_find(columns, worker);
     if (*number != ROUTER_COLUMNS_NONE)
         return KVT_OK;
-    if (columns->count >= ROUTER_COLUMNS_MAX)
+    if (columns->count >= max)
         return KVT_FULL;
     if (!grow_columns(columns))
         return KVT_NOMEM;
@@ -179,6 +179,13 @@ router_columns_reach(struct router_columns *columns, const struct router_worker 
     link_worker(columns, *number);
     spread(columns);
     return KVT_OK;
+}
+
+enum kvt_err
+router_columns_reach(struct router_columns *columns, const struct router_worker *worker,
+                     uint32_t *number)
+{
+    return reach(columns, worker, columns->bound + ROUTER_WORKERS_MAX, number);
 }
 
 /* All of a place but `scratch`. */
@@ -243,7 +250,7 @@ router_columns_bind(struct router_columns *columns, const struct router_worker_r
     uint32_t number;
 
     for (size_t i = 0; i < count && rc == KVT_OK; i++)
-        rc = router_columns_reach(columns, &rows[i].worker, &number);
+        rc = reach(columns, &rows[i].worker, ROUTER_COLUMNS_MAX, &number);
     if (rc == KVT_OK) {
         for (uint32_t i = 0; i < count; i++) {
             number = router_columns_find(columns, &rows[i].worker);

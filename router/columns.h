@@ -7,7 +7,7 @@
  *
  * Ownership: owns all.
  * Threads:   none; one owner.
- * Limits:    ROUTER_COLUMNS_MAX workers.
+ * Limits:    ROUTER_WORKERS_MAX workers in the view, and as many others that are reached.
  */
 #ifndef ROUTER_COLUMNS_H
 #define ROUTER_COLUMNS_H
@@ -20,7 +20,7 @@
 
 #include "router/workers.h"
 
-#define ROUTER_COLUMNS_MAX  (2 * ROUTER_WORKERS_MAX)
+#define ROUTER_COLUMNS_MAX  (3 * ROUTER_WORKERS_MAX) /* while one view takes another's place */
 #define ROUTER_COLUMNS_NONE UINT32_MAX
 
 struct router_columns_worker;
@@ -61,7 +61,7 @@ KVT_NODISCARD enum kvt_err router_columns_bind(struct router_columns *columns,
 uint32_t router_columns_find(const struct router_columns *columns,
                              const struct router_worker *worker);
 /** Its number, one of its own if it had none; it goes with router_columns_tidy().  KVT_OK, KVT_FULL
- *  or KVT_NOMEM. */
+ *  (so many others that a view would have no room) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err router_columns_reach(struct router_columns *columns,
                                                 const struct router_worker *worker,
                                                 uint32_t *number);

@@ -161,6 +161,37 @@ full_is_an_answer(void **state)
     router_slots_free(slots);
 }
 
+/* However many others requests name, and whoever takes the place of a whole view. */
+static void
+others_leave_room_for_the_view(void **state)
+{
+    struct router_worker_row *rows = kvt_calloc(ROUTER_WORKERS_MAX, sizeof(*rows));
+    struct router_slots *slots = slots_new(2 * ROUTER_WORKERS_MAX, 100);
+    struct router_request request = request_of("", "other", NULL, 0);
+
+    (void)state;
+    assert_non_null(rows);
+    bind_names(slots, "x");
+    for (uint32_t i = 0; i <= ROUTER_WORKERS_MAX; i++) {
+        (void)snprintf(request.id, sizeof(request.id), "%u", i);
+        request.worker.dp_rank = i;
+        assert_int_equal(router_slots_merge(slots, &request, 0, NULL),
+                         i < ROUTER_WORKERS_MAX ? KVT_OK : KVT_FULL);
+    }
+    request = request_of("r", "x", NULL, 0);
+    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+    for (char name = 'a'; name <= 'b'; name++) {
+        for (uint32_t i = 0; i < ROUTER_WORKERS_MAX; i++) {
+            rows[i].worker.name[0] = name;
+            rows[i].worker.dp_rank = i;
+        }
+        assert_int_equal(router_slots_bind(slots, rows, ROUTER_WORKERS_MAX), KVT_OK);
+        router_slots_drop(slots, &request.worker, 0); /* it left */
+    }
+    router_slots_free(slots);
+    kvt_free(rows);
+}
+
 static void
 of_too_many_tombstones_the_oldest_goes(void **state)
 {
@@ -521,6 +552,7 @@ main(void)
         cmocka_unit_test(shared_blocks_count_once),
         cmocka_unit_test(runs_are_cut_and_grow_together),
         cmocka_unit_test(full_is_an_answer),
+        cmocka_unit_test(others_leave_room_for_the_view),
         cmocka_unit_test(of_too_many_tombstones_the_oldest_goes),
         cmocka_unit_test(steps_may_come_first),
         cmocka_unit_test(of_two_requests_of_an_id_one_stays),
