@@ -85,7 +85,8 @@ put_part(struct engine_leader *leader, const struct engine_store_batch *batch,
          const struct kvbm_label *labels, const struct part *part, enum kvt_err *statuses)
 {
     const struct engine_fence *fence = leader->options.fence;
-    struct engine_lease lease = {.stop_ms = UINT64_MAX};
+    struct engine_lease lease = {0};
+    uint64_t until_ms = batch->until_ms;
     enum kvt_err rc = KVT_UNSUPPORTED;
 
     if (fence != NULL)
@@ -94,8 +95,9 @@ put_part(struct engine_leader *leader, const struct engine_store_batch *batch,
         say(part, statuses, rc);
         return;
     }
-    run_part(leader, batch, labels, part, ENGINE_STORE,
-             lease.stop_ms < batch->until_ms ? lease.stop_ms : batch->until_ms, statuses);
+    if (rc == KVT_OK && lease.stop_ms < until_ms)
+        until_ms = lease.stop_ms;
+    run_part(leader, batch, labels, part, ENGINE_STORE, until_ms, statuses);
     if (rc == KVT_OK && fence->release(fence->arg, part->number, &lease) == KVT_PRECONDITION)
         say(part, statuses, KVT_BUSY);
 }

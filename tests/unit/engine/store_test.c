@@ -50,6 +50,7 @@ acquire(void *arg, uint32_t part, struct engine_lease *lease)
     const enum kvt_err rc = atomic_load(&gate->acquire);
 
     assert_true(part < PARTS);
+    *lease = (struct engine_lease){0};
     if (rc != KVT_OK)
         return rc;
     *lease = (struct engine_lease){++gate->tokens[part],
