@@ -114,7 +114,7 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
         return;
     }
     while (more && page.count < page.capacity)
-        more = advisor_router_requests(http->router, &cursor, page.capacity, take_request, &page);
+        more = advisor_router_requests(http->router, &cursor, take_request, &page);
     kvt_buffer_printf(out, "{\"schema_version\":1,\"requests\":[");
     for (size_t i = 0; i < page.count; i++) {
         const struct router_request *row = &page.rows[i];
@@ -130,7 +130,10 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
                           row->worker.dp_rank, row->state == ROUTER_ADDED ? "added" : "prefilled",
                           row->age_ms, row->blocks, row->prefill_tokens, row->router);
     }
-    kvt_buffer_printf(out, "],\"next_cursor\":%" PRIu64 "}", more ? cursor : 0);
+    if (more)
+        kvt_buffer_printf(out, "],\"next_cursor\":\"%" PRIu64 "\"}", cursor);
+    else
+        kvt_buffer_puts(out, "],\"next_cursor\":\"\"}");
     kvt_free(page.rows);
 }
 

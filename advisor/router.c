@@ -348,13 +348,13 @@ advisor_router_loads(struct advisor_router *router, struct advisor_router_load *
 }
 
 bool
-advisor_router_requests(struct advisor_router *router, uint64_t *cursor, size_t max,
-                        router_slots_fn *callback, void *arg)
+advisor_router_requests(struct advisor_router *router, uint64_t *cursor, router_slots_fn *callback,
+                        void *arg)
 {
     bool more;
 
     (void)pthread_mutex_lock(&router->lock);
-    more = router_slots_each(router->slots, cursor, max, callback, arg);
+    more = router_slots_each(router->slots, cursor, ADVISOR_ROUTER_ROWS_MAX, callback, arg);
     (void)pthread_mutex_unlock(&router->lock);
     return more;
 }

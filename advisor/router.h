@@ -116,9 +116,10 @@ struct advisor_router_load {
 KVT_NODISCARD enum kvt_err advisor_router_loads(struct advisor_router *router,
                                                 struct advisor_router_load **loads, size_t *count);
 
-/** Live requests from `*cursor` (0 at first) on, about `max`; false: that was all.  The callback
- *  runs under the lock: it copies and leaves. */
-bool advisor_router_requests(struct advisor_router *router, uint64_t *cursor, size_t max,
+/** Rows from `*cursor` (0 at first) on, ADVISOR_ROUTER_ROWS_MAX at most; false: that was all.  The
+ *  callback runs under the lock: it copies and leaves. */
+#define ADVISOR_ROUTER_ROWS_MAX 256
+bool advisor_router_requests(struct advisor_router *router, uint64_t *cursor,
                              router_slots_fn *callback, void *arg);
 
 #endif /* ADVISOR_ROUTER_H */

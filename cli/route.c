@@ -306,7 +306,7 @@ print_requests(FILE *out, struct json_object *answer)
     }
     cli_table_print(&table, out);
     cli_table_release(&table);
-    if (cli_json_u64(answer, "next_cursor") != 0)
+    if (cli_json_text(answer, "next_cursor")[0] != '\0')
         (void)fputs("and more: --limit\n", out);
 }
 

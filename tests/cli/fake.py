@@ -227,7 +227,7 @@ ROUTED = [routed("w0", 1, (6, 2, 0, 4), 4.1, 16.1, 1.0), routed("w0", 0, (0, 0, 
           routed("w1", 0, (0, 0, 0, 12), 12.8123456789, 24.8123456789, 0)]
 RUNNING = {"schema_version": 1, "requests": [
     {"request_id": "req-1", "worker": "w0", "dp_rank": 1, "state": "added", "age_ms": 1200, "blocks": 12, "prefill_tokens": 64,
-     "router": "00000000000000aa"}], "next_cursor": 7}
+     "router": "00000000000000aa"}], "next_cursor": "7"}
 STAFF = {"schema_version": 1, "workers": [
     {"worker": "w0", "dp_rank": 1, "active_requests": 3, "active_prefill_tokens": 64, "active_blocks": 30,
      "origins": ["config", "events"]}]}

@@ -82,12 +82,12 @@ class Group:
 
     def requests(self, advisor):
         """What runs, with worker and state."""
-        rows, cursor = {}, 0
+        rows, cursor = {}, "0"
         while True:
-            page = advisor.ask(f"/v1/route/requests?limit=1000&cursor={cursor}")
+            page = advisor.ask(f"/v1/route/requests?limit=100&cursor={cursor}")
             rows |= {row["request_id"]: (row["state"], row["worker"]) for row in page["requests"]}
             cursor = page["next_cursor"]
-            if cursor == 0:
+            if not cursor:
                 return rows
 
     def loads(self, advisor):

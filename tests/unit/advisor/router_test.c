@@ -457,7 +457,7 @@ requests_may_be_given_out_elsewhere(void **state)
     add.hashes = scene.hashes;
     assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
     assert_true(changed);
-    while (advisor_router_requests(scene.router, &cursor, 10, count_request, &count)) {
+    while (advisor_router_requests(scene.router, &cursor, count_request, &count)) {
     }
     assert_int_equal(count, 1);
     add.blocks = 1;
@@ -474,6 +474,32 @@ requests_may_be_given_out_elsewhere(void **state)
     assert_false(changed);
     add.prefill_tokens = WIRE_ROUTE_TOKENS_MAX;
     assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
+    end(&scene);
+}
+
+/* A walk lets decisions in between. */
+static void
+a_walk_is_made_in_steps(void **state)
+{
+    struct wire_route_step add = {
+        .kind = WIRE_ROUTE_ADD, .worker = "elsewhere", .blocks = 3, .prefill_tokens = 5};
+    struct scene scene;
+    uint64_t cursor = 0;
+    uint32_t count = 0;
+    bool changed;
+
+    (void)state;
+    begin(&scene);
+    for (uint32_t i = 0; i < 2 * ADVISOR_ROUTER_ROWS_MAX + 1; i++) {
+        (void)snprintf(add.id, sizeof(add.id), "%u", i);
+        assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
+    }
+    for (uint32_t steps = 1; steps <= 2; steps++) {
+        assert_true(advisor_router_requests(scene.router, &cursor, count_request, &count));
+        assert_int_equal(count, steps * ADVISOR_ROUTER_ROWS_MAX);
+    }
+    assert_false(advisor_router_requests(scene.router, &cursor, count_request, &count));
+    assert_int_equal(count, 2 * ADVISOR_ROUTER_ROWS_MAX + 1);
     end(&scene);
 }
 
@@ -782,6 +808,7 @@ main(void)
         cmocka_unit_test(who_left_is_out_and_what_ran_there_is_over),
         cmocka_unit_test(what_nobody_ends_expires),
         cmocka_unit_test(requests_may_be_given_out_elsewhere),
+        cmocka_unit_test(a_walk_is_made_in_steps),
         cmocka_unit_test(askers_at_once_share_the_workers_evenly),
         cmocka_unit_test(what_another_gave_out_weighs_here),
         cmocka_unit_test(tokens_are_hashed_as_dynamo_does),
