@@ -122,19 +122,12 @@ advisor_router_workers(struct advisor_router *router)
 
 /* ---- who is there ---- */
 
-/* What they did who are not there any more, or are there as another life. */
 static void
-drop_who_left(struct advisor_router *router, const struct advisor_crew *now)
+drop_who_left(void *arg, const struct router_worker_row *row)
 {
-    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct advisor_router *router = arg;
 
-    for (size_t i = 0; router->crew != NULL && i < router->crew->count; i++) {
-        const struct router_worker_row *old = &router->crew->rows[i];
-        const size_t at = advisor_crew_find(now, old->worker.name, old->worker.dp_rank);
-
-        if (at == now->count || now->rows[at].slot != old->slot || now->rows[at].life != old->life)
-            router_slots_drop(router->slots, &old->worker, now_ms);
-    }
+    router_slots_drop(router->slots, &row->worker, kvt_clock_mono_ms());
 }
 
 enum kvt_err
@@ -153,7 +146,9 @@ advisor_router_refresh(struct advisor_router *router)
         advisor_crew_leave(crew);
         return rc;
     }
-    drop_who_left(router, crew);
+    if (router->crew != NULL)
+        router_workers_left(router->crew->rows, router->crew->count, crew->rows, crew->count,
+                            drop_who_left, router);
     advisor_crew_leave(router->crew);
     router->crew = crew;
     kvt_metric_set(router->counters.workers, (int64_t)crew->count);
