@@ -1,6 +1,7 @@
 #include "advisor/router_thread.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,6 +27,7 @@ struct advisor_router_thread {
     struct advisor_router *router;
     struct wire_bus *bus;
     struct kvt_queue *queue;
+    _Atomic size_t waiting; /* bytes of letters there are */
     struct kvt_metric *dropped;
     char sync[WIRE_SUBJECT_MAX]; /* of the group; "": alone */
     pthread_t thread;
@@ -35,11 +37,29 @@ struct advisor_router_thread {
 };
 
 static void
-free_letter(struct letter *letter)
+free_letter(struct advisor_router_thread *thread, struct letter *letter)
 {
-    if (letter != NULL)
-        kvt_free(letter->reply);
+    if (letter == NULL)
+        return;
+    (void)atomic_fetch_sub(&thread->waiting, letter->size);
+    kvt_free(letter->reply);
     kvt_free(letter);
+}
+
+/* NULL: no room. */
+static struct letter *
+make_letter(struct advisor_router_thread *thread, size_t size)
+{
+    const size_t before = atomic_fetch_add(&thread->waiting, size);
+    struct letter *letter = NULL;
+
+    if (before + size <= ADVISOR_ROUTER_WAITING_BYTES)
+        letter = kvt_calloc(1, sizeof(*letter) + size);
+    if (letter == NULL)
+        (void)atomic_fetch_sub(&thread->waiting, size);
+    else
+        letter->size = size;
+    return letter;
 }
 
 /* Copy and leave. */
@@ -47,11 +67,10 @@ static void
 put(struct advisor_router_thread *thread, enum kind kind, const char *reply, const void *bytes,
     size_t size)
 {
-    struct letter *letter = kvt_calloc(1, sizeof(*letter) + size);
+    struct letter *letter = make_letter(thread, size);
 
     if (letter != NULL) {
         letter->kind = kind;
-        letter->size = size;
         if (size > 0)
             memcpy(letter->bytes, bytes, size);
         letter->reply = reply == NULL || reply[0] == '\0' ? NULL : kvt_strdup(reply);
@@ -59,7 +78,7 @@ put(struct advisor_router_thread *thread, enum kind kind, const char *reply, con
             return;
     }
     kvt_metric_inc(thread->dropped, 1);
-    free_letter(letter);
+    free_letter(thread, letter);
 }
 
 /* ---- on NATS threads ---- */
@@ -149,7 +168,7 @@ run(void *arg)
 
         for (size_t i = 0; i < count; i++) {
             do_letter(thread, letters[i], &out);
-            free_letter(letters[i]);
+            free_letter(thread, letters[i]);
         }
         if (now_ms - ticked_ms < ADVISOR_ROUTER_TICK_MS)
             continue;
@@ -216,7 +235,7 @@ advisor_router_thread_free(struct advisor_router_thread *thread)
     if (thread->threaded)
         (void)pthread_join(thread->thread, NULL);
     while (kvt_queue_take(thread->queue, &left, 1, 0) > 0)
-        free_letter(left);
+        free_letter(thread, left);
     kvt_queue_free(thread->queue);
     kvt_free(thread);
 }

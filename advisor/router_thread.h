@@ -7,16 +7,18 @@
  *
  * Ownership: borrows router and bus.
  * Threads:   one of its own; advisor_router_thread_send(): any.
- * Limits:    ADVISOR_ROUTER_WAITING_MAX messages wait, in or out; more are dropped and counted: a
- *            step that somebody waits for is not answered, replicas ask for what is missing.
+ * Limits:    ADVISOR_ROUTER_WAITING_MAX messages wait, in or out, of ADVISOR_ROUTER_WAITING_BYTES
+ *            together; more are dropped and counted: a step that somebody waits for is not
+ *            answered, replicas ask for what is missing.
  */
 #ifndef ADVISOR_ROUTER_THREAD_H
 #define ADVISOR_ROUTER_THREAD_H
 
 #include "advisor/router.h"
 
-#define ADVISOR_ROUTER_WAITING_MAX 16384
-#define ADVISOR_ROUTER_TICK_MS     100
+#define ADVISOR_ROUTER_WAITING_MAX   16384
+#define ADVISOR_ROUTER_WAITING_BYTES (64u << 20)
+#define ADVISOR_ROUTER_TICK_MS       100
 
 struct advisor_router_thread;
 struct wire_bus;

@@ -677,6 +677,30 @@ bytes_are_answered_with_bytes(void **state)
     end(&scene);
 }
 
+/* Nobody takes them: the bus is slow, or a flood is fast. */
+static void
+what_waits_has_so_many_bytes(void **state)
+{
+    struct advisor_router_thread *thread;
+    struct kvt_metrics *metrics;
+    struct kvt_buffer text;
+    uint8_t *bytes = kvt_calloc(1, ROUTER_MESSAGE_MAX);
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
+    assert_int_equal(advisor_router_thread_new(&thread, metrics), KVT_OK);
+    for (size_t i = 0; i < ADVISOR_ROUTER_WAITING_BYTES / ROUTER_MESSAGE_MAX + 3; i++)
+        advisor_router_thread_send(thread, bytes, ROUTER_MESSAGE_MAX);
+    kvt_buffer_init(&text, 1u << 20);
+    kvt_metrics_format(metrics, &text);
+    assert_non_null(strstr(kvt_buffer_text(&text), "route_messages_dropped_total 3\n"));
+    kvt_buffer_release(&text);
+    advisor_router_thread_free(thread);
+    kvt_metrics_free(metrics);
+    kvt_free(bytes);
+}
+
 /* ---- memory ---- */
 
 static bool
@@ -735,6 +759,7 @@ main(void)
         cmocka_unit_test(askers_at_once_share_the_workers_evenly),
         cmocka_unit_test(what_another_gave_out_weighs_here),
         cmocka_unit_test(bytes_are_answered_with_bytes),
+        cmocka_unit_test(what_waits_has_so_many_bytes),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
