@@ -197,6 +197,22 @@ check_step(const struct wire_route_step *step, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* Who tells it again, or another replica heard it as well: not another request of that id. */
+static bool
+is_told(struct advisor_router *router, const struct wire_route_step *step)
+{
+    struct router_request there;
+
+    return router_slots_get(router->slots, step->id, &there) == KVT_OK &&
+           strcmp(there.worker.name, step->worker) == 0 && there.worker.dp_rank == step->dp_rank &&
+           there.blocks == step->blocks && there.prefill_tokens == step->prefill_tokens &&
+           (there.hash_count == step->hash_count ||
+            (there.hash_count == ROUTER_REQUEST_HASHES_MAX &&
+             there.hash_count < step->hash_count)) &&
+           (there.hash_count == 0 ||
+            memcmp(there.hashes, step->hashes, there.hash_count * sizeof(there.hashes[0])) == 0);
+}
+
 static enum kvt_err
 add(struct advisor_router *router, const struct wire_route_step *step, bool *changed)
 {
@@ -208,6 +224,9 @@ add(struct advisor_router *router, const struct wire_route_step *step, bool *cha
         .blocks = step->blocks,
     };
 
+    *changed = false;
+    if (is_told(router, step))
+        return KVT_OK;
     memcpy(request.id, step->id, sizeof(request.id));
     memcpy(request.worker.name, step->worker, sizeof(request.worker.name));
     return advisor_router_book(router, &request, changed);

@@ -458,6 +458,17 @@ requests_may_be_given_out_elsewhere(void **state)
     while (advisor_router_requests(scene.router, &cursor, count_request, &count)) {
     }
     assert_int_equal(count, 1);
+
+    /* Told again, it is the same; at another worker, or with other blocks, it is another one. */
+    kvt_clock_sleep_ms(5); /* of two at once either may be the first */
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
+    assert_false(changed);
+    add.worker[0] = 'x';
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_EXISTS);
+    add.worker[0] = 'e';
+    add.hashes = scene.hashes + 1;
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_EXISTS);
+    add.hashes = scene.hashes;
     add.blocks = 1;
     assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_INVALID);
     add.blocks = 3;
