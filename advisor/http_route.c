@@ -195,8 +195,9 @@ read_workers(const struct body *body, struct wire_route_question *question)
         struct json_object *value = json_object_array_get_idx(array, i);
 
         if (!json_object_is_type(value, json_type_string) ||
-            (size_t)snprintf(question->workers[i], KVT_NAME_MAX, "%s",
-                             json_object_get_string(value)) >= KVT_NAME_MAX)
+            snprintf(question->workers[i], KVT_NAME_MAX, "%s", json_object_get_string(value)) !=
+                json_object_get_string_len(value) ||
+            json_object_get_string_len(value) >= KVT_NAME_MAX)
             return kvt_error_set(body->err, KVT_INVALID,
                                  "workers[%zu]: want a name of at most %d bytes", i,
                                  KVT_NAME_MAX - 1);

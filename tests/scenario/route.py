@@ -148,7 +148,9 @@ def malformed(run, world):
                             (b'{"hashes":[],"isl_tokens":-4}', "isl_tokens"),
                             (b'{"hashes":["0000000000000001"],"g1_weight":-1}', "g1_weight"),
                             (b'{"hashes":["0000000000000001"],"isl_tokens":3}', "isl_tokens: 3"),
-                            (b'{"hashes":["0000000000000001"],"workers":[]}', "workers"), (b"{}", "without tokens")):
+                            (b'{"hashes":["0000000000000001"],"workers":[]}', "workers"),
+                            (b'{"hashes":["0000000000000001"],"workers":["a\\u0000"]}', "workers[0]"),
+                            (b'{"hashes":["0000000000000001"],"block_tokens":65537}', "block_tokens"), (b"{}", "without tokens")):
             status, data = world.advisor.raw("/v1/route", body)
             expect(status == 400 and words in json.loads(data)["error"]["message"], f"{body!r}: {status} {data!r}")
         status, data = world.advisor.raw("/v1/route", b'{"hashes":["0000000000000001"],"request_id":"r"}')
