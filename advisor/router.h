@@ -72,7 +72,7 @@ KVT_NODISCARD enum kvt_err advisor_router_ask(struct advisor_router *router,
 /**
  * A step of a request.
  *
- * @param[out] changed  false: it was known already
+ * @param[out] changed  false: it was known already, or the request has ended
  * @return KVT_OK; KVT_NOTFOUND: prefilled or freed before it was added here, which is remembered;
  *         KVT_EXISTS, KVT_FULL, KVT_NOMEM as router_slots_merge(); KVT_INVALID, KVT_RANGE
  */

@@ -275,7 +275,7 @@ due(const struct router_slots *slots, uint64_t age_ms)
     return slots->now_ms + (age_ms < expiry_ms ? expiry_ms - age_ms : 0);
 }
 
-/* A step without the request.  KVT_NOTFOUND: the request is not live. */
+/* A step without the request.  KVT_NOTFOUND: the request is not live, nor known to have ended. */
 static enum kvt_err
 step(struct router_slots *slots, struct router_row *row, const char *id, enum router_state state,
      uint64_t age_ms, bool *changed)
@@ -302,7 +302,8 @@ step(struct router_slots *slots, struct router_row *row, const char *id, enum ro
         } else if (state == row->state && at_ms < row->deadline.at_ms) {
             router_deadlines_advance(&slots->remembered, &row->deadline, at_ms);
         }
-        return KVT_NOTFOUND;
+        /* Whoever says again that it ended, or that it was prefilled, hears that it is over. */
+        return row->state == ROUTER_FREED && !*changed ? KVT_OK : KVT_NOTFOUND;
     }
     *changed = state > row->state;
     if (state <= row->state)

@@ -96,7 +96,8 @@ KVT_NODISCARD enum kvt_err router_slots_bind(struct router_slots *slots,
 KVT_NODISCARD enum kvt_err router_slots_merge(struct router_slots *slots,
                                               const struct router_request *request, uint64_t now_ms,
                                               bool *changed);
-/** The prompt was computed.  KVT_OK, or KVT_NOTFOUND: remembered as a step that came first. */
+/** The prompt was computed.  KVT_OK, also when it is known that the request ended, or KVT_NOTFOUND:
+ *  remembered as a step that came first. */
 KVT_NODISCARD enum kvt_err router_slots_prefilled(struct router_slots *slots, const char *id,
                                                   uint64_t now_ms, bool *changed);
 /** It ended.  As above. */

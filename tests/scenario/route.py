@@ -177,6 +177,7 @@ def booking(run, world):
         for i, request in enumerate(ids):
             if i % 2:
                 expect(world.post(f"/v1/route/requests/{request}/free") == 200, f"{request} ends")
+                expect(world.post(f"/v1/route/requests/{request}/free") == 200, f"{request} ended")
             else:
                 world.nats.publish(STEP, bus.pack([1, FREE, request]))
         world.is_free()

@@ -230,6 +230,10 @@ steps_may_come_first(void **state)
 
     /* A request that ended does not begin: not while that is remembered. */
     assert_int_equal(router_slots_end(slots, "b", 0, NULL), KVT_NOTFOUND);
+    assert_int_equal(router_slots_end(slots, "b", 0, &changed), KVT_OK);
+    assert_false(changed);
+    assert_int_equal(router_slots_prefilled(slots, "b", 0, &changed), KVT_OK);
+    assert_false(changed);
     request = request_of("b", "x", NULL, 0);
     assert_int_equal(router_slots_merge(slots, &request, 0, &changed), KVT_OK);
     assert_false(changed);
