@@ -162,7 +162,7 @@ reserve(struct decision *decision, struct kvt_error *err)
         return decision->crew->count == 0
                    ? kvt_error_set(err, KVT_NOTFOUND, "no worker is known")
                    : kvt_error_set(err, KVT_NOTFOUND,
-                                   "none of the %u workers that are allowed is there",
+                                   "of the workers that are allowed (%u) none is there",
                                    decision->question->worker_count);
     if (rc == KVT_OK) {
         decision->costs = kvt_calloc(2 * count, sizeof(*decision->costs));

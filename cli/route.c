@@ -189,14 +189,28 @@ print_answer(FILE *out, struct json_object *answer)
 {
     (void)fputs("worker   ", out);
     cli_table_text(out, cli_json_text(answer, "worker"));
-    (void)fprintf(out, ", rank %" PRIu64 "\nwhy      %s\nrequest  %" PRIu64 " blocks, %s\n\n",
+    (void)fprintf(out, ", rank %" PRIu64 "\nwhy      %s\nrequest  %" PRIu64 " block%s, %s\n\n",
                   cli_json_u64(answer, "dp_rank"), words_of(cli_json_text(answer, "why")),
-                  cli_json_u64(answer, "blocks"),
+                  cli_json_u64(answer, "blocks"), cli_json_u64(answer, "blocks") == 1 ? "" : "s",
                   cli_json_bool(answer, "booked") ? "given out" : "only asked");
     print_rows(out, answer);
     if (cli_json_u64(answer, "candidates") > cli_json_count(answer, "workers"))
         (void)fprintf(out, "and %" PRIu64 " more\n",
                       cli_json_u64(answer, "candidates") - cli_json_count(answer, "workers"));
+}
+
+static enum cli_exit
+ask_fails(const struct cli_context *context, const struct kvt_error *err)
+{
+    const enum cli_exit status = cli_server_fail(context, CLI_SERVER_ADVISOR, err);
+
+    if (err->code == KVT_NOTFOUND)
+        (void)fputs("  who is there: kvtier route workers\n", context->err);
+    else if (err->code == KVT_EXISTS)
+        (void)fputs("  what runs:    kvtier route requests\n"
+                    "  if it ended:  kvtier route free ID\n",
+                    context->err);
+    return status;
 }
 
 enum cli_exit
@@ -217,7 +231,7 @@ cli_route_ask(const struct cli_context *context)
         add_wishes(context, body);
         rc = cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/route", body, books, &answer, &err);
         if (rc != KVT_OK)
-            status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+            status = ask_fails(context, &err);
         else if (context->json)
             cli_json_print(context->out, answer);
         else
@@ -274,7 +288,7 @@ cli_route_workers(const struct cli_context *context)
         cli_json_print(context->out, answer);
     else if (cli_json_count(answer, "workers") == 0)
         (void)fputs("no workers: nobody publishes events of tiers of its own (kvtier sources ls), "
-                    "and route.workers names nobody\n",
+                    "and neither route.workers nor a key in route.bucket names one\n",
                     context->out);
     else
         print_workers(context->out, answer);

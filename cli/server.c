@@ -100,13 +100,17 @@ fetch(const struct cli_context *context, enum cli_server server,
                                      kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT)};
     char secret[TOKEN_MAX] = "";
     struct kvt_error cause = {0};
+    const char *base = cli_server_url(context, server);
+    size_t length = strlen(base);
     char url[URL_MAX];
     const char *text;
     unsigned status;
     enum kvt_err rc;
     int size;
 
-    size = snprintf(url, sizeof(url), "%s%s", cli_server_url(context, server), request->path);
+    while (length > 0 && base[length - 1] == '/')
+        length--;
+    size = snprintf(url, sizeof(url), "%.*s%s", (int)length, base, request->path);
     if (size < 0 || (size_t)size >= sizeof(url))
         return kvt_error_set(err, KVT_RANGE, "the address is too long");
     if (token) {

@@ -354,6 +354,7 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   [ "$(cat "$BATS_FILE_TMPDIR/asked")" = '{"block_tokens": 2, "explain": true, "namespace": "", "request_id": "r", "tokens": [1, 2, 3, 4, 5]}' ]
   run $KVTIER_CONFIGURED route ask 1 --workers nobody
   status_is 3
+  output_has "who is there: kvtier route workers"
   run $KVTIER_CONFIGURED route ask
   status_is 2
   run $KVTIER_CONFIGURED route ask 1 --tokens "$BATS_TEST_TMPDIR/tokens"
@@ -365,6 +366,8 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   run $KVTIER_CONFIGURED route workers
   status_is 0
   golden route-workers
+  run $KVTIER_CONFIGURED route workers --advisor-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/a/"
+  status_is 0
   run $KVTIER_CONFIGURED route requests
   status_is 0
   golden route-requests

@@ -398,7 +398,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with open(os.path.join(sys.argv[1], "asked"), "w", encoding="utf-8") as file:
                 json.dump(body, file, sort_keys=True)
             if body.get("workers") == ["nobody"]:
-                self.refuse(503, "NOTFOUND", "none of the 1 workers that are allowed is there")
+                self.refuse(503, "NOTFOUND", "of the workers that are allowed (1) none is there")
             elif "request_id" in body and self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
             else:
