@@ -16,7 +16,9 @@
 
 enum {
     IDLE_WAIT = 1000, /* ms the thread sleeps when there is nothing to do */
-    LATE_WAIT = 2000  /* ms a peer has to end what is in flight past its deadline */
+    LATE_WAIT = 2000, /* ms a peer has to end what is in flight past its deadline */
+    VAIN_MAX = 64,    /* times in a row that a rail has news and nothing to do; from then on */
+    VAIN_WAIT = 1     /* ... ms between two such times */
 };
 
 struct engine_move {
@@ -353,11 +355,16 @@ end_moves(struct engine_fabric *fabric)
 
 /* The thread ------------------------------------------------------------------------------- */
 
+/* UCX over TCP (1.13) says for as long as a peer that was connected with does not answer that there
+ * is something to do, and does nothing: that must not cost a processor. */
 static void
 rest(struct engine_fabric *fabric, uint64_t wait_ms)
 {
     struct pollfd files[1 + ENGINE_RAILS] = {{.fd = fabric->wake_fd, .events = POLLIN}};
+    int ready;
 
+    if (fabric->vain == VAIN_MAX && wait_ms > 0)
+        (void)poll(files, 1, VAIN_WAIT);
     for (size_t i = 0; i < ENGINE_RAILS; i++) {
         files[1 + i] = (struct pollfd){.fd = -1, .events = POLLIN};
         if (!engine_rail_arm(&fabric->rails[i]))
@@ -365,8 +372,15 @@ rest(struct engine_fabric *fabric, uint64_t wait_ms)
         if (fabric->rails[i].open)
             files[1 + i].fd = fabric->rails[i].event_fd;
     }
-    if (poll(files, 1 + ENGINE_RAILS, (int)wait_ms) > 0 && (files[0].revents & POLLIN) != 0)
+    ready = poll(files, 1 + ENGINE_RAILS, (int)wait_ms);
+    if (ready > 0 && (files[0].revents & POLLIN) != 0) {
         kvt_wake_hear(fabric->wake_fd);
+        ready--;
+    }
+    if (ready <= 0)
+        fabric->vain = 0;
+    else if (fabric->vain < VAIN_MAX)
+        fabric->vain++;
 }
 
 static bool
@@ -395,7 +409,9 @@ run(void *arg)
         moved = issue(fabric) || moved;
         engine_far_give_up(fabric);
         wait = end_moves(fabric);
-        if (!moved)
+        if (moved)
+            fabric->vain = 0;
+        else
             rest(fabric, wait);
     }
     (void)take_incoming(fabric); /* what was taken back and is still in the letter box */

@@ -74,6 +74,7 @@ struct engine_fabric {
     struct engine_flight flights[ENGINE_FABRIC_FLIGHT];
     size_t flying;
     uint64_t asked;
+    unsigned vain;               /* times in a row that a rail woke the thread for nothing */
     struct engine_region *open;  /* the thread's */
     struct engine_place *places; /* the thread's */
     _Atomic size_t regions;

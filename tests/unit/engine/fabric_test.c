@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -255,6 +256,30 @@ no_get_waits_for_good(void **state)
     end(&scene);
 }
 
+/* An owner that was stopped before it was first connected with has still a system that says yes:
+ * UCX's file is ready then all the time, and nothing comes of it. */
+static void
+who_waits_for_a_stopped_owner_sleeps(void **state)
+{
+    const uint64_t seed = test_seed();
+    uint8_t into[64];
+    struct scene scene;
+    clock_t used;
+
+    (void)state;
+    owner_start(&scene.owner, "", far_rail, BYTES, seed);
+    owner_stop(&scene.owner);
+    open_fabric(&scene.fabric, false, true);
+    assert_int_equal(engine_window_open(&scene.window, scene.fabric, scene.owner.description,
+                                        scene.owner.size, NULL),
+                     KVT_OK);
+    used = clock();
+    assert_int_equal(read_some(&scene, SHORT_WAIT, into, sizeof(into)), KVT_TIMEOUT);
+    assert_true(clock() - used < CLOCKS_PER_SEC / 4); /* of 2.3 s, all of which a loop takes */
+    assert_int_equal(kill(scene.owner.pid, SIGKILL), 0);
+    end(&scene);
+}
+
 static void
 a_killed_owner_is_away(void **state)
 {
@@ -425,6 +450,7 @@ reader_main(int argc, char **argv)
 
     if (argc != 5 || strcmp(argv[1], "reader") != 0)
         return;
+    owner_follow();
     file = fopen(argv[2], "rb");
     owner_need(file != NULL && kvt_parse_u64(argv[3], &part) == KVT_OK &&
                    kvt_parse_u64(argv[4], &put) == KVT_OK,
@@ -750,6 +776,7 @@ main(int argc, char **argv)
         cmocka_unit_test(the_near_rail_needs_no_owner),
         cmocka_unit_test(a_stopped_owner_is_late),
         cmocka_unit_test(no_get_waits_for_good),
+        cmocka_unit_test(who_waits_for_a_stopped_owner_sleeps),
         cmocka_unit_test(a_killed_owner_is_away),
         cmocka_unit_test(a_closed_region_reads_as_zeros),
         cmocka_unit_test(a_usual_fabric_opens_silently),
