@@ -84,6 +84,7 @@ churner_main(int argc, char **argv)
 
     if (argc != 5 || strcmp(argv[1], "churner") != 0)
         return;
+    owner_follow();
     options = (struct engine_fabric_options){.near = argv[2], .far = argv[3]};
     owner_need(kvt_parse_u64(argv[4], &seed) == KVT_OK, "arguments");
     owner_need(engine_fabric_open(&fabric, &options, NULL) == KVT_OK, "fabric");

@@ -61,6 +61,7 @@ child_main(int argc, char **argv)
 
     if (argc != 6 || strcmp(argv[1], "writer") != 0)
         return;
+    owner_follow();
     near = strcmp(argv[2], "near") == 0;
     owner_need(kvt_parse_u64(argv[4], &stage) == KVT_OK && kvt_parse_u64(argv[5], &first) == KVT_OK,
                "arguments");
@@ -74,8 +75,8 @@ child_main(int argc, char **argv)
     if (stage >= PUTTING)
         owner_need(grant_hand_put(&hand, &grant) == KVT_OK, "put");
     owner_say(&none, sizeof(none));
-    while (stage == PUTTING)
-        (void)grant_hand_put(&hand, &grant);
+    while (stage == PUTTING && grant_hand_put(&hand, &grant) == KVT_OK)
+        continue;
     owner_need(read(STDIN_FILENO, &byte, 1) == 1, "go");
     told.put = grant_hand_put(&hand, &grant);
     told.commit = engine_writer_commit(hand.writer, &grant, NULL, NULL);

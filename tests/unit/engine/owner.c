@@ -1,11 +1,13 @@
 #include "tests/unit/engine/owner.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +47,12 @@ owner_need(bool right, const char *what)
 }
 
 void
+owner_follow(void)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+void
 owner_say(const void *bytes, size_t size)
 {
     owner_need(write(STDOUT_FILENO, bytes, size) == (ssize_t)size, "write");
@@ -65,6 +73,7 @@ owner_main(int argc, char **argv)
 
     if (argc != 6 || strcmp(argv[1], "owner") != 0)
         return;
+    owner_follow();
     options = (struct engine_fabric_options){.near = argv[2], .far = argv[3]};
     owner_need(kvt_parse_u64(argv[4], &bytes) == KVT_OK && kvt_parse_u64(argv[5], &seed) == KVT_OK,
                "arguments");
@@ -105,13 +114,11 @@ owner_spawn(struct owner *owner, char *const *arguments)
     int down[2];
     int up[2];
 
-    assert_int_equal(pipe(down), 0);
-    assert_int_equal(pipe(up), 0);
+    assert_int_equal(pipe2(down, O_CLOEXEC), 0); /* not for those that are spawned next */
+    assert_int_equal(pipe2(up, O_CLOEXEC), 0);
     assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
     assert_int_equal(posix_spawn_file_actions_adddup2(&actions, down[0], STDIN_FILENO), 0);
     assert_int_equal(posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO), 0);
-    assert_int_equal(posix_spawn_file_actions_addclose(&actions, down[1]), 0);
-    assert_int_equal(posix_spawn_file_actions_addclose(&actions, up[0]), 0);
     assert_int_equal(posix_spawn(&owner->pid, "/proc/self/exe", &actions, NULL, arguments, environ),
                      0);
     (void)posix_spawn_file_actions_destroy(&actions);

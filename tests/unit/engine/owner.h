@@ -26,6 +26,9 @@ struct owner {
 /** The owner's part, when the arguments say so: then it does not return. */
 void owner_main(int argc, char **argv);
 
+/** In a process that was started so: end with who started it, however that ends. */
+void owner_follow(void);
+
 /** This program again, with other arguments; it says the size of its description, and that. */
 void owner_spawn(struct owner *owner, char *const *arguments);
 

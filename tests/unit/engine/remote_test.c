@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -640,6 +641,7 @@ serve_here(const char *endpoint)
     struct engine_worker *fake = open_fake(FAKE_LATER);
     struct engine_serve *serve;
 
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (fake == NULL || engine_serve_open(&serve, fake, endpoint, NULL) != KVT_OK)
         return 1;
     fake_worker_write(fake, KVT_TIER_G1, 0, 3, 0, 0);
