@@ -439,6 +439,12 @@ advisor_engine_drain_held(struct advisor_engine *engine)
 
 /* ---- time ---- */
 
+static const char *
+why_of(const struct advisor_publisher *publisher)
+{
+    return publisher->error[0] == '\0' ? "without an error" : publisher->error;
+}
+
 static void
 age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
 {
@@ -468,7 +474,7 @@ age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, 
     case ADVISOR_AGE_GONE:
         kvt_log_warn("advisor.publishers", "gone",
                      "%s of %s: silent and not answering (%s): its blocks are dropped",
-                     publisher->row.worker, intake->name, publisher->error);
+                     publisher->row.worker, intake->name, why_of(publisher));
         advisor_engine_forget(engine, publisher);
         break;
     }
@@ -506,7 +512,7 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
         case ADVISOR_AGE_GONE:
             kvt_log_warn("advisor.publishers", "gone",
                          "%s: silent and not answering (%s): its blocks are dropped",
-                         publisher->row.worker, publisher->error);
+                         publisher->row.worker, why_of(publisher));
             advisor_publisher_unhold_all(publisher);
             if (advisor_engine_void(engine, publisher) != KVT_OK)
                 publisher->row.gone = 0; /* again next time */
