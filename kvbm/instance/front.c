@@ -204,6 +204,18 @@ feed(struct kvbm_front *front)
 
 /* ---- the end ---- */
 
+static void
+say_finished(const struct kvbm_front *front)
+{
+    const struct kvbm_figures sum = kvbm_front_sum(front);
+
+    kvt_log_info("worker.instance", "finished",
+                 "%" PRIu64 " requests served, %" PRIu64
+                 " blocks pulled from other instances, %" PRIu64 " shards compared, %" PRIu64
+                 " wrong bytes",
+                 front->served, sum.hits_peer, sum.compared, sum.wrong_bytes);
+}
+
 static enum kvt_err
 write_report(const struct kvbm_front *front, struct kvt_error *err)
 {
@@ -318,6 +330,8 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
     }
     front.finished = rc == KVT_OK && !going;
     kvbm_front_show(&front);
+    if (front.finished)
+        say_finished(&front);
     while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK)) {
         rc = kvbm_front_look_after(&front, err);
         kvbm_front_show(&front);
