@@ -9,6 +9,11 @@
  *   fabric  ranks in whatever process, through their own tables (engine/worker.h): rank 0 copies
  *           to blocks of its G2 that are nobody else's and shows them; the others pull them into
  *           such blocks of theirs, and copy them up
+ *   ipc     ranks in processes of one machine, each with G1 on a device: the others copy out of
+ *           rank 0's (CUDA IPC), device to device; by the fabric where a rank cannot
+ *
+ * Whoever has a choice takes nccl where it is to be had, else ipc, which is the fabric where G1 is
+ * no device's memory.
  *
  * Ownership: as engine/worker.h: items are borrowed until `done` returns.  Ranks, storages,
  *            transfer manager and layout outlive the broadcast.
@@ -26,9 +31,6 @@
 #include "engine/worker.h"
 
 #define ENGINE_STAGED_MAX 64 /* blocks of G2 that a broadcast keeps to itself */
-
-/* The number under which ranks of a replica know their own rank 0: no other peer's. */
-#define ENGINE_PEER_SELF UINT64_MAX
 
 struct engine_broadcast;
 
@@ -88,5 +90,16 @@ KVT_NODISCARD enum kvt_err engine_broadcast_fabric(struct engine_broadcast **out
                                                    struct engine_worker *const *ranks,
                                                    uint32_t count, uint32_t staged,
                                                    struct kvt_error *err);
+
+/**
+ * The same, from G1 to G1 where all have rank 0's: it shares its memory once, and a job is well
+ * when rank 0 is still there behind it.  A rank that refuses (no device, another machine, the
+ * driver) is logged, and all go by the fabric until rank 0 is another process.
+ *
+ * @return as engine_broadcast_fabric(); that there are no devices is found out by the first job
+ */
+KVT_NODISCARD enum kvt_err engine_broadcast_ipc(struct engine_broadcast **out,
+                                                struct engine_worker *const *ranks, uint32_t count,
+                                                uint32_t staged, struct kvt_error *err);
 
 #endif /* ENGINE_BROADCAST_H */

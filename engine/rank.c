@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
+#include "base/random.h"
 #include "kvbm/ticket.h"
 
 #include "engine/rank_internal.h"
@@ -312,8 +313,9 @@ start(struct engine_worker *worker, struct engine_job *job)
     const bool lifts = rc == KVT_OK && engine_rank_lifts(rank, job);
     const bool waits = job->verb == ENGINE_PULL || job->verb == ENGINE_SHOW || lifts;
 
-    if (rc == KVT_OK && job->verb == ENGINE_PULL &&
-        engine_rank_address(rank, job->to, job->items[0].target) == NULL)
+    if (rc == KVT_OK && job->verb == ENGINE_PULL && !engine_rank_pulls_device(rank, job) &&
+        (job->peer == ENGINE_PEER_G1 ||
+         engine_rank_address(rank, job->to, job->items[0].target) == NULL))
         rc = KVT_UNSUPPORTED;
     if (rc != KVT_OK)
         return rc;
@@ -384,6 +386,7 @@ static const struct engine_worker_ops rank_ops = {
     .describe = engine_rank_describe,
     .connect = engine_rank_connect,
     .disconnect = engine_rank_disconnect,
+    .share = engine_rank_share,
     .close = close_rank,
 };
 
@@ -465,6 +468,7 @@ engine_rank_open(struct engine_worker **out, const struct engine_rank_options *o
         if (options->tiers[tier].storage != NULL)
             rank->head.blocks[tier] = options->tiers[tier].storage->block_count;
     rank->wake_ns = UINT64_MAX;
+    kvt_random_system(&rank->nonce, sizeof(rank->nonce));
     (void)pthread_mutex_init(&rank->lock, NULL);
     (void)pthread_cond_init(&rank->work, NULL);
     (void)pthread_cond_init(&rank->idle, NULL);

@@ -2,7 +2,7 @@
  * engine/rank_internal.h -- what the files of a rank know of each other.
  *
  * Why: rank.c has the book of jobs, their deadlines and ends, rank_move.c transfers and volumes,
- *      rank_pull.c other instances.
+ *      rank_pull.c other instances, rank_device.c memory of devices.
  *
  * A job is *carried* by a ticket of somebody else's queue, or *waits* for one of the rank's own
  * threads.  Whoever sets `over`, under the lock, ends it.
@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "kvbm/cuda/memory.h"
 #include "kvbm/layout_walk.h"
 #include "kvtier/ticket.h"
 
@@ -50,6 +51,7 @@ struct rank_peer {
     uint32_t users; /* pulls that go on */
     struct kvbm_rank_map map;
     struct engine_import *imports[KVT_RANKS_MAX]; /* by part of the map */
+    struct kvbm_storage *device;                  /* ENGINE_PEER_G1's, and nothing else of it */
     uint8_t *description;
     size_t size;
 };
@@ -60,6 +62,7 @@ struct engine_rank {
     pthread_t keeper; /* deadlines, tickets */
     pthread_t threads[ENGINE_RANK_THREADS];
     unsigned started; /* of all these */
+    uint64_t nonce;   /* of this life */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t keep;  /* for the keeper, */
@@ -70,6 +73,8 @@ struct engine_rank {
     struct rank_job *jobs;
     size_t active; /* of them that are not over */
     struct rank_peer *peers[ENGINE_PEERS_MAX];
+    bool shares; /* G1, as */
+    struct kvbm_cuda_shared g1;
 };
 
 /* rank.c */
@@ -110,5 +115,20 @@ enum kvt_err engine_rank_connect(struct engine_worker *worker, uint64_t number,
 void engine_rank_disconnect(struct engine_worker *worker, uint64_t number);
 /** At the end, when nothing goes on. */
 void engine_rank_forget_peers(struct engine_rank *rank);
+
+/* rank_device.c */
+
+enum kvt_err engine_rank_share(struct engine_worker *worker, struct kvt_buffer *out,
+                               uint64_t wait_ms, struct kvt_error *err);
+
+/** G1 of another rank, by what it shares.  Errors as engine_worker_connect(). */
+KVT_NODISCARD enum kvt_err engine_rank_open_device(struct kvbm_storage **out,
+                                                   struct engine_rank *rank, const uint8_t *bytes,
+                                                   size_t size, struct kvt_error *err);
+
+/** Is it a PULL from device to device? */
+bool engine_rank_pulls_device(const struct engine_rank *rank, const struct engine_job *job);
+/** On a thread of ours.  Every item gets its status. */
+void engine_rank_pull_device(struct rank_job *made, struct kvbm_storage *theirs, uint64_t wait_ms);
 
 #endif /* ENGINE_RANK_INTERNAL_H */

@@ -115,27 +115,20 @@ free_peer(struct rank_peer *peer)
         return;
     for (uint32_t i = 0; i < peer->map.count; i++)
         engine_import_close(peer->imports[i]);
+    kvbm_storage_close(peer->device);
     kvt_free(peer->description);
     kvt_free(peer);
 }
 
 static enum kvt_err
-open_peer(struct rank_peer **out, struct engine_rank *rank, const uint8_t *bytes, size_t size,
-          uint64_t wait_ms, struct kvt_error *err)
+open_imports(struct rank_peer *peer, struct engine_rank *rank, const uint8_t *bytes, size_t size,
+             uint64_t wait_ms, struct kvt_error *err)
 {
-    struct rank_peer *peer = kvt_calloc(1, sizeof(*peer));
     struct group *group = kvt_calloc(1, sizeof(*group));
-    enum kvt_err rc = KVT_NOMEM;
+    enum kvt_err rc;
 
-    *out = NULL;
-    if (peer != NULL && group != NULL)
-        peer->description = kvt_calloc(1, size + 1);
-    if (peer == NULL || group == NULL || peer->description == NULL) {
-        (void)kvt_error_set(err, rc, "rank: peer");
-        goto fail;
-    }
-    memcpy(peer->description, bytes, size);
-    peer->size = size;
+    if (group == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "rank: peer");
     rc = read_group(group, bytes, size, err);
     if (rc == KVT_OK)
         rc = map_group(&peer->map, &rank->options.layout, group, err);
@@ -147,16 +140,35 @@ open_peer(struct rank_peer **out, struct engine_rank *rank, const uint8_t *bytes
         if (rc == KVT_NOTFOUND)
             rc = KVT_UNAVAILABLE; /* who described it has closed it since */
     }
-    if (rc != KVT_OK)
-        goto fail;
     kvt_free(group);
+    return rc;
+}
+
+static enum kvt_err
+open_peer(struct rank_peer **out, struct engine_rank *rank, uint64_t number, const uint8_t *bytes,
+          size_t size, uint64_t wait_ms, struct kvt_error *err)
+{
+    struct rank_peer *peer = kvt_calloc(1, sizeof(*peer));
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (peer != NULL)
+        peer->description = kvt_calloc(1, size + 1);
+    if (peer == NULL || peer->description == NULL) {
+        free_peer(peer);
+        return kvt_error_set(err, KVT_NOMEM, "rank: peer");
+    }
+    peer->number = number;
+    memcpy(peer->description, bytes, size);
+    peer->size = size;
+    rc = number == ENGINE_PEER_G1 ? engine_rank_open_device(&peer->device, rank, bytes, size, err)
+                                  : open_imports(peer, rank, bytes, size, wait_ms, err);
+    if (rc != KVT_OK) {
+        free_peer(peer);
+        return rc;
+    }
     *out = peer;
     return KVT_OK;
-
-fail:
-    kvt_free(group);
-    free_peer(peer);
-    return rc;
 }
 
 static struct rank_peer **
@@ -190,17 +202,16 @@ engine_rank_connect(struct engine_worker *worker, uint64_t number, const uint8_t
     struct rank_peer *peer;
     enum kvt_err rc;
 
-    if (rank->options.fabric == NULL)
+    if (rank->options.fabric == NULL && number != ENGINE_PEER_G1)
         return kvt_error_set(err, KVT_UNSUPPORTED, "rank: has no fabric");
     (void)pthread_mutex_lock(&rank->lock);
     rc = look_locked(rank, number, bytes, size, err);
     (void)pthread_mutex_unlock(&rank->lock);
     if (rc != KVT_NOTFOUND)
         return rc;
-    rc = open_peer(&peer, rank, bytes, size, wait_ms, err);
+    rc = open_peer(&peer, rank, number, bytes, size, wait_ms, err);
     if (rc != KVT_OK)
         return rc;
-    peer->number = number;
     (void)pthread_mutex_lock(&rank->lock);
     rc = look_locked(rank, number, bytes, size, err);
     for (size_t i = 0; i < ENGINE_PEERS_MAX && rc == KVT_NOTFOUND; i++)
@@ -334,6 +345,24 @@ give_peer_back(struct engine_rank *rank, struct rank_peer *peer)
 }
 
 static void
+pull_parts(struct rank_job *made, struct rank_peer *peer)
+{
+    struct engine_rank *rank = made->rank;
+    struct engine_job *job = made->job;
+
+    for (uint32_t i = 0; i < peer->map.count; i++)
+        pull_part(made, peer->imports[i], &peer->map.parts[i]);
+    for (size_t i = 0; i < job->count; i++) {
+        struct engine_item *item = &job->items[i];
+
+        item->status = engine_rank_status(made, item->status);
+        if (item->status != KVT_OK) /* another part may have come */
+            memset(engine_rank_address(rank, job->to, item->target), 0,
+                   rank->options.layout.block_size);
+    }
+}
+
+static void
 pull(struct rank_job *made)
 {
     struct engine_rank *rank = made->rank;
@@ -343,17 +372,11 @@ pull(struct rank_job *made)
     engine_job_fail(job, peer == NULL ? KVT_UNAVAILABLE : KVT_OK);
     if (peer == NULL)
         return;
-    for (uint32_t i = 0; i < peer->map.count; i++)
-        pull_part(made, peer->imports[i], &peer->map.parts[i]);
+    if (peer->device != NULL)
+        engine_rank_pull_device(made, peer->device, left_ms(made));
+    else
+        pull_parts(made, peer);
     give_peer_back(rank, peer);
-    for (size_t i = 0; i < job->count; i++) {
-        struct engine_item *item = &job->items[i];
-
-        item->status = engine_rank_status(made, item->status);
-        if (item->status != KVT_OK) /* another part may have come */
-            memset(engine_rank_address(rank, job->to, item->target), 0,
-                   rank->options.layout.block_size);
-    }
 }
 
 /* Sums of what is shown take a while. */

@@ -375,15 +375,15 @@ say(struct kvt_error *err, enum kvt_err rc, struct kvt_buffer *answer)
 }
 
 static enum kvt_err
-describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
-         struct kvt_error *err)
+ask_bytes(struct engine_worker *worker, enum engine_remote_method method, struct kvt_buffer *out,
+          uint64_t wait_ms, struct kvt_error *err)
 {
     struct engine_remote *remote = remote_of(worker);
     struct kvt_buffer answer;
     enum kvt_err rc;
 
     kvt_buffer_init(&answer, ENGINE_METADATA_MAX);
-    rc = call(remote, ENGINE_REMOTE_DESCRIBE, (struct engine_remote_head){0}, &answer, wait_ms);
+    rc = call(remote, method, (struct engine_remote_head){0}, &answer, wait_ms);
     if (rc != KVT_OK) {
         (void)say(err, rc, &answer);
     } else {
@@ -393,6 +393,19 @@ describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
     }
     kvt_buffer_release(&answer);
     return rc;
+}
+
+static enum kvt_err
+describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+         struct kvt_error *err)
+{
+    return ask_bytes(worker, ENGINE_REMOTE_DESCRIBE, out, wait_ms, err);
+}
+
+static enum kvt_err
+share(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms, struct kvt_error *err)
+{
+    return ask_bytes(worker, ENGINE_REMOTE_SHARE, out, wait_ms, err);
 }
 
 static bool
@@ -498,6 +511,7 @@ static const struct engine_worker_ops remote_ops = {
     .describe = describe,
     .connect = connect,
     .disconnect = disconnect,
+    .share = share,
     .close = close_remote,
 };
 

@@ -19,7 +19,8 @@ members_of(enum engine_remote_method method)
 {
     switch (method) {
     case ENGINE_REMOTE_ABOUT: return 2;
-    case ENGINE_REMOTE_DESCRIBE: return 3;
+    case ENGINE_REMOTE_DESCRIBE:
+    case ENGINE_REMOTE_SHARE: return 3;
     case ENGINE_REMOTE_CONNECT: return 5;
     default: return HEAD_MEMBERS;
     }

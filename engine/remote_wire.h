@@ -12,6 +12,7 @@
  *                                               item]], when it has ended
  *   cancel      [version, life, client, number]         the job's own answer says how it ended
  *   describe    [version, life, client]      -> the description
+ *   share       [version, life, client]      -> what ranks of the same machine need to have its G1
  *   connect     [version, life, client, peer, description]   -> text where it failed
  *   disconnect  [version, life, client, peer]
  *
@@ -41,6 +42,7 @@ enum engine_remote_method {
     ENGINE_REMOTE_DESCRIBE,
     ENGINE_REMOTE_CONNECT,
     ENGINE_REMOTE_DISCONNECT,
+    ENGINE_REMOTE_SHARE,
 };
 
 struct engine_remote_about {

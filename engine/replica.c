@@ -264,7 +264,7 @@ static enum kvt_err
 replica_connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
                 uint64_t wait_ms, struct kvt_error *err)
 {
-    if (peer == ENGINE_PEER_SELF)
+    if (peer == ENGINE_PEER_SELF || peer == ENGINE_PEER_G1)
         return kvt_error_set(err, KVT_INVALID, "replica: this number is its own");
     return engine_worker_connect(((struct engine_replica *)worker)->ranks[0], peer, bytes, size,
                                  wait_ms, err);

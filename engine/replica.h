@@ -14,7 +14,8 @@
  * Ownership: a group owns its ranks and the broadcast, and closes them.
  * Threads:   as engine/worker.h; the broadcast has threads of its own.
  * Limits:    as engine/group.h, but that layouts are equal (tp_size 1 each, or one tp_rank); the
- *            broadcast reaches as many ranks.  ENGINE_PEER_SELF is no peer of others.
+ *            broadcast reaches as many ranks.  ENGINE_PEER_SELF and ENGINE_PEER_G1 are no
+ *            peers of others.
  */
 #ifndef ENGINE_REPLICA_H
 #define ENGINE_REPLICA_H

@@ -9,7 +9,7 @@
 #include "engine/remote_wire.h"
 #include "engine/rpc.h"
 
-#define SLOW_THREADS 2 /* for what waits: describe, connect, disconnect */
+#define SLOW_THREADS 2 /* for what waits: describe, share, connect, disconnect */
 #define WAIT_MAX_MS  (ENGINE_RPC_CLOSE_MS / 3)
 
 /* A job somebody else asked for. */
@@ -344,25 +344,40 @@ answer_error(struct engine_rpc_call *call, enum kvt_err rc, const struct kvt_err
     engine_rpc_answer(call, rc, err->text, rc == KVT_OK ? 0 : strlen(err->text));
 }
 
+typedef enum kvt_err bytes_fn(struct engine_worker *worker, struct kvt_buffer *out,
+                              uint64_t wait_ms, struct kvt_error *err);
+
 static void
-take_describe(void *arg, struct engine_rpc_call *call)
+answer_bytes(struct engine_serve *serve, struct engine_rpc_call *call,
+             enum engine_remote_method method, bytes_fn *ask)
 {
-    struct engine_serve *serve = arg;
     struct engine_remote_head head;
     struct kvt_error err = {.text = ""};
     struct kvt_buffer bytes;
-    enum kvt_err rc = read_head(call, ENGINE_REMOTE_DESCRIBE, &head);
+    enum kvt_err rc = read_head(call, method, &head);
 
     kvt_buffer_init(&bytes, ENGINE_METADATA_MAX);
     if (rc == KVT_OK)
         rc = admit(serve, &head);
     if (rc == KVT_OK)
-        rc = engine_worker_describe(serve->worker, &bytes, may_take_ms(call), &err);
+        rc = ask(serve->worker, &bytes, may_take_ms(call), &err);
     if (rc == KVT_OK)
         engine_rpc_answer(call, rc, bytes.data, bytes.size);
     else
         answer_error(call, rc, &err);
     kvt_buffer_release(&bytes);
+}
+
+static void
+take_describe(void *arg, struct engine_rpc_call *call)
+{
+    answer_bytes(arg, call, ENGINE_REMOTE_DESCRIBE, engine_worker_describe);
+}
+
+static void
+take_share(void *arg, struct engine_rpc_call *call)
+{
+    answer_bytes(arg, call, ENGINE_REMOTE_SHARE, engine_worker_share);
 }
 
 /* What a leader before this one was connected to it knows nothing of, and cannot part from. */
@@ -491,6 +506,7 @@ engine_serve_open(struct engine_serve **out, struct engine_worker *worker, const
         {ENGINE_REMOTE_DESCRIBE, "describe", take_describe, true},
         {ENGINE_REMOTE_CONNECT, "connect", take_connect, true},
         {ENGINE_REMOTE_DISCONNECT, "disconnect", take_disconnect, true},
+        {ENGINE_REMOTE_SHARE, "share", take_share, true},
     };
     struct engine_serve *serve = kvt_calloc(1, sizeof(*serve));
     enum kvt_err rc;

@@ -55,12 +55,13 @@ check_layers(const struct engine_worker *worker, const struct engine_job *job,
 {
     const uint32_t layers = worker->layout.geometry.layers;
 
-    if (job->verb != ENGINE_COPY && (job->layer != 0 || job->layers != 0))
+    if (job->verb != ENGINE_COPY && !(job->verb == ENGINE_PULL && job->peer == ENGINE_PEER_G1) &&
+        (job->layer != 0 || job->layers != 0))
         return kvt_error_set(err, KVT_INVALID, "%s: is of all layers", names[job->verb]);
     if (job->layers == 0 ? job->layer != 0
                          : job->layer >= layers || job->layers > layers - job->layer)
-        return kvt_error_set(err, KVT_INVALID, "copy: layers %" PRIu32 " + %" PRIu32 " of %" PRIu32,
-                             job->layer, job->layers, layers);
+        return kvt_error_set(err, KVT_INVALID, "%s: layers %" PRIu32 " + %" PRIu32 " of %" PRIu32,
+                             names[job->verb], job->layer, job->layers, layers);
     return KVT_OK;
 }
 
@@ -245,6 +246,15 @@ engine_worker_connect(struct engine_worker *worker, uint64_t peer, const uint8_t
         return kvt_error_set(err, KVT_INVALID, "description of %zu bytes: at most %u may be", size,
                              ENGINE_METADATA_MAX);
     return worker->ops->connect(worker, peer, bytes, size, wait_ms, err);
+}
+
+enum kvt_err
+engine_worker_share(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+                    struct kvt_error *err)
+{
+    if (worker->ops->share == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "a %s shares no G1", worker->ops->kind);
+    return worker->ops->share(worker, out, wait_ms, err);
 }
 
 void

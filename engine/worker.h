@@ -48,7 +48,12 @@
 #define ENGINE_PEERS_MAX       64
 #define ENGINE_JOBS_MAX        256
 #define ENGINE_JOB_WAIT_MAX_MS 600000
-#define ENGINE_METADATA_MAX    (512u << 10) /* bytes of what engine_worker_describe() says */
+/* Peers of a replica's ranks, and no others': their own rank 0, and the G1 of it.  PULL of the
+ * second is from its block `source` of G1 to G1, device to device, and may be of some layers. */
+#define ENGINE_PEER_SELF       UINT64_MAX
+#define ENGINE_PEER_G1         (UINT64_MAX - 1)
+
+#define ENGINE_METADATA_MAX (512u << 10) /* bytes of what engine_worker_describe() says */
 
 enum engine_verb {
     ENGINE_COPY = 1,
@@ -86,7 +91,7 @@ struct engine_job {
     enum engine_verb verb;
     enum kvt_tier from; /* COPY, STORE: G1 to G3 */
     enum kvt_tier to;   /* COPY (another than `from`), LOAD, PULL: G1 to G3 */
-    uint32_t layer;     /* COPY: layers [layer, layer + layers), */
+    uint32_t layer;     /* COPY, PULL of ENGINE_PEER_G1: layers [layer, layer + layers), */
     uint32_t layers;    /* ... 0: all, and `layer` is 0 */
     uint64_t peer;      /* PULL: as engine_worker_connect() was told; one that is not connected is
                            KVT_UNAVAILABLE, of every item */
@@ -113,6 +118,9 @@ struct engine_worker_ops {
     enum kvt_err (*connect)(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes,
                             size_t size, uint64_t wait_ms, struct kvt_error *err);
     void (*disconnect)(struct engine_worker *worker, uint64_t peer);
+    /** NULL: KVT_UNSUPPORTED. */
+    enum kvt_err (*share)(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+                          struct kvt_error *err);
     void (*close)(struct engine_worker *worker);
 };
 
@@ -157,11 +165,24 @@ KVT_NODISCARD enum kvt_err engine_worker_describe(struct engine_worker *worker,
  *
  * @return KVT_OK; KVT_EXISTS (that number has another description: disconnect first); KVT_INVALID,
  *         KVT_CORRUPT (no description); KVT_PRECONDITION (its layout cannot be mapped on ours, in
- *         words); KVT_UNAVAILABLE (it cannot be reached); KVT_FULL; KVT_NOMEM
+ *         words); KVT_UNAVAILABLE (it cannot be reached); KVT_FULL; KVT_NOMEM.  ENGINE_PEER_G1:
+ *         KVT_PRECONDITION is also another machine; KVT_UNSUPPORTED: no device here; KVT_IO: the
+ *         driver refuses, as it does when that process is gone
  */
 KVT_NODISCARD enum kvt_err engine_worker_connect(struct engine_worker *worker, uint64_t peer,
                                                  const uint8_t *bytes, size_t size,
                                                  uint64_t wait_ms, struct kvt_error *err);
+
+/**
+ * Append what ranks on the same machine need to have this rank's G1 where that is a device's memory
+ * (CUDA IPC): they connect ENGINE_PEER_G1 by it.  Whoever has these bytes can write that memory, so
+ * they are for the ranks of one replica alone.  The same process says the same each time.
+ *
+ * @return KVT_OK; KVT_UNSUPPORTED (G1 is no device's, or an engine's, or the driver cannot);
+ *         KVT_IO; KVT_UNAVAILABLE; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_worker_share(struct engine_worker *worker, struct kvt_buffer *out,
+                                               uint64_t wait_ms, struct kvt_error *err);
 
 /** Pulls of it that go on end first, or fail. */
 void engine_worker_disconnect(struct engine_worker *worker, uint64_t peer);

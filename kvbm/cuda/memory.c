@@ -311,6 +311,14 @@ kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                        err);
 }
 
+enum kvt_err
+kvbm_cuda_open_beside(struct kvbm_storage **out, const struct kvbm_storage *ours,
+                      const struct kvbm_cuda_shared *shared, struct kvt_error *err)
+{
+    assert(kvbm_cuda_is_device(ours));
+    return kvbm_cuda_open_shared(out, ((const struct device_storage *)ours)->cuda, shared, err);
+}
+
 bool
 kvbm_cuda_is_device(const struct kvbm_storage *storage)
 {

@@ -46,6 +46,12 @@ KVT_NODISCARD enum kvt_err kvbm_cuda_open_shared(struct kvbm_storage **out, stru
                                                  const struct kvbm_cuda_shared *shared,
                                                  struct kvt_error *err);
 
+/** The same, on the device of a storage of this process. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_open_beside(struct kvbm_storage **out,
+                                                 const struct kvbm_storage *ours,
+                                                 const struct kvbm_cuda_shared *shared,
+                                                 struct kvt_error *err);
+
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_pinned(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                                                  uint32_t block_count, size_t block_size,
                                                  struct kvt_error *err);

@@ -64,7 +64,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     try_outcome(bytes, size);
     if (engine_remote_read_about(&about, bytes, size) == KVT_OK)
         assert(about.life != 0 && about.ranks >= 1 && about.ranks <= KVT_RANKS_MAX);
-    for (int method = ENGINE_REMOTE_ABOUT; method <= ENGINE_REMOTE_DISCONNECT; method++)
+    for (int method = ENGINE_REMOTE_ABOUT; method <= ENGINE_REMOTE_SHARE; method++)
         if (engine_remote_read(&head, (enum engine_remote_method)method, bytes, size) == KVT_OK)
             assert(head.size <= size && (head.description != NULL || head.size == 0));
     return 0;

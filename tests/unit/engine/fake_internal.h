@@ -63,6 +63,7 @@ struct fake {
     pthread_t thread; /* LATER */
     bool closing;
     bool dead;
+    bool shares;    /* G1 is as a device's memory: others may have it */
     uint64_t nonce; /* of this life */
     uint64_t random;
     struct fake_tier tiers[KVT_TIER_G4];
@@ -91,9 +92,14 @@ enum kvt_err fake_describe(struct engine_worker *worker, struct kvt_buffer *out,
                            struct kvt_error *err);
 enum kvt_err fake_connect(struct engine_worker *worker, uint64_t number, const uint8_t *bytes,
                           size_t size, uint64_t wait_ms, struct kvt_error *err);
+enum kvt_err fake_share(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+                        struct kvt_error *err);
 void fake_disconnect(struct engine_worker *worker, uint64_t number);
 enum kvt_err fake_pull(struct fake *fake, uint64_t number, const struct engine_item *item,
                        enum kvt_tier to);
+/* The same of ENGINE_PEER_G1. */
+enum kvt_err fake_pull_shared(struct fake *fake, const struct engine_job *job,
+                              const struct engine_item *item);
 
 struct kvbm_layout_memory fake_memory(const struct fake *fake, enum kvt_tier tier);
 uint8_t *fake_block(struct fake *fake, enum kvt_tier tier, uint32_t block);

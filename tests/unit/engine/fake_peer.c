@@ -68,6 +68,26 @@ fake_describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wai
     return kvt_buffer_ok(out) ? KVT_OK : kvt_error_set(err, KVT_NOMEM, "fake: no room");
 }
 
+static bool
+shares(struct fake *fake)
+{
+    bool is;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    is = fake->shares;
+    (void)pthread_mutex_unlock(&fake->lock);
+    return is;
+}
+
+enum kvt_err
+fake_share(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+           struct kvt_error *err)
+{
+    if (!shares((struct fake *)worker))
+        return kvt_error_set(err, KVT_UNSUPPORTED, "fake: no device");
+    return fake_describe(worker, out, wait_ms, err);
+}
+
 /* Each rank in its place. */
 static enum kvt_err
 read_description(struct fake_peer *peer, const uint8_t *bytes, size_t size, struct kvt_error *err)
@@ -143,6 +163,8 @@ fake_connect(struct engine_worker *worker, uint64_t number, const uint8_t *bytes
     (void)wait_ms;
     if (rc == KVT_OK)
         rc = map_peer(&peer, &worker->layout, err);
+    if (rc == KVT_OK && number == ENGINE_PEER_G1 && !shares(fake))
+        rc = kvt_error_set(err, KVT_UNSUPPORTED, "fake: no device");
     if (rc != KVT_OK)
         return rc;
     (void)pthread_mutex_lock(&fake->lock);
@@ -229,4 +251,49 @@ fake_pull(struct fake *fake, uint64_t number, const struct engine_item *item, en
     }
     (void)pthread_mutex_unlock(&living.lock);
     return rc;
+}
+
+/* Nobody writes what others copy from. */
+static void
+copy_shared(struct fake *fake, struct fake *owner, const struct engine_job *job,
+            const struct engine_item *item)
+{
+    const struct kvbm_layout_memory target = fake_memory(fake, KVT_TIER_G1);
+    const struct kvbm_layout_memory source = fake_memory(owner, KVT_TIER_G1);
+    const uint32_t all = fake->head.layout.geometry.layers;
+    const uint32_t layers = job->layers == 0 ? all : job->layers;
+    const struct kvbm_layout_slice slice =
+        kvbm_layout_layers(&fake->head.layout, job->layer, layers);
+
+    (void)pthread_mutex_lock(&owner->lock);
+    for (uint32_t k = job->layer; k < job->layer + layers; k++) {
+        const struct fake_cell *cell =
+            &owner->tiers[KVT_TIER_G1].cells[(size_t)item->source * all + k];
+
+        assert(!cell->writer && "reads a block that another job writes");
+        assert(cell->written && "reads what nobody wrote");
+    }
+    kvbm_layout_copy(&target, item->target, &source, item->source, &slice);
+    (void)pthread_mutex_unlock(&owner->lock);
+}
+
+enum kvt_err
+fake_pull_shared(struct fake *fake, const struct engine_job *job, const struct engine_item *item)
+{
+    const struct fake_peer *peer;
+    struct fake *owner = NULL;
+    uint64_t nonce = 0;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    peer = peer_locked(fake, ENGINE_PEER_G1);
+    if (peer != NULL)
+        nonce = peer->nonces[peer->map.parts[0].rank];
+    (void)pthread_mutex_unlock(&fake->lock);
+    (void)pthread_mutex_lock(&living.lock);
+    if (peer != NULL)
+        owner = find_locked(nonce);
+    if (owner != NULL)
+        copy_shared(fake, owner, job, item);
+    (void)pthread_mutex_unlock(&living.lock);
+    return owner == NULL ? KVT_UNAVAILABLE : KVT_OK;
 }

@@ -143,7 +143,9 @@ do_item(struct fake *fake, const struct engine_job *job, const struct engine_ite
     case ENGINE_STORE:
         return fake_objects_put(fake->options.objects, rank, id,
                                 fake_block(fake, job->from, item->source), size);
-    case ENGINE_PULL: return fake_pull(fake, job->peer, item, job->to);
+    case ENGINE_PULL:
+        return job->peer == ENGINE_PEER_G1 ? fake_pull_shared(fake, job, item)
+                                           : fake_pull(fake, job->peer, item, job->to);
     case ENGINE_ASK:
         return fake_objects_has(fake->options.objects, rank, id) ? KVT_OK : KVT_NOTFOUND;
     case ENGINE_SHOW:
@@ -364,6 +366,7 @@ static const struct engine_worker_ops fake_ops = {
     .describe = fake_describe,
     .connect = fake_connect,
     .disconnect = fake_disconnect,
+    .share = fake_share,
     .close = close_fake,
 };
 

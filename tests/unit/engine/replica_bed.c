@@ -39,6 +39,7 @@ replica_open_storages(struct replica *replica, enum replica_kind kind, struct fa
         const struct kvbm_layout_memory memory =
             fake_memory((struct fake *)replica->bed.ranks[r], KVT_TIER_G1);
 
+        ((struct fake *)replica->bed.ranks[r])->shares = kind == REPLICA_IPC;
         if (kind == REPLICA_NCCL)
             open_device(replica, r);
         else
@@ -69,6 +70,9 @@ open_broadcast(struct replica *replica, enum replica_kind kind)
     switch (kind) {
     case REPLICA_MEMORY: rc = engine_broadcast_memory(out, &options, NULL); break;
     case REPLICA_NCCL: rc = engine_broadcast_nccl(out, &options, FAKE_NCCL, NULL); break;
+    case REPLICA_IPC:
+        rc = engine_broadcast_ipc(out, replica->bed.ranks, BED_RANKS, REPLICA_STAGED, NULL);
+        break;
     default: rc = engine_broadcast_fabric(out, replica->bed.ranks, BED_RANKS, REPLICA_STAGED, NULL);
     }
     assert_int_equal(rc, KVT_OK);

@@ -15,7 +15,7 @@
 #include "engine/replica.h"
 #include "tests/unit/engine/group_bed.h"
 
-enum replica_kind { REPLICA_MEMORY, REPLICA_NCCL, REPLICA_FABRIC, REPLICA_KINDS };
+enum replica_kind { REPLICA_MEMORY, REPLICA_NCCL, REPLICA_FABRIC, REPLICA_IPC, REPLICA_KINDS };
 
 enum { REPLICA_STAGED = 3 }; /* fewer than a job may have items */
 
