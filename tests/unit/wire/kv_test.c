@@ -19,7 +19,7 @@
 
 #define BUCKET "workers"
 
-enum { DEADLINE_MS = 20000, KEYS = 24, SHORT_MS = 100, AGE_MS = 1500 };
+enum { DEADLINE_MS = 20000, KEYS = 24, SHORT_MS = 100, AGE_MS = 3000 };
 
 /* What the watch told, a line a key: "k0".."k23". */
 struct mirror {

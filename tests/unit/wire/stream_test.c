@@ -208,9 +208,10 @@ streams_are_kept_where_the_server_forgets_them(void **state)
     test_nats_forget(&server);
     test_nats_restart(&server);
     wait_connected(bus, true);
-    while (wire_bus_keep_streams(bus, &made_at, NULL) != KVT_OK)
+    /* That it is another server is counted a moment after it is there. */
+    while (wire_bus_keep_streams(bus, &made_at, NULL) != KVT_OK ||
+           wire_stream_state(bus, WIRE_STREAM_EVENTS, &info) != KVT_OK)
         kvt_clock_sleep_ms(10);
-    assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
     wire_bus_close(bus);
     test_nats_stop(&server);
 }
