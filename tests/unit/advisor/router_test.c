@@ -230,7 +230,7 @@ questions_may_weigh_otherwise_and_allow_some(void **state)
     scene.question.worker_count = 1;
     memcpy(scene.allowed[0], "nobody", 7);
     assert_int_equal(ask(&scene), KVT_NOTFOUND);
-    assert_non_null(strstr(scene.err.text, "none of the 1 workers"));
+    assert_non_null(strstr(scene.err.text, "of the workers that are allowed (1) none is there"));
     scene.question.worker_count = 0;
     assert_goes_to(&scene, "a");
     scene.question.weighted = 1u << WIRE_ROUTE_OVERLAP;
