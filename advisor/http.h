@@ -151,6 +151,8 @@ void advisor_http_route_workers(void *arg, const struct kvt_http_request *reques
                                 struct kvt_http_response *response);
 void advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
                                  struct kvt_http_response *response);
+/** Is there a router?  False: `response` says that there is none. */
+bool advisor_http_routed(const struct advisor_http *http, struct kvt_http_response *response);
 /** Append "route": {...} of the status, or nothing without a router. */
 void advisor_http_add_route(const struct advisor_http *http, struct kvt_buffer *out);
 

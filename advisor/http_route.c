@@ -21,15 +21,6 @@ status_of(enum kvt_err rc)
     }
 }
 
-static bool
-routes(const struct advisor_http *http, struct kvt_http_response *response)
-{
-    if (http->router != NULL)
-        return true;
-    kvt_http_fail(response, 503, KVT_UNSUPPORTED, "this advisor routes no requests");
-    return false;
-}
-
 /* ---- the question ---- */
 
 /* A body that is read; members that were met are no strangers. */
@@ -299,7 +290,7 @@ advisor_http_route(void *arg, const struct kvt_http_request *request,
     struct body body = {.err = &err};
     enum kvt_err rc;
 
-    if (!routes(http, response))
+    if (!advisor_http_routed(http, response))
         return;
     rc = kvt_json_parse(&body.json, (const char *)request->body, request->body_size, "body", &err);
     if (rc == KVT_OK)
@@ -377,7 +368,7 @@ advisor_http_route_add(void *arg, const struct kvt_http_request *request,
     struct body body = {.err = &err};
     enum kvt_err rc;
 
-    if (!routes(http, response))
+    if (!advisor_http_routed(http, response))
         return;
     advisor_router_view(http->router, &view);
     rc = kvt_json_parse(&body.json, (const char *)request->body, request->body_size, "body", &err);
@@ -405,7 +396,7 @@ advisor_http_route_step(void *arg, const struct kvt_http_request *request,
     struct wire_route_step step = {.kind = WIRE_ROUTE_FREE};
     const size_t size = verb == NULL ? 0 : (size_t)(verb - request->tail);
 
-    if (!routes(http, response))
+    if (!advisor_http_routed(http, response))
         return;
     if (verb != NULL && strcmp(verb, "/prefilled") == 0)
         step.kind = WIRE_ROUTE_PREFILLED;

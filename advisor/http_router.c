@@ -13,8 +13,8 @@ static const char *const origins[ROUTER_ORIGINS] = {
     [ROUTER_ORIGIN_BUCKET] = "bucket",
 };
 
-static bool
-routes(const struct advisor_http *http, struct kvt_http_response *response)
+bool
+advisor_http_routed(const struct advisor_http *http, struct kvt_http_response *response)
 {
     if (http->router != NULL)
         return true;
@@ -53,7 +53,7 @@ advisor_http_route_workers(void *arg, const struct kvt_http_request *request,
     enum kvt_err rc;
 
     (void)request;
-    if (!routes(http, response))
+    if (!advisor_http_routed(http, response))
         return;
     rc = advisor_router_loads(http->router, &loads, &count);
     if (rc != KVT_OK) {
@@ -103,7 +103,7 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
     uint64_t cursor;
     bool more = true;
 
-    if (!routes(http, response) ||
+    if (!advisor_http_routed(http, response) ||
         !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit) ||
         !advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor))
         return;
