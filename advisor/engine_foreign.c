@@ -451,13 +451,11 @@ advisor_engine_hear(struct advisor_engine *engine, const struct advisor_hearing 
     return advisor_engine_hear_raw(engine, hearing);
 }
 
-/* ---- what a cluster keeps for those who come late ---- */
+/* ---- all that one holds ---- */
 
-/* As a dump of it would. */
-static void
-begin_holds(struct advisor_engine *engine, struct advisor_publisher *publisher)
+void
+advisor_engine_begin_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
-    advisor_foreign_told_begin(publisher, kvt_clock_mono_ms());
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
     if (advisor_engine_drop(engine, publisher) == KVT_OK)
@@ -465,6 +463,19 @@ begin_holds(struct advisor_engine *engine, struct advisor_publisher *publisher)
     advisor_foreign_lose(publisher, "no memory to drop what it held before");
     advisor_engine_given_up(engine, publisher);
 }
+
+void
+advisor_engine_end_all(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                       uint64_t number)
+{
+    advisor_foreign_dump_end(publisher, number);
+    publisher->heard_ms = kvt_clock_mono_ms();
+    if (advisor_engine_sweep(engine, publisher) != KVT_OK)
+        kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
+                      publisher->row.worker);
+}
+
+/* ---- what a cluster keeps for those who come late ---- */
 
 void
 advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
@@ -493,7 +504,8 @@ advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *
             continue;
         if (publisher->told != intake->tellings) {
             publisher->told = intake->tellings;
-            begin_holds(engine, publisher);
+            advisor_foreign_told_begin(publisher, kvt_clock_mono_ms());
+            advisor_engine_begin_all(engine, publisher);
         }
         if (publisher->dump_incarnation != 0) /* else a limit was reached */
             advisor_engine_apply_raw(engine, intake, publisher, event);
@@ -508,13 +520,8 @@ advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *i
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
-        if (publisher->foreign.source != intake->number || publisher->dump_incarnation == 0)
-            continue;
-        advisor_foreign_dump_end(publisher, 0);
-        publisher->heard_ms = kvt_clock_mono_ms();
-        if (advisor_engine_sweep(engine, publisher) != KVT_OK)
-            kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
-                          publisher->row.worker);
+        if (publisher->foreign.source == intake->number && publisher->dump_incarnation != 0)
+            advisor_engine_end_all(engine, publisher, 0);
     }
     intake->telling = false;
     intake->told = true;

@@ -255,6 +255,12 @@ enum advisor_heard advisor_engine_hear_raw(struct advisor_engine *engine,
 void advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher);
 /** Of a message's bytes, never 0. */
 uint32_t advisor_engine_digest(const struct advisor_item *item);
+/** All it holds is told anew, from here on: what is known of its own tiers goes.  Without memory it
+ *  is given up as unanswered. */
+void advisor_engine_begin_all(struct advisor_engine *engine, struct advisor_publisher *publisher);
+/** ... and was told: the rest is gone.  `number` as advisor_foreign_dump_end(). */
+void advisor_engine_end_all(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                            uint64_t number);
 /** What a cluster keeps of who holds what: for each publisher in it, in place of what was known. */
 void advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
                                const struct advisor_item *item);

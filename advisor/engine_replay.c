@@ -59,12 +59,7 @@ begin_dump(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     engine->replay->dumping = true;
     advisor_foreign_dump_begin(publisher);
-    advisor_aliases_void(engine->aliases);
-    (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_engine_drop(engine, publisher) == KVT_OK)
-        return;
-    advisor_foreign_lose(publisher, "no memory to drop what it held before");
-    advisor_engine_given_up(engine, publisher);
+    advisor_engine_begin_all(engine, publisher);
 }
 
 /* All it holds is told anew: one part of that. */
@@ -100,11 +95,7 @@ take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publishe
 static void
 end_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t number)
 {
-    advisor_foreign_dump_end(publisher, number);
-    publisher->heard_ms = kvt_clock_mono_ms();
-    if (advisor_engine_sweep(engine, publisher) != KVT_OK)
-        kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
-                      publisher->row.worker);
+    advisor_engine_end_all(engine, publisher, number);
     if (engine->replay->unreadable) {
         advisor_foreign_lose(publisher, "an event of what it holds cannot be read");
         advisor_engine_given_up(engine, publisher);
