@@ -127,7 +127,10 @@ drop_who_left(void *arg, const struct router_worker_row *row)
 {
     struct advisor_router *router = arg;
 
-    router_slots_drop(router->slots, &row->worker, kvt_clock_mono_ms());
+    if (router->replica != NULL)
+        router_replica_left(router->replica, &row->worker, kvt_clock_mono_ms());
+    else
+        router_slots_drop(router->slots, &row->worker, NULL, NULL, kvt_clock_mono_ms());
 }
 
 enum kvt_err
@@ -251,7 +254,11 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
         return rc;
     (void)pthread_mutex_lock(&router->lock);
     switch (step->kind) {
-    case WIRE_ROUTE_ADD: rc = add(router, step, changed); break;
+    case WIRE_ROUTE_ADD:
+        /* What its worker did before it left is over by then; without memory, at the next time. */
+        (void)!advisor_router_refresh(router);
+        rc = add(router, step, changed);
+        break;
     case WIRE_ROUTE_PREFILLED:
         rc = router_slots_prefilled(router->slots, step->id, now_ms, changed);
         if (*changed)

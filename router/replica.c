@@ -138,16 +138,22 @@ router_replica_merge(struct router_replica *replica, struct wire_route_sync *mes
 void
 router_replica_tell(struct router_replica *replica, const char *id, enum router_state step)
 {
-    struct wire_route_sync message;
     struct router_request request;
 
-    if (router_slots_get(replica->slots, id, &request) != KVT_OK)
-        return;
+    if (router_slots_get(replica->slots, id, &request) == KVT_OK)
+        router_replica_step(replica, &request, step == ROUTER_ADDED);
+}
+
+void
+router_replica_step(struct router_replica *replica, const struct router_request *request,
+                    bool whole)
+{
+    struct wire_route_sync message;
+
     replica->seq++;
-    (void)snprintf(replica->kept[replica->seq % ROUTER_STEPS_KEPT], ROUTER_REQUEST_ID_MAX, "%s",
-                   id);
+    memcpy(replica->kept[replica->seq % ROUTER_STEPS_KEPT], request->id, sizeof(request->id));
     kvt_buffer_clear(&replica->rows);
-    if (replica->silent || router_replica_put(replica, &request, step == ROUTER_ADDED) != KVT_OK)
+    if (replica->silent || router_replica_put(replica, request, whole) != KVT_OK)
         return;
     message = router_replica_message(replica, WIRE_ROUTE_SYNC_STEPS);
     message.row_count = 1;
@@ -270,8 +276,8 @@ look_for_twin(struct router_replica *replica)
     replica->ready = false;
 }
 
-static void
-advance(struct router_replica *replica, uint64_t now_ms)
+void
+router_replica_advance(struct router_replica *replica, uint64_t now_ms)
 {
     if (now_ms > replica->now_ms)
         replica->now_ms = now_ms;
@@ -324,7 +330,7 @@ router_replica_take(struct router_replica *replica, const void *bytes, size_t si
     struct wire_route_sync message;
     const enum kvt_err rc = wire_route_sync_decode(bytes, size, &message, NULL);
 
-    advance(replica, now_ms);
+    router_replica_advance(replica, now_ms);
     if (rc == KVT_UNSUPPORTED)
         replica->stats.unsupported++;
     else if (rc != KVT_OK)
@@ -350,12 +356,13 @@ beat(struct router_replica *replica)
 void
 router_replica_tick(struct router_replica *replica, uint64_t now_ms)
 {
-    advance(replica, now_ms);
+    router_replica_advance(replica, now_ms);
     if (replica->silent)
         return;
     if (replica->now_ms >= replica->beat_at_ms)
         beat(replica);
     router_replica_ask(replica);
+    router_replica_settle(replica);
     if (replica->now_ms >= replica->ready_at_ms &&
         (!replica->table.active || replica->table.cursor == 0))
         replica->ready = true; /* nobody answered */

@@ -26,6 +26,12 @@
  * A replica that starts says so in its heartbeat, takes the table of the first peer that answers,
  * and is `ready` when it has it, or when nobody answered in `join_ms`.
  *
+ * Workers end, and replicas see that at different times: one may have given something to the next
+ * life of a worker before another has seen the end of the last.  So whoever gave a request to a
+ * worker ends it when it sees that life end, and tells the others; it alone knows which life that
+ * was.  Of a router that is not heard, or has begun another life of its own, what it had given by
+ * the time of the end is over twice `gone_ms` behind it.
+ *
  * Two replicas of one number: the one that started later sees it, keeps silent, takes nothing and
  * is never ready while the other is heard (`twin`); the other says `twin` for `gone_ms` and goes
  * on.  A message of a newer format is passed over and counted (`unsupported`); who sends nothing
@@ -98,6 +104,9 @@ void router_replica_free(struct router_replica *replica);
  *  @param step  ROUTER_ADDED behind router_slots_merge(): all of the request goes out; else its
  *               state */
 void router_replica_tell(struct router_replica *replica, const char *id, enum router_state step);
+/** A worker left, or lives anew: instead of router_slots_drop(). */
+void router_replica_left(struct router_replica *replica, const struct router_worker *worker,
+                         uint64_t now_ms);
 /** A message of the bus, our own included (passed over).  `now_ms`: the clock of the slot table. */
 void router_replica_take(struct router_replica *replica, const void *bytes, size_t size,
                          uint64_t now_ms);

@@ -1,8 +1,8 @@
 /*
  * router/replica_private.h -- the parts of a replica: what it hears (replica.c), what it asks for
- * (replica_ask.c), what it answers (replica_answer.c).
+ * (replica_ask.c), what it answers (replica_answer.c), whose workers left (replica_left.c).
  *
- * Why: three questions, three files, one struct.
+ * Why: four questions, four files, one struct.
  * Ownership: as router/replica.h.
  * Threads:   none; its owner locks.
  * Limits:    as router/replica.h.
@@ -35,6 +35,14 @@ struct router_replica_table {
     uint64_t pause_ms;
 };
 
+/* A worker left, and others had given it something. */
+struct router_replica_end {
+    struct router_worker worker;
+    uint64_t at_ms;
+};
+
+enum { ROUTER_REPLICA_ENDS = 1024 }; /* a power of two; the oldest is settled before its time */
+
 struct router_replica {
     struct router_replica_options options;
     struct router_slots *slots;
@@ -45,6 +53,11 @@ struct router_replica {
 
     uint64_t seq;                        /* of our last step */
     char (*kept)[ROUTER_REQUEST_ID_MAX]; /* whose step it was: by number */
+
+    /* Ends of workers that are not settled: numbers, without end. */
+    struct router_replica_end ends[ROUTER_REPLICA_ENDS];
+    uint32_t first_end;
+    uint32_t next_end;
 
     bool started;
     bool ready;
@@ -64,6 +77,13 @@ struct router_replica {
     uint64_t *hashes; /* of the row that is read */
 };
 
+/** It is this late. */
+void router_replica_advance(struct router_replica *replica, uint64_t now_ms);
+/** A step of ours that the others hear of: `whole`, or its state alone. */
+void router_replica_step(struct router_replica *replica, const struct router_request *request,
+                         bool whole);
+/** Of workers that left long enough ago: what they did for routers that are not there is over. */
+void router_replica_settle(struct router_replica *replica);
 /** A message of ours, with its sender filled in. */
 struct wire_route_sync router_replica_message(const struct router_replica *replica,
                                               enum wire_route_sync_kind kind);

@@ -472,8 +472,20 @@ router_slots_expire(struct router_slots *slots, uint64_t now_ms)
     }
 }
 
+/* Since it was added; of what is remembered, since it ended. */
+static uint64_t
+age_of(const struct router_slots *slots, const struct router_row *row)
+{
+    const uint64_t at_ms = row->deadline.at_ms;
+
+    /* The time it began may lie before the clock did. */
+    return at_ms > slots->now_ms ? slots->options.expiry_ms - (at_ms - slots->now_ms)
+                                 : slots->options.expiry_ms + (slots->now_ms - at_ms);
+}
+
 void
-router_slots_drop(struct router_slots *slots, const struct router_worker *worker, uint64_t now_ms)
+router_slots_drop(struct router_slots *slots, const struct router_worker *worker,
+                  router_slots_over_fn *is_over, void *arg, uint64_t now_ms)
 {
     const uint32_t number = router_columns_find(&slots->columns, worker);
     struct router_row *row;
@@ -483,8 +495,14 @@ router_slots_drop(struct router_slots *slots, const struct router_worker *worker
     if (number == ROUTER_COLUMNS_NONE)
         return;
     for (row = *router_columns_mark(&slots->columns, number); row != NULL; row = next) {
+        const struct router_given given = {.id = row->id,
+                                           .router = row->router,
+                                           .added_ms = row->added_ms,
+                                           .age_ms = age_of(slots, row)};
+
         next = row->worker_next;
-        finish(slots, row, due(slots, 0));
+        if (is_over == NULL || is_over(arg, &given))
+            finish(slots, row, due(slots, 0));
     }
 }
 
@@ -510,13 +528,8 @@ router_slots_project(struct router_slots *slots, const uint64_t *hashes, uint32_
 static void
 show(const struct router_slots *slots, const struct router_row *row, struct router_request *request)
 {
-    const uint64_t at_ms = row->deadline.at_ms;
-
-    *request = (struct router_request){.state = row->state};
+    *request = (struct router_request){.state = row->state, .age_ms = age_of(slots, row)};
     (void)snprintf(request->id, sizeof(request->id), "%s", row->id);
-    /* The time it began may lie before the clock did. */
-    request->age_ms = at_ms > slots->now_ms ? slots->options.expiry_ms - (at_ms - slots->now_ms)
-                                            : slots->options.expiry_ms + (slots->now_ms - at_ms);
     if (!row->live)
         return;
     request->worker = *router_columns_name(&slots->columns, row->worker);

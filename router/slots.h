@@ -107,9 +107,20 @@ KVT_NODISCARD enum kvt_err router_slots_end(struct router_slots *slots, const ch
  *  ROUTER_SLOTS_EXPIRE_MAX of each a call. */
 #define ROUTER_SLOTS_EXPIRE_MAX 4096
 void router_slots_expire(struct router_slots *slots, uint64_t now_ms);
-/** All a worker was doing is over: it left. */
+/* A live request of a worker that left. */
+struct router_given {
+    const char *id;
+    uint64_t router;
+    uint64_t added_ms;
+    uint64_t age_ms;
+};
+
+/** True: it is over with its worker.  Looks at the table no further. */
+typedef bool router_slots_over_fn(void *arg, const struct router_given *given);
+/** A worker left: what it was doing is over.
+ *  @param is_over  asked of each request; NULL: all are */
 void router_slots_drop(struct router_slots *slots, const struct router_worker *worker,
-                       uint64_t now_ms);
+                       router_slots_over_fn *is_over, void *arg, uint64_t now_ms);
 
 /** What the bound workers have to do, and would have with a request of these blocks.  Sets `count`,
  *  `active_prefill_tokens`, `decode_blocks` (with the request's blocks that are not active there)

@@ -383,9 +383,12 @@ a_request_weighs_what_is_not_cached(void **state)
 static void
 who_left_is_out_and_what_ran_there_is_over(void **state)
 {
+    const struct wire_route_step add = {
+        .kind = WIRE_ROUTE_ADD, .id = "r2", .worker = "a", .blocks = 1};
     struct advisor_router_load *loads;
     struct scene scene;
     size_t count;
+    bool changed;
 
     (void)state;
     begin(&scene);
@@ -402,6 +405,13 @@ who_left_is_out_and_what_ran_there_is_over(void **state)
     assert_goes_to(&scene, "a");
     assert_int_equal(advisor_router_loads(scene.router, &loads, &count), KVT_OK);
     assert_int_equal(load_of(loads, count, "a")->active_requests, 0);
+    kvt_free(loads);
+    /* Told before anybody asks again: it is of the new life. */
+    gone(&scene, "a");
+    seen(&scene, "a", 0);
+    assert_int_equal(advisor_router_step(scene.router, &add, &changed, &scene.err), KVT_OK);
+    assert_int_equal(advisor_router_loads(scene.router, &loads, &count), KVT_OK);
+    assert_int_equal(load_of(loads, count, "a")->active_requests, 1);
     kvt_free(loads);
     end(&scene);
 }

@@ -250,6 +250,16 @@ bed_end(struct bed *bed, int number, uint64_t request)
     step(bed, number, request, ROUTER_FREED);
 }
 
+void
+bed_left(struct bed *bed, int number, int worker)
+{
+    const struct bed_router *router = &bed->routers[number];
+    struct router_worker left = {.dp_rank = 0};
+
+    (void)snprintf(left.name, sizeof(left.name), "worker-%d", worker);
+    router_replica_left(router->replica, &left, clock_of(router));
+}
+
 uint64_t
 bed_live(const struct bed *bed, int number)
 {

@@ -87,6 +87,9 @@ void bed_add(struct bed *bed, int number, uint64_t request);
 void bed_prefilled(struct bed *bed, int number, uint64_t request);
 void bed_end(struct bed *bed, int number, uint64_t request);
 
+/** The router sees that a worker, of BED_WORKERS, lives anew. */
+void bed_left(struct bed *bed, int number, int worker);
+
 uint64_t bed_live(const struct bed *bed, int number);
 struct router_replica_stats bed_stats(const struct bed *bed, int number);
 /** The columns of two routers are the same. */

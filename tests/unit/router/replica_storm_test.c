@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -196,6 +197,114 @@ thousands_of_requests_do_too(void **state)
     run_seeds(1, 20000 / TEST_ALONE_SHARE, 20000, true);
 }
 
+/* ---- workers that live anew ---- */
+
+enum { NEWS_MS = 2500 }; /* at most, until a router sees that a worker lives anew */
+
+/* What each router thinks of each worker, and when it thinks again. */
+struct lives {
+    uint64_t now[BED_WORKERS];
+    uint64_t seen[ROUTERS][BED_WORKERS];
+    uint64_t see_ms[ROUTERS][BED_WORKERS]; /* 0: nothing is new */
+};
+
+/* A request, and the life of its worker that whoever gave it out knew. */
+struct given {
+    bool added;
+    bool ended;
+    int worker;
+    int router;
+    uint64_t life;
+};
+
+static void
+see(struct bed *bed, struct lives *lives, bool all)
+{
+    for (int i = 0; i < ROUTERS; i++)
+        for (int worker = 0; worker < BED_WORKERS; worker++) {
+            if (lives->see_ms[i][worker] == 0 || (!all && bed->now_ms < lives->see_ms[i][worker]))
+                continue;
+            lives->see_ms[i][worker] = 0;
+            lives->seen[i][worker] = lives->now[worker];
+            bed_left(bed, i, worker);
+        }
+}
+
+static void
+begin_life(struct bed *bed, struct lives *lives, int worker)
+{
+    lives->now[worker]++;
+    for (int i = 0; i < ROUTERS; i++)
+        if (lives->see_ms[i][worker] == 0)
+            lives->see_ms[i][worker] = bed->now_ms + 1 + kvt_random_below(&bed->random, NEWS_MS);
+}
+
+static void
+give(struct bed *bed, const struct lives *lives, struct given *given, uint64_t number)
+{
+    struct router_request request;
+    uint64_t hashes[BED_HASHES_MAX];
+
+    if (given->added) {
+        given->ended = true;
+        bed_end(bed, any_up(bed), number);
+        return;
+    }
+    bed_request(&request, hashes, number);
+    given->added = true;
+    given->router = any_up(bed);
+    given->worker = request.worker.name[strlen("worker-")] - '0';
+    given->life = lives->seen[given->router][given->worker];
+    bed_add(bed, given->router, number);
+}
+
+/* What was given to a life is over with it, and nothing else is, whoever saw what first. */
+static void
+lives_are_ended_by_who_gave_to_them(void **state)
+{
+    uint64_t random = test_seed();
+
+    (void)state;
+    for (int i = 0; i < SEEDS; i++) {
+        const uint64_t seed = kvt_random_next(&random);
+        struct bed *bed = bad_bed(seed);
+        struct given given[REQUESTS] = {0};
+        struct lives lives = {0};
+        uint64_t live = 0;
+
+        while (bed->now_ms < LOAD_MS) {
+            const uint64_t number = kvt_random_below(&bed->random, REQUESTS);
+
+            if (!given[number].added || kvt_random_below(&bed->random, 8) == 0)
+                give(bed, &lives, &given[number], number);
+            if (kvt_random_below(&bed->random, 100) == 0)
+                begin_life(bed, &lives, (int)kvt_random_below(&bed->random, BED_WORKERS));
+            bed_run(bed, 1 + kvt_random_below(&bed->random, 10));
+            see(bed, &lives, false);
+        }
+        see(bed, &lives, true);
+        if (!bed_settle(bed, SETTLE_MS))
+            fail_msg("seed %" PRIu64 ": not alike in %d ms", seed, SETTLE_MS);
+        for (uint64_t number = 0; number < REQUESTS; number++) {
+            struct router_request shown;
+            char id[ROUTER_REQUEST_ID_MAX];
+            bool wanted;
+
+            wanted = given[number].added && !given[number].ended &&
+                     given[number].life == lives.now[given[number].worker];
+            live += wanted;
+            (void)snprintf(id, sizeof(id), "request-%" PRIu64, number);
+            if (wanted != (router_slots_get(bed->routers[0].slots, id, &shown) == KVT_OK &&
+                           shown.worker.name[0] != '\0'))
+                fail_msg("seed %" PRIu64 ": %s %s", seed, id, wanted ? "was lost" : "is there");
+        }
+        assert_int_equal(bed_live(bed, 0), live);
+        for (int k = 1; k < ROUTERS; k++)
+            bed_check_same_load(bed, 0, k);
+        bed_free(bed);
+    }
+}
+
 static bool
 pass_no_asks(void *arg, const struct wire_route_sync *message, int from, int to)
 {
@@ -263,6 +372,7 @@ main(void)
         cmocka_unit_test(replicas_become_alike),
         cmocka_unit_test(replicas_that_die_and_come_back_become_alike),
         cmocka_unit_test(thousands_of_requests_do_too),
+        cmocka_unit_test(lives_are_ended_by_who_gave_to_them),
         cmocka_unit_test(without_questions_they_stay_apart),
         cmocka_unit_test(lost_ends_expire),
     };

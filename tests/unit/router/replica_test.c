@@ -415,6 +415,128 @@ twins_are_told_apart(void **state)
     bed_free(bed);
 }
 
+/* ---- workers that live anew ---- */
+
+/* The next request, behind `number`, that goes to worker 0. */
+static uint64_t
+next_of_first(uint64_t number)
+{
+    struct router_request request;
+    uint64_t hashes[BED_HASHES_MAX];
+
+    do
+        bed_request(&request, hashes, ++number);
+    while (strcmp(request.worker.name, "worker-0") != 0);
+    return number;
+}
+
+static struct bed *
+bed_of_two(struct watch *watch)
+{
+    struct bed *bed = calm_bed(watch, 3);
+
+    for (int i = 0; i < 2; i++)
+        bed_start(bed, i);
+    bed_run(bed, 2 * BED_JOIN_MS);
+    return bed;
+}
+
+/* Who sees the end late takes nothing back that another gave to the next life. */
+static void
+who_gave_to_a_worker_ends_it(void **state)
+{
+    struct watch watch;
+    struct bed *bed = bed_of_two(&watch);
+    const uint64_t first = next_of_first(0);
+    const uint64_t second = next_of_first(first);
+
+    (void)state;
+    bed_add(bed, 0, first);
+    bed_run(bed, 10);
+    bed_left(bed, 1, 0); /* not ours: it is the other's to say */
+    bed_run(bed, 3 * BED_GONE_MS);
+    assert_int_equal(bed_live(bed, 1), 1);
+    bed_left(bed, 0, 0);
+    assert_int_equal(bed_live(bed, 0), 0);
+    bed_add(bed, 0, second);
+    bed_run(bed, 10);
+    assert_int_equal(bed_live(bed, 1), 1);
+    bed_left(bed, 1, 0);
+    bed_run(bed, 3 * BED_GONE_MS);
+    assert_int_equal(bed_live(bed, 0), 1);
+    assert_int_equal(bed_live(bed, 1), 1);
+    assert_true(bed_settle(bed, 1000));
+    bed_free(bed);
+}
+
+static void
+what_a_router_gave_that_died_ends_with_its_worker(void **state)
+{
+    struct watch watch;
+    struct bed *bed = bed_of_two(&watch);
+    const uint64_t first = next_of_first(0);
+    const uint64_t second = next_of_first(first);
+
+    (void)state;
+    bed_add(bed, 0, first);
+    bed_run(bed, 10);
+    bed_left(bed, 1, 0);
+    bed_run(bed, 10);
+    bed_add(bed, 0, second); /* behind the end */
+    bed_run(bed, 10);
+    bed_kill(bed, 0);
+    bed_run(bed, 2 * BED_GONE_MS - 100);
+    assert_int_equal(bed_live(bed, 1), 2);
+    bed_run(bed, 200);
+    assert_int_equal(bed_live(bed, 1), 1);
+    bed_free(bed);
+}
+
+static void
+what_a_router_gave_in_an_earlier_life_of_its_own_does_too(void **state)
+{
+    struct watch watch;
+    struct bed *bed = bed_of_two(&watch);
+    struct router_replica_options options = {.router = 100,
+                                             .incarnation = 1800000000000, /* behind what it gave */
+                                             .beat_ms = BED_BEAT_MS,
+                                             .join_ms = BED_JOIN_MS,
+                                             .gone_ms = BED_GONE_MS};
+
+    (void)state;
+    bed_add(bed, 0, next_of_first(0));
+    bed_run(bed, 10);
+    router_replica_free(bed->routers[0].replica);
+    bed_adopt(bed, 0, &options);
+    bed_run(bed, BED_JOIN_MS);
+    bed_left(bed, 1, 0);
+    bed_run(bed, 2 * BED_GONE_MS + 100);
+    assert_true(bed_stats(bed, 1).peers == 1);
+    assert_int_equal(bed_live(bed, 1), 0);
+    bed_free(bed);
+}
+
+/* More workers end than are remembered: the first is settled before its time. */
+static void
+many_ends_are_settled(void **state)
+{
+    struct watch watch;
+    struct bed *bed = bed_of_two(&watch);
+
+    (void)state;
+    bed_add(bed, 0, next_of_first(0));
+    bed_run(bed, 10);
+    bed_kill(bed, 0);
+    bed_run(bed, BED_GONE_MS + 100);
+    for (int i = 0; i < 1024; i++)
+        bed_left(bed, 1, 0);
+    assert_int_equal(bed_live(bed, 1), 1);
+    bed_left(bed, 1, 0);
+    assert_int_equal(bed_live(bed, 1), 0);
+    bed_run(bed, 3 * BED_GONE_MS);
+    bed_free(bed);
+}
+
 static void
 noise_and_later_formats_are_counted(void **state)
 {
@@ -502,6 +624,10 @@ main(void)
         cmocka_unit_test(what_nobody_told_is_found),
         cmocka_unit_test(what_cannot_be_mended_makes_no_storm),
         cmocka_unit_test(twins_are_told_apart),
+        cmocka_unit_test(who_gave_to_a_worker_ends_it),
+        cmocka_unit_test(what_a_router_gave_that_died_ends_with_its_worker),
+        cmocka_unit_test(what_a_router_gave_in_an_earlier_life_of_its_own_does_too),
+        cmocka_unit_test(many_ends_are_settled),
         cmocka_unit_test(noise_and_later_formats_are_counted),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -339,7 +339,7 @@ drop(struct world *world)
 {
     const struct router_worker worker = worker_of(kvt_random_below(&world->random, WORKERS + 1));
 
-    router_slots_drop(world->slots, &worker, world->now_ms);
+    router_slots_drop(world->slots, &worker, NULL, NULL, world->now_ms);
     for (int id = 0; id < IDS; id++)
         if (world->rows[id].live && same_worker(&added(world, id)->worker, &worker))
             world->rows[id] = (struct model_row){

@@ -186,7 +186,7 @@ others_leave_room_for_the_view(void **state)
             rows[i].worker.dp_rank = i;
         }
         assert_int_equal(router_slots_bind(slots, rows, ROUTER_WORKERS_MAX), KVT_OK);
-        router_slots_drop(slots, &request.worker, 0); /* it left */
+        router_slots_drop(slots, &request.worker, NULL, NULL, 0); /* it left */
     }
     router_slots_free(slots);
     kvt_free(rows);
@@ -380,11 +380,11 @@ a_worker_that_left_does_nothing(void **state)
         request = request_of(id, i % 2 == 0 ? "x" : "y", hashes, (uint32_t)i % 4);
         assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
     }
-    router_slots_drop(slots, &worker, 0);
+    router_slots_drop(slots, &worker, NULL, NULL, 0);
     check_requests(slots, 2, (const uint32_t[]){0, 10});
     assert_int_equal(router_slots_stats(slots).tombstones, 10);
     worker.dp_rank = 1; /* another one, that nobody heard of */
-    router_slots_drop(slots, &worker, 0);
+    router_slots_drop(slots, &worker, NULL, NULL, 0);
     assert_int_equal(router_slots_stats(slots).requests, 10);
     router_slots_free(slots);
 }
@@ -528,8 +528,8 @@ live(void *arg)
         assert_in_set(router_slots_prefilled(slots, id, 0, NULL), answers, 2);
         assert_in_set(router_slots_end(slots, id, 0, NULL), answers, 2);
     }
-    router_slots_drop(slots, &attempt->rows[0].worker, 0);
-    router_slots_drop(slots, &attempt->rows[1].worker, 0);
+    router_slots_drop(slots, &attempt->rows[0].worker, NULL, NULL, 0);
+    router_slots_drop(slots, &attempt->rows[1].worker, NULL, NULL, 0);
     assert_int_equal(router_slots_stats(slots).requests, 0);
     assert_int_equal(router_slots_stats(slots).blocks, 0);
     assert_int_equal(router_slots_digest(slots), 0);
