@@ -30,12 +30,6 @@ add_endpoint(struct advisor_discovery_record *record, const char *text)
         record->endpoint_count++;
 }
 
-static const char *
-string_of(struct json_object *value)
-{
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
-}
-
 /* "namespace.N.component.C.endpoint.E", as its subjects begin. */
 static void
 put_scope(struct advisor_discovery_record *record, struct json_object *json)
@@ -82,7 +76,7 @@ read_channel(struct advisor_discovery_record *record, struct json_object *json)
     brokers = kvt_json_array(config, "xpub_endpoints");
     if (strcmp(kind, "ZmqBroker") == 0 && brokers != NULL)
         for (size_t i = 0; i < json_object_array_length(brokers); i++)
-            add_endpoint(record, string_of(json_object_array_get_idx(brokers, i)));
+            add_endpoint(record, kvt_json_to_string(json_object_array_get_idx(brokers, i)));
     return KVT_OK;
 }
 

@@ -525,12 +525,9 @@ check_moves(struct checking *checking, struct json_object *moves, struct kvt_err
     else if (rc != KVT_OK)
         return kvt_error_set(err, rc, "%s", kvt_err_text(rc));
     for (size_t i = 0; i < json_object_array_length(blocks) && rc == KVT_OK; i++) {
-        struct json_object *block = json_object_array_get_idx(blocks, i);
+        const char *block = kvt_json_to_string(json_object_array_get_idx(blocks, i));
 
-        rc = check_block(
-            checking, &txn, ns, tier,
-            json_object_is_type(block, json_type_string) ? json_object_get_string(block) : NULL,
-            err);
+        rc = check_block(checking, &txn, ns, tier, block, err);
     }
     advisor_store_end(&txn);
     return rc;

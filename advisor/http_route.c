@@ -183,12 +183,10 @@ read_workers(const struct body *body, struct wire_route_question *question)
     if (question->workers == NULL)
         return kvt_error_set(body->err, KVT_NOMEM, "no memory for %zu workers", count);
     for (size_t i = 0; i < count; i++) {
-        struct json_object *value = json_object_array_get_idx(array, i);
+        const char *name = kvt_json_to_string(json_object_array_get_idx(array, i));
 
-        if (!json_object_is_type(value, json_type_string) ||
-            snprintf(question->workers[i], KVT_NAME_MAX, "%s", json_object_get_string(value)) !=
-                json_object_get_string_len(value) ||
-            json_object_get_string_len(value) >= KVT_NAME_MAX)
+        if (name == NULL ||
+            snprintf(question->workers[i], KVT_NAME_MAX, "%s", name) >= KVT_NAME_MAX)
             return kvt_error_set(body->err, KVT_INVALID,
                                  "workers[%zu]: want a name of at most %d bytes", i,
                                  KVT_NAME_MAX - 1);

@@ -74,8 +74,8 @@ kvt_json_to_u64(struct json_object *value, uint64_t *number)
     return true;
 }
 
-static const char *
-to_string(struct json_object *value)
+const char *
+kvt_json_to_string(struct json_object *value)
 {
     const char *text;
 
@@ -88,7 +88,7 @@ to_string(struct json_object *value)
 bool
 kvt_json_to_hash(struct json_object *value, uint64_t *hash)
 {
-    const char *text = to_string(value);
+    const char *text = kvt_json_to_string(value);
 
     if (text != NULL)
         return kvt_hash_parse(text, hash);
@@ -140,7 +140,7 @@ kvt_json_bool(struct json_object *object, const char *key, bool *flag)
 const char *
 kvt_json_string(struct json_object *object, const char *key)
 {
-    return to_string(kvt_json_member(object, key));
+    return kvt_json_to_string(kvt_json_member(object, key));
 }
 
 struct json_object *

@@ -38,14 +38,15 @@ bool kvt_json_to_u64(struct json_object *value, uint64_t *number);
 /** Text as kvt_hash_parse() reads it, or a whole number. */
 bool kvt_json_to_hash(struct json_object *value, uint64_t *hash);
 
+/** Text without a NUL inside, or NULL; it lives as long as the value. */
+const char *kvt_json_to_string(struct json_object *value);
+
 /** It is there, be it null. */
 bool kvt_json_has(struct json_object *object, const char *key);
 struct json_object *kvt_json_member(struct json_object *object, const char *key);
 bool kvt_json_u64(struct json_object *object, const char *key, uint64_t *number);
 bool kvt_json_hash(struct json_object *object, const char *key, uint64_t *hash);
 bool kvt_json_bool(struct json_object *object, const char *key, bool *flag);
-
-/** Without a NUL inside; it lives as long as the object. */
 const char *kvt_json_string(struct json_object *object, const char *key);
 
 /** The array, or NULL. */

@@ -118,10 +118,9 @@ read_headers(struct json_object *meta, struct wire_object_info *info)
 
         if (json_object_is_type(value, json_type_array) && json_object_array_length(value) > 0)
             value = json_object_array_get_idx(value, 0);
-        if (!json_object_is_type(value, json_type_string))
-            continue;
-        text = json_object_get_string(value);
-        if (strlen(key) >= sizeof(header->key) || strlen(text) >= sizeof(header->value))
+        text = kvt_json_to_string(value);
+        if (text == NULL || strlen(key) >= sizeof(header->key) ||
+            strlen(text) >= sizeof(header->value))
             continue;
         (void)snprintf(header->key, sizeof(header->key), "%s", key);
         (void)snprintf(header->value, sizeof(header->value), "%s", text);
