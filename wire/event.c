@@ -187,8 +187,7 @@ wire_event_decode(const void *bytes, size_t size, struct kvt_event_batch *batch,
 
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, HEADER_MEMBERS, "a batch: an array of 8 members or more");
-    if (wire_msgpack_u64(&reader, "a version") != WIRE_EVENT_VERSION)
-        wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "version 1 before this byte");
+    wire_msgpack_version(&reader);
     wire_msgpack_str(&reader, batch->namespace_, sizeof(batch->namespace_),
                      "a namespace of at most 127 bytes");
     wire_msgpack_str(&reader, batch->worker, sizeof(batch->worker),

@@ -102,6 +102,13 @@ wire_msgpack_u32(struct wire_msgpack_reader *reader, const char *wanted)
     return (uint32_t)wire_msgpack_uint(reader, UINT32_MAX, wanted);
 }
 
+void
+wire_msgpack_version(struct wire_msgpack_reader *reader)
+{
+    if (wire_msgpack_u64(reader, "a version") != 1)
+        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
+}
+
 bool
 wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted)
 {

@@ -68,6 +68,8 @@ wire_msgpack_u64(struct wire_msgpack_reader *reader, const char *wanted)
 }
 
 uint32_t wire_msgpack_u32(struct wire_msgpack_reader *reader, const char *wanted);
+/** The version that messages of ours begin with; any but 1 is a failure. */
+void wire_msgpack_version(struct wire_msgpack_reader *reader);
 bool wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted);
 /** A number of any form that is not negative and finite: a float of either width, or whole. */
 double wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted);

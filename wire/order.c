@@ -163,8 +163,7 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     wire_msgpack_read(&reader, bytes, size);
     members =
         wire_msgpack_array(&reader, PAYLOAD_MEMBERS, "an order: an array of 10 members or more");
-    if (wire_msgpack_u64(&reader, "a version") != VERSION)
-        wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "version 1 before this byte");
+    wire_msgpack_version(&reader);
     wire_msgpack_str(&reader, order->gateway, sizeof(order->gateway),
                      "a gateway name of at most 63 bytes");
     wire_msgpack_str(&reader, order->namespace_, sizeof(order->namespace_),

@@ -13,13 +13,6 @@ enum {
     FAILURE_TEXT_MAX = 128,
 };
 
-static void
-read_version(struct wire_msgpack_reader *reader)
-{
-    if (wire_msgpack_u64(reader, "a version") != VERSION)
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
-}
-
 static enum kvt_err
 refuse_size(size_t size, struct kvt_error *err)
 {
@@ -61,7 +54,7 @@ wire_query_failed(const void *bytes, size_t size, struct kvt_error *err)
 
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, ...]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     status = read_status(&reader);
     if (reader.code != KVT_OK)
         return kvt_error_set(err, reader.code, "answer of %zu bytes: expected %s", size,
@@ -130,7 +123,7 @@ wire_query_decode(const void *bytes, size_t size, struct wire_query *query, size
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, QUESTION_MEMBERS, "a question: [1, namespace, hashes]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     wire_msgpack_str(&reader, query->namespace_, sizeof(query->namespace_),
                      "a namespace of at most 127 bytes");
     count = wire_msgpack_list(&reader, most, "an array of no more hashes than there is room for");
@@ -197,7 +190,7 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, holders]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     status = read_status(&reader);
     if (status != KVT_OK || wire_msgpack_is_str(&reader))
         return read_failure(&reader, status, members, err);
@@ -258,7 +251,7 @@ wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks, size_t c
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, masks]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     status = read_status(&reader);
     if (status != KVT_OK || wire_msgpack_is_str(&reader))
         return read_failure(&reader, status, members, err);
@@ -286,7 +279,7 @@ wire_query_loading(const void *bytes, size_t size)
         return false;
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, rows]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     if (members <= ANSWER_MEMBERS || read_status(&reader) != KVT_OK)
         return false;
     wire_msgpack_rest(&reader, ANSWER_MEMBERS, ANSWER_MEMBERS - 1);
@@ -316,7 +309,7 @@ wire_query_decode_dump(const void *bytes, size_t size, struct wire_query_dump *d
 
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, 3, "a question: [1, cursor, limit]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     dump->cursor = wire_msgpack_u64(&reader, "a cursor");
     dump->limit = wire_msgpack_u32(&reader, "a limit");
     wire_msgpack_rest(&reader, members, 3);
@@ -346,7 +339,7 @@ wire_query_decode_range(const void *bytes, size_t size, struct wire_query_range 
 
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, 4, "a question: [1, incarnation, from, to]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     range->incarnation = wire_msgpack_u64(&reader, "an incarnation");
     range->from = wire_msgpack_u64(&reader, "a first sequence");
     range->to = wire_msgpack_u64(&reader, "a last sequence");
@@ -385,7 +378,7 @@ wire_query_decode_page(const void *bytes, size_t size, enum kvt_err *status, uin
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, 3, "a page: [1, status, next_cursor, batch]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     *status = read_status(&reader);
     if (wire_msgpack_is_str(&reader)) {
         /* The message is well formed, so the call succeeds; `err` carries the peer's words. */

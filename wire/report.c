@@ -230,8 +230,7 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
     wire_msgpack_read(&reader, bytes, size);
     members =
         wire_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
-    if (wire_msgpack_u64(&reader, "a version") != VERSION)
-        wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "version 1 before this byte");
+    wire_msgpack_version(&reader);
     wire_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
                      "a gateway name of at most 63 bytes");
     wire_msgpack_str(&reader, report->namespace_, sizeof(report->namespace_),

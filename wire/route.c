@@ -42,13 +42,6 @@ wire_route_answer_release(struct wire_route_answer *answer)
     answer->row_count = 0;
 }
 
-static void
-read_version(struct wire_msgpack_reader *reader)
-{
-    if (wire_msgpack_u64(reader, "a version") != VERSION)
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
-}
-
 static enum kvt_err
 refuse_size(size_t size, struct kvt_error *err)
 {
@@ -200,7 +193,7 @@ wire_route_decode_question(const void *bytes, size_t size, struct wire_route_que
     wire_msgpack_read(&reader, bytes, size);
     members =
         wire_msgpack_array(&reader, QUESTION_LEAST, "a question: [1, namespace, kind, values]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     wire_msgpack_str(&reader, question->namespace_, sizeof(question->namespace_),
                      "a namespace of at most 127 bytes");
     question->kind = (enum wire_route_kind)wire_msgpack_uint(
@@ -314,7 +307,7 @@ wire_route_decode_answer(const void *bytes, size_t size, struct wire_route_answe
         return rc;
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, worker, ...]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     (void)wire_msgpack_u64(&reader, "a status");
     read_row(&reader, &answer->chosen);
     answer->why =
@@ -372,7 +365,7 @@ wire_route_decode_step(const void *bytes, size_t size, struct wire_route_step *s
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, STEP_LEAST, "a step: [1, step, id]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     kind = wire_msgpack_uint(&reader, WIRE_ROUTE_FREE, "1 add, 2 prefilled or 3 free");
     if (kind == 0)
         wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "a step from 1 to 3 before this byte");
@@ -426,7 +419,7 @@ wire_route_decode_done(const void *bytes, size_t size, bool *changed, struct kvt
         return rc;
     wire_msgpack_read(&reader, bytes, size);
     members = wire_msgpack_array(&reader, ANSWER_LEAST, "an answer: [1, status, changed]");
-    read_version(&reader);
+    wire_msgpack_version(&reader);
     (void)wire_msgpack_u64(&reader, "a status");
     is = wire_msgpack_uint(&reader, 1, "0 or 1: changed") == 1;
     wire_msgpack_rest(&reader, members, ANSWER_LEAST);
