@@ -28,7 +28,7 @@
 #define WIRE_SUBJECT_FIND        "kvtier.v1.query.find"  /* answered by the advisor */
 #define WIRE_SUBJECT_MATCH       "kvtier.v1.query.match" /* answered by the advisor */
 #define WIRE_SUBJECT_ROUTE       "kvtier.v1.query.route" /* answered by an advisor of a group */
-#define WIRE_SUBJECT_STEP        "kvtier.v1.route.step" /* read by every advisor */
+#define WIRE_SUBJECT_STEP        "kvtier.v1.route.step"  /* read by every advisor */
 
 /** "kvtier.v1.events.<namespace>.<partition>.<worker>". */
 KVT_NODISCARD enum kvt_err wire_subject_events(char *out, size_t size, const char *namespace_,
