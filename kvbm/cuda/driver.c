@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -116,7 +117,7 @@ kvbm_cuda_enter(const struct kvbm_cuda *cuda)
 }
 
 static enum kvt_err
-take_device(struct kvbm_cuda *cuda, int ordinal, struct kvt_error *err)
+take_device(struct kvbm_cuda *cuda, int ordinal, bool wraps, struct kvt_error *err)
 {
     int count = 0;
     int rc;
@@ -127,6 +128,8 @@ take_device(struct kvbm_cuda *cuda, int ordinal, struct kvt_error *err)
         return KVT_UNSUPPORTED;
     }
     rc = cuda->device_count(&count);
+    if (wraps && rc == CUDA_SUCCESS && count > 0)
+        ordinal %= count;
     if (rc != CUDA_SUCCESS || ordinal < 0 || ordinal >= count)
         return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: no device %d (%d found)", ordinal, count);
     rc = cuda->device_get(&cuda->device, ordinal);
@@ -144,8 +147,9 @@ take_device(struct kvbm_cuda *cuda, int ordinal, struct kvt_error *err)
     return kvbm_cuda_enter(cuda);
 }
 
-enum kvt_err
-kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct kvt_error *err)
+static enum kvt_err
+open_driver(struct kvbm_cuda **out, const char *library, int ordinal, bool wraps,
+            struct kvt_error *err)
 {
     struct kvbm_cuda *cuda;
     const char *missing;
@@ -170,7 +174,7 @@ kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct 
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "cuda: %s has no %s", library, missing);
         goto fail;
     }
-    rc = take_device(cuda, ordinal, err);
+    rc = take_device(cuda, ordinal, wraps, err);
     if (rc != KVT_OK)
         goto fail;
     (void)kvbm_cuda_load_kernels(cuda, kvbm_cuda_kernels());
@@ -180,6 +184,19 @@ kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct 
 fail:
     kvbm_cuda_close(cuda);
     return rc;
+}
+
+enum kvt_err
+kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct kvt_error *err)
+{
+    return open_driver(out, library, ordinal, false, err);
+}
+
+enum kvt_err
+kvbm_cuda_open_share(struct kvbm_cuda **out, const char *library, uint32_t number,
+                     struct kvt_error *err)
+{
+    return open_driver(out, library, (int)(number % INT_MAX), true, err);
 }
 
 void

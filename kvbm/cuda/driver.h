@@ -88,6 +88,10 @@ struct kvbm_cuda_range {
       (uint64_t * targets, uint64_t * sources, size_t * sizes, size_t count,                       \
        struct kvbm_cuda_copy_attributes * attributes, size_t * starts, size_t attribute_count,     \
        struct CUstream_st * stream))                                                               \
+    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t size, unsigned flags))          \
+    X(host_pointer, "cuMemHostGetDevicePointer_v2",                                                \
+      (uint64_t * address, void *memory, unsigned flags))                                          \
+    X(host_unregister, "cuMemHostUnregister", (void *memory))                                      \
     X(ipc_export, "cuIpcGetMemHandle", (struct kvbm_cuda_ipc * handle, uint64_t address))          \
     X(ipc_open, "cuIpcOpenMemHandle_v2",                                                           \
       (uint64_t * address, struct kvbm_cuda_ipc handle, unsigned flags))                           \
@@ -103,7 +107,9 @@ struct kvbm_cuda_range {
 
 #define KVBM_CUDA_STREAM_NON_BLOCKING 1u /* CU_STREAM_NON_BLOCKING */
 #define KVBM_CUDA_IPC_LAZY_PEER       1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS */
-#define KVBM_CUDA_HOST_PORTABLE       1u /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context */
+/* CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE: pinned for every context */
+#define KVBM_CUDA_HOST_PORTABLE       1u
+#define KVBM_CUDA_HOST_MAPPED         2u /* CU_MEMHOSTREGISTER_DEVICEMAP: kernels reach it, too */
 
 struct kvbm_cuda {
     void *library;
@@ -138,6 +144,11 @@ struct kvbm_cuda {
  */
 KVT_NODISCARD enum kvt_err kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal,
                                           struct kvt_error *err);
+
+/** The same with the device of number `number` modulo how many there are: processes that count
+ *  themselves share them evenly. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_open_share(struct kvbm_cuda **out, const char *library,
+                                                uint32_t number, struct kvt_error *err);
 
 /** NULL is allowed. */
 void kvbm_cuda_close(struct kvbm_cuda *cuda);

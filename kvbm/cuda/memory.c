@@ -443,3 +443,31 @@ fail:
     pinned_close(&pinned->head);
     return rc;
 }
+
+enum kvt_err
+kvbm_cuda_pin_host(struct kvbm_cuda *cuda, void *memory, size_t size, struct kvt_error *err)
+{
+    uint64_t there = 0;
+    int result;
+
+    if (cuda->host_register == NULL || cuda->host_unregister == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: this driver pins no memory of others");
+    if (kvbm_cuda_enter(cuda) != KVT_OK)
+        return kvt_error_set(err, KVT_IO, "cuda: the context is lost");
+    result = cuda->host_register(memory, size, KVBM_CUDA_HOST_PORTABLE | KVBM_CUDA_HOST_MAPPED);
+    if (result != 0)
+        return kvbm_cuda_error(cuda, result, "cuMemHostRegister", err);
+    /* Kernels and batches get it by its address here, which devices need not know it by. */
+    if (cuda->host_pointer != NULL && cuda->host_pointer(&there, memory, 0) == 0 &&
+        there == (uint64_t)(uintptr_t)memory)
+        kvbm_cuda_pin(cuda, memory, size);
+    return KVT_OK;
+}
+
+void
+kvbm_cuda_unpin_host(struct kvbm_cuda *cuda, void *memory)
+{
+    kvbm_cuda_unpin(cuda, memory);
+    if (kvbm_cuda_enter(cuda) == KVT_OK)
+        (void)cuda->host_unregister(memory);
+}

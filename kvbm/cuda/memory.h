@@ -56,6 +56,14 @@ KVT_NODISCARD enum kvt_err kvbm_cuda_open_pinned(struct kvbm_storage **out, stru
                                                  uint32_t block_count, size_t block_size,
                                                  struct kvt_error *err);
 
+/** Pin host memory that is not ours (a region that other processes read, say), so that devices
+ *  copy to and from it as from kvbm_cuda_open_pinned()'s.  Undone by kvbm_cuda_unpin_host() before
+ *  the memory goes.  KVT_OK; KVT_UNSUPPORTED or KVT_IO (the driver cannot, or refuses: copies work
+ *  all the same, slower); KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_pin_host(struct kvbm_cuda *cuda, void *memory, size_t size,
+                                              struct kvt_error *err);
+void kvbm_cuda_unpin_host(struct kvbm_cuda *cuda, void *memory);
+
 /* For libraries that put work of their own on a device's stream: a collective, say. */
 
 /** Is it one of the two above? */

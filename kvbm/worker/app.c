@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "kvbm/worker/engines.h"
+#include "kvbm/worker/gpu.h"
 #include "kvbm/worker/status.h"
 
 enum {
@@ -40,26 +41,6 @@ ready(void *arg, struct kvt_buffer *why)
         return true;
     kvt_buffer_printf(why, "starting\n");
     return false;
-}
-
-static enum kvt_err
-open_gpu(struct app *app, struct kvt_error *err)
-{
-    struct kvt_error why;
-    enum kvt_err rc;
-
-    if (app->settings.gpu == KVBM_GPU_OFF)
-        return KVT_OK;
-    rc = kvbm_cuda_open(&app->shared.cuda, KVBM_CUDA_LIBRARY, 0, &why);
-    if (rc == KVT_OK) {
-        kvt_log_info("worker", "gpu", "G1 is on %s, driver %d", app->shared.cuda->name,
-                     app->shared.cuda->version);
-        return KVT_OK;
-    }
-    if (app->settings.gpu == KVBM_GPU_REQUIRE)
-        return kvt_error_set(err, rc, "%s", why.text);
-    kvt_log_info("worker", "no_gpu", "%s: G1 is host memory", why.text);
-    return KVT_OK;
 }
 
 /* Both settings at 0: there is nothing to weigh. */
@@ -93,7 +74,7 @@ open_shared(struct app *app, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = open_cost(app, err);
     if (rc == KVT_OK)
-        rc = open_gpu(app, err);
+        rc = kvbm_gpu_open(&app->shared.cuda, app->settings.gpu, 0, "worker", err);
     if (rc == KVT_OK)
         rc = kvbm_transfer_new(&app->shared.transfer, TRANSFER_QUEUE_MAX, err);
     if (rc == KVT_OK)

@@ -58,6 +58,59 @@ the_device_is_introduced(void **unused)
     kvbm_cuda_close(cuda);
 }
 
+/* However many processes there are, each gets one of the devices there are. */
+static void
+processes_share_the_devices(void **unused)
+{
+    struct kvbm_cuda *cuda;
+    struct kvt_error err;
+
+    (void)unused;
+    for (uint32_t number = 0; number < 3; number++) {
+        assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, number, &err), KVT_OK);
+        kvbm_cuda_close(cuda);
+    }
+    assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, UINT32_MAX, &err), KVT_OK);
+    kvbm_cuda_close(cuda);
+    (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuDeviceGetCount", 1);
+    assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, 2, &err), KVT_UNSUPPORTED);
+    (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
+    assert_null(cuda);
+    assert_int_equal(kvt_alloc_live(), 0);
+}
+
+/* Memory that is not ours is pinned while it is lent: the driver's batches reach it, and no longer
+ * when it is given back.  A driver that refuses is an answer. */
+static void
+memory_of_others_is_pinned(void **unused)
+{
+    static uint8_t memory[4 * SIZE] __attribute__((aligned(SIZE)));
+    struct kvbm_cuda *cuda = open_fake();
+    struct kvt_error err;
+
+    (void)unused;
+    assert_false(kvbm_cuda_is_pinned(cuda, memory, sizeof(memory)));
+    assert_int_equal(kvbm_cuda_pin_host(cuda, memory, sizeof(memory), &err), KVT_OK);
+    assert_true(kvbm_cuda_is_pinned(cuda, memory + SIZE, 3 * SIZE));
+    assert_int_equal(kvbm_cuda_pin_host(cuda, memory, SIZE, &err), KVT_IO); /* twice */
+    assert_non_null(strstr(err.text, "cuMemHostRegister"));
+    assert_true(kvbm_cuda_is_pinned(cuda, memory, sizeof(memory)));
+    kvbm_cuda_unpin_host(cuda, memory);
+    assert_false(kvbm_cuda_is_pinned(cuda, memory, SIZE));
+    assert_int_equal(kvbm_cuda_pin_host(cuda, memory, SIZE, &err), KVT_OK);
+    kvbm_cuda_unpin_host(cuda, memory);
+    (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuMemHostGetDevicePointer_v2", 1);
+    assert_int_equal(kvbm_cuda_pin_host(cuda, memory, SIZE, &err), KVT_OK);
+    (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
+    assert_false(kvbm_cuda_is_pinned(cuda, memory, SIZE)); /* not for kernels */
+    kvbm_cuda_unpin_host(cuda, memory);
+    cuda->host_unregister = NULL; /* an old one */
+    assert_int_equal(kvbm_cuda_pin_host(cuda, memory, SIZE, &err), KVT_UNSUPPORTED);
+    assert_false(kvbm_cuda_is_pinned(cuda, memory, SIZE));
+    kvbm_cuda_close(cuda);
+    assert_int_equal(kvt_alloc_live(), 0);
+}
+
 struct both {
     struct kvbm_storage *pinned;
     struct kvbm_storage *device;
@@ -425,6 +478,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_without_a_driver_say_so),
         cmocka_unit_test(the_device_is_introduced),
+        cmocka_unit_test(processes_share_the_devices),
+        cmocka_unit_test(memory_of_others_is_pinned),
         cmocka_unit_test(bytes_survive_both_directions),
         cmocka_unit_test(every_failing_call_at_opening),
         cmocka_unit_test(failing_copies_are_errors),

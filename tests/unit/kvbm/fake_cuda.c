@@ -316,6 +316,52 @@ cuMemFreeHost(void *memory)
     return current == NULL ? BAD_CONTEXT : OK;
 }
 
+/* Memory of somebody else: not twice, and given back by its first byte. */
+int
+cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
+{
+    size_t free_at = PINNED_MAX;
+
+    if (current == NULL || flags != 3 || size == 0 || told_to_fail("cuMemHostRegister_v2"))
+        return BAD_CONTEXT;
+    for (size_t i = PINNED_MAX; i-- > 0;)
+        if (pinned[i].size == 0)
+            free_at = i;
+        else if ((uintptr_t)memory < pinned[i].start + pinned[i].size &&
+                 pinned[i].start < (uintptr_t)memory + size)
+            return BAD_VALUE;
+    if (free_at == PINNED_MAX)
+        return OUT_OF_MEMORY;
+    pinned[free_at].start = (uintptr_t)memory;
+    pinned[free_at].size = size;
+    atomic_fetch_add(&live, 1);
+    return OK;
+}
+
+int
+cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
+{
+    *address = (uint64_t)(uintptr_t)memory;
+    return current == NULL || flags != 0 || !is_pinned(*address, 1) ||
+                   told_to_fail("cuMemHostGetDevicePointer_v2")
+               ? BAD_VALUE
+               : OK;
+}
+
+int
+cuMemHostUnregister(void *memory)
+{
+    if (current == NULL)
+        return BAD_CONTEXT;
+    for (size_t i = 0; i < PINNED_MAX; i++)
+        if (pinned[i].size > 0 && pinned[i].start == (uintptr_t)memory) {
+            pinned[i].size = 0;
+            atomic_fetch_sub(&live, 1);
+            return OK;
+        }
+    return BAD_VALUE;
+}
+
 static int
 put_on(struct CUstream_st *stream, void *target, const void *source, size_t size)
 {
