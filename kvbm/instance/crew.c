@@ -14,6 +14,7 @@
 struct look {
     _Atomic bool under_way;
     _Atomic bool away;
+    _Atomic bool device;
     uint64_t asked_ms;
 };
 
@@ -112,9 +113,12 @@ on_look(void *arg, const struct engine_rpc_reply *reply)
     struct look *look = arg;
     struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
     const bool away = kvbm_words_get(&words) != 0;
+    const bool device = kvbm_words_get(&words) != 0;
 
-    if (reply->status == KVT_OK && kvbm_words_end(&words))
+    if (reply->status == KVT_OK && kvbm_words_end(&words)) {
         atomic_store(&look->away, away);
+        atomic_store(&look->device, device);
+    }
     atomic_store(&look->under_way, false);
 }
 
@@ -148,4 +152,14 @@ kvbm_crew_away(struct kvbm_crew *crew)
     for (uint32_t rank = 0; rank < crew->ranks; rank++)
         away += atomic_load(&crew->looks[rank].away) ? 1 : 0;
     return away;
+}
+
+uint32_t
+kvbm_crew_devices(struct kvbm_crew *crew)
+{
+    uint32_t devices = 0;
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++)
+        devices += atomic_load(&crew->looks[rank].device) ? 1 : 0;
+    return devices;
 }

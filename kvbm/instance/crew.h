@@ -35,4 +35,7 @@ void kvbm_crew_look(struct kvbm_crew *crew);
 /** How many said last that the object tier does not answer them. */
 uint32_t kvbm_crew_away(struct kvbm_crew *crew);
 
+/** How many said last that their G1 is on a device. */
+uint32_t kvbm_crew_devices(struct kvbm_crew *crew);
+
 #endif /* KVBM_INSTANCE_CREW_H */

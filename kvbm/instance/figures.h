@@ -47,7 +47,8 @@
     X(peer_sessions, "peer_sessions", "Sessions that peers have here now")                         \
     X(unstored, "unstored", "Names in G2 and G3 that the object tier is to have still")            \
     X(nats_away, "nats_away", "1: NATS does not answer the leader of an instance")                 \
-    X(objects_away, "objects_away", "Ranks that the object tier does not answer")
+    X(objects_away, "objects_away", "Ranks that the object tier does not answer")                  \
+    X(devices, "devices", "Ranks that have G1 on a device")
 
 struct kvbm_figures {
 #define X(member, ...) uint64_t member;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "base/queue.h"
+#include "kvbm/cuda/driver.h"
 #include "kvbm/instance/figures.h"
 #include "kvbm/instance/folder.h"
 #include "kvbm/instance/front_internal.h"
@@ -304,6 +305,19 @@ open_disk(const struct kvbm_plan *plan, struct kvt_error *err)
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "g3.dir: %s", why.text);
 }
 
+static enum kvt_err
+check_gpu(const struct kvbm_plan *plan, struct kvt_error *err)
+{
+    struct kvbm_cuda *cuda;
+    enum kvt_err rc;
+
+    if (plan->settings->gpu != KVBM_GPU_REQUIRE)
+        return KVT_OK;
+    rc = kvbm_cuda_open(&cuda, KVBM_CUDA_LIBRARY, 0, err);
+    kvbm_cuda_close(cuda); /* ranks open their own */
+    return rc;
+}
+
 enum kvt_err
 kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
 {
@@ -316,6 +330,8 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
     plan.folder = folder.path;
     if (rc == KVT_OK)
         rc = open_disk(&plan, err);
+    if (rc == KVT_OK)
+        rc = check_gpu(&plan, err);
     if (rc == KVT_OK)
         rc = open_front(&front, err);
     if (rc == KVT_OK)

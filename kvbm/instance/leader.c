@@ -92,7 +92,8 @@ figures_of(struct leader *leader)
                                  .peer_sessions = led.peer_sessions,
                                  .unstored = led.unstored,
                                  .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
-                                 .objects_away = kvbm_crew_away(leader->crew)};
+                                 .objects_away = kvbm_crew_away(leader->crew),
+                                 .devices = kvbm_crew_devices(leader->crew)};
 }
 
 static void

@@ -63,21 +63,6 @@ load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
     return KVT_OK;
 }
 
-/* What ranks of instances do not do they do not leave out in silence either. */
-static enum kvt_err
-check_tiers(const struct kvbm_settings *settings, struct kvt_error *err)
-{
-    if (settings->g3_keep && settings->g3_blocks > 0)
-        return kvt_error_set(err, KVT_INVALID,
-                             "g3.keep: ranks of instances begin with an empty G3, as their leader "
-                             "does; leave it out, or run without instances");
-    if (settings->gpu == KVBM_GPU_REQUIRE)
-        return kvt_error_set(err, KVT_INVALID,
-                             "gpu: require: ranks of instances have G1 in host memory; set auto or "
-                             "off, or run without instances");
-    return KVT_OK;
-}
-
 enum kvt_err
 kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                const struct kvt_config *config, struct kvt_error *err)
@@ -111,9 +96,11 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                              "instance.roles: prefill and decode need an even number of "
                              "instances, not %" PRIu32,
                              plan->instances);
-    rc = check_tiers(settings, err);
-    if (rc == KVT_OK)
-        rc = load_tp(plan, kvt_config_string(config, ROW(TP)), err);
+    if (settings->g3_keep && settings->g3_blocks > 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "g3.keep: ranks of instances begin with an empty G3, as their leader "
+                             "does; leave it out, or run without instances");
+    rc = load_tp(plan, kvt_config_string(config, ROW(TP)), err);
     for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++) {
         struct kvbm_shard shard;
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "kvbm/disk.h"
+#include "kvbm/instance/pages.h"
 #include "kvbm/instance/shard.h"
 #include "kvbm/instance/words.h"
 #include "kvbm/worker/volume.h"
@@ -33,7 +34,7 @@ struct rank {
     struct kvbm_shard shard;
     struct engine_fabric *fabric;
     struct engine_blockset *shown;
-    struct kvbm_storage *g1;
+    struct kvbm_pages pages; /* G1 */
     struct kvbm_storage *g3;
     struct kvbm_transfer *transfer;
     struct kvbm_remote *remote;
@@ -73,7 +74,7 @@ read_list(struct kvbm_words *words, const struct rank *rank, struct step_list *l
     for (size_t i = 0; i < list->count; i++) {
         const uint64_t block = kvbm_words_get(words);
 
-        words->bad = words->bad || block >= rank->g1->block_count;
+        words->bad = words->bad || block >= rank->pages.g1->block_count;
         list->blocks[i] = (struct step_block){(uint32_t)block, kvbm_words_get(words), 0};
     }
     return !words->bad;
@@ -97,8 +98,7 @@ check(struct rank *rank, struct step_list *list, uint32_t layer)
     for (size_t i = 0; i < list->count; i++) {
         struct step_block *at = &list->blocks[i];
 
-        at->wrong += kvbm_shard_check(&rank->shard, at->hash, layer,
-                                      kvbm_storage_address(rank->g1, at->block));
+        at->wrong += kvbm_pages_check(&rank->pages, &rank->shard, at->block, at->hash, layer);
     }
 }
 
@@ -111,8 +111,8 @@ compute(struct rank *rank, struct step *step, uint32_t layer)
     check(rank, &step->loads, layer);
     check(rank, &step->checks, layer);
     for (size_t i = 0; i < step->computes.count; i++)
-        kvbm_shard_fill(&rank->shard, step->computes.blocks[i].hash, layer,
-                        kvbm_storage_address(rank->g1, step->computes.blocks[i].block));
+        kvbm_pages_fill(&rank->pages, &rank->shard, step->computes.blocks[i].block,
+                        step->computes.blocks[i].hash, layer);
     if (step->meta_size > 0)
         engine_hook_save_layer(rank->hook, layer);
 }
@@ -139,7 +139,7 @@ static enum kvt_err
 answer_of(struct rank *rank, const struct step *step, struct kvt_buffer *out)
 {
     struct kvt_buffer heard;
-    bool *failed = kvt_calloc(rank->g1->block_count, sizeof(*failed));
+    bool *failed = kvt_calloc(rank->pages.g1->block_count, sizeof(*failed));
     uint32_t blocks[64];
     enum kvt_err rc;
     size_t count;
@@ -184,10 +184,11 @@ on_step(void *arg, struct engine_rpc_call *call)
             compute(rank, &step, layer);
         if (step.meta_size > 0)
             (void)engine_hook_wait_for_save(rank->hook, LAYER_WAIT);
-        rc = answer_of(rank, &step, &out);
-    } else {
-        kvt_log_error("worker.instance", "step", "%s", why.text);
+        rc = rank->pages.lost ? kvt_error_set(&why, KVT_IO, "the device of G1 has failed")
+                              : answer_of(rank, &step, &out);
     }
+    if (rc != KVT_OK)
+        kvt_log_error("worker.instance", "step", "%s", why.text);
     engine_rpc_answer(call, rc, out.data, rc == KVT_OK ? out.size : 0);
     kvt_buffer_release(&out);
     kvt_free(step.loads.blocks);
@@ -207,6 +208,7 @@ on_look(void *arg, struct engine_rpc_call *call)
         kvbm_remote_stats(rank->remote, &stats);
     kvt_buffer_init(&out, 64);
     kvbm_words_put(&out, stats.away ? 1 : 0);
+    kvbm_words_put(&out, rank->pages.cuda != NULL ? 1 : 0);
     engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
     kvt_buffer_release(&out);
 }
@@ -251,14 +253,15 @@ static enum kvt_err
 open_tiers(struct rank *rank, struct kvt_error *err)
 {
     const struct kvbm_layout *layout = &rank->shard.layout;
-    enum kvt_err rc = engine_fabric_open(&rank->fabric, &(struct engine_fabric_options){0}, err);
+    enum kvt_err rc = kvbm_pages_open(&rank->pages, rank->plan, &rank->shard, err);
 
+    if (rc == KVT_OK)
+        rc = engine_fabric_open(&rank->fabric, &(struct engine_fabric_options){0}, err);
     if (rc == KVT_OK)
         rc =
             engine_blockset_open(&rank->shown, rank->fabric, layout, rank->settings.g2_blocks, err);
     if (rc == KVT_OK)
-        rc = kvbm_storage_open_memory(&rank->g1, KVBM_STORAGE_DEVICE, rank->settings.g1_blocks,
-                                      layout->block_size, err);
+        kvbm_pages_pin(&rank->pages, engine_blockset_storage(rank->shown));
     if (rc == KVT_OK)
         rc = open_disk(rank, err);
     if (rc == KVT_OK)
@@ -271,7 +274,7 @@ open_worker(struct rank *rank, struct kvt_error *err)
 {
     const struct engine_rank_options options = {
         .layout = rank->shard.layout,
-        .tiers[KVT_TIER_G1].storage = rank->g1,
+        .tiers[KVT_TIER_G1].storage = rank->pages.g1,
         .tiers[KVT_TIER_G2].storage = engine_blockset_storage(rank->shown),
         .tiers[KVT_TIER_G3].storage = rank->g3,
         .transfer = rank->transfer,
@@ -325,9 +328,10 @@ close_rank(struct rank *rank)
     kvbm_remote_close(rank->remote);
     kvbm_transfer_free(rank->transfer);
     kvbm_storage_close(rank->g3);
-    kvbm_storage_close(rank->g1);
+    kvbm_pages_unpin(&rank->pages);
     engine_blockset_close(rank->shown);
     engine_fabric_close(rank->fabric);
+    kvbm_pages_close(&rank->pages);
 }
 
 enum kvt_err

@@ -23,7 +23,8 @@
 
 enum kvbm_step_method {
     KVBM_STEP_RUN = 1,
-    KVBM_STEP_LOOK, /* nothing; answered with 1 where the object tier is away, else 0 */
+    /* Nothing; answered with 1 where the object tier is away, and 1 where G1 is on a device. */
+    KVBM_STEP_LOOK,
 };
 
 /** Until told to stop. */

@@ -64,8 +64,8 @@ name_of(const struct kvbm_shard *shard, uint64_t hash, uint32_t head, uint32_t l
     return hash ^ place * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static size_t
-offset_of(const struct kvbm_shard *shard, uint32_t head, uint32_t layer)
+size_t
+kvbm_shard_offset(const struct kvbm_shard *shard, uint32_t head, uint32_t layer)
 {
     return ((size_t)head * KVBM_SHARD_LAYERS + layer) * shard->run;
 }
@@ -75,7 +75,7 @@ kvbm_shard_fill(const struct kvbm_shard *shard, uint64_t hash, uint32_t layer, v
 {
     for (uint32_t head = 0; head < shard->heads; head++)
         kvbm_content_fill(name_of(shard, hash, head, layer),
-                          (uint8_t *)block + offset_of(shard, head, layer), shard->run);
+                          (uint8_t *)block + kvbm_shard_offset(shard, head, layer), shard->run);
 }
 
 size_t
@@ -86,7 +86,7 @@ kvbm_shard_check(const struct kvbm_shard *shard, uint64_t hash, uint32_t layer, 
 
     for (uint32_t head = 0; head < shard->heads; head++)
         wrong += kvbm_content_check(name_of(shard, hash, head, layer),
-                                    (const uint8_t *)block + offset_of(shard, head, layer),
+                                    (const uint8_t *)block + kvbm_shard_offset(shard, head, layer),
                                     shard->run, &first);
     return wrong;
 }

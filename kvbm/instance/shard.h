@@ -37,6 +37,9 @@ struct kvbm_shard {
 KVT_NODISCARD enum kvt_err kvbm_shard_make(struct kvbm_shard *shard, uint64_t block_size,
                                            uint32_t tp, uint32_t rank, struct kvt_error *err);
 
+/** Where the run of one head's one layer lies in a block. */
+size_t kvbm_shard_offset(const struct kvbm_shard *shard, uint32_t head, uint32_t layer);
+
 /** Write layer `layer` of block `hash`. */
 void kvbm_shard_fill(const struct kvbm_shard *shard, uint64_t hash, uint32_t layer, void *block);
 

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Instances of an engine whose ranks have G1 on a device: a CUDA driver without a GPU (tests/unit/kvbm/fake_cuda.c) that
+shares memory between processes as a real one does, and crashes whoever takes device memory for the host's."""
+
+import os
+import random
+
+from harness import expect, main, wait_until
+from instances import (Killer, engine, expect_nothing_held, expect_right, expect_said_once, served, stopped, write_trace)
+
+
+def options(parser):
+    parser.add_argument("--conversations", type=int, default=40, help="each of 4 turns of 8 blocks")
+    parser.add_argument("--kills", type=int, default=4, help="processes killed while the trace is served")
+
+
+def driver(run, name, library):
+    """The environment in which the CUDA driver is `library`; None: one that cannot be loaded."""
+    folder = os.path.join(run.folder, name)
+    os.mkdir(folder)
+    path = os.path.join(folder, "libcuda.so.1")
+    if library is None:
+        with open(path, "wb"):
+            pass
+    else:
+        os.symlink(library, path)
+    return {"LD_LIBRARY_PATH": folder}
+
+
+def expect_devices(process, *counts):
+    """So many ranks of each instance have G1 on a device, as their leaders hear twice a second."""
+    def check():
+        found = tuple(one["devices"] for one in process.status()["instances"])
+        return None if found == counts else f"{found} ranks, not {counts}"
+
+    wait_until(check, 20, f"{process.name} says where G1 is", every=0.1)
+
+
+def expect_word(process, word, count):
+    with open(process.log, encoding="utf-8") as file:
+        found = [line for line in file if word in line]
+    expect(len(found) == count, f"{len(found)} lines with {word!r}, not {count}: {process.tail()}")
+
+
+def scenario(run):
+    rng = random.Random(run.seed)
+    fake = driver(run, "fake", os.path.join(run.build, "tests/unit/kvbm/libkvbm_fake_cuda.so"))
+    none = driver(run, "none", None)
+    trace, requests = write_trace(run, "trace", run.args.conversations, rng)
+    with run.case("a device that is required and not there is said once"):
+        settings = {"instances": 2, "tp": 2, "gpu": "require", "env": none}
+        expect_said_once(run, 0, settings, "cuda: no driver: libcuda.so.1", trace)
+    for gpu, env, devices in (("auto", none, 0), ("off", fake, 0), ("auto", fake, 2), ("require", fake, 2)):
+        what = "no driver" if env is none else "a driver"
+        with run.case(f"gpu={gpu} with {what}: {devices} of 2 ranks have G1 on a device, and every byte is right"):
+            one = engine(run, f"{gpu}-{what.replace(' ', '-')}", trace, env=env, instances=2, tp=2, gpu=gpu)
+            status = served(one.start(seconds=60))
+            expect_right(status, requests)
+            expect(status["total"]["hits_peer"] > 0, "nothing was pulled from the other instance")
+            expect_devices(one, devices, devices)
+            expect_word(one, "G1 is on Fake GPU", 2 * devices)
+            expect_word(one, "not_pinned", 0)
+            expect_nothing_held(one)
+            stopped(one)
+    with run.case("the same while leaders and ranks are killed"):
+        more, requests = write_trace(run, "more", run.args.conversations * 3, rng)
+        one = engine(run, "killed", more, env=fake, instances=2, tp=2, gpu="require").start(seconds=60)
+        killer = Killer(one, run.args.kills, rng)
+        killer.thread.start()
+        status = served(one, 120)
+        killer.thread.join()
+        run.note(f"killed {killer.killed}: {status['total']}")
+        expect(len(killer.killed) > 0 and status["total"]["lives"] > 2, f"killed {killer.killed}")
+        expect_right(status, requests)
+        expect_devices(one, 2, 2)
+        expect_nothing_held(one)
+        stopped(one)
+
+
+if __name__ == "__main__":
+    main(scenario, options)
