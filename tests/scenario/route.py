@@ -129,7 +129,7 @@ def answers(run, world):
         expect(world.ask(prompt, workers=["c", "a"])["worker"] == "a", "of two the better")
         expect(world.bus_ask(prompt, workers=["c"])[2][0] == "c", "one that is allowed")
         got = world.ask(prompt, workers=["x"], status=503)
-        expect("none of the 1 workers" in got["error"]["message"], f"{got}")
+        expect("that are allowed (1) none is there" in got["error"]["message"], f"{got}")
         got = collections.Counter(world.ask(prompt, router_temperature=1)["worker"] for _ in range(300))
         expect(got["b"] > got["c"] > 0 and got["a"] > 0, f"drawn: {got}")
         expect(world.ask(prompt, overlap_score_weight=0)["why"] in ("load", "chance"), "by load alone all are equal")
