@@ -499,6 +499,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
     if (rc == KVT_OK)
         rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
                                      daemon->router, settings->route.group, &daemon->counters, err);
+    daemon->pages.responder = daemon->responder;
     if (rc == KVT_OK)
         rc = kvt_http_start(&daemon->http, &options, err);
     return rc;

@@ -5,6 +5,7 @@
 
 #include "advisor/courier.h"
 #include "advisor/load.h"
+#include "advisor/responder.h"
 #include "base/alloc.h"
 #include "base/parse.h"
 #include "wire/bus.h"
@@ -179,7 +180,8 @@ is_alone(const struct advisor_http *http, struct kvt_buffer *why)
     if (http->router == NULL)
         return false;
     advisor_router_view(http->router, &view);
-    if (!view.shared || view.replica.ready)
+    if (!view.shared || (view.replica.ready &&
+                         (http->responder == NULL || advisor_responder_listens(http->responder))))
         return false;
     kvt_buffer_puts(why,
                     view.replica.twin

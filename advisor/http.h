@@ -27,12 +27,15 @@
 /* Handlers that wait for the engine at once; the others answer meanwhile. */
 #define ADVISOR_HTTP_WAIT_MAX (KVT_HTTP_THREADS - 2)
 
+struct advisor_responder;
+
 struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
     struct advisor_rulebook *rulebook;
-    struct advisor_presence *presence; /* NULL with `router` */
-    struct advisor_router *router;     /* NULL: requests are not routed */
+    struct advisor_presence *presence;         /* NULL with `router` */
+    struct advisor_router *router;             /* NULL: requests are not routed */
+    const struct advisor_responder *responder; /* NULL: nobody asks over NATS */
     struct advisor_jobs *jobs;
     struct advisor_source *events;   /* our own; NULL: not among the sources */
     struct advisor_sources *sources; /* /v1/sources */

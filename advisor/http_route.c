@@ -250,13 +250,15 @@ add_row(struct kvt_buffer *out, const struct wire_route_row *row)
 
 static void
 add_answer(const struct advisor_http *http, const struct wire_route_answer *answer, bool explained,
-           struct kvt_buffer *out)
+           bool joining, struct kvt_buffer *out)
 {
     advisor_http_begin(http, out);
     add_row(out, &answer->chosen);
     kvt_buffer_printf(out, ",\"why\":\"%s\",\"blocks\":%u,\"candidates\":%u,\"booked\":%s",
                       wire_route_why_name(answer->why), answer->blocks, answer->candidates,
                       answer->booked ? "true" : "false");
+    if (joining)
+        kvt_buffer_puts(out, ",\"joining\":true");
     if (explained) {
         kvt_buffer_printf(out, ",\"workers\":[");
         for (uint32_t i = 0; i < answer->row_count; i++) {
@@ -286,10 +288,12 @@ advisor_http_route(void *arg, const struct kvt_http_request *request,
     struct wire_route_answer answer = {.row_count = 0};
     struct kvt_error err;
     struct body body = {.err = &err};
+    bool joining;
     enum kvt_err rc;
 
     if (!advisor_http_routed(http, response))
         return;
+    joining = !advisor_router_ready(http->router);
     rc = kvt_json_parse(&body.json, (const char *)request->body, request->body_size, "body", &err);
     if (rc == KVT_OK)
         rc = read_question(&body, false, &question);
@@ -302,7 +306,7 @@ advisor_http_route(void *arg, const struct kvt_http_request *request,
     if (rc != KVT_OK)
         fail(response, rc, &err);
     else if (response->status == 200)
-        add_answer(http, &answer, question.explain, &response->body);
+        add_answer(http, &answer, question.explain, joining, &response->body);
     wire_route_answer_release(&answer);
     release(&question);
     json_object_put(body.json);

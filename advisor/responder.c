@@ -1,16 +1,18 @@
 #include "advisor/responder.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/queue.h"
 #include "wire/bus.h"
 #include "wire/query.h"
 #include "wire/subject.h"
 
-enum { IDLE_WAIT_MS = 200 };
+enum { IDLE_WAIT_MS = 200, FOLLOW_MS = 100 };
 
 enum kind { FIND, MATCH, ROUTE };
 
@@ -33,6 +35,9 @@ struct advisor_responder {
     pthread_t thread;
     bool threaded;
     bool subscribed[sizeof(subjects) / sizeof(subjects[0])];
+    char shared[WIRE_SUBJECT_MAX]; /* one of this group answers; "": alone */
+    uint64_t followed_ms; /* the thread's own, with a group: when the router was looked at */
+    _Atomic bool listens; /* all that there is to be asked may be asked */
 };
 
 static void
@@ -179,6 +184,57 @@ answer(struct advisor_responder *responder, const struct question *question, str
                                  question->size, out);
 }
 
+static enum kvt_err
+subscribe(struct advisor_responder *responder, enum kind kind, struct kvt_error *err)
+{
+    const bool shared = kind == ROUTE && responder->shared[0] != '\0';
+    const enum kvt_err rc = wire_bus_subscribe_shared(
+        responder->bus, subjects[kind], shared ? responder->shared : NULL, heard, responder, err);
+
+    responder->subscribed[kind] = rc == KVT_OK;
+    return rc;
+}
+
+static void
+unsubscribe(struct advisor_responder *responder, enum kind kind)
+{
+    if (responder->subscribed[kind])
+        wire_bus_unsubscribe(responder->bus, subjects[kind], responder);
+    responder->subscribed[kind] = false;
+}
+
+/* Of a group nobody is asked who does not know what the others gave out. */
+static void
+follow_router(struct advisor_responder *responder)
+{
+    const bool closed = kvt_queue_closed(responder->queue);
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_error err;
+    bool ready;
+
+    if (responder->shared[0] == '\0' || (!closed && now_ms - responder->followed_ms < FOLLOW_MS))
+        return;
+    responder->followed_ms = now_ms;
+    ready = !closed && advisor_router_ready(responder->router);
+    if (ready == responder->subscribed[ROUTE])
+        return;
+    if (!ready) {
+        atomic_store(&responder->listens, false);
+        unsubscribe(responder, ROUTE);
+    } else if (subscribe(responder, ROUTE, &err) == KVT_OK) {
+        wire_bus_settle(responder->bus);
+        atomic_store(&responder->listens, true);
+    } else {
+        kvt_log_warn("advisor.responder", "deaf", "not asked over NATS yet: %s", err.text);
+    }
+}
+
+bool
+advisor_responder_listens(const struct advisor_responder *responder)
+{
+    return atomic_load(&responder->listens);
+}
+
 static void *
 run(void *arg)
 {
@@ -190,6 +246,7 @@ run(void *arg)
         struct question *question;
         void *taken = NULL;
 
+        follow_router(responder);
         if (kvt_queue_take(responder->queue, &taken, 1, IDLE_WAIT_MS) == 0) {
             if (kvt_queue_closed(responder->queue))
                 break;
@@ -213,7 +270,6 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
                         struct kvt_error *err)
 {
     struct advisor_responder *responder = kvt_calloc(1, sizeof(*responder));
-    char shared[WIRE_SUBJECT_MAX] = "";
     enum kvt_err rc;
 
     *out = NULL;
@@ -225,7 +281,7 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     responder->counters = *counters;
     rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
     if (rc == KVT_OK && router != NULL && group[0] != '\0')
-        rc = wire_subject_route_sync(shared, sizeof(shared), group);
+        rc = wire_subject_route_sync(responder->shared, sizeof(responder->shared), group);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
         rc = KVT_NOMEM;
     if (rc != KVT_OK) {
@@ -233,14 +289,13 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
         goto fail;
     }
     responder->threaded = true;
-    for (int kind = FIND; kind <= (router != NULL ? ROUTE : MATCH); kind++) {
-        rc = wire_bus_subscribe_shared(bus, subjects[kind],
-                                       kind == ROUTE && shared[0] != '\0' ? shared : NULL, heard,
-                                       responder, err);
-        if (rc != KVT_OK)
-            goto fail;
-        responder->subscribed[kind] = true;
-    }
+    for (enum kind kind = FIND; kind <= ROUTE && rc == KVT_OK; kind++)
+        if (kind != ROUTE || (router != NULL && responder->shared[0] == '\0'))
+            rc = subscribe(responder, kind, err);
+    if (rc != KVT_OK)
+        goto fail;
+    if (responder->shared[0] == '\0')
+        atomic_store(&responder->listens, true);
     *out = responder;
     return KVT_OK;
 
@@ -256,11 +311,11 @@ advisor_responder_stop(struct advisor_responder *responder)
 
     if (responder == NULL)
         return;
-    for (int kind = FIND; kind <= ROUTE; kind++)
-        if (responder->subscribed[kind])
-            wire_bus_unsubscribe(responder->bus, subjects[kind], responder);
+    for (enum kind kind = FIND; kind <= ROUTE; kind++)
+        if (kind != ROUTE || responder->shared[0] == '\0')
+            unsubscribe(responder, kind);
     if (responder->queue != NULL)
-        kvt_queue_close(responder->queue);
+        kvt_queue_close(responder->queue); /* of a group, the thread is deaf then */
     if (responder->threaded)
         (void)pthread_join(responder->thread, NULL);
     if (responder->queue != NULL)

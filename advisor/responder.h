@@ -4,6 +4,8 @@
  * Why: routers that are on the bus anyway ask there.  NATS threads copy the question and leave; a
  * thread of ours answers.
  *
+ * Of a group of routers one that joins is not asked before it knows what the others gave out.
+ *
  * Ownership: borrows bus, finder and router.
  * Threads:   one of its own.
  * Limits:    ADVISOR_RESPONDER_QUESTIONS_MAX questions wait; more are dropped and counted, and the
@@ -30,6 +32,8 @@ KVT_NODISCARD enum kvt_err advisor_responder_start(struct advisor_responder **ou
                                                    struct advisor_router *router, const char *group,
                                                    const struct advisor_counters *counters,
                                                    struct kvt_error *err);
+/** False: of a group, and not asked yet which worker should take a request. */
+bool advisor_responder_listens(const struct advisor_responder *responder);
 void advisor_responder_stop(struct advisor_responder *responder);
 
 /** One question as bytes to one answer as bytes; what is malformed is answered so. */

@@ -289,8 +289,19 @@ advisor_router_hear(struct advisor_router *router, const void *bytes, size_t siz
     (void)pthread_mutex_unlock(&router->lock);
 }
 
+bool
+advisor_router_ready(struct advisor_router *router)
+{
+    bool ready;
+
+    (void)pthread_mutex_lock(&router->lock);
+    ready = router->replica == NULL || router_replica_stats(router->replica).ready;
+    (void)pthread_mutex_unlock(&router->lock);
+    return ready;
+}
+
 void
-advisor_router_tick(struct advisor_router *router)
+advisor_router_tick(struct advisor_router *router, bool linked)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct router_replica_stats replica = {.peers = 0};
@@ -300,7 +311,8 @@ advisor_router_tick(struct advisor_router *router)
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
     router_slots_expire(router->slots, now_ms);
-    if (router->replica != NULL) {
+    router->linked = router->linked || linked;
+    if (router->replica != NULL && router->linked) {
         router_replica_tick(router->replica, now_ms);
         replica = router_replica_stats(router->replica);
     }

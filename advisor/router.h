@@ -80,10 +80,14 @@ KVT_NODISCARD enum kvt_err advisor_router_step(struct advisor_router *router,
                                                const struct wire_route_step *step, bool *changed,
                                                struct kvt_error *err);
 
+/** False: of a group, and it does not know yet what the others gave out. */
+bool advisor_router_ready(struct advisor_router *router);
+
 /** What another replica sent. */
 void advisor_router_hear(struct advisor_router *router, const void *bytes, size_t size);
-/** What time asks for: expiry, heartbeats, who left.  Call some times a second. */
-void advisor_router_tick(struct advisor_router *router);
+/** What time asks for: expiry, heartbeats, who left.  Call some times a second.
+ *  @param linked  the others can be heard: from the first time on they are waited for */
+void advisor_router_tick(struct advisor_router *router, bool linked);
 
 /* ---- for people ---- */
 

@@ -50,6 +50,7 @@ struct advisor_router {
     struct advisor_coverage *spares[ADVISOR_ROUTER_SPARES];
     size_t spare_count;
     uint64_t random;
+    bool linked; /* the other replicas could have been heard */
 };
 
 /** With the lock held: who is there now is whom the table is bound to, and what those did that left

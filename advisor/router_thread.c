@@ -173,7 +173,7 @@ run(void *arg)
         if (now_ms - ticked_ms < ADVISOR_ROUTER_TICK_MS)
             continue;
         ticked_ms = now_ms;
-        advisor_router_tick(thread->router);
+        advisor_router_tick(thread->router, wire_bus_connected(thread->bus));
     }
     kvt_buffer_release(&out);
     return NULL;

@@ -14,7 +14,7 @@ import harness
 from harness import Process, connects, expect, wait_until
 from lossy import Door
 
-SYNC, STEP = "kvtier.v1.route.sync.", "kvtier.v1.route.step"
+SYNC, STEP, ROUTE = "kvtier.v1.route.sync.", "kvtier.v1.route.step", "kvtier.v1.query.route"
 ADD = 1
 NAMES = ("one", "two", "three")
 WORKERS = 5
@@ -141,6 +141,42 @@ def killed(run, group):
         expect(group.replica(group.advisors[1])["tables"] >= 1, f"{group.replica(group.advisors[1])}")
 
 
+def joining(run, group):
+    with run.case("one that does not know yet what runs is not asked over NATS, and says so over HTTP"):
+        def ask():
+            group.made += 1
+            answer = group.nats.request(ROUTE, bus.pack([1, "acme/llama", 0, [run.rng.getrandbits(64)]]), 2)
+            expect(answer is not None and bus.unpack(answer)[1] == 0, f"no answer: {answer!r}")
+
+        def decisions():
+            return victim.status()["route"]["decisions"]
+
+        def restart():
+            """Nothing that the others tell reaches it."""
+            victim.kill()
+            group.doors[0].loss = 1
+            victim.start(wait=False)
+            wait_until(lambda: connects(victim.admin), 10 * run.slow, "it is there", every=0.01)
+
+        victim = group.advisors[0]
+        body = json.dumps({"hashes": ["0000000000000001"]}).encode()
+        asked = 0
+        restart()
+        while not group.replica(victim)["ready"]:
+            asked += 1
+            ask()
+            seen = decisions()
+            expect(seen == 0 or group.replica(victim)["ready"], f"it answered {seen} of {asked} questions")
+        expect(asked > 20, f"{asked} questions before it was ready")
+        wait_until(lambda: ask() or (None if decisions() else "none was its"), 10 * run.slow, "it answers, too", every=0.02)
+        restart()
+        said = json.loads(victim.raw("/v1/route", body)[1]).get("joining")
+        expect(said or group.replica(victim)["ready"], "it does not say that it is joining")
+        group.doors[0].loss = 0.25
+        group.alike(60)
+        expect("joining" not in json.loads(victim.raw("/v1/route", body)[1]), "it says so still")
+
+
 def stopped(run, group):
     with run.case("one that stood still until the server dropped it knows what runs when it goes on"):
         group.spoil(0)
@@ -183,6 +219,7 @@ def scenario(run):
     group = Group(run)
     losses(run, group)
     killed(run, group)
+    joining(run, group)
     stopped(run, group)
     unended(run, group)
 

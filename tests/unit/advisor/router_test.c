@@ -428,7 +428,7 @@ what_nobody_ends_expires(void **state)
     name_request(&scene, "r");
     assert_goes_to(&scene, "a");
     kvt_clock_sleep_ms(40);
-    advisor_router_tick(scene.router);
+    advisor_router_tick(scene.router, true);
     advisor_router_view(scene.router, &view);
     assert_int_equal(view.slots.requests, 0);
     assert_int_equal(view.slots.expired, 1);
@@ -644,7 +644,7 @@ what_another_gave_out_weighs_here(void **state)
     deliver(&mail[0], other);
     advisor_router_view(other, &view);
     assert_int_equal(view.slots.requests, 0);
-    advisor_router_tick(scene.router); /* a heartbeat */
+    advisor_router_tick(scene.router, true); /* a heartbeat */
     assert_true(mail[0].count > 0);
     advisor_router_free(other);
     advisor_router_free(scene.router);
