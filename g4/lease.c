@@ -110,6 +110,8 @@ end_held(struct g4_lease *lease, const char etag[G4_ETAG_MAX], uint64_t now_ms)
 {
     lease->held = true;
     lease->body = lease->wanted;
+    if (lease->body.epoch > lease->epoch_min)
+        lease->epoch_min = lease->body.epoch;
     lease->since_ms = lease->sent_ms;
     memcpy(lease->etag, etag, sizeof(lease->etag));
     if (g4_lease_usable(lease, now_ms)) {
@@ -120,6 +122,15 @@ end_held(struct g4_lease *lease, const char etag[G4_ETAG_MAX], uint64_t now_ms)
                              "%.80s: the answer came after %" PRIu64
                              " ms, too late for a lease of %" PRIu64 " ms",
                              lease->key, now_ms - lease->sent_ms, lease->ttl_ms));
+}
+
+/* The tombstone is there, as `etag`. */
+static void
+end_released(struct g4_lease *lease, const char etag[G4_ETAG_MAX])
+{
+    memcpy(lease->etag, etag, sizeof(lease->etag));
+    lease->rests = etag[0] != '\0';
+    end(lease, KVT_OK);
 }
 
 static void
@@ -277,7 +288,7 @@ release_found(struct g4_lease *lease, uint64_t now_ms)
     } else if (!is_ours(lease)) {
         end_lost(lease, lease->seen.body.instance);
     } else if (lease->seen.body.released) {
-        end(lease, KVT_OK);
+        end_released(lease, lease->seen.etag);
     } else if (lease->tries >= G4_LEASE_TRIES_MAX) {
         end_unknown(lease);
     } else {
@@ -327,6 +338,7 @@ begin(struct g4_lease *lease, enum g4_lease_verb verb)
     assert(lease->step == G4_LEASE_IDLE);
     lease->verb = verb;
     lease->tries = 1;
+    lease->rests = false;
     lease->out_there = false;
     lease->outcome = KVT_OK;
     memset(&lease->error, 0, sizeof(lease->error));
@@ -337,17 +349,24 @@ begin(struct g4_lease *lease, enum g4_lease_verb verb)
 void
 g4_lease_acquire(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms, uint64_t nonce)
 {
+    const bool rests = lease->rests;
+
     assert(!lease->held && nonce != 0);
     begin(lease, G4_LEASE_TO_ACQUIRE);
-    lease->etag[0] = '\0';
     memset(&lease->seen, 0, sizeof(lease->seen));
+    if (rests)
+        memcpy(lease->seen.etag, lease->etag, sizeof(lease->seen.etag));
+    lease->etag[0] = '\0';
     memset(&lease->wanted, 0, sizeof(lease->wanted));
     memcpy(lease->wanted.instance, lease->instance, sizeof(lease->wanted.instance));
     lease->wanted.nonce = nonce;
     lease->wanted.epoch = lease->epoch_min + 1;
     set_times(lease, unix_ms);
     lease->began_ms = now_ms;
-    send_body(lease, G4_LEASE_CREATE, now_ms);
+    if (!rests && lease->epoch_min > 0)
+        send_look(lease); /* it is there already, or was */
+    else
+        send_body(lease, rests ? G4_LEASE_TAKE : G4_LEASE_CREATE, now_ms);
 }
 
 void
@@ -390,7 +409,7 @@ wrote(struct g4_lease *lease, uint64_t now_ms)
         lease->trouble.code = request->status;
         send_look(lease);
     } else if (lease->verb == G4_LEASE_TO_RELEASE) {
-        end(lease, KVT_OK);
+        end_released(lease, request->etag);
     } else {
         end_held(lease, request->etag, now_ms);
     }

@@ -16,6 +16,9 @@
  * If-Match is not used: MinIO ignores it, versitygw checks it and deletes later, so that one which
  * comes late may take away the lock of who took over meanwhile.
  *
+ * Who takes a lock again begins with what he knows: the ETag of his own tombstone, so that one
+ * request takes it where nobody came in between; else that the object is there.
+ *
  * Ownership: the caller owns the struct and must not move it while a request is out: request and
  *            bodies lie in it.
  * Threads:   one owner.
@@ -64,9 +67,10 @@ struct g4_lease {
     char key[KVT_KEY_MAX];
     char instance[KVT_NAME_MAX];
     uint64_t ttl_ms;
-    uint64_t epoch_min;
+    uint64_t epoch_min; /* the option, or the last own one if that is larger */
 
     bool held;                /* until released or lost */
+    bool rests;               /* released, and the tombstone's ETag is known */
     char etag[G4_ETAG_MAX];   /* of the own last write known to be there; "" once another's is */
     struct g4_lock_body body; /* the same */
     uint64_t since_ms;        /* monotonic, before the request of that write */

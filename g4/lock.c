@@ -13,6 +13,7 @@ struct g4_lock {
     struct g4_store *store;
     struct g4_lock_clock clock;
     struct g4_lease lease;
+    bool rests;               /* given back, or never held */
     _Atomic uint64_t stop_ms; /* 0: lost */
 };
 
@@ -119,14 +120,25 @@ g4_lock_acquire(struct g4_lock **out, const struct g4_lock_options *options, str
     rc = lock_new(&lock, options, err);
     if (rc != KVT_OK)
         return rc;
-    g4_lease_acquire(&lock->lease, now_ms(lock), unix_ms(lock), nonce_make());
-    rc = run(lock, err);
+    rc = g4_lock_retake(lock, err);
     if (rc == KVT_OK)
         *out = lock;
-    else if (lock->lease.held) /* won too late to be of use */
-        (void)g4_lock_release(lock, NULL);
     else
         kvt_free(lock);
+    return rc;
+}
+
+enum kvt_err
+g4_lock_retake(struct g4_lock *lock, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    lock->rests = false;
+    g4_lease_acquire(&lock->lease, now_ms(lock), unix_ms(lock), nonce_make());
+    rc = run(lock, err);
+    if (rc != KVT_OK && lock->lease.held) /* won too late to be of use */
+        (void)g4_lock_rest(lock, NULL);
+    lock->rests = rc != KVT_OK;
     return rc;
 }
 
@@ -162,15 +174,21 @@ g4_lock_epoch(const struct g4_lock *lock)
 }
 
 enum kvt_err
+g4_lock_rest(struct g4_lock *lock, struct kvt_error *err)
+{
+    atomic_store(&lock->stop_ms, 0);
+    lock->rests = true;
+    g4_lease_release(&lock->lease, now_ms(lock));
+    return run(lock, err);
+}
+
+enum kvt_err
 g4_lock_release(struct g4_lock *lock, struct kvt_error *err)
 {
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
-    if (lock == NULL)
-        return KVT_OK;
-    atomic_store(&lock->stop_ms, 0);
-    g4_lease_release(&lock->lease, now_ms(lock));
-    rc = run(lock, err);
+    if (lock != NULL && !lock->rests)
+        rc = g4_lock_rest(lock, err);
     kvt_free(lock);
     return rc;
 }

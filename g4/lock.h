@@ -78,6 +78,14 @@ uint64_t g4_lock_epoch(const struct g4_lock *lock);
  *  KVT_OK, KVT_PRECONDITION (it was lost), or why it is not known: then the lease runs out. */
 enum kvt_err g4_lock_release(struct g4_lock *lock, struct kvt_error *err);
 
+/** As release, but it is kept: for g4_lock_retake(), or for g4_lock_release(), which then asks
+ *  nobody. */
+enum kvt_err g4_lock_rest(struct g4_lock *lock, struct kvt_error *err);
+
+/** As acquire, of one that rests: a single request where nobody had it meanwhile.  It rests on,
+ *  whatever else than KVT_OK this says. */
+KVT_NODISCARD enum kvt_err g4_lock_retake(struct g4_lock *lock, struct kvt_error *err);
+
 /** What the lock object `key` (with ".lock") says, by `deadline_ms` (monotonic; 0 = the store's
  *  default).  KVT_OK, also when it is malformed. */
 KVT_NODISCARD enum kvt_err g4_lock_look(struct g4_store *store, const char *key,

@@ -19,8 +19,9 @@ enum {
 };
 
 struct part {
-    bool taken;
-    struct g4_lock *lock; /* of who took it */
+    bool busy;            /* somebody asks the tier for it; `lock` is his meanwhile */
+    bool taken;           /* `lock` is held under `epoch` */
+    struct g4_lock *lock; /* NULL: never had; else held, or it rests */
     uint64_t epoch;       /* the largest there was */
 };
 
@@ -228,6 +229,8 @@ take(struct kvbm_fence *fence, uint32_t part, struct g4_lock **lock, struct kvt_
 {
     char name[KVT_NAMESPACE_MAX + sizeof(FOLDER) + 16];
 
+    if (*lock != NULL)
+        return g4_lock_retake(*lock, err);
     (void)snprintf(name, sizeof(name), "%s%s" FOLDER "/%" PRIu32, fence->namespace_,
                    fence->namespace_[0] == '\0' ? "" : "/", part);
     return g4_lock_acquire(lock,
@@ -237,10 +240,22 @@ take(struct kvbm_fence *fence, uint32_t part, struct g4_lock **lock, struct kvt_
                                .name = name,
                                .instance = fence->instance,
                                .ttl_ms = fence->lease_ms,
-                               .epoch_min = fence->parts[part].epoch,
                                .clock = fence->clock,
                            },
                            err);
+}
+
+/* Nobody else asks for it; false: somebody does, or it is not `taken`. */
+static bool
+begin(struct kvbm_fence *fence, struct part *own, bool taken, uint64_t epoch)
+{
+    bool begun;
+
+    (void)pthread_mutex_lock(&fence->lock);
+    begun = !own->busy && own->taken == taken && (!taken || own->epoch == epoch);
+    own->busy = own->busy || begun;
+    (void)pthread_mutex_unlock(&fence->lock);
+    return begun;
 }
 
 enum kvt_err
@@ -248,27 +263,21 @@ kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_le
 {
     struct part *own = &fence->parts[part];
     struct kvt_error err = {.text = ""};
-    struct g4_lock *lock;
-    bool taken;
     enum kvt_err rc;
 
     assert(part < KVBM_FENCE_PARTS);
     *lease = (struct kvbm_fence_lease){0};
     if (!has_locks(fence))
         return KVT_UNSUPPORTED;
-    (void)pthread_mutex_lock(&fence->lock);
-    taken = own->taken;
-    own->taken = true;
-    (void)pthread_mutex_unlock(&fence->lock);
-    if (taken)
+    if (!begin(fence, own, false, 0))
         return KVT_BUSY;
-    rc = take(fence, part, &lock, &err);
+    rc = take(fence, part, &own->lock, &err);
     (void)pthread_mutex_lock(&fence->lock);
+    own->busy = false;
     own->taken = rc == KVT_OK;
-    own->lock = lock;
     if (rc == KVT_OK) {
-        own->epoch = g4_lock_epoch(lock);
-        *lease = (struct kvbm_fence_lease){own->epoch, g4_lock_stop_ms(lock)};
+        own->epoch = g4_lock_epoch(own->lock);
+        *lease = (struct kvbm_fence_lease){own->epoch, g4_lock_stop_ms(own->lock)};
     }
     (void)pthread_mutex_unlock(&fence->lock);
     return is_lasting(rc) ? forbid(fence, err.text) : rc;
@@ -278,23 +287,16 @@ enum kvt_err
 kvbm_fence_release(struct kvbm_fence *fence, uint32_t part, const struct kvbm_fence_lease *lease)
 {
     struct part *own = &fence->parts[part];
-    struct g4_lock *lock = NULL;
     bool late;
     enum kvt_err rc;
 
     assert(part < KVBM_FENCE_PARTS);
-    (void)pthread_mutex_lock(&fence->lock);
-    if (own->lock != NULL && own->epoch == lease->token) {
-        lock = own->lock;
-        own->lock = NULL;
-    }
-    (void)pthread_mutex_unlock(&fence->lock);
-    if (lock == NULL)
+    if (!begin(fence, own, true, lease->token))
         return KVT_PRECONDITION;
-    late = g4_lock_lost(lock);
-    rc = g4_lock_release(lock, NULL);
+    late = g4_lock_lost(own->lock);
+    rc = g4_lock_rest(own->lock, NULL);
     (void)pthread_mutex_lock(&fence->lock);
-    own->taken = false;
+    own->busy = own->taken = false;
     (void)pthread_mutex_unlock(&fence->lock);
     return late ? KVT_PRECONDITION : rc;
 }

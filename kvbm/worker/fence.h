@@ -3,8 +3,8 @@
  *
  * Why: instances that share a bucket compute the same prefixes at the same time, and would all
  * store them.  Blocks fall into KVBM_FENCE_PARTS parts, and each part has a lock object beside the
- * blocks (g4/lock.h), "[<namespace>/]kvtier-stores/<part>.lock", which is taken for a batch and
- * given back: in the bucket itself or through the gateway, whichever the settings name.
+ * blocks (g4/lock.h), "[<namespace>/]kvtier-stores/<part>.lock", which is taken for some batches
+ * and given back: in the bucket itself or through the gateway, whichever the settings name.
  *
  * First a thread asks the tier whether locks are safe there, under "kvtier-selftest/", which is a
  * hundred requests; until that is known every acquire is KVT_UNSUPPORTED.  Where they are not, or
@@ -17,8 +17,9 @@
  * Ownership: the store is borrowed, or made by kvbm_fence_open(); strings are copied.
  * Threads:   any; calls of one part at a time reach the tier, others are KVT_BUSY.  One of its own
  *            until it knows whether there are locks.
- * Limits:    a lease is not renewed: what is done under it ends before.  Three requests to take a
- *            lock, one to give it back.
+ * Limits:    a lease is not renewed: what is done under it ends before.  One request to take a lock
+ *            that nobody had since, two when somebody had, three the first time; one to give it
+ *            back.
  */
 #ifndef KVBM_WORKER_FENCE_H
 #define KVBM_WORKER_FENCE_H

@@ -205,7 +205,7 @@ some_time(struct racer *racer)
     return kvt_random_below(&racer->random, 30);
 }
 
-/* Try lock `number`; false when it is held or cannot be asked for. */
+/* Try lock `number`, and sometimes take it again; false when it is held or cannot be asked for. */
 static bool
 contend(struct racer *racer, uint64_t number, uint64_t hold_ms)
 {
@@ -220,9 +220,12 @@ contend(struct racer *racer, uint64_t number, uint64_t hold_ms)
     (void)snprintf(name, sizeof(name), "races/%03" PRIu64, number);
     if (g4_lock_acquire(&lock, &options, NULL) != KVT_OK)
         return false;
-    say(racer, "held", name, g4_lock_epoch(lock), stop_ns(racer, lock));
-    work(racer, lock, name, hold_ms);
-    say(racer, "release", name, g4_lock_epoch(lock), 0);
+    do {
+        say(racer, "held", name, g4_lock_epoch(lock), stop_ns(racer, lock));
+        work(racer, lock, name, hold_ms);
+        say(racer, "release", name, g4_lock_epoch(lock), 0);
+        (void)g4_lock_rest(lock, NULL);
+    } while (kvt_random_below(&racer->random, 3) == 0 && g4_lock_retake(lock, NULL) == KVT_OK);
     (void)g4_lock_release(lock, NULL);
     return true;
 }

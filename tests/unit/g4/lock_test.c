@@ -81,6 +81,8 @@ struct world {
     uint64_t renewals;
     uint64_t refused_effects;
     uint64_t late_writes; /* requests that arrived after their sender had given up, and counted */
+    uint64_t again;       /* acquisitions with the ETag of the own tombstone */
+    uint64_t requests;    /* of the blocking calls */
 };
 
 static bool
@@ -381,6 +383,7 @@ act(struct world *world, unsigned index)
         work(world, index);
     } else if (client->phase == RESTING && world->now_ms >= client->rest_ms) {
         nonce = kvt_random_next(&world->random) | 1;
+        world->again += client->lease.rests;
         g4_lease_acquire(&client->lease, world->now_ms, unix_of(world, client), nonce);
         go_on(world, index);
     }
@@ -434,11 +437,7 @@ static void
 run_worlds(unsigned worlds, unsigned clients, bool wild)
 {
     struct world *world = kvt_calloc(1, sizeof(*world));
-    uint64_t holders = 0;
-    uint64_t takeovers = 0;
-    uint64_t refused = 0;
-    uint64_t late = 0;
-    uint64_t renewals = 0;
+    uint64_t holders = 0, takeovers = 0, refused = 0, late = 0, renewals = 0, again = 0;
     uint64_t random = test_seed();
 
     assert_non_null(world);
@@ -456,14 +455,16 @@ run_worlds(unsigned worlds, unsigned clients, bool wild)
         refused += world->refused_effects;
         late += world->late_writes;
         renewals += world->renewals;
+        again += world->again;
         expect_progress(world);
     }
-    (void)fprintf(stderr,
-                  "%u clients%s: %" PRIu64 " holders, %" PRIu64 " takeovers, %" PRIu64
-                  " renewals, %" PRIu64 " late writes, %" PRIu64 " effects refused\n",
-                  clients, wild ? ", wild" : "", holders, takeovers, renewals, late, refused);
+    (void)fprintf(
+        stderr,
+        "%u clients%s: %" PRIu64 " holders, %" PRIu64 " takeovers, %" PRIu64 " renewals, %" PRIu64
+        " taken again, %" PRIu64 " late writes, %" PRIu64 " effects refused\n",
+        clients, wild ? ", wild" : "", holders, takeovers, renewals, again, late, refused);
     /* The run has seen what it is about. */
-    assert_true(holders > worlds && renewals > worlds);
+    assert_true(holders > worlds && renewals > worlds && again > worlds);
     if (wild) {
         assert_true(takeovers > worlds && late > worlds / 2);
         assert_true(refused > 0);
@@ -508,6 +509,7 @@ model_submit(void *self, struct g4_request *request)
     if (request->body_size > 0)
         memcpy(flight.body, request->body, request->body_size);
     serve(self, &flight, request);
+    ((struct world *)self)->requests++;
     request->done(request, request->arg);
     return KVT_OK;
 }
@@ -599,6 +601,38 @@ a_lock_is_held_renewed_and_given_back(void **state)
     assert_int_equal(g4_lock_acquire(&second, &other, NULL), KVT_OK);
     assert_int_equal(g4_lock_epoch(second), 2);
     assert_int_equal(g4_lock_release(second, NULL), KVT_OK);
+}
+
+static uint64_t
+retake(struct scene *scene, struct g4_lock *lock, enum kvt_err expected)
+{
+    scene->world.requests = 0;
+    assert_int_equal(g4_lock_retake(lock, NULL), expected);
+    assert_true(g4_lock_lost(lock) == (expected != KVT_OK));
+    return scene->world.requests;
+}
+
+static void
+what_rests_is_taken_again_by_one_request(void **state)
+{
+    struct scene *scene = *state;
+    struct g4_lock_options other = scene->options;
+    struct g4_lock *lock;
+    struct g4_lock *second;
+
+    other.instance = "gw1";
+    assert_int_equal(g4_lock_acquire(&lock, &scene->options, NULL), KVT_OK);
+    assert_int_equal(g4_lock_rest(lock, NULL), KVT_OK);
+    assert_int_equal(retake(scene, lock, KVT_OK), 1);
+    assert_int_equal(g4_lock_rest(lock, NULL), KVT_OK);
+    assert_int_equal(g4_lock_acquire(&second, &other, NULL), KVT_OK);
+    assert_int_equal(g4_lock_epoch(second), 3);
+    assert_int_equal(retake(scene, lock, KVT_BUSY), 2); /* another's is in its place */
+    assert_int_equal(retake(scene, lock, KVT_BUSY), 1);
+    assert_int_equal(g4_lock_release(second, NULL), KVT_OK);
+    assert_int_equal(retake(scene, lock, KVT_OK), 2);
+    assert_int_equal(g4_lock_epoch(lock), 4);
+    assert_int_equal(g4_lock_release(lock, NULL), KVT_OK);
 }
 
 static void
@@ -748,6 +782,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lock_is_held_renewed_and_given_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_rests_is_taken_again_by_one_request, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(an_epoch_is_larger_than_what_was_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sleeper_does_not_release_what_another_holds, set_up,
                                         tear_down),
