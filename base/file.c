@@ -122,23 +122,33 @@ kvt_file_sync_name(const char *path, struct kvt_error *err)
     return kvt_folder_sync(parent_of(copy), err);
 }
 
+int
+kvt_file_put(int fd, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+
+    while (size > 0) {
+        const ssize_t put = write(fd, at, size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return put < 0 ? errno : EIO; /* a file that takes nothing never will */
+        at += put;
+        size -= (size_t)put;
+    }
+    return 0;
+}
+
 /* Everything that must have happened to the temporary file before it gets its name; 0 or errno. */
 static int
 fill_temporary(int fd, const char *bytes, size_t size, unsigned mode)
 {
-    while (size > 0) {
-        const ssize_t put = write(fd, bytes, size);
+    const int sys = kvt_file_put(fd, bytes, size);
 
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return errno;
-        bytes += put;
-        size -= (size_t)put;
-    }
-    if (fchmod(fd, (mode_t)mode) != 0 || fsync(fd) != 0)
+    if (sys == 0 && (fchmod(fd, (mode_t)mode) != 0 || fsync(fd) != 0))
         return errno;
-    return 0;
+    return sys;
 }
 
 /* A device or a pipe is written to: in its place a file would be of no use to whoever reads it. */
@@ -154,16 +164,8 @@ static enum kvt_err
 write_special(const char *path, const char *bytes, size_t size, struct kvt_error *err)
 {
     const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    int sys = fd < 0 ? errno : 0;
+    int sys = fd < 0 ? errno : kvt_file_put(fd, bytes, size);
 
-    for (size_t at = 0; sys == 0 && at < size;) {
-        const ssize_t done = write(fd, bytes + at, size - at);
-
-        if (done >= 0)
-            at += (size_t)done;
-        else if (errno != EINTR)
-            sys = errno;
-    }
     if (fd >= 0 && close(fd) != 0 && sys == 0)
         sys = errno;
     return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "write %s", path);

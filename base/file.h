@@ -1,8 +1,8 @@
 /*
  * base/file.h -- whole files and folders.
  *
- * Why: what is read is bounded, and what is written is there after a power cut, whole or not at
- * all.
+ * Why: what is read is bounded, and what is written as a file is there after a power cut, whole or
+ * not at all.
  * Ownership: see each call.
  * Threads:   any.
  * Limits:    the caller's `limit`.
@@ -28,6 +28,9 @@ KVT_NODISCARD enum kvt_err kvt_file_read(char **out, size_t *size, const char *p
  *  is no regular file, as a device or a pipe, is written to as it is. */
 KVT_NODISCARD enum kvt_err kvt_file_write(const char *path, const void *bytes, size_t size,
                                           unsigned mode, struct kvt_error *err);
+
+/** Write all of it to an open file, from where that stands.  0 or errno. */
+int kvt_file_put(int fd, const void *bytes, size_t size);
 
 /** Make a file's name durable in the folder that holds it. */
 KVT_NODISCARD enum kvt_err kvt_file_sync_name(const char *path, struct kvt_error *err);

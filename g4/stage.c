@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/random.h"
 #include "g4/object.h"
 
@@ -41,29 +42,12 @@ open_file(struct g4_stage *stage)
     return flock(stage->fd, LOCK_EX | LOCK_NB);
 }
 
-static int
-write_all(int fd, const void *bytes, size_t size)
-{
-    const uint8_t *at = bytes;
-
-    while (size > 0) {
-        const ssize_t put = write(fd, at, size);
-
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return -1;
-        at += put;
-        size -= (size_t)put;
-    }
-    return 0;
-}
-
 int
 g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const char *attributes,
                const void *body, size_t size)
 {
     uint8_t page[G4_OBJECT_BODY_AT] = {0};
+    int sys;
 
     *stage = (struct g4_stage){.fd = -1, .tmp = tmp};
     if (open_file(stage) != 0)
@@ -71,7 +55,13 @@ g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const cha
     memcpy(page, header, G4_OBJECT_HEADER_SIZE);
     if (attributes != NULL)
         memcpy(page + G4_OBJECT_HEADER_SIZE, attributes, strnlen(attributes, G4_ATTRIBUTES_MAX));
-    return write_all(stage->fd, page, sizeof(page)) == 0 ? write_all(stage->fd, body, size) : -1;
+    sys = kvt_file_put(stage->fd, page, sizeof(page));
+    if (sys == 0)
+        sys = kvt_file_put(stage->fd, body, size);
+    if (sys == 0)
+        return 0;
+    errno = sys;
+    return -1;
 }
 
 int

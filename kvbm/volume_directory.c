@@ -74,19 +74,11 @@ crc_of(const struct header *header)
 static enum kvt_err
 write_all(int fd, const void *bytes, size_t size)
 {
-    const uint8_t *at = bytes;
+    const int sys = kvt_file_put(fd, bytes, size);
 
-    while (size > 0) {
-        const ssize_t written = write(fd, at, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return errno == ENOSPC || errno == EDQUOT ? KVT_FULL : KVT_IO;
-        at += written;
-        size -= (size_t)written;
-    }
-    return KVT_OK;
+    if (sys == 0)
+        return KVT_OK;
+    return sys == ENOSPC || sys == EDQUOT ? KVT_FULL : KVT_IO;
 }
 
 /* A file that ends early is not what was written. */

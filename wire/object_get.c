@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "wire/object_private.h"
 #include "wire/stream.h"
 
@@ -207,20 +208,9 @@ wire_object_get(struct wire_bus *bus, const char *bucket, const struct wire_obje
 static enum kvt_err
 to_file(void *arg, const void *bytes, size_t size, struct kvt_error *err)
 {
-    const int fd = *(const int *)arg;
-    const char *at = bytes;
+    const int sys = kvt_file_put(*(const int *)arg, bytes, size);
 
-    while (size > 0) {
-        const ssize_t done = write(fd, at, size);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return kvt_error_sys(err, errno, "write an object");
-        at += done;
-        size -= (size_t)done;
-    }
-    return KVT_OK;
+    return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "write an object");
 }
 
 enum kvt_err

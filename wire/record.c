@@ -36,26 +36,11 @@ fail(const struct wire_record_writer *writer, enum kvt_err rc, const char *text,
 static enum kvt_err
 write_all(struct wire_record_writer *writer, struct kvt_error *err)
 {
-    size_t at = 0;
+    const int sys = kvt_file_put(writer->fd, writer->pending.data, writer->pending.size);
 
-    while (at < writer->pending.size) {
-        const ssize_t count =
-            write(writer->fd, writer->pending.data + at, writer->pending.size - at);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0) {
-            const enum kvt_err rc =
-                kvt_error_sys(err, errno, "write %.*s", NAME_SHOWN, writer->path);
-
-            /* What is written stays as it is: a torn record is what readers expect then. */
-            kvt_buffer_clear(&writer->pending);
-            return rc;
-        }
-        at += (size_t)count;
-    }
+    /* What is written stays as it is: a torn record is what readers expect then. */
     kvt_buffer_clear(&writer->pending);
-    return KVT_OK;
+    return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "write %.*s", NAME_SHOWN, writer->path);
 }
 
 enum kvt_err

@@ -3,6 +3,7 @@
  * reader beside a writer never sees half a file.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,6 +55,30 @@ count_entries(void)
         count++;
     (void)closedir(dir);
     return count - 2; /* "." and ".." */
+}
+
+static void
+an_open_file_is_put_all_or_says_why_not(void **state)
+{
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    char path[PATH_SIZE];
+    size_t size;
+    char *back;
+    int fd = open(path_of(path, "put"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    (void)state;
+    assert_true(fd >= 0 && full >= 0);
+    assert_int_equal(kvt_file_put(fd, "", 0), 0);
+    assert_int_equal(kvt_file_put(fd, "one", 3), 0);
+    assert_int_equal(kvt_file_put(fd, " more", 5), 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(kvt_file_read(&back, &size, path, 100, NULL), KVT_OK);
+    assert_string_equal(back, "one more");
+    kvt_free(back);
+    assert_int_equal(kvt_file_put(full, "x", 1), ENOSPC);
+    assert_int_equal(close(full), 0);
+    assert_int_equal(kvt_file_put(-1, "x", 1), EBADF);
+    assert_int_equal(unlink(path), 0);
 }
 
 static void
@@ -254,6 +279,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(an_open_file_is_put_all_or_says_why_not),
+        TEST(an_open_file_is_put_all_or_says_why_not),
         TEST(what_is_written_is_read),
         TEST(reading_is_bounded_and_says_why_it_failed),
         TEST(reading_survives_every_allocation_failure),
