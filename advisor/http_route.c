@@ -348,6 +348,7 @@ read_add(const struct body *body, const struct wire_route_question *question,
         .hash_count = prompt->hash_count,
     };
     memcpy(step->id, question->id, sizeof(step->id));
+    memcpy(step->namespace_, question->namespace_, sizeof(step->namespace_));
     rc = read_text(body, "worker", step->worker, sizeof(step->worker));
     if (rc == KVT_OK)
         rc = read_number(body, "dp_rank", UINT32_MAX, &dp_rank);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/alloc.h"
 #include "kvtier/token.h"
@@ -12,6 +13,18 @@ advisor_prompt_release(struct advisor_prompt *prompt)
 {
     kvt_free(prompt->hashes);
     *prompt = (struct advisor_prompt){.hashes = NULL};
+}
+
+uint64_t *
+advisor_prompt_running(const uint64_t *hashes, uint32_t count, const char *namespace_)
+{
+    const size_t length = strlen(namespace_);
+    const uint64_t space = length == 0 ? 0 : XXH3_64bits(namespace_, length);
+    uint64_t *running = kvt_calloc((size_t)count + 1, sizeof(*running));
+
+    for (uint32_t i = 0; running != NULL && i < count; i++)
+        running[i] = hashes[i] ^ space;
+    return running;
 }
 
 /* Local hashes of the whole blocks of tokens. */

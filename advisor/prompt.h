@@ -33,4 +33,8 @@ KVT_NODISCARD enum kvt_err advisor_prompt_read(struct advisor_prompt *prompt,
                                                uint32_t block_tokens, struct kvt_error *err);
 void advisor_prompt_release(struct advisor_prompt *prompt);
 
+/** The names that blocks of a namespace have among running requests, which know no namespaces:
+ *  those of two differ though their hashes are equal.  Copied; NULL: no memory. */
+uint64_t *advisor_prompt_running(const uint64_t *hashes, uint32_t count, const char *namespace_);
+
 #endif /* ADVISOR_PROMPT_H */

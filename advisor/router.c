@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/prompt.h"
 #include "advisor/router_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -202,7 +203,7 @@ check_step(const struct wire_route_step *step, struct kvt_error *err)
 
 /* Who tells it again, or another replica heard it as well: not another request of that id. */
 static bool
-is_told(struct advisor_router *router, const struct wire_route_step *step)
+is_told(struct advisor_router *router, const struct wire_route_step *step, const uint64_t *hashes)
 {
     struct router_request there;
 
@@ -213,22 +214,23 @@ is_told(struct advisor_router *router, const struct wire_route_step *step)
             (there.hash_count == ROUTER_REQUEST_HASHES_MAX &&
              there.hash_count < step->hash_count)) &&
            (there.hash_count == 0 ||
-            memcmp(there.hashes, step->hashes, there.hash_count * sizeof(there.hashes[0])) == 0);
+            memcmp(there.hashes, hashes, there.hash_count * sizeof(there.hashes[0])) == 0);
 }
 
 static enum kvt_err
-add(struct advisor_router *router, const struct wire_route_step *step, bool *changed)
+add(struct advisor_router *router, const struct wire_route_step *step, const uint64_t *hashes,
+    bool *changed)
 {
     struct router_request request = {
         .worker = {.dp_rank = step->dp_rank},
         .prefill_tokens = step->prefill_tokens,
-        .hashes = step->hashes,
+        .hashes = hashes,
         .hash_count = step->hash_count,
         .blocks = step->blocks,
     };
 
     *changed = false;
-    if (is_told(router, step))
+    if (is_told(router, step, hashes))
         return KVT_OK;
     memcpy(request.id, step->id, sizeof(request.id));
     memcpy(request.worker.name, step->worker, sizeof(request.worker.name));
@@ -248,16 +250,23 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     enum kvt_err rc = check_step(step, err);
+    uint64_t *hashes = NULL;
 
     *changed = false;
     if (rc != KVT_OK)
         return rc;
+    if (step->kind == WIRE_ROUTE_ADD) {
+        hashes = advisor_prompt_running(step->hashes, step->hash_count, step->namespace_);
+        if (hashes == NULL)
+            return kvt_error_set(err, KVT_NOMEM, "request %s: %s", step->id,
+                                 kvt_err_text(KVT_NOMEM));
+    }
     (void)pthread_mutex_lock(&router->lock);
     switch (step->kind) {
     case WIRE_ROUTE_ADD:
         /* What its worker did before it left is over by then; without memory, at the next time. */
         (void)!advisor_router_refresh(router);
-        rc = add(router, step, changed);
+        rc = add(router, step, hashes, changed);
         break;
     case WIRE_ROUTE_PREFILLED:
         rc = router_slots_prefilled(router->slots, step->id, now_ms, changed);
@@ -271,6 +280,7 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
         break;
     }
     (void)pthread_mutex_unlock(&router->lock);
+    kvt_free(hashes);
     if (*changed)
         kvt_metric_inc(router->counters.steps, 1);
     return rc == KVT_OK ? KVT_OK

@@ -21,6 +21,7 @@ struct decision {
     const struct wire_route_question *question;
     struct router_weights weights;
     struct advisor_prompt prompt;
+    uint64_t *running; /* its blocks among those of running requests */
     struct router_load load;
     struct advisor_crew *crew;
     struct advisor_coverage *coverage;
@@ -69,6 +70,13 @@ begin(struct decision *decision, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = advisor_prompt_read(&decision->prompt, decision->question,
                                  decision->router->options.block_tokens, err);
+    if (rc == KVT_OK) {
+        decision->running = advisor_prompt_running(
+            decision->prompt.hashes, decision->prompt.hash_count, decision->question->namespace_);
+        if (decision->running == NULL)
+            rc = kvt_error_set(err, KVT_NOMEM, "no memory for %u hashes",
+                               decision->prompt.hash_count);
+    }
     decision->load = (struct router_load){.isl_tokens = decision->prompt.isl_tokens,
                                           .block_tokens = decision->prompt.block_tokens};
     return rc;
@@ -181,8 +189,8 @@ project(struct decision *decision)
 {
     struct router_candidates all;
 
-    router_slots_project(decision->router->slots, decision->prompt.hashes,
-                         decision->prompt.hash_count, decision->prompt.blocks, &all);
+    router_slots_project(decision->router->slots, decision->running, decision->prompt.hash_count,
+                         decision->prompt.blocks, &all);
     assert(all.count == decision->crew->count);
     if (decision->allowed == NULL) {
         decision->columns = all;
@@ -337,7 +345,7 @@ book(struct decision *decision, size_t chosen, struct wire_route_answer *answer,
     struct router_request request = {
         .worker = decision->crew->rows[row_of(decision, chosen)].worker,
         .prefill_tokens = credit < isl ? (uint64_t)(isl - credit) : 0,
-        .hashes = decision->prompt.hashes,
+        .hashes = decision->running,
         .hash_count = decision->prompt.hash_count,
         .blocks = decision->prompt.blocks,
     };
@@ -441,6 +449,7 @@ end(struct decision *decision)
     bool kept = false;
 
     advisor_prompt_release(&decision->prompt);
+    kvt_free(decision->running);
     if (decision->coverage == NULL)
         return;
     (void)pthread_mutex_lock(&router->lock);

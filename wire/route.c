@@ -15,7 +15,8 @@ enum {
     ANSWER_MEMBERS = 9,
     ROW_MEMBERS = 9,
     STEP_LEAST = 3,
-    STEP_MEMBERS = 8, /* of ADD */
+    ADD_LEAST = 8,
+    ADD_MEMBERS = 9,
     WEIGHT_MEMBERS = 2,
 };
 
@@ -334,7 +335,9 @@ wire_route_encode_step(const struct wire_route_step *step, struct kvt_buffer *ou
     if (step->hash_count > WIRE_ROUTE_BLOCKS_MAX)
         return KVT_RANGE;
     wire_msgpack_write(&writer, out, WIRE_ROUTE_MAX);
-    wire_msgpack_put_array(&writer, step->kind == WIRE_ROUTE_ADD ? STEP_MEMBERS : STEP_LEAST);
+    wire_msgpack_put_array(&writer, step->kind != WIRE_ROUTE_ADD  ? STEP_LEAST
+                                    : step->namespace_[0] == '\0' ? ADD_LEAST
+                                                                  : ADD_MEMBERS);
     wire_msgpack_put_uint(&writer, VERSION);
     wire_msgpack_put_uint(&writer, (uint64_t)step->kind);
     wire_msgpack_put_str(&writer, step->id);
@@ -344,6 +347,8 @@ wire_route_encode_step(const struct wire_route_step *step, struct kvt_buffer *ou
         wire_msgpack_put_uint(&writer, step->blocks);
         wire_msgpack_put_uint(&writer, step->prefill_tokens);
         put_values(&writer, step->hashes, step->hash_count);
+        if (step->namespace_[0] != '\0')
+            wire_msgpack_put_str(&writer, step->namespace_);
     }
     return wire_msgpack_done(&writer);
 }
@@ -371,8 +376,8 @@ wire_route_decode_step(const void *bytes, size_t size, struct wire_route_step *s
         wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "a step from 1 to 3 before this byte");
     wire_msgpack_str(&reader, step->id, sizeof(step->id), "a request's id of at most 127 bytes");
     if (kind == WIRE_ROUTE_ADD) {
-        known = STEP_MEMBERS;
-        if (members < STEP_MEMBERS)
+        known = members < ADD_MEMBERS ? ADD_LEAST : ADD_MEMBERS;
+        if (members < ADD_LEAST)
             wire_msgpack_fail(&reader, reader.at, KVT_INVALID,
                               "a worker, its dp_rank, blocks, prefill tokens and hashes");
         wire_msgpack_str(&reader, step->worker, sizeof(step->worker),
@@ -382,6 +387,9 @@ wire_route_decode_step(const void *bytes, size_t size, struct wire_route_step *s
         step->prefill_tokens = wire_msgpack_u64(&reader, "a number of tokens");
         count = read_values(&reader, step->hashes, least(capacity, WIRE_ROUTE_BLOCKS_MAX),
                             "an array of no more hashes than there is room for");
+        if (members >= ADD_MEMBERS)
+            wire_msgpack_str(&reader, step->namespace_, sizeof(step->namespace_),
+                             "a namespace of at most 127 bytes");
     }
     wire_msgpack_rest(&reader, members, known);
     rc = wire_msgpack_end(&reader, "step", err);

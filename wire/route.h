@@ -128,6 +128,7 @@ struct wire_route_step {
     enum wire_route_step_kind kind;
     char id[WIRE_ROUTE_ID_MAX];
     /* Of ADD alone: */
+    char namespace_[KVT_NAMESPACE_MAX]; /* of its blocks; "": of none, they are like no other's */
     char worker[KVT_NAME_MAX];
     uint32_t dp_rank;
     uint32_t blocks;         /* of the prompt, hashed or not */

@@ -25,6 +25,8 @@ static const char *const answer_hex =
     "000000cb3ff00000000000000099a2773201940000000300cb4020000000000000cb4018000000000000cb402c00"
     "0000000000cb000000000000000001";
 static const char *const add_hex = "980101a57265712d31a277310304149207cf8000000000000000";
+/* Of a namespace: t/m. */
+static const char *const space_hex = "990101a57265712d31a277310304149207cf8000000000000000a3742f6d";
 static const char *const free_hex = "930103a57265712d31";
 static const char *const done_hex = "93010001";
 
@@ -71,7 +73,8 @@ static const struct {
     enum kvt_err (*decode)(struct room *room, const void *bytes, size_t size);
 } codecs[] = {{question_hex, decode_question}, {short_hex, decode_question},
               {answer_hex, decode_answer},     {add_hex, decode_step},
-              {free_hex, decode_step},         {done_hex, decode_done}};
+              {free_hex, decode_step},         {done_hex, decode_done},
+              {space_hex, decode_step}};
 
 static size_t
 from_hex(const char *hex, uint8_t *bytes)
@@ -197,6 +200,11 @@ steps_have_these_bytes(void **state)
     assert_int_equal(room.values[1], 0x8000000000000000);
     assert_int_equal(wire_route_encode_step(&room.step, &out), KVT_OK);
     assert_bytes(&out, add_hex);
+    assert_int_equal(decode_hex(&room, space_hex, decode_step), KVT_OK);
+    assert_string_equal(room.step.namespace_, "t/m");
+    assert_int_equal(room.values[1], 0x8000000000000000);
+    assert_int_equal(wire_route_encode_step(&room.step, &out), KVT_OK);
+    assert_bytes(&out, space_hex);
     assert_int_equal(decode_hex(&room, free_hex, decode_step), KVT_OK);
     assert_int_equal(room.step.kind, WIRE_ROUTE_FREE);
     assert_string_equal(room.step.worker, "");
