@@ -2,6 +2,8 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cond.h"
@@ -19,6 +21,37 @@ uint32_t
 engine_broadcast_staged(const struct engine_broadcast *broadcast)
 {
     return broadcast->staged;
+}
+
+/* What it does, and why -------------------------------------------------------------------- */
+
+const char *
+engine_way_name(enum engine_way way)
+{
+    static const char *const names[ENGINE_WAYS] = {"memory", "nccl", "ipc", "fabric"};
+
+    return names[way];
+}
+
+void
+engine_broadcast_state(struct engine_broadcast *broadcast, struct engine_broadcast_state *out)
+{
+    (void)pthread_mutex_lock(&broadcast->shared.lock);
+    *out = broadcast->shared.state;
+    (void)pthread_mutex_unlock(&broadcast->shared.lock);
+}
+
+void
+engine_broadcast_goes(struct engine_broadcast *broadcast, enum engine_way way, const char *why, ...)
+{
+    va_list arguments;
+
+    (void)pthread_mutex_lock(&broadcast->shared.lock);
+    broadcast->shared.state.way = way;
+    va_start(arguments, why);
+    (void)vsnprintf(broadcast->shared.state.why, ENGINE_WHY_MAX, why, arguments);
+    va_end(arguments);
+    (void)pthread_mutex_unlock(&broadcast->shared.lock);
 }
 
 /* What a kind says of its job -------------------------------------------------------------- */
@@ -46,8 +79,8 @@ blame(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
     outcome->status = status;
     (void)kvt_error_set(&outcome->error, status,
                         "rank %" PRIu32 ": %s broadcast: block %" PRIu32 ", item %zu of %zu: %s",
-                        rank, cast->broadcast->ops->kind, cast->job->items[at].target, at,
-                        cast->job->count, kvt_err_text(status));
+                        rank, engine_way_name(cast->broadcast->ops->way),
+                        cast->job->items[at].target, at, cast->job->count, kvt_err_text(status));
 }
 
 void
@@ -159,10 +192,14 @@ do_job(struct engine_broadcast *broadcast, const struct engine_broadcast_entry *
         .deadline = entry->deadline,
         .outcome = {.ranks = broadcast->ranks},
     };
+    uint64_t arrived = 0;
 
     if (broadcast->ranks > 1)
         broadcast->ops->run(broadcast, &cast);
+    for (size_t i = 0; i < entry->job->count; i++)
+        arrived += entry->job->items[i].status == KVT_OK ? 1 : 0;
     (void)pthread_mutex_lock(&broadcast->shared.lock);
+    broadcast->shared.state.blocks[broadcast->shared.state.way] += arrived;
     broadcast->shared.current = NULL;
     (void)pthread_mutex_unlock(&broadcast->shared.lock);
     entry->job->done(entry->job->arg, &cast.outcome);
@@ -214,6 +251,8 @@ engine_broadcast_open(struct engine_broadcast *broadcast, struct kvt_error *err)
         return kvt_error_set(err, KVT_NOMEM, "broadcast");
     if (!kvt_cond_init(&broadcast->shared.work))
         goto fail_lock;
+    broadcast->shared.state.way = broadcast->ops->way;
+    (void)snprintf(broadcast->shared.state.why, ENGINE_WHY_MAX, "%s", broadcast->ops->why);
     if (pthread_create(&broadcast->thread, NULL, serve, broadcast) != 0)
         goto fail_cond;
     return KVT_OK;

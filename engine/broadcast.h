@@ -12,8 +12,8 @@
  *   ipc     ranks in processes of one machine, each with G1 on a device: the others copy out of
  *           rank 0's (CUDA IPC), device to device; by the fabric where a rank cannot
  *
- * Whoever has a choice takes nccl where it is to be had, else ipc, which is the fabric where G1 is
- * no device's memory.
+ * Whoever has a choice takes nccl where it is to be had; between processes
+ * engine_broadcast_choose() says which.  What a broadcast does, and why, is its state.
  *
  * Ownership: as engine/worker.h: items are borrowed until `done` returns.  Ranks, storages,
  *            transfer manager and layout outlive the broadcast.
@@ -33,6 +33,23 @@
 #define ENGINE_STAGED_MAX 64 /* blocks of G2 that a broadcast keeps to itself */
 
 struct engine_broadcast;
+
+/* By what blocks go. */
+enum engine_way { ENGINE_BY_MEMORY, ENGINE_BY_NCCL, ENGINE_BY_IPC, ENGINE_BY_FABRIC, ENGINE_WAYS };
+
+#define ENGINE_WHY_MAX 256
+
+struct engine_broadcast_state {
+    enum engine_way way;          /* of the last job; of the next one before there was any */
+    char why[ENGINE_WHY_MAX];     /* in words */
+    uint64_t blocks[ENGINE_WAYS]; /* that came to all ranks, by the way that they went */
+};
+
+/** "memory", "nccl", "ipc", "fabric". */
+const char *engine_way_name(enum engine_way way);
+
+/** How it is now. */
+void engine_broadcast_state(struct engine_broadcast *broadcast, struct engine_broadcast_state *out);
 
 /** How many ranks it reaches, with rank 0. */
 uint32_t engine_broadcast_ranks(const struct engine_broadcast *broadcast);
@@ -101,5 +118,18 @@ KVT_NODISCARD enum kvt_err engine_broadcast_fabric(struct engine_broadcast **out
 KVT_NODISCARD enum kvt_err engine_broadcast_ipc(struct engine_broadcast **out,
                                                 struct engine_worker *const *ranks, uint32_t count,
                                                 uint32_t staged, struct kvt_error *err);
+
+/**
+ * One of these two, logged with the reason: ipc where every rank has G1 on a device and shares it,
+ * else fabric.  That ranks cannot have what rank 0 shares is found out by the first job.
+ *
+ * @param devices  false: fabric, whatever there is
+ * @param wait_ms  for the answers of all ranks together; who has not answered has no device
+ * @return as engine_broadcast_fabric()
+ */
+KVT_NODISCARD enum kvt_err engine_broadcast_choose(struct engine_broadcast **out,
+                                                   struct engine_worker *const *ranks,
+                                                   uint32_t count, uint32_t staged, bool devices,
+                                                   uint64_t wait_ms, struct kvt_error *err);
 
 #endif /* ENGINE_BROADCAST_H */

@@ -155,7 +155,8 @@ fabric_close(struct engine_broadcast *broadcast)
 }
 
 static const struct engine_broadcast_ops fabric_ops = {
-    .kind = "fabric",
+    .way = ENGINE_BY_FABRIC,
+    .why = "nothing else was asked for",
     .run = fabric_run,
     .close = fabric_close,
 };

@@ -7,6 +7,7 @@
  * well only when rank 0 says behind it what it said before: it lived all the while.  Where some
  * rank cannot have that memory all go by the fabric. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,9 +26,11 @@ struct ipc_broadcast {
     struct engine_broadcast head;
     struct engine_broadcast *fabric; /* asked on our thread; its own has nothing to do */
     struct engine_shares *shares;
-    bool never;          /* rank 0 has nothing to share */
-    struct said known;   /* by ranks that know rank 0 */
-    struct said refused; /* some rank cannot have that; size 0: all can */
+    bool never;                   /* rank 0 has nothing to share */
+    struct said known;            /* by ranks that know rank 0 */
+    struct said refused;          /* some rank cannot have that; size 0: all can */
+    char refusal[ENGINE_WHY_MAX]; /* ... which, and why */
+    char why[ENGINE_WHY_MAX];     /* the fabric was taken last */
     size_t items[ENGINE_BROADCAST_STEP];
 };
 
@@ -66,6 +69,14 @@ is_refusal(enum kvt_err rc)
     return rc == KVT_UNSUPPORTED || rc == KVT_PRECONDITION || rc == KVT_INVALID || rc == KVT_IO;
 }
 
+static void
+by_fabric(struct ipc_broadcast *ipc, uint32_t rank, enum kvt_err rc, const struct kvt_error *err)
+{
+    (void)snprintf(ipc->why, sizeof(ipc->why), "rank %" PRIu32 ": %.200s", rank,
+                   err->text[0] != '\0' ? err->text : kvt_err_text(rc));
+    engine_broadcast_goes(&ipc->head, ENGINE_BY_FABRIC, "%s", ipc->why);
+}
+
 static bool
 connect_all(struct ipc_broadcast *ipc, const struct engine_cast *cast)
 {
@@ -85,10 +96,12 @@ connect_all(struct ipc_broadcast *ipc, const struct engine_cast *cast)
         else
             engine_share_connect(share, cast, ENGINE_PEER_G1, &known, &err);
         all = share->to_first == KVT_OK;
+        if (!all)
+            by_fabric(ipc, r, share->to_first, &err);
         if (is_refusal(share->to_first)) {
             ipc->refused = ipc->known;
-            kvt_log_warn("engine.broadcast", "ipc", "rank %" PRIu32 ": %s; blocks go by the fabric",
-                         r, err.text);
+            memcpy(ipc->refusal, ipc->why, sizeof(ipc->refusal));
+            kvt_log_warn("engine.broadcast", "ipc", "%s; blocks go by the fabric", ipc->why);
         }
     }
     kvt_buffer_release(&known);
@@ -108,11 +121,17 @@ is_ready(struct ipc_broadcast *ipc, const struct engine_cast *cast)
     if (engine_shares_know_first(ipc->shares))
         return true;
     rc = ask_first(ipc, cast, &said, &err);
+    if (rc == KVT_OK && ipc->refused.size > 0 && same(&said, &ipc->refused)) {
+        engine_broadcast_goes(&ipc->head, ENGINE_BY_FABRIC, "%s", ipc->refusal);
+        return false;
+    }
+    if (rc != KVT_OK)
+        by_fabric(ipc, 0, rc, &err);
     if (rc == KVT_UNSUPPORTED) {
         ipc->never = true;
-        kvt_log_info("engine.broadcast", "ipc", "rank 0: %s; blocks go by the fabric", err.text);
+        kvt_log_info("engine.broadcast", "ipc", "%s; blocks go by the fabric", ipc->why);
     }
-    if (rc != KVT_OK || (ipc->refused.size > 0 && same(&said, &ipc->refused)))
+    if (rc != KVT_OK)
         return false;
     if (!same(&said, &ipc->known))
         engine_shares_disconnect(ipc->shares, ENGINE_PEER_G1);
@@ -182,6 +201,7 @@ ipc_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
         ipc->fabric->ops->run(ipc->fabric, cast);
         return;
     }
+    engine_broadcast_goes(broadcast, ENGINE_BY_IPC, "all ranks have the device memory of rank 0");
     while ((count = engine_cast_next(cast, &at, ipc->items, ENGINE_BROADCAST_STEP)) > 0)
         run_step(ipc, cast, count);
     confirm(ipc, cast);
@@ -207,7 +227,8 @@ ipc_close(struct engine_broadcast *broadcast)
 }
 
 static const struct engine_broadcast_ops ipc_ops = {
-    .kind = "ipc",
+    .way = ENGINE_BY_IPC,
+    .why = "ranks have devices; nothing was brought yet",
     .run = ipc_run,
     .close = ipc_close,
 };

@@ -28,7 +28,8 @@ struct engine_cast {
 };
 
 struct engine_broadcast_ops {
-    const char *kind;
+    enum engine_way way;
+    const char *why; /* it is that, until engine_broadcast_goes() says otherwise */
     /** Do it: what is wrong is said by engine_cast_item(). */
     void (*run)(struct engine_broadcast *broadcast, struct engine_cast *cast);
     /** The thread has ended; free everything. */
@@ -54,12 +55,17 @@ struct engine_broadcast {
         struct engine_job *current;
         bool cancelled; /* it is */
         bool stop;
+        struct engine_broadcast_state state;
     } shared;
 };
 
 /** Begin its thread; the last step of opening a kind.  KVT_OK, or KVT_NOMEM with nothing left. */
 KVT_NODISCARD enum kvt_err engine_broadcast_open(struct engine_broadcast *broadcast,
                                                  struct kvt_error *err);
+
+/** By what the job that is being done goes, and those behind it, and why. */
+void engine_broadcast_goes(struct engine_broadcast *broadcast, enum engine_way way, const char *why,
+                           ...) __attribute__((format(printf, 3, 4)));
 
 /** KVT_OK, or KVT_INVALID in words. */
 KVT_NODISCARD enum kvt_err engine_broadcast_check(const struct engine_broadcast_options *options,

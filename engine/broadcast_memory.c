@@ -95,7 +95,8 @@ memory_close(struct engine_broadcast *broadcast)
 }
 
 static const struct engine_broadcast_ops memory_ops = {
-    .kind = "memory",
+    .way = ENGINE_BY_MEMORY,
+    .why = "this process has the memory of all ranks",
     .run = memory_run,
     .close = memory_close,
 };

@@ -89,8 +89,11 @@ nccl_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
             engine_cast_lost(cast, nccl->items, count, rc);
     }
     /* From the first on: what had arrived arrives again. */
-    if (rc == KVT_UNAVAILABLE)
+    if (rc == KVT_UNAVAILABLE) {
+        engine_broadcast_goes(broadcast, ENGINE_BY_MEMORY,
+                              "NCCL has refused a collective, and is not asked again");
         engine_broadcast_copies_run(&nccl->copies, cast);
+    }
 }
 
 static void
@@ -101,7 +104,8 @@ nccl_close(struct engine_broadcast *broadcast)
 }
 
 static const struct engine_broadcast_ops nccl_ops = {
-    .kind = "nccl",
+    .way = ENGINE_BY_NCCL,
+    .why = "this process has the devices of all ranks",
     .run = nccl_run,
     .close = nccl_close,
 };

@@ -1,7 +1,6 @@
 /* G1 of a rank that other ranks of the same replica copy from, device to device. */
 #include <assert.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,8 +48,7 @@ own_facts(const struct engine_rank *rank, struct facts *facts, struct kvt_error 
 
     memset(facts, 0, sizeof(*facts));
     if (!is_device(rank))
-        return kvt_error_set(err, KVT_UNSUPPORTED, "rank %" PRIu32 ": G1 is no device's memory",
-                             rank->options.layout.geometry.tp_rank);
+        return kvt_error_set(err, KVT_UNSUPPORTED, "G1 is no device's memory");
     if (file >= 0) {
         got = read(file, facts->boot, sizeof(facts->boot));
         (void)close(file);

@@ -36,9 +36,12 @@
     X(store_again, "store_again_total", "", "Stores of a block that were put off")                 \
     X(lost, "lost_total", "", "Blocks that left G3 before the object tier had them")               \
     X(demoted, "demoted_total", "", "Blocks that went from G2 to G3")                              \
-    X(peer_expired, "peer_expired_total", "", "Sessions of peers that fell silent")
+    X(peer_expired, "peer_expired_total", "", "Sessions of peers that fell silent")                \
+    X(broadcast_ipc, "broadcast_total", ",way=\"ipc\"", KVBM_FIGURES_BROADCAST)                    \
+    X(broadcast_fabric, "broadcast_total", ",way=\"fabric\"", KVBM_FIGURES_BROADCAST)
 
-#define KVBM_FIGURES_HITS "Blocks of the longest prefix, by where they were"
+#define KVBM_FIGURES_BROADCAST "Blocks that came from rank 0 to all others, by the way they went"
+#define KVBM_FIGURES_HITS      "Blocks of the longest prefix, by where they were"
 
 /* X(member, metric, help): how it is now. */
 #define KVBM_LEVELS(X)                                                                             \

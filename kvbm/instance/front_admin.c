@@ -113,6 +113,12 @@ format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buff
     for (uint32_t rank = 0; rank < front->plan->tp[number]; rank++)
         kvt_buffer_printf(out, "%s%ld", rank == 0 ? "" : ",", (long)instance->life.ranks[rank]);
     kvt_buffer_printf(out, "]");
+    if (instance->broadcast.known) {
+        kvt_buffer_printf(out, ",\"broadcast\":{\"way\":\"%s\",\"why\":",
+                          engine_way_name(instance->broadcast.way));
+        kvt_buffer_json_string(out, instance->broadcast.why);
+        kvt_buffer_printf(out, "}");
+    }
     format_figures(&figures, out);
     kvt_buffer_printf(out, "}");
 }

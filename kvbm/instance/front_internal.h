@@ -22,6 +22,7 @@
 #include "kvbm/instance/life.h"
 #include "wire/trace.h"
 
+#include "engine/broadcast.h"
 #include "engine/rpc.h"
 
 struct kvbm_front;
@@ -51,6 +52,13 @@ struct kvbm_front_word {
     uint64_t told_ms; /* the same is not said again at once */
 };
 
+/* How blocks go from rank 0 to those that hold the same, as its leader said last. */
+struct kvbm_front_broadcast {
+    bool known; /* there are such ranks, and it has been asked */
+    enum engine_way way;
+    char why[ENGINE_WHY_MAX];
+};
+
 struct kvbm_front_instance {
     struct kvbm_life life;
     struct engine_rpc_client *client;
@@ -62,6 +70,7 @@ struct kvbm_front_instance {
     uint64_t lives;
     struct kvbm_figures figures;                      /* of this life */
     struct kvbm_figures past;                         /* of those that are over */
+    struct kvbm_front_broadcast broadcast;            /* of this life */
     struct kvbm_front_word peers[KVBM_INSTANCES_MAX]; /* that it was told of */
 };
 

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -62,6 +63,7 @@ kvbm_front_stop(struct kvbm_front *front, uint32_t number)
     kvbm_figures_end(&instance->figures);
     kvbm_figures_add(&instance->past, &instance->figures);
     instance->figures = (struct kvbm_figures){0};
+    instance->broadcast.known = false;
     for (uint32_t i = 0; i < KVBM_INSTANCES_MAX; i++)
         atomic_store(&instance->peers[i].known, 0);
 }
@@ -120,8 +122,29 @@ tell_all(struct kvbm_front *front)
 }
 
 static void
+read_broadcast(struct kvbm_words *words, struct kvbm_front_broadcast *out)
+{
+    const uint8_t *why;
+    uint64_t way;
+    size_t size;
+
+    *out = (struct kvbm_front_broadcast){.known = kvbm_words_get(words) == 1};
+    if (!out->known)
+        return;
+    way = kvbm_words_get(words);
+    why = kvbm_words_get_bytes(words, &size);
+    words->bad = words->bad || way >= ENGINE_WAYS || size >= sizeof(out->why);
+    if (words->bad)
+        return;
+    out->way = (enum engine_way)way;
+    if (size > 0)
+        memcpy(out->why, why, size);
+}
+
+static void
 ask(struct kvbm_front_instance *instance)
 {
+    struct kvbm_front_broadcast broadcast;
     struct kvbm_figures figures;
     struct kvt_buffer answer;
     struct kvbm_words words;
@@ -133,8 +156,11 @@ ask(struct kvbm_front_instance *instance)
             NULL) == KVT_OK) {
         words = (struct kvbm_words){.bytes = answer.data, .size = answer.size};
         kvbm_figures_get(&figures, &words);
-        if (kvbm_words_end(&words))
+        read_broadcast(&words, &broadcast);
+        if (kvbm_words_end(&words)) {
             instance->figures = figures;
+            instance->broadcast = broadcast;
+        }
     }
     kvt_buffer_release(&answer);
 }

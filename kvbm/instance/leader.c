@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -30,13 +31,15 @@ enum {
     AGAIN = 1000,      /* ms after streams could not be made */
     FIND_WAIT = 10000, /* ms that a request waits for its match */
     PEER_WAIT = 5000,  /* ms for another leader's description */
+    SHARE_WAIT = 5000, /* ms for what ranks say of their devices */
     HOLD = 10000,      /* ms that a silent peer holds blocks here */
 };
 
 struct leader {
     const struct kvbm_plan *plan;
     uint32_t ranks;
-    struct engine_worker *worker; /* all ranks */
+    struct engine_worker *worker;       /* all ranks */
+    struct engine_broadcast *broadcast; /* the worker's, of ranks that hold the same, or NULL */
     struct kvbm_order order;
     struct kvbm_counters counters;
     struct kvbm_ledger ledger;
@@ -63,9 +66,12 @@ struct leader {
 static struct kvbm_figures
 figures_of(struct leader *leader)
 {
+    struct engine_broadcast_state cast = {.why = ""};
     struct kvbm_scheduler_stats served;
     struct engine_leader_stats led;
 
+    if (leader->broadcast != NULL)
+        engine_broadcast_state(leader->broadcast, &cast);
     kvbm_scheduler_stats(leader->scheduler, &served);
     engine_leader_stats(leader->leader, &led);
     return (struct kvbm_figures){.requests = served.requests,
@@ -87,6 +93,8 @@ figures_of(struct leader *leader)
                                  .lost = led.lost,
                                  .demoted = led.demoted,
                                  .peer_expired = led.peer_expired,
+                                 .broadcast_ipc = cast.blocks[ENGINE_BY_IPC],
+                                 .broadcast_fabric = cast.blocks[ENGINE_BY_FABRIC],
                                  .pins = led.pins,
                                  .matches = led.matches,
                                  .peer_sessions = led.peer_sessions,
@@ -202,7 +210,21 @@ on_peer(void *arg, struct engine_rpc_call *call)
 static void
 on_status(void *arg, struct engine_rpc_call *call)
 {
-    answer_figures(arg, call, KVT_OK);
+    struct leader *leader = arg;
+    const struct kvbm_figures figures = figures_of(leader);
+    struct engine_broadcast_state cast;
+    struct kvt_buffer out;
+
+    kvt_buffer_init(&out, 4096);
+    kvbm_figures_put(&figures, &out);
+    kvbm_words_put(&out, leader->broadcast != NULL ? 1 : 0);
+    if (leader->broadcast != NULL) {
+        engine_broadcast_state(leader->broadcast, &cast);
+        kvbm_words_put(&out, cast.way);
+        kvbm_words_put_bytes(&out, cast.why, strlen(cast.why));
+    }
+    engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
+    kvt_buffer_release(&out);
 }
 
 /* How long a prefix one tier has. */
@@ -258,12 +280,15 @@ join(struct leader *leader, struct engine_worker *const *ranks, struct kvt_error
 
     if (!leader->plan->replicated)
         return engine_group_open(&leader->worker, ranks, leader->ranks, err);
-    rc = engine_broadcast_fabric(&broadcast, ranks, leader->ranks, KVBM_INSTANCE_STAGED, err);
-    if (rc == KVT_OK) {
-        rc = engine_replica_open(&leader->worker, ranks, leader->ranks, broadcast, err);
-        if (rc != KVT_OK)
-            engine_broadcast_close(broadcast);
-    }
+    rc = engine_broadcast_choose(&broadcast, ranks, leader->ranks, KVBM_INSTANCE_STAGED,
+                                 leader->plan->by_devices, SHARE_WAIT, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = engine_replica_open(&leader->worker, ranks, leader->ranks, broadcast, err);
+    if (rc == KVT_OK)
+        leader->broadcast = broadcast;
+    else
+        engine_broadcast_close(broadcast);
     return rc;
 }
 

@@ -31,7 +31,8 @@ struct kvbm_plan {
     uint32_t instances; /* 0: this is an ordinary worker */
     uint32_t tp[KVBM_INSTANCES_MAX];
     bool replicated;
-    bool split; /* even instances prefill, odd ones decode */
+    bool by_devices; /* where ranks have some (engine/broadcast.h) */
+    bool split;      /* even instances prefill, odd ones decode */
     const char *folder;
     uint64_t lease_ms; /* of locks in the object tier; 0: none */
     enum kvbm_instance_part part;

@@ -4,6 +4,8 @@ shares memory between processes as a real one does, and crashes whoever takes de
 
 import os
 import random
+import signal
+import time
 
 from harness import expect, main, wait_until
 from instances import (Killer, engine, expect_nothing_held, expect_right, expect_said_once, served, stopped, write_trace)
@@ -42,6 +44,44 @@ def expect_word(process, word, count):
     expect(len(found) == count, f"{len(found)} lines with {word!r}, not {count}: {process.tail()}")
 
 
+def expect_broadcast(process, status, way, why):
+    """All that went to ranks that hold the same went that way, and each instance says why."""
+    expect(status["total"][f"broadcast_{way}"] > 0, f"nothing went by {way}: {status['total']}")
+    expect(status["total"]["broadcast_ipc"] + status["total"]["broadcast_fabric"]
+           == status["total"][f"broadcast_{way}"], f"not all went by {way}: {status['total']}")
+
+    def check():
+        said = [one.get("broadcast") for one in process.status()["instances"]]
+        well = all(one and one["way"] == way and why in one["why"] for one in said)
+        return None if well else f"{said}, not {way}: {why}"
+
+    wait_until(check, 20, f"{process.name} says how blocks go, and why", every=0.1)
+
+
+class Stopper(Killer):
+    """Each rank stands still for a while before it is killed: whatever it takes part in is under way."""
+
+    def kill(self, pid):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(self.rng.uniform(0.05, 0.3))
+        os.kill(pid, signal.SIGKILL)
+
+
+def killed(run, name, killer, trace, requests, **more):
+    one = engine(run, name, trace, instances=2, tp=2, gpu="require", **more).start(seconds=60)
+    at_work = killer(one, run.args.kills, random.Random(run.seed))
+    at_work.thread.start()
+    status = served(one, 120)
+    at_work.thread.join()
+    run.note(f"killed {at_work.killed}: {status['total']}")
+    expect(len(at_work.killed) > 0 and status["total"]["lives"] > 2, f"killed {at_work.killed}")
+    expect_right(status, requests)
+    expect_devices(one, 2, 2)
+    expect_nothing_held(one)
+    stopped(one)
+    return status
+
+
 def scenario(run):
     rng = random.Random(run.seed)
     fake = driver(run, "fake", os.path.join(run.build, "tests/unit/kvbm/libkvbm_fake_cuda.so"))
@@ -62,19 +102,25 @@ def scenario(run):
             expect_word(one, "not_pinned", 0)
             expect_nothing_held(one)
             stopped(one)
+    more, count = write_trace(run, "more", run.args.conversations * 3, rng)
     with run.case("the same while leaders and ranks are killed"):
-        more, requests = write_trace(run, "more", run.args.conversations * 3, rng)
-        one = engine(run, "killed", more, env=fake, instances=2, tp=2, gpu="require").start(seconds=60)
-        killer = Killer(one, run.args.kills, rng)
-        killer.thread.start()
-        status = served(one, 120)
-        killer.thread.join()
-        run.note(f"killed {killer.killed}: {status['total']}")
-        expect(len(killer.killed) > 0 and status["total"]["lives"] > 2, f"killed {killer.killed}")
-        expect_right(status, requests)
-        expect_devices(one, 2, 2)
-        expect_nothing_held(one)
-        stopped(one)
+        killed(run, "killed", Killer, more, count, env=fake)
+    for name, env, settings, way, why in (
+            ("ipc", fake, {}, "ipc", "all ranks have the device memory of rank 0"),
+            ("refused", {**fake, "KVBM_FAKE_CUDA_FAIL": "cuIpcOpenMemHandle_v2"}, {}, "fabric", "cuIpcOpenMemHandle"),
+            ("not-shared", {**fake, "KVBM_FAKE_CUDA_FAIL": "cuIpcGetMemHandle"}, {}, "fabric", "cuIpcGetMemHandle"),
+            ("not-wanted", fake, {"engine.broadcast": "fabric"}, "fabric", "nothing else is wanted"),
+            ("host", none, {}, "fabric", "G1 is no device's memory")):
+        with run.case(f"ranks that hold the same ({name}) get blocks by {way}, and say why"):
+            one = engine(run, f"same-{name}", trace, env=env, instances=2, tp=2, replicated="true", **settings)
+            status = served(one.start(seconds=60))
+            expect_right(status, requests)
+            expect_broadcast(one, status, way, why)
+            expect_nothing_held(one)
+            stopped(one)
+    with run.case("ranks that hold the same are killed while blocks go from device to device"):
+        status = killed(run, "same-killed", Stopper, more, count, env=fake, replicated="true")
+        expect(status["total"]["broadcast_ipc"] > 0, f"{status['total']}")
 
 
 if __name__ == "__main__":

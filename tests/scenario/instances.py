@@ -120,6 +120,9 @@ class Killer:
         self.process, self.count, self.rng, self.killed = process, count, rng, []
         self.thread = threading.Thread(target=self.run)
 
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+
     def run(self):
         while len(self.killed) < self.count:
             time.sleep(self.rng.uniform(0.3, 1.2))
@@ -133,7 +136,7 @@ class Killer:
             what, pid = ("leader", one["leader"]) if len(self.killed) % 4 == 1 else ("rank", self.rng.choice(one["ranks"]))
             if pid:
                 try:
-                    os.kill(pid, signal.SIGKILL)
+                    self.kill(pid)
                 except ProcessLookupError:
                     continue
                 self.killed.append(f"{what} of {one['instance']}")

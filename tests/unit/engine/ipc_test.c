@@ -330,8 +330,9 @@ ranks_open(struct ranks *ranks, const char *fabric, uint32_t refuser, const char
                          KVT_OK);
         rank_see(ranks, r);
     }
-    assert_int_equal(engine_broadcast_ipc(&ranks->broadcast, ranks->workers, RANKS, STAGED, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        engine_broadcast_choose(&ranks->broadcast, ranks->workers, RANKS, STAGED, true, WAIT, NULL),
+        KVT_OK);
     assert_int_equal(
         engine_replica_open(&ranks->group, ranks->workers, RANKS, ranks->broadcast, NULL), KVT_OK);
 }
@@ -346,6 +347,17 @@ ranks_close(struct ranks *ranks)
     }
     kvbm_cuda_close(ranks->cuda);
     test_folder_remove(ranks->folder);
+}
+
+/* By what blocks went last, for a reason with these words. */
+static enum engine_way
+way_of(const struct ranks *ranks, const char *why)
+{
+    struct engine_broadcast_state state;
+
+    engine_broadcast_state(ranks->broadcast, &state);
+    assert_non_null(strstr(state.why, why));
+    return state.way;
 }
 
 static uint8_t page[KVBM_STORAGE_ALIGN] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
@@ -432,6 +444,7 @@ devices_bring_every_byte(void **state)
     (void)state;
     ranks_open(&ranks, "none", RANKS, NULL);
     assert_int_equal(round_trip(&ranks, 100), KVT_OK);
+    assert_int_equal(way_of(&ranks, "all ranks have"), ENGINE_BY_IPC);
     for (uint32_t r = 0; r < RANKS; r++)
         fill(&ranks, r, 16, 5000, BED_ITEMS);
     for (uint32_t k = 0; k < BED_LAYERS; k++) {
@@ -453,6 +466,7 @@ without_the_driver_it_is_the_fabric(void **state)
     ranks_open(&ranks, "fabric", 2, "cuIpcOpenMemHandle_v2");
     assert_int_equal(round_trip(&ranks, 100), KVT_OK);
     assert_int_equal(round_trip(&ranks, 200), KVT_OK);
+    assert_int_equal(way_of(&ranks, "cuda: cuIpcOpenMemHandle"), ENGINE_BY_FABRIC);
     ranks_close(&ranks);
     ranks_open(&ranks, "none", 1, "cuIpcOpenMemHandle_v2");
     assert_int_not_equal(round_trip(&ranks, 300), KVT_OK);

@@ -111,6 +111,7 @@ static void
 every_failing_call_of_nccl(void **state)
 {
     struct engine_broadcast_options options;
+    struct engine_broadcast_state said;
     struct engine_broadcast *broadcast;
     unsigned opened = 0;
     unsigned refused = 0;
@@ -135,6 +136,10 @@ every_failing_call_of_nccl(void **state)
                              KVT_OK);
             if (!nccl.failed())
                 assert_true(nccl.spread() >= before + 2 * (BED_ITEMS - 1));
+            engine_broadcast_state(broadcast, &said);
+            assert_int_equal(said.way, nccl.failed() ? ENGINE_BY_MEMORY : ENGINE_BY_NCCL);
+            assert_int_equal(said.blocks[ENGINE_BY_MEMORY] + said.blocks[ENGINE_BY_NCCL],
+                             2 * (BED_ITEMS - 1));
             engine_broadcast_close(broadcast);
             opened++;
         } else {
