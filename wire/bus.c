@@ -472,6 +472,15 @@ wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err)
     return KVT_OK;
 }
 
+bool
+wire_bus_bucket_ok(const char *bucket, size_t max)
+{
+    const size_t size = strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789-_");
+
+    return size > 0 && size < max && bucket[size] == '\0';
+}
+
 enum kvt_err
 wire_bus_keep_streams(struct wire_bus *bus, uint64_t *made_at, struct kvt_error *err)
 {

@@ -79,6 +79,10 @@ KVT_NODISCARD enum kvt_err wire_bus_ensure_streams(struct wire_bus *bus, struct 
 KVT_NODISCARD enum kvt_err wire_bus_keep_streams(struct wire_bus *bus, uint64_t *made_at,
                                                  struct kvt_error *err);
 
+/** Is it a name that a bucket of keys or objects can have: letters, digits, - and _, below `max`
+ *  bytes? */
+bool wire_bus_bucket_ok(const char *bucket, size_t max);
+
 /** Core publish: at most once.  KVT_OK means handed to the connection; KVT_UNAVAILABLE while it is
  *  away (nothing is kept: the caller's own buffer is the bounded one), KVT_AGAIN, KVT_RANGE. */
 KVT_NODISCARD enum kvt_err wire_bus_publish(struct wire_bus *bus, const char *subject,

@@ -62,10 +62,7 @@ struct wire_kv {
 bool
 wire_kv_bucket_ok(const char *bucket)
 {
-    const size_t size = strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                       "0123456789-_");
-
-    return size > 0 && size < WIRE_KV_BUCKET_MAX && bucket[size] == '\0';
+    return wire_bus_bucket_ok(bucket, WIRE_KV_BUCKET_MAX);
 }
 
 enum kvt_err

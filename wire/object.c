@@ -15,11 +15,7 @@ enum { API_WAIT_MS = 5000, VERSION_TEXT_MAX = 24 };
 bool
 wire_object_bucket_valid(const char *bucket)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                  "0123456789-_";
-
-    return bucket[0] != '\0' && strlen(bucket) < WIRE_OBJECT_BUCKET_MAX &&
-           bucket[strspn(bucket, allowed)] == '\0';
+    return wire_bus_bucket_ok(bucket, WIRE_OBJECT_BUCKET_MAX);
 }
 
 static enum kvt_err
