@@ -127,12 +127,9 @@ print_matches(FILE *out, struct json_object *match)
     cli_table_init(&table, block_columns, sizeof(block_columns) / sizeof(block_columns[0]));
     for (size_t i = 0; i < cli_json_count(match, "blocks"); i++) {
         struct json_object *block = cli_json_item(match, "blocks", i);
-        char tiers[32] = "";
-        size_t size = 0;
+        char tiers[32];
 
-        for (size_t k = 0; k < cli_json_count(block, "tiers") && size < sizeof(tiers); k++)
-            size += (size_t)snprintf(tiers + size, sizeof(tiers) - size, "%s%s", k == 0 ? "" : " ",
-                                     json_object_get_string(cli_json_item(block, "tiers", k)));
+        cli_json_join(block, "tiers", tiers, sizeof(tiers));
         cli_table_add(&table, "%s", cli_json_text(block, "hash"));
         cli_table_add(&table, "%s", tiers[0] == '\0' ? "nowhere" : tiers);
     }

@@ -64,6 +64,20 @@ cli_json_item(struct json_object *object, const char *path, size_t index)
 }
 
 void
+cli_json_join(struct json_object *object, const char *path, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < cli_json_count(object, path) && used < size; i++) {
+        const char *text = json_object_get_string(cli_json_item(object, path, i));
+
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i == 0 ? "" : " ",
+                                 text == NULL ? "" : text);
+    }
+}
+
+void
 cli_json_add(struct json_object *object, const char *name, uint64_t value)
 {
     (void)json_object_object_add(object, name, json_object_new_uint64(value));

@@ -34,6 +34,9 @@ bool cli_json_bool(struct json_object *object, const char *path);
 size_t cli_json_count(struct json_object *object, const char *path);
 struct json_object *cli_json_item(struct json_object *object, const char *path, size_t index);
 
+/** The texts of the array at the path, blanks between, as far as there is room; "" for none. */
+void cli_json_join(struct json_object *object, const char *path, char *out, size_t size);
+
 /** Add a member. */
 void cli_json_add(struct json_object *object, const char *name, uint64_t value);
 void cli_json_add_text(struct json_object *object, const char *name, const char *text);

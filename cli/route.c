@@ -257,13 +257,9 @@ print_workers(FILE *out, struct json_object *answer)
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < cli_json_count(answer, "workers"); i++) {
         struct json_object *row = cli_json_item(answer, "workers", i);
-        char origins[64] = "";
-        size_t size = 0;
+        char origins[64];
 
-        for (size_t k = 0; k < cli_json_count(row, "origins") && size < sizeof(origins); k++)
-            size +=
-                (size_t)snprintf(origins + size, sizeof(origins) - size, "%s%s", k == 0 ? "" : " ",
-                                 json_object_get_string(cli_json_item(row, "origins", k)));
+        cli_json_join(row, "origins", origins, sizeof(origins));
         cli_table_add(&table, "%s", cli_json_text(row, "worker"));
         cli_table_add(&table, "%s", cli_json_text(row, "dp_rank"));
         cli_table_add(&table, "%s", cli_json_text(row, "active_requests"));

@@ -60,6 +60,27 @@ what_is_not_there_reads_as_nothing(void **state)
 }
 
 static void
+texts_of_a_list_are_joined_as_far_as_there_is_room(void **state)
+{
+    struct json_object *object =
+        parse("{\"a\":{\"l\":[\"G1\",\"G2\",7]},\"odd\":[null,\"x\"],\"t\":5}");
+    char text[9];
+
+    (void)state;
+    cli_json_join(object, "a.l", text, sizeof(text));
+    assert_string_equal(text, "G1 G2 7");
+    cli_json_join(object, "a.l", text, 5);
+    assert_string_equal(text, "G1 G");
+    cli_json_join(object, "odd", text, sizeof(text));
+    assert_string_equal(text, " x");
+    cli_json_join(object, "t", text, sizeof(text));
+    assert_string_equal(text, "");
+    cli_json_join(NULL, "a", text, sizeof(text));
+    assert_string_equal(text, "");
+    (void)json_object_put(object);
+}
+
+static void
 an_object_prints_on_one_line(void **state)
 {
     struct json_object *object = parse("{ \"key\": \"0/3:abc\", \"n\": [1, 2] }");
@@ -82,6 +103,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_found_by_path),
         cmocka_unit_test(what_is_not_there_reads_as_nothing),
+        cmocka_unit_test(texts_of_a_list_are_joined_as_far_as_there_is_room),
         cmocka_unit_test(an_object_prints_on_one_line),
     };
 
