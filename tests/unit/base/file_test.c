@@ -280,7 +280,6 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_open_file_is_put_all_or_says_why_not),
-        TEST(an_open_file_is_put_all_or_says_why_not),
         TEST(what_is_written_is_read),
         TEST(reading_is_bounded_and_says_why_it_failed),
         TEST(reading_survives_every_allocation_failure),
