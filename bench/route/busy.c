@@ -26,29 +26,23 @@ hash(uint64_t seed, uint64_t stream, uint32_t position)
     return corpus_mix(corpus_mix(seed ^ corpus_mix(stream)) + position);
 }
 
-static uint32_t
-part(uint64_t draw, uint64_t at, uint32_t bound)
-{
-    return (uint32_t)(corpus_mix(draw + at) % bound);
-}
-
 static enum kvt_err
 run(struct busy *busy, uint64_t seed, const struct router_worker *worker, uint32_t w, uint32_t r)
 {
     uint64_t own = OWN | (uint64_t)w << 16 | r;
     uint64_t draw = corpus_mix(seed ^ corpus_mix(own));
-    uint32_t blocks = 1 + part(draw, 1, 2 * READY_BLOCKS);
-    uint32_t shared = TURN * part(draw, 3, 1 + READY_BLOCKS / TURN);
-    uint32_t common = part(draw, 2, 4) == 0 ? shared : 0; /* if it is as long */
-    uint32_t question = part(draw, 4, busy->ready->requests);
+    uint32_t blocks = 1 + ready_part(draw, 1, 2 * READY_BLOCKS);
+    uint32_t shared = TURN * ready_part(draw, 3, 1 + READY_BLOCKS / TURN);
+    uint32_t common = ready_part(draw, 2, 4) == 0 ? shared : 0; /* if it is as long */
+    uint32_t question = ready_part(draw, 4, busy->ready->requests);
     uint64_t hashes[2 * READY_BLOCKS];
     struct router_request request = {
         .worker = *worker,
-        .prefill_tokens = part(draw, 5, 16384),
+        .prefill_tokens = ready_part(draw, 5, 16384),
         .hashes = hashes,
         .hash_count = blocks,
         .blocks = blocks,
-        .state = part(draw, 6, 2) == 0 ? ROUTER_PREFILLED : ROUTER_ADDED,
+        .state = ready_part(draw, 6, 2) == 0 ? ROUTER_PREFILLED : ROUTER_ADDED,
     };
 
     (void)snprintf(request.id, sizeof request.id, "%" PRIu32 "-%" PRIu32, w, r);

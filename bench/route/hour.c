@@ -23,21 +23,6 @@ hour_release(struct hour *hour)
     memset(hour, 0, sizeof *hour);
 }
 
-/* The array with room for `needed` entries, or NULL: it stays as it is. */
-static void *
-room_for(void *array, size_t *room, size_t needed, size_t size)
-{
-    size_t more = 2 * needed + 1024;
-    void *larger;
-
-    if (needed <= *room)
-        return array;
-    larger = kvt_realloc(array, more, size);
-    if (larger != NULL)
-        *room = more;
-    return larger;
-}
-
 struct rooms {
     size_t requests;
     size_t hashes;
@@ -47,14 +32,14 @@ static enum kvt_err
 add(struct hour *hour, const struct wire_trace_request *request, struct rooms *rooms)
 {
     struct hour_request *requests =
-        room_for(hour->requests, &rooms->requests, hour->count + 1, sizeof(*requests));
+        kvt_grow(hour->requests, &rooms->requests, hour->count + 1, sizeof(*requests));
     uint64_t *hashes;
     struct hour_request *one;
 
     if (requests == NULL)
         return KVT_NOMEM;
     hour->requests = requests;
-    hashes = room_for(hour->hashes, &rooms->hashes, hour->accesses + request->hash_count + 1,
+    hashes = kvt_grow(hour->hashes, &rooms->hashes, hour->accesses + request->hash_count + 1,
                       sizeof(*hashes));
     if (hashes == NULL)
         return KVT_NOMEM;

@@ -38,9 +38,8 @@ make_columns(struct ready_columns *columns, uint32_t workers)
     return made ? KVT_OK : KVT_NOMEM;
 }
 
-/* The `at`th number below `bound` that follows from a draw. */
-static uint32_t
-part(uint64_t draw, uint64_t at, uint32_t bound)
+uint32_t
+ready_part(uint64_t draw, uint64_t at, uint32_t bound)
 {
     return (uint32_t)(corpus_mix(draw + at) % bound);
 }
@@ -48,16 +47,17 @@ part(uint64_t draw, uint64_t at, uint32_t bound)
 static uint64_t
 fill(struct ready_columns *columns, uint32_t worker, uint64_t draw, uint64_t sum)
 {
-    uint32_t device = part(draw, 1, 2) == 0 ? part(draw, 2, 100) : 0;
-    uint32_t host = part(draw, 3, 4) == 0 ? part(draw, 4, READY_BLOCKS - device) : 0;
-    uint32_t disk = part(draw, 5, 8) == 0 ? part(draw, 6, READY_BLOCKS - device - host) : 0;
+    uint32_t device = ready_part(draw, 1, 2) == 0 ? ready_part(draw, 2, 100) : 0;
+    uint32_t host = ready_part(draw, 3, 4) == 0 ? ready_part(draw, 4, READY_BLOCKS - device) : 0;
+    uint32_t disk =
+        ready_part(draw, 5, 8) == 0 ? ready_part(draw, 6, READY_BLOCKS - device - host) : 0;
 
     columns->cached[0][worker] = device;
     columns->cached[1][worker] = host;
     columns->cached[2][worker] = disk;
-    columns->active_prefill_tokens[worker] = part(draw, 7, 32768);
-    columns->decode_blocks[worker] = part(draw, 8, 20000) + part(draw, 9, READY_BLOCKS);
-    columns->active_requests[worker] = part(draw, 10, 64);
+    columns->active_prefill_tokens[worker] = ready_part(draw, 7, 32768);
+    columns->decode_blocks[worker] = ready_part(draw, 8, 20000) + ready_part(draw, 9, READY_BLOCKS);
+    columns->active_requests[worker] = ready_part(draw, 10, 64);
     for (int tier = 0; tier < 3; tier++)
         sum = corpus_mix(sum ^ columns->cached[tier][worker]);
     sum = corpus_mix(sum ^ columns->active_prefill_tokens[worker]);

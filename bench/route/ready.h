@@ -34,6 +34,9 @@ struct ready {
     uint64_t sum;
 };
 
+/** The `at`th number below `bound` that follows from a draw. */
+uint32_t ready_part(uint64_t draw, uint64_t at, uint32_t bound);
+
 /** KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err ready_new(struct ready *ready, uint32_t workers, uint32_t requests,
                                      uint64_t seed);
