@@ -187,7 +187,7 @@ engine_blockset_hide(struct engine_blockset *set, uint32_t block)
     if (generation % 2 == 0)
         return;
     atomic_store_explicit(&entry->generation, generation + 1, memory_order_relaxed);
-    engine_blockset_fence();
+    engine_blockset_fence(memory_order_seq_cst);
 }
 
 uint32_t

@@ -63,15 +63,17 @@ KVT_NODISCARD enum kvt_err engine_blockset_shape(struct engine_blockset_shape *s
 size_t engine_blockset_entry_at(const struct engine_blockset_shape *shape, uint32_t block);
 size_t engine_blockset_data_at(const struct engine_blockset_shape *shape, uint32_t block);
 
-/** What is before it happens before what is behind it, as others see it.  ThreadSanitizer knows no
- *  fences (and gcc says so), nor that the same memory is in two places. */
+/** What is before it happens before what is behind it, as others see it: who hides a block needs
+ *  that of everything (memory_order_seq_cst), since devices and non-temporal stores may write it;
+ *  who reads, of reads alone (memory_order_acquire).  ThreadSanitizer knows no fences (and gcc says
+ *  so), nor that the same memory is in two places. */
 static inline void
-engine_blockset_fence(void)
+engine_blockset_fence(memory_order order)
 {
 #ifdef __SANITIZE_THREAD__
-    atomic_signal_fence(memory_order_seq_cst);
+    atomic_signal_fence(order);
 #else
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_thread_fence(order);
 #endif
 }
 

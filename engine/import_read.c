@@ -161,17 +161,6 @@ may_begin(const struct reading *reading)
 
 /* Near -------------------------------------------------------------------------------------- */
 
-/* Bytes may change while they are copied; which they were is found out behind. */
-static void
-copy_run(const struct engine_import_run *run, const uint8_t *block, size_t grain, uint32_t *sums)
-{
-    uint8_t *to = run->host;
-    const uint8_t *from = block + run->offset;
-
-    for (size_t done = 0; done < run->size; done += grain, sums++)
-        *sums = kvbm_crc32c_copy(0, to + done, from + done, grain);
-}
-
 static void
 look(struct engine_blockset_entry *to, const struct engine_blockset_entry *from, size_t size)
 {
@@ -180,7 +169,7 @@ look(struct engine_blockset_entry *to, const struct engine_blockset_entry *from,
     memcpy((void *)to, (const void *)from, size);
     atomic_store_explicit(&to->generation, generation, memory_order_relaxed);
     /* Its parts are one entry's only if nothing happened meanwhile. */
-    engine_blockset_fence();
+    engine_blockset_fence(memory_order_acquire);
     if (atomic_load_explicit(&from->generation, memory_order_relaxed) != generation)
         atomic_store_explicit(&to->generation, 0, memory_order_relaxed);
 }
@@ -196,15 +185,19 @@ read_near(const struct engine_import *import, struct slot *slot, struct kvt_erro
     const uint8_t *block = import->memory + engine_blockset_data_at(shape, ref->block);
     uint32_t *sums = slot->sums;
 
+    /* Bytes may change while they are copied; which they were is found out behind. */
     look(&slot->before, theirs, sizeof(slot->before));
     if (!is_shown_as(&slot->before, import->nonce,
                      ref->generation != 0 ? ref->generation : slot->before.generation, ref->hash))
         return stale(slot, &slot->before, import->nonce, err);
     for (size_t i = 0; i < slot->count; i++) {
-        copy_run(&slot->runs[i], block, shape->grain, sums);
-        sums += slot->runs[i].size / shape->grain;
+        const struct engine_import_run *run = &slot->runs[i];
+        const size_t grains = run->size / shape->grain;
+
+        kvbm_crc32c_copy(sums, run->host, block + run->offset, shape->grain, grains);
+        sums += grains;
     }
-    engine_blockset_fence();
+    engine_blockset_fence(memory_order_acquire);
     look(slot->entry, theirs, shape->entry_size);
     return judge(import, slot, err);
 }

@@ -15,12 +15,13 @@
 /** crc32c of `bytes` behind those that gave `crc`; 0 begins. */
 uint32_t kvbm_crc32c(uint32_t crc, const void *bytes, size_t size);
 
-/** The same of bytes that are copied meanwhile, from where they may change: the sum is of what
- *  arrived at `to`.  In one pass where the processor can (AVX-512 with VPCLMULQDQ), as quick as
- *  copying alone. */
-uint32_t kvbm_crc32c_copy(uint32_t crc, void *to, const void *from, size_t size);
+/** Copy `count` pieces of `size` bytes that lie together, from where they may change, and sum each
+ *  on the way: `sums` are of what arrived at `to`.  In one pass where the processor can (AVX-512
+ *  with VPCLMULQDQ). */
+void kvbm_crc32c_copy(uint32_t *sums, void *to, const void *from, size_t size, size_t count);
 
-/** The same wherever it cannot: a piece is copied, then summed out of the cache. */
-uint32_t kvbm_crc32c_copy_by_steps(uint32_t crc, void *to, const void *from, size_t size);
+/** The same wherever it cannot: a part is copied, then summed out of the cache. */
+void kvbm_crc32c_copy_by_steps(uint32_t *sums, void *to, const void *from, size_t size,
+                               size_t count);
 
 #endif /* KVBM_CHECKSUM_H */
