@@ -248,6 +248,21 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
     }
 }
 
+void
+advisor_planner_forget_observed(struct advisor_planner *planner, uint64_t now_ms)
+{
+    for (size_t i = planner->order_count; i-- > 0;) { /* as in release() */
+        struct advisor_order *order = planner->orders[i];
+
+        if (order->row.state != ADVISOR_ORDER_OBSERVED)
+            continue;
+        if (!order->finished)
+            finish(planner, order, ADVISOR_ORDER_OBSERVED, now_ms);
+        release(planner, order, now_ms);
+        order->from = ADVISOR_NONE; /* once */
+    }
+}
+
 /* ---- results ---- */
 
 static struct advisor_order *

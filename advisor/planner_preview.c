@@ -28,15 +28,17 @@ set_order(struct advisor_preview *preview)
     preview->tier = preview->tier_count == 0 ? 0 : preview->order[0];
 }
 
-/* From here on the planner drains nothing, so that what the tiers have is this. */
+/* From here on the planner drains nothing, so that what the tiers have is this, with what it only
+ * observed. */
 static void
 begin_choosing(struct advisor_preview *preview)
 {
-    const struct advisor_planner *planner = preview->planner;
+    struct advisor_planner *planner = preview->planner;
 
     if (preview->chooses)
         return;
     preview->chooses = true;
+    advisor_planner_forget_observed(planner, planner->now_ms);
     for (uint32_t i = 0; i < planner->tier_count; i++)
         preview->used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
 }

@@ -3,16 +3,16 @@
  *
  * Why: a plan is shown, approved and applied before the policy may act by itself, so it must name
  * what the planner would have chosen, in that order: every tier that has reached a start watermark
- * is drained down to each rule's stop, as if each order were obeyed at once.  What leaves for
- * quotas comes first, chosen as the planner chooses it (advisor/planner_quota_drain.h), of the sums
- * that these quotas would count.  Of the tiers the coldest comes first: it makes room for those
- * above; where rules moved anything quotas are looked at once more.  Then come the rules without a
- * watermark, whatever their schedule: each row of the store is asked about, once, and what they
- * pin is counted, and what they may not bring up for a quota.  A copy moves once: what comes to a
- * tier stays there, though it is counted.  Rates and limits of a run, which stretch that over time,
- * do not count, nor do rules that wait for an event.  A tier is looked at in the order that the
- * policy asks for: one that it has not is made first, as it would be for a policy that comes into
- * force.
+ * is drained down to each rule's stop, as if each order were obeyed at once; what it only observed
+ * is where it was, and is observed again afterwards.  What leaves for quotas comes first, chosen as
+ * the planner chooses it (advisor/planner_quota_drain.h), of the sums that these quotas would
+ * count.  Of the tiers the coldest comes first: it makes room for those above; where rules moved
+ * anything quotas are looked at once more.  Then come the rules without a watermark, whatever their
+ * schedule: each row of the store is asked about, once, and what they pin is counted, and what they
+ * may not bring up for a quota.  A copy moves once: what comes to a tier stays there, though it is
+ * counted.  Rates and limits of a run, which stretch that over time, do not count, nor do rules
+ * that wait for an event.  A tier is looked at in the order that the policy asks for: one that it
+ * has not is made first, as it would be for a policy that comes into force.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
  * before the planner drains again, and from the first that is looked at it drains nothing.  So it

@@ -333,6 +333,8 @@ void advisor_planner_forgive(struct advisor_planner *planner, const char *gatewa
 /** Blocks that were refused long enough ago may be chosen again. */
 void advisor_planner_end_pauses(struct advisor_planner *planner, uint64_t now_ms);
 void advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms);
+/** What was only observed moves nothing: its blocks may be chosen again at once. */
+void advisor_planner_forget_observed(struct advisor_planner *planner, uint64_t now_ms);
 KVT_NODISCARD enum kvt_err advisor_planner_load_orders(struct advisor_planner *planner,
                                                        const struct advisor_txn *txn);
 KVT_NODISCARD enum kvt_err advisor_planner_save_orders(struct advisor_planner *planner,

@@ -1,8 +1,8 @@
 /*
  * What is tested: a preview of a policy with other orderings chooses by those: the blocks in the
- * order in which they leave once that policy is in force; what decides now is left as it was, and
- * goes on until the first block is looked at; and so it is whenever the preview ends, and whichever
- * allocation fails.
+ * order in which they leave once that policy is in force, and those that were only observed too;
+ * what decides now is left as it was, and goes on until the first block is looked at; and so it is
+ * whenever the preview ends, and whichever allocation fails.
  * How: random lives of a gateway (seed printed); a preview, then the policy itself.
  */
 #include <stdio.h>
@@ -185,6 +185,36 @@ a_preview_is_by_its_own_order(void **state)
     kvt_free(shown);
 }
 
+/* What was only observed is where it was: a plan names it, and then it is observed again. */
+static void
+what_was_observed_is_planned(void **state)
+{
+    char text[POLICY_MAX];
+    uint64_t random = test_seed();
+    struct obedient *gateway = live(policy_by("lru", "off", text), &random);
+    struct advisor_rules *rules = rules_of(policy_by("lru", "off", text));
+    struct shown *shown = kvt_calloc(2, sizeof(*shown));
+    int64_t observed = 0;
+
+    (void)state;
+    assert_non_null(shown);
+    assert_int_equal(preview(gateway, rules, &shown[0], INT32_MAX), KVT_OK);
+    obedient_install(gateway, policy_by("lru", "observe", text));
+    for (int i = 0; i < 3; i++) {
+        (void)obedient_step(gateway, 100);
+        assert_true(test_rig_value(gateway->rig.counters.orders_observed) > observed);
+        observed = test_rig_value(gateway->rig.counters.orders_observed);
+        assert_int_equal(preview(gateway, rules, &shown[1], INT32_MAX), KVT_OK);
+        assert_int_equal(shown[1].count, shown[0].count);
+        assert_memory_equal(shown[1].blocks, shown[0].blocks,
+                            shown[0].count * sizeof(shown[0].blocks[0]));
+    }
+    assert_int_equal(gateway->orders, 0);
+    advisor_rules_free(rules);
+    kvt_free(shown);
+    obedient_free(gateway);
+}
+
 /* Whenever it is given up, the next one is whole; one may be given up at the end of the advisor. */
 static void
 it_may_end_at_any_time(void **state)
@@ -351,6 +381,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_preview_is_by_its_own_order),
+        cmocka_unit_test(what_was_observed_is_planned),
         cmocka_unit_test(it_may_end_at_any_time),
         cmocka_unit_test(beside_a_change),
         cmocka_unit_test(until_it_chooses_tiers_are_drained),
