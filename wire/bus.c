@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "wire/bus_state.h"
 #include "wire/subject.h"
 
@@ -149,11 +150,56 @@ set_credentials(natsOptions *nats, const struct wire_bus_options *options, struc
     return KVT_OK;
 }
 
+/* The library gives up for good where the last server of its list takes the first connection and
+ * fails behind that: it has lost its place in the list.  So the last one is one to which there is
+ * no connection, nor a packet on the way to one. */
+static const char *const nowhere = "nats://255.255.255.255:4222";
+
+static void
+shuffle(const char **urls, size_t count)
+{
+    uint64_t random;
+
+    kvt_random_system(&random, sizeof(random));
+    for (size_t i = count; i > 1; i--) {
+        const size_t other = kvt_random_below(&random, i);
+        const char *url = urls[other];
+
+        urls[other] = urls[i - 1];
+        urls[i - 1] = url;
+    }
+}
+
+/* The servers of a bus that keeps trying, in an order of our own. */
+static natsStatus
+set_servers(natsOptions *nats, const char *list)
+{
+    char *copy = kvt_strdup(list);
+    const char **urls = kvt_calloc(strlen(list) + 2, sizeof(*urls));
+    natsStatus s = copy == NULL || urls == NULL ? NATS_NO_MEMORY : NATS_OK;
+    size_t count = 0;
+    char *rest = copy;
+
+    while (s == NATS_OK && rest != NULL)
+        urls[count++] = strsep(&rest, ",");
+    if (s == NATS_OK) {
+        shuffle(urls, count);
+        urls[count] = nowhere;
+        s = natsOptions_SetServers(nats, urls, (int)count + 1);
+    }
+    if (s == NATS_OK)
+        s = natsOptions_SetNoRandomize(nats, true);
+    kvt_free(urls);
+    kvt_free(copy);
+    return s;
+}
+
 /* One call after the other as long as all succeed; `s` carries the first failure. */
 static natsStatus
 set_connection(natsOptions *nats, struct wire_bus *bus, const struct wire_bus_options *options)
 {
-    natsStatus s = natsOptions_SetURL(nats, options->url);
+    natsStatus s = options->connect_now ? natsOptions_SetURL(nats, options->url)
+                                        : set_servers(nats, options->url);
 
     if (s == NATS_OK)
         s = natsOptions_SetName(nats, is_set(options->name) ? options->name : "kvtier");

@@ -36,7 +36,9 @@ struct wire_bus_options {
     const char *token_file; /* file with a token; as above */
     const char *creds_file; /* NATS credentials file; as above */
     const char *ca_file;    /* NULL or "": the system's */
-    bool connect_now; /* true: opening fails when no server answers; false: keep trying behind */
+    /* True: opening fails when no server answers; false: keep trying behind, also where something
+     * takes connections and closes them, or says what is not NATS. */
+    bool connect_now;
 };
 
 /** The options of config/nats.def's rows, the first of which is row `url` of the program's table;
