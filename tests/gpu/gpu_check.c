@@ -1,7 +1,7 @@
 /*
  * gpu_check -- does the GPU part of the block manager work here, and how fast is it?
  *
- * usage: gpu_check [--quick] [--library FILE]
+ * usage: gpu_check [--quick] [--library FILE] [--nccl FILE]
  *
  * Prints one JSON object a line.  Exit 0: every byte was right and everything was measured; 1: not;
  * 77: there is no GPU to check.
@@ -11,10 +11,14 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "kvbm/worker/content.h"
+
+#include "engine/nccl.h"
+#include "tests/gpu/gpu_ranks.h"
 
 enum { EXIT_SKIP = 77, ROUNDS = 8, QUEUE_MAX = 64 };
 
@@ -148,44 +152,79 @@ check_bytes(struct kvbm_cuda *cuda, uint32_t blocks, size_t size)
     return wrong == 0 && failed == 0;
 }
 
-int
-main(int argc, char **argv)
+/* What this process is to do. */
+struct wish {
+    const char *library;
+    const char *nccl;
+    const char *rank; /* of a broadcast: that process */
+    bool quick;
+    bool other; /* the second process of gpu_share() */
+};
+
+static bool
+read_wish(struct wish *wish, int argc, char **argv)
 {
-    const char *library = KVBM_CUDA_LIBRARY;
-    struct kvbm_cuda *cuda;
-    struct kvt_error err;
-    bool quick = false;
-    bool other = false;
+    *wish = (struct wish){.library = KVBM_CUDA_LIBRARY, .nccl = ENGINE_NCCL_LIBRARY};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0)
+            wish->quick = true;
+        else if (strcmp(argv[i], "--other") == 0)
+            wish->other = true;
+        else if (strcmp(argv[i], "--library") == 0 && i + 1 < argc)
+            wish->library = argv[++i];
+        else if (strcmp(argv[i], "--nccl") == 0 && i + 1 < argc)
+            wish->nccl = argv[++i];
+        else if (strcmp(argv[i], "--rank") == 0 && i + 1 < argc)
+            wish->rank = argv[++i];
+        else
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_all(struct kvbm_cuda *cuda, const struct wish *wish)
+{
+    const uint32_t devices = gpu_cast_devices(wish->library);
+    const bool quick = wish->quick;
     bool good = true;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--quick") == 0) {
-            quick = true;
-        } else if (strcmp(argv[i], "--other") == 0) {
-            other = true;
-        } else if (strcmp(argv[i], "--library") == 0 && i + 1 < argc) {
-            library = argv[++i];
-        } else {
-            (void)fprintf(stderr, "usage: gpu_check [--quick] [--library FILE]\n");
-            return 2;
-        }
-    }
-    if (kvbm_cuda_open(&cuda, library, 0, &err) != KVT_OK) {
-        (void)fprintf(stderr, "gpu-check: skipped, there is no GPU to check: %s\n", err.text);
-        return EXIT_SKIP;
-    }
-    if (other) {
-        good = gpu_share_other(cuda);
-        kvbm_cuda_close(cuda);
-        return good ? 0 : 1;
-    }
     good = check_bytes(cuda, quick ? 500 : 2000, 4096) && good;
     good = check_bytes(cuda, quick ? 125 : 1000, 64 << 10) && good;
     good = check_bytes(cuda, quick ? 8 : 512, 2 * MIB) && good;
     good = gpu_speed(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, cuda->name) && good;
     good = gpu_fragments(cuda, quick ? 3 : 9, quick) && good;
+    good = gpu_pin(cuda, quick ? 3 : 9) && good;
     good = gpu_overlap(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, quick) && good;
-    good = gpu_share(cuda, library) && good;
+    good = gpu_share(cuda, wish->library) && good;
+    good = gpu_cast_ipc(cuda->name, wish->library, devices) && good;
+    return gpu_cast_nccl(wish->library, wish->nccl, devices) && good;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct kvbm_cuda *cuda;
+    struct kvt_error err;
+    struct wish wish;
+    uint32_t number;
+    bool good;
+
+    if (!read_wish(&wish, argc, argv)) {
+        (void)fprintf(stderr, "usage: gpu_check [--quick] [--library FILE] [--nccl FILE]\n");
+        return 2;
+    }
+    number = wish.rank != NULL ? (uint32_t)strtoul(wish.rank, NULL, 10) : 0;
+    if (kvbm_cuda_open_share(&cuda, wish.library, number, &err) != KVT_OK) {
+        (void)fprintf(stderr, "gpu-check: skipped, there is no GPU to check: %s\n", err.text);
+        return EXIT_SKIP;
+    }
+    if (wish.other)
+        good = gpu_share_other(cuda);
+    else if (wish.rank != NULL)
+        good = gpu_rank_main(cuda);
+    else
+        good = check_all(cuda, &wish);
     kvbm_cuda_close(cuda);
     return good ? 0 : 1;
 }

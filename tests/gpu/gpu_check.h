@@ -64,6 +64,9 @@ bool gpu_move_blocks(struct gpu_pair *pair, enum kvt_path path, uint32_t first, 
  *  no kernels or no such call. */
 bool gpu_fragments(struct kvbm_cuda *cuda, unsigned runs, bool quick);
 
+/** To and from memory that others share, which the driver pins. */
+bool gpu_pin(struct kvbm_cuda *cuda, unsigned runs);
+
 /** What blocks that leave the device cost a kernel that computes. */
 bool gpu_overlap(struct kvbm_cuda *cuda, size_t total, unsigned runs, bool quick);
 
@@ -71,6 +74,22 @@ bool gpu_overlap(struct kvbm_cuda *cuda, size_t total, unsigned runs, bool quick
  *  is. */
 bool gpu_share(struct kvbm_cuda *cuda, const char *library);
 bool gpu_share_other(struct kvbm_cuda *cuda);
+
+/** Give all blocks of `device` the bytes that belong to `content`, by way of the pair's pinned
+ *  memory, and count how many others they have. */
+bool gpu_put(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content);
+uint64_t gpu_wrong_bytes(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content);
+
+/** How many devices there are, at most as many as there are ranks. */
+uint32_t gpu_cast_devices(const char *library);
+
+/** Blocks of one process's device for those of others (tests/gpu/gpu_ranks.h): on one device, and,
+ *  where there are more, each on its own; a word on stderr where these do not reach each other. */
+bool gpu_cast_ipc(const char *name, const char *library, uint32_t devices);
+
+/** Blocks of one device for the others by NCCL; true, with a word on stderr, where there is one
+ *  device, or no NCCL. */
+bool gpu_cast_nccl(const char *library, const char *nccl, uint32_t devices);
 
 /** Measure and print one JSON object a line; false when something could not be measured. */
 bool gpu_speed(struct kvbm_cuda *cuda, size_t total, unsigned runs, const char *name);

@@ -17,34 +17,34 @@ static const size_t SIZE = (size_t)1 << 20;
 static const uint64_t FIRST = 1000;  /* what the blocks have, ... */
 static const uint64_t SECOND = 2000; /* ... and what the other process leaves */
 
-static bool
-put(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content)
+bool
+gpu_put(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content)
 {
     bool good = true;
 
-    for (uint32_t i = 0; i < BLOCKS && good; i++) {
+    for (uint32_t i = 0; i < pair->blocks && good; i++) {
         struct kvbm_storage_io io = {.host = kvbm_storage_address(pair->pinned, i), .block = i};
 
-        kvbm_content_fill(content + i, io.host, SIZE);
+        kvbm_content_fill(content + i, io.host, pair->size);
         kvbm_storage_write(device, &io, 1);
         good = io.status == KVT_OK;
     }
     return good;
 }
 
-static uint64_t
-wrong_bytes(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content)
+uint64_t
+gpu_wrong_bytes(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content)
 {
     uint64_t wrong = 0;
     size_t first;
 
-    for (uint32_t i = 0; i < BLOCKS; i++) {
+    for (uint32_t i = 0; i < pair->blocks; i++) {
         struct kvbm_storage_io io = {.host = kvbm_storage_address(pair->pinned, i), .block = i};
 
-        kvbm_content_fill(~content, io.host, SIZE);
+        kvbm_content_fill(~content, io.host, pair->size);
         kvbm_storage_read(device, &io, 1);
-        wrong +=
-            io.status == KVT_OK ? kvbm_content_check(content + i, io.host, SIZE, &first) : SIZE;
+        wrong += io.status == KVT_OK ? kvbm_content_check(content + i, io.host, pair->size, &first)
+                                     : pair->size;
     }
     return wrong;
 }
@@ -87,8 +87,8 @@ gpu_share_other(struct kvbm_cuda *cuda)
         kvbm_cuda_open_shared(&theirs, cuda, &shared, &err) != KVT_OK)
         goto out;
     speed = move_all(&pair, theirs);
-    wrong = wrong_bytes(&pair, pair.device, FIRST);
-    good = speed > 0 && wrong == 0 && put(&pair, theirs, SECOND);
+    wrong = gpu_wrong_bytes(&pair, pair.device, FIRST);
+    good = speed > 0 && wrong == 0 && gpu_put(&pair, theirs, SECOND);
     (void)printf("{\"name\":\"gpu-ipc\",\"what\":\"blocks of another process, device to device\","
                  "\"gpu\":\"%s\",\"block_size\":%zu,\"blocks\":%d,\"wrong_bytes\":%" PRIu64
                  ",\"gb_per_s\":%.3f,\"holds\":%s}\n",
@@ -145,8 +145,8 @@ gpu_share(struct kvbm_cuda *cuda, const char *library)
         (void)fprintf(stderr, "gpu-check: %s\n", err.text);
         goto out;
     }
-    good = put(&pair, pair.device, FIRST) && run_other(&shared, library) &&
-           wrong_bytes(&pair, pair.device, SECOND) == 0;
+    good = gpu_put(&pair, pair.device, FIRST) && run_other(&shared, library) &&
+           gpu_wrong_bytes(&pair, pair.device, SECOND) == 0;
     if (!good)
         (void)fprintf(stderr, "gpu-check: two processes do not see the same memory\n");
 

@@ -6,7 +6,8 @@
  * call needs the context to be current on its thread, batches and kernels reach only memory that
  * was pinned, and a kernel's list is read when it runs.  A wait that fails leaves everything in
  * flight.  Device memory can be shared with other processes, and with those only.
- * KVBM_FAKE_CUDA_FAIL names a function that fails; kvbm_fake_fail_at() lets one call fail
+ * KVBM_FAKE_CUDA_DEVICES is how many devices there are (1).  KVBM_FAKE_CUDA_FAIL names a function
+ * that fails; kvbm_fake_fail_at() lets one call fail
  * by its number; kvbm_fake_live() counts what was not given back.
  */
 #include <fcntl.h>
@@ -139,10 +140,19 @@ cuDriverGetVersion(int *version)
     return OK;
 }
 
+/* They differ in nothing. */
+static int
+devices(void)
+{
+    const char *text = getenv("KVBM_FAKE_CUDA_DEVICES");
+
+    return text == NULL ? 1 : (int)strtol(text, NULL, 10);
+}
+
 int
 cuDeviceGetCount(int *count)
 {
-    *count = told_to_fail("cuDeviceGetCount") ? 0 : 1;
+    *count = told_to_fail("cuDeviceGetCount") ? 0 : devices();
     return OK;
 }
 
@@ -150,7 +160,7 @@ int
 cuDeviceGet(int *device, int ordinal)
 {
     *device = 7;
-    return ordinal == 0 ? OK : BAD_VALUE;
+    return ordinal >= 0 && ordinal < devices() ? OK : BAD_VALUE;
 }
 
 int
