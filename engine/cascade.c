@@ -114,17 +114,19 @@ stall(struct engine_leader *leader, uint64_t pause_ms)
     cascade->pause_ms = kvt_clock_mono_ms() + pause_ms;
     atomic_store(&cascade->stalled_ms, cascade->pause_ms); /* who needs room evicts */
     atomic_store(&cascade->demand, 0);
-    cascade->lowering = false;
     engine_leader_at(leader, &cascade->retry, cascade->pause_ms);
 }
 
-/* It is below: gone from here, unless somebody has found it meanwhile. */
-static void
+/* It is below: gone from here.  False: somebody has found it meanwhile. */
+static bool
 leave(struct engine_leader *leader, struct kvt_handle source)
 {
+    enum kvt_err rc;
+
     kvbm_pool_mark_saved(leader->options.g2, source);
-    (void)kvbm_pool_evict(leader->options.g2, source);
+    rc = kvbm_pool_evict(leader->options.g2, source);
     atomic_store(&leader->cascade.stalled_ms, 0);
+    return rc == KVT_OK;
 }
 
 static void
@@ -147,6 +149,7 @@ went_down(struct engine_haul *haul)
     struct engine_leader *leader = haul->leader;
     struct kvbm_pool *below = leader->options.g3;
     size_t safe = 0;
+    size_t gone = 0;
 
     for (size_t i = 0; i < haul->job.count; i++) {
         enum kvt_err rc = haul->items[i].status;
@@ -157,11 +160,13 @@ went_down(struct engine_haul *haul)
             kvbm_pool_mark_stored(below, haul->items[i].label.id.hash);
         kvbm_pool_drop(below, haul->targets[i]);
         if (rc == KVT_OK)
-            leave(leader, haul->sources[i]);
+            gone += leave(leader, haul->sources[i]);
         else
             stay(leader, haul->sources[i], rc);
         safe += rc == KVT_OK;
     }
+    if (haul->lowers && gone < haul->job.count) /* they were taken for gone */
+        leader->cascade.lowering = true;
     if (safe == 0)
         stall(leader, PAUSE_MS);
     haul->job.count = 0; /* they are on their way no more */
@@ -184,7 +189,7 @@ take_aboard(struct engine_haul *haul, size_t held)
         const struct kvbm_label label = kvbm_pool_label(leader->options.g2, source);
 
         if (kvbm_pool_has(leader->options.g3, label.id.hash)) {
-            leave(leader, source);
+            (void)leave(leader, source);
             continue;
         }
         haul->items[count] = (struct engine_item){.label = label, .source = source.block};
@@ -220,6 +225,7 @@ send(struct engine_haul *haul)
         (void)rc;
         haul->items[i].target = haul->targets[i].block;
     }
+    haul->lowers = leader->cascade.lowering;
     haul->job.verb = ENGINE_COPY;
     haul->job.from = KVT_TIER_G2;
     haul->job.to = KVT_TIER_G3;

@@ -86,6 +86,7 @@ engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind)
     haul->kind = kind;
     haul->match = NULL;
     haul->again = false;
+    haul->lowers = false;
     haul->error = (struct kvt_error){0};
     haul->job = (struct engine_job){.items = haul->items};
     return haul;

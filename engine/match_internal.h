@@ -110,6 +110,7 @@ struct engine_haul {
     struct kvt_handle *targets; /* held, or none */
     struct kvt_handle *sources; /* held, or none */
     bool again;                 /* refused for now: to be started again */
+    bool lowers;                /* DOWN: on the way to the low watermark, not on demand alone */
 };
 
 #define ENGINE_HAULS 28

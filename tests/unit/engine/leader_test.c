@@ -331,6 +331,48 @@ what_is_cold_goes_down_above_the_watermark(void **unused)
     bed_close(&bed);
 }
 
+/* So many blocks of G2 are left, and jobs end that they may be. */
+static void
+await_left(struct bed *bed, uint32_t left)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+
+    while (kvbm_pool_stats(bed->pools[KVT_TIER_G2]).registered != left) {
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        if (!fake_worker_step(bed->worker))
+            kvt_clock_sleep_ms(1);
+    }
+}
+
+/* What is held for a moment, before it is its turn or on its way, does not end it half way. */
+static void
+what_was_held_goes_down_later(void **unused)
+{
+    (void)unused;
+    for (unsigned on_its_way = 0; on_its_way < 2; on_its_way++) {
+        struct kvt_handle held;
+        struct bed bed;
+
+        bed_open(&bed, &(struct bed_options){.g2 = 8,
+                                             .g3 = 16,
+                                             .ending = FAKE_WHEN_TOLD,
+                                             .leader = {.g2_high_ppm = 500000, .g2_low_ppm = 1}});
+        assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 4));
+        if (!on_its_way)
+            assert_int_equal(kvbm_pool_find(bed.pools[KVT_TIER_G2], 1, &held), KVT_OK);
+        assert_true(bed_make(&bed, KVT_TIER_G2, 5, 4, 1)); /* one too many: all go down */
+        while (on_its_way && fake_worker_jobs(bed.worker, ENGINE_COPY) == 0)
+            kvt_clock_sleep_ms(1);
+        if (on_its_way)
+            assert_int_equal(kvbm_pool_find(bed.pools[KVT_TIER_G2], 1, &held), KVT_OK);
+        await_left(&bed, 1);
+        kvt_clock_sleep_ms(50); /* it is looked for, and all that is left is in use */
+        kvbm_pool_drop(bed.pools[KVT_TIER_G2], held);
+        await_left(&bed, 0);
+        bed_close(&bed);
+    }
+}
+
 struct closing {
     struct engine_leader *leader;
     _Atomic bool over;
@@ -655,6 +697,7 @@ main(void)
         cmocka_unit_test(a_scan_closes_holes),
         cmocka_unit_test(has_is_what_a_find_finds),
         cmocka_unit_test(what_is_cold_goes_down_above_the_watermark),
+        cmocka_unit_test(what_was_held_goes_down_later),
         cmocka_unit_test(closing_begins_nothing),
         cmocka_unit_test(a_g3_smaller_than_a_batch_takes_what_it_can),
         cmocka_unit_test(what_somebody_else_brings_is_not_brought_twice),
