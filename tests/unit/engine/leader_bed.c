@@ -1,6 +1,7 @@
 #include "tests/unit/engine/leader_bed.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -80,6 +81,7 @@ bed_open(struct bed *bed, const struct bed_options *options)
     };
 
     memset(bed, 0, sizeof(*bed));
+    bed->ending = options->ending;
     if (options->objects)
         bed->objects = fake_objects_open();
     fake.objects = bed->objects;
@@ -105,6 +107,8 @@ settle(struct bed *bed)
     for (;;) {
         uint32_t active = 0;
 
+        while (bed->ending == FAKE_WHEN_TOLD && fake_worker_step(bed->worker))
+            continue;
         engine_leader_stats(bed->leader, &stats);
         for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++)
             if (bed->pools[tier] != NULL)
@@ -149,10 +153,41 @@ bed_close(struct bed *bed)
     bed_end(bed);
 }
 
+struct closing {
+    struct engine_worker *worker;
+    _Atomic bool over;
+};
+
+static void *
+step(void *arg)
+{
+    struct closing *closing = arg;
+
+    while (!atomic_load(&closing->over))
+        if (!fake_worker_step(closing->worker))
+            kvt_clock_sleep_ms(1);
+    return NULL;
+}
+
+/* A leader waits for the jobs that it has begun. */
+static void
+close_leader(struct bed *bed)
+{
+    struct closing closing = {.worker = bed->worker, .over = false};
+    pthread_t thread;
+
+    if (bed->ending == FAKE_WHEN_TOLD)
+        assert_int_equal(pthread_create(&thread, NULL, step, &closing), 0);
+    engine_leader_close(bed->leader);
+    atomic_store(&closing.over, true);
+    if (bed->ending == FAKE_WHEN_TOLD)
+        (void)pthread_join(thread, NULL);
+}
+
 void
 bed_end(struct bed *bed)
 {
-    engine_leader_close(bed->leader);
+    close_leader(bed);
     for (unsigned tier = KVT_TIER_G2; tier < KVT_TIER_G4; tier++) {
         check_content(bed, (enum kvt_tier)tier);
         kvbm_pool_free(bed->pools[tier]);

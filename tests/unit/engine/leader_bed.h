@@ -35,6 +35,7 @@ struct bed_told {
 struct bed {
     struct engine_leader *leader;
     struct engine_worker *worker;
+    enum fake_ending ending;
     struct fake_objects *objects;
     struct kvbm_pool *pools[KVT_TIER_G4]; /* by enum kvt_tier */
     struct bed_told told[KVT_TIER_G4];
@@ -43,7 +44,8 @@ struct bed {
 void bed_open(struct bed *bed, const struct bed_options *options);
 
 /** Asserts that within some seconds nothing is held by anybody, that events are what is there, and
- *  that what is there are its bytes. */
+ *  that what is there are its bytes.  Jobs that end when they are told to are told: one that ends
+ *  may begin another, as blocks that came are shown. */
 void bed_close(struct bed *bed);
 
 /** The same at once, whatever is held for other instances. */

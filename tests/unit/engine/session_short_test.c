@@ -42,23 +42,9 @@ open_pair(struct pair *pair, enum fake_ending ours, enum fake_ending theirs)
         engine_leader_add_peer(pair->ours.leader, 2, pair->endpoints[1], WAIT_MS, NULL), KVT_OK);
 }
 
-/* What was begun for somebody who has gone ends, too. */
 static void
 close_pair(struct pair *pair)
 {
-    struct bed *beds[] = {&pair->theirs, &pair->ours};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct engine_leader_stats stats;
-
-        do {
-            while (fake_worker_step(beds[i]->worker))
-                continue;
-            kvt_clock_sleep_ms(1);
-            engine_leader_stats(beds[i]->leader, &stats);
-        } while (stats.pins > 0 || stats.matches > 0 || stats.peer_sessions > 0 ||
-                 fake_worker_waiting(beds[i]->worker) > 0);
-    }
     bed_close(&pair->theirs);
     bed_close(&pair->ours);
 }
