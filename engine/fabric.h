@@ -81,8 +81,9 @@ KVT_NODISCARD enum kvt_err engine_landing_open(struct engine_region **out,
                                                struct engine_fabric *fabric, size_t size,
                                                struct kvt_error *err);
 
-/** What others have put so far, and know to be there, this thread sees from now on. */
-void engine_landing_settle(struct engine_region *region);
+/** Copy out what others have put, and know to be there.  What is put from afar meanwhile comes
+ *  before it or behind it. */
+void engine_landing_take(struct engine_region *region, size_t offset, void *into, size_t size);
 
 void *engine_region_address(const struct engine_region *region);
 

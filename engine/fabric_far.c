@@ -21,14 +21,18 @@ struct answer {
 
 /* Where it is to be found, if anywhere: places of what is closed can be read, as zeros. */
 static enum kvt_err
-look_up(const struct engine_fabric *fabric, const struct engine_far_ask *ask)
+look_up(const struct engine_fabric *fabric, const struct engine_far_ask *ask,
+        struct engine_region **landing)
 {
-    for (const struct engine_region *at = fabric->open; at != NULL; at = at->next) {
+    *landing = NULL;
+    for (struct engine_region *at = fabric->open; at != NULL; at = at->next) {
         const uint64_t from = (uint64_t)(uintptr_t)at->address;
 
         if (ask->address >= from && ask->address - from <= at->size &&
-            ask->size <= at->size - (ask->address - from))
+            ask->size <= at->size - (ask->address - from)) {
+            *landing = at->landing ? at : NULL;
             return ask->flags == PUT && !at->landing ? KVT_DENIED : KVT_OK;
+        }
     }
     for (const struct engine_place *at = fabric->places; at != NULL; at = at->next) {
         const uint64_t from = (uint64_t)(uintptr_t)at->address;
@@ -78,6 +82,7 @@ on_ask(void *arg, const void *header, size_t header_size, void *data, size_t siz
        const ucp_am_recv_param_t *param)
 {
     const struct engine_fabric *fabric = arg;
+    struct engine_region *landing = NULL;
     struct engine_far_ask ask;
     enum kvt_err status;
 
@@ -85,9 +90,13 @@ on_ask(void *arg, const void *header, size_t header_size, void *data, size_t siz
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
         return UCS_OK;
     memcpy(&ask, header, sizeof(ask));
-    status = size == (ask.flags == PUT ? ask.size : 0) ? look_up(fabric, &ask) : KVT_INVALID;
-    if (status == KVT_OK && ask.flags == PUT)
+    status =
+        size == (ask.flags == PUT ? ask.size : 0) ? look_up(fabric, &ask, &landing) : KVT_INVALID;
+    if (status == KVT_OK && ask.flags == PUT) {
+        (void)pthread_mutex_lock(&landing->lock);
         memcpy((void *)(uintptr_t)ask.address, data, size);
+        (void)pthread_mutex_unlock(&landing->lock);
+    }
     give_answer(param->reply_ep, &ask, status);
     return UCS_OK;
 }

@@ -5,7 +5,7 @@
  *      regions and windows.
  * Ownership: as engine/fabric.h.
  * Threads:   `rails`, `active`, `flights` are the fabric's thread's; `shared` is behind its lock, a
- *            leaf.
+ *            leaf, and so is a region's.
  * Limits:    as engine/fabric.h.
  */
 #ifndef ENGINE_FABRIC_INTERNAL_H
@@ -97,8 +97,9 @@ struct engine_region {
     struct engine_region *next; /* that is open */
     void *address;
     size_t size;
-    bool own;     /* memory of our own, where there is no near rail; else UCX's */
-    bool landing; /* others may put into it */
+    bool own;             /* memory of our own, where there is no near rail; else UCX's */
+    bool landing;         /* others may put into it */
+    pthread_mutex_t lock; /* guards a landing's bytes against who is far away; a leaf */
     struct engine_place *place;
     ucp_mem_h memory[ENGINE_RAILS];
     void *keys[ENGINE_RAILS];

@@ -232,6 +232,10 @@ open_region(struct engine_region **out, struct engine_fabric *fabric, size_t siz
         return kvt_error_set(err, KVT_INVALID, "region: %zu bytes are no multiple of %d", size,
                              PAGE_SIZE);
     region = kvt_calloc(1, sizeof(*region));
+    if (region != NULL && pthread_mutex_init(&region->lock, NULL) != 0) {
+        kvt_free(region);
+        region = NULL;
+    }
     if (region == NULL)
         return kvt_error_set(err, KVT_NOMEM, "region: out of memory");
     region->fabric = fabric;
@@ -266,19 +270,14 @@ engine_landing_open(struct engine_region **out, struct engine_fabric *fabric, si
     return open_region(out, fabric, size, true, err);
 }
 
-static void
-nothing(struct engine_fabric *fabric, void *arg)
-{
-    (void)fabric;
-    (void)arg;
-}
-
-/* What comes from afar the fabric's thread has written. */
+/* What comes from afar the fabric's thread writes. */
 void
-engine_landing_settle(struct engine_region *region)
+engine_landing_take(struct engine_region *region, size_t offset, void *into, size_t size)
 {
-    assert(region->landing);
-    engine_fabric_call(region->fabric, nothing, NULL);
+    assert(region->landing && offset <= region->size && size <= region->size - offset);
+    (void)pthread_mutex_lock(&region->lock);
+    memcpy(into, (const uint8_t *)region->address + offset, size);
+    (void)pthread_mutex_unlock(&region->lock);
 }
 
 void *
@@ -295,6 +294,7 @@ engine_region_close(struct engine_region *region)
     engine_fabric_call(region->fabric, unmap_all, region);
     kvt_free(region->place);
     (void)atomic_fetch_sub(&region->fabric->regions, 1);
+    (void)pthread_mutex_destroy(&region->lock);
     kvt_free(region);
 }
 

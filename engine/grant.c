@@ -14,12 +14,6 @@
 
 #define IDLE_WAIT 60000 /* ms the keeper sleeps when nothing is granted */
 
-static uint8_t *
-place_at(const struct engine_grants *grants, uint32_t place)
-{
-    return (uint8_t *)engine_region_address(grants->landing) + place * grants->shape.block_size;
-}
-
 static bool
 is_granted(const struct grant_block *block)
 {
@@ -273,8 +267,9 @@ commit_block(struct engine_grants *grants, struct grant_block *block, uint32_t s
 
     assert(rc == KVT_OK);
     engine_blockset_hide(set, number);
-    memcpy(kvbm_storage_address(engine_blockset_storage(set), number),
-           place_at(grants, block->place), grants->shape.layout.block_size);
+    engine_landing_take(grants->landing, block->place * grants->shape.block_size,
+                        kvbm_storage_address(engine_blockset_storage(set), number),
+                        grants->shape.layout.block_size);
     rc = engine_blockset_sum(set, number) == sum ? KVT_OK : KVT_CORRUPT;
     if (rc == KVT_OK) {
         rc = kvbm_block_complete(pool, block->handle, &block->label, NULL);
@@ -296,7 +291,6 @@ commit(struct engine_grants *grants, struct grant *grant, const struct engine_gr
 {
     struct engine_grants_stats sum = {0};
 
-    engine_landing_settle(grants->landing);
     for (size_t i = 0; i < grant->count; i++) {
         results[i] = (struct engine_grant_result){.status = KVT_EXISTS};
         if (!is_granted(&grant->blocks[i]))
