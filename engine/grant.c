@@ -254,7 +254,9 @@ engine_grants_give(struct engine_grants *grants, uint64_t link,
 
 /* Commit ----------------------------------------------------------------------------------- */
 
-/* What is shown is registered, and nothing has a name before it is known to be right. */
+/* Nothing has a name before it is known to be right, nor before it is shown: who finds it may show
+ * it, too.  Where somebody else has brought it meanwhile it is free again, and hidden by who writes
+ * to it next. */
 static void
 commit_block(struct engine_grants *grants, struct grant_block *block, uint32_t sum,
              struct engine_grant_result *result)
@@ -274,10 +276,12 @@ commit_block(struct engine_grants *grants, struct grant_block *block, uint32_t s
     if (rc == KVT_OK) {
         rc = kvbm_block_complete(pool, block->handle, &block->label, NULL);
         assert(rc == KVT_OK);
+        engine_blockset_show_summed(set, number, block->label.id.hash, &ref);
         rc = kvbm_pool_register(pool, &block->handle, NULL);
+        if (rc != KVT_OK && rc != KVT_EXISTS)
+            engine_blockset_hide(set, number);
     }
     if (rc == KVT_OK) {
-        engine_blockset_show_summed(set, number, block->label.id.hash, &ref);
         result->block = ref.block;
         result->generation = ref.generation;
     }

@@ -8,8 +8,8 @@
  *   acquire   blocks of the pool are held, each with a place in the landing; names that the pool
  *             has already get none
  *   put       one-sided, into the places
- *   commit    with the sum of each block: what is there under its sum becomes a block, registered
- *             and shown; the rest goes back.  Of nothing: abort
+ *   commit    with the sum of each block: what is there under its sum becomes a block, shown and
+ *             registered; the rest goes back.  Of nothing: abort
  *
  * A put that is on its way cannot be called back, and its process may be stopped in the middle and
  * go on an hour later.  So nothing is ever put into a block.  A place is memory that is nothing

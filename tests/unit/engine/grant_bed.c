@@ -1,5 +1,6 @@
 #include "tests/unit/engine/grant_bed.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,12 +18,34 @@ fabric_open(struct engine_fabric **fabric, bool near, struct kvt_error *err)
     return engine_fabric_open(fabric, &options, err);
 }
 
+/* Whoever finds it may read it, or show it himself.  On the thread that registers it. */
+static void
+on_store(void *arg, const struct kvbm_label *label)
+{
+    const struct grant_bed *bed = arg;
+    const uint8_t *bytes =
+        (const uint8_t *)kvbm_storage_address(engine_blockset_storage(bed->set), 0) -
+        engine_blockset_data_at(&bed->shape, 0);
+    bool shown = !bed->alone;
+
+    for (uint32_t i = 0; i < GRANT_BED_BLOCKS && !shown; i++) {
+        const struct engine_blockset_entry *entry =
+            (const struct engine_blockset_entry *)(bytes +
+                                                   engine_blockset_entry_at(&bed->shape, i));
+
+        shown = atomic_load(&entry->generation) % 2 == 1 && entry->hash == label->id.hash;
+    }
+    assert(shown && "found before it can be read");
+}
+
 void
 grant_bed_open(struct grant_bed *bed, bool near, uint64_t hold_ms, uint64_t rest_ms)
 {
     const struct kvbm_layout layout = blocks_layout(1, 0, GRANT_BED_HEADS);
     const struct kvbm_pool_options pool = {.block_count = GRANT_BED_BLOCKS,
-                                           .dedup = KVT_POOL_DEDUP_REJECT};
+                                           .dedup = KVT_POOL_DEDUP_REJECT,
+                                           .on_store = on_store,
+                                           .arg = bed};
     struct kvt_error err;
 
     memset(bed, 0, sizeof(*bed));
@@ -30,6 +53,7 @@ grant_bed_open(struct grant_bed *bed, bool near, uint64_t hold_ms, uint64_t rest
     (void)test_folder_make(bed->folder, sizeof(bed->folder));
     (void)snprintf(bed->endpoint, sizeof(bed->endpoint), "ipc://%s/grants", bed->folder);
     if (fabric_open(&bed->fabric, near, &err) != KVT_OK ||
+        engine_blockset_shape(&bed->shape, &layout, GRANT_BED_BLOCKS, &err) != KVT_OK ||
         engine_blockset_open(&bed->set, bed->fabric, &layout, GRANT_BED_BLOCKS, &err) != KVT_OK)
         fail_msg("%s", err.text);
     assert_int_equal(kvbm_pool_new(&bed->pool, &pool), KVT_OK);

@@ -10,6 +10,7 @@
 #ifndef TESTS_UNIT_ENGINE_GRANT_BED_H
 #define TESTS_UNIT_ENGINE_GRANT_BED_H
 
+#include "engine/blockset_shape.h"
 #include "engine/writer.h"
 #include "tests/support/seed.h"
 
@@ -22,8 +23,10 @@ struct grant_bed {
     char folder[64];
     char endpoint[96];
     bool near;
+    _Atomic bool alone; /* one commit at a time: a name the pool tells of is shown (asserted) */
     struct engine_fabric *fabric;
     struct engine_blockset *set;
+    struct engine_blockset_shape shape;
     struct kvbm_pool *pool;
     struct engine_grants *grants;
     uint8_t description[ENGINE_BLOCKSET_DESCRIPTION_MAX];

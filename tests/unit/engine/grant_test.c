@@ -20,6 +20,7 @@ static void
 begin(struct grant_bed *bed, struct grant_hand *hand, bool near, uint64_t hold_ms, uint64_t rest_ms)
 {
     grant_bed_open(bed, near, hold_ms, rest_ms);
+    bed->alone = true;
     assert_int_equal(grant_hand_open(hand, near, bed->endpoint, bed->description, bed->size),
                      KVT_OK);
 }
