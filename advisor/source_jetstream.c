@@ -21,7 +21,6 @@ struct reader {
     struct wire_stream *stream;
     uint64_t last_seq;   /* handed over */
     uint64_t created_ms; /* of the stream that is read */
-    uint64_t applied;    /* what the server was told last */
     uint64_t looked_ms;
     bool durable;
 };
@@ -101,7 +100,6 @@ static void
 restart(struct reader *reader, const struct wire_stream_state *state)
 {
     reader->created_ms = state->created_ms;
-    reader->applied = 0;
     reader->last_seq = state->first_seq > 0 ? state->first_seq - 1 : 0;
 }
 
@@ -125,15 +123,14 @@ choose_consumer(struct reader *reader, struct wire_stream_options *stream)
     reader->durable = true;
 }
 
+/* Again and again: what was said while the server was away is known to nobody, and what comes again
+ * for that is to be acknowledged, too. */
 static void
 acknowledge(struct reader *reader)
 {
-    const uint64_t applied = advisor_source_applied_seq(reader->source, reader->created_ms);
-
-    if (!reader->durable || applied <= reader->applied)
-        return;
-    wire_stream_applied(reader->stream, applied);
-    reader->applied = applied;
+    if (reader->durable)
+        wire_stream_applied(reader->stream,
+                            advisor_source_applied_seq(reader->source, reader->created_ms));
 }
 
 /* Once: who has followed the stream knows what was purged. */

@@ -41,6 +41,8 @@ wire_marks_take(struct wire_marks *marks, uint64_t seq)
         kvt_free(mark.subject);
         mark = marks->at[count++];
     }
+    if (count == 0)
+        return mark;
     marks->count -= count;
     memmove(marks->at, marks->at + count, marks->count * sizeof(marks->at[0]));
     return mark;
