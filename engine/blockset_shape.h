@@ -5,7 +5,7 @@
  * Why: both work it out of the layout and the number of blocks, so that it need not be sent.
  *
  *   0      head: the set's nonce, 0 when it was dropped
- *   4096   table: one entry a block, engine_blockset_entry_size apart
+ *   4096   table: one entry a block, `entry_size` apart
  *   data   blocks, `block_size` apart, packed bytes first
  *
  * A block is cut into *grains* of one size, each with a crc32c of its own, so that a slice can be
