@@ -4,7 +4,6 @@
  * peer that is gone ends the process (1.13: ucp_request_send() of a reply).  Messages have no such
  * path.  So here a read is a question and an answer, and the owner's fabric thread, which would
  * have copied the bytes anyway, looks where they are to come from or go to. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,9 +14,15 @@ enum message { ASK, ANSWER };
 
 enum { PUT = 1 };
 
-struct answer {
-    struct engine_far_answer head;
-};
+/* Does it lie in there? */
+static bool
+is_within(const struct engine_far_ask *ask, const void *address, size_t size)
+{
+    const uint64_t from = (uint64_t)(uintptr_t)address;
+
+    return ask->address >= from && ask->address - from <= size &&
+           ask->size <= size - (ask->address - from);
+}
 
 /* Where it is to be found, if anywhere: places of what is closed can be read, as zeros. */
 static enum kvt_err
@@ -25,22 +30,14 @@ look_up(const struct engine_fabric *fabric, const struct engine_far_ask *ask,
         struct engine_region **landing)
 {
     *landing = NULL;
-    for (struct engine_region *at = fabric->open; at != NULL; at = at->next) {
-        const uint64_t from = (uint64_t)(uintptr_t)at->address;
-
-        if (ask->address >= from && ask->address - from <= at->size &&
-            ask->size <= at->size - (ask->address - from)) {
+    for (struct engine_region *at = fabric->open; at != NULL; at = at->next)
+        if (is_within(ask, at->address, at->size)) {
             *landing = at->landing ? at : NULL;
             return ask->flags == PUT && !at->landing ? KVT_DENIED : KVT_OK;
         }
-    }
-    for (const struct engine_place *at = fabric->places; at != NULL; at = at->next) {
-        const uint64_t from = (uint64_t)(uintptr_t)at->address;
-
-        if (ask->address >= from && ask->address - from <= at->size &&
-            ask->size <= at->size - (ask->address - from))
+    for (const struct engine_place *at = fabric->places; at != NULL; at = at->next)
+        if (is_within(ask, at->address, at->size))
             return ask->flags == PUT ? KVT_UNAVAILABLE : KVT_OK;
-    }
     return KVT_UNAVAILABLE;
 }
 
@@ -56,7 +53,7 @@ on_answered(void *request, ucs_status_t status, void *arg)
 static void
 give_answer(ucp_ep_h endpoint, const struct engine_far_ask *ask, enum kvt_err status)
 {
-    struct answer *answer = kvt_calloc(1, sizeof(*answer));
+    struct engine_far_answer *answer = kvt_calloc(1, sizeof(*answer));
     const bool with_bytes = status == KVT_OK && ask->flags != PUT;
     const ucp_request_param_t param = {
         .op_attr_mask =
@@ -69,8 +66,8 @@ give_answer(ucp_ep_h endpoint, const struct engine_far_ask *ask, enum kvt_err st
 
     if (answer == NULL)
         return;
-    answer->head = (struct engine_far_answer){ask->number, status};
-    request = ucp_am_send_nbx(endpoint, ANSWER, &answer->head, sizeof(answer->head),
+    *answer = (struct engine_far_answer){ask->number, status};
+    request = ucp_am_send_nbx(endpoint, ANSWER, answer, sizeof(*answer),
                               with_bytes ? (const void *)(uintptr_t)ask->address : NULL,
                               with_bytes ? ask->size : 0, &param);
     if (!UCS_PTR_IS_PTR(request))
