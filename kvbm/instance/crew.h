@@ -4,7 +4,7 @@
  * Why: an iteration is run by all ranks at the same time, and has ended when the last has.
  *
  * Ownership: a crew owns its connections.
- * Threads:   steps are one thread's; the rest is for any.
+ * Threads:   steps are one thread's, and so is kvbm_crew_look(); what it found is for any.
  * Limits:    KVBM_CREW_STEP_MS for a step: who has not answered by then counts as dead.
  */
 #ifndef KVBM_INSTANCE_CREW_H
