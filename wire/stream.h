@@ -81,8 +81,8 @@ KVT_NODISCARD enum kvt_err wire_stream_fetch(struct wire_stream *stream,
                                              uint64_t wait_ms, size_t *count);
 
 /** Ordered with a durable: everything up to `seq` is applied for good, and was handed out; 0:
- *  nothing is yet.  The server's word is not waited for, and while it is away it is not told: say it
- *  again now and then, which costs nothing where it is known. */
+ *  nothing is yet.  The server's word is not waited for, and while it is away it is not told: say
+ *  it again now and then, which costs nothing where it is known. */
 void wire_stream_applied(struct wire_stream *stream, uint64_t seq);
 
 /**
