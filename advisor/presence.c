@@ -13,11 +13,14 @@
 
 enum { WAIT_MS = 200, PATIENCE_MS = 5000 };
 
+#define NONE UINT32_MAX
+
 /* What a key of the bucket says. */
 struct record {
     char name[KVT_NAME_MAX];
     uint32_t *ranks;
     uint32_t rank_count; /* 0: the record is free */
+    uint32_t next;       /* of a free one: the next that is, or NONE */
 };
 
 struct advisor_presence {
@@ -33,8 +36,8 @@ struct advisor_presence {
     struct advisor_map *by_name; /* to how many keys name it */
     struct record *records;
     size_t record_count; /* ever used */
-    size_t free_count;   /* of those, free */
     size_t record_capacity;
+    uint32_t free;                       /* the first of them that is, or NONE */
     struct advisor_presence_entry entry; /* 4 KiB */
     struct kvt_metric *keys;             /* NULL: no metrics */
     struct kvt_metric *followed;
@@ -147,26 +150,25 @@ is_named_elsewhere(const struct advisor_presence *presence, const struct record 
 static enum kvt_err
 add_record(struct advisor_presence *presence, const char *key, struct record **out)
 {
-    size_t at = presence->free_count > 0 ? 0 : presence->record_count;
+    const bool fresh = presence->free == NONE;
+    const uint32_t at = fresh ? (uint32_t)presence->record_count : presence->free;
     enum kvt_err rc;
     void *grown;
 
     *out = NULL;
-    while (at < presence->record_count && presence->records[at].rank_count > 0)
-        at++;
-    grown =
-        kvt_grow(presence->records, &presence->record_capacity, at + 1, sizeof(*presence->records));
+    grown = kvt_grow(presence->records, &presence->record_capacity, (size_t)at + 1,
+                     sizeof(*presence->records));
     if (grown == NULL)
         return KVT_NOMEM;
     presence->records = grown;
-    rc = advisor_map_put(presence->by_key, key, strlen(key), (uint32_t)at);
+    rc = advisor_map_put(presence->by_key, key, strlen(key), at);
     if (rc != KVT_OK)
         return rc;
-    presence->records[at] = (struct record){.ranks = NULL};
-    if (at == presence->record_count)
+    if (fresh)
         presence->record_count++;
     else
-        presence->free_count--;
+        presence->free = presence->records[at].next;
+    presence->records[at] = (struct record){.ranks = NULL};
     *out = &presence->records[at];
     return KVT_OK;
 }
@@ -184,8 +186,8 @@ remove_record(struct advisor_presence *presence, const char *key, struct record 
 {
     name_less(presence, record->name);
     kvt_free(record->ranks);
-    *record = (struct record){.rank_count = 0};
-    presence->free_count++;
+    *record = (struct record){.rank_count = 0, .next = presence->free};
+    presence->free = (uint32_t)(record - presence->records);
     advisor_map_remove(presence->by_key, key, strlen(key));
 }
 
@@ -422,6 +424,7 @@ advisor_presence_open(struct advisor_presence **out, const struct advisor_presen
         return kvt_error_set(err, KVT_NOMEM, "workers: %s", kvt_err_text(KVT_NOMEM));
     }
     presence->workers = options->workers;
+    presence->free = NONE;
     if (options->configured != NULL)
         rc = configure(presence, options->configured, &why);
     if (rc != KVT_OK)
