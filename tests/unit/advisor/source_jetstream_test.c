@@ -23,15 +23,6 @@ deadline(void)
     return kvt_clock_mono_ms() + DEADLINE_MS;
 }
 
-static void
-publish(struct wire_bus *bus)
-{
-    for (int i = 0; i < EVENTS; i++)
-        assert_int_equal(wire_bus_publish_acked(bus, "kvtier.v1.events.ns.0.w1", NULL, &i,
-                                                sizeof(i), 1000, NULL),
-                         KVT_OK);
-}
-
 /* Take what comes until the stream's message `last`; the stream's time of birth. */
 static uint64_t
 take(struct advisor_source *source, uint64_t last)
@@ -77,7 +68,6 @@ static void
 what_is_applied_while_nats_is_away_is_told_when_it_is_back(void **state)
 {
     struct advisor_source_options options = advisor_source_unset;
-    const uint64_t until_ms = deadline();
     struct test_nats server;
     struct wire_bus *bus = test_bus_start(&server);
     struct advisor_source *source;
@@ -87,15 +77,12 @@ what_is_applied_while_nats_is_away_is_told_when_it_is_back(void **state)
     options.bus = bus;
     options.stream = WIRE_STREAM_EVENTS;
     options.durable = durable;
-    publish(bus);
+    test_bus_publish(bus, "kvtier.v1.events.ns.0.w1", 1, EVENTS);
     assert_int_equal(advisor_source_open(&source, &advisor_source_jetstream, &options), KVT_OK);
     created_ms = take(source, EVENTS);
     advisor_source_applied(source, 2, created_ms);
     test_nats_kill(&server);
-    while (wire_bus_connected(bus)) {
-        assert_true(kvt_clock_mono_ms() < until_ms);
-        kvt_clock_sleep_ms(10);
-    }
+    test_bus_wait(bus, false);
     advisor_source_applied(source, EVENTS, created_ms);
     kvt_clock_sleep_ms(500); /* the source has seen it */
     test_nats_restart(&server);

@@ -1,5 +1,8 @@
 #include "tests/unit/wire/bus.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/clock.h"
 
 #include "tests/support/seed.h"
@@ -25,6 +28,32 @@ test_bus_ensure_streams(struct wire_bus *bus)
     while (wire_bus_ensure_streams(bus, NULL) != KVT_OK) {
         assert_true(kvt_clock_mono_ms() < deadline_ms);
         kvt_clock_sleep_ms(STEP_MS);
+    }
+}
+
+void
+test_bus_wait(struct wire_bus *bus, bool wanted)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+
+    while (wire_bus_connected(bus) != wanted) {
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+        kvt_clock_sleep_ms(STEP_MS);
+    }
+}
+
+void
+test_bus_publish(struct wire_bus *bus, const char *subject, uint32_t from, uint32_t to)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+    char id[32];
+
+    for (uint32_t i = from; i <= to; i++) {
+        (void)snprintf(id, sizeof(id), "m%" PRIu32, i);
+        while (wire_bus_publish_acked(bus, subject, id, &i, sizeof(i), 1000, NULL) != KVT_OK) {
+            assert_true(kvt_clock_mono_ms() < deadline_ms);
+            kvt_clock_sleep_ms(STEP_MS);
+        }
     }
 }
 

@@ -18,6 +18,12 @@ struct wire_bus *test_bus_open(const struct test_nats *server, bool connect_now)
 /** Until the streams are there. */
 void test_bus_ensure_streams(struct wire_bus *bus);
 
+/** Until it is connected, or is not. */
+void test_bus_wait(struct wire_bus *bus, bool wanted);
+
+/** The numbers `from` .. `to`, each until it is acknowledged. */
+void test_bus_publish(struct wire_bus *bus, const char *subject, uint32_t from, uint32_t to);
+
 /** Start the server, connect and make the streams. */
 struct wire_bus *test_bus_start(struct test_nats *server);
 

@@ -48,17 +48,6 @@ end(struct scene *scene)
     test_nats_stop(&scene->server);
 }
 
-static void
-wait_connected(struct wire_bus *bus, bool wanted)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-
-    while (wire_bus_connected(bus) != wanted) {
-        assert_true(kvt_clock_mono_ms() < deadline_ms);
-        kvt_clock_sleep_ms(10);
-    }
-}
-
 static uint8_t *
 noise(size_t size, uint64_t seed)
 {
@@ -439,13 +428,13 @@ a_server_that_dies_in_the_middle_leaves_the_former_object(void **state)
     assert_true(rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT);
     wire_object_put_free(put_);
     kvt_buffer_init(&out, SIZE_MAX_);
-    wait_connected(scene.bus, false);
+    test_bus_wait(scene.bus, false);
     assert_int_equal(wire_object_get(scene.bus, bucket, &info, &out, NULL), KVT_UNAVAILABLE);
     assert_int_equal(out.size, 0);
     kvt_buffer_release(&out);
 
     test_nats_restart(&scene.server);
-    wait_connected(scene.bus, true);
+    test_bus_wait(scene.bus, true);
     expect_bytes(scene.bus, "x", old, 3 * CHUNK);
     assert_int_equal(messages(scene.bus), 3 + 1 + 2); /* two chunks of nobody */
     assert_int_equal(wire_object_sweep(scene.bus, bucket, WIRE_OBJECT_ABANDONED_MS, NULL), KVT_OK);

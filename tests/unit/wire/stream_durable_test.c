@@ -26,21 +26,6 @@ static const char *const subject = "kvtier.v1.events.ns.0.w1";
 static const char durable[] = "advisor-a.b";         /* as it is asked for */
 static const char durable_there[] = "advisor-a=2Eb"; /* as the server knows it */
 
-static void
-publish(struct wire_bus *bus, uint32_t from, uint32_t to)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-    char id[32];
-
-    for (uint32_t i = from; i <= to; i++) {
-        (void)snprintf(id, sizeof(id), "m%" PRIu32, i);
-        while (wire_bus_publish_acked(bus, subject, id, &i, sizeof(i), 1000, NULL) != KVT_OK) {
-            assert_true(kvt_clock_mono_ms() < deadline_ms);
-            kvt_clock_sleep_ms(20);
-        }
-    }
-}
-
 static struct wire_stream *
 open_durable(struct wire_bus *bus, uint64_t start_seq)
 {
@@ -128,7 +113,7 @@ what_is_applied_is_acknowledged_and_no_more(void **state)
     struct floor floor;
 
     (void)state;
-    publish(bus, 1, 100);
+    test_bus_publish(bus, subject, 1, 100);
     read_until(stream, &next, 90, 10);
     floor = look(bus);
     assert_int_equal(floor.acked, 0);
@@ -147,7 +132,7 @@ what_is_applied_is_acknowledged_and_no_more(void **state)
 
     /* It stays, and its lag grows. */
     wire_stream_close(stream);
-    publish(bus, 101, 107);
+    test_bus_publish(bus, subject, 101, 107);
     assert_int_equal(look(bus).pending, 7);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -162,7 +147,7 @@ reading_begins_where_the_reader_says(void **state)
     uint32_t next = 1;
 
     (void)state;
-    publish(bus, 1, 60);
+    test_bus_publish(bus, subject, 1, 60);
     read_until(stream, &next, 60, 16);
     wire_stream_applied(stream, 40);
     wire_stream_close(stream);
@@ -196,7 +181,7 @@ order_holds_when_server_and_consumer_go(void **state)
 
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
-        publish(bus, last + 1, last + EACH);
+        test_bus_publish(bus, subject, last + 1, last + EACH);
         last += EACH;
         read_until(stream, &next, last - (uint32_t)kvt_random_below(&random, EACH), 64);
         applied += kvt_random_below(&random, next - applied);
@@ -208,7 +193,8 @@ order_holds_when_server_and_consumer_go(void **state)
         } else {
             (void)js_DeleteConsumer(bus->js, WIRE_STREAM_EVENTS, durable_there, NULL, NULL);
         }
-        publish(bus, last + 1, last + 1); /* something to ask for: the consumer is needed again */
+        test_bus_publish(bus, subject, last + 1,
+                         last + 1); /* something to ask for: the consumer is needed again */
         last++;
         read_until(stream, &next, last, 64);
         assert_true(look(bus).acked <= applied);

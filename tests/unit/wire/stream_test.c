@@ -22,33 +22,6 @@ enum { DEADLINE_MS = 20000, SUBJECT_COUNT = 3 };
 
 static const char *const subject = "kvtier.v1.events.ns.0.w1";
 
-static void
-wait_connected(struct wire_bus *bus, bool wanted)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-
-    while (wire_bus_connected(bus) != wanted) {
-        assert_true(kvt_clock_mono_ms() < deadline_ms);
-        kvt_clock_sleep_ms(10);
-    }
-}
-
-/* Publish the numbers from .. to, each until it is acknowledged. */
-static void
-publish(struct wire_bus *bus, uint32_t from, uint32_t to)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-    char id[32];
-
-    for (uint32_t i = from; i <= to; i++) {
-        (void)snprintf(id, sizeof(id), "m%" PRIu32, i);
-        while (wire_bus_publish_acked(bus, subject, id, &i, sizeof(i), 1000, NULL) != KVT_OK) {
-            assert_true(kvt_clock_mono_ms() < deadline_ms);
-            kvt_clock_sleep_ms(20);
-        }
-    }
-}
-
 static uint32_t
 number_in(const struct wire_message *message)
 {
@@ -151,7 +124,7 @@ opening_without_a_server_fails_or_keeps_trying(void **state)
     assert_int_equal(wire_bus_publish(bus, "a", "x", 1), KVT_UNAVAILABLE);
     assert_int_equal(wire_bus_ensure_streams(bus, NULL), KVT_UNAVAILABLE);
     test_nats_restart(&server);
-    wait_connected(bus, true);
+    test_bus_wait(bus, true);
     wire_bus_tell(bus, "test", "nothing", &told);
     assert_true(told);
     assert_int_equal(wire_bus_publish(bus, "a", "x", 1), KVT_OK);
@@ -203,11 +176,11 @@ streams_are_kept_where_the_server_forgets_them(void **state)
         assert_int_equal(made_at, 0);
     assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
     test_nats_kill(&server);
-    wait_connected(bus, false);
+    test_bus_wait(bus, false);
     assert_int_equal(wire_bus_keep_streams(bus, &made_at, NULL), KVT_UNAVAILABLE);
     test_nats_forget(&server);
     test_nats_restart(&server);
-    wait_connected(bus, true);
+    test_bus_wait(bus, true);
     /* That it is another server is counted a moment after it is there. */
     while (wire_bus_keep_streams(bus, &made_at, NULL) != KVT_OK ||
            wire_stream_state(bus, WIRE_STREAM_EVENTS, &info) != KVT_OK)
@@ -246,11 +219,11 @@ an_ordered_reader_survives_kill_and_restart(void **state)
     (void)state;
     bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
-    publish(bus, 1, 700);
+    test_bus_publish(bus, subject, 1, 700);
     read_until(stream, &reading, 700);
     for (uint32_t round = 0; round < 3; round++) {
         test_nats_kill(&server);
-        wait_connected(bus, false);
+        test_bus_wait(bus, false);
         {
             struct wire_message *message;
             size_t count;
@@ -259,8 +232,8 @@ an_ordered_reader_survives_kill_and_restart(void **state)
             assert_int_equal(count, 0);
         }
         test_nats_restart(&server);
-        wait_connected(bus, true);
-        publish(bus, reading.next, reading.next + 299);
+        test_bus_wait(bus, true);
+        test_bus_publish(bus, subject, reading.next, reading.next + 299);
         read_until(stream, &reading, reading.next + 299);
     }
     assert_int_equal(reading.gaps, 0);
@@ -290,14 +263,14 @@ an_ordered_reader_makes_a_lost_consumer_again(void **state)
     (void)state;
     bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
-    publish(bus, 1, 10);
+    test_bus_publish(bus, subject, 1, 10);
     read_until(stream, &reading, 10);
     assert_int_equal(js_ConsumerNames(&names, bus->js, WIRE_STREAM_EVENTS, NULL, NULL), NATS_OK);
     assert_int_equal(names->Count, 1);
     assert_int_equal(js_DeleteConsumer(bus->js, WIRE_STREAM_EVENTS, names->List[0], NULL, NULL),
                      NATS_OK);
     jsConsumerNamesList_Destroy(names);
-    publish(bus, 11, 20);
+    test_bus_publish(bus, subject, 11, 20);
     read_until(stream, &reading, 20);
     assert_int_equal(reading.gaps, 0);
     wire_stream_close(stream);
@@ -320,13 +293,13 @@ an_ordered_reader_does_not_believe_a_stuck_consumer(void **state)
     (void)state;
     bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
-    publish(bus, 1, 10);
+    test_bus_publish(bus, subject, 1, 10);
     read_until(stream, &reading, 10);
     assert_int_equal(js_ConsumerNames(&names, bus->js, WIRE_STREAM_EVENTS, NULL, NULL), NATS_OK);
     assert_int_equal(names->Count, 1);
     assert_int_equal(js_DeleteConsumer(bus->js, WIRE_STREAM_EVENTS, names->List[0], NULL, NULL),
                      NATS_OK);
-    publish(bus, 11, 20);
+    test_bus_publish(bus, subject, 11, 20);
     assert_int_equal(jsConsumerConfig_Init(&config), NATS_OK);
     config.Name = names->List[0];
     config.DeliverPolicy = js_DeliverNew;
@@ -354,7 +327,7 @@ what_the_stream_dropped_is_a_gap(void **state)
 
     (void)state;
     bus = test_bus_start(&server);
-    publish(bus, 1, 100);
+    test_bus_publish(bus, subject, 1, 100);
     (void)jsOptions_Init(&purge);
     purge.Stream.Purge.Sequence = 51;
     assert_int_equal(js_PurgeStream(bus->js, WIRE_STREAM_EVENTS, &purge, NULL), NATS_OK);
@@ -366,7 +339,7 @@ what_the_stream_dropped_is_a_gap(void **state)
     assert_int_equal(reading.gaps, 1);
 
     /* While it is reading. */
-    publish(bus, 101, 200);
+    test_bus_publish(bus, subject, 101, 200);
     purge.Stream.Purge.Sequence = 151;
     assert_int_equal(js_PurgeStream(bus->js, WIRE_STREAM_EVENTS, &purge, NULL), NATS_OK);
     reading.next = 151;
@@ -374,7 +347,7 @@ what_the_stream_dropped_is_a_gap(void **state)
     assert_int_equal(reading.gaps, 2);
 
     /* Messages removed in the middle are not a gap: nothing was dropped at the front. */
-    publish(bus, 201, 203);
+    test_bus_publish(bus, subject, 201, 203);
     assert_int_equal(js_DeleteMsg(bus->js, WIRE_STREAM_EVENTS, 202, NULL, NULL), NATS_OK);
     reading.missing = 202;
     read_until(stream, &reading, 203);
@@ -395,13 +368,13 @@ a_stream_made_anew_is_a_gap(void **state)
     (void)state;
     bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
-    publish(bus, 1, 50);
+    test_bus_publish(bus, subject, 1, 50);
     read_until(stream, &reading, 50);
 
     /* Deleted under a running server; the new one is shorter than what was read. */
     assert_int_equal(js_DeleteStream(bus->js, WIRE_STREAM_EVENTS, NULL, NULL), NATS_OK);
     test_bus_ensure_streams(bus);
-    publish(bus, 51, 55);
+    test_bus_publish(bus, subject, 51, 55);
     read_until(stream, &reading, 55);
     assert_int_equal(reading.gaps, 1);
 
@@ -409,9 +382,9 @@ a_stream_made_anew_is_a_gap(void **state)
     test_nats_kill(&server);
     test_nats_forget(&server);
     test_nats_restart(&server);
-    wait_connected(bus, true);
+    test_bus_wait(bus, true);
     wait_gap(stream);
-    publish(bus, 56, 60);
+    test_bus_publish(bus, subject, 56, 60);
     read_until(stream, &reading, 60);
     assert_int_equal(reading.gaps, 1);
     wire_stream_close(stream);
@@ -445,7 +418,7 @@ a_reader_far_behind_gets_everything_once(void **state)
     for (uint32_t i = 1; i <= LARGE; i++)
         assert_int_equal(
             wire_bus_publish_acked(bus, subject, NULL, bytes, sizeof(bytes), 5000, NULL), KVT_OK);
-    publish(bus, 1, SMALL);
+    test_bus_publish(bus, subject, 1, SMALL);
     deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
     for (size_t turn = 0; seq < LARGE + SMALL; turn++) {
         const size_t max = 1 + turn * 37 % WIRE_STREAM_FETCH_MAX;
@@ -537,11 +510,11 @@ a_work_queue_repeats_what_was_not_acknowledged(void **state)
     assert_true(wire_message_stream_seq(message) > seq);
     seq = wire_message_stream_seq(message);
     test_nats_kill(&server);
-    wait_connected(bus, false);
+    test_bus_wait(bus, false);
     assert_int_equal(wire_stream_ack(stream, message), KVT_UNAVAILABLE);
     wire_message_free(message);
     test_nats_restart(&server);
-    wait_connected(bus, true);
+    test_bus_wait(bus, true);
     message = fetch_one(stream);
     if (wire_message_stream_seq(message) != seq) {
         /* The killed server forgot an acknowledgement it had given: effects must be repeatable. */
@@ -629,9 +602,9 @@ requests_are_answered_until_nobody_listens(void **state)
 
     /* The subscription outlives the server. */
     test_nats_kill(&server);
-    wait_connected(echo.bus, false);
+    test_bus_wait(echo.bus, false);
     test_nats_restart(&server);
-    wait_connected(echo.bus, true);
+    test_bus_wait(echo.bus, true);
     kvt_buffer_clear(&answer);
     assert_int_equal(wire_bus_request(echo.bus, "q", "again", 5, 1000, &answer), KVT_OK);
     assert_int_equal(atomic_load(&echo.calls), 3);
