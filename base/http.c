@@ -43,6 +43,7 @@ struct call {
     struct kvt_http *http;
     struct MHD_Connection *connection;
     const struct kvt_http_route *route; /* NULL: built in, or refused */
+    bool trusted;                       /* it carries the token */
     const char *tail;
     struct kvt_buffer body;
     size_t discarded;
@@ -291,9 +292,7 @@ perform(struct call *call, const char *method, const char *path)
         .tail = call->tail,
         .body = call->body.data,
         .body_size = call->body.size,
-        .trusted = kvt_http_token_ok(
-            MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Authorization"),
-            call->http->token),
+        .trusted = call->trusted,
         .opaque = call,
     };
     struct kvt_http_response response = {.status = 200, .content_type = "application/json"};
@@ -407,12 +406,13 @@ judge(struct call *call, const char *method, const char *path)
         refuse(call, 403, KVT_DENIED, "the Origin header is of another site");
         return;
     }
+    call->trusted = kvt_http_token_ok(header(call, "Authorization"), http->token);
     find_route(call, method, path);
     if (call->route == NULL || !call->route->mutating)
         return;
     if (http->token[0] == '\0')
         refuse(call, 403, KVT_DENIED, "no admin token is set, so nothing may be changed here");
-    else if (!kvt_http_token_ok(header(call, "Authorization"), http->token))
+    else if (!call->trusted)
         refuse(call, 401, KVT_DENIED, "this needs \"Authorization: Bearer <admin token>\"");
 }
 

@@ -60,6 +60,13 @@ change(void *arg, const struct kvt_http_request *request, struct kvt_http_respon
 }
 
 static void
+tell_trust(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    (void)arg;
+    kvt_buffer_printf(&response->body, request->trusted ? "trusted" : "anybody");
+}
+
+static void
 refuse_all(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
     (void)arg;
@@ -109,6 +116,7 @@ static const struct kvt_http_route routes[] = {
     {"GET", "/v1/tail/*", false, echo},         {"POST", "/v1/change", true, change},
     {"GET", "/v1/refuse/*", false, refuse_all}, {"GET", "/v1/much", false, too_much},
     {"GET", "/v1/slow", false, slow},           {"GET", "/v1/patient", false, patient},
+    {"GET", "/v1/trust", false, tell_trust},    {"POST", "/v1/trust", true, tell_trust},
 };
 
 static bool
@@ -391,6 +399,22 @@ guards(void **state)
     assert_false(kvt_http_token_ok("Basic abc", "abc"));
     assert_false(kvt_http_token_ok("Bearer ab", "abc"));
     assert_false(kvt_http_token_ok("Bearer abc ", "abc"));
+}
+
+static void
+a_handler_knows_who_has_the_token(void **state)
+{
+    const char *text;
+
+    (void)state;
+    assert_int_equal(ask("GET", "/v1/trust", NULL, NULL, &text), 200);
+    assert_non_null(strstr(text, "anybody"));
+    assert_int_equal(ask("GET", "/v1/trust", TOKEN "x", NULL, &text), 200);
+    assert_non_null(strstr(text, "anybody"));
+    assert_int_equal(ask("GET", "/v1/trust", TOKEN, NULL, &text), 200);
+    assert_non_null(strstr(text, "trusted"));
+    assert_int_equal(ask("POST", "/v1/trust", TOKEN, "", &text), 200);
+    assert_non_null(strstr(text, "trusted"));
 }
 
 static void
@@ -745,6 +769,7 @@ main(void)
         TEST(without_a_token_nothing_can_be_changed),
         TEST(hosts_and_origins_of_others_are_refused),
         TEST(guards),
+        TEST(a_handler_knows_who_has_the_token),
         TEST(a_body_that_says_it_is_too_large_is_not_read),
         TEST(a_body_that_turns_out_too_large_is_refused),
         TEST(the_largest_body_is_taken),
