@@ -193,8 +193,8 @@ kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct 
 }
 
 enum kvt_err
-kvbm_cuda_open_share(struct kvbm_cuda **out, const char *library, uint32_t number,
-                     struct kvt_error *err)
+kvbm_cuda_open_turn(struct kvbm_cuda **out, const char *library, uint32_t number,
+                    struct kvt_error *err)
 {
     return open_driver(out, library, (int)(number % INT_MAX), true, err);
 }

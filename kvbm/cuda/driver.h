@@ -147,8 +147,8 @@ KVT_NODISCARD enum kvt_err kvbm_cuda_open(struct kvbm_cuda **out, const char *li
 
 /** The same with the device of number `number` modulo how many there are: processes that count
  *  themselves share them evenly. */
-KVT_NODISCARD enum kvt_err kvbm_cuda_open_share(struct kvbm_cuda **out, const char *library,
-                                                uint32_t number, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err kvbm_cuda_open_turn(struct kvbm_cuda **out, const char *library,
+                                               uint32_t number, struct kvt_error *err);
 
 /** NULL is allowed. */
 void kvbm_cuda_close(struct kvbm_cuda *cuda);

@@ -12,7 +12,7 @@ kvbm_gpu_open(struct kvbm_cuda **out, enum kvbm_settings_gpu wanted, uint32_t nu
     *out = NULL;
     if (wanted == KVBM_GPU_OFF)
         return KVT_OK;
-    rc = kvbm_cuda_open_share(out, KVBM_CUDA_LIBRARY, number, &why);
+    rc = kvbm_cuda_open_turn(out, KVBM_CUDA_LIBRARY, number, &why);
     if (rc == KVT_OK) {
         kvt_log_info(part, "gpu", "G1 is on %s, driver %d", (*out)->name, (*out)->version);
         return KVT_OK;

@@ -20,7 +20,7 @@
  * @param[out] out  NULL: G1 is host memory
  * @param number    of this process among those that share the machine's devices
  * @param part      whose log line it is: "worker"
- * @return KVT_OK; where one is required what kvbm_cuda_open_share() says
+ * @return KVT_OK; where one is required what kvbm_cuda_open_turn() says
  */
 KVT_NODISCARD enum kvt_err kvbm_gpu_open(struct kvbm_cuda **out, enum kvbm_settings_gpu wanted,
                                          uint32_t number, const char *part, struct kvt_error *err);

@@ -215,7 +215,7 @@ main(int argc, char **argv)
         return 2;
     }
     number = wish.rank != NULL ? (uint32_t)strtoul(wish.rank, NULL, 10) : 0;
-    if (kvbm_cuda_open_share(&cuda, wish.library, number, &err) != KVT_OK) {
+    if (kvbm_cuda_open_turn(&cuda, wish.library, number, &err) != KVT_OK) {
         (void)fprintf(stderr, "gpu-check: skipped, there is no GPU to check: %s\n", err.text);
         return EXIT_SKIP;
     }

@@ -67,13 +67,13 @@ processes_share_the_devices(void **unused)
 
     (void)unused;
     for (uint32_t number = 0; number < 3; number++) {
-        assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, number, &err), KVT_OK);
+        assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, number, &err), KVT_OK);
         kvbm_cuda_close(cuda);
     }
-    assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, UINT32_MAX, &err), KVT_OK);
+    assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, UINT32_MAX, &err), KVT_OK);
     kvbm_cuda_close(cuda);
     (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuDeviceGetCount", 1);
-    assert_int_equal(kvbm_cuda_open_share(&cuda, KVBM_FAKE_CUDA, 2, &err), KVT_UNSUPPORTED);
+    assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, 2, &err), KVT_UNSUPPORTED);
     (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
     assert_null(cuda);
     assert_int_equal(kvt_alloc_live(), 0);
