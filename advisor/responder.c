@@ -207,15 +207,14 @@ unsubscribe(struct advisor_responder *responder, enum kind kind)
 static void
 follow_router(struct advisor_responder *responder)
 {
-    const bool closed = kvt_queue_closed(responder->queue);
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct kvt_error err;
     bool ready;
 
-    if (responder->shared[0] == '\0' || (!closed && now_ms - responder->followed_ms < FOLLOW_MS))
+    if (responder->shared[0] == '\0' || now_ms - responder->followed_ms < FOLLOW_MS)
         return;
     responder->followed_ms = now_ms;
-    ready = !closed && advisor_router_ready(responder->router);
+    ready = advisor_router_ready(responder->router);
     if (ready == responder->subscribed[ROUTE])
         return;
     if (!ready) {
@@ -315,9 +314,10 @@ advisor_responder_stop(struct advisor_responder *responder)
         if (kind != ROUTE || responder->shared[0] == '\0')
             unsubscribe(responder, kind);
     if (responder->queue != NULL)
-        kvt_queue_close(responder->queue); /* of a group, the thread is deaf then */
+        kvt_queue_close(responder->queue);
     if (responder->threaded)
         (void)pthread_join(responder->thread, NULL);
+    unsubscribe(responder, ROUTE); /* of a group: until now that was the thread's */
     if (responder->queue != NULL)
         while (kvt_queue_take(responder->queue, &left, 1, 0) > 0)
             free_question(left);
