@@ -12,7 +12,7 @@ from instances import (Killer, engine, expect_nothing_held, expect_right, expect
 
 
 def options(parser):
-    parser.add_argument("--conversations", type=int, default=40, help="each of 4 turns of 8 blocks")
+    parser.add_argument("--conversations", type=int, default=24, help="each of 4 turns of 8 blocks")
     parser.add_argument("--kills", type=int, default=4, help="processes killed while the trace is served")
 
 
@@ -102,7 +102,21 @@ def scenario(run):
             expect_word(one, "not_pinned", 0)
             expect_nothing_held(one)
             stopped(one)
-    more, count = write_trace(run, "more", run.args.conversations * 3, rng)
+    with run.case("host memory that the driver does not pin is said, and every byte is right"):
+        one = engine(run, "not-pinned", trace, env={**fake, "KVBM_FAKE_CUDA_FAIL": "cuMemHostRegister_v2"}, instances=2,
+                     tp=2, gpu="require")
+        expect_right(served(one.start(seconds=60)), requests)
+        expect_word(one, "not_pinned", 4)
+        stopped(one)
+    for function, reason, end in (("cuMemAlloc_v2", "cuda: cuMemAlloc: ", "cannot be started"),
+                                  ("cuStreamSynchronize", "the device of G1 has failed", "without a request served")):
+        with run.case(f"a device that fails ({function}) serves nothing, and its rank says so"):
+            one = engine(run, function, trace, env={**fake, "KVBM_FAKE_CUDA_FAIL": function}, instances=1, tp=2)
+            code = one.start(wait=False).wait(60)
+            with open(one.log, encoding="utf-8") as file:
+                log = file.read()
+            expect(code != 0 and reason in log and end in log and "wrong bytes" not in log, f"exit {code}: {log[-2000:]}")
+    more, count = write_trace(run, "more", run.args.conversations * 5, rng)
     with run.case("the same while leaders and ranks are killed"):
         killed(run, "killed", Killer, more, count, env=fake)
     for name, env, settings, way, why in (
