@@ -427,6 +427,17 @@ keep_stuck(struct engine_remote *remote, uint64_t peer)
     (void)pthread_mutex_unlock(&remote->lock);
 }
 
+/* It is to stay now. */
+static void
+forget_stuck(struct engine_remote *remote, uint64_t peer)
+{
+    (void)pthread_mutex_lock(&remote->lock);
+    for (size_t i = 0; i < ENGINE_PEERS_MAX; i++)
+        if (remote->stuck[i] == peer)
+            remote->stuck[i] = 0;
+    (void)pthread_mutex_unlock(&remote->lock);
+}
+
 /* One of them, which is none any more; 0: there is none. */
 static uint64_t
 take_stuck(struct engine_remote *remote)
@@ -478,6 +489,8 @@ connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_
               kvt_deadline_left(deadline_ms));
     if (rc != KVT_OK)
         (void)say(err, rc, &answer);
+    else
+        forget_stuck(remote_of(worker), peer);
     kvt_buffer_release(&answer);
     return rc;
 }
@@ -485,9 +498,8 @@ connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_
 static void
 disconnect(struct engine_worker *worker, uint64_t peer)
 {
-    const enum kvt_err rc = part(remote_of(worker), peer, 10 * GRACE_MS);
-
-    (void)rc; /* what was not heard is tried again before the next connect */
+    /* What is not heard is said again before the next connect. */
+    (void)part(remote_of(worker), peer, 10 * GRACE_MS);
 }
 
 /* Opening ----------------------------------------------------------------------------------- */

@@ -313,6 +313,89 @@ a_parting_that_nobody_heard_is_said_again(void **state)
     door_close(&door);
 }
 
+/* A server that connects at once and parts only when it is told to. */
+struct blunt {
+    _Atomic enum kvt_err parting; /* its answer */
+    _Atomic unsigned parted;      /* how often that was KVT_OK */
+};
+
+static void
+answer_about(void *arg, struct engine_rpc_call *call)
+{
+    const struct engine_remote_about about = {
+        .life = 1, .layout = rank_bed_layout(2, 1), .ranks = 1, .blocks = {[KVT_TIER_G2] = 4}};
+    struct kvt_buffer bytes;
+
+    (void)arg;
+    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
+    engine_remote_write_about(&bytes, &about);
+    engine_rpc_answer(call, KVT_OK, bytes.data, bytes.size);
+    kvt_buffer_release(&bytes);
+}
+
+static void
+answer_connect(void *arg, struct engine_rpc_call *call)
+{
+    (void)arg;
+    engine_rpc_answer(call, KVT_OK, NULL, 0);
+}
+
+static void
+answer_disconnect(void *arg, struct engine_rpc_call *call)
+{
+    struct blunt *blunt = arg;
+    const enum kvt_err rc = atomic_load(&blunt->parting);
+
+    atomic_fetch_add(&blunt->parted, rc == KVT_OK ? 1 : 0);
+    engine_rpc_answer(call, rc, NULL, 0);
+}
+
+/* A peer that is wanted again is there to stay, though nobody heard that it was not. */
+static void
+who_is_connected_again_is_not_parted_from(void **state)
+{
+    static const struct engine_rpc_method methods[] = {
+        {ENGINE_REMOTE_ABOUT, "about", answer_about, false},
+        {ENGINE_REMOTE_CONNECT, "connect", answer_connect, false},
+        {ENGINE_REMOTE_DISCONNECT, "disconnect", answer_disconnect, false},
+    };
+    struct blunt blunt = {.parting = KVT_UNAVAILABLE};
+    char folder[200];
+    char endpoint[ENGINE_RPC_ENDPOINT_MAX];
+    struct engine_rpc_server *server;
+    struct engine_worker *remote;
+    const uint8_t byte = 'x';
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(endpoint, sizeof(endpoint), "ipc://%.180s/worker", folder);
+    assert_int_equal(
+        engine_rpc_server_open(&server,
+                               &(struct engine_rpc_server_options){
+                                   .endpoint = endpoint,
+                                   .methods = methods,
+                                   .method_count = sizeof(methods) / sizeof(methods[0]),
+                                   .arg = &blunt,
+                               },
+                               NULL),
+        KVT_OK);
+    assert_int_equal(
+        engine_remote_open(
+            &remote, &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = WAIT}, NULL),
+        KVT_OK);
+    for (uint64_t peer = PEER; peer < PEER + 2; peer++) {
+        assert_int_equal(engine_worker_connect(remote, peer, &byte, 1, WAIT, NULL), KVT_OK);
+        engine_worker_disconnect(remote, peer);
+    }
+    assert_int_equal(engine_worker_connect(remote, PEER, &byte, 1, WAIT, NULL), KVT_OK);
+    atomic_store(&blunt.parting, KVT_OK);
+    assert_int_equal(engine_worker_connect(remote, PEER + 2, &byte, 1, WAIT, NULL), KVT_OK);
+    assert_int_equal(atomic_load(&blunt.parted), 1); /* the other one */
+    engine_worker_close(remote);
+    engine_rpc_server_close(server);
+    test_folder_remove(folder);
+}
+
 /* A server that comes late, and does not say who it is. */
 struct mute {
     const char *endpoint;
@@ -387,6 +470,7 @@ main(void)
         cmocka_unit_test(late_connects_are_undone),
         cmocka_unit_test(opening_waits_once),
         cmocka_unit_test(a_parting_that_nobody_heard_is_said_again),
+        cmocka_unit_test(who_is_connected_again_is_not_parted_from),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
