@@ -32,6 +32,7 @@ struct decision {
     double *costs;
     double *scratch;
     uint64_t *busy; /* what ties are decided by */
+    size_t chosen;
     /* Room for columns of those that are allowed. */
     uint64_t *prefill_tokens;
     uint64_t *decode_blocks;
@@ -217,8 +218,9 @@ project(struct decision *decision)
 
 /* Candidates that were as good as the one that was chosen, and by what it was told from others. */
 static enum wire_route_why
-why(const struct decision *decision, size_t chosen, size_t *equal)
+why(const struct decision *decision, size_t *equal)
 {
+    const size_t chosen = decision->chosen;
     size_t cost = 0;
     size_t load = 0;
 
@@ -229,6 +231,8 @@ why(const struct decision *decision, size_t chosen, size_t *equal)
         load += decision->busy[i] == decision->busy[chosen];
     }
     *equal = load;
+    if (decision->weights.temperature > 0.0)
+        return WIRE_ROUTE_SOFTMAX;
     return cost == 1 ? WIRE_ROUTE_LOWEST : load == 1 ? WIRE_ROUTE_BY_LOAD : WIRE_ROUTE_BY_CHANCE;
 }
 
@@ -242,11 +246,11 @@ struct odds {
 };
 
 static struct odds
-odds_of(const struct decision *decision, size_t chosen, size_t equal)
+odds_of(const struct decision *decision, size_t equal)
 {
     struct odds odds = {.low = decision->costs[0],
                         .high = decision->costs[0],
-                        .busy = decision->busy[chosen],
+                        .busy = decision->busy[decision->chosen],
                         .equal = equal};
 
     for (size_t i = 0; i < decision->columns.count; i++) {
@@ -281,9 +285,9 @@ row_of(const struct decision *decision, size_t at)
     return decision->allowed != NULL ? decision->allowed[at] : at;
 }
 
+/* All but its probability. */
 static void
-fill_row(const struct decision *decision, const struct odds *odds, size_t at,
-         struct wire_route_row *row)
+fill_row(const struct decision *decision, size_t at, struct wire_route_row *row)
 {
     const size_t place = row_of(decision, at);
     const struct router_worker *worker = &decision->crew->rows[place].worker;
@@ -296,7 +300,6 @@ fill_row(const struct decision *decision, const struct odds *odds, size_t at,
         .prefill_blocks = terms.prefill_blocks,
         .decode_blocks = terms.decode_blocks,
         .cost = terms.cost,
-        .probability = probability(decision, odds, at),
         .uncertain = decision->coverage->uncertain[place] ||
                      (decision->coverage->cold_uncertain &&
                       decision->coverage->cached[ROUTER_TIERS - 1][place] > 0),
@@ -320,7 +323,7 @@ compare_rows(const void *left, const void *right)
 
 /* Without memory there is no explanation; the choice stands. */
 static void
-explain(const struct decision *decision, const struct odds *odds, struct wire_route_answer *answer)
+explain(const struct decision *decision, struct wire_route_answer *answer)
 {
     const size_t count = decision->columns.count;
 
@@ -328,22 +331,21 @@ explain(const struct decision *decision, const struct odds *odds, struct wire_ro
     if (answer->rows == NULL)
         return;
     for (size_t i = 0; i < count; i++)
-        fill_row(decision, odds, i, &answer->rows[i]);
+        fill_row(decision, i, &answer->rows[i]);
     answer->row_count = (uint32_t)count;
 }
 
 /* With the lock held. */
 static enum kvt_err
-book(struct decision *decision, size_t chosen, struct wire_route_answer *answer,
-     struct kvt_error *err)
+book(struct decision *decision, struct wire_route_answer *answer, struct kvt_error *err)
 {
     const double credit =
-        router_cost_terms(&decision->weights, &decision->load, &decision->columns, chosen)
+        router_cost_terms(&decision->weights, &decision->load, &decision->columns, decision->chosen)
             .credit_blocks *
         (double)decision->load.block_tokens;
     const double isl = (double)decision->load.isl_tokens;
     struct router_request request = {
-        .worker = decision->crew->rows[row_of(decision, chosen)].worker,
+        .worker = decision->crew->rows[row_of(decision, decision->chosen)].worker,
         .prefill_tokens = credit < isl ? (uint64_t)(isl - credit) : 0,
         .hashes = decision->running,
         .hash_count = decision->prompt.hash_count,
@@ -368,29 +370,36 @@ static enum kvt_err
 choose(struct decision *decision, struct wire_route_answer *answer, struct kvt_error *err)
 {
     const uint64_t draw = kvt_random_next(&decision->router->random);
-    struct odds odds;
-    size_t chosen;
-    size_t equal;
 
     project(decision);
     for (size_t i = 0; i < decision->columns.count; i++)
         decision->busy[i] = decision->columns.active_prefill_tokens[i] +
                             decision->columns.decode_blocks[i] * decision->load.block_tokens;
     router_cost(&decision->weights, &decision->load, &decision->columns, decision->costs);
-    chosen = router_pick(decision->costs, decision->busy, decision->columns.count,
-                         decision->weights.temperature, draw, decision->scratch);
-    answer->why = why(decision, chosen, &equal);
-    if (decision->weights.temperature > 0.0)
-        answer->why = WIRE_ROUTE_SOFTMAX;
-    odds = odds_of(decision, chosen, equal);
-    fill_row(decision, &odds, chosen, &answer->chosen);
+    decision->chosen = router_pick(decision->costs, decision->busy, decision->columns.count,
+                                   decision->weights.temperature, draw, decision->scratch);
+    fill_row(decision, decision->chosen, &answer->chosen);
     answer->blocks = decision->prompt.blocks;
     answer->candidates = (uint32_t)decision->columns.count;
     if (decision->question->explain)
-        explain(decision, &odds, answer);
+        explain(decision, answer);
     if (decision->question->id[0] == '\0')
         return KVT_OK;
-    return book(decision, chosen, answer, err);
+    return book(decision, answer, err);
+}
+
+/* Without the lock, which nobody shall wait for because of this: the costs are our own. */
+static void
+tell_chances(const struct decision *decision, struct wire_route_answer *answer)
+{
+    struct odds odds;
+    size_t equal;
+
+    answer->why = why(decision, &equal);
+    odds = odds_of(decision, equal);
+    answer->chosen.probability = probability(decision, &odds, decision->chosen);
+    for (uint32_t i = 0; i < answer->row_count; i++)
+        answer->rows[i].probability = probability(decision, &odds, i);
 }
 
 /* ---- one try ---- */
@@ -439,6 +448,8 @@ try(struct decision *decision, const struct advisor_finder *finder,
     if (rc == KVT_OK)
         rc = choose(decision, answer, err);
     (void)pthread_mutex_unlock(&router->lock);
+    if (rc == KVT_OK)
+        tell_chances(decision, answer);
     return rc;
 }
 
