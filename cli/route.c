@@ -40,6 +40,8 @@ read_tokens(const char *path, struct json_object *tokens, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
+    if (strlen(text) != size)
+        rc = kvt_error_set(err, KVT_INVALID, "%s: a NUL among the tokens: want numbers", path);
     for (char *at = text + strspn(text, between); *at != '\0' && rc == KVT_OK;) {
         const size_t length = strcspn(at, between);
         char *next = at + length;

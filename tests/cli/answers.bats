@@ -363,6 +363,10 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   run $KVTIER_CONFIGURED route ask --tokens "$BATS_TEST_TMPDIR/tokens"
   status_is 2
   [[ $output == *'"two" is no token'* ]]
+  printf '1 2\0 3' >"$BATS_TEST_TMPDIR/tokens"
+  run $KVTIER_CONFIGURED route ask --tokens "$BATS_TEST_TMPDIR/tokens"
+  status_is 2
+  output_has "a NUL among the tokens"
   run $KVTIER_CONFIGURED route workers
   status_is 0
   golden route-workers
