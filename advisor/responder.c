@@ -146,16 +146,18 @@ void
 advisor_responder_route(struct advisor_router *router, const struct advisor_finder *finder,
                         const void *bytes, size_t size, struct kvt_buffer *out)
 {
+    /* Each takes a byte at least: most questions need no room for the most there may be. */
+    const size_t values = size < WIRE_ROUTE_VALUES_MAX ? size : WIRE_ROUTE_VALUES_MAX;
+    const size_t workers = size < WIRE_ROUTE_WORKERS_MAX ? size : WIRE_ROUTE_WORKERS_MAX;
     struct wire_route_question question = {
-        .values = kvt_calloc(WIRE_ROUTE_VALUES_MAX, sizeof(*question.values)),
-        .workers = kvt_calloc(WIRE_ROUTE_WORKERS_MAX, sizeof(*question.workers))};
+        .values = kvt_calloc(values + 1, sizeof(*question.values)),
+        .workers = kvt_calloc(workers + 1, sizeof(*question.workers))};
     struct wire_route_answer answer = {.row_count = 0};
     struct kvt_error err = {.text = "no memory"};
     enum kvt_err rc = KVT_NOMEM;
 
     if (question.values != NULL && question.workers != NULL)
-        rc = wire_route_decode_question(bytes, size, &question, WIRE_ROUTE_VALUES_MAX,
-                                        WIRE_ROUTE_WORKERS_MAX, &err);
+        rc = wire_route_decode_question(bytes, size, &question, values, workers, &err);
     if (rc == KVT_OK)
         rc = advisor_router_ask(router, finder, &question, &answer, &err);
     kvt_buffer_clear(out);

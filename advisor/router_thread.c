@@ -112,14 +112,14 @@ void
 advisor_router_thread_take(struct advisor_router *router, const void *bytes, size_t size,
                            struct kvt_buffer *out)
 {
-    struct wire_route_step step = {.hashes =
-                                       kvt_calloc(WIRE_ROUTE_BLOCKS_MAX, sizeof(*step.hashes))};
+    const size_t hashes = size < WIRE_ROUTE_BLOCKS_MAX ? size : WIRE_ROUTE_BLOCKS_MAX;
+    struct wire_route_step step = {.hashes = kvt_calloc(hashes + 1, sizeof(*step.hashes))};
     struct kvt_error err = {.text = "no memory"};
     enum kvt_err rc = KVT_NOMEM;
     bool changed;
 
     if (step.hashes != NULL)
-        rc = wire_route_decode_step(bytes, size, &step, WIRE_ROUTE_BLOCKS_MAX, &err);
+        rc = wire_route_decode_step(bytes, size, &step, hashes, &err);
     if (rc == KVT_OK)
         rc = advisor_router_step(router, &step, &changed, &err);
     kvt_free(step.hashes);
