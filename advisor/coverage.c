@@ -11,7 +11,8 @@
 enum {
     OWN_TIERS = 3, /* G1 .. G3 are a worker's own */
     HOLDERS_FIRST = 1024,
-    NOBODY = UINT32_MAX, /* ends a list of rows */
+    NOBODY = UINT32_MAX,   /* ends a list of rows */
+    COLD = UINT32_MAX - 1, /* a volume or bucket: in nobody's own tiers */
 };
 
 /* What a worker's own tiers have from the depth that was asked last. */
@@ -42,7 +43,7 @@ struct advisor_coverage_work {
     struct index_found *found;
     struct index_match *matches;
     uint32_t (*numbers)[OWN_TIERS]; /* by row: holder's number + 1; 0: none */
-    uint32_t *seats;                /* by number: row * OWN_TIERS + tier; NOBODY: of nobody here */
+    uint32_t *seats;                /* by number: row * OWN_TIERS + tier; COLD; NOBODY: none here */
     uint32_t seat_count;
     uint64_t renames;
 };
@@ -57,6 +58,7 @@ struct look {
     uint64_t *hashes;
     uint32_t count;
     struct index *index; /* it is all there is; NULL: ask by name */
+    bool doubts;         /* some events are missing */
     uint32_t ns;
 };
 
@@ -211,14 +213,31 @@ learn_numbers(struct look *look, uint32_t from)
 
         work->seats[i] = NOBODY;
         index_holder_info(look->index, i, &key, NULL, NULL);
-        if (key.tier == KVT_TIER_G4)
+        if (key.tier == KVT_TIER_G4) {
+            work->seats[i] = COLD;
             continue;
+        }
         row = advisor_crew_find(look->crew, key.name, key.dp_rank);
         if (row == look->crew->count)
             continue;
         work->seats[i] = (uint32_t)row * OWN_TIERS + (uint32_t)(key.tier - KVT_TIER_G1);
         work->numbers[row][key.tier - KVT_TIER_G1] = i + 1;
     }
+}
+
+/* A volume or bucket was met: are events of it missing?  Asked until one is in doubt. */
+static void
+meet_cold(struct look *look, uint32_t number)
+{
+    struct wire_query_holder holder = {.name = ""};
+    struct index_holder key;
+
+    if (!look->doubts || look->coverage->cold_uncertain)
+        return;
+    index_holder_info(look->index, number, &key, NULL, NULL);
+    advisor_find_name(&holder, &key, 0);
+    advisor_publishers_mark(look->finder->publishers, &holder, 1);
+    look->coverage->cold_uncertain = holder.uncertain;
 }
 
 /* Know the numbers of the crew's holders.  What comes to be while this goes on is of later. */
@@ -274,7 +293,9 @@ ask_by_number(struct look *look, uint32_t depth)
         const uint32_t number = work->matches[i].holder;
         const uint32_t seat = number < work->seat_count ? work->seats[number] : NOBODY;
 
-        if (seat == NOBODY)
+        if (seat == COLD)
+            meet_cold(look, number);
+        if (seat >= COLD)
             continue;
         work->reach[seat / OWN_TIERS].stamp[seat % OWN_TIERS] = work->stamp;
         work->reach[seat / OWN_TIERS].blocks[seat % OWN_TIERS] = work->matches[i].blocks;
@@ -286,16 +307,8 @@ ask_by_number(struct look *look, uint32_t depth)
 static bool
 is_by_number(const struct advisor_finder *finder)
 {
-    size_t live;
-    size_t uncertain = 0;
-    size_t silent;
-
-    if (!advisor_find_from_ram(finder) ||
-        (finder->memory->cold != NULL && advisor_cold_count(finder->memory->cold) > 0))
-        return false;
-    if (finder->publishers != NULL)
-        advisor_publishers_doubts(finder->publishers, &live, &uncertain, &silent);
-    return uncertain == 0;
+    return advisor_find_from_ram(finder) &&
+           (finder->memory->cold == NULL || advisor_cold_count(finder->memory->cold) == 0);
 }
 
 /* ---- answers of the finder ---- */
@@ -431,7 +444,8 @@ mark_uncertain(struct look *look)
     if (look->finder->publishers == NULL)
         return;
     advisor_publishers_doubts(look->finder->publishers, &live, &uncertain, &silent);
-    if (uncertain == 0)
+    look->doubts = uncertain > 0;
+    if (!look->doubts)
         return;
     for (size_t i = 0; i < count; i++) {
         const struct router_worker *worker = &look->crew->rows[i].worker;

@@ -9,9 +9,9 @@
  * How: the finder is asked from the root, and again from each different depth at which somebody's
  * nearer tiers ended and a lower one goes on, which in the usual case is none: what a lower tier
  * has from the root on says what it has behind a nearer one that is no longer.  What no tier has is
- * known beforehand from one look at every block.  Where RAM is all there is and nobody is
- * uncertain, holders are told apart by their numbers, and one is asked whether it has a block
- * before all are.  Each answer is of an instant of its own.
+ * known beforehand from one look at every block.  Where RAM is all there is, holders are told
+ * apart by their numbers, and one is asked whether it has a block before all are.  Each answer is
+ * of an instant of its own.
  *
  * Ownership: the coverage owns its columns; it is kept from question to question.
  * Threads:   one at a time.

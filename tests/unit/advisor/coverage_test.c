@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "advisor/coverage.h"
+#include "advisor/publishers.h"
 #include "base/alloc.h"
 #include "base/random.h"
 
@@ -154,6 +155,57 @@ a_hole_ends_a_tier_and_the_next_goes_on(void **state)
     scene.coverage->by_name = true;
     look(&scene);
     assert_row(&scene, "w00", 0, (uint32_t[]){4, 2, 2, 2});
+    end(&scene);
+}
+
+/* ---- missing events ---- */
+
+static void
+doubt(struct scene *scene, const char *name, bool gateway)
+{
+    struct advisor_publisher *publisher;
+
+    assert_int_equal(
+        advisor_publishers_get(scene->finder.publishers, scene->ns, space, name, &publisher),
+        KVT_OK);
+    publisher->row.need_dump = 1;
+    publisher->row.holds_g4 = gateway;
+    publisher->shown = false;
+    advisor_publishers_show(scene->finder.publishers);
+}
+
+/* What is known is the same, it is as quick, and it is told what may be wrong. */
+static void
+who_is_uncertain_is_told(void **state)
+{
+    const size_t questions = 2; /* none for w00, whose own G2 has nothing */
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_int_equal(advisor_publishers_new(&scene.finder.publishers), KVT_OK);
+    store_range(&scene, "w00", 0, KVT_TIER_G1, 0, 4);
+    store_range(&scene, "w01", 0, KVT_TIER_G1, 0, 6);
+    store_range(&scene, "w01", 0, KVT_TIER_G2, 4, 8);
+    store_range(&scene, "hot@g1", 0, KVT_TIER_G4, 0, 10);
+    look(&scene);
+    assert_row(&scene, "w01", 0, (uint32_t[]){6, 2, 0, 2});
+    assert_int_equal(advisor_coverage_asked(scene.coverage), questions);
+    doubt(&scene, "w01", false);
+    for (int i = 0; i < 2; i++) {
+        look(&scene);
+        assert_row(&scene, "w00", 0, (uint32_t[]){4, 0, 0, 6});
+        assert_true(scene.coverage->uncertain[advisor_crew_find(scene.crew, "w01", 0)]);
+        assert_int_equal(scene.coverage->cached[0][advisor_crew_find(scene.crew, "w01", 0)], 6);
+        assert_int_equal(scene.coverage->cold_uncertain, i == 1);
+        assert_int_equal(advisor_coverage_asked(scene.coverage), questions);
+        doubt(&scene, "g1", true);
+    }
+    scene.coverage->by_name = true;
+    look(&scene);
+    assert_true(scene.coverage->cold_uncertain);
+    assert_true(advisor_coverage_asked(scene.coverage) > questions);
+    advisor_publishers_free(scene.finder.publishers);
     end(&scene);
 }
 
@@ -353,6 +405,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_counts_once_in_the_nearest_tier),
         cmocka_unit_test(a_hole_ends_a_tier_and_the_next_goes_on),
+        cmocka_unit_test(who_is_uncertain_is_told),
         cmocka_unit_test(random_holdings_are_counted_as_block_by_block),
         cmocka_unit_test(what_is_not_known_is_nothing),
         cmocka_unit_test(a_crew_is_of_one_instant),
