@@ -31,6 +31,16 @@
 #define TEST_ALONE_SHARE 1
 #endif
 
+/* The longest of those make a half where AddressSanitizer looks, and a sixth where races are looked
+ * for: another one each time, where they try each case.  The release build makes all. */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_LONG_SHARE 6
+#elif defined(__SANITIZE_ADDRESS__)
+#define TEST_LONG_SHARE 2
+#else
+#define TEST_LONG_SHARE 1
+#endif
+
 /** The seed of this run: KVT_SEED, or a fresh one.  Printed on stderr the first time. */
 uint64_t test_seed(void);
 

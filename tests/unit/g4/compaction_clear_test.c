@@ -157,7 +157,8 @@ one_that_was_killed_is_finished_by_the_next(void **state)
     for (size_t d = 0; d < sizeof(deaths) / sizeof(deaths[0]); d++) {
         bool through = false;
 
-        for (uint64_t n = 1; n < REQUESTS_MAX && !through; n += TEST_ALONE_SHARE) {
+        for (uint64_t n = 1 + seed % TEST_LONG_SHARE; n < REQUESTS_MAX && !through;
+             n += TEST_LONG_SHARE) {
             struct packing *packing = prepared(seed);
             const size_t blocks = blocks_of(packing);
             struct shelf_client client = {.shelf = &packing->shelf, .at = n, .death = deaths[d]};

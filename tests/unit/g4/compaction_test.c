@@ -74,7 +74,8 @@ killed_at_every_request(void **state)
     for (size_t kind = 0; kind < 3; kind++) {
         bool through = false;
 
-        for (uint64_t n = 1; n < REQUESTS_MAX && !through; n += TEST_ALONE_SHARE) {
+        for (uint64_t n = 1 + seed % TEST_LONG_SHARE; n < REQUESTS_MAX && !through;
+             n += TEST_LONG_SHARE) {
             struct packing *packing = packing_new(seed);
             struct shelf_client client = {.shelf = &packing->shelf, .at = n, .death = deaths[kind]};
             struct g4_compaction_report report;
@@ -159,7 +160,8 @@ visit_every_request(void (*visitor)(void *arg, const struct g4_request *request)
     uint64_t random = test_seed();
     bool through = false;
 
-    for (uint64_t n = 1; n < REQUESTS_MAX && !through; n += TEST_ALONE_SHARE) {
+    for (uint64_t n = 1 + random % TEST_LONG_SHARE; n < REQUESTS_MAX && !through;
+         n += TEST_LONG_SHARE) {
         struct packing *packing = packing_new(kvt_random_next(&random));
         struct visit visit = {.packing = packing,
                               .block = (unsigned)kvt_random_below(&random, PACKING_BLOCKS),
@@ -206,7 +208,7 @@ long_and_wild(void **state)
     uint64_t *random = &packing->random;
 
     (void)state;
-    for (int round = 0; round < 150 / TEST_ALONE_SHARE; round++) {
+    for (int round = 0; round < 150 / TEST_LONG_SHARE; round++) {
         struct visit visit = {.packing = packing,
                               .block = (unsigned)kvt_random_below(random, PACKING_BLOCKS),
                               .other = (unsigned)kvt_random_below(random, PACKING_BLOCKS)};

@@ -622,7 +622,7 @@ every_failing_call(void **state)
         const unsigned ends = test_world_bits[attempt.from] | test_world_bits[attempt.to];
         bool hit = attempt.from != attempt.to && (!attempt.had || ends == GATEWAY_BUCKETS);
 
-        if ((code + share) % TEST_ALONE_SHARE != 0)
+        if ((code + share) % TEST_LONG_SHARE != 0)
             continue;
         while (hit && attempt.rule.after < CALLS_MAX) {
             hit = try_one(&attempt);
@@ -631,7 +631,7 @@ every_failing_call(void **state)
         }
         assert_false(hit);
     }
-    assert_true(hits > 100 / TEST_ALONE_SHARE);
+    assert_true(hits > 100 / TEST_LONG_SHARE);
 }
 
 /* ---- a random walk ---- */
@@ -709,7 +709,7 @@ a_random_walk(void **state)
 
     (void)state;
     test_world_open(&w);
-    for (unsigned i = 0; i < STEPS / TEST_ALONE_SHARE; i++)
+    for (unsigned i = 0; i < STEPS / TEST_LONG_SHARE; i++)
         step(&w, &seed, told);
     test_world_reopen(&w);
     test_world_repair(&w);

@@ -16,7 +16,7 @@
 
 enum {
     ROUTERS = 3,
-    SEEDS = 200 / TEST_ALONE_SHARE,
+    SEEDS = 200 / TEST_LONG_SHARE,
     REQUESTS = 400,
     LOAD_MS = 4000,
     SETTLE_MS = 60000, /* with half of all messages lost */
