@@ -13,6 +13,7 @@
 #include "cli/server.h"
 #include "cli/table.h"
 #include "kvtier/block.h"
+#include "wire/route.h"
 
 /* ---- ask ---- */
 
@@ -59,6 +60,19 @@ read_tokens(const char *path, struct json_object *tokens, struct kvt_error *err)
     }
     kvt_free(text);
     return rc;
+}
+
+/* False: said already. */
+static bool
+is_request_id(const struct cli_context *context, const char *id)
+{
+    const size_t length = strlen(id);
+
+    if (length > 0 && length < WIRE_ROUTE_ID_MAX)
+        return true;
+    (void)cli_context_usage(context, "a request's id has 1 to %d bytes, this one %zu",
+                            WIRE_ROUTE_ID_MAX - 1, length);
+    return false;
 }
 
 /* KVT_CANCELLED: said already. */
@@ -218,13 +232,18 @@ ask_fails(const struct cli_context *context, const struct kvt_error *err)
 enum cli_exit
 cli_route_ask(const struct cli_context *context)
 {
-    const bool books = kvt_config_is_set(context->options, CLI_ROUTE_REQUEST_ID);
+    /* "" is an id that somebody forgot, not a question alone. */
+    const bool books =
+        kvt_config_origin(context->options, CLI_ROUTE_REQUEST_ID) != KVT_ORIGIN_DEFAULT;
     struct json_object *body = json_object_new_object();
     struct json_object *answer = NULL;
     struct kvt_error err = {0};
     enum cli_exit status = CLI_EXIT_DONE;
     enum kvt_err rc = add_blocks(context, body, &err);
 
+    if (rc == KVT_OK && books &&
+        !is_request_id(context, kvt_config_string(context->options, CLI_ROUTE_REQUEST_ID)))
+        rc = KVT_CANCELLED;
     if (rc == KVT_CANCELLED) {
         status = CLI_EXIT_USAGE;
     } else if (rc != KVT_OK) {
@@ -352,6 +371,10 @@ cli_route_free(const struct cli_context *context)
     struct kvt_error err = {0};
     struct kvt_buffer path;
 
+    if (!is_request_id(context, context->arguments[0])) {
+        (void)json_object_put(body);
+        return CLI_EXIT_USAGE;
+    }
     kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
     kvt_buffer_puts(&path, "/v1/route/requests/");
     cli_server_escape(&path, context->arguments[0], false);

@@ -357,6 +357,18 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   output_has "who is there: kvtier route workers"
   run $KVTIER_CONFIGURED route ask
   status_is 2
+  long=$(printf 'x%.0s' {1..128})
+  for id in "" "$long"; do
+    run $KVTIER_CONFIGURED route ask 1 --request-id "$id"
+    status_is 2
+    output_has "a request's id has 1 to 127 bytes, this one ${#id}"
+    run $KVTIER_CONFIGURED route free "$id"
+    status_is 2
+    output_has "a request's id has 1 to 127 bytes"
+  done
+  run $KVTIER_CONFIGURED route ask 1 --g4-weight -1
+  status_is 2
+  output_has '--g4-weight: "-1" is not a ratio'
   run $KVTIER_CONFIGURED route ask 1 --tokens "$BATS_TEST_TMPDIR/tokens"
   status_is 2
   echo "1 two" >"$BATS_TEST_TMPDIR/tokens"
