@@ -444,7 +444,9 @@ try(struct decision *decision, const struct advisor_finder *finder,
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "who is there: %s", kvt_err_text(rc));
     else if (router->crew != decision->crew)
-        rc = kvt_error_set(err, KVT_AGAIN, "workers come and go too fast");
+        rc = kvt_error_set(err, KVT_AGAIN,
+                           "workers come and go too fast to choose one, as while a big bucket is "
+                           "read; ask again in a second");
     if (rc == KVT_OK)
         rc = choose(decision, answer, err);
     (void)pthread_mutex_unlock(&router->lock);
