@@ -20,6 +20,8 @@
 
 #ifdef __SANITIZE_THREAD__
 enum { BATCHES = 5000, STRANGERS = 2000 }; /* fifteen times slower */
+#elif defined(__SANITIZE_ADDRESS__)
+enum { BATCHES = 12000, STRANGERS = 3000 };
 #else
 enum { BATCHES = 30000, STRANGERS = 6000 };
 #endif
