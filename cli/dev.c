@@ -411,7 +411,7 @@ print_endpoints(const struct dev *dev)
                   folder);
     (void)fprintf(out,
                   "  kvtier-worker --config %s/worker.yaml --namespace dev/model \\\n"
-                  "      --g1-size 64MiB --g2-size 256MiB --g3-size 1GiB \\\n"
+                  "      --g1-size 16MiB --g2-size 64MiB --g3-size 256MiB \\\n"
                   "      --trace %s/workload.jsonl\n",
                   folder, folder);
     (void)fflush(out);

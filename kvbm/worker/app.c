@@ -163,6 +163,21 @@ log_progress(struct app *app, const struct kvbm_replay_status *replay)
                  replay->requests_total);
 }
 
+/* What somebody who tries it wants to know, without a report. */
+static void
+log_finished(const struct app *app, const struct kvbm_replay_status *replay)
+{
+    struct kvbm_found found;
+
+    kvbm_status_found(&app->status, &found);
+    kvt_log_info("worker", "finished",
+                 "%" PRIu64 " requests served; blocks: %" PRIu64 " from G1, %" PRIu64
+                 " from G2, %" PRIu64 " from G3, %" PRIu64 " from G4, %" PRIu64
+                 " computed; %" PRIu64 " checked, %" PRIu64 " wrong bytes",
+                 replay->requests_done, found.tier[0], found.tier[1], found.tier[2], found.tier[3],
+                 found.computed, found.checked, kvbm_status_wrong_bytes(&app->status));
+}
+
 static enum kvt_err
 write_report(const struct app *app, struct kvt_error *err)
 {
@@ -204,7 +219,7 @@ watch(struct app *app)
             continue;
         }
         if (!reported) {
-            kvt_log_info("worker", "finished", "%" PRIu64 " requests served", replay.requests_done);
+            log_finished(app, &replay);
             if (app->settings.stay && write_report(app, &err) != KVT_OK)
                 kvt_log_error("worker", "report", "%s", err.text);
             reported = true;
@@ -298,8 +313,8 @@ kvbm_app_run(const struct kvt_config *config, struct kvt_error *err)
         return rc;
     }
     kvt_program_ready("replaying");
-    kvt_log_info("worker", "started", "%" PRIu32 " workers, admin port %u", app.stack_count,
-                 (unsigned)kvt_http_port(app.http));
+    kvt_log_info("worker", "started", "%" PRIu32 " worker%s, admin port %u", app.stack_count,
+                 app.stack_count == 1 ? "" : "s", (unsigned)kvt_http_port(app.http));
     complete = watch(&app);
     kvbm_replay_stop(app.status.replay); /* while the admin port still answers */
     rc = write_report(&app, err);

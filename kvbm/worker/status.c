@@ -200,6 +200,22 @@ kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out)
                       replay.finished ? "true" : "false", replay.drained ? "true" : "false");
 }
 
+void
+kvbm_status_found(const struct kvbm_status *status, struct kvbm_found *out)
+{
+    *out = (struct kvbm_found){.computed = 0};
+    for (uint32_t i = 0; i < status->stack_count; i++) {
+        const struct kvbm_counters *counters = &status->stacks[i]->counters;
+
+        out->tier[0] += kvbm_counted(&counters->hits_g1);
+        out->tier[1] += kvbm_counted(&counters->hits_g2);
+        out->tier[2] += kvbm_counted(&counters->hits_g3);
+        out->tier[3] += kvbm_counted(&counters->hits_g4);
+        out->computed += kvbm_counted(&counters->computed);
+        out->checked += kvbm_counted(&counters->verified_blocks);
+    }
+}
+
 uint64_t
 kvbm_status_wrong_bytes(const struct kvbm_status *status)
 {

@@ -35,6 +35,14 @@ struct kvbm_status {
 /** Append the status object. */
 void kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out);
 
+/** Where blocks were found, in all logical workers. */
+struct kvbm_found {
+    uint64_t tier[4]; /* G1 to G4 */
+    uint64_t computed;
+    uint64_t checked; /* blocks whose bytes were compared */
+};
+void kvbm_status_found(const struct kvbm_status *status, struct kvbm_found *out);
+
 /** Sums over all logical workers that decide the exit. */
 uint64_t kvbm_status_wrong_bytes(const struct kvbm_status *status);
 
