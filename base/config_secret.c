@@ -20,25 +20,26 @@ is_credential(const char *path)
 }
 
 static enum kvt_err
-check_mode(int fd, const char *path, struct kvt_error *err)
+check_mode(int fd, const char *key, const char *path, struct kvt_error *err)
 {
     const mode_t refused = is_credential(path) ? S_IRWXO : S_IRWXG | S_IRWXO;
     struct stat about;
 
     if (fstat(fd, &about) != 0)
-        return kvt_error_sys(err, errno, "look at secret file %s", path);
+        return kvt_error_sys(err, errno, "%s: look at secret file %s", key, path);
     if (!S_ISREG(about.st_mode))
-        return kvt_error_set(err, KVT_INVALID, "secret file %s is no regular file", path);
+        return kvt_error_set(err, KVT_INVALID, "%s: secret file %s is no regular file", key, path);
     if ((about.st_mode & refused) != 0)
         return kvt_error_set(err, KVT_DENIED,
-                             "secret file %s has mode %04o: others may use it; chmod 600 %s", path,
-                             (unsigned)(about.st_mode & 07777), path);
+                             "%s: secret file %s has mode %04o: others may use it; chmod 600 %s",
+                             key, path, (unsigned)(about.st_mode & 07777), path);
     return KVT_OK;
 }
 
 /* Straight into the caller's memory: no copy of a secret stays behind on the heap. */
 static enum kvt_err
-read_secret(int fd, const char *path, char *text, size_t size, struct kvt_error *err)
+read_secret(int fd, const char *key, const char *path, char *text, size_t size,
+            struct kvt_error *err)
 {
     size_t count = 0;
 
@@ -48,21 +49,21 @@ read_secret(int fd, const char *path, char *text, size_t size, struct kvt_error 
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return kvt_error_sys(err, errno, "read secret file %s", path);
+            return kvt_error_sys(err, errno, "%s: read secret file %s", key, path);
         if (got == 0)
             break;
         count += (size_t)got;
         if (count == size)
-            return kvt_error_set(err, KVT_RANGE, "secret file %s is longer than %zu bytes", path,
-                                 size - 1);
+            return kvt_error_set(err, KVT_RANGE, "%s: secret file %s is longer than %zu bytes", key,
+                                 path, size - 1);
     }
     while (count > 0 && (text[count - 1] == '\n' || text[count - 1] == '\r'))
         count--;
     text[count] = '\0';
     if (count == 0)
-        return kvt_error_set(err, KVT_INVALID, "secret file %s is empty", path);
+        return kvt_error_set(err, KVT_INVALID, "%s: secret file %s is empty", key, path);
     if (strlen(text) != count)
-        return kvt_error_set(err, KVT_INVALID, "secret file %s holds a NUL byte", path);
+        return kvt_error_set(err, KVT_INVALID, "%s: secret file %s holds a NUL byte", key, path);
     return KVT_OK;
 }
 
@@ -71,6 +72,7 @@ kvt_config_secret_lines(const struct kvt_config *config, size_t index, char *tex
                         struct kvt_error *err)
 {
     const char *path = kvt_config_string(config, index);
+    const char *key = config->params[index].key;
     enum kvt_err rc;
     int fd;
 
@@ -78,14 +80,14 @@ kvt_config_secret_lines(const struct kvt_config *config, size_t index, char *tex
     assert(size > 1);
     text[0] = '\0';
     if (path[0] == '\0')
-        return kvt_error_set(err, KVT_NOTFOUND, "%s is not set", config->params[index].key);
+        return kvt_error_set(err, KVT_NOTFOUND, "%s is not set", key);
     /* Not blocking: a FIFO in the secret's place must be refused, not waited for. */
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return kvt_error_sys(err, errno, "open secret file %s", path);
-    rc = check_mode(fd, path, err);
+        return kvt_error_sys(err, errno, "%s: open secret file %s", key, path);
+    rc = check_mode(fd, key, path, err);
     if (rc == KVT_OK)
-        rc = read_secret(fd, path, text, size, err);
+        rc = read_secret(fd, key, path, text, size, err);
     if (rc != KVT_OK)
         explicit_bzero(text, size);
     (void)close(fd);
@@ -101,6 +103,6 @@ kvt_config_secret(const struct kvt_config *config, size_t index, char *text, siz
     if (rc != KVT_OK || strpbrk(text, "\r\n") == NULL)
         return rc;
     explicit_bzero(text, size);
-    return kvt_error_set(err, KVT_INVALID, "secret file %s holds more than one line",
-                         kvt_config_string(config, index));
+    return kvt_error_set(err, KVT_INVALID, "%s: secret file %s holds more than one line",
+                         config->params[index].key, kvt_config_string(config, index));
 }

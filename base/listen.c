@@ -69,6 +69,10 @@ kvt_listen(int *fd, uint16_t *used, const char *bind_text, uint16_t port, struct
     if (bind(*fd, &address.any, size) != 0 || listen(*fd, BACKLOG) != 0 ||
         getsockname(*fd, &address.any, &size) != 0) {
         rc = kvt_error_sys(err, errno, "listen on %s port %u", bind_text, (unsigned)port);
+        if (rc == KVT_BUSY)
+            rc = kvt_error_set(
+                err, rc, "listen on %s port %u: it is taken (by whom: ss -ltnp 'sport = :%u')",
+                bind_text, (unsigned)port, (unsigned)port);
         (void)close(*fd);
         *fd = -1;
         return rc;

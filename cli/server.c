@@ -120,8 +120,9 @@ fetch(const struct cli_context *context, enum cli_server server,
             !kvt_config_is_set(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE))
             return kvt_error_set(err, KVT_INVALID,
                                  "this needs the admin token: --admin-token-file FILE");
+        /* What is not found is no answer of the server's: the setting is wrong. */
         if (rc != KVT_OK)
-            return kvt_error_set(err, rc, "admin token: %.*s", MESSAGE_MAX, cause.text);
+            return kvt_error_set(err, rc == KVT_NOTFOUND ? KVT_INVALID : rc, "%s", cause.text);
         question.token = secret;
     }
     question.url = url;

@@ -355,6 +355,10 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   run $KVTIER_CONFIGURED route ask 1 --workers nobody
   status_is 3
   output_has "who is there: kvtier route workers"
+  run $KVTIER_CONFIGURED route ask 1 --request-id r --admin-token-file "$BATS_TEST_TMPDIR/absent"
+  status_is 2
+  output_has "admin.token_file: open secret file $BATS_TEST_TMPDIR/absent: No such file"
+  [[ $output != *"who is there"* ]]
   run $KVTIER_CONFIGURED route ask
   status_is 2
   long=$(printf 'x%.0s' {1..128})

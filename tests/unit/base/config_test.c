@@ -351,6 +351,7 @@ secrets_come_from_files_only_we_can_read(void **state)
     assert_int_equal(read_secret("s3cret", 6, 0644, text), KVT_DENIED);
     assert_string_equal(text, "");
     assert_non_null(strstr(world.err.text, "chmod 600"));
+    assert_non_null(strstr(world.err.text, "admin.token_file: "));
     assert_null(strstr(world.err.text, "s3cret"));
     assert_int_equal(read_secret("s3cret", 6, 0640, text), KVT_DENIED);
     assert_int_equal(read_secret("s3cret", 6, 0602, text), KVT_DENIED);
@@ -384,6 +385,8 @@ a_secret_is_a_plain_file(void **state)
     assert_int_equal(kvt_config_secret(world.config, TOKEN, text, 16, &world.err), KVT_INVALID);
     assert_int_equal(kvt_config_set_flag(world.config, "admin-token-file", "/none", NULL), KVT_OK);
     assert_int_equal(kvt_config_secret(world.config, TOKEN, text, 16, &world.err), KVT_NOTFOUND);
+    assert_string_equal(world.err.text,
+                        "admin.token_file: open secret file /none: No such file or directory");
 }
 
 static char *

@@ -560,6 +560,7 @@ a_taken_port_is_a_clear_error(void **state)
     assert_int_equal(kvt_http_start(&second, &options, &err), KVT_BUSY);
     assert_null(second);
     assert_non_null(strstr(err.text, "127.0.0.1 port "));
+    assert_non_null(strstr(err.text, "by whom: ss -ltnp"));
     options.port = 0;
     options.token = long_token;
     assert_int_equal(kvt_http_start(&second, &options, &err), KVT_RANGE);
