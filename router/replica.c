@@ -276,8 +276,8 @@ look_for_twin(struct router_replica *replica)
     replica->ready = false;
 }
 
-void
-router_replica_advance(struct router_replica *replica, uint64_t now_ms)
+static void
+advance(struct router_replica *replica, uint64_t now_ms)
 {
     if (now_ms > replica->now_ms)
         replica->now_ms = now_ms;
@@ -330,7 +330,7 @@ router_replica_take(struct router_replica *replica, const void *bytes, size_t si
     struct wire_route_sync message;
     const enum kvt_err rc = wire_route_sync_decode(bytes, size, &message, NULL);
 
-    router_replica_advance(replica, now_ms);
+    advance(replica, now_ms);
     if (rc == KVT_UNSUPPORTED)
         replica->stats.unsupported++;
     else if (rc != KVT_OK)
@@ -356,7 +356,7 @@ beat(struct router_replica *replica)
 void
 router_replica_tick(struct router_replica *replica, uint64_t now_ms)
 {
-    router_replica_advance(replica, now_ms);
+    advance(replica, now_ms);
     if (replica->silent)
         return;
     if (replica->now_ms >= replica->beat_at_ms)

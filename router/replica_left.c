@@ -70,7 +70,9 @@ router_replica_left(struct router_replica *replica, const struct router_worker *
 {
     struct sweep sweep = {.replica = replica};
 
-    router_replica_advance(replica, now_ms);
+    /* Nothing begins with this: the others may not be heard yet. */
+    if (now_ms > replica->now_ms)
+        replica->now_ms = now_ms;
     router_slots_drop(replica->slots, worker, is_over, &sweep, replica->now_ms);
     if (!sweep.others)
         return;

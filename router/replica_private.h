@@ -77,8 +77,6 @@ struct router_replica {
     uint64_t *hashes; /* of the row that is read */
 };
 
-/** It is this late. */
-void router_replica_advance(struct router_replica *replica, uint64_t now_ms);
 /** A step of ours that the others hear of: `whole`, or its state alone. */
 void router_replica_step(struct router_replica *replica, const struct router_request *request,
                          bool whole);

@@ -516,6 +516,26 @@ what_a_router_gave_in_an_earlier_life_of_its_own_does_too(void **state)
     bed_free(bed);
 }
 
+/* A worker may leave before the others can be heard: the time to hear them begins later. */
+static void
+who_is_not_heard_yet_is_waited_for_all_the_same(void **state)
+{
+    struct watch watch;
+    struct bed *bed = calm_bed(&watch, 3);
+
+    (void)state;
+    bed_start(bed, 0);
+    bed->routers[0].up = false; /* nobody hears it, and it does not tick */
+    bed_left(bed, 0, 0);
+    bed_run(bed, 2 * BED_JOIN_MS);
+    bed->routers[0].up = true;
+    bed_run(bed, BED_JOIN_MS - BED_TICK_MS);
+    assert_false(bed_stats(bed, 0).ready);
+    bed_run(bed, 3 * BED_TICK_MS);
+    assert_true(bed_stats(bed, 0).ready);
+    bed_free(bed);
+}
+
 /* More workers end than are remembered: the first is settled before its time. */
 static void
 many_ends_are_settled(void **state)
@@ -627,6 +647,7 @@ main(void)
         cmocka_unit_test(who_gave_to_a_worker_ends_it),
         cmocka_unit_test(what_a_router_gave_that_died_ends_with_its_worker),
         cmocka_unit_test(what_a_router_gave_in_an_earlier_life_of_its_own_does_too),
+        cmocka_unit_test(who_is_not_heard_yet_is_waited_for_all_the_same),
         cmocka_unit_test(many_ends_are_settled),
         cmocka_unit_test(noise_and_later_formats_are_counted),
         cmocka_unit_test(every_allocation_may_fail),
