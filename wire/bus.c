@@ -180,8 +180,12 @@ set_servers(natsOptions *nats, const char *list)
     size_t count = 0;
     char *rest = copy;
 
-    while (s == NATS_OK && rest != NULL)
-        urls[count++] = strsep(&rest, ",");
+    while (s == NATS_OK && rest != NULL) {
+        urls[count] = strsep(&rest, ",");
+        count += urls[count][0] != '\0' ? 1 : 0;
+    }
+    if (s == NATS_OK && count == 0)
+        s = NATS_INVALID_ARG;
     if (s == NATS_OK) {
         shuffle(urls, count);
         urls[count] = nowhere;

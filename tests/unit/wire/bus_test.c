@@ -109,6 +109,32 @@ one_that_says_something_else_is_too(void **state)
     check_door("HTTP/1.1 503 Service Unavailable\r\n\r\n");
 }
 
+static void
+a_list_of_servers_may_have_holes(void **state)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+    struct wire_bus_options options = {.connect_now = false};
+    struct test_nats server;
+    struct wire_bus *bus;
+    struct kvt_error err;
+    char urls[512];
+
+    (void)state;
+    test_nats_start(&server);
+    (void)snprintf(urls, sizeof(urls), "nats://127.0.0.1:1,,%s,", server.url);
+    options.url = urls;
+    assert_int_equal(wire_bus_open(&bus, &options, &err), KVT_OK);
+    while (!wire_bus_connected(bus)) {
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+        kvt_clock_sleep_ms(10);
+    }
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+    options.url = ","; /* of nobody */
+    assert_int_equal(wire_bus_open(&bus, &options, &err), KVT_INVALID);
+    assert_null(bus);
+}
+
 /* Whoever wants to know at once does. */
 static void
 who_connects_now_is_told(void **state)
@@ -140,6 +166,7 @@ main(void)
         cmocka_unit_test(a_connection_that_is_closed_at_once_is_tried_again),
         cmocka_unit_test(one_that_is_closed_instead_of_an_answer_is_too),
         cmocka_unit_test(one_that_says_something_else_is_too),
+        cmocka_unit_test(a_list_of_servers_may_have_holes),
         cmocka_unit_test(who_connects_now_is_told),
     };
 
