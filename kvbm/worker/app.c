@@ -29,6 +29,7 @@ struct app {
     struct kvbm_status status;
     struct kvt_http *http;
     uint64_t streams_at; /* wire_bus_keep_streams() */
+    bool nats_away;      /* and it was said */
     uint64_t logged_ms;
 };
 
@@ -144,8 +145,13 @@ write_ports(const struct app *app, struct kvt_error *err)
 static void
 keep_streams(struct app *app)
 {
+    bool connected = !app->nats_away;
     struct kvt_error err;
 
+    wire_bus_tell(app->shared.bus, "worker",
+                  app->settings.stay ? "events wait" : "events wait, and the run ends behind them",
+                  &connected);
+    app->nats_away = !connected;
     if (app->shared.bus != NULL && wire_bus_connected(app->shared.bus) &&
         wire_bus_keep_streams(app->shared.bus, &app->streams_at, &err) != KVT_OK)
         kvt_log_warn("worker", "streams", "%s", err.text);
@@ -288,9 +294,8 @@ verdict(const struct app *app, bool complete, struct kvt_error *err)
         return kvt_error_set(err, KVT_IO, "%s", replay.error);
     if (replay.bad_lines > 0)
         return kvt_error_set(err, KVT_INVALID,
-                             "%" PRIu64
-                             " bad lines in the trace, the rest was replayed; the first: "
-                             "%.160s",
+                             "bad lines in the trace: %" PRIu64
+                             ", the rest was replayed; the first: %.160s",
                              replay.bad_lines, replay.error);
     if (complete && replay.requests_done < replay.requests_fed)
         return kvt_error_set(err, KVT_NOMEM, "not every request was served");
