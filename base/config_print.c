@@ -5,7 +5,7 @@
 #include "base/config_private.h"
 #include "base/escape.h"
 
-enum { HELP_WIDTH = 88 };
+enum { HELP_WIDTH = 80 }; /* of a terminal */
 
 static const char *
 metavar(const struct kvt_param *param)
@@ -73,13 +73,15 @@ kvt_config_print_flags(const struct kvt_config *config, FILE *out)
         const bool negatable = param->type == KVT_CONFIG_BOOL;
         char flag[KVT_CONFIG_KEY_MAX];
         char facts[KVT_ERROR_TEXT_MAX];
+        char line[sizeof(facts) + 2];
 
         kvt_config_flag_name(param, flag);
         format_facts(param, facts, sizeof(facts));
+        (void)snprintf(line, sizeof(line), "(%s)", facts);
         (void)fprintf(out, "  --%s%s%s%s%s\n", flag, negatable ? "" : " ", metavar(param),
                       negatable ? ", --no-" : "", negatable ? flag : "");
         print_wrapped(out, "        ", param->help);
-        (void)fprintf(out, "        (%s)\n", facts);
+        print_wrapped(out, "        ", line);
     }
 }
 

@@ -183,8 +183,9 @@ print_usage(FILE *out, const struct kvt_program *program)
     (void)fprintf(out, "Usage: %s [--config FILE] [FLAG...]%s%s\n", program->name,
                   program->usage[0] == '\0' ? "" : " ", program->usage);
     (void)fprintf(out,
-                  "       %s config show [--origin] [-o text|json] | config example | config man\n",
-                  program->name);
+                  "       %s config show [--origin] [-o text|json]\n"
+                  "       %s config example | config man\n",
+                  program->name, program->name);
 }
 
 static void
@@ -197,8 +198,8 @@ print_help(const struct kvt_program *program, const struct kvt_config *config)
                  "  --config FILE\n        Settings file (default %s/%s.yaml, if there is one).\n",
                  DEFAULT_FOLDER, short_name(program->name));
     kvt_config_print_flags(config, stdout);
-    (void)printf("\nA setting comes from its flag, else its KVTIER_* variable, else the settings "
-                 "file, else its default.\n");
+    (void)printf("\nA setting comes from its flag, else its KVTIER_* variable, else the\n"
+                 "settings file, else its default.\n");
 }
 
 static void

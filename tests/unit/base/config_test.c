@@ -444,10 +444,10 @@ help_and_manual_name_every_setting(void **state)
         assert_non_null(strstr(help, params[i].help));
         assert_non_null(strstr(man, params[i].help));
     }
-    assert_non_null(strstr(help, "        Name of this \"node\", as others see it in events, "
-                                 "reports and tables: keep it\n        short, because it stands in "
-                                 "every one of them. 'Quotes' and a \\ must survive the\n"
-                                 "        manual.\n"));
+    assert_non_null(strstr(
+        help, "        Name of this \"node\", as others see it in events, reports and tables:\n"
+              "        keep it short, because it stands in every one of them. 'Quotes' and a \\\n"
+              "        must survive the manual.\n"));
     assert_non_null(strstr(man, "'Quotes' and a \\e must survive the manual.\n"));
     kvt_free(help);
     kvt_free(man);
