@@ -314,7 +314,9 @@ what_is_cold_goes_down_above_the_watermark(void **unused)
                                          .g3 = 32,
                                          .ending = FAKE_LATER,
                                          .leader = {.g2_high_ppm = 800000, .g2_low_ppm = 500000}});
-    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 9));
+    assert_true(bed_make(&bed, KVT_TIER_G2, 2, 1, 8));
+    assert_true(
+        bed_make(&bed, KVT_TIER_G2, 1, 0, 1)); /* held a moment longer, and the last to go */
     do {
         kvt_clock_sleep_ms(1);
         engine_leader_stats(bed.leader, &stats);
