@@ -144,7 +144,9 @@ take_device(struct kvbm_cuda *cuda, int ordinal, bool wraps, struct kvt_error *e
         cuda->context = NULL;
         return kvbm_cuda_error(cuda, rc, "cuDevicePrimaryCtxRetain", err);
     }
-    return kvbm_cuda_enter(cuda);
+    return kvbm_cuda_enter(cuda) == KVT_OK
+               ? KVT_OK
+               : kvt_error_set(err, KVT_IO, "cuda: the context is lost");
 }
 
 static enum kvt_err

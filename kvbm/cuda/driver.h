@@ -139,7 +139,7 @@ struct kvbm_cuda {
  *
  * @param library  KVBM_CUDA_LIBRARY, or another file with the same functions
  * @param[out] out  NULL on failure
- * @return KVT_OK, KVT_UNSUPPORTED (no driver, no device, or one too old: `err` says which),
+ * @return KVT_OK, KVT_UNSUPPORTED (no driver, no device, or one too old: `err` says which), KVT_IO,
  * KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal,
