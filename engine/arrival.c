@@ -39,7 +39,7 @@ engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handle
             (void)pthread_cond_signal(&leader->shared.store);
     }
     if (keeps)
-        engine_store_owe_locked(leader);
+        engine_storer_owe_locked(leader);
     (void)pthread_mutex_unlock(&leader->shared.lock);
     if (shown > 0)
         engine_leader_post(leader, &leader->arrived);

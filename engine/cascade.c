@@ -170,7 +170,7 @@ went_down(struct engine_haul *haul)
     if (safe == 0)
         stall(leader, PAUSE_MS);
     haul->job.count = 0; /* they are on their way no more */
-    engine_store_owe(leader);
+    engine_storer_owe(leader);
     (void)pthread_mutex_lock(&leader->shared.lock);
     leader->shared.stats.demoted += safe;
     (void)pthread_cond_broadcast(&leader->shared.moved);

@@ -242,7 +242,7 @@ start_threads(struct engine_leader *leader)
         leader->thread_runs = false;
         return KVT_NOMEM;
     }
-    return engine_store_open(leader);
+    return engine_storer_open(leader);
 }
 
 enum kvt_err
@@ -290,7 +290,7 @@ engine_leader_close(struct engine_leader *leader)
 {
     if (leader == NULL)
         return;
-    engine_store_close(leader);
+    engine_storer_close(leader);
     engine_sessions_close(leader);
     if (leader->thread_runs) {
         (void)pthread_mutex_lock(&leader->shared.lock);

@@ -202,8 +202,9 @@ struct engine_leader {
     struct engine_sessions *sessions; /* with other instances */
     struct engine_showing *showing;   /* by block of G2 */
     _Atomic uint64_t pins;
-    pthread_t thread, storer;
-    bool thread_runs, storer_runs;
+    pthread_t thread, store_thread;
+    bool thread_runs;
+    struct engine_storer *storer; /* NULL: none runs */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and `shared` of matches; a leaf */
@@ -345,12 +346,44 @@ struct engine_store_batch {
 /** Store a batch under its fences, and note and count what came of each. */
 void engine_store_put(struct engine_leader *leader, const struct engine_store_batch *batch,
                       enum kvt_err *statuses);
+
+/* A part of the fence while one thread stores its blocks, batch after batch. */
+struct engine_turn {
+    struct engine_leader *leader;
+    uint32_t part;
+    bool begun;      /* the fence was asked, with this answer: */
+    enum kvt_err rc; /* ... KVT_UNSUPPORTED: it is done without */
+    struct engine_lease lease;
+    uint64_t longest_ms; /* of its batches */
+};
+
+/** Nobody is asked before there is something to store. */
+void engine_turn_open(struct engine_turn *turn, struct engine_leader *leader, uint32_t part);
+/** A batch of this part.  `ours`: what was done under the lease, and counts if the turn lasts. */
+void engine_turn_store(struct engine_turn *turn, const struct engine_store_batch *batch,
+                       enum kvt_err *statuses, bool *ours);
+/** Is there time for another batch? */
+bool engine_turn_goes_on(const struct engine_turn *turn);
+/** Once.  False: the part was lost meanwhile, and what was done is to be asked for again. */
+bool engine_turn_end(struct engine_turn *turn);
+
+struct kvbm_pool *engine_store_pool(const struct engine_leader *leader, enum kvt_tier tier);
+uint32_t engine_store_part(const struct engine_leader *leader, const struct kvbm_label *label);
+/** It is there, or would be refused again: what is wrong is the block, or how it is called. */
+bool engine_store_is_settled(enum kvt_err status);
+bool engine_store_is_stopped(struct engine_leader *leader);
+/** What came of them: pools and counts. */
+void engine_store_note(struct engine_leader *leader, const uint64_t *hashes,
+                       const enum kvt_err *statuses, size_t count);
+
+/* ---- storer.c ---- */
+
 /** Something may be registered that is not stored.  Any thread; the second with the lock held. */
-void engine_store_owe(struct engine_leader *leader);
-void engine_store_owe_locked(struct engine_leader *leader);
-KVT_NODISCARD enum kvt_err engine_store_open(struct engine_leader *leader);
-/** Ends the storing thread. */
-void engine_store_close(struct engine_leader *leader);
+void engine_storer_owe(struct engine_leader *leader);
+void engine_storer_owe_locked(struct engine_leader *leader);
+KVT_NODISCARD enum kvt_err engine_storer_open(struct engine_leader *leader);
+/** Ends the thread. */
+void engine_storer_close(struct engine_leader *leader);
 
 /* ---- session*.c ---- */
 

@@ -276,7 +276,7 @@ evict_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t 
         slot->waiting = false;
         slot->refs = 1;
         kvbm_pool_hide_locked(pool, slot, true);
-        pool->shared.evictions_unsaved += !slot->saved;
+        pool->shared.evictions_unsaved += !slot->saved && !slot->stored;
     }
     pool->shared.inactive.count -= (uint32_t)count;
     pool->shared.evictions += count;

@@ -72,7 +72,7 @@ struct kvbm_pool_stats {
     uint64_t sought;            /* names asked for by match, find and scan, ... */
     uint64_t found;             /* ... and found */
     uint64_t evictions;         /* of inactive blocks, to make room or by clear */
-    uint64_t evictions_unsaved; /* of them, without a copy in the next tier */
+    uint64_t evictions_unsaved; /* of them, not marked saved or stored */
     uint64_t early_used;        /* blocks marked early that were found, ... */
     uint64_t early_unused;      /* ... and that lost their name before they were */
 };
@@ -157,7 +157,8 @@ size_t kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t co
 size_t kvbm_pool_scan(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
                       struct kvt_handle *handles);
 
-/** Hold the block that a handle given back earlier named.  KVT_NOTFOUND: it is gone since. */
+/** Hold the block that a handle given back earlier named.  KVT_NOTFOUND: it is gone since.  Where
+ *  that is no use of it, give it back by kvbm_pool_drop_same(). */
 KVT_NODISCARD enum kvt_err kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvt_handle weak);
 
 /** One more holder of a registered block that the caller holds. */

@@ -91,14 +91,17 @@ kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash, struct kvt_handle *handle)
 enum kvt_err
 kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvt_handle weak)
 {
-    const struct kvbm_slot *slot;
+    struct kvbm_slot *slot;
     enum kvt_err rc = KVT_NOTFOUND;
 
     assert(weak.block < pool->block_count);
     kvbm_pool_lock(pool);
     slot = &pool->slots[weak.block];
     if (slot->generation == weak.generation && slot->listed && !slot->hooked) {
+        const bool rests = slot->waiting;
+
         (void)kvbm_pool_hold_locked(pool, weak.block);
+        slot->lent = rests;
         rc = KVT_OK;
     }
     kvbm_pool_unlock(pool);

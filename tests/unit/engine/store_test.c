@@ -1,6 +1,6 @@
 /*
  * What is tested: what an instance's leader stores (engine/leader.h: `store`, fences): alone with
- * it, from the tier it is in, as often as it needs, and once.
+ * it, from the tier it is in, as often as it needs, and once; and how long it keeps a lease.
  */
 #include <stdatomic.h>
 
@@ -274,6 +274,129 @@ what_is_stored_is_known_to_be_in_every_tier(void **unused)
     bed_close(&bed);
 }
 
+/* ---- leases for many batches ---- */
+
+enum { CHAINS = 24, LENGTH = 12, MANY = CHAINS * LENGTH, ONE_PART = 160 };
+
+static uint64_t
+again(struct bed *bed)
+{
+    struct engine_leader_stats stats;
+
+    engine_leader_stats(bed->leader, &stats);
+    return stats.store_again;
+}
+
+/* Somebody else stores until all that is wanted is registered: then a walk finds all of it. */
+static void
+open_behind(struct bed *bed, struct gate *gate, struct engine_fence *fence, enum fake_ending ending)
+{
+    gate_open(gate, fence, KVT_BUSY);
+    bed_open(bed,
+             &(struct bed_options){.g2 = 320,
+                                   .objects = true,
+                                   .ending = ending,
+                                   .leader = {.store = true, .store_again_ms = 5, .fence = fence}});
+}
+
+/* A batch has 64 blocks of any parts, but a lease is for all that there are of one. */
+static void
+many_blocks_need_few_leases(void **unused)
+{
+    struct engine_fence fence;
+    struct gate gate;
+    struct bed bed;
+
+    (void)unused;
+    open_behind(&bed, &gate, &fence, FAKE_LATER);
+    for (uint64_t chain = 0; chain < CHAINS; chain++)
+        assert_true(bed_make(&bed, KVT_TIER_G2, 1 + 16 * chain + chain % PARTS, 0, LENGTH));
+    while (again(&bed) < 2 * MANY)
+        kvt_clock_sleep_ms(1);
+    gate.acquire = KVT_OK;
+    wait_stored(&bed, 0);
+    assert_int_equal(fake_objects_count(bed.objects), MANY);
+    assert_true(gate.held == 0 && gate.times >= PARTS);
+    assert_in_range(gate.times, PARTS, 2 * PARTS); /* it was opened in the middle of a walk */
+    bed_close(&bed);
+}
+
+/* Ends jobs, each after `each_ms`, until as much is unstored, or was put off so often. */
+static void
+end_jobs(struct bed *bed, uint64_t each_ms, uint64_t unstored, uint64_t put_off)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    struct engine_leader_stats stats;
+
+    for (;;) {
+        const bool waits = fake_worker_waiting(bed->worker) > 0;
+
+        engine_leader_stats(bed->leader, &stats);
+        if (stats.unstored == unstored || stats.store_again >= put_off)
+            return;
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        kvt_clock_sleep_ms(waits ? each_ms : 1);
+        if (waits)
+            (void)fake_worker_step(bed->worker);
+    }
+}
+
+/* 160 blocks of one part are three batches, of an ask and a store each. */
+static uint64_t
+leases_for_one_part(uint64_t lease_ms, uint64_t each_ms)
+{
+    struct engine_fence fence;
+    struct gate gate;
+    struct bed bed;
+    uint64_t times;
+
+    open_behind(&bed, &gate, &fence, FAKE_WHEN_TOLD);
+    gate.lease_ms = lease_ms;
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, ONE_PART));
+    end_jobs(&bed, 0, 0, 2 * ONE_PART);
+    gate.acquire = KVT_OK;
+    end_jobs(&bed, each_ms, 0, UINT64_MAX);
+    assert_int_equal(fake_objects_count(bed.objects), ONE_PART);
+    times = gate.times;
+    assert_int_equal(gate.held, 0);
+    bed_close(&bed);
+    return times;
+}
+
+static void
+a_lease_is_kept_while_there_is_time(void **unused)
+{
+    (void)unused;
+    assert_in_range(leases_for_one_part(GATE_LEASE_MS, 0), 1, 2);
+    assert_true(leases_for_one_part(300, 80) >= 3); /* a batch takes 160 ms */
+}
+
+/* Nobody knows when it was lost: none of what was stored under it counts. */
+static void
+a_lost_lease_counts_for_no_batch(void **unused)
+{
+    struct engine_leader_stats stats;
+    struct engine_fence fence;
+    struct gate gate;
+    struct bed bed;
+
+    (void)unused;
+    open_behind(&bed, &gate, &fence, FAKE_WHEN_TOLD);
+    gate.release = KVT_PRECONDITION;
+    assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, ONE_PART));
+    end_jobs(&bed, 0, 0, 2 * ONE_PART);
+    gate.acquire = KVT_OK;
+    end_jobs(&bed, 0, 0, 3 * ONE_PART);
+    engine_leader_stats(bed.leader, &stats);
+    assert_int_equal(stats.stored, 0);
+    assert_int_equal(stats.unstored, ONE_PART);
+    assert_in_range(gate.times, 1, 2);
+    assert_int_equal(fake_objects_count(bed.objects), ONE_PART);
+    gate.release = KVT_OK;
+    end_jobs(&bed, 0, 0, UINT64_MAX); /* it is asked for, and there */
+    bed_close(&bed);
+}
+
 int
 main(void)
 {
@@ -282,6 +405,9 @@ main(void)
         cmocka_unit_test(what_went_down_before_its_turn_is_stored),
         cmocka_unit_test(what_fails_is_stored_later),
         cmocka_unit_test(what_is_stored_is_known_to_be_in_every_tier),
+        cmocka_unit_test(many_blocks_need_few_leases),
+        cmocka_unit_test(a_lease_is_kept_while_there_is_time),
+        cmocka_unit_test(a_lost_lease_counts_for_no_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
