@@ -63,6 +63,24 @@ load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* Keys of shards have a rank and no TP size: who splits blocks otherwise would find, and replace,
+ * others' shards under its own keys. */
+static enum kvt_err
+check_shared(const struct kvbm_plan *plan, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = plan->settings;
+
+    if (settings->endpoint[0] == '\0' && settings->s3.endpoint[0] == '\0')
+        return KVT_OK;
+    for (uint32_t i = 1; i < plan->instances; i++)
+        if (kvbm_plan_shards(plan, i) != kvbm_plan_shards(plan, 0))
+            return kvt_error_set(err, KVT_INVALID,
+                                 "tp: instances of %" PRIu32 " and %" PRIu32
+                                 " ranks cannot share an object tier: run them without one",
+                                 kvbm_plan_shards(plan, 0), kvbm_plan_shards(plan, i));
+    return KVT_OK;
+}
+
 enum kvt_err
 kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                const struct kvt_config *config, struct kvt_error *err)
@@ -108,6 +126,8 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
         rc =
             kvbm_shard_make(&shard, settings->layout.block_size, kvbm_plan_shards(plan, i), 0, err);
     }
+    if (rc == KVT_OK)
+        rc = check_shared(plan, err);
     return rc == KVT_OK ? load_part(plan, kvt_config_string(config, ROW(ENGINE_PART)), err) : rc;
 }
 

@@ -61,11 +61,43 @@ what_ranks_have_not_is_refused(void **state)
     }
 }
 
+/* Keys have a rank and no TP size: 0/... of TP 4 is 0/... of TP 2. */
+static void
+who_splits_blocks_otherwise_has_no_common_object_tier(void **state)
+{
+    static const struct {
+        const char *tp;
+        const char *replicated;
+        const char *endpoint;
+        enum kvt_err expected;
+    } rows[] = {
+        {"4,2", "false", "http://127.0.0.1:9000", KVT_INVALID},
+        {"2,4", "false", "http://127.0.0.1:9000", KVT_INVALID},
+        {"2,2", "false", "http://127.0.0.1:9000", KVT_OK},
+        {"4,2", "true", "http://127.0.0.1:9000", KVT_OK}, /* whole blocks, of rank 0 */
+        {"4,2", "false", "", KVT_OK},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *const flags[][2] = {{"instances", "2"},
+                                        {"tp", rows[i].tp},
+                                        {"replicated", rows[i].replicated},
+                                        {"s3-endpoint", rows[i].endpoint}};
+        struct kvt_error err = {.text = ""};
+
+        assert_int_equal(load(flags, 4, &err), rows[i].expected);
+        if (rows[i].expected != KVT_OK)
+            assert_non_null(strstr(err.text, "cannot share an object tier"));
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ranks_have_not_is_refused),
+        cmocka_unit_test(who_splits_blocks_otherwise_has_no_common_object_tier),
     };
 
     return cmocka_run_group_tests_name("kvbm/plan", tests, NULL, NULL);
