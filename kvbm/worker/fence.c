@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/cond.h"
 #include "base/log.h"
 #include "g4/s3.h"
@@ -16,6 +17,7 @@
 enum {
     REQUEST_MS = 2000, /* patience with one request, and at most a quarter of the lease */
     DOUBT_MS = 1000,   /* a tier that could not be asked is asked again after */
+    DENIED_MS = 60000, /* ... and one that denied us: rights are given while we run */
 };
 
 struct part {
@@ -37,42 +39,55 @@ struct kvbm_fence {
     pthread_mutex_t lock; /* guards what follows; not held while the tier is asked */
     pthread_cond_t stopped;
     bool stopping;
-    bool proved;    /* `safe` is known, and says so */
-    bool forbidden; /* there are no locks for us */
+    bool proved;       /* `safe` is known, and says so */
+    bool forbidden;    /* there are no locks for us */
+    bool said;         /* that there are none */
+    uint64_t again_ms; /* there are none before that, by `clock` */
     struct g4_selftest safe;
     struct part parts[KVBM_FENCE_PARTS];
 };
 
 /* ---- are there locks? ---- */
 
-/* From now on there are none; said once. */
+static uint64_t
+now_ms(const struct kvbm_fence *fence)
+{
+    return fence->clock == NULL ? kvt_clock_mono_ms() : fence->clock->mono_ms(fence->clock->arg);
+}
+
+/* From now on there are none, or for a while where the tier denied them; said once. */
 static enum kvt_err
-forbid(struct kvbm_fence *fence, const char *why)
+forbid(struct kvbm_fence *fence, enum kvt_err rc, const char *why)
 {
     bool first;
 
     (void)pthread_mutex_lock(&fence->lock);
-    first = !fence->forbidden;
-    fence->forbidden = true;
+    first = !fence->said;
+    fence->said = true;
+    if (rc == KVT_DENIED)
+        fence->again_ms = now_ms(fence) + DENIED_MS;
+    else
+        fence->forbidden = true;
     (void)pthread_mutex_unlock(&fence->lock);
     if (first)
         kvt_log_warn("worker.fence", "no_locks",
-                     "%s: instances that share the bucket may store the same blocks at once", why);
+                     "%s: instances that share the bucket may store the same blocks at once%s", why,
+                     rc == KVT_DENIED ? "; asked again every minute" : "");
     return KVT_UNSUPPORTED;
 }
 
-/* No right, or no such keys: that will be so tomorrow. */
+/* No right, or no such keys. */
 static bool
-is_lasting(enum kvt_err rc)
+is_refusal(enum kvt_err rc)
 {
     return rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_UNSUPPORTED || rc == KVT_RANGE;
 }
 
 /* True: it is to be asked again. */
 static bool
-wait_again(struct kvbm_fence *fence)
+wait_again(struct kvbm_fence *fence, uint64_t wait_ms)
 {
-    const struct timespec deadline = kvt_cond_deadline(DOUBT_MS);
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
     bool again;
 
     (void)pthread_mutex_lock(&fence->lock);
@@ -95,14 +110,16 @@ prove(void *arg)
         const char *unsafe;
 
         rc = g4_selftest_locks_in(fence->store, G4_SELFTEST_BEHIND, &safe, &err);
-        unsafe = is_lasting(rc) ? err.text : rc == KVT_OK ? g4_selftest_unsafe(&safe) : NULL;
+        unsafe = is_refusal(rc) ? err.text : rc == KVT_OK ? g4_selftest_unsafe(&safe) : NULL;
         (void)pthread_mutex_lock(&fence->lock);
         fence->safe = safe;
         fence->proved = rc == KVT_OK && unsafe == NULL;
         (void)pthread_mutex_unlock(&fence->lock);
         if (unsafe != NULL)
-            rc = forbid(fence, unsafe);
-    } while (rc != KVT_OK && !is_lasting(rc) && wait_again(fence));
+            (void)forbid(fence, rc, unsafe);
+        if (unsafe != NULL && rc != KVT_DENIED)
+            break;
+    } while (rc != KVT_OK && wait_again(fence, rc == KVT_DENIED ? DENIED_MS : DOUBT_MS));
     return NULL;
 }
 
@@ -112,7 +129,7 @@ has_locks(struct kvbm_fence *fence)
     bool has;
 
     (void)pthread_mutex_lock(&fence->lock);
-    has = fence->proved && !fence->forbidden;
+    has = fence->proved && !fence->forbidden && now_ms(fence) >= fence->again_ms;
     (void)pthread_mutex_unlock(&fence->lock);
     return has;
 }
@@ -280,7 +297,7 @@ kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_le
         *lease = (struct kvbm_fence_lease){own->epoch, g4_lock_stop_ms(own->lock)};
     }
     (void)pthread_mutex_unlock(&fence->lock);
-    return is_lasting(rc) ? forbid(fence, err.text) : rc;
+    return is_refusal(rc) ? forbid(fence, rc, err.text) : rc;
 }
 
 enum kvt_err

@@ -7,8 +7,9 @@
  * and given back: in the bucket itself or through the gateway, whichever the settings name.
  *
  * First a thread asks the tier whether locks are safe there, under "kvtier-selftest/", which is a
- * hundred requests; until that is known every acquire is KVT_UNSUPPORTED.  Where they are not, or
- * those keys are not ours to write, it stays so, and the log says why once.  Nobody's blocks are at
+ * hundred requests; until that is known every acquire is KVT_UNSUPPORTED.  Where they are not, it
+ * stays so; where those keys are not ours to write, it is asked again every minute.  The log says
+ * why once.  Nobody's blocks are at
  * risk meanwhile: the first writer wins, and blocks are stored twice at worst.
  *
  * The epoch of each lock is larger than any this process has had of that part, also when somebody

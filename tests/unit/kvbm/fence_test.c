@@ -292,6 +292,8 @@ what_is_no_place_for_locks_has_none(void **state)
     assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_UNSUPPORTED); /* no right */
     atomic_store(&scene->bucket.answer, KVT_OK);
     assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_UNSUPPORTED);
+    atomic_store(&scene->bucket.later_ms, 60000); /* a right may be given meanwhile */
+    assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_OK);
     kvbm_fence_close(fence); /* gives back what it has */
     assert_int_equal(kvbm_fence_acquire(scene->ours, 1, &lease), KVT_OK);
     assert_int_equal(kvbm_fence_release(scene->ours, 1, &lease), KVT_OK);
