@@ -38,6 +38,8 @@ struct bucket {
     _Atomic enum kvt_err answer; /* not KVT_OK: of every request */
     _Atomic bool lost;           /* PUTs are done, and answered as KVT_TIMEOUT */
     _Atomic bool unconditional;  /* conditions are not heeded */
+    _Atomic int left;            /* requests until nobody is heard any more; below 0: no such */
+    _Atomic bool arrives;        /* ... the first of those is done, and its answer lost */
 };
 
 static uint64_t
@@ -118,11 +120,17 @@ submit(void *self, struct g4_request *request)
 {
     struct bucket *bucket = self;
     struct object *object;
+    bool dies;
 
     (void)pthread_mutex_lock(&bucket->lock);
     object = object_locked(bucket, request->key);
     request->server_ms = unix_ms(bucket) / 1000 * 1000;
     request->status = atomic_load(&bucket->answer);
+    dies = atomic_load(&bucket->left) >= 0 && atomic_fetch_sub(&bucket->left, 1) == 0;
+    if (dies)
+        atomic_store(&bucket->answer, KVT_UNAVAILABLE);
+    if (dies && !atomic_load(&bucket->arrives))
+        request->status = KVT_UNAVAILABLE;
     if (request->status == KVT_OK) {
         if (request->verb == G4_PUT)
             request->status = put_locked(bucket, object, request);
@@ -131,6 +139,8 @@ submit(void *self, struct g4_request *request)
         else if (request->verb != G4_LIST)
             request->status = get_locked(object, request);
     }
+    if (dies && request->status == KVT_OK)
+        request->status = KVT_TIMEOUT;
     (void)pthread_mutex_unlock(&bucket->lock);
     request->done(request, request->arg);
     return KVT_OK;
@@ -185,6 +195,7 @@ scene_open(void)
 
     assert_non_null(scene);
     (void)pthread_mutex_init(&scene->bucket.lock, NULL);
+    atomic_store(&scene->bucket.left, -1);
     scene->clock = (struct g4_lock_clock){mono_ms, unix_ms, &scene->bucket};
     assert_int_equal(g4_store_new(&scene->store, &driver, &scene->bucket), KVT_OK);
     scene->ours = open_fence(scene, "ours", &safe);
@@ -300,6 +311,58 @@ what_is_no_place_for_locks_has_none(void **state)
     scene_close(scene);
 }
 
+/* Takes and gives back, three times, and dies at some request.  False: it did not. */
+static bool
+dies_at(struct scene *scene, int request, bool arrives, uint64_t *holds_until_ms)
+{
+    struct kvbm_fence_lease lease;
+
+    *holds_until_ms = 0;
+    atomic_store(&scene->bucket.arrives, arrives);
+    atomic_store(&scene->bucket.left, request);
+    for (unsigned i = 0; i < 3; i++) {
+        if (kvbm_fence_acquire(scene->ours, 5, &lease) != KVT_OK)
+            return true;
+        *holds_until_ms = lease.stop_ms;
+        if (kvbm_fence_release(scene->ours, 5, &lease) != KVT_OK)
+            return true;
+        *holds_until_ms = 0;
+    }
+    return atomic_load(&scene->bucket.answer) != KVT_OK;
+}
+
+/* Whoever comes next waits for what the dead one believed, and no longer than a lease and 2 s. */
+static void
+a_lock_outlives_its_holder_by_a_lease(void **state)
+{
+    unsigned deaths = 0;
+
+    (void)state;
+    for (int n = 0, dead = 1; dead != 0; n++) {
+        struct scene *scene = scene_open();
+        struct kvbm_fence_lease lease;
+        uint64_t holds_until_ms;
+        enum kvt_err rc;
+
+        assert_int_equal(kvbm_fence_acquire(scene->theirs, 5, &lease), KVT_OK);
+        assert_int_equal(kvbm_fence_release(scene->theirs, 5, &lease), KVT_OK);
+        dead = dies_at(scene, n / 2, n % 2 == 1, &holds_until_ms);
+        deaths += (unsigned)dead;
+        atomic_store(&scene->bucket.left, -1);
+        atomic_store(&scene->bucket.answer, KVT_OK);
+        while ((rc = kvbm_fence_acquire(scene->theirs, 5, &lease)) == KVT_BUSY) {
+            assert_true(atomic_load(&scene->bucket.later_ms) < OVER_MS);
+            atomic_fetch_add(&scene->bucket.later_ms, 500);
+        }
+        assert_int_equal(rc, KVT_OK);
+        assert_true(mono_ms(&scene->bucket) >= holds_until_ms ||
+                    n % 2 == 1); /* its tombstone had arrived */
+        assert_int_equal(kvbm_fence_release(scene->theirs, 5, &lease), KVT_OK);
+        scene_close(scene);
+    }
+    assert_true(deaths >= 12); /* six requests at least, and both ways */
+}
+
 /* ---- a leader behind it ---- */
 
 static struct engine_leader_stats
@@ -402,6 +465,7 @@ main(void)
         cmocka_unit_test(one_has_it_at_a_time),
         cmocka_unit_test(tokens_rise),
         cmocka_unit_test(what_is_no_place_for_locks_has_none),
+        cmocka_unit_test(a_lock_outlives_its_holder_by_a_lease),
         cmocka_unit_test(who_was_killed_with_the_lock_is_followed),
         cmocka_unit_test(who_loses_the_lock_counts_nothing),
     };
