@@ -1,6 +1,7 @@
 #include "g4/client.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ struct g4_client {
     uint64_t timeout_ms;
     uint64_t retry_ms;
     size_t batch_bytes_max;
+    char fingerprint[17]; /* "": of any layout */
     bool (*progress)(void *arg, size_t done, size_t count);
     void *progress_arg;
     CURL **handles;
@@ -239,7 +241,8 @@ static enum kvt_err
 attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
         size_t count, uint64_t end_ms, bool *again, struct kvt_error *err)
 {
-    const struct g4_sigv4_header type = {"Content-Type", "application/octet-stream"};
+    const struct g4_sigv4_header headers[] = {{"Content-Type", "application/octet-stream"},
+                                              {"x-kvtier-fingerprint", client->fingerprint}};
     struct transfer transfer = {.client = client, .began_ms = kvt_clock_mono_ms()};
     uint64_t timeout_ms;
     enum kvt_err rc;
@@ -257,13 +260,14 @@ attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry
         return kvt_error_set(err, KVT_TIMEOUT, "%s: no time is left", transfer.path);
     }
     curl_easy_reset(transfer.easy);
-    rc = g4_endpoint_prepare(client->endpoint, transfer.easy,
-                             &(struct g4_endpoint_call){.method = "POST",
-                                                        .path = transfer.path,
-                                                        .query = "",
-                                                        .headers = &type,
-                                                        .header_count = 1},
-                             timeout_ms, &transfer.prepared, err);
+    rc = g4_endpoint_prepare(
+        client->endpoint, transfer.easy,
+        &(struct g4_endpoint_call){.method = "POST",
+                                   .path = transfer.path,
+                                   .query = "",
+                                   .headers = headers,
+                                   .header_count = client->fingerprint[0] == '\0' ? 1 : 2},
+        timeout_ms, &transfer.prepared, err);
     if (rc == KVT_OK && !set_body_options(&transfer))
         rc = kvt_error_set(err, KVT_NOMEM, "%s", transfer.path);
     if (rc == KVT_OK)
@@ -505,6 +509,9 @@ g4_client_open(struct g4_client **out, const struct g4_client_options *options,
     client->progress_arg = options->progress_arg;
     client->batch_bytes_max =
         options->batch_bytes_max == 0 ? BYTES_DEFAULT : options->batch_bytes_max;
+    if (options->fingerprint != 0)
+        (void)snprintf(client->fingerprint, sizeof(client->fingerprint), "%016" PRIx64,
+                       options->fingerprint);
     rc = g4_endpoint_new(&client->endpoint,
                          &(struct g4_endpoint_options){.url = options->endpoint,
                                                        .bucket = options->bucket,

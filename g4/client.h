@@ -32,6 +32,7 @@ struct g4_client_options {
     uint64_t timeout_ms;      /* of one request; 0 = 30 s */
     uint64_t retry_ms;      /* keep retrying an absent or busy gateway this long; 0 = not at all */
     size_t batch_bytes_max; /* bodies in one request; 0 = 16 MiB */
+    uint64_t fingerprint;   /* has, get: a block of another layout is not there; 0 = of any */
     /* After each request of a call, in the thread that called: `done` of `count` items have their
      * status.  False: the others are not asked, and carry KVT_CANCELLED.  NULL: nobody asks. */
     bool (*progress)(void *arg, size_t done, size_t count);

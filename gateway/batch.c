@@ -163,13 +163,33 @@ write_row(uint8_t row[ROW_BYTES], enum kvt_err status, uint32_t crc32c, uint64_t
     memcpy(row + 8, &size, sizeof(size));
 }
 
+/* Of another layout is not what was meant, though key and length may be: so it is not there.  Who
+ * wrote without telling a layout, as KVBM does, is believed. */
 static void
-run_has(struct gateway_vault *vault, struct gateway_batch *batch, struct kvt_buffer *answer)
+miss_others(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint)
+{
+    for (size_t i = 0; fingerprint != 0 && i < batch->count; i++) {
+        struct gateway_item *item = &batch->items[i];
+
+        if (item->status != KVT_OK || item->record.fingerprint == 0 ||
+            item->record.fingerprint == fingerprint)
+            continue;
+        if (item->for_body)
+            gateway_get_unread(vault, item);
+        item->status = KVT_NOTFOUND;
+        gateway_stats_add(vault->stats, GATEWAY_STAT_OTHER_LAYOUT, 1);
+    }
+}
+
+static void
+run_has(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint,
+        struct kvt_buffer *answer)
 {
     uint8_t row[ROW_BYTES];
 
     gateway_stats_add(vault->stats, GATEWAY_STAT_HAS, batch->count);
     gateway_get_find(vault, batch->items, batch->count);
+    miss_others(vault, batch, fingerprint);
     for (size_t i = 0; i < batch->count; i++) {
         const struct gateway_item *item = &batch->items[i];
         const bool ok = item->status == KVT_OK;
@@ -208,8 +228,8 @@ place_bodies(struct gateway_batch *batch, struct gateway_budget *budget, size_t 
 }
 
 static enum kvt_err
-run_get(struct gateway_vault *vault, struct gateway_batch *batch, struct gateway_budget *budget,
-        uint64_t *taken, struct kvt_buffer *answer)
+run_get(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint,
+        struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer)
 {
     uint8_t *start;
     uint8_t *at;
@@ -219,6 +239,7 @@ run_get(struct gateway_vault *vault, struct gateway_batch *batch, struct gateway
     for (size_t i = 0; i < batch->count; i++)
         batch->items[i].for_body = true;
     gateway_get_find(vault, batch->items, batch->count);
+    miss_others(vault, batch, fingerprint);
     total = place_bodies(batch, budget, answer->limit - answer->size, taken);
     start = kvt_buffer_reserve(answer, total);
     if (start == NULL)
@@ -277,7 +298,7 @@ run_put(struct gateway_vault *vault, struct gateway_batch *batch, struct kvt_buf
 
 enum kvt_err
 gateway_batch_run(struct gateway_vault *vault, enum gateway_batch_verb verb, const void *bytes,
-                  size_t size, struct gateway_budget *budget, uint64_t *taken,
+                  size_t size, uint64_t fingerprint, struct gateway_budget *budget, uint64_t *taken,
                   struct kvt_buffer *answer, struct kvt_error *err)
 {
     struct gateway_batch batch;
@@ -288,8 +309,8 @@ gateway_batch_run(struct gateway_vault *vault, enum gateway_batch_verb verb, con
     if (rc != KVT_OK)
         return rc;
     switch (verb) {
-    case GATEWAY_BATCH_HAS: run_has(vault, &batch, answer); break;
-    case GATEWAY_BATCH_GET: rc = run_get(vault, &batch, budget, taken, answer); break;
+    case GATEWAY_BATCH_HAS: run_has(vault, &batch, fingerprint, answer); break;
+    case GATEWAY_BATCH_GET: rc = run_get(vault, &batch, fingerprint, budget, taken, answer); break;
     case GATEWAY_BATCH_PUT: run_put(vault, &batch, answer); break;
     }
     gateway_batch_release(&batch);

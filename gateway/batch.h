@@ -36,12 +36,14 @@ KVT_NODISCARD enum kvt_err gateway_batch_parse(struct gateway_batch *batch,
                                                size_t size, struct kvt_error *err);
 void gateway_batch_release(struct gateway_batch *batch);
 
-/** Do it and append the answer.  `taken` gets the bytes reserved from `budget` for the answer's
+/** Do it and append the answer.  Has and get of a block whose layout is told, and is not that of
+ *  `fingerprint`, find nothing: its bytes may be as many as those that are meant.  0: of any
+ *  layout.  `taken` gets the bytes reserved from `budget` for the answer's
  *  bodies: the caller gives them back when the answer is gone. */
 KVT_NODISCARD enum kvt_err gateway_batch_run(struct gateway_vault *vault,
                                              enum gateway_batch_verb verb, const void *bytes,
-                                             size_t size, struct gateway_budget *budget,
-                                             uint64_t *taken, struct kvt_buffer *answer,
-                                             struct kvt_error *err);
+                                             size_t size, uint64_t fingerprint,
+                                             struct gateway_budget *budget, uint64_t *taken,
+                                             struct kvt_buffer *answer, struct kvt_error *err);
 
 #endif /* GATEWAY_BATCH_H */

@@ -1,11 +1,8 @@
 #include "gateway/object.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -511,21 +508,6 @@ gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *reques
 
 /* ---- writing ---- */
 
-/* A header of hexadecimal digits; 0 where there is none of that name. */
-static bool
-header_hex(const struct gateway_request *request, const char *name, uint64_t *value)
-{
-    const char *text = gateway_request_header(request, name);
-    char *end = NULL;
-
-    *value = 0;
-    if (text == NULL)
-        return true;
-    errno = 0;
-    *value = strtoull(text, &end, 16);
-    return errno == 0 && isxdigit((unsigned char)text[0]) && *end == '\0';
-}
-
 /* Metadata a client may send along: checked against the body, never just believed. */
 static enum gateway_fault
 read_meta(const struct gateway_request *request, struct gateway_put_item *item)
@@ -539,8 +521,8 @@ read_meta(const struct gateway_request *request, struct gateway_put_item *item)
     else
         item->crc32c = g4_check_crc32c(item->body, item->size);
     if (!gateway_request_number(request, "x-amz-meta-kvt-length", &length) ||
-        !header_hex(request, "x-amz-meta-kvt-crc32c", &crc32c) ||
-        !header_hex(request, "x-amz-meta-kvt-fingerprint", &item->fingerprint))
+        !gateway_request_hex(request, "x-amz-meta-kvt-crc32c", &crc32c) ||
+        !gateway_request_hex(request, "x-amz-meta-kvt-fingerprint", &item->fingerprint))
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (length != 0 && length != item->size)
         return GATEWAY_FAULT_INCOMPLETE;

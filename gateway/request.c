@@ -1,8 +1,11 @@
 #include "gateway/request.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -63,6 +66,20 @@ gateway_request_number(const struct gateway_request *request, const char *name, 
     const char *text = gateway_request_header(request, name);
 
     return text == NULL || kvt_parse_u64(text, value) == KVT_OK;
+}
+
+bool
+gateway_request_hex(const struct gateway_request *request, const char *name, uint64_t *value)
+{
+    const char *text = gateway_request_header(request, name);
+    char *end = NULL;
+
+    *value = 0;
+    if (text == NULL)
+        return true;
+    errno = 0;
+    *value = strtoull(text, &end, 16);
+    return errno == 0 && isxdigit((unsigned char)text[0]) && *end == '\0';
 }
 
 static bool

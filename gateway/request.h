@@ -175,6 +175,9 @@ const char *gateway_request_header(const struct gateway_request *request, const 
 bool gateway_request_number(const struct gateway_request *request, const char *name,
                             uint64_t *value);
 
+/** One of hexadecimal digits; 0 where there is none of that name.  false: it is no number. */
+bool gateway_request_hex(const struct gateway_request *request, const char *name, uint64_t *value);
+
 /** The next item of a header's list, "a, b", without the blanks around it; `*list` moves behind it.
  *  NULL: there is none. */
 const char *gateway_request_item(const char **list, size_t *size);

@@ -247,6 +247,7 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
     const char *rest = request->target.path + strlen(BATCH_PATH);
     const size_t size = strcspn(rest, "/");
     struct kvt_error err = {.code = KVT_OK};
+    uint64_t fingerprint;
     uint64_t taken = 0;
     size_t verb = 0;
     enum kvt_err rc;
@@ -269,8 +270,13 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
         return;
     }
+    if (!gateway_request_hex(request, "x-kvtier-fingerprint", &fingerprint)) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_INVALID_ARGUMENT);
+        return;
+    }
     rc = gateway_batch_run(s3->vault, (enum gateway_batch_verb)verb, request->body.data,
-                           request->body.size, s3->budget, &taken, &request->answer, &err);
+                           request->body.size, fingerprint, s3->budget, &taken, &request->answer,
+                           &err);
     request->taken += taken;
     if (rc != KVT_OK) {
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);

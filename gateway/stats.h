@@ -40,6 +40,8 @@
     X(CORRUPT_WARM, COUNTER, "corrupt_total", "tier=\"warm\"", "Copies that failed their check.")  \
     X(CORRUPT_FAR, COUNTER, "corrupt_total", "tier=\"far\"", "Copies that failed their check.")    \
     X(FOREIGN, COUNTER, "foreign_total", "", "Objects under a block's key without our metadata.")  \
+    X(OTHER_LAYOUT, COUNTER, "other_layout_total", "",                                             \
+      "Blocks asked for by a layout that is not theirs: misses.")                                  \
     X(GONE, COUNTER, "gone_total", "", "Blocks that others removed from the bucket.")              \
     X(QUARANTINED, COUNTER, "quarantined_total", "", "Objects copied into the quarantine.")        \
     X(SLOW_DOWN, COUNTER, "slow_down_total", "",                                                   \

@@ -74,6 +74,7 @@ open_client(struct g4_client **out, const struct kvbm_settings *settings, uint64
         .region = "",
         .connections_max = settings->workers * 2 < 8 ? 8 : settings->workers * 2,
         .retry_ms = retry_ms,
+        .fingerprint = settings->layout.fingerprint,
     };
 
     return g4_client_open(out, &options, err);

@@ -44,15 +44,22 @@ ask(struct kvt_buffer *out, const char *const *keys, size_t count)
 }
 
 static void
-add_put(struct kvt_buffer *out, const char *key, const uint8_t *body, size_t size, uint32_t crc32c)
+add_put_of(struct kvt_buffer *out, const char *key, const uint8_t *body, size_t size,
+           uint32_t crc32c, uint64_t fingerprint)
 {
     add_number(out, strlen(key), 2);
     add_number(out, 0, 2);
     add_number(out, crc32c, 4);
-    add_number(out, 7, 8);
+    add_number(out, fingerprint, 8);
     add_number(out, size, 8);
     kvt_buffer_append(out, key, strlen(key));
     kvt_buffer_append(out, body, size);
+}
+
+static void
+add_put(struct kvt_buffer *out, const char *key, const uint8_t *body, size_t size, uint32_t crc32c)
+{
+    add_put_of(out, key, body, size, crc32c, 7);
 }
 
 /* Each prefix gets its own exact allocation, so that a read behind it is seen by the sanitizer. */
@@ -129,17 +136,24 @@ nonsense(void **state)
 }
 
 static void
-run(struct test_gateway *gateway, enum gateway_batch_verb verb, const struct kvt_buffer *bytes,
-    struct gateway_budget *budget, size_t limit, struct kvt_buffer *answer)
+run_of(struct test_gateway *gateway, enum gateway_batch_verb verb, const struct kvt_buffer *bytes,
+       uint64_t fingerprint, struct gateway_budget *budget, size_t limit, struct kvt_buffer *answer)
 {
     struct kvt_error err;
     uint64_t taken;
 
     kvt_buffer_init(answer, limit);
-    assert_int_equal(gateway_batch_run(gateway->vault, verb, bytes->data, bytes->size, budget,
-                                       &taken, answer, &err),
+    assert_int_equal(gateway_batch_run(gateway->vault, verb, bytes->data, bytes->size, fingerprint,
+                                       budget, &taken, answer, &err),
                      KVT_OK);
     gateway_budget_give(budget, taken);
+}
+
+static void
+run(struct test_gateway *gateway, enum gateway_batch_verb verb, const struct kvt_buffer *bytes,
+    struct gateway_budget *budget, size_t limit, struct kvt_buffer *answer)
+{
+    run_of(gateway, verb, bytes, 0, budget, limit, answer);
 }
 
 /* Ten keys: stored, with a broken body, opaque, and the rest; then has and get tell of each. */
@@ -251,6 +265,81 @@ what_is_not_read_is_doubted(void **state)
     test_gateway_close(&gateway);
 }
 
+/* Two layouts may give a block under one key as many bytes: who has the one never gets the other's,
+ * from the catalog or from a bucket that is asked.  Who tells none gets either, as what was put
+ * without one goes to all. */
+static void
+told_apart(struct test_gateway *gateway, const char *const names[2], const uint8_t *whose)
+{
+    static const uint64_t asked[] = {7, 8, 0};
+    struct gateway_budget budget = {.max = 1u << 20};
+    struct kvt_buffer bytes;
+    struct kvt_buffer answer;
+
+    ask(&bytes, names, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        const uint64_t layout = asked[i];
+        const uint64_t before = gateway_stats_get(gateway->vault->stats, GATEWAY_STAT_OTHER_LAYOUT);
+        const bool other = layout == 8;
+        const size_t second = other ? 16 : 16 + SIZE;
+
+        run_of(gateway, GATEWAY_BATCH_HAS, &bytes, layout, &budget, 1u << 20, &answer);
+        assert_int_equal(number_at(&answer, 0, 4), other ? KVT_NOTFOUND : KVT_OK);
+        assert_int_equal(number_at(&answer, 8, 8), other ? 0 : SIZE);
+        assert_int_equal(number_at(&answer, 16, 4), KVT_OK);
+        kvt_buffer_release(&answer);
+        run_of(gateway, GATEWAY_BATCH_GET, &bytes, layout, &budget, 1u << 20, &answer);
+        assert_int_equal(number_at(&answer, 0, 4), other ? KVT_NOTFOUND : KVT_OK);
+        assert_int_equal(number_at(&answer, second, 4), KVT_OK);
+        assert_int_equal(answer.size, second + 16 + SIZE);
+        assert_memory_equal(answer.data + second + 16, whose, SIZE);
+        assert_int_equal(atomic_load(&budget.used), 0);
+        kvt_buffer_release(&answer);
+        assert_int_equal(gateway_stats_get(gateway->vault->stats, GATEWAY_STAT_OTHER_LAYOUT),
+                         before + (other ? 2 : 0));
+    }
+    kvt_buffer_release(&bytes);
+}
+
+static void
+another_layout_is_not_there(void **state)
+{
+    static const uint64_t written[] = {7, 0};
+    struct gateway_budget budget = {.max = 1u << 20};
+    struct test_gateway gateway;
+    struct kvt_buffer bytes;
+    struct kvt_buffer answer;
+    uint8_t body[SIZE];
+    char keys[4][KVT_KEY_MAX];
+    const char *names[4];
+
+    (void)state;
+    test_gateway_open(&gateway, 1u << 20, 0);
+    kvt_buffer_init(&bytes, 1u << 20);
+    add_number(&bytes, 2, 4);
+    test_gateway_fill(body, SIZE, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        const struct g4_meta meta = {.present = true,
+                                     .length = SIZE,
+                                     .crc32c = g4_check_crc32c(body, SIZE),
+                                     .fingerprint = written[i % 2],
+                                     .writer = "elsewhere"};
+
+        names[i] = test_gateway_key(keys[i], i);
+        if (i < 2)
+            add_put_of(&bytes, names[i], body, SIZE, meta.crc32c, written[i]);
+        else /* the bucket alone knows them */
+            assert_int_equal(test_gateway_store_put(gateway.bucket, names[i], body, SIZE, &meta),
+                             KVT_OK);
+    }
+    run(&gateway, GATEWAY_BATCH_PUT, &bytes, &budget, 1u << 20, &answer);
+    told_apart(&gateway, names, body);
+    told_apart(&gateway, names + 2, body);
+    kvt_buffer_release(&bytes);
+    kvt_buffer_release(&answer);
+    test_gateway_close(&gateway);
+}
+
 /* A bucket that is away is "again", not an error the client gives up on. */
 static void
 away_is_again(void **state)
@@ -282,8 +371,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncations),      cmocka_unit_test(nonsense),
-        cmocka_unit_test(results_in_order), cmocka_unit_test(what_is_not_read_is_doubted),
+        cmocka_unit_test(truncations),
+        cmocka_unit_test(nonsense),
+        cmocka_unit_test(results_in_order),
+        cmocka_unit_test(what_is_not_read_is_doubted),
+        cmocka_unit_test(another_layout_is_not_there),
         cmocka_unit_test(away_is_again),
     };
 

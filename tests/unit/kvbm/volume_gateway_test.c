@@ -3,7 +3,7 @@
  * while blocks are put and read.
  *
  * How: who puts notes what was acknowledged.  While the gateway is away a get is no answer; once it
- * is back, everything acknowledged is there and right.
+ * is back, everything acknowledged is there and right, and another layout finds none of it.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -240,6 +240,40 @@ is_a_tier(struct world *world)
     kvbm_storage_close(host);
 }
 
+/* A worker of another layout, whose blocks are as long and have the same keys, finds nothing, and
+ * replaces nothing. */
+static void
+other_layouts_are_apart(struct world *world)
+{
+    struct kvbm_settings settings = world->settings;
+    struct kvbm_remote *other;
+    struct kvt_volume_item items[2];
+    struct kvt_block_id ids[2];
+    bool present[2];
+    struct kvt_error err;
+
+    settings.layout.fingerprint++;
+    assert_int_equal(kvbm_remote_open(&other, &settings, &err), KVT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        ids[i] = bed_id(i);
+        items[i] = (struct kvt_volume_item){
+            .id = ids[i], .bytes = world->bytes[i], .size = BED_SIZE, .status = KVT_ERR_COUNT};
+    }
+    assert_true(kvbm_remote_has(world->remote, ids, 2, present));
+    assert_true(present[0] && present[1]);
+    assert_true(kvbm_remote_has(other, ids, 2, present));
+    assert_false(present[0] || present[1]);
+    kvbm_remote_get(other, items, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(items[i].status, KVT_NOTFOUND);
+    for (uint32_t i = 0; i < 2; i++)
+        memset(world->bytes[i], 0xa5, BED_SIZE);
+    kvbm_remote_put(other, items, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(items[i].status, KVT_PRECONDITION);
+    kvbm_remote_close(other);
+}
+
 static void
 close_world(struct world *world)
 {
@@ -282,6 +316,8 @@ survives_kills(void **state)
     while (get_all(world, items) < BED_IDS)
         assert_true(kvt_clock_mono_ms() < deadline);
     has_all(world, items, KVT_OK);
+    other_layouts_are_apart(world);
+    assert_int_equal(get_all(world, items), BED_IDS);
     is_a_tier(world);
     gateway_kill(&world->gateway);
     has_all(world, items, KVT_UNAVAILABLE);
