@@ -116,6 +116,8 @@ def expect_nothing_held(process):
 class Killer:
     """Kills one process of an instance after the other."""
 
+    pause = (0.3, 1.2)  # seconds between two
+
     def __init__(self, process, count, rng):
         self.process, self.count, self.rng, self.killed = process, count, rng, []
         self.thread = threading.Thread(target=self.run)
@@ -125,7 +127,7 @@ class Killer:
 
     def run(self):
         while len(self.killed) < self.count:
-            time.sleep(self.rng.uniform(0.3, 1.2))
+            time.sleep(self.rng.uniform(*self.pause))
             status = self.process.status()
             if status["finished"]:
                 return
