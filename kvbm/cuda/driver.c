@@ -132,6 +132,8 @@ take_device(struct kvbm_cuda *cuda, int ordinal, bool wraps, struct kvt_error *e
         ordinal %= count;
     if (rc != CUDA_SUCCESS || ordinal < 0 || ordinal >= count)
         return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: no device %d (%d found)", ordinal, count);
+    cuda->ordinal = ordinal;
+    cuda->devices = count;
     rc = cuda->device_get(&cuda->device, ordinal);
     if (rc != CUDA_SUCCESS)
         return kvbm_cuda_error(cuda, rc, "cuDeviceGet", err);

@@ -115,6 +115,8 @@ struct kvbm_cuda {
     void *library;
     int device;
     struct CUctx_st *context;
+    int ordinal; /* of the device, among so many that the driver shows */
+    int devices;
     int version; /* of the driver: 13000 is 13.0 */
     char name[KVBM_CUDA_NAME_MAX];
     struct CUmod_st *module; /* our kernels, or NULL */

@@ -14,7 +14,8 @@ kvbm_gpu_open(struct kvbm_cuda **out, enum kvbm_settings_gpu wanted, uint32_t nu
         return KVT_OK;
     rc = kvbm_cuda_open_turn(out, KVBM_CUDA_LIBRARY, number, &why);
     if (rc == KVT_OK) {
-        kvt_log_info(part, "gpu", "G1 is on %s, driver %d", (*out)->name, (*out)->version);
+        kvt_log_info(part, "gpu", "G1 is on %s (device %d of %d), driver %d", (*out)->name,
+                     (*out)->ordinal, (*out)->devices, (*out)->version);
         return KVT_OK;
     }
     if (wanted == KVBM_GPU_REQUIRE)

@@ -90,7 +90,8 @@ def killed(run, name, killer, trace, requests, **more):
 
 def scenario(run):
     rng = random.Random(run.seed)
-    fake = driver(run, "fake", os.path.join(run.build, "tests/unit/kvbm/libkvbm_fake_cuda.so"))
+    fake = {"KVBM_FAKE_CUDA_DEVICES": "3",
+            **driver(run, "fake", os.path.join(run.build, "tests/unit/kvbm/libkvbm_fake_cuda.so"))}
     none = driver(run, "none", None)
     trace, requests = write_trace(run, "trace", run.args.conversations, rng)
     with run.case("a device that is required and not there is said once"):
@@ -106,6 +107,8 @@ def scenario(run):
             expect(status["instances"][1]["hits_peer"] * 4 > status["instances"][1]["blocks"], "nothing was pulled from the other instance")
             expect_devices(one, devices, devices)
             expect_word(one, "G1 is on Fake GPU", 2 * devices)
+            for number, ranks in enumerate((2, 1, 1) if devices else (0, 0, 0)):  # in turn
+                expect_word(one, f"(device {number} of 3)", ranks)
             expect_word(one, "not_pinned", 0)
             expect_nothing_held(one)
             stopped(one)

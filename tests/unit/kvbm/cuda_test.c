@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,10 +67,19 @@ processes_share_the_devices(void **unused)
     struct kvt_error err;
 
     (void)unused;
-    for (uint32_t number = 0; number < 3; number++) {
-        assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, number, &err), KVT_OK);
-        kvbm_cuda_close(cuda);
+    for (int devices = 1; devices < 4; devices++) {
+        char text[8];
+
+        (void)snprintf(text, sizeof(text), "%d", devices);
+        (void)setenv("KVBM_FAKE_CUDA_DEVICES", text, 1);
+        for (uint32_t number = 0; number < 7; number++) {
+            assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, number, &err), KVT_OK);
+            assert_int_equal(cuda->ordinal, (int)number % devices);
+            assert_int_equal(cuda->devices, devices);
+            kvbm_cuda_close(cuda);
+        }
     }
+    (void)unsetenv("KVBM_FAKE_CUDA_DEVICES");
     assert_int_equal(kvbm_cuda_open_turn(&cuda, KVBM_FAKE_CUDA, UINT32_MAX, &err), KVT_OK);
     kvbm_cuda_close(cuda);
     (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuDeviceGetCount", 1);
