@@ -89,9 +89,11 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     }
     if (item->record.state == GATEWAY_RETIRING && item->record.moving != 0)
         return false; /* the bucket knows it, and who put it behind its removal since */
+    if (item->record.state == GATEWAY_INTENT)
+        return false; /* acknowledged in a life that ended before its row was durable, or not */
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
-        item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
+        item->status = KVT_NOTFOUND; /* on its way out */
     else if (!is_read_cold(vault, item))
         doubt(vault, item);
     return true;
