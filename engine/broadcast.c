@@ -68,6 +68,7 @@ blame(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
 {
     struct engine_outcome *outcome = &cast->outcome;
     bool first = outcome->by_rank[rank] == KVT_OK;
+    struct engine_broadcast_state state;
 
     if (!first)
         return;
@@ -77,10 +78,11 @@ blame(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
     if (!first)
         return;
     outcome->status = status;
+    engine_broadcast_state(cast->broadcast, &state); /* a kind may do a job in another's way */
     (void)kvt_error_set(&outcome->error, status,
                         "rank %" PRIu32 ": %s broadcast: block %" PRIu32 ", item %zu of %zu: %s",
-                        rank, engine_way_name(cast->broadcast->ops->way),
-                        cast->job->items[at].target, at, cast->job->count, kvt_err_text(status));
+                        rank, engine_way_name(state.way), cast->job->items[at].target, at,
+                        cast->job->count, kvt_err_text(status));
 }
 
 void

@@ -128,6 +128,9 @@ a_refusal_is_remembered(void **state)
     set_shares(&replica, 2, true);
     assert_int_equal(bring_up(&replica, &job), KVT_OK);
     assert_int_equal(shows(&replica), 2); /* nobody has asked it again */
+    fake_worker_fail(replica.bed.ranks[1], ENGINE_PULL, 1, KVT_IO);
+    assert_int_equal(bring_up(&replica, &job), KVT_IO);
+    assert_non_null(strstr(job.outcome.error.text, "rank 1: fabric broadcast: "));
     fake_worker_kill(replica.bed.ranks[0]);
     fake_worker_revive(replica.bed.ranks[0]);
     before = shows(&replica);
