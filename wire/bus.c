@@ -55,13 +55,12 @@ wire_bus_error(natsStatus status)
     }
 }
 
+/* Without one the library waits for its first connection. */
 static void
 on_connected(natsConnection *nc, void *arg)
 {
-    struct wire_bus *bus = arg;
-
     (void)nc;
-    atomic_fetch_add(&bus->reconnects, 1);
+    (void)arg;
 }
 
 /* The last callback of a connection: the library calls them in order, on one thread. */
@@ -230,11 +229,9 @@ set_connection(natsOptions *nats, struct wire_bus *bus, const struct wire_bus_op
     if (s == NATS_OK)
         s = natsOptions_SetErrorHandler(nats, on_error, NULL);
     if (s == NATS_OK)
-        s = natsOptions_SetReconnectedCB(nats, on_connected, bus);
-    if (s == NATS_OK)
         s = natsOptions_SetClosedCB(nats, on_closed, bus);
     if (s == NATS_OK && !options->connect_now)
-        s = natsOptions_SetRetryOnFailedConnect(nats, true, on_connected, bus);
+        s = natsOptions_SetRetryOnFailedConnect(nats, true, on_connected, NULL);
     if (s == NATS_OK && is_set(options->ca_file))
         s = natsOptions_LoadCATrustedCertificates(nats, options->ca_file);
     if (s == NATS_OK && (is_set(options->ca_file) || strncmp(options->url, "tls://", 6) == 0))
@@ -358,7 +355,21 @@ wire_bus_refused(struct wire_bus *bus)
 uint64_t
 wire_bus_reconnects(struct wire_bus *bus)
 {
-    return atomic_load(&bus->reconnects);
+    natsStatistics *counts = NULL;
+    uint64_t reconnects = 0;
+    natsStatus s = natsStatistics_Create(&counts);
+
+    /* The library counts before it says that it is connected; its callbacks come some time behind
+     * that, when who asks now has been answered by a server that was away. */
+    if (s == NATS_OK)
+        s = natsConnection_GetStats(bus->nc, counts);
+    if (s == NATS_OK)
+        s = natsStatistics_GetCounts(counts, NULL, NULL, NULL, NULL, &reconnects);
+    natsStatistics_Destroy(counts);
+    if (s != NATS_OK) /* no memory: as before */
+        return atomic_load(&bus->reconnects);
+    atomic_store(&bus->reconnects, reconnects);
+    return reconnects;
 }
 
 enum kvt_err

@@ -65,7 +65,9 @@ void wire_bus_tell(struct wire_bus *bus, const char *area, const char *loss, boo
  *  gives KVT_UNAVAILABLE then; open another bus when the credentials are right. */
 bool wire_bus_refused(struct wire_bus *bus);
 
-/** Times the connection came back since opening. */
+/** Times the connection came back since opening, the one that is there included: who is told
+ *  wire_bus_connected() and asks then, knows of each absence before.  One that came back and failed
+ *  at once counts, too. */
 uint64_t wire_bus_reconnects(struct wire_bus *bus);
 
 /** Make KVTIER_EVENTS, KVTIER_ORDERS and KVTIER_REPORTS exist as wire/subject.h says (idempotent;

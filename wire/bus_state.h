@@ -25,7 +25,7 @@ struct wire_bus {
     natsConnection *nc;
     jsCtx *js;
     char *url; /* as it was given, for people */
-    _Atomic uint64_t reconnects;
+    _Atomic uint64_t reconnects; /* when they were counted last */
 
     struct {
         pthread_mutex_t lock;     /* guards this struct, and nothing outside it */

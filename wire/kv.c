@@ -201,6 +201,8 @@ expire(struct wire_kv *kv)
             continue;
         if (key->due_ms <= now_ms && answered)
             answered = look_up(kv, key, now_ms, &gone);
+        if (gone && kv->bound_reconnects != wire_bus_reconnects(kv->bus))
+            answered = gone = false; /* it came back while we asked */
         if (gone) {
             tell(kv, WIRE_KV_GONE, key->name);
             wire_kv_keys_remove(&kv->keys, key);

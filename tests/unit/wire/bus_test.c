@@ -1,10 +1,13 @@
 /*
  * What is tested: wire/bus.h where something takes its first connections and closes them, as a
- * proxy does whose server is away.
- * How: a listener on the port of a nats-server that is not running yet.
+ * proxy does whose server is away; and that a connection which came back is counted at once.
+ * How: a listener on the port of a nats-server that is not running yet; the library's thread of
+ * callbacks, held up.
  */
+#include <nats/nats.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +162,49 @@ who_connects_now_is_told(void **state)
     test_nats_stop(&server);
 }
 
+static void
+hold_up(natsConnection *nc, void *arg)
+{
+    sem_t *may_go = arg;
+
+    (void)nc;
+    while (sem_wait(may_go) != 0)
+        continue;
+}
+
+/* All callbacks of the library come from one thread, which may be late. */
+static void
+an_absence_is_counted_when_its_end_is_told(void **state)
+{
+    natsConnection *other = NULL;
+    natsOptions *options = NULL;
+    struct test_nats server;
+    struct wire_bus *bus;
+    sem_t may_go;
+
+    (void)state;
+    test_nats_start(&server);
+    bus = test_bus_open(&server, true);
+    assert_int_equal(wire_bus_reconnects(bus), 0);
+    assert_int_equal(sem_init(&may_go, 0, 0), 0);
+    assert_int_equal(natsOptions_Create(&options), NATS_OK);
+    assert_int_equal(natsOptions_SetURL(options, server.url), NATS_OK);
+    assert_int_equal(natsOptions_SetClosedCB(options, hold_up, &may_go), NATS_OK);
+    assert_int_equal(natsConnection_Connect(&other, options), NATS_OK);
+    natsConnection_Close(other);
+    test_nats_kill(&server);
+    test_bus_wait(bus, false);
+    test_nats_restart(&server);
+    test_bus_wait(bus, true);
+    assert_true(wire_bus_reconnects(bus) >= 1);
+    assert_int_equal(sem_post(&may_go), 0);
+    wire_bus_close(bus);
+    natsConnection_Destroy(other);
+    natsOptions_Destroy(options);
+    test_nats_stop(&server);
+    (void)sem_destroy(&may_go);
+}
+
 int
 main(void)
 {
@@ -168,6 +214,7 @@ main(void)
         cmocka_unit_test(one_that_says_something_else_is_too),
         cmocka_unit_test(a_list_of_servers_may_have_holes),
         cmocka_unit_test(who_connects_now_is_told),
+        cmocka_unit_test(an_absence_is_counted_when_its_end_is_told),
     };
 
     test_nats_require();

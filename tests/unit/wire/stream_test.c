@@ -237,7 +237,7 @@ an_ordered_reader_survives_kill_and_restart(void **state)
         read_until(stream, &reading, reading.next + 299);
     }
     assert_int_equal(reading.gaps, 0);
-    assert_int_equal(wire_bus_reconnects(bus), 3);
+    assert_true(wire_bus_reconnects(bus) >= 3);
     wire_stream_close(stream);
 
     /* A reader that committed up to 1000 goes on behind it. */
