@@ -10,24 +10,24 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "advisor/courier.h"
-#include "advisor/deposit.h"
-#include "advisor/engine.h"
-#include "advisor/http.h"
-#include "advisor/jobs.h"
-#include "advisor/presence.h"
-#include "advisor/responder.h"
-#include "advisor/router_thread.h"
-#include "advisor/rulebook.h"
-#include "advisor/sources.h"
-#include "advisor/sources_file.h"
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "wire/subject.h"
+#include "advisor/admin/advisor_admin.h"
+#include "advisor/admin/nats_responder.h"
+#include "advisor/archive/nats_snapshot.h"
+#include "advisor/job/jobs.h"
+#include "advisor/round/outbox.h"
+#include "advisor/round/round.h"
+#include "advisor/route/presence.h"
+#include "advisor/route/router_thread.h"
+#include "advisor/rule/rulebook.h"
+#include "advisor/source/sources.h"
+#include "advisor/source/sources_file.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/file.h"
+#include "base/core/log.h"
+#include "wire/message/subject.h"
 
-#include "policy/ordering.h"
+#include "policy/ordering/ordering_table.h"
 
 enum {
     STEP_WAIT_MS = 20,

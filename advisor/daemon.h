@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "advisor/planner.h"
+#include "advisor/order/planner.h"
 #include "kvtier/error.h"
-#include "wire/bus.h"
-#include "wire/order.h"
+#include "wire/message/order_codec.h"
+#include "wire/nats/bus.h"
 
 #include "router/cost.h"
 

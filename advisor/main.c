@@ -6,10 +6,10 @@
 #include <time.h>
 
 #include "advisor/daemon.h"
-#include "base/config.h"
-#include "base/http.h"
-#include "base/log.h"
-#include "base/program.h"
+#include "base/config/config.h"
+#include "base/config/program.h"
+#include "base/core/log.h"
+#include "base/http/http.h"
 
 enum {
 #define PARAM(id, ...) ADVISOR_##id,

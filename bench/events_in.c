@@ -19,13 +19,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "advisor/counters.h"
-#include "advisor/engine.h"
-#include "advisor/sources.h"
-#include "base/clock.h"
+#include "advisor/index/advisor_counters.h"
+#include "advisor/round/round.h"
+#include "advisor/source/sources.h"
+#include "base/core/clock.h"
 #include "index/index.h"
-#include "wire/bus.h"
-#include "wire/subject.h"
+#include "wire/message/subject.h"
+#include "wire/nats/bus.h"
 
 #include "bench/flood.h"
 #include "tests/support/nats_server.h"

@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/buffer.h"
-#include "base/clock.h"
-#include "base/random.h"
-#include "wire/event.h"
-#include "wire/subject.h"
+#include "base/core/alloc.h"
+#include "base/core/buffer.h"
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "wire/message/event_codec.h"
+#include "wire/message/subject.h"
 
 enum { NAP_NS = 20000, EVENTS_MAX = 256 };
 

@@ -11,7 +11,7 @@
  * tier's roster.  Prints "NAME VALUE" lines, and ends with 1 when what was ordered is not what had
  * to go.
  */
-#include "advisor/planner.h"
+#include "advisor/order/planner.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -20,12 +20,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "advisor/rulebook.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/parse.h"
+#include "advisor/rule/rulebook.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+#include "base/text/parse.h"
 
-#include "policy/ordering.h"
+#include "policy/ordering/ordering_table.h"
 #include "tests/support/seed.h"
 
 enum {

@@ -7,24 +7,23 @@
  * by their names and gives them back twice.  The pool is full from the start, so that each block
  * taken evicts one.  Anchor: for the same blocks a list and a table of names, nothing else: take
  * the oldest, take its name out, put the new one in, append.  The table is an open one, as they
- * usually are (kvbm/map.h); the pool's is its own.  There is no lock and no state, and so
- * each of ANCHORS threads has a list and a table of its own, of its share of the blocks.
+ * usually are (kvbm/pool/block_map.h); the pool's is its own.  There is no lock and no state, and
+ * so each of ANCHORS threads has a list and a table of its own, of its share of the blocks.
  * Prints "pair <ours> <anchor>" lines, blocks a second of all threads, and "cpu <ours> <anchor>",
  * blocks a CPU second of one, which says more on a machine that is not idle.
  */
-#include "kvbm/pool.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/parse.h"
-#include "kvbm/block.h"
-#include "kvbm/map.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/text/parse.h"
+#include "kvbm/pool/block_map.h"
+#include "kvbm/pool/block_pool.h"
+#include "kvbm/pool/mutable_block.h"
 
 enum { CHAIN_MAX = 1024, THREADS_MAX = 64, LOOK = 64 };
 

@@ -16,12 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/parse.h"
-#include "kvbm/attach/server.h"
-#include "kvbm/block.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+#include "base/text/parse.h"
+#include "kvbm/attach/attach_server.h"
+#include "kvbm/pool/mutable_block.h"
 #include "kvtier/attach.h"
 
 enum { SIZE = 4096, BELOW = 8, START_LIMIT = 20000 /* ms */ };

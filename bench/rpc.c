@@ -15,7 +15,7 @@
  * Prints "pair <ours> <anchor>" lines, microseconds a call, the median of CALLS; both sides take
  * turns of TURN calls.  Every answer is checked.
  */
-#include "engine/rpc.h"
+#include "engine/rpc/rpc.h"
 
 #include <netinet/in.h>
 #include <signal.h>
@@ -28,12 +28,12 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/parse.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/text/parse.h"
 
-#include "engine/remote.h"
-#include "engine/worker.h"
+#include "engine/rank/remote.h"
+#include "engine/rank/worker.h"
 
 enum { ECHO = 1, TURN = 50, WARM = 200, WAIT = 10000 /* ms */, TEXT = 192, BYTES_MAX = 1 << 20 };
 

@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/parse.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "base/text/parse.h"
 
-#include "engine/import.h"
+#include "engine/memory/blockset_import.h"
 
 enum { BATCH = 16, BLOCKS_MAX = 4096, WAIT = 20000, HEADS = 8, PAGE = 16, DIM = 128 };
 

@@ -1,16 +1,17 @@
 /*
- * cli/command_options.h -- the options of each command, as rows for the table in cli/command.c.
+ * cli/command_options.h -- the options of each command, as rows for the table in
+ * cli/command_table.c.
  *
  * Why: the table is long enough without them.
  * Ownership: static.
  * Threads:   read-only.
- * Limits:    included by cli/command.c alone.
+ * Limits:    included by cli/command_table.c alone.
  */
 #ifndef CLI_COMMAND_OPTIONS_H
 #define CLI_COMMAND_OPTIONS_H
 
-#include "base/config.h"
-#include "cli/options.h"
+#include "base/config/config.h"
+#include "cli/frame/options.h"
 
 static const struct kvt_param status_options[] = {CLI_OPTIONS_STATUS(KVT_PARAM_ROW)};
 static const struct kvt_param top_options[] = {CLI_OPTIONS_TOP(KVT_PARAM_ROW)};

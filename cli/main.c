@@ -1,4 +1,4 @@
-#include "cli/app.h"
+#include "cli/cli_app.h"
 
 int
 main(int argc, char **argv)

@@ -40,9 +40,22 @@ function(kvt_test_linker target)
   endif()
 endfunction()
 
-# kvt_library(name SOURCES ... DEPENDS ...): DEPENDS is the folder's arrow list; nothing else links.
+# kvt_library(name [FOLDERS ...] [EXCEPT ...] [SOURCES ...] DEPENDS ...): every source of the subfolders
+# named in FOLDERS (`.` is the folder itself; main.c is the program's) but those in EXCEPT, and
+# SOURCES.  DEPENDS is the folder's arrow list; nothing else links.
 function(kvt_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;EXCEPT;SOURCES;DEPENDS" ${ARGN})
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.c)
+    list(FILTER found EXCLUDE REGEX "/main\\.c$")
+    if(NOT found)
+      message(FATAL_ERROR "${name}: no source in ${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
+    endif()
+    foreach(source IN LISTS ARG_EXCEPT)
+      list(REMOVE_ITEM found ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    endforeach()
+    list(APPEND ARG_SOURCES ${found})
+  endforeach()
   add_library(${name} STATIC ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   kvt_target(${name})
@@ -59,13 +72,16 @@ function(kvt_program name)
 endfunction()
 
 # kvt_test(folder/noun_test ...): one cmocka binary, one ctest named after it, labelled `unit`.
-# The source is tests/unit/<folder>/<noun>_test.c; name keeps the folder so that it is unique.
+# BINARY: the target's name, if it is not the path with underscores.
 # IN_MEMORY: its folders lie in memory, where there is such a place: what it asks is not about disks.
 # ALONE: it runs in one thread, and is ended if it starts another: label `alone`, which is not run where
 # races are looked for.
 function(kvt_test name)
-  cmake_parse_arguments(ARG "IN_MEMORY;ALONE" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_MEMORY;ALONE" "BINARY;TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" binary ${name})
+  if(ARG_BINARY)
+    set(binary ${ARG_BINARY})
+  endif()
   add_executable(${binary} ${ARG_SOURCES})
   kvt_target(${binary})
   kvt_test_linker(${binary})
@@ -90,4 +106,49 @@ function(kvt_test name)
   if(ARG_IN_MEMORY AND IS_DIRECTORY /dev/shm)
     set_tests_properties(unit/${name} PROPERTIES ENVIRONMENT TMPDIR=/dev/shm)
   endif()
+endfunction()
+
+# kvt_tests(folder DEPENDS ... [ALONE ...] [IN_MEMORY ...] [SLOW ...] [SLOWEST ...] [EXCEPT ...]): a
+# kvt_test of every <noun>_test.c below this folder, linked with <folder>_test_support, which is all
+# other sources but those in fake/ and stranger_*.c: programs and modules of their own.  ctest knows it as unit/<folder>/<subfolder>/<noun>_test, CMake as <folder>_<noun>_test.
+# The lists name nouns: ALONE and IN_MEMORY as above, SLOW has 300 s, SLOWEST 900 s, EXCEPT is left out.
+function(kvt_tests folder)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;ALONE;IN_MEMORY;SLOW;SLOWEST;EXCEPT" ${ARGN})
+  file(GLOB_RECURSE beds CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+  list(FILTER beds EXCLUDE REGEX "_test\\.c$|/fake/|/stranger_")
+  set(support test_support)
+  if(beds)
+    set(support ${folder}_test_support)
+    kvt_library(${support} SOURCES ${beds} DEPENDS ${ARG_DEPENDS} test_support PkgConfig::cmocka)
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *_test.c)
+  set(nouns "")
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH place)
+    cmake_path(GET source STEM stem)
+    string(REGEX REPLACE "_test$" "" noun ${stem})
+    list(APPEND nouns ${noun})
+    if(noun IN_LIST ARG_EXCEPT)
+      continue()
+    endif()
+    cmake_path(APPEND place ${stem} OUTPUT_VARIABLE path)
+    set(flags "")
+    foreach(flag IN ITEMS ALONE IN_MEMORY)
+      if(noun IN_LIST ARG_${flag})
+        list(APPEND flags ${flag})
+      endif()
+    endforeach()
+    if(noun IN_LIST ARG_SLOWEST)
+      list(APPEND flags TIMEOUT 900)
+    elseif(noun IN_LIST ARG_SLOW)
+      list(APPEND flags TIMEOUT 300)
+    endif()
+    kvt_test(${folder}/${path} BINARY ${folder}_${stem} ${flags}
+      SOURCES ${source} DEPENDS ${support} ${ARG_DEPENDS})
+  endforeach()
+  foreach(named IN LISTS ARG_ALONE ARG_IN_MEMORY ARG_SLOW ARG_SLOWEST ARG_EXCEPT)
+    if(NOT named IN_LIST nouns)
+      message(FATAL_ERROR "tests of ${folder}: there is no ${named}_test.c")
+    endif()
+  endforeach()
 endfunction()

@@ -1,7 +1,7 @@
 /* kvtier-gateway: the S3 front of the KV cache tier, its hot volume and its mover. */
-#include "base/program.h"
-#include "gateway/app.h"
-#include "gateway/settings.h"
+#include "base/config/program.h"
+#include "gateway/admin/gateway_settings.h"
+#include "gateway/gateway_app.h"
 
 static const struct kvt_program program = {
     .name = "kvtier-gateway",

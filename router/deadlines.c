@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 void
 router_deadlines_release(struct router_deadlines *deadlines)

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 /* Tries by rejection before all chances are computed. */
 enum { TRIES = 32 };

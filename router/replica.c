@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 #include "router/replica_private.h"
 

@@ -2,11 +2,11 @@
  * router/replica.h -- several routers, one slot table.
  *
  * Why: frontends ask whichever replica is near, and each must see what the others gave out.  The
- * bus between them (NATS core) loses, doubles and delays; so every step is merged (router/slots.h),
- * never counted, and replicas compare notes.
+ * bus between them (NATS core) loses, doubles and delays; so every step is merged
+ * (router/request_table.h), never counted, and replicas compare notes.
  *
- * What is sent, each as one message (wire/route_sync.h) with the sender's router number and its
- * incarnation (Unix ms of its start):
+ * What is sent, each as one message (wire/message/route_sync.h) with the sender's router number
+ * and its incarnation (Unix ms of its start):
  *   STEPS      requests in a state (Add, MarkPrefillCompleted, Free), as they happen, numbered
  *   HEARTBEAT  every `beat_ms`: the last number sent, what was heard of each peer without a hole,
  *              and the table's digest
@@ -57,7 +57,7 @@
 
 #include "kvtier/error.h"
 
-#include "router/slots.h"
+#include "router/request_table.h"
 
 #define ROUTER_PEERS_MAX   64
 #define ROUTER_MESSAGE_MAX (256u << 10)

@@ -14,12 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
-#include "wire/route_sync.h"
+#include "base/core/buffer.h"
+#include "wire/message/route_sync.h"
 
 #include "router/peers.h"
 #include "router/replica.h"
-#include "router/slots.h"
+#include "router/request_table.h"
 
 /* A peer's table, while we ask for it page by page. */
 struct router_replica_table {

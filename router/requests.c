@@ -3,8 +3,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 enum { BITS_FIRST = 6, BITS_MAX = 32 };
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 struct row {
     struct router_worker worker;

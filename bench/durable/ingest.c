@@ -22,9 +22,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/db.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/store/lmdb.h"
 
 #include "bench/durable/rounds.h"
 #include "tests/support/seed.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 #include "bench/durable/rounds.h"
 

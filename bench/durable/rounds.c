@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 #include "tests/support/seed.h"
 

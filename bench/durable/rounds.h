@@ -9,12 +9,12 @@
 #ifndef BENCH_DURABLE_ROUNDS_H
 #define BENCH_DURABLE_ROUNDS_H
 
-#include "advisor/group.h"
-#include "advisor/load.h"
-#include "advisor/memory.h"
-#include "advisor/names.h"
-#include "advisor/snapshot.h"
-#include "advisor/store_log.h"
+#include "advisor/index/change_group.h"
+#include "advisor/index/index_load.h"
+#include "advisor/index/ram_index.h"
+#include "advisor/index/ram_snapshot.h"
+#include "advisor/store/event_log_table.h"
+#include "advisor/store/name_table.h"
 
 #include "bench/durable/stream.h"
 

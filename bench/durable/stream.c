@@ -1,6 +1,6 @@
 #include "bench/durable/stream.h"
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 enum kvt_err
 stream_open(struct stream *stream, const char *load, size_t blocks, uint64_t seed)

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/buffer.h"
-#include "g4/check.h"
+#include "base/core/alloc.h"
+#include "base/core/buffer.h"
+#include "g4/object/check.h"
 
 #include "bench/g4/file.h"
 #include "bench/gateway/connection.h"

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "base/text/parse.h"
 
 #include "bench/g4/bare.h"
 #include "bench/g4/work.h"

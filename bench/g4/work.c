@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/queue.h"
-#include "g4/check.h"
-#include "g4/s3.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/thread/queue.h"
+#include "g4/object/check.h"
+#include "g4/s3/s3.h"
 
 #include "bench/g4/file.h"
 

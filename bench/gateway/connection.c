@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "g4/sigv4.h"
+#include "base/core/clock.h"
+#include "g4/s3/sigv4.h"
 #include "kvtier/key.h"
 
 enum kvt_err

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/core/buffer.h"
 #include "kvtier/error.h"
 
 #define CONNECTION_HEAD_MAX 8192

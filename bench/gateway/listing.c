@@ -3,9 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "g4/sigv4.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "g4/s3/sigv4.h"
 
 enum { TOKEN_MAX = 2048, QUERY_MAX = 8192 };
 

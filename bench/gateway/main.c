@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "base/text/parse.h"
 
 #include "bench/gateway/listing.h"
 #include "bench/gateway/load.h"

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 #include "bench/gateway/load.h"
 #include "bench/gateway/serve.h"

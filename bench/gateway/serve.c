@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 enum { BACKLOG = 128 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 enum {
     CHAIN_SEED = 1337, /* of Dynamo's chain of sequence hashes */

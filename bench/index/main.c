@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/parse.h"
+#include "base/core/alloc.h"
+#include "base/text/parse.h"
 
 #include "bench/index/measure.h"
 

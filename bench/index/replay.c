@@ -1,7 +1,7 @@
 #include <inttypes.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
 
 #include "bench/index/measure.h"
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
 
 #include "bench/index/corpus.h"
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "index/index.h"
-#include "wire/dialect/raw.h"
+#include "wire/dialect/raw_batch.h"
 
 #define SUBJECT_HOLDERS_MAX   16384
 #define SUBJECT_CHANGES       256         /* handed to the index at once */

@@ -2,8 +2,8 @@
 
 #include <stdbool.h>
 
-#include "base/alloc.h"
-#include "wire/trace.h"
+#include "base/core/alloc.h"
+#include "wire/message/trace.h"
 
 #include "bench/index/corpus.h"
 

@@ -20,9 +20,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "kvbm/disk.h"
-#include "kvbm/transfer.h"
+#include "base/core/clock.h"
+#include "kvbm/storage/disk.h"
+#include "kvbm/transfer/transfer_manager.h"
 
 enum { SIZE = 2 << 20, BLOCKS = 256, QUICK_BLOCKS = 64, ROUNDS = 7, QUICK_ROUNDS = 3 };
 

@@ -17,9 +17,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "kvbm/disk.h"
-#include "kvbm/pipeline.h"
+#include "base/core/clock.h"
+#include "kvbm/storage/disk.h"
+#include "kvbm/transfer/pipeline.h"
 
 #include "bench/kvbm/link.h"
 

@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
 
 struct link {
     struct kvbm_storage head;

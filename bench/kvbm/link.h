@@ -5,12 +5,12 @@
  * matters whether the two overlap.  Here the hop takes as long as it is told to, and no CPU.
  * Ownership: a kvbm_storage; close it with kvbm_storage_close().
  * Threads:   one, and the rate is set while nothing moves.
- * Limits:    as kvbm/storage.h.
+ * Limits:    as kvbm/storage/tier_storage.h.
  */
 #ifndef BENCH_KVBM_LINK_H
 #define BENCH_KVBM_LINK_H
 
-#include "kvbm/storage.h"
+#include "kvbm/storage/tier_storage.h"
 
 /** Device memory without addresses.  Without a rate the link is as fast as memory. */
 KVT_NODISCARD enum kvt_err link_open(struct kvbm_storage **out, uint32_t block_count,

@@ -16,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/parse.h"
+#include "base/text/parse.h"
 
 #include "bench/policy/shapes.h"
-#include "policy/best.h"
-#include "policy/ordering.h"
-#include "policy/simulate.h"
+#include "policy/ordering/ordering_table.h"
+#include "policy/simulate/belady.h"
+#include "policy/simulate/tier_simulation.h"
 
 enum { SECOND_TICKS = 1000, IDLE_TICKS = 100, CPU_PERCENT = 10 };
 

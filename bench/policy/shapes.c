@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
-#include "cli/generator.h"
-#include "wire/trace.h"
+#include "base/core/random.h"
+#include "cli/workload/generator.h"
+#include "wire/message/trace.h"
 
 enum { SCAN_BLOCKS = 64, SCAN_PERCENT = 8, REQUESTS = 20000 };
 

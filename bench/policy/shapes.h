@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "policy/workload.h"
+#include "policy/simulate/workload.h"
 
 struct shape {
     const char *name;

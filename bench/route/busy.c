@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 #include "bench/index/corpus.h"
-#include "router/slots.h"
+#include "router/request_table.h"
 
 #define OWN (UINT64_C(1) << 48)
 

@@ -6,7 +6,7 @@
  *
  * Ownership: owns its table; borrows the requests.
  * Threads:   one.
- * Limits:    those of router/slots.h.
+ * Limits:    those of router/request_table.h.
  */
 #ifndef BENCH_ROUTE_BUSY_H
 #define BENCH_ROUTE_BUSY_H

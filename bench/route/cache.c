@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 enum kvt_err
 cache_new(struct cache *cache, uint32_t blocks, uint32_t capacity)

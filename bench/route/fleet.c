@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 #include "bench/route/cache.h"
 #include "router/cost.h"
 #include "router/pick.h"
-#include "router/slots.h"
+#include "router/request_table.h"
 
 #define NONE UINT32_MAX
 

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "wire/trace.h"
+#include "base/core/alloc.h"
+#include "wire/message/trace.h"
 
 /* Hashes and the numbers they were given; 0 is a free place. */
 struct numbers {

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/parse.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "base/text/parse.h"
 
 #include "bench/route/busy.h"
 #include "bench/route/ready.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
 #include "bench/index/corpus.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 #include "router/cost.h"
 #include "router/pick.h"

@@ -1,5 +1,5 @@
 /*
- * g4/libs3/driver.c -- g4-store-libs3.so: libs3, as g4/foreign_abi.h wants a driver.
+ * g4/libs3/driver.c -- g4-store-libs3.so: libs3, as g4/driver/driver_abi.h wants a driver.
  *
  * libs3 2.0 is under the GNU GPL, version 3, with an exception for OpenSSL, and so is this shared
  * object.  It is built, packaged and loaded by itself; nothing of KVTier is linked with it, nor it
@@ -15,7 +15,7 @@
 #include <sys/select.h>
 #include <time.h>
 
-#include "g4/foreign_abi.h"
+#include "g4/driver/driver_abi.h"
 
 enum { SPIN_MS = 2, TURN_MS = 100, ROWS_MAX = 1000 };
 

@@ -2,7 +2,7 @@
  * kvtier/event.h -- the canonical KV event, decoded.
  *
  * Why: every dialect on the wire is decoded into this one shape before anything looks at it.  The
- * byte format is wire/event.h and docs/formats.md.
+ * byte format is wire/message/event_codec.h and docs/formats.md.
  *
  * Ownership: plain values.  A batch borrows its event array and belongs to whoever filled it.
  * Threads:   no shared state.

@@ -2,7 +2,7 @@
  * kvtier/report.h -- what a gateway tells the advisor besides events.
  *
  * Why: events say what is where; a policy also needs to know what was read, from which tier, and
- * how full the tiers are.  The byte format is wire/report.h and docs/formats.md.
+ * how full the tiers are.  The byte format is wire/message/report_codec.h and docs/formats.md.
  *
  * Ownership: plain values; a report borrows its arrays.
  * Threads:   no shared state.

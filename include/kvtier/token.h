@@ -9,7 +9,7 @@
  * Threads:   any.
  * Limits:    whole blocks only.
  *
- * Formula (dynamo-kv-router 1.6.1; vectors in tests/unit/base/token_test.c):
+ * Formula (dynamo-kv-router 1.6.1; vectors in tests/unit/base/core/token_test.c):
  *   local    h   = XXH3-64(tokens as LE32 || media hashes as LE64, ascending; seed)
  *   seed         = 1337 + (adapter ? XXH3-64(adapter; 0) : 0) + (salt ? XXH3-64(salt; 1) : 0)
  *   sequence s_0 = h_0,  s_i = XXH3-64(LE64(s_{i-1}) || LE64(h_i); 1337)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 enum {
     DRAIN_MAX = 64, /* wake-ups taken at once */

@@ -148,7 +148,7 @@ PY
 }
 
 @test "what a worker does can be seen from every side" {
-  worker=$KVTIER_BUILD/kvbm/kvtier-worker
+  worker=$KVTIER_BUILD/worker/kvtier-worker
   start_dev
   cd "$BATS_TEST_TMPDIR"
   cli="$KVTIER --config $STATE/cli.yaml"
@@ -206,7 +206,7 @@ index_rests() {
   cd "$BATS_TEST_TMPDIR"
   cli="$KVTIER --config $STATE/cli.yaml"
   "$KVTIER" workload generate --requests 120 --duration 5s --sessions 10 --out workload.jsonl
-  "$KVTIER_BUILD/kvbm/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
+  "$KVTIER_BUILD/worker/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
     --block-size 64KiB --gpu off --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB >worker.log 2>&1
   wait_for 60 index_rests dump.live
   [ "$(wc -l <dump.live)" -ge 100 ]
@@ -274,7 +274,7 @@ PY
   cd "$BATS_TEST_TMPDIR"
   cli="$KVTIER --config $STATE/cli.yaml"
   "$KVTIER" workload generate --requests 60 --duration 5s --sessions 5 --out workload.jsonl
-  "$KVTIER_BUILD/kvbm/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
+  "$KVTIER_BUILD/worker/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
     --block-size 64KiB --gpu off --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB >worker.log 2>&1
   run $cli g4 verify --all
   status_is 0

@@ -266,7 +266,7 @@ index_rests() {
   wait_for 60 test -f "$T/dev/dev.json"
   cli="$KVTIER --config $T/dev/cli.yaml"
   "$KVTIER" workload generate --requests 120 --duration 5s --sessions 10 --out "$T/workload.jsonl"
-  "$KVTIER_BUILD/kvbm/kvtier-worker" --config "$T/dev/worker.yaml" --name w --trace "$T/workload.jsonl" \
+  "$KVTIER_BUILD/worker/kvtier-worker" --config "$T/dev/worker.yaml" --name w --trace "$T/workload.jsonl" \
     --block-size 64KiB --gpu off --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB --events-g1 >"$T/worker.log" 2>&1
   chain 100000 300 ',"tier":"G2"' | $cli events inject --worker other --batch 7
   wait_for 60 index_rests "$T/one.places"

@@ -6,8 +6,8 @@
 #include <isa-l/crc.h>
 #include <string.h>
 
-#include "advisor/log.h"
-#include "base/alloc.h"
+#include "advisor/store/event_log.h"
+#include "base/core/alloc.h"
 
 #include "tests/fuzz/target.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvbm/attach/desk_internal.h"
-#include "kvbm/ring.h"
+#include "kvbm/attach/attach_service_internal.h"
+#include "kvbm/attach/ring.h"
 
 #include "tests/fuzz/target.h"
 

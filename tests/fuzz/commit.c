@@ -1,7 +1,7 @@
 /*
  * Property: any bytes are refused or read; what was read can be written, and reads the same again.
  */
-#include "g4/commit.h"
+#include "g4/object/commit.h"
 
 #include <assert.h>
 #include <string.h>

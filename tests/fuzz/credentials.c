@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "g4/credentials_text.h"
+#include "base/core/alloc.h"
+#include "g4/s3/credentials_parse.h"
 
 #include "tests/fuzz/target.h"
 

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvbm/checksum.h"
-#include "kvbm/storage.h"
+#include "kvbm/layout/checksum.h"
+#include "kvbm/storage/tier_storage.h"
 
-#include "engine/blockset_shape.h"
-#include "engine/blockset_wire.h"
+#include "engine/memory/blockset_shape.h"
+#include "engine/memory/blockset_wire.h"
 #include "tests/fuzz/target.h"
 
 static void

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/grant_wire.h"
+#include "engine/grant/grant_wire.h"
 #include "tests/fuzz/target.h"
 
 enum { RESULTS = 3 };

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvbm/checksum.h"
+#include "kvbm/layout/checksum.h"
 
-#include "engine/meta.h"
+#include "engine/connector/connector_meta.h"
 #include "tests/fuzz/target.h"
 
 static void

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/remote_wire.h"
+#include "engine/rank/remote_wire.h"
 #include "tests/fuzz/target.h"
 
 static void

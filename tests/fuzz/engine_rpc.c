@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 
-#include "engine/rpc_links.h"
+#include "engine/rpc/rpc_links.h"
 #include "tests/fuzz/target.h"
 
 enum { SILENCE = 1000, TOLD_MAX = 4096, LINKS = 4, COMMANDS_MAX = 512, PAYLOAD = 64 };

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "gateway/chunked.h"
+#include "gateway/http/chunked.h"
 
 #include "tests/fuzz/target.h"
 

@@ -6,8 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/buffer.h"
-#include "gateway/form.h"
+#include "base/core/buffer.h"
+#include "gateway/http/xml_read.h"
 
 #include "tests/fuzz/target.h"
 

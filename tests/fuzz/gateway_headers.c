@@ -5,11 +5,11 @@
  */
 #include <assert.h>
 
-#include "base/clock.h"
-#include "gateway/attributes.h"
-#include "gateway/condition.h"
-#include "gateway/payload.h"
-#include "gateway/range.h"
+#include "base/core/clock.h"
+#include "gateway/http/attributes.h"
+#include "gateway/http/condition.h"
+#include "gateway/http/payload.h"
+#include "gateway/http/range.h"
 
 #include "tests/fuzz/request.h"
 #include "tests/fuzz/target.h"

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <strings.h>
 
-#include "gateway/auth.h"
+#include "gateway/http/auth.h"
 
 #include "tests/fuzz/request.h"
 #include "tests/fuzz/target.h"

@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "g4/sigv4.h"
+#include "g4/s3/sigv4.h"
 
 #include "tests/fuzz/request.h"
 #include "tests/fuzz/target.h"

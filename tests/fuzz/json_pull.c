@@ -2,12 +2,12 @@
  * Property: what the cursor walks through to its end it also steps over, and json-c reads it too;
  * what it refuses it refuses both ways.
  */
-#include "base/json_pull.h"
+#include "base/text/json_pull.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include "tests/fuzz/target.h"
 

@@ -1,7 +1,7 @@
 /*
  * Property: any bytes are refused or read; what was read can be written, and reads the same again.
  */
-#include "g4/lock_body.h"
+#include "g4/lock/lock_body.h"
 
 #include <assert.h>
 #include <string.h>

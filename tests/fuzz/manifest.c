@@ -3,15 +3,15 @@
  * segments and can be found; encoded again it is the same bytes.  The crc is set right first: a
  * mutation that breaks only it would go no deeper.
  */
-#include "g4/manifest.h"
+#include "g4/packed/manifest.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "g4/check.h"
-#include "g4/number.h"
+#include "base/core/alloc.h"
+#include "g4/object/check.h"
+#include "g4/object/little_endian.h"
 
 #include "tests/fuzz/target.h"
 

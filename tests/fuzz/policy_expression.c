@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "policy/expression.h"
+#include "policy/expression/expression.h"
 #include "tests/fuzz/target.h"
 
 enum { PRINTED_MAX = 1 << 20, FACTS = 4 };

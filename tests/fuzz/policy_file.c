@@ -3,11 +3,12 @@
  * tests the same with and without a trace, is explained, makes rows, and does not differ from
  * itself.
  */
+#include "policy/file/policy_file.h"
+
 #include <assert.h>
 
-#include "policy/decision.h"
-#include "policy/file.h"
-#include "policy/rows.h"
+#include "policy/decide/decision.h"
+#include "policy/file/policy_rows.h"
 #include "tests/fuzz/target.h"
 
 enum { EXPLAINED_MAX = 1 << 24 };

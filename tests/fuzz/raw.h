@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/dialect/raw.h"
+#include "wire/dialect/raw_batch.h"
 
 static inline void
 raw_assert_empty(const struct wire_raw_batch *batch)

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/buffer.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/buffer.h"
+#include "base/core/random.h"
 
 #include "tests/fuzz/target.h"
 

@@ -4,7 +4,7 @@
  * Why: several targets look at what comes in a request's first line and headers.
  * Ownership: give it back with gateway_request_release(request, NULL).
  * Threads:   one.
- * Limits:    as gateway/request.h; lines that are too many are left out.
+ * Limits:    as gateway/http/request.h; lines that are too many are left out.
  */
 #ifndef TESTS_FUZZ_REQUEST_H
 #define TESTS_FUZZ_REQUEST_H
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "gateway/request.h"
+#include "base/core/alloc.h"
+#include "gateway/http/request.h"
 
 /** The input as text: what stands behind a NUL is left out.  Free with kvt_free(). */
 static inline char *

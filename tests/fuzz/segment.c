@@ -3,15 +3,15 @@
  * within the object; and what was read can be found.  Crcs are set right first: a mutation that
  * breaks only them would go no deeper.
  */
-#include "g4/segment.h"
+#include "g4/packed/segment.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "g4/check.h"
-#include "g4/number.h"
+#include "base/core/alloc.h"
+#include "g4/object/check.h"
+#include "g4/object/little_endian.h"
 
 #include "tests/fuzz/target.h"
 

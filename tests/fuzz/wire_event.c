@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "wire/event.h"
+#include "wire/message/event_codec.h"
 
 #include "tests/fuzz/target.h"
 

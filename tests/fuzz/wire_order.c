@@ -7,8 +7,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "wire/msgpack.h"
-#include "wire/order.h"
+#include "wire/message/msgpack.h"
+#include "wire/message/order_codec.h"
 
 #include "tests/fuzz/target.h"
 

@@ -3,7 +3,7 @@
  */
 #include <assert.h>
 
-#include "wire/query.h"
+#include "wire/message/query.h"
 
 #include "tests/fuzz/target.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "wire/record.h"
+#include "wire/message/recording.h"
 
 #include "tests/fuzz/target.h"
 

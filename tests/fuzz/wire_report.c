@@ -4,7 +4,7 @@
  */
 #include <assert.h>
 
-#include "wire/report.h"
+#include "wire/message/report_codec.h"
 
 #include "tests/fuzz/target.h"
 

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "wire/route.h"
+#include "wire/message/route.h"
 
 #include "tests/fuzz/target.h"
 

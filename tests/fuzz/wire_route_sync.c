@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "wire/route_sync.h"
+#include "wire/message/route_sync.h"
 
 #include "tests/fuzz/target.h"
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "wire/trace.h"
+#include "wire/message/trace.h"
 
 #include "tests/fuzz/target.h"
 

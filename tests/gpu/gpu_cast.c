@@ -1,15 +1,15 @@
 /*
- * Blocks of one rank's device for all others (engine/broadcast.h): by CUDA IPC between processes,
- * on one device or on several, and by NCCL between the devices of this process, where there are two
- * and NCCL is installed; NCCL against copies by way of pinned memory.
+ * Blocks of one rank's device for all others (engine/replica/broadcast.h): by CUDA IPC between
+ * processes, on one device or on several, and by NCCL between the devices of this process, where
+ * there are two and NCCL is installed; NCCL against copies by way of pinned memory.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
-#include "engine/nccl.h"
+#include "engine/replica/nccl.h"
 #include "tests/gpu/gpu_ranks.h"
 
 enum { ROUNDS = 4, QUEUE_MAX = 64, JOB_WAIT = 60000 };

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "kvbm/worker/content.h"
+#include "base/core/clock.h"
 
-#include "engine/nccl.h"
+#include "engine/replica/nccl.h"
 #include "tests/gpu/gpu_ranks.h"
+#include "worker/replay/block_content.h"
 
 enum { EXIT_SKIP = 77, ROUNDS = 8, QUEUE_MAX = 64 };
 

@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kvbm/cuda/driver.h"
-#include "kvbm/cuda/memory.h"
-#include "kvbm/storage.h"
-#include "kvbm/transfer.h"
+#include "kvbm/cuda/cuda_driver.h"
+#include "kvbm/cuda/cuda_memory.h"
+#include "kvbm/storage/tier_storage.h"
+#include "kvbm/transfer/transfer_manager.h"
 
 /* Pinned and device memory of the same shape, and what copies between them. */
 struct gpu_pair {

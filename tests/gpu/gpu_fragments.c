@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "kvbm/worker/content.h"
+#include "base/core/clock.h"
 
 #include "tests/gpu/gpu_check.h"
+#include "worker/replay/block_content.h"
 
 enum { COUNT = 4096, QUICK_COUNT = 512 };
 

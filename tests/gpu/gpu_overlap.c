@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 #include "tests/gpu/gpu_check.h"
 

@@ -5,10 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "kvbm/worker/content.h"
+#include "base/core/clock.h"
 
 #include "tests/gpu/gpu_check.h"
+#include "worker/replay/block_content.h"
 
 enum { BYTES = 64 << 20, PIECE = 4096, PIECES_MAX = BYTES / PIECE };
 

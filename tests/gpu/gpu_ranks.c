@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
-#include "engine/broadcast_kinds.h"
+#include "engine/replica/broadcast_internal.h"
 
 enum { STEP = ENGINE_BROADCAST_STEP };
 

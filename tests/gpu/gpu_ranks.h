@@ -1,9 +1,9 @@
 /*
  * tests/gpu/gpu_ranks.h -- ranks with G1 on a device, each a process, as a broadcast knows them.
  *
- * Why: engine/broadcast.h is tried with real devices, and needs no more of a rank than its table:
- * it shares its G1, has another's, and copies out of it.  So there are neither rpc nor fabric here;
- * what would go by the fabric fails.
+ * Why: engine/replica/broadcast.h is tried with real devices, and needs no more of a rank than its
+ * table: it shares its G1, has another's, and copies out of it.  So there are neither rpc nor
+ * fabric here; what would go by the fabric fails.
  *
  * Ownership: ranks belong to who opened them.
  * Threads:   a job has a thread of its own; everything else is one thread's, between jobs.
@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "engine/broadcast.h"
+#include "engine/replica/broadcast.h"
 #include "tests/gpu/gpu_check.h"
 
 #define GPU_RANKS_MAX   4

@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "kvbm/worker/content.h"
+#include "base/core/clock.h"
 
 #include "tests/gpu/gpu_check.h"
+#include "worker/replay/block_content.h"
 
 enum { BLOCKS = 64, MOVES = 8 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 #include "tests/gpu/gpu_check.h"
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvbm/disk.h"
+#include "kvbm/storage/disk.h"
 
 enum { BLOCKS = 10, SIZE = 8192, PARTS = 2, AT_ONCE_MAX = 4, LINE_MAX_HERE = 256 };
 

@@ -3,9 +3,9 @@
  *
  * usage: bucket_mover put|get ENDPOINT BUCKET a|b|c RANK SIZE < lines of "HASH PARENT POSITION"
  *
- * Stores or fetches these blocks over kvbm/worker/bucket.h, their bytes being what
- * kvbm/worker/content.h says of their hash, and prints each one's status; a fetched block with
- * other bytes is WRONG, and one that is refused must leave none.
+ * Stores or fetches these blocks over worker/object/bucket_volume.h, their bytes being what
+ * worker/replay/block_content.h says of their hash, and prints each one's status; a fetched block
+ * with other bytes is WRONG, and one that is refused must leave none.
  * AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who we are.
  */
 #include <inttypes.h>
@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "g4/s3.h"
-#include "kvbm/storage.h"
-#include "kvbm/worker/bucket.h"
-#include "kvbm/worker/content.h"
+#include "base/core/alloc.h"
+#include "g4/s3/s3.h"
+#include "kvbm/storage/tier_storage.h"
+
+#include "worker/object/bucket_volume.h"
+#include "worker/replay/block_content.h"
 
 enum { BLOCKS_MAX = 256, FINGERPRINT = 77 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Instances of an engine whose ranks have G1 on a device: a CUDA driver without a GPU (tests/unit/kvbm/fake_cuda.c) that
+"""Instances of an engine whose ranks have G1 on a device: a CUDA driver without a GPU (tests/unit/kvbm/fake/fake_cuda.c) that
 shares memory between processes as a real one does, and crashes whoever takes device memory for the host's."""
 
 import os

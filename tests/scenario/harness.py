@@ -285,7 +285,7 @@ class Run:
         return path
 
     def program(self, name):
-        folder = {"kvtier-advisor": "advisor", "kvtier-gateway": "gateway", "kvtier-worker": "kvbm",
+        folder = {"kvtier-advisor": "advisor", "kvtier-gateway": "gateway", "kvtier-worker": "worker",
                   "kvtier": "cli"}[name]
         return os.path.join(self.build, folder, name)
 

@@ -64,7 +64,7 @@ class Kvbm:
 
 
 def content(hash_):
-    """The bytes of a block, as kvbm/worker/content.h says."""
+    """The bytes of a block, as worker/replay/block_content.h says."""
     hash_ ^= hash_ >> 30
     hash_ = hash_ * 0xbf58476d1ce4e5b9 & MASK
     hash_ ^= hash_ >> 27

@@ -19,12 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
-#include "base/clock.h"
-#include "base/parse.h"
-#include "base/random.h"
-#include "g4/lock.h"
-#include "g4/s3.h"
+#include "base/core/buffer.h"
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "base/text/parse.h"
+#include "g4/lock/lock.h"
+#include "g4/s3/s3.h"
 
 enum { NAME_MAX_BYTES = 32, HEAD_MAX = 128, LINE_MAX_BYTES = 8192, RETRY_MS = 20 };
 

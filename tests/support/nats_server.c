@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/core/clock.h"
 
 #include "tests/support/seed.h"
 

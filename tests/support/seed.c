@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 enum { SWEEP_MAX = 100000 };
 

@@ -5,7 +5,7 @@
 
 #include "wire/dialect/dynamo.h"
 #include "wire/dialect/engine.h"
-#include "wire/dialect/private.h"
+#include "wire/dialect/minio.h"
 
 static const char *const names[WIRE_DIALECT_COUNT] = {
     [WIRE_DIALECT_KVTIER] = "kvtier", [WIRE_DIALECT_DYNAMO] = "dynamo",

@@ -20,14 +20,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
-#include "base/json_pull.h"
+#include "base/core/buffer.h"
+#include "base/text/json_pull.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
-#include "wire/dialect/raw.h"
+#include "wire/dialect/raw_batch.h"
 
 enum wire_dialect {
-    WIRE_DIALECT_KVTIER, /* the canonical format (wire/event.h); has no raw decoder */
+    WIRE_DIALECT_KVTIER, /* the canonical format (wire/message/event_codec.h); has no raw decoder */
     WIRE_DIALECT_DYNAMO, /* RouterEvents: NATS core and ZMQ envelope (msgpack), one or an array;
                            * JSON as on JetStream: told apart by the first byte */
     WIRE_DIALECT_ENGINE, /* vLLM, SGLang and the KVBM consolidator: payload of their ZMQ stream */

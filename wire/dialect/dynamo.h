@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/json_pull.h"
+#include "base/text/json_pull.h"
 #include "kvtier/error.h"
-#include "wire/dialect/build.h"
-#include "wire/dialect/pack.h"
-#include "wire/dialect/raw.h"
+#include "wire/dialect/msgpack_cursor.h"
+#include "wire/dialect/raw_batch.h"
+#include "wire/dialect/raw_builder.h"
 
 /* Members that may be seen once only: a second one makes the event malformed. */
 enum wire_dynamo_member {

@@ -5,7 +5,7 @@
 
 #include "wire/dialect/dialect.h"
 #include "wire/dialect/dynamo.h"
-#include "wire/msgpack.h"
+#include "wire/message/msgpack.h"
 
 enum { QUERY_MEMBERS = 6, QUERY_MAX = 512, WRAPPERS_MAX = 4 };
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_pull.h"
+#include "base/text/json_pull.h"
 #include "wire/dialect/dynamo.h"
-#include "wire/dialect/pack.h"
+#include "wire/dialect/msgpack_cursor.h"
 
 enum {
     NUMBER = 8,

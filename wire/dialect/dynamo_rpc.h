@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/core/buffer.h"
 #include "kvtier/error.h"
 
 #define WIRE_DYNAMO_RPC_PATH_MAX   1024u      /* bytes of a request's path */

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/core/buffer.h"
 #include "kvtier/error.h"
 
 #define WIRE_DYNAMO_SNAPSHOT_MAX    (256u << 20)

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 #include "kvtier/error.h"
-#include "wire/dialect/pack.h"
-#include "wire/dialect/raw.h"
+#include "wire/dialect/msgpack_cursor.h"
+#include "wire/dialect/raw_batch.h"
 
 /** Read the event that is next, whatever stands there.  A batch that is full is KVT_RANGE in the
  * cursor. */

@@ -4,8 +4,8 @@
  * Names come in any order, and what follows from a member may stand before it (tokens before the
  * size of a block), so members that cannot be read at once are remembered by where they stand.
  */
-#include "wire/dialect/build.h"
 #include "wire/dialect/engine.h"
+#include "wire/dialect/raw_builder.h"
 
 #define NO_ROOM     "no more events, blocks, tokens and objects than a batch holds"
 #define SALT_PREFIX "dynamo-cache-salt:"

@@ -2,15 +2,16 @@
  * Bucket notifications, as MinIO sends them over NATS (and S3 in their likeness): what became of an
  * object, by its key.
  */
+#include "wire/dialect/minio.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hex.h"
-#include "base/json_pull.h"
+#include "base/text/hex.h"
+#include "base/text/json_pull.h"
 #include "kvtier/key.h"
-#include "wire/dialect/build.h"
 #include "wire/dialect/dialect.h"
-#include "wire/dialect/private.h"
+#include "wire/dialect/raw_builder.h"
 
 #define HOLDER_PREFIX "cold@"
 

@@ -1,22 +1,23 @@
 /*
- * What is tested: constructors and tables of advisor/ when memory is short; advisor/map.h.
- * How: every allocation is made to fail in turn; nothing may leak, crash or be half done.
+ * What is tested: constructors and tables of advisor/ when memory is short;
+ * advisor/store/number_map.h. How: every allocation is made to fail in turn; nothing may leak,
+ * crash or be half done.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/courier.h"
-#include "advisor/engine.h"
-#include "advisor/group.h"
-#include "advisor/map.h"
-#include "advisor/planner_private.h"
-#include "advisor/publishers.h"
-#include "advisor/source.h"
-#include "base/alloc.h"
-#include "base/random.h"
+#include "advisor/index/change_group.h"
+#include "advisor/order/planner_private.h"
+#include "advisor/publisher/publishers.h"
+#include "advisor/round/outbox.h"
+#include "advisor/round/round.h"
+#include "advisor/source/source.h"
+#include "advisor/store/number_map.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 #include "kvtier/report.h"
 
-#include "policy/orderings.h"
+#include "policy/ordering/builtin_orderings.h"
 #include "tests/support/seed.h"
 
 enum { KEYS = 300, STEPS = 20000 };

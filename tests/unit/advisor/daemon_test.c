@@ -6,22 +6,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/random.h"
-#include "wire/bus.h"
-#include "wire/order.h"
-#include "wire/query.h"
-#include "wire/report.h"
-#include "wire/stream.h"
-#include "wire/subject.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/file.h"
+#include "base/core/random.h"
+#include "base/text/json.h"
+#include "wire/message/order_codec.h"
+#include "wire/message/query.h"
+#include "wire/message/report_codec.h"
+#include "wire/message/subject.h"
+#include "wire/nats/bus.h"
+#include "wire/nats/stream.h"
 
 #include "tests/support/nats_server.h"
 #include "tests/support/seed.h"
-#include "tests/unit/advisor/program.h"
-#include "tests/unit/advisor/worker.h"
+#include "tests/unit/advisor/support/advisor_program.h"
+#include "tests/unit/advisor/support/test_worker.h"
 
 enum { DEADLINE_MS = 30000 };
 

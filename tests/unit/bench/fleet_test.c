@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 #include "bench/route/cache.h"
 #include "bench/route/fleet.h"

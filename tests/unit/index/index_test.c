@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/core/alloc.h"
 #include "index/index.h"
 
 #include "tests/support/seed.h"

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 #include "tests/support/seed.h"
-#include "tests/unit/index/model.h"
+#include "tests/unit/index/support/model.h"
 
 enum {
     BATCHES = 6000 / TEST_ALONE_SHARE,

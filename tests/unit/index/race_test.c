@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "base/clock.h"
-#include "base/random.h"
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/state.h"
 
 #include "tests/support/seed.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 #include "index/index.h"
 
 #include "tests/support/seed.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 #include "router/cost.h"
 #include "tests/support/seed.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 #include "router/peers.h"
 #include "tests/support/seed.h"

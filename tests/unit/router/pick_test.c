@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "base/core/random.h"
 
 #include "router/pick.h"
 #include "tests/support/seed.h"

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
-#include "tests/unit/router/replica_bed.h"
+#include "tests/unit/router/support/replica_bed.h"
 
 enum {
     ROUTERS = 3,
@@ -30,7 +30,7 @@ struct truth {
 };
 
 static int
-any_up(struct bed *bed)
+any_up(struct group_bed *bed)
 {
     int number;
 
@@ -42,7 +42,7 @@ any_up(struct bed *bed)
 
 /* A step of a request, told to any replica. */
 static void
-move_on(struct bed *bed, struct truth *truth, uint64_t request)
+move_on(struct group_bed *bed, struct truth *truth, uint64_t request)
 {
     if (!truth->added) {
         bed_add(bed, any_up(bed), request);
@@ -61,7 +61,7 @@ move_on(struct bed *bed, struct truth *truth, uint64_t request)
 }
 
 static void
-cut(struct bed *bed)
+cut(struct group_bed *bed)
 {
     const int a = (int)kvt_random_below(&bed->random, ROUTERS);
     const int b = (int)kvt_random_below(&bed->random, ROUTERS);
@@ -70,7 +70,7 @@ cut(struct bed *bed)
 }
 
 static void
-mend(struct bed *bed)
+mend(struct group_bed *bed)
 {
     for (int a = 0; a < ROUTERS; a++)
         for (int b = 0; b < ROUTERS; b++)
@@ -78,7 +78,7 @@ mend(struct bed *bed)
 }
 
 static void
-load(struct bed *bed, struct truth *truth, uint64_t requests, uint64_t ms, bool kills)
+load(struct group_bed *bed, struct truth *truth, uint64_t requests, uint64_t ms, bool kills)
 {
     for (const uint64_t end_ms = bed->now_ms + ms; bed->now_ms < end_ms;
          bed_run(bed, 1 + kvt_random_below(&bed->random, 10))) {
@@ -105,10 +105,10 @@ load(struct bed *bed, struct truth *truth, uint64_t requests, uint64_t ms, bool 
             bed_start(bed, i);
 }
 
-static struct bed *
+static struct group_bed *
 bad_bed(uint64_t seed)
 {
-    struct bed *bed = bed_new(seed, ROUTERS, EXPIRY_MS);
+    struct group_bed *bed = bed_new(seed, ROUTERS, EXPIRY_MS);
 
     bed->network.loss_percent = (unsigned)kvt_random_below(&bed->random, 51);
     bed->network.twice_percent = (unsigned)kvt_random_below(&bed->random, 31);
@@ -119,7 +119,7 @@ bad_bed(uint64_t seed)
 }
 
 static void
-check_truth(const struct bed *bed, const struct truth *truth, uint64_t requests)
+check_truth(const struct group_bed *bed, const struct truth *truth, uint64_t requests)
 {
     struct router_request expected;
     struct router_request shown;
@@ -142,7 +142,7 @@ check_truth(const struct bed *bed, const struct truth *truth, uint64_t requests)
 static uint64_t
 run(uint64_t seed, uint64_t requests, uint64_t ms, bool kills)
 {
-    struct bed *bed = bad_bed(seed);
+    struct group_bed *bed = bad_bed(seed);
     struct truth *truth = kvt_calloc(requests, sizeof(truth[0]));
     uint64_t settled_ms;
 
@@ -218,7 +218,7 @@ struct given {
 };
 
 static void
-see(struct bed *bed, struct lives *lives, bool all)
+see(struct group_bed *bed, struct lives *lives, bool all)
 {
     for (int i = 0; i < ROUTERS; i++)
         for (int worker = 0; worker < BED_WORKERS; worker++) {
@@ -231,7 +231,7 @@ see(struct bed *bed, struct lives *lives, bool all)
 }
 
 static void
-begin_life(struct bed *bed, struct lives *lives, int worker)
+begin_life(struct group_bed *bed, struct lives *lives, int worker)
 {
     lives->now[worker]++;
     for (int i = 0; i < ROUTERS; i++)
@@ -240,7 +240,7 @@ begin_life(struct bed *bed, struct lives *lives, int worker)
 }
 
 static void
-give(struct bed *bed, const struct lives *lives, struct given *given, uint64_t number)
+give(struct group_bed *bed, const struct lives *lives, struct given *given, uint64_t number)
 {
     struct router_request request;
     uint64_t hashes[BED_HASHES_MAX];
@@ -267,7 +267,7 @@ lives_are_ended_by_who_gave_to_them(void **state)
     (void)state;
     for (int i = 0; i < SEEDS; i++) {
         const uint64_t seed = kvt_random_next(&random);
-        struct bed *bed = bad_bed(seed);
+        struct group_bed *bed = bad_bed(seed);
         struct given given[REQUESTS] = {0};
         struct lives lives = {0};
         uint64_t live = 0;
@@ -323,7 +323,7 @@ without_questions_they_stay_apart(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++) {
-        struct bed *bed = bad_bed(kvt_random_next(&random));
+        struct group_bed *bed = bad_bed(kvt_random_next(&random));
         struct truth *truth = kvt_calloc(REQUESTS, sizeof(truth[0]));
 
         assert_non_null(truth);
@@ -345,7 +345,7 @@ lost_ends_expire(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        struct bed *bed = bad_bed(kvt_random_next(&random));
+        struct group_bed *bed = bad_bed(kvt_random_next(&random));
         struct truth *truth = kvt_calloc(REQUESTS, sizeof(truth[0]));
 
         assert_non_null(truth);

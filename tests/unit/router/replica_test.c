@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/buffer.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/buffer.h"
+#include "base/core/random.h"
 
-#include "tests/unit/router/replica_bed.h"
+#include "tests/unit/router/support/replica_bed.h"
 
 enum { EXPIRY_MS = 3600000 };
 
@@ -44,10 +44,10 @@ pass(void *arg, const struct wire_route_sync *message, int from, int to)
     return watch->pages != watch->lose;
 }
 
-static struct bed *
+static struct group_bed *
 calm_bed(struct watch *watch, int count)
 {
-    struct bed *bed = bed_new(test_seed(), count, EXPIRY_MS);
+    struct group_bed *bed = bed_new(test_seed(), count, EXPIRY_MS);
 
     *watch = (struct watch){.deaf = -1};
     bed->network.delay_ms = 5;
@@ -60,7 +60,7 @@ static void
 steps_are_heard_at_once(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
     struct router_request shown;
 
     (void)state;
@@ -89,7 +89,7 @@ static void
 messages_under_way_are_not_missing(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
     uint64_t gaps = 0;
     uint64_t tables = 0;
     uint64_t next = 0;
@@ -122,7 +122,7 @@ static void
 a_hole_is_asked_for_alone(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 2);
+    struct group_bed *bed = calm_bed(&watch, 2);
 
     (void)state;
     bed_start(bed, 0);
@@ -169,7 +169,7 @@ static void
 a_joining_replica_gets_it_all(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
     struct router_request late;
     uint64_t hashes[BED_HASHES_MAX];
     bool changed;
@@ -203,7 +203,7 @@ static void
 half_a_table_is_not_passed_on(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
 
     (void)state;
     bed->network.delay_ms = 20;
@@ -227,7 +227,7 @@ static void
 who_is_joining_gives_no_table(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 1);
+    struct group_bed *bed = calm_bed(&watch, 1);
     const struct wire_route_sync question = {
         .kind = WIRE_ROUTE_SYNC_ASK, .router = 555, .to = 100, .to_incarnation = 1, .ask = 1};
     struct kvt_buffer bytes;
@@ -250,7 +250,7 @@ static void
 a_lost_page_is_asked_for_from_where_it_was(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 2);
+    struct group_bed *bed = calm_bed(&watch, 2);
     uint64_t whole = 0;
 
     (void)state;
@@ -280,7 +280,7 @@ static void
 alone_it_is_ready_in_time(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 2);
+    struct group_bed *bed = calm_bed(&watch, 2);
 
     (void)state;
     bed_start(bed, 0);
@@ -297,7 +297,7 @@ static void
 the_dead_are_heard_through_others(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
 
     (void)state;
     for (int i = 0; i < 3; i++)
@@ -321,7 +321,7 @@ static void
 what_nobody_told_is_found(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 2);
+    struct group_bed *bed = calm_bed(&watch, 2);
     struct router_request request;
     uint64_t hashes[BED_HASHES_MAX];
 
@@ -342,7 +342,7 @@ static void
 what_cannot_be_mended_makes_no_storm(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 2);
+    struct group_bed *bed = calm_bed(&watch, 2);
     const struct router_slots_options small = {
         .expiry_ms = EXPIRY_MS, .requests_max = 1, .blocks_max = 1000};
     const uint64_t minutes = 10;
@@ -378,7 +378,7 @@ static void
 twins_are_told_apart(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
     struct router_replica_options options = {.router = 100,
                                              .incarnation = 1000,
                                              .beat_ms = BED_BEAT_MS,
@@ -430,10 +430,10 @@ next_of_first(uint64_t number)
     return number;
 }
 
-static struct bed *
+static struct group_bed *
 bed_of_two(struct watch *watch)
 {
-    struct bed *bed = calm_bed(watch, 3);
+    struct group_bed *bed = calm_bed(watch, 3);
 
     for (int i = 0; i < 2; i++)
         bed_start(bed, i);
@@ -446,7 +446,7 @@ static void
 who_gave_to_a_worker_ends_it(void **state)
 {
     struct watch watch;
-    struct bed *bed = bed_of_two(&watch);
+    struct group_bed *bed = bed_of_two(&watch);
     const uint64_t first = next_of_first(0);
     const uint64_t second = next_of_first(first);
 
@@ -473,7 +473,7 @@ static void
 what_a_router_gave_that_died_ends_with_its_worker(void **state)
 {
     struct watch watch;
-    struct bed *bed = bed_of_two(&watch);
+    struct group_bed *bed = bed_of_two(&watch);
     const uint64_t first = next_of_first(0);
     const uint64_t second = next_of_first(first);
 
@@ -496,7 +496,7 @@ static void
 what_a_router_gave_in_an_earlier_life_of_its_own_does_too(void **state)
 {
     struct watch watch;
-    struct bed *bed = bed_of_two(&watch);
+    struct group_bed *bed = bed_of_two(&watch);
     struct router_replica_options options = {.router = 100,
                                              .incarnation = 1800000000000, /* behind what it gave */
                                              .beat_ms = BED_BEAT_MS,
@@ -521,7 +521,7 @@ static void
 who_is_not_heard_yet_is_waited_for_all_the_same(void **state)
 {
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 3);
+    struct group_bed *bed = calm_bed(&watch, 3);
 
     (void)state;
     bed_start(bed, 0);
@@ -541,7 +541,7 @@ static void
 many_ends_are_settled(void **state)
 {
     struct watch watch;
-    struct bed *bed = bed_of_two(&watch);
+    struct group_bed *bed = bed_of_two(&watch);
 
     (void)state;
     bed_add(bed, 0, next_of_first(0));
@@ -563,7 +563,7 @@ noise_and_later_formats_are_counted(void **state)
     static const uint8_t later[] = {0x94, 0x02, 0x01, 0x07, 0x01};
     static const uint8_t noise[] = {0xc1, 0x00};
     struct watch watch;
-    struct bed *bed = calm_bed(&watch, 1);
+    struct group_bed *bed = calm_bed(&watch, 1);
     struct router_replica_stats stats;
 
     (void)state;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/random.h"
+#include "base/core/alloc.h"
+#include "base/core/random.h"
 
 #include "router/workers.h"
 #include "tests/support/seed.h"

@@ -1,0 +1,338 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/admin/advisor_admin.h"
+#include "advisor/store/number_map.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "kvtier/version.h"
+#include "wire/nats/bus.h"
+
+static void
+add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
+{
+    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
+    const size_t count =
+        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (tiers[i].stuck)
+            kvt_buffer_printf(why,
+                              "policy: %s is too full, and its gateway let none of the %" PRIu64
+                              " blocks go that are left; %" PRIu64 " are of no rule that drains "
+                              "it\n",
+                              tiers[i].tier.name, tiers[i].refused_blocks, tiers[i].passed_blocks);
+    kvt_free(tiers);
+}
+
+static void
+add_stuck_quotas(struct advisor_http *http, struct kvt_buffer *why)
+{
+    struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
+    const size_t count =
+        quotas == NULL ? 0 : advisor_planner_quotas(http->planner, quotas, ADVISOR_QUOTAS_MAX);
+    size_t stuck = 0;
+
+    for (size_t i = 0; i < count; i++)
+        stuck += quotas[i].stuck && quotas[i].over == ADVISOR_QUOTA_HARD;
+    if (stuck > 0)
+        kvt_buffer_printf(
+            why,
+            "policy: %zu quotas are exceeded, and nothing of their tenants may leave: "
+            "kvtier tenant usage\n",
+            stuck);
+    kvt_free(quotas);
+}
+
+/* Lines of readiness; what does not stop readiness is added here. */
+bool
+advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
+{
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    const bool ready = advisor_http_ready(http, why);
+    struct kvt_error wrong;
+    size_t uncertain;
+    size_t silent;
+    size_t live;
+    uint64_t event_ms = (uint64_t)kvt_metric_get(http->counters->event_ms);
+
+    /* Somebody's own doing, and soon forgotten: tiers fill until PUTs are refused. */
+    if (advisor_planner_paused(http->planner))
+        kvt_buffer_printf(why, "orders: all are paused, of the policy and of jobs: tiers fill "
+                               "until kvtier migrate resume\n");
+    advisor_publishers_doubts(advisor_engine_publishers(http->engine), &live, &uncertain, &silent);
+    if (uncertain > 0)
+        kvt_buffer_printf(why, "publishers: %zu uncertain\n", uncertain);
+    if (silent > 0)
+        kvt_buffer_printf(why, "publishers: no events from %zu\n", silent);
+    if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
+        kvt_buffer_printf(why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
+    if (atomic_load(&http->finder.memory->spilled))
+        kvt_buffer_printf(why,
+                          "index: does not fit in memory, answered from disk; its log grows, by "
+                          "%" PRId64 " bytes so far\n",
+                          kvt_metric_get(http->counters->log_bytes));
+    if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
+        !advisor_planner_settings(http->planner)->can_enforce)
+        kvt_buffer_printf(why, "policy: enforce without orders.key_file orders nothing\n");
+    advisor_rulebook_file_error(http->rulebook, &wrong);
+    if (wrong.text[0] != '\0')
+        kvt_buffer_printf(why, "policy: the file was not taken, what was in force stays: %s\n",
+                          wrong.text);
+    add_stuck_tiers(http, why);
+    add_stuck_quotas(http, why);
+    return ready;
+}
+
+/* The same as elements of a JSON array. */
+static size_t
+add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
+{
+    struct kvt_buffer why;
+    size_t count = 0;
+    char *rest;
+
+    kvt_buffer_init(&why, 4096);
+    *ready = advisor_http_reasons(http, &why);
+    rest = kvt_strdup(kvt_buffer_text(&why));
+    for (char *line = rest; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+
+        if (end != NULL)
+            *end = '\0';
+        kvt_buffer_printf(out, "%s", count++ > 0 ? "," : "");
+        kvt_buffer_json_string(out, line);
+        line = end == NULL ? NULL : end + 1;
+    }
+    kvt_free(rest);
+    kvt_buffer_release(&why);
+    return count;
+}
+
+static void
+add_index(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_counters *counters = http->counters;
+    struct index_stats stats;
+    uint64_t used;
+    uint64_t max;
+
+    index_stats(http->finder.memory->index, &stats);
+    advisor_store_size(http->store, &used, &max);
+    kvt_buffer_printf(out,
+                      "\"index\":{\"blocks\":%" PRId64 ",\"places\":%" PRIu64
+                      ",\"holders\":%" PRIu64 ",\"ram_bytes\":%" PRIu64
+                      ",\"ram_max_bytes\":%" PRIu64 ",\"db_bytes\":%" PRIu64
+                      ",\"db_max_bytes\":%" PRIu64 ",\"collisions\":%" PRId64 "}",
+                      kvt_metric_get(counters->blocks), stats.places, stats.holders,
+                      stats.bytes + (uint64_t)kvt_metric_get(counters->policy_bytes),
+                      http->index_max, used, max, kvt_metric_get(counters->collisions));
+}
+
+/* How many there are, and how many are exceeded. */
+static void
+add_quotas(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
+    const size_t count =
+        quotas == NULL ? 0 : advisor_planner_quotas(http->planner, quotas, ADVISOR_QUOTAS_MAX);
+    size_t over[ADVISOR_QUOTA_HARD + 1] = {0};
+
+    for (size_t i = 0; i < count; i++)
+        over[quotas[i].over]++;
+    kvt_buffer_printf(out, "\"quotas\":{\"count\":%zu,\"above_soft\":%zu,\"above_hard\":%zu},",
+                      count, over[ADVISOR_QUOTA_SOFT], over[ADVISOR_QUOTA_HARD]);
+    kvt_free(quotas);
+}
+
+static void
+add_events(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_counters *counters = http->counters;
+    const int64_t last = kvt_metric_get(counters->events_last);
+    const int64_t committed = kvt_metric_get(counters->events_seq);
+    const int64_t done = kvt_metric_get(counters->events_done);
+
+    kvt_buffer_printf(out,
+                      "\"events\":{\"applied\":%" PRId64 ",\"skipped\":%" PRId64
+                      ",\"malformed\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"gaps\":%" PRId64
+                      ",\"resyncs\":%" PRId64 ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
+                      ",\"stream_seq\":%" PRId64 ",\"committed_seq\":%" PRId64 ",\"lag\":%" PRId64
+                      ",\"lag_ms\":%" PRId64 ",\"last_event_ms\":%" PRId64 "}",
+                      kvt_metric_get(counters->applied), kvt_metric_get(counters->unknown),
+                      kvt_metric_get(counters->malformed), kvt_metric_get(counters->duplicates),
+                      kvt_metric_get(counters->gaps), kvt_metric_get(counters->resyncs),
+                      kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
+                      last, committed, last > done ? last - done : 0,
+                      kvt_metric_get(counters->lag_ms), kvt_metric_get(counters->event_ms));
+}
+
+/* How far the policy in force goes, beside what the operator allows. */
+static void
+add_rules(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
+    const enum advisor_mode mode = advisor_planner_mode(http->planner);
+
+    kvt_buffer_printf(out,
+                      "\"effective_mode\":\"%s\",\"paused\":%s,\"policy_version\":%" PRIu64 ",",
+                      advisor_mode_name(advisor_rules_mode(rules, mode)),
+                      advisor_planner_paused(http->planner) ? "true" : "false", rules->version);
+    advisor_rulebook_give(http->rulebook, rules);
+}
+
+void
+advisor_http_status(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
+{
+    struct advisor_http *http = arg;
+    const struct advisor_counters *counters = http->counters;
+    struct kvt_buffer *out = &response->body;
+    struct kvt_buffer reasons;
+    const char *state = "ready";
+    bool ready;
+
+    (void)request;
+    kvt_buffer_init(&reasons, 16384);
+    if (add_reasons(http, &reasons, &ready) > 0)
+        state = advisor_engine_caught_up(http->engine) ? "degraded" : "starting";
+    kvt_buffer_printf(out,
+                      "{\"schema_version\":1,\"program\":\"kvtier-advisor\",\"version\":\"%s\","
+                      "\"uptime_ms\":%" PRIu64 ",\"state\":\"%s\",\"reasons\":[%s],"
+                      "\"mode\":\"%s\",",
+                      KVT_VERSION, kvt_clock_mono_ms() - http->started_ms, state,
+                      kvt_buffer_text(&reasons),
+                      advisor_mode_name(advisor_planner_mode(http->planner)));
+    kvt_buffer_release(&reasons);
+    add_rules(http, out);
+    add_index(http, out);
+    kvt_buffer_printf(out, ",");
+    advisor_http_add_tiers(http, true, out);
+    kvt_buffer_printf(out, ",");
+    add_quotas(http, out);
+    add_events(http, out);
+    kvt_buffer_printf(
+        out,
+        ",\"orders\":{\"issued\":%" PRId64 ",\"pending\":%" PRId64 ",\"done\":%" PRId64
+        ",\"failed\":%" PRId64 ",\"expired\":%" PRId64 ",\"observed\":%" PRId64 "},\"nats\":{",
+        kvt_metric_get(counters->orders_issued), kvt_metric_get(counters->orders_pending),
+        kvt_metric_get(counters->orders_done), kvt_metric_get(counters->orders_failed),
+        kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
+    advisor_http_text(out, "url", http->nats_url);
+    kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
+                      wire_bus_connected(http->bus) ? "true" : "false",
+                      wire_bus_reconnects(http->bus));
+    advisor_http_add_route(http, out);
+    advisor_http_add_gateways(http, true, out);
+    kvt_buffer_printf(out, "}");
+}
+
+/* ---- publishers ---- */
+
+/* Blocks in each publisher's own tiers, over its dp ranks and namespaces: one pass over the
+ * holders. NULL: no memory. */
+static uint64_t *
+count_blocks(const struct advisor_http *http, const struct advisor_publisher_view *views,
+             size_t count)
+{
+    struct index *index = http->finder.memory->index;
+    const uint32_t holder_count = index_holder_count(index);
+    uint64_t *blocks = kvt_calloc(count + 1, sizeof(*blocks));
+    struct advisor_map *slots = NULL;
+    uint32_t slot;
+
+    if (blocks == NULL || advisor_map_new(&slots) != KVT_OK)
+        goto fail;
+    for (size_t i = 0; i < count; i++)
+        if (advisor_map_put(slots, views[i].row.worker, strlen(views[i].row.worker), (uint32_t)i) !=
+            KVT_OK)
+            goto fail;
+    for (uint32_t i = 0; i < holder_count; i++) {
+        struct index_holder key;
+        uint64_t held;
+        uint64_t bytes;
+
+        index_holder_info(index, i, &key, &held, &bytes);
+        if (key.tier != KVT_TIER_G4 && advisor_map_get(slots, key.name, strlen(key.name), &slot))
+            blocks[slot] += held;
+    }
+    /* The same name in several namespaces has one holder: each shows its sum. */
+    for (size_t i = 0; i < count; i++)
+        if (advisor_map_get(slots, views[i].row.worker, strlen(views[i].row.worker), &slot))
+            blocks[i] = blocks[slot];
+    advisor_map_free(slots);
+    return blocks;
+
+fail:
+    advisor_map_free(slots);
+    kvt_free(blocks);
+    return NULL;
+}
+
+static const char *
+state_name(enum advisor_publisher_state state)
+{
+    switch (state) {
+    case ADVISOR_LIVE: return "live";
+    case ADVISOR_UNCERTAIN: return "uncertain";
+    case ADVISOR_GONE: return "gone";
+    }
+    return "gone";
+}
+
+/* What only publishers of other systems have. */
+static void
+add_foreign(const struct advisor_http *http, struct kvt_buffer *out,
+            const struct advisor_publisher_view *view)
+{
+    const struct advisor_intake *intake =
+        http->sources == NULL ? NULL
+                              : advisor_sources_by_number(http->sources, view->foreign.source);
+
+    kvt_buffer_printf(out, ",");
+    advisor_http_text(out, "source", intake == NULL ? "" : intake->name);
+    kvt_buffer_printf(out, ",\"dp_rank\":%u,\"given_up\":%s", view->foreign.dp_rank,
+                      view->foreign.lost != 0 ? "true" : "false");
+}
+
+void
+advisor_http_publishers(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    struct advisor_publisher_view *views;
+    const size_t count = advisor_publishers_views(advisor_engine_publishers(http->engine), &views);
+    uint64_t *blocks = count_blocks(http, views, count);
+
+    (void)request;
+    if (blocks == NULL) {
+        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for %zu publishers", count);
+        kvt_free(views);
+        return;
+    }
+    kvt_buffer_printf(out, "{\"schema_version\":1,\"publishers\":[");
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_publisher_view *view = &views[i];
+
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "worker", view->row.worker);
+        kvt_buffer_printf(out, ",");
+        advisor_http_text(out, "namespace", view->namespace_);
+        kvt_buffer_printf(out,
+                          ",\"incarnation\":%" PRIu64 ",\"last_seq\":%" PRIu64
+                          ",\"state\":\"%s\",\"silent\":%s,\"gaps\":%" PRIu64
+                          ",\"resyncs\":%" PRIu64 ",\"blocks\":%" PRIu64
+                          ",\"last_event_ms\":%" PRIu64 ",",
+                          view->row.incarnation, view->row.last_seq, state_name(view->state),
+                          view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
+                          blocks[i], view->row.last_event_ms);
+        advisor_http_text(out, "last_error", view->error);
+        add_foreign(http, out, view);
+        kvt_buffer_printf(out, "}");
+    }
+    kvt_buffer_printf(out, "]}");
+    kvt_free(blocks);
+    kvt_free(views);
+}

@@ -1,0 +1,202 @@
+#include "advisor/choice/chooser.h"
+
+#include "advisor/order/planner_private.h"
+
+uint64_t
+advisor_chooser_mark(uint64_t capacity, uint64_t ppm)
+{
+    return (uint64_t)((unsigned __int128)capacity * ppm / 1000000);
+}
+
+uint64_t
+advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t reported)
+{
+    const uint64_t own = place < 0 ? 0 : policy_tier_at(policy, (size_t)place)->capacity;
+
+    return own != 0 && (reported == 0 || own < reported) ? own : reported;
+}
+
+void
+advisor_chooser_watermarks(const struct policy *policy, int32_t place, uint64_t used,
+                           uint64_t capacity, struct advisor_rule_set *set)
+{
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+        const uint64_t stop = advisor_chooser_mark(capacity, rule->trigger.stop);
+
+        if (place < 0 || !advisor_rule_drains(rule) || policy_rule_tier(rule) != place ||
+            used <= stop)
+            advisor_rule_set_put(set, (int32_t)i, false);
+        else if (used >= advisor_chooser_mark(capacity, rule->trigger.start))
+            advisor_rule_set_put(set, (int32_t)i, true);
+    }
+}
+
+int32_t
+advisor_chooser_last(const struct policy *policy, int32_t place)
+{
+    int32_t last = -1;
+
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+
+        if (place >= 0 && advisor_rule_drains(rule) && policy_rule_tier(rule) == place &&
+            (last < 0 || rule->trigger.start > policy_rule_at(policy, (size_t)last)->trigger.start))
+            last = (int32_t)i;
+    }
+    return last;
+}
+
+/* Down to which fill the rule takes blocks. */
+static uint64_t
+mark_of(const struct advisor_chooser *chooser, int32_t rule)
+{
+    const struct policy_trigger *trigger =
+        &policy_rule_at(chooser->asker->rules->policy, (size_t)rule)->trigger;
+
+    return advisor_chooser_mark(chooser->capacity,
+                                chooser->staging ? trigger->prestage : trigger->stop);
+}
+
+static bool
+wants(const struct advisor_chooser *chooser, int32_t rule)
+{
+    return advisor_rule_set_has(&chooser->acting, rule) && chooser->used > mark_of(chooser, rule);
+}
+
+/* The order that is asked for the next block: rules of different ones take turns.  False: none
+ * wants any, or nothing is left for those that do. */
+static bool
+next_order(const struct advisor_chooser *chooser, uint32_t *order, bool *enough)
+{
+    const uint32_t count = (uint32_t)chooser->asker->rules->policy->rules.count;
+
+    *enough = true;
+    *order = 0;
+    for (uint32_t n = 0; n < count && chooser->waiting < ADVISOR_WAITING_MAX; n++) {
+        const uint32_t rule = (chooser->turn + n) % count;
+
+        if (!wants(chooser, (int32_t)rule))
+            continue;
+        *enough = false;
+        *order = chooser->orders[rule];
+        if (!chooser->spent[*order])
+            return true;
+    }
+    return false;
+}
+
+uint64_t
+advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity)
+{
+    const struct policy_share *budget = &rule->pin.budget;
+
+    if (!budget->is_ratio)
+        return budget->value;
+    return capacity == 0 ? UINT64_MAX : advisor_chooser_mark(capacity, budget->value);
+}
+
+/* A rule that pinned more than it may lets those go that leave first, by the rules behind it; but
+ * none is deleted of which a copy is pinned in another tier. */
+static int32_t
+rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32_t *pinned_by)
+{
+    const struct policy *policy = chooser->asker->rules->policy;
+    int32_t rule = advisor_asker_rule(chooser->asker, chooser->tier, block, POLICY_ON_NOTHING);
+
+    *pinned_by = -1;
+    while (rule >= 0 && chooser->kept != NULL && !chooser->asker->elsewhere &&
+           policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN &&
+           chooser->kept[rule] >
+               advisor_chooser_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
+        *pinned_by = rule;
+        rule = policy_match_behind(policy, &chooser->asker->facts.facts, POLICY_ON_NOTHING, rule);
+    }
+    if (*pinned_by >= 0 && rule >= 0 &&
+        policy_rule_at(policy, (size_t)rule)->verb == POLICY_EXPIRE &&
+        advisor_asker_pins_elsewhere(chooser->asker, chooser->tier, block))
+        return *pinned_by;
+    return rule;
+}
+
+void
+advisor_chooser_begin(struct advisor_chooser *chooser)
+{
+    const struct advisor_rules *rules = chooser->asker->rules;
+
+    for (int32_t i = 0; i < (int32_t)rules->policy->rules.count; i++) {
+        chooser->orders[i] =
+            (uint8_t)advisor_planner_order_of(chooser->asker->planner, &chooser->ranking->orders,
+                                              policy_rule_at(rules->policy, (size_t)i));
+        if (!advisor_rule_set_has(&chooser->set, i) ||
+            advisor_edge_of(chooser->asker->planner, rules,
+                            policy_rule_at(rules->policy, (size_t)i), chooser->tier, ADVISOR_NONE,
+                            chooser->asker->planner->now_ms, &chooser->edges[i]))
+            continue;
+        advisor_rule_set_put(&chooser->set, i, false);
+        advisor_rule_set_put(&chooser->acting, i, false);
+    }
+}
+
+static void
+leave(struct advisor_chooser *chooser, uint64_t bytes, int32_t pinned_by)
+{
+    chooser->used -= bytes < chooser->used ? bytes : chooser->used;
+    if (pinned_by >= 0)
+        chooser->kept[pinned_by] -=
+            bytes < chooser->kept[pinned_by] ? bytes : chooser->kept[pinned_by];
+}
+
+/* It goes by a rule that wants it.  What has its copy below already needs no room there. */
+static enum advisor_choice
+go(struct advisor_chooser *chooser, const struct policy_block *block, int32_t rule,
+   int32_t pinned_by)
+{
+    const struct advisor_planner *planner = chooser->asker->planner;
+    const uint32_t to = chooser->edges[rule].to;
+    const uint64_t bytes = advisor_planner_bytes(block);
+    const bool copied =
+        to != ADVISOR_NONE && policy_roster_has(planner->tiers[to].roster, block->ns, block->hash);
+
+    if (to != ADVISOR_NONE && !copied &&
+        !advisor_edge_has_room(planner, chooser->asker->rules, to, chooser->planned[to], bytes)) {
+        advisor_rule_set_put(&chooser->full, rule, true);
+        chooser->waiting++;
+        return ADVISOR_HELD;
+    }
+    leave(chooser, bytes, pinned_by);
+    return chooser->staging && copied ? ADVISOR_HELD : ADVISOR_CHOSEN;
+}
+
+enum advisor_choice
+advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
+{
+    const struct policy *policy = chooser->asker->rules->policy;
+    struct advisor_ranking *ranking = chooser->ranking;
+    int32_t pinned_by;
+    uint32_t order;
+    bool enough;
+
+    *rule = -1;
+    if (!next_order(chooser, &order, &enough))
+        return enough ? ADVISOR_ENOUGH : ADVISOR_LAST;
+    if (!advisor_ranking_victim(ranking, order, chooser->tick, block)) {
+        chooser->spent[order] = true;
+        return next_order(chooser, &order, &enough) ? ADVISOR_PASSED : ADVISOR_LAST;
+    }
+    if (advisor_moved_has(chooser->moved,
+                          &(struct advisor_copy){block->hash, block->ns, chooser->tier},
+                          ADVISOR_COPY_GONE)) {
+        advisor_ranking_pass(ranking, order, block->ns, block->hash);
+        return ADVISOR_PASSED;
+    }
+    *rule = rule_of(chooser, block, &pinned_by);
+    if (!advisor_rule_set_has(&chooser->set, *rule) || chooser->orders[*rule] != order ||
+        !(chooser->everybody || policy_is_enforced(policy, block->hash))) {
+        advisor_ranking_pass(ranking, order, block->ns, block->hash);
+        return ADVISOR_PASSED;
+    }
+    advisor_ranking_keep(ranking, order, block);
+    chooser->turn = (uint32_t)*rule + 1;
+    return wants(chooser, *rule) ? go(chooser, block, *rule, pinned_by) : ADVISOR_HELD;
+}

@@ -1,0 +1,540 @@
+#include "advisor/order/planner.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/choice/chooser.h"
+#include "advisor/choice/edge.h"
+#include "advisor/order/planner_private.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+
+static const char *const mode_names[] = {"off", "observe", "enforce"};
+
+const char *
+advisor_mode_name(enum advisor_mode mode)
+{
+    return mode_names[mode];
+}
+
+bool
+advisor_mode_parse(const char *text, enum advisor_mode *mode)
+{
+    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++)
+        if (strcmp(text, mode_names[i]) == 0) {
+            *mode = (enum advisor_mode)i;
+            return true;
+        }
+    *mode = ADVISOR_MODE_OFF;
+    return false;
+}
+
+enum kvt_err
+advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_options *options)
+{
+    struct advisor_planner *planner = kvt_calloc(1, sizeof(*planner));
+
+    *out = NULL;
+    if (planner == NULL)
+        return KVT_NOMEM;
+    planner->options = *options;
+    planner->counters = *options->counters;
+    if (planner->options.slice_clock == NULL)
+        planner->options.slice_clock = kvt_clock_mono_ms;
+    planner->shared.mode = options->mode;
+    if (advisor_planner_quotas_new(&planner->quotas) != KVT_OK ||
+        advisor_pins_new(&planner->pins) != KVT_OK ||
+        advisor_refusals_new(&planner->refusals) != KVT_OK ||
+        pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
+        advisor_planner_quotas_free(planner->quotas);
+        advisor_pins_free(planner->pins);
+        advisor_refusals_free(planner->refusals);
+        kvt_free(planner);
+        return KVT_NOMEM;
+    }
+    advisor_planner_adopt(planner);
+    *out = planner;
+    return KVT_OK;
+}
+
+void
+advisor_planner_free(struct advisor_planner *planner)
+{
+    if (planner == NULL)
+        return;
+    advisor_planner_free_reranking(planner);
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        advisor_ranking_release(&planner->tiers[i].ranking);
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        kvt_free(planner->gateways[i].candidates);
+    advisor_planner_free_orders(planner);
+    advisor_rulebook_give(planner->options.rulebook, planner->rules);
+    advisor_refusals_free(planner->refusals);
+    advisor_planner_quotas_free(planner->quotas);
+    advisor_pins_free(planner->pins);
+    advisor_planner_free_departed(planner);
+    kvt_free(planner->news);
+    kvt_free(planner->tier_of);
+    (void)pthread_mutex_destroy(&planner->shared.lock);
+    kvt_free(planner);
+}
+
+/* ---- tiers and gateways ---- */
+
+struct policy_roster_options
+advisor_planner_roster_options(const struct advisor_planner *planner)
+{
+    return (struct policy_roster_options){.ordering_options = planner->options.ordering_options,
+                                          .bytes_max = planner->options.bytes_max,
+                                          .request_ticks = ADVISOR_REQUEST_TICKS};
+}
+
+uint32_t
+advisor_planner_tier(struct advisor_planner *planner, const char *name)
+{
+    const struct policy_roster_options roster = advisor_planner_roster_options(planner);
+    struct advisor_orders orders;
+    struct index_holder key = {.tier = KVT_TIER_G4};
+    struct advisor_tier *tier;
+
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (strcmp(planner->tiers[i].name, name) == 0)
+            return i;
+    (void)snprintf(key.name, sizeof(key.name), "%s", name);
+    if (!advisor_holder_is_hot(&key) && !advisor_holder_is_warm(&key) &&
+        !advisor_holder_is_cold(&key))
+        return ADVISOR_NONE;
+    if (planner->tier_count == ADVISOR_TIERS_MAX) {
+        kvt_log_warn("advisor.planner", "tiers", "more than %d tiers: %s is not planned for",
+                     ADVISOR_TIERS_MAX, name);
+        return ADVISOR_NONE;
+    }
+    tier = &planner->tiers[planner->tier_count];
+    *tier = (struct advisor_tier){
+        .volume = !advisor_holder_is_cold(&key),
+        .gateway = ADVISOR_NONE,
+        .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
+    memcpy(tier->name, key.name, sizeof(tier->name));
+    advisor_planner_wanted(planner, planner->rules, tier->place, &orders);
+    if (advisor_ranking_init(&tier->ranking, &orders, &roster) != KVT_OK)
+        return ADVISOR_NONE;
+    tier->roster = tier->ranking.rosters[0];
+    return planner->tier_count++;
+}
+
+/* The tier behind a holder's number, remembered: every committed event asks. */
+uint32_t
+advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
+{
+    const struct index_holder *key = advisor_names_holder_key(planner->names, holder);
+
+    if (key->tier != KVT_TIER_G4)
+        return ADVISOR_NONE;
+    if (holder >= planner->tier_of_count) {
+        const uint32_t count = advisor_names_holder_count(planner->names);
+        uint32_t *more = kvt_realloc(planner->tier_of, count, sizeof(*more));
+
+        if (more == NULL)
+            return ADVISOR_NONE;
+        for (uint32_t i = planner->tier_of_count; i < count; i++)
+            more[i] = ADVISOR_NONE;
+        planner->tier_of = more;
+        planner->tier_of_count = count;
+    }
+    if (advisor_planner_known_tier(planner, holder) == ADVISOR_NONE)
+        planner->tier_of[holder] = advisor_planner_tier(planner, key->name);
+    return planner->tier_of[holder];
+}
+
+struct advisor_gateway *
+advisor_planner_find_gateway(struct advisor_planner *planner, const char *name)
+{
+    struct advisor_gateway *gateway;
+
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (strcmp(planner->gateways[i].row.name, name) == 0)
+            return &planner->gateways[i];
+    if (planner->gateway_count == ADVISOR_GATEWAYS_MAX || name[0] == '\0')
+        return NULL;
+    gateway = &planner->gateways[planner->gateway_count];
+    *gateway = (struct advisor_gateway){.hot = ADVISOR_NONE, .cold = ADVISOR_NONE};
+    (void)snprintf(gateway->row.name, sizeof(gateway->row.name), "%s", name);
+    gateway->candidates = kvt_calloc(ADVISOR_CANDIDATES_MAX, sizeof(*gateway->candidates));
+    if (gateway->candidates == NULL)
+        return NULL;
+    planner->gateway_count++;
+    return gateway;
+}
+
+bool
+advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
+                       const struct index_holder *key)
+{
+    const uint32_t hot =
+        gateway < planner->gateway_count ? planner->gateways[gateway].hot : ADVISOR_NONE;
+
+    return hot != ADVISOR_NONE && key->tier == KVT_TIER_G4 &&
+           strcmp(planner->tiers[hot].name, key->name) == 0;
+}
+
+uint32_t
+advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (strcmp(planner->gateways[i].row.name, name) == 0)
+            return i;
+    return ADVISOR_NONE;
+}
+
+/* Its totals go up while it lives.  What it counted before we began is not counted again. */
+static void
+take_reads(struct advisor_planner *planner, struct advisor_gateway *gateway,
+           const struct kvt_report *report, uint64_t now_ms)
+{
+    const bool another = report->incarnation != gateway->row.incarnation;
+    uint64_t more[KVT_READ_RESULTS];
+
+    for (unsigned i = 0; i < KVT_READ_RESULTS; i++) {
+        const uint64_t before = another ? 0 : gateway->reads[i];
+
+        more[i] = report->reads[i] > before ? report->reads[i] - before : 0;
+        gateway->reads[i] = report->reads[i];
+    }
+    if (gateway->reads_known)
+        advisor_tally_reads(planner->options.tally, more, now_ms);
+    gateway->reads_known = true;
+}
+
+/* A gateway reports every second: of one that says nothing for long, a former life (its clock
+ * stepped back) is the one that lives. */
+static bool
+is_silent(const struct advisor_gateway *gateway, uint64_t now_ms)
+{
+    return now_ms < gateway->heard_ms || now_ms - gateway->heard_ms >= ADVISOR_REPORT_SILENT_MS;
+}
+
+bool
+advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
+                       uint64_t now_ms)
+{
+    struct advisor_gateway *gateway = advisor_planner_find_gateway(planner, report->gateway);
+
+    if (gateway == NULL)
+        return false;
+    /* They name their order: said twice, or behind a report that overtook them, they mean the
+     * same. */
+    advisor_planner_take_results(planner, report, now_ms);
+    if (report->incarnation == gateway->row.incarnation && report->seq <= gateway->row.seq)
+        return false;
+    if (report->incarnation < gateway->row.incarnation && !is_silent(gateway, now_ms))
+        return false;
+    if (report->incarnation < gateway->row.incarnation)
+        kvt_log_warn("advisor.planner", "former",
+                     "%s reports with an older incarnation than it had: its clock stepped back",
+                     report->gateway);
+    gateway->heard_ms = now_ms;
+    take_reads(planner, gateway, report, now_ms);
+    gateway->row.incarnation = report->incarnation;
+    gateway->row.seq = report->seq;
+    gateway->dirty = true;
+    gateway->healthy = report->healthy;
+    /* Its own clock: a report that waited in the stream is as old as it is. */
+    gateway->report_ms = report->time_ms < now_ms ? report->time_ms : now_ms;
+    advisor_gateway_take_tiers(planner, gateway, report, gateway->report_ms);
+    advisor_planner_show(planner);
+    return true;
+}
+
+/* ---- durable ---- */
+
+static enum kvt_err
+load_gateway(void *arg, const struct advisor_gateway_row *row)
+{
+    struct advisor_gateway *gateway;
+
+    if (memchr(row->name, '\0', sizeof(row->name)) == NULL)
+        return KVT_CORRUPT;
+    gateway = advisor_planner_find_gateway(arg, row->name);
+    if (gateway == NULL)
+        return KVT_NOMEM;
+    gateway->row = *row;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *txn,
+                     const struct advisor_names *names, uint64_t now_ms)
+{
+    uint64_t mode = 0;
+    uint64_t epoch = 0;
+    enum kvt_err rc;
+
+    planner->names = names;
+    planner->store = txn->store;
+    rc = advisor_store_gateways(txn, load_gateway, planner);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_orders(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_learned(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_MODE, &mode);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_EPOCH, &epoch);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_paused(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_pins(planner, txn, now_ms);
+    if (rc != KVT_OK)
+        return rc;
+    if (mode > 0 && mode <= ADVISOR_MODE_ENFORCE + 1)
+        planner->shared.mode = (enum advisor_mode)(mode - 1);
+    /* Larger than any before, also when the state folder was lost: gateways refuse lower ones. */
+    planner->epoch = epoch + 1 > now_ms / 1000 ? epoch + 1 : now_ms / 1000;
+    planner->epoch_dirty = true;
+    return KVT_OK;
+}
+
+bool
+advisor_planner_dirty(struct advisor_planner *planner)
+{
+    bool mode_dirty;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    mode_dirty = planner->shared.mode_dirty;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    if (mode_dirty || advisor_planner_paused_dirty(planner) || planner->epoch_dirty ||
+        planner->learned_dirty || planner->forget_count > 0 || advisor_pins_dirty(planner->pins))
+        return true;
+    for (size_t i = 0; i < planner->order_count; i++)
+        if (planner->orders[i]->dirty)
+            return true;
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (planner->gateways[i].dirty)
+            return true;
+    return false;
+}
+
+enum kvt_err
+advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = advisor_planner_save_orders(planner, txn);
+    bool mode_dirty;
+
+    for (uint32_t i = 0; i < planner->gateway_count && rc == KVT_OK; i++)
+        if (planner->gateways[i].dirty)
+            rc = advisor_store_put_gateway(txn, &planner->gateways[i].row);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_learned(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_paused(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_pins(planner, txn);
+    if (rc == KVT_OK && planner->epoch_dirty)
+        rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    planner->written_mode = planner->shared.mode;
+    mode_dirty = planner->shared.mode_dirty;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    if (rc == KVT_OK && mode_dirty)
+        rc = advisor_store_put_number(txn, ADVISOR_META_MODE, (uint64_t)planner->written_mode + 1);
+    return rc;
+}
+
+void
+advisor_planner_saved(struct advisor_planner *planner)
+{
+    uint64_t bytes = 0;
+
+    advisor_planner_saved_orders(planner);
+    advisor_planner_saved_paused(planner);
+    advisor_pins_saved(planner->pins);
+    planner->epoch_dirty = false;
+    advisor_planner_saved_learned(planner);
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    if (planner->shared.mode == planner->written_mode) /* else it changed again meanwhile */
+        planner->shared.mode_dirty = false;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        planner->gateways[i].dirty = false;
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        bytes += advisor_ranking_bytes(&planner->tiers[i].ranking);
+    kvt_metric_set(planner->counters.policy_bytes, (int64_t)bytes);
+}
+
+/* ---- any thread ---- */
+
+/* The watermarks that a tier has at last, whichever rules it has besides. */
+static void
+show_marks(const struct advisor_planner *planner, const struct advisor_tier *tier,
+           struct advisor_tier_view *view)
+{
+    const struct policy *policy = planner->rules->policy;
+    const int32_t last = advisor_chooser_last(policy, tier->place);
+
+    view->start_ppm = view->stop_ppm = 0;
+    view->limit_bytes = advisor_chooser_capacity(policy, tier->place, tier->report.capacity_bytes);
+    if (last < 0 || view->limit_bytes == 0)
+        return;
+    view->start_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.start;
+    view->stop_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.stop;
+}
+
+static enum advisor_rung
+volume_rung(const char *name)
+{
+    return strncmp(name, "warm@", 5) == 0 ? ADVISOR_RUNG_WARM : ADVISOR_RUNG_HOT;
+}
+
+/* A bucket that is the first one of any gateway, or of which nobody tells any more, is cold. */
+static enum advisor_rung
+rung_of(const struct advisor_planner *planner, uint32_t tier)
+{
+    bool is_far = false;
+
+    if (planner->tiers[tier].volume)
+        return volume_rung(planner->tiers[tier].name);
+    for (uint32_t i = 0; i < planner->gateway_count; i++) {
+        if (planner->gateways[i].cold == tier)
+            return ADVISOR_RUNG_COLD;
+        is_far = is_far || advisor_gateway_has(&planner->gateways[i], tier);
+    }
+    return is_far ? ADVISOR_RUNG_FAR : ADVISOR_RUNG_COLD;
+}
+
+static void
+show_rungs(const struct advisor_planner *planner, const struct advisor_gateway *gateway,
+           struct advisor_gateway_view *view)
+{
+    memset(view->tiers, 0, sizeof(view->tiers));
+    for (uint32_t i = 0; i < gateway->tier_count; i++) {
+        const struct advisor_tier *tier = &planner->tiers[gateway->tiers[i]];
+        enum advisor_rung rung = ADVISOR_RUNG_FAR;
+
+        if (tier->volume)
+            rung = volume_rung(tier->name);
+        else if (gateway->tiers[i] == gateway->cold)
+            rung = ADVISOR_RUNG_COLD;
+        if (view->tiers[rung][0] == '\0')
+            memcpy(view->tiers[rung], tier->name, sizeof(view->tiers[rung]));
+    }
+}
+
+void
+advisor_planner_show(struct advisor_planner *planner)
+{
+    const struct advisor_counters *counters = &planner->counters;
+    int64_t draining = 0;
+    int64_t stuck = 0;
+    int64_t refused = 0;
+    int64_t unhealthy = 0;
+    size_t count = 0;
+
+    advisor_planner_find_edges(planner);
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        const struct advisor_tier *tier = &planner->tiers[i];
+        struct advisor_tier_view *view = &planner->shared.tiers[count];
+        struct policy_roster_counts counts;
+
+        if (tier->report_ms == 0)
+            continue;
+        count++;
+        view->tier = tier->report;
+        show_marks(planner, tier, view);
+        view->refused_blocks = advisor_refusals_count(planner->refusals, i);
+        policy_roster_counts(tier->roster, &counts);
+        view->passed_blocks = counts.passed;
+        view->stuck = tier->stuck;
+        view->draining = advisor_rule_set_any(&tier->draining);
+        view->rung = rung_of(planner, i);
+        view->orders = tier->ranking.orders;
+        advisor_planner_show_reranking(planner, i, view);
+        memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
+        view->last_report_ms = tier->report_ms;
+        refused += (int64_t)view->refused_blocks;
+        draining += view->draining ? 1 : 0;
+        stuck += view->stuck ? 1 : 0;
+    }
+    planner->shared.tier_count = count;
+    for (uint32_t i = 0; i < planner->gateway_count; i++) {
+        const struct advisor_gateway *gateway = &planner->gateways[i];
+        struct advisor_gateway_view *view = &planner->shared.gateways[i];
+
+        memcpy(view->name, gateway->row.name, sizeof(view->name));
+        view->healthy = gateway->healthy;
+        view->last_report_ms = gateway->report_ms;
+        show_rungs(planner, gateway, view);
+        unhealthy += gateway->healthy ? 0 : 1;
+    }
+    advisor_planner_show_rules(planner);
+    advisor_planner_show_quotas(planner);
+    planner->shared.gateway_count = planner->gateway_count;
+    kvt_metric_set(counters->mode, (int64_t)planner->shared.mode);
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    kvt_metric_set(counters->gateways, (int64_t)planner->gateway_count);
+    kvt_metric_set(counters->unhealthy, unhealthy);
+    kvt_metric_set(counters->draining, draining);
+    kvt_metric_set(counters->stuck, stuck);
+    kvt_metric_set(counters->refusals, refused);
+    kvt_metric_set(counters->pins, (int64_t)advisor_pins_count(planner->pins));
+    advisor_planner_count_reranking(planner);
+}
+
+size_t
+advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
+                      size_t capacity)
+{
+    size_t count;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    count = planner->shared.tier_count < capacity ? planner->shared.tier_count : capacity;
+    memcpy(views, planner->shared.tiers, count * sizeof(*views));
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return count;
+}
+
+size_t
+advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
+                         size_t capacity)
+{
+    size_t count;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    count = planner->shared.gateway_count < capacity ? planner->shared.gateway_count : capacity;
+    memcpy(views, planner->shared.gateways, count * sizeof(*views));
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return count;
+}
+
+enum advisor_mode
+advisor_planner_mode(struct advisor_planner *planner)
+{
+    enum advisor_mode mode;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    mode = planner->shared.mode;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return mode;
+}
+
+enum kvt_err
+advisor_planner_set_mode(struct advisor_planner *planner, enum advisor_mode mode)
+{
+    if (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce)
+        return KVT_PRECONDITION;
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    planner->shared.mode = mode;
+    planner->shared.mode_dirty = true;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    kvt_log_info("advisor.planner", "mode", "policy mode is now %s", advisor_mode_name(mode));
+    return KVT_OK;
+}
+
+const struct advisor_planner_options *
+advisor_planner_settings(const struct advisor_planner *planner)
+{
+    return &planner->options;
+}

@@ -1,0 +1,304 @@
+#include "advisor/order/traffic.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+
+/* A second, a minute, five, a quarter, an hour, four, twelve, a day, two, four, a week, two, a
+ * month. */
+const uint64_t advisor_tally_bounds[ADVISOR_TALLY_AGES] = {
+    1, 60, 300, 900, 3600, 14400, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000};
+
+static const char *const tier_names[ADVISOR_TALLY_TIERS] = {"hot", "cold", "warm"};
+
+#define FLOW(verb, from, to, always)                                                               \
+    {                                                                                              \
+        KVT_ORDER_##verb, ADVISOR_RUNG_##from, ADVISOR_RUNG_##to, always                           \
+    }
+
+const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS] = {
+    FLOW(DEMOTE, HOT, COLD, true),   FLOW(DEMOTE, HOT, WARM, false),
+    FLOW(DEMOTE, HOT, FAR, false),   FLOW(DEMOTE, WARM, COLD, false),
+    FLOW(DEMOTE, WARM, FAR, false),  FLOW(DEMOTE, COLD, FAR, false),
+    FLOW(PROMOTE, COLD, HOT, true),  FLOW(PROMOTE, WARM, HOT, false),
+    FLOW(PROMOTE, FAR, HOT, false),  FLOW(PROMOTE, COLD, WARM, false),
+    FLOW(PROMOTE, FAR, WARM, false), FLOW(PROMOTE, FAR, COLD, false),
+    FLOW(WARM, COLD, HOT, true),     FLOW(WARM, WARM, HOT, false),
+    FLOW(WARM, FAR, HOT, false),     FLOW(WARM, COLD, WARM, false),
+    FLOW(WARM, FAR, WARM, false),    FLOW(WARM, FAR, COLD, false),
+    FLOW(DELETE, COLD, GONE, true),
+};
+
+struct move_series {
+    struct kvt_metric *blocks;
+    struct kvt_metric *failed;
+    struct kvt_metric *bytes;
+    struct kvt_metric *copied;
+};
+
+struct advisor_tally {
+    struct kvt_metric *reads[KVT_READ_RESULTS];
+    struct kvt_metric *read_bytes[ADVISOR_TALLY_TIERS];
+    struct move_series moves[ADVISOR_TALLY_VERBS];
+    struct kvt_metric *edges[ADVISOR_TALLY_FLOWS]; /* blocks; NULL of the one that is no edge */
+    struct kvt_histogram ages;
+
+    pthread_mutex_t lock; /* guards what follows; nothing else is taken under it */
+    struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS];  /* by number modulo their count */
+    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS]; /* all */
+    struct advisor_hottest hottest;
+};
+
+static struct kvt_metric *
+add_counter(struct kvt_metrics *metrics, const char *name, const char *key, const char *value,
+            const char *help)
+{
+    char label[64];
+
+    (void)snprintf(label, sizeof(label), "%s=\"%s\"", key, value);
+    return kvt_metrics_add(metrics, KVT_METRIC_COUNTER, name, label, help);
+}
+
+static void
+register_moves(struct kvt_metrics *metrics, struct move_series *series, const char *verb)
+{
+    char label[64];
+
+    (void)snprintf(label, sizeof(label), "verb=\"%s\",result=\"done\"", verb);
+    series->blocks =
+        kvt_metrics_add(metrics, KVT_METRIC_COUNTER, "kvtier_advisor_moved_blocks_total", label,
+                        "Blocks of orders that have a result, by what was ordered.");
+    (void)snprintf(label, sizeof(label), "verb=\"%s\",result=\"failed\"", verb);
+    series->failed =
+        kvt_metrics_add(metrics, KVT_METRIC_COUNTER, "kvtier_advisor_moved_blocks_total", label,
+                        "Blocks of orders that have a result, by what was ordered.");
+    series->bytes = add_counter(metrics, "kvtier_advisor_moved_bytes_total", "verb", verb,
+                                "Bytes of the blocks that were moved, by what was ordered.");
+    series->copied = add_counter(metrics, "kvtier_advisor_copied_bytes_total", "verb", verb,
+                                 "Bytes that gateways copied for orders.");
+}
+
+static void
+register_edges(struct kvt_metrics *metrics, struct advisor_tally *tally)
+{
+    for (size_t i = 0; i < ADVISOR_TALLY_FLOWS; i++) {
+        const struct advisor_tally_flow *flow = &advisor_tally_flows[i];
+        char label[64];
+
+        if (flow->to == ADVISOR_RUNG_GONE)
+            continue;
+        (void)snprintf(label, sizeof(label), "verb=\"%s\",from=\"%s\",to=\"%s\"",
+                       kvt_order_verb_name(flow->verb), advisor_rung_name(flow->from),
+                       advisor_rung_name(flow->to));
+        tally->edges[i] =
+            kvt_metrics_add(metrics, KVT_METRIC_COUNTER, "kvtier_advisor_edge_blocks_total", label,
+                            "Blocks that orders moved between two tiers of a "
+                            "gateway; without copies made ahead.");
+    }
+}
+
+enum kvt_err
+advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
+{
+    static const char *const results[KVT_READ_RESULTS] = {"hot", "cold", "miss"};
+    struct advisor_tally *tally = kvt_calloc(1, sizeof(*tally));
+
+    *out = NULL;
+    if (tally == NULL)
+        return KVT_NOMEM;
+    if (pthread_mutex_init(&tally->lock, NULL) != 0) {
+        kvt_free(tally);
+        return KVT_NOMEM;
+    }
+    for (unsigned i = 0; i < KVT_READ_RESULTS; i++)
+        tally->reads[i] = add_counter(metrics, "kvtier_advisor_reads_total", "result", results[i],
+                                      "Reads at all gateways, by where they were answered.");
+    for (unsigned i = 0; i < ADVISOR_TALLY_TIERS; i++)
+        tally->read_bytes[i] =
+            add_counter(metrics, "kvtier_advisor_read_bytes_total", "tier", tier_names[i],
+                        "Bytes read at all gateways, by the tier they came from.");
+    for (unsigned verb = 1; verb < ADVISOR_TALLY_VERBS; verb++)
+        register_moves(metrics, &tally->moves[verb],
+                       kvt_order_verb_name((enum kvt_order_verb)verb));
+    register_edges(metrics, tally);
+    tally->ages =
+        (struct kvt_histogram){.bounds = advisor_tally_bounds, .bound_count = ADVISOR_TALLY_AGES};
+    kvt_metrics_add_histogram(metrics, &tally->ages, "kvtier_advisor_reuse_age_seconds",
+                              "Time between a read of a block and its use before.");
+    *out = tally;
+    return KVT_OK;
+}
+
+void
+advisor_tally_free(struct advisor_tally *tally)
+{
+    if (tally == NULL)
+        return;
+    (void)pthread_mutex_destroy(&tally->lock);
+    kvt_free(tally);
+}
+
+/* Under the lock: the slot of now, empty when its time has just begun. */
+static struct advisor_tally_slot *
+slot_of(struct advisor_tally *tally, uint64_t now_ms)
+{
+    const uint64_t number = now_ms / ADVISOR_TALLY_SLOT_MS;
+    struct advisor_tally_slot *slot = &tally->slots[number % ADVISOR_TALLY_SLOTS];
+
+    if (slot->number != number)
+        *slot = (struct advisor_tally_slot){.number = number};
+    return slot;
+}
+
+void
+advisor_tally_reads(struct advisor_tally *tally, const uint64_t reads[KVT_READ_RESULTS],
+                    uint64_t now_ms)
+{
+    struct advisor_tally_slot *slot;
+
+    if (tally == NULL)
+        return;
+    (void)pthread_mutex_lock(&tally->lock);
+    slot = slot_of(tally, now_ms);
+    for (unsigned i = 0; i < KVT_READ_RESULTS; i++) {
+        kvt_metric_inc(tally->reads[i], (int64_t)reads[i]);
+        slot->reads[i] += reads[i];
+    }
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+void
+advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t bytes, uint64_t now_ms)
+{
+    if (tally == NULL)
+        return;
+    assert(tier < ADVISOR_TALLY_TIERS);
+    kvt_metric_inc(tally->read_bytes[tier], (int64_t)bytes);
+    (void)pthread_mutex_lock(&tally->lock);
+    slot_of(tally, now_ms)->read_bytes[tier] += bytes;
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+void
+advisor_tally_block(struct advisor_tally *tally, const struct advisor_hot_block *block,
+                    uint64_t age_ms, uint64_t now_ms)
+{
+    if (tally == NULL)
+        return;
+    kvt_histogram_add(&tally->ages, (age_ms + 999) / 1000);
+    (void)pthread_mutex_lock(&tally->lock);
+    advisor_hottest_add(&tally->hottest, block, now_ms);
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+static void
+add_moves(struct advisor_tally_moves *to, const struct advisor_tally_moves *moves)
+{
+    to->blocks += moves->blocks;
+    to->failed += moves->failed;
+    to->bytes += moves->bytes;
+    to->copied += moves->copied;
+}
+
+static size_t
+find_flow(const struct advisor_tally_flow *flow)
+{
+    size_t i = 0;
+
+    while (i < ADVISOR_TALLY_FLOWS &&
+           (advisor_tally_flows[i].verb != flow->verb ||
+            advisor_tally_flows[i].from != flow->from || advisor_tally_flows[i].to != flow->to))
+        i++;
+    return i;
+}
+
+void
+advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow *flow,
+                    const struct advisor_tally_moves *moves, uint64_t now_ms)
+{
+    const size_t at = find_flow(flow);
+    const struct move_series *series;
+
+    if (tally == NULL || flow->verb == KVT_ORDER_NONE || flow->verb > KVT_ORDER_VERB_LAST)
+        return;
+    series = &tally->moves[flow->verb];
+    kvt_metric_inc(series->blocks, (int64_t)moves->blocks);
+    kvt_metric_inc(series->failed, (int64_t)moves->failed);
+    kvt_metric_inc(series->bytes, (int64_t)moves->bytes);
+    kvt_metric_inc(series->copied, (int64_t)moves->copied);
+    if (at == ADVISOR_TALLY_FLOWS)
+        return;
+    if (tally->edges[at] != NULL)
+        kvt_metric_inc(tally->edges[at], (int64_t)moves->blocks);
+    (void)pthread_mutex_lock(&tally->lock);
+    add_moves(&tally->flows[at], moves);
+    add_moves(&slot_of(tally, now_ms)->flows[at], moves);
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+static uint64_t
+value_of(struct kvt_metric *metric)
+{
+    return (uint64_t)kvt_metric_get(metric);
+}
+
+static void
+look_at_slots(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally_view *view)
+{
+    const uint64_t last = now_ms / ADVISOR_TALLY_SLOT_MS;
+
+    (void)pthread_mutex_lock(&tally->lock);
+    memcpy(view->flows, tally->flows, sizeof(view->flows));
+    for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
+        const uint64_t number = last - (ADVISOR_TALLY_SLOTS - 1) + i;
+        const struct advisor_tally_slot *slot = &tally->slots[number % ADVISOR_TALLY_SLOTS];
+
+        view->slots[i] = (struct advisor_tally_slot){.number = number};
+        if (slot->number == number)
+            view->slots[i] = *slot;
+    }
+    (void)pthread_mutex_unlock(&tally->lock);
+}
+
+void
+advisor_tally_look(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally_view *view)
+{
+    memset(view, 0, sizeof(*view));
+    if (tally == NULL)
+        return;
+    for (unsigned i = 0; i < KVT_READ_RESULTS; i++)
+        view->reads[i] = value_of(tally->reads[i]);
+    for (unsigned i = 0; i < ADVISOR_TALLY_TIERS; i++)
+        view->read_bytes[i] = value_of(tally->read_bytes[i]);
+    for (unsigned verb = 1; verb < ADVISOR_TALLY_VERBS; verb++)
+        view->moves[verb] =
+            (struct advisor_tally_moves){.blocks = value_of(tally->moves[verb].blocks),
+                                         .failed = value_of(tally->moves[verb].failed),
+                                         .bytes = value_of(tally->moves[verb].bytes),
+                                         .copied = value_of(tally->moves[verb].copied)};
+    for (unsigned i = 0; i <= ADVISOR_TALLY_AGES; i++)
+        view->ages[i] = value_of(tally->ages.buckets[i]);
+    look_at_slots(tally, now_ms, view);
+}
+
+size_t
+advisor_tally_hottest(struct advisor_tally *tally, struct advisor_hot_block *out, size_t capacity)
+{
+    struct advisor_hottest *copy = kvt_calloc(1, sizeof(*copy));
+    size_t count;
+
+    if (tally == NULL || copy == NULL) {
+        kvt_free(copy);
+        return 0;
+    }
+    /* Sorted without the lock: the engine waits for it. */
+    (void)pthread_mutex_lock(&tally->lock);
+    *copy = tally->hottest;
+    (void)pthread_mutex_unlock(&tally->lock);
+    count = advisor_hottest_top(copy, out, capacity);
+    kvt_free(copy);
+    return count;
+}

@@ -1,0 +1,115 @@
+/*
+ * advisor/round/round.h -- the one thread that changes the index.
+ *
+ * Why: events, reports, answers of publishers, sweeps and plans all change the same tables.  One
+ * thread takes them in turn, collects what changes, writes it in one transaction together with the
+ * sequences it stands for, and then lets RAM follow.  So a crash at any instant leaves the store at
+ * the end of some group, and reading on behind the committed sequence gives what would have been
+ * there anyway.
+ *
+ * Ownership: the engine owns its tables; store, index, sources, courier, planner and jobs are
+ *            borrowed.
+ * Threads:   advisor_engine_step() on one thread; the readers named below on any.
+ * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is
+ *            kept and tried again, and nothing more is taken from the sources.
+ */
+#ifndef ADVISOR_ROUND_ROUND_H
+#define ADVISOR_ROUND_ROUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "advisor/index/advisor_counters.h"
+#include "advisor/index/ram_index.h"
+#include "advisor/publisher/publishers.h"
+#include "advisor/source/source.h"
+#include "advisor/source/sources.h"
+#include "advisor/store/durable_store.h"
+#include "index/index.h"
+
+struct advisor_courier;
+struct advisor_engine;
+struct advisor_errands;
+struct advisor_jobs;
+struct advisor_load_progress;
+struct advisor_planner;
+struct wire_bus;
+struct wire_order_key;
+
+struct advisor_engine_options {
+    struct advisor_store *store;
+    struct index *index;
+    struct advisor_planner *planner;        /* NULL: plans nothing */
+    struct advisor_jobs *jobs;              /* NULL: takes no jobs */
+    const struct wire_order_key *order_key; /* NULL: no order leaves */
+    const struct advisor_counters *counters;
+    uint64_t commit_max_wait_ms;
+    uint64_t silent_after_ms;
+    uint64_t gone_after_ms;
+    uint64_t give_up_after_ms; /* foreign publishers; 0: as soon as somebody does not answer */
+    uint64_t plan_interval_ms;
+    uint32_t holders_max; /* 0: INDEX_HOLDERS_MAX */
+    uint32_t aliases_max; /* 0: ADVISOR_ALIASES_MAX */
+    uint64_t cold_bytes;  /* RAM for knowing what was evicted from it; 0: nothing is */
+    bool volatile_places; /* workers' places are not written: after a start they are asked for */
+};
+
+/** Load what is small.  The index itself is read in the first step; until then questions are
+ *  answered from the store. */
+KVT_NODISCARD enum kvt_err advisor_engine_new(struct advisor_engine **out,
+                                              const struct advisor_engine_options *options,
+                                              struct kvt_error *err);
+void advisor_engine_free(struct advisor_engine *engine);
+
+void advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
+                              struct advisor_position *reports);
+
+/** The number of a source of another system, and up to where its stream is applied.  KVT_OK, or
+ *  KVT_FULL: too many names were used on this store. */
+KVT_NODISCARD enum kvt_err advisor_engine_source(struct advisor_engine *engine, const char *name,
+                                                 uint32_t *number,
+                                                 struct advisor_position *position);
+
+struct router_workers;
+
+struct advisor_feeds {
+    struct advisor_sources *sources;
+    struct advisor_source *reports;  /* NULL: none */
+    struct advisor_courier *courier; /* NULL: nobody is asked, no order leaves */
+    struct wire_bus *bus;            /* NULL: taken as connected */
+    struct router_workers *workers;  /* are told who lives by its events; NULL: nobody routes */
+};
+
+/** Before the first step. */
+void advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds);
+
+/** One round: take what is there (waiting up to `wait_ms` for it), write it, follow in RAM. */
+void advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms);
+
+/** KVT_OK, or why the index could not be read: no step does anything then.  On the engine's thread,
+ *  or behind it. */
+KVT_NODISCARD enum kvt_err advisor_engine_failed(const struct advisor_engine *engine,
+                                                 struct kvt_error *err);
+
+/** Make what was committed durable against power cuts; at the end of the program. */
+void advisor_engine_flush(struct advisor_engine *engine);
+
+/* ---- any thread ---- */
+
+/** How far the index is read; `cancel` of it is advisor_engine_cancel(). */
+const struct advisor_load_progress *advisor_engine_progress(const struct advisor_engine *engine);
+/** Stop reading it: the program is to end. */
+void advisor_engine_cancel(struct advisor_engine *engine);
+
+/** What is handed over is done in the next round. */
+struct advisor_errands *advisor_engine_errands(struct advisor_engine *engine);
+struct advisor_memory *advisor_engine_memory(struct advisor_engine *engine);
+struct advisor_publishers *advisor_engine_publishers(struct advisor_engine *engine);
+
+/** True while the store takes nothing; `text` says why. */
+bool advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_MAX]);
+
+/** True once everything that was in the stream at the start is applied. */
+bool advisor_engine_caught_up(struct advisor_engine *engine);
+
+#endif /* ADVISOR_ROUND_ROUND_H */

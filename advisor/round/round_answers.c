@@ -1,0 +1,264 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/order/planner.h"
+#include "advisor/publisher/foreign_publisher.h"
+#include "advisor/round/outbox.h"
+#include "advisor/round/round_private.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+#include "wire/message/event_codec.h"
+#include "wire/message/query.h"
+#include "wire/message/subject.h"
+
+enum { DUMP_PAGE = 4096, ASK_MAX = 64 };
+
+/* ---- asking ---- */
+
+/* A publisher may listen under its name as it is: each second try in a row is for that one. */
+static enum kvt_err
+write_subject(const struct advisor_publisher *publisher, const struct advisor_question *question,
+              struct advisor_letter *letter)
+{
+    const bool range = question->what == ADVISOR_RESYNC_RANGE;
+    const char *worker = publisher->row.worker;
+    const size_t size = sizeof(letter->subject);
+
+    if (publisher->failures % 2 == 1 &&
+        (range ? wire_subject_bare_range(letter->subject, size, worker)
+               : wire_subject_bare_dump(letter->subject, size, worker)) == KVT_OK)
+        return KVT_OK;
+    return range ? wire_subject_range(letter->subject, size, worker)
+                 : wire_subject_dump(letter->subject, size, worker);
+}
+
+static enum kvt_err
+write_question(const struct advisor_publisher *publisher, const struct advisor_question *question,
+               struct advisor_letter *letter)
+{
+    const struct wire_query_range range = {question->incarnation, question->from, question->to};
+    const struct wire_query_dump dump = {question->cursor, DUMP_PAGE};
+    const enum kvt_err rc = write_subject(publisher, question, letter);
+
+    if (rc != KVT_OK)
+        return rc;
+    return question->what == ADVISOR_RESYNC_RANGE ? wire_query_encode_range(&range, &letter->bytes)
+                                                  : wire_query_encode_dump(&dump, &letter->bytes);
+}
+
+/* KVTier's own worker is asked over NATS. */
+static enum kvt_err
+address_own(const struct advisor_publisher *publisher, const struct advisor_question *question,
+            struct advisor_letter **out)
+{
+    enum kvt_err rc = advisor_letter_new(out, ADVISOR_LETTER_ASK);
+
+    return rc == KVT_OK ? write_question(publisher, question, *out) : rc;
+}
+
+/* Another system's is asked as its source knows how. */
+static enum kvt_err
+address_foreign(const struct advisor_engine *engine, const struct advisor_publisher *publisher,
+                const struct advisor_question *question, struct advisor_letter **out)
+{
+    const struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    const bool newest =
+        question->what != ADVISOR_RESYNC_RANGE || question->to == ADVISOR_FOREIGN_TO_NEWEST;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (intake == NULL || intake->source == NULL)
+        return KVT_UNAVAILABLE;
+    rc = advisor_letter_new(out, ADVISOR_LETTER_FILL);
+    if (rc != KVT_OK)
+        return rc;
+    (*out)->source = intake->source;
+    (*out)->ask = (struct advisor_ask){
+        .worker_id = publisher->foreign.worker_id,
+        .incarnation = publisher->foreign.life,
+        .from = question->from == 0 ? 0 : question->from - 1, /* the sender counts from 0 */
+        .to = newest ? 0 : question->to - 1,
+        .dp_rank = publisher->foreign.dp_rank,
+    };
+    (void)snprintf((*out)->worker, sizeof((*out)->worker), "%s", publisher->row.worker);
+    (void)snprintf((*out)->asked_by, sizeof((*out)->asked_by), "%s", publisher->subject);
+    return KVT_OK;
+}
+
+/* False: the courier is busy, or memory is short: next round. */
+static bool
+ask(struct advisor_engine *engine, struct advisor_publisher *publisher,
+    const struct advisor_question *question)
+{
+    struct advisor_letter *letter = NULL;
+    enum kvt_err rc = publisher->is_foreign ? address_foreign(engine, publisher, question, &letter)
+                                            : address_own(publisher, question, &letter);
+
+    if (rc == KVT_OK) {
+        letter->number = ++engine->ask_number;
+        letter->about = publisher->row.number;
+        rc = advisor_courier_send(engine->feeds.courier, letter);
+    }
+    if (rc != KVT_OK) {
+        advisor_letter_free(letter);
+        return false;
+    }
+    advisor_publisher_asked(publisher, engine->ask_number);
+    kvt_metric_inc(engine->counters.resyncs, 1);
+    return true;
+}
+
+void
+advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
+{
+    size_t asked = 0;
+
+    if (engine->feeds.courier == NULL)
+        return;
+    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers) && asked < ASK_MAX;
+         i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
+        struct advisor_question question;
+        const bool wanted = publisher->is_foreign
+                                ? advisor_foreign_question(publisher, now_ms, &question)
+                                : advisor_publisher_question(publisher, now_ms, &question);
+
+        if (!wanted)
+            continue;
+        if (!ask(engine, publisher, &question))
+            return;
+        asked++;
+    }
+}
+
+/* ---- answers of our own workers ---- */
+
+/* What the dump's locations in G4 held before, and it no longer names. */
+static enum kvt_err
+sweep_dumped(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+             const struct kvt_event_batch *batch)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < batch->location_count && rc == KVT_OK; i++) {
+        uint32_t holder;
+
+        if (batch->locations[i].tier != KVT_TIER_G4)
+            continue;
+        rc = advisor_engine_resolve(engine, batch, i, &holder);
+        if (rc == KVT_OK)
+            rc = advisor_engine_sweep_holder(engine, publisher, holder);
+    }
+    return rc;
+}
+
+static void
+take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
+          const struct advisor_page *page)
+{
+    const enum advisor_resync what = publisher->resync;
+    struct advisor_page_step step = advisor_publisher_answer(publisher, page, kvt_clock_mono_ms());
+
+    if (step.fresh && step.replaced) {
+        publisher->staff.anew = true;
+        advisor_publisher_unhold_all(publisher);
+    }
+    /* What its own tiers held is told anew from here on; while it is not told to the end, it is
+     * uncertain. */
+    if (step.fresh && advisor_engine_drop(engine, publisher) != KVT_OK) {
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_back_off(publisher, kvt_err_text(KVT_NOMEM), kvt_clock_mono_ms());
+        return;
+    }
+    if (step.apply)
+        advisor_engine_apply(engine, publisher, page->batch, step.skip);
+    if (step.sweep && sweep_dumped(engine, publisher, page->batch) != KVT_OK)
+        kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
+                      publisher->row.worker);
+    advisor_publisher_paged(publisher, page, &step);
+    if (step.finished)
+        kvt_log_info("advisor.publishers", "certain", "%s: certain again at event %" PRIu64 " (%s)",
+                     publisher->row.worker, publisher->row.last_seq,
+                     what == ADVISOR_RESYNC_RANGE ? "range" : "dump");
+}
+
+static void
+take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
+            const struct advisor_letter *letter)
+{
+    struct kvt_event_batch batch = {.events = engine->decoded};
+    struct advisor_page page = {.status = KVT_OK};
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const void *bytes = NULL;
+    struct kvt_error err = {.text = ""};
+    size_t size = 0;
+    enum kvt_err rc = letter->rc;
+
+    if (rc != KVT_OK) {
+        advisor_publisher_unanswered(publisher, kvt_err_text(rc), now_ms);
+        return;
+    }
+    rc = wire_query_decode_page(letter->answer.data, letter->answer.size, &page.status,
+                                &page.next_cursor, &bytes, &size, &err);
+    if (rc == KVT_OK && page.status == KVT_OK) {
+        rc = wire_event_decode(bytes, size, &batch, KVT_EVENTS_PER_BATCH_MAX, &page.unknown, &err);
+        batch.time_ms = advisor_engine_time(batch.time_ms);
+        page.batch = &batch;
+        if (rc == KVT_OK && (strcmp(batch.worker, publisher->row.worker) != 0 ||
+                             strcmp(batch.namespace_, publisher->namespace_) != 0))
+            rc = kvt_error_set(&err, KVT_INVALID, "answer speaks for %s", batch.worker);
+    }
+    if (rc != KVT_OK) {
+        kvt_metric_inc(engine->counters.malformed, 1);
+        kvt_log_warn("advisor.publishers", "malformed", "%s: answer: %s", publisher->row.worker,
+                     err.text);
+        advisor_publisher_unanswered(publisher, err.text, now_ms);
+        return;
+    }
+    if (page.status != KVT_OK && page.status != KVT_NOTFOUND) {
+        advisor_publisher_unanswered(publisher, kvt_err_text(page.status), now_ms);
+        return;
+    }
+    take_page(engine, publisher, &page);
+}
+
+static void
+take_letter(struct advisor_engine *engine, struct advisor_letter *letter)
+{
+    struct advisor_publisher *publisher;
+
+    switch (letter->kind) {
+    case ADVISOR_LETTER_ASK:
+        publisher = advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);
+        /* An answer nobody waits for any more (a newer life was seen meanwhile) is void. */
+        if (publisher != NULL && publisher->asked && publisher->ask_number == letter->number)
+            take_answer(engine, publisher, letter);
+        break;
+    case ADVISOR_LETTER_ORDER:
+        if (letter->rc == KVT_OK)
+            break;
+        kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", letter->about,
+                     kvt_err_text(letter->rc));
+        advisor_planner_unsent(engine->options.planner, letter->about, kvt_clock_unix_ms());
+        break;
+    case ADVISOR_LETTER_FILL:
+        if (advisor_engine_fill(engine, letter))
+            return;
+        break;
+    }
+    advisor_letter_free(letter);
+}
+
+void
+advisor_engine_take_letters(struct advisor_engine *engine)
+{
+    struct advisor_letter *letter;
+
+    if (engine->feeds.courier == NULL)
+        return;
+    while (advisor_engine_replay(engine) && advisor_engine_has_room(engine) &&
+           (letter = advisor_courier_take(engine->feeds.courier)) != NULL)
+        take_letter(engine, letter);
+}

@@ -1,0 +1,524 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/order/planner.h"
+#include "advisor/publisher/foreign_publisher.h"
+#include "advisor/round/outbox.h"
+#include "advisor/round/round_private.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+#include "wire/message/query.h"
+#include "wire/message/subject.h"
+#include "wire/nats/bus.h"
+
+#define NO_HOLDER UINT32_MAX
+
+enum { MS_PER_S = 1000 };
+
+/* ---- changes ---- */
+
+uint64_t
+advisor_engine_time(uint64_t time_ms)
+{
+    const uint64_t now_ms = kvt_clock_unix_coarse_ms();
+
+    if (time_ms < MS_PER_S)
+        return now_ms;
+    return time_ms < now_ms + ADVISOR_CLOCK_AHEAD_MS ? time_ms : now_ms + ADVISOR_CLOCK_AHEAD_MS;
+}
+
+enum kvt_err
+advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch,
+                       uint32_t location, uint32_t *holder)
+{
+    const struct kvt_location *from = &batch->locations[location];
+    const char *name = from->tier == KVT_TIER_G4 ? from->name : batch->worker;
+    struct index_holder key = {.dp_rank = from->dp_rank, .tier = from->tier};
+
+    (void)snprintf(key.name, sizeof(key.name), "%s", name);
+    return advisor_names_holder(engine->names, &key, holder);
+}
+
+/* A location of a batch, looked up once. */
+struct spot {
+    uint32_t holder; /* NO_HOLDER: not yet */
+    uint32_t floor;  /* G4 */
+    bool g4;
+    bool hot;
+    bool cold;
+};
+
+/* A tier of the worker's own, as nearly every message names one: known from the one before. */
+static bool
+recall_spot(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+            const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
+{
+    const struct advisor_publisher_spot *known =
+        &publisher->spots[location % ADVISOR_PUBLISHER_SPOTS];
+    const struct kvt_location *from = &batch->locations[location];
+
+    if (known->tier == 0 || known->tier != from->tier || known->dp_rank != from->dp_rank ||
+        !advisor_names_meet(engine->names, known->holder, batch->worker, known->dp_rank,
+                            known->tier))
+        return false;
+    *spot = (struct spot){.holder = known->holder};
+    return true;
+}
+
+static enum kvt_err
+look_up(struct advisor_engine *engine, struct advisor_publisher *publisher,
+        const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
+{
+    const enum kvt_err rc = advisor_engine_resolve(engine, batch, location, &spot->holder);
+    const struct index_holder *key;
+
+    if (rc != KVT_OK) {
+        spot->holder = NO_HOLDER;
+        return rc;
+    }
+    key = advisor_names_holder_key(engine->names, spot->holder);
+    spot->g4 = key->tier == KVT_TIER_G4;
+    spot->hot = advisor_holder_is_hot(key);
+    spot->cold = advisor_holder_is_cold(key);
+    if (!spot->g4) {
+        publisher->spots[location % ADVISOR_PUBLISHER_SPOTS] = (struct advisor_publisher_spot){
+            .holder = spot->holder, .dp_rank = key->dp_rank, .tier = key->tier};
+        advisor_engine_met(engine, publisher, key->dp_rank);
+        return KVT_OK;
+    }
+    /* In a dump everything older is void; its sweep only comes with the last page. */
+    spot->floor = publisher->resync == ADVISOR_RESYNC_DUMP
+                      ? publisher->row.gen
+                      : advisor_sweeper_floor(engine->sweeper, publisher->row.number, spot->holder);
+    return KVT_OK;
+}
+
+/* A place in G4: a row. */
+static enum kvt_err
+change_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
+           const struct kvt_event_batch *batch, const struct kvt_event *event,
+           const struct spot *spot)
+{
+    const struct advisor_op op = {
+        .kind = event->type == KVT_EVENT_STORE ? ADVISOR_OP_STORE : ADVISOR_OP_REMOVE,
+        .hash = event->sequence_hash,
+        .parent = event->parent,
+        .tokens_hash = event->tokens_hash,
+        .size = event->block_size,
+        .time_ms = batch->time_ms,
+        .ns = publisher->row.ns,
+        .holder = spot->holder,
+        .ranks = event->ranks,
+        .position = event->position,
+        .reporter = publisher->row.number,
+        .gen = publisher->row.gen,
+        .floor = spot->floor,
+        .hot = spot->hot,
+        .cold = spot->cold,
+    };
+
+    if (op.kind == ADVISOR_OP_STORE && publisher->row.holds_g4 == 0) {
+        publisher->row.holds_g4 = 1;
+        publisher->dirty = true;
+    }
+    return op.ranks == 0 ? KVT_OK : advisor_group_add(engine->group, &op);
+}
+
+/* A place of a worker: the log. */
+static enum kvt_err
+change_log(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+           const struct kvt_event_batch *batch, const struct kvt_event *event, uint32_t holder)
+{
+    const struct advisor_log_place place = {
+        .size = event->block_size,
+        .holder = holder,
+        .ns = publisher->row.ns,
+        .ranks = event->ranks,
+        .time_s = (uint32_t)(batch->time_ms / MS_PER_S),
+    };
+
+    return event->type == KVT_EVENT_STORE
+               ? advisor_group_store(engine->group, &place, event->parent, event->position,
+                                     &event->sequence_hash, &event->tokens_hash, 1)
+               : advisor_group_remove(engine->group, &place, &event->sequence_hash, 1);
+}
+
+static enum kvt_err
+apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
+            const struct kvt_event_batch *batch, const struct kvt_event *event,
+            const struct spot *spot)
+{
+    switch ((enum kvt_event_type)event->type) {
+    case KVT_EVENT_STORE:
+    case KVT_EVENT_REMOVE:
+        return spot->g4 ? change_row(engine, publisher, batch, event, spot)
+                        : change_log(engine, publisher, batch, event, spot->holder);
+    case KVT_EVENT_CLEAR: return advisor_engine_clear(engine, publisher, spot->holder);
+    case KVT_EVENT_BYE:
+        advisor_publisher_leave(publisher);
+        advisor_engine_parted(engine, publisher);
+        kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
+        return advisor_engine_void(engine, publisher);
+    }
+    return KVT_OK;
+}
+
+/* The events of a batch behind the first `skip`.  What cannot be resolved is refused and counted:
+ * the numbers must go on. */
+void
+advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                     const struct kvt_event_batch *batch, uint32_t skip)
+{
+    struct spot spots[KVT_LOCATIONS_MAX];
+
+    for (uint32_t i = 0; i < batch->location_count; i++)
+        spots[i] = (struct spot){.holder = NO_HOLDER};
+    for (uint32_t i = skip; i < batch->event_count; i++) {
+        const struct kvt_event *event = &batch->events[i];
+        struct spot *spot = &spots[event->location];
+        enum kvt_err rc = KVT_OK;
+
+        if (spot->holder == NO_HOLDER &&
+            !recall_spot(engine, publisher, batch, event->location, spot))
+            rc = look_up(engine, publisher, batch, event->location, spot);
+        if (rc == KVT_OK)
+            rc = apply_event(engine, publisher, batch, event, spot);
+        if (event->type == KVT_EVENT_CLEAR || event->type == KVT_EVENT_BYE)
+            for (uint32_t at = 0; at < batch->location_count; at++)
+                spots[at].holder = NO_HOLDER; /* it has set new floors */
+        if (rc == KVT_OK)
+            continue;
+        kvt_metric_inc(engine->counters.refused, 1);
+        kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
+                      batch->first_seq + i, batch->worker, kvt_err_text(rc));
+        /* Applied in part it would be wrong for good: the dump brings what is missing.  What is
+         * beyond a limit it would bring again, and such a block is not missed. */
+        if (rc != KVT_RANGE)
+            advisor_publisher_refused(publisher, kvt_clock_mono_ms());
+    }
+    kvt_metric_inc(engine->counters.applied, batch->event_count - skip);
+}
+
+/* ---- messages ---- */
+
+static void
+malformed(struct advisor_engine *engine, struct advisor_intake *intake,
+          const struct advisor_item *item, const char *why)
+{
+    kvt_metric_inc(engine->counters.malformed, 1);
+    intake->counts.malformed++;
+    (void)snprintf(intake->counts.last_error, sizeof(intake->counts.last_error), "%s", why);
+    kvt_log_warn("advisor.events", "malformed", "%s:%" PRIu64 ": %s", item->subject,
+                 item->stream_seq, why);
+}
+
+static enum kvt_err
+find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batch,
+               struct advisor_publisher **out)
+{
+    uint32_t ns;
+    enum kvt_err rc;
+
+    *out = advisor_publishers_recall(engine->publishers, batch->namespace_, batch->worker);
+    if (*out != NULL)
+        return KVT_OK;
+    rc = advisor_names_namespace(engine->names, batch->namespace_, &ns);
+    if (rc == KVT_OK)
+        rc = advisor_publishers_get(engine->publishers, ns, batch->namespace_, batch->worker, out);
+    return rc;
+}
+
+/* What a message shows of its publisher is counted, and said where it is a fault. */
+static void
+tell(struct advisor_engine *engine, struct advisor_intake *intake,
+     const struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
+     const struct advisor_step *step)
+{
+    if (step->duplicates > 0)
+        kvt_metric_inc(engine->counters.duplicates, step->duplicates);
+    intake->counts.duplicates += step->duplicates;
+    if (step->gap) {
+        kvt_metric_inc(engine->counters.gaps, 1);
+        intake->counts.gaps++;
+        kvt_log_warn("advisor.publishers", "gap",
+                     "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch->worker,
+                     publisher->row.last_seq + 1, batch->first_seq - 1);
+    }
+    if (step->lie) {
+        kvt_metric_inc(engine->counters.malformed, 1);
+        intake->counts.malformed++;
+        kvt_log_warn("advisor.publishers", "lie",
+                     "%s numbered a message %" PRIu64
+                     " and says itself that nothing is behind %" PRIu64 ": the message is dropped",
+                     batch->worker, batch->first_seq, publisher->row.last_seq);
+    }
+    if (step->former)
+        kvt_log_warn("advisor.publishers", "former",
+                     "%s speaks with an older incarnation than it had: asking which one lives",
+                     batch->worker);
+}
+
+bool
+advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
+                    struct advisor_item *item, bool held)
+{
+    struct kvt_event_batch batch; /* 5 KiB: the decoder sets what counts of it */
+    struct advisor_publisher *publisher;
+    struct advisor_step step;
+    struct kvt_error err;
+    uint32_t unknown;
+    enum kvt_err rc;
+
+    batch.events = engine->decoded;
+    rc = intake->ops->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX, &unknown,
+                             &err);
+    if (rc == KVT_OK && (batch.worker[0] == '\0' || batch.incarnation == 0 || batch.first_seq == 0))
+        rc =
+            kvt_error_set(&err, KVT_INVALID, "event batch without worker, incarnation or sequence");
+    if (rc != KVT_OK) {
+        malformed(engine, intake, item, err.text);
+        return false;
+    }
+    batch.time_ms = advisor_engine_time(batch.time_ms);
+    rc = find_publisher(engine, &batch, &publisher);
+    if (rc != KVT_OK) {
+        kvt_metric_inc(engine->counters.refused, 1);
+        kvt_log_error("advisor.events", "refused", "publisher %s: %s", batch.worker,
+                      kvt_err_text(rc));
+        return false;
+    }
+    if (!held && publisher->held_count > 0 && batch.incarnation == publisher->row.incarnation) {
+        /* Behind those that wait already: it may not overtake them. */
+        publisher->heard_ms = engine->now_ms;
+        (void)advisor_publisher_hold(publisher, item);
+        return true;
+    }
+    step = advisor_publisher_see(publisher, &batch, unknown, engine->now_ms);
+    tell(engine, intake, publisher, &batch, &step);
+    if (step.renewed)
+        advisor_publisher_unhold_all(publisher);
+    publisher->staff.anew = publisher->staff.anew || step.replaced;
+    if (step.replaced && advisor_engine_void(engine, publisher) != KVT_OK)
+        publisher->row.need_dump = 1; /* its first page voids too */
+    switch (step.verdict) {
+    case ADVISOR_SEE_DROP: return false;
+    case ADVISOR_SEE_HOLD:
+        if (held)
+            advisor_publisher_rehold(publisher, item);
+        else
+            (void)advisor_publisher_hold(publisher, item);
+        return true;
+    case ADVISOR_SEE_APPLY: break;
+    }
+    if (unknown > 0)
+        kvt_metric_inc(engine->counters.unknown, unknown);
+    intake->counts.skipped[WIRE_RAW_UNKNOWN_KIND] += unknown;
+    intake->counts.events += batch.event_count - step.skip;
+    advisor_engine_apply(engine, publisher, &batch, step.skip);
+    advisor_publisher_applied(publisher, &batch, unknown);
+    return false;
+}
+
+static void
+start_over(struct advisor_engine *engine, struct advisor_intake *intake,
+           const struct advisor_item *item)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool first = item->kind == ADVISOR_ITEM_START && item->stream_seq == 0 &&
+                       intake->taken.seq == 0 && intake->taken.created_ms == 0;
+    const bool told = item->kind == ADVISOR_ITEM_START && intake->told;
+
+    intake->told = false;
+    intake->counts.gaps += first || told ? 0 : 1; /* a stream that begins with us lacks nothing */
+    if (item->kind == ADVISOR_ITEM_START) {
+        intake->taken =
+            (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
+        engine->moved = true;
+        intake->goal_known = false; /* what it was to reach is no more */
+    } else if (item->stream_seq > intake->taken.seq) {
+        intake->taken.seq = item->stream_seq; /* what was before it will not come any more */
+        engine->moved = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        if (publisher->foreign.source != intake->number)
+            continue;
+        /* Sequences of another stream must not hold this one's back. */
+        if (item->kind == ADVISOR_ITEM_START)
+            advisor_publisher_unhold_all(publisher);
+        if (told)
+            continue; /* what they held before it is known */
+        if (publisher->is_foreign)
+            advisor_foreign_doubt(publisher, now_ms);
+        else
+            advisor_publisher_doubt(publisher);
+    }
+    advisor_publishers_wake(engine->publishers);
+}
+
+/* True: `item` was kept. */
+static bool
+take_message(struct advisor_engine *engine, struct advisor_intake *intake,
+             struct advisor_item *item)
+{
+    const struct advisor_hearing hearing = {.intake = intake, .item = item};
+
+    if (item->stream_seq != 0) {
+        intake->taken.seq = item->stream_seq;
+        engine->moved = true;
+    }
+    intake->item_ms = item->time_ms;
+    intake->counts.messages++;
+    intake->counts.last_message_ms = item->time_ms;
+    if (intake->ops->decode != NULL)
+        return advisor_engine_feed(engine, intake, item, false);
+    (void)advisor_engine_hear(engine, &hearing);
+    return false;
+}
+
+void
+advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
+                          struct advisor_item *item)
+{
+    bool kept = false;
+
+    switch (item->kind) {
+    case ADVISOR_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
+    case ADVISOR_ITEM_GAP:
+    case ADVISOR_ITEM_START: start_over(engine, intake, item); break;
+    case ADVISOR_ITEM_HOLDS: advisor_engine_take_holds(engine, intake, item); break;
+    case ADVISOR_ITEM_HELD: advisor_engine_take_held(engine, intake); break;
+    case ADVISOR_ITEM_GONE: advisor_engine_worker_gone(engine, intake, item->worker_id); break;
+    }
+    if (!kept)
+        advisor_item_free(item);
+}
+
+/* True: the item was put back, or kept. */
+static bool
+feed_held(struct advisor_engine *engine, struct advisor_publisher *publisher,
+          struct advisor_item *item)
+{
+    struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    const struct advisor_hearing hearing = {.intake = intake, .item = item, .only = publisher};
+
+    if (intake == NULL)
+        return false;
+    if (!publisher->is_foreign)
+        return advisor_engine_feed(engine, intake, item, true);
+    if (advisor_engine_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
+        return false;
+    advisor_publisher_rehold(publisher, item);
+    return true;
+}
+
+void
+advisor_engine_drain_held(struct advisor_engine *engine)
+{
+    engine->held_bytes = 0;
+    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers); i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
+
+        while (publisher->held_count > 0 && !advisor_publisher_uncertain(publisher) &&
+               publisher->row.gone == 0 && advisor_engine_has_room(engine)) {
+            struct advisor_item *item = advisor_publisher_unhold(publisher);
+
+            if (!feed_held(engine, publisher, item))
+                advisor_item_free(item);
+        }
+        if (publisher->row.gone != 0)
+            advisor_publisher_unhold_all(publisher);
+        engine->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
+    }
+}
+
+/* ---- time ---- */
+
+static const char *
+why_of(const struct advisor_publisher *publisher)
+{
+    return publisher->error[0] == '\0' ? "without an error" : publisher->error;
+}
+
+static void
+age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    const struct advisor_patience patience = {
+        .silent_after_ms = engine->options.silent_after_ms,
+        .gone_after_ms = engine->options.gone_after_ms,
+        .give_up_after_ms = engine->options.give_up_after_ms,
+    };
+    struct advisor_source_state state = {.running = false};
+    bool gave_up;
+
+    if (intake != NULL && intake->source != NULL)
+        advisor_source_state(intake->source, &state);
+    if (!state.running || engine->deaf) {
+        publisher->heard_ms = now_ms;
+        publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
+        return;
+    }
+    switch (advisor_foreign_age(publisher, now_ms, &patience, &gave_up)) {
+    case ADVISOR_AGE_FRESH: break;
+    case ADVISOR_AGE_SILENT:
+        kvt_log_warn("advisor.publishers", "silent", "%s of %s: no events since %" PRIu64 " ms",
+                     publisher->row.worker, intake->name, now_ms - publisher->heard_ms);
+        break;
+    case ADVISOR_AGE_GONE:
+        kvt_log_warn("advisor.publishers", "gone",
+                     "%s of %s: silent and not answering (%s): its blocks are dropped",
+                     publisher->row.worker, intake->name, why_of(publisher));
+        advisor_engine_forget(engine, publisher);
+        break;
+    }
+    if (gave_up)
+        advisor_engine_given_up(engine, publisher);
+}
+
+void
+advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
+{
+    const bool connected = engine->feeds.bus == NULL || wire_bus_connected(engine->feeds.bus);
+    const size_t count = advisor_publishers_count(engine->publishers);
+    const bool heard =
+        connected && engine->was_connected && atomic_load(&engine->caught_up) && !engine->deaf;
+
+    engine->was_connected = connected;
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        if (publisher->is_foreign) {
+            age_foreign(engine, publisher, now_ms);
+            continue;
+        }
+        if (!heard) {
+            publisher->heard_ms = now_ms; /* it is we who could not hear */
+            continue;
+        }
+        switch (advisor_publisher_age(publisher, now_ms, engine->options.silent_after_ms,
+                                      engine->options.gone_after_ms)) {
+        case ADVISOR_AGE_FRESH: break;
+        case ADVISOR_AGE_SILENT:
+            kvt_log_warn("advisor.publishers", "silent", "%s: no events since %" PRIu64 " ms",
+                         publisher->row.worker, now_ms - publisher->heard_ms);
+            break;
+        case ADVISOR_AGE_GONE:
+            kvt_log_warn("advisor.publishers", "gone",
+                         "%s: silent and not answering (%s): its blocks are dropped",
+                         publisher->row.worker, why_of(publisher));
+            advisor_publisher_unhold_all(publisher);
+            if (advisor_engine_void(engine, publisher) != KVT_OK)
+                publisher->row.gone = 0; /* again next time */
+            break;
+        }
+    }
+    engine->deaf = false;
+    advisor_publishers_wake(engine->publishers);
+}

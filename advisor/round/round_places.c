@@ -1,0 +1,149 @@
+#include <string.h>
+
+#include "advisor/order/planner.h"
+#include "advisor/publisher/foreign_publisher.h"
+#include "advisor/round/round_private.h"
+#include "base/core/clock.h"
+
+/* What ends all that a publisher has somewhere.  Workers' tiers are emptied at once, by a word in
+ * the log; G4 outlives its reporters, so there only what this one reported goes, by a sweep. */
+
+static bool
+is_g4(const struct advisor_engine *engine, uint32_t holder)
+{
+    return advisor_names_holder_key(engine->names, holder)->tier == KVT_TIER_G4;
+}
+
+/* Is the holder one of the publisher's own? */
+static bool
+is_own(const struct advisor_publisher *publisher, const struct index_holder *key)
+{
+    /* A bucket has a name of its own, and a sweep is of what one reporter said. */
+    if (publisher->is_foreign && key->tier == KVT_TIER_G4)
+        return true;
+    if (strcmp(key->name, publisher->row.worker) != 0)
+        return false;
+    if (!publisher->is_foreign)
+        return key->tier != KVT_TIER_G4;
+    return publisher->foreign.any_rank != 0 || key->dp_rank == publisher->foreign.dp_rank;
+}
+
+enum kvt_err
+advisor_engine_drop(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const uint32_t count = advisor_names_holder_count(engine->names);
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        if (!is_g4(engine, i) && is_own(publisher, advisor_names_holder_key(engine->names, i)))
+            rc = advisor_group_drop(engine->group, i, publisher->row.ns);
+    return rc;
+}
+
+enum kvt_err
+advisor_engine_sweep(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const uint32_t count = advisor_names_holder_count(engine->names);
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        if (is_g4(engine, i) && is_own(publisher, advisor_names_holder_key(engine->names, i)))
+            rc = advisor_engine_sweep_holder(engine, publisher, i);
+    return rc;
+}
+
+/* Do both report what the same holders have? */
+static bool
+is_namesake(const struct advisor_publisher *publisher, const struct advisor_publisher *other)
+{
+    if (other == publisher || other->row.gone != 0 || other->row.ns != publisher->row.ns ||
+        strcmp(other->row.worker, publisher->row.worker) != 0)
+        return false;
+    return !publisher->is_foreign || !other->is_foreign || publisher->foreign.any_rank != 0 ||
+           other->foreign.any_rank != 0 || publisher->foreign.dp_rank == other->foreign.dp_rank;
+}
+
+/* What others reported of the same holders went too: they are asked for all they hold. */
+static void
+doubt_namesakes(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *other = advisor_publishers_at(engine->publishers, i);
+
+        if (!is_namesake(publisher, other))
+            continue;
+        other = advisor_publishers_by_number(engine->publishers, other->row.number); /* wakes it */
+        if (!other->is_foreign) {
+            other->row.need_dump = 1;
+            other->dirty = true;
+            other->shown = false;
+        } else if (other->foreign.messages == 0) {
+            advisor_foreign_want_dump(other, kvt_clock_mono_ms());
+        } else {
+            advisor_foreign_lose(other, "another publisher of its name lost all it held");
+            advisor_engine_given_up(engine, other);
+        }
+    }
+}
+
+enum kvt_err
+advisor_engine_void(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const enum kvt_err rc = advisor_engine_drop(engine, publisher);
+
+    doubt_namesakes(engine, publisher);
+    return rc == KVT_OK ? advisor_engine_sweep(engine, publisher) : rc;
+}
+
+enum kvt_err
+advisor_engine_sweep_holder(struct advisor_engine *engine,
+                            const struct advisor_publisher *publisher, uint32_t holder)
+{
+    const struct advisor_sweep_row row = {
+        .publisher = publisher->row.number,
+        .holder = holder,
+        .floor = publisher->row.gen,
+        .ns = publisher->row.ns,
+    };
+
+    return advisor_sweeper_add(engine->sweeper, &row);
+}
+
+enum kvt_err
+advisor_engine_clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                     uint32_t holder)
+{
+    if (!is_g4(engine, holder))
+        return advisor_group_drop(engine->group, holder, publisher->row.ns);
+    publisher->row.gen++; /* what is stored from here on is not meant */
+    publisher->dirty = true;
+    return advisor_engine_sweep_holder(engine, publisher, holder);
+}
+
+/* Has all been told of what is at the worker's holders? */
+static bool
+is_settled(void *arg, uint32_t ns, const char *worker)
+{
+    const struct advisor_engine *engine = arg;
+    const size_t count = advisor_publishers_active_count(engine->publishers);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_publisher *publisher =
+            advisor_publishers_active(engine->publishers, i);
+
+        if (publisher->row.ns == ns && advisor_publisher_uncertain(publisher) &&
+            strcmp(publisher->row.worker, worker) == 0)
+            return false;
+    }
+    return true;
+}
+
+void
+advisor_engine_depart(struct advisor_engine *engine)
+{
+    if (engine->options.planner != NULL && advisor_group_count(engine->group) == 0 &&
+        advisor_memory_whole(&engine->memory))
+        advisor_planner_depart(engine->options.planner, is_settled, engine);
+}

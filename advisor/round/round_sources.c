@@ -1,0 +1,364 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/publisher/foreign_publisher.h"
+#include "advisor/round/round_private.h"
+#include "base/core/clock.h"
+#include "base/core/log.h"
+
+/* Many sources, one taker: how they are polled, and how far each is applied. */
+
+/* ---- positions ---- */
+
+static enum kvt_err
+load_source(void *arg, const struct advisor_source_row *row)
+{
+    struct advisor_engine *engine = arg;
+
+    if (memchr(row->name, '\0', sizeof(row->name)) == NULL || row->number == 0)
+        return KVT_CORRUPT;
+    if (engine->source_row_count == ADVISOR_SOURCE_ROWS_MAX)
+        return KVT_FULL;
+    engine->source_rows[engine->source_row_count++] = *row;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_engine_load_sources(struct advisor_engine *engine, const struct advisor_txn *txn)
+{
+    return advisor_store_sources(txn, load_source, engine);
+}
+
+enum kvt_err
+advisor_engine_source(struct advisor_engine *engine, const char *name, uint32_t *number,
+                      struct advisor_position *position)
+{
+    struct advisor_source_row *row;
+    uint32_t next = 1;
+
+    *number = 0;
+    *position = (struct advisor_position){0};
+    for (size_t i = 0; i < engine->source_row_count; i++) {
+        row = &engine->source_rows[i];
+        if (row->number >= next)
+            next = row->number + 1;
+        if (strcmp(row->name, name) != 0)
+            continue;
+        *number = row->number;
+        *position = (struct advisor_position){row->seq, row->created_ms};
+        return KVT_OK;
+    }
+    if (engine->source_row_count == ADVISOR_SOURCE_ROWS_MAX)
+        return KVT_FULL;
+    row = &engine->source_rows[engine->source_row_count++];
+    *row = (struct advisor_source_row){.number = next};
+    (void)snprintf(row->name, sizeof(row->name), "%s", name);
+    *number = next;
+    engine->moved = true; /* its number is to be kept */
+    return KVT_OK;
+}
+
+/* What is held back is not in the store: reading must begin again before it. */
+struct advisor_position
+advisor_engine_durable(const struct advisor_engine *engine, const struct advisor_intake *intake)
+{
+    const uint64_t held = advisor_publishers_held_seq(engine->publishers, intake->number);
+    struct advisor_position position = intake->taken;
+
+    if (held != 0 && held <= position.seq)
+        position.seq = held - 1;
+    return position;
+}
+
+static struct advisor_source_row *
+row_of(struct advisor_engine *engine, uint32_t number)
+{
+    for (size_t i = 0; i < engine->source_row_count; i++)
+        if (engine->source_rows[i].number == number)
+            return &engine->source_rows[i];
+    return NULL;
+}
+
+static enum kvt_err
+save_intake(struct advisor_engine *engine, const struct advisor_txn *txn,
+            const struct advisor_intake *intake)
+{
+    const struct advisor_position position = advisor_engine_durable(engine, intake);
+    const struct advisor_source_row *known = row_of(engine, intake->number);
+    struct advisor_source_row row;
+    enum kvt_err rc;
+
+    if (known != NULL) {
+        row = *known;
+        row.seq = position.seq;
+        row.created_ms = position.created_ms;
+        return advisor_store_put_source(txn, &row);
+    }
+    rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_SEQ, position.seq);
+    if (rc == KVT_OK)
+        rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_CREATED, position.created_ms);
+    return rc;
+}
+
+enum kvt_err
+advisor_engine_save_sources(struct advisor_engine *engine, const struct advisor_txn *txn)
+{
+    const size_t count =
+        engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < count && rc == KVT_OK; i++)
+        rc = save_intake(engine, txn, advisor_sources_at(engine->feeds.sources, i));
+    return rc;
+}
+
+void
+advisor_engine_sources_saved(struct advisor_engine *engine)
+{
+    const size_t count =
+        engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
+        struct advisor_source_row *row = row_of(engine, intake->number);
+
+        intake->committed = advisor_engine_durable(engine, intake);
+        if (row != NULL) {
+            row->seq = intake->committed.seq;
+            row->created_ms = intake->committed.created_ms;
+        }
+    }
+}
+
+void
+advisor_engine_sources_synced(struct advisor_engine *engine)
+{
+    const size_t count =
+        engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
+
+        if (intake->source != NULL)
+            advisor_source_applied(intake->source, intake->committed.seq,
+                                   intake->committed.created_ms);
+    }
+}
+
+/* What it holds in its worker's tiers was not kept: all of it is asked for, where that can be. */
+static void
+forget_places(struct advisor_engine *engine, struct advisor_publisher *publisher,
+              const struct advisor_intake *intake, uint64_t now_ms)
+{
+    if (!publisher->is_foreign) {
+        publisher->row.need_dump = 1;
+        publisher->dirty = true;
+        publisher->shown = false;
+        return;
+    }
+    if (intake->ops->dialect == WIRE_DIALECT_MINIO || publisher->foreign.met == 0)
+        return; /* a bucket's objects have rows */
+    if (publisher->foreign.messages == 0 && publisher->row.last_seq != 0) {
+        advisor_foreign_want_dump(publisher, now_ms);
+        return;
+    }
+    advisor_foreign_lose(publisher, "what it held before a restart was not kept");
+    advisor_engine_given_up(engine, publisher);
+}
+
+static void
+doubt_own(struct advisor_engine *engine, struct advisor_publisher *publisher)
+{
+    /* In doubt when the program ended, and nobody else would remember. */
+    if (engine->forgotten)
+        forget_places(engine, publisher, NULL, 0);
+    else if (publisher->row.doubted != 0 && publisher->row.need_dump == 0)
+        advisor_publisher_doubt(publisher);
+}
+
+static void
+doubt_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    const struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+
+    if (intake == NULL) {
+        kvt_log_info("advisor.publishers", "dropped", "%s: its source is not followed any more",
+                     publisher->row.worker);
+        advisor_engine_forget(engine, publisher);
+        return;
+    }
+    if (!intake->kept)
+        advisor_foreign_unheard(publisher, now_ms);
+    else if (publisher->row.doubted != 0)
+        advisor_foreign_doubt(publisher, now_ms);
+    if (engine->forgotten)
+        forget_places(engine, publisher, intake, now_ms);
+}
+
+void
+advisor_engine_doubt_sources(struct advisor_engine *engine)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        if (publisher->row.gone != 0)
+            continue;
+        if (publisher->is_foreign)
+            doubt_foreign(engine, publisher, now_ms);
+        else
+            doubt_own(engine, publisher);
+    }
+    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_show(engine->publishers);
+}
+
+/* ---- taking ---- */
+
+/* One of our own messages is small beside what one of another system may be. */
+static bool
+has_room(const struct advisor_engine *engine, const struct advisor_intake *intake)
+{
+    return intake->ops->decode == NULL ? advisor_engine_has_room(engine)
+                                       : advisor_engine_has_less(engine, ADVISOR_GROUP_ENOUGH_OWN);
+}
+
+/* Up to a few messages of one source, so that all have their turn. */
+static size_t
+poll_one(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t wait_ms)
+{
+    size_t taken = 0;
+
+    if (intake->source == NULL || !has_room(engine, intake))
+        return 0;
+    if (intake->ready_at == intake->ready_count) {
+        intake->ready_at = 0;
+        intake->ready_count =
+            advisor_source_poll(intake->source, intake->ready, ADVISOR_INTAKE_READY, wait_ms);
+        engine->now_ms = kvt_clock_mono_ms();
+    }
+    for (; intake->ready_at < intake->ready_count && has_room(engine, intake); taken++)
+        advisor_engine_take_event(engine, intake, intake->ready[intake->ready_at++]);
+    return taken;
+}
+
+static size_t
+poll_all(struct advisor_engine *engine, uint64_t wait_ms)
+{
+    const size_t count = advisor_sources_count(engine->feeds.sources);
+    const uint64_t each_ms = count == 0 || wait_ms == 0 ? 0 : (wait_ms + count - 1) / count;
+    size_t taken = 0;
+
+    for (size_t i = 0; i < count; i++)
+        taken +=
+            poll_one(engine, advisor_sources_at(engine->feeds.sources, i), taken > 0 ? 0 : each_ms);
+    return taken;
+}
+
+size_t
+advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms)
+{
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    size_t total = 0;
+    size_t count;
+
+    do {
+        count = poll_all(engine, total == 0 ? wait_ms : 0);
+        total += count;
+    } while (count > 0 && kvt_clock_mono_ms() - began_ms < engine->options.commit_max_wait_ms / 2);
+    return total;
+}
+
+/* ---- for people ---- */
+
+static void
+count_publishers(struct advisor_engine *engine)
+{
+    const size_t sources = advisor_sources_count(engine->feeds.sources);
+    const size_t count = advisor_publishers_count(engine->publishers);
+    struct advisor_intake *intake = NULL;
+
+    for (size_t i = 0; i < sources; i++) {
+        intake = advisor_sources_at(engine->feeds.sources, i);
+        intake->publishers = 0;
+        intake->uncertain = 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        if (publisher->row.gone != 0)
+            continue;
+        if (intake == NULL || intake->number != publisher->foreign.source)
+            intake = advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+        if (intake == NULL)
+            continue;
+        intake->publishers++;
+        intake->uncertain += advisor_publisher_doubtful(publisher) ? 1 : 0;
+    }
+}
+
+/* Has the source given all that was there at the start? */
+static bool
+reached(struct advisor_intake *intake, const struct advisor_source_state *state)
+{
+    if (!intake->goal_known && state->running) {
+        intake->goal_seq = state->last_seq;
+        intake->goal_known = true;
+    }
+    if (intake->goal_known && intake->taken.seq >= intake->goal_seq)
+        intake->reached = true;
+    /* A foreign plane that is away must not keep the advisor from being ready. */
+    return intake->reached || intake->source == NULL ||
+           (intake->number != 0 && !intake->goal_known);
+}
+
+static void
+show_ours(struct advisor_engine *engine, const struct advisor_intake *intake,
+          const struct advisor_source_state *state)
+{
+    const struct advisor_counters *counters = &engine->counters;
+    const uint64_t durable = advisor_engine_durable(engine, intake).seq;
+
+    kvt_metric_set(counters->events_seq, (int64_t)intake->committed.seq);
+    /* Heartbeats are applied at once and only now and then worth a commit. */
+    kvt_metric_set(counters->events_done,
+                   (int64_t)(engine->retry_at_ms != 0 ? intake->committed.seq : durable));
+    kvt_metric_set(
+        counters->events_last,
+        (int64_t)(state->last_seq > intake->taken.seq ? state->last_seq : intake->taken.seq));
+}
+
+void
+advisor_engine_show_sources(struct advisor_engine *engine)
+{
+    const size_t count = advisor_sources_count(engine->feeds.sources);
+    const uint64_t unix_ms = kvt_clock_unix_ms();
+    uint64_t event_ms = 0;
+    uint64_t lag_ms = 0;
+    bool all = true;
+
+    count_publishers(engine);
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
+        struct advisor_source_state state = {.running = false};
+
+        if (intake->source != NULL)
+            advisor_source_state(intake->source, &state);
+        all = reached(intake, &state) && all;
+        if (intake->number == 0)
+            show_ours(engine, intake, &state);
+        if (intake->item_ms > event_ms)
+            event_ms = intake->item_ms;
+        if (state.last_seq > intake->taken.seq && intake->item_ms != 0 &&
+            unix_ms > intake->item_ms + lag_ms)
+            lag_ms = unix_ms - intake->item_ms;
+    }
+    if (all)
+        atomic_store(&engine->caught_up, true);
+    kvt_metric_set(engine->counters.event_ms, (int64_t)event_ms);
+    kvt_metric_set(engine->counters.lag_ms, (int64_t)lag_ms);
+    advisor_sources_show(engine->feeds.sources, kvt_clock_mono_ms());
+}

@@ -1,0 +1,97 @@
+/*
+ * advisor/store/durable_store_private.h -- what the files store*.c share: tables and keys.
+ *
+ * Why: rows, blocks and reading offline are each a page of their own.
+ * Ownership: as advisor/store/durable_store.h.
+ * Threads:   as advisor/store/durable_store.h.
+ * Limits:    as advisor/store/durable_store.h.
+ */
+#ifndef ADVISOR_STORE_DURABLE_STORE_PRIVATE_H
+#define ADVISOR_STORE_DURABLE_STORE_PRIVATE_H
+
+#include <endian.h>
+#include <lmdb.h>
+
+#include "advisor/store/durable_store.h"
+
+enum advisor_table {
+    ADVISOR_TABLE_META,
+    ADVISOR_TABLE_NAMESPACES,
+    ADVISOR_TABLE_HOLDERS,
+    ADVISOR_TABLE_PUBLISHERS,
+    ADVISOR_TABLE_SWEEPS,
+    ADVISOR_TABLE_GATEWAYS,
+    ADVISOR_TABLE_ORDERS,
+    ADVISOR_TABLE_BLOCKS,
+    ADVISOR_TABLE_HELD,
+    ADVISOR_TABLE_POSITIONS,
+    ADVISOR_TABLE_FOREIGN,
+    ADVISOR_TABLE_ALIASES,
+    ADVISOR_TABLE_ORPHANS,
+    ADVISOR_TABLE_JOURNAL,
+    ADVISOR_TABLE_RUNS_A,
+    ADVISOR_TABLE_RUNS_B,
+    ADVISOR_TABLE_COLD,
+    ADVISOR_TABLE_COLD_DROPS,
+    ADVISOR_TABLE_LEARNED,
+    ADVISOR_TABLE_POLICIES,
+    ADVISOR_TABLE_JOBS,
+    ADVISOR_TABLE_JOB_MOVES,
+    ADVISOR_TABLE_PINS, /* a folder of a former version has none */
+    ADVISOR_TABLE_COUNT,
+};
+
+/* Rows of `meta` that are no numbers; these begin behind enum advisor_meta. */
+#define ADVISOR_META_LOG 0x10000u /* struct advisor_store_log */
+
+struct advisor_store {
+    MDB_env *env;
+    MDB_dbi tables[ADVISOR_TABLE_COUNT];
+    uint64_t map_bytes;
+    int lock_fd; /* one writer a folder; -1: read-only */
+};
+
+struct advisor_key_u32 {
+    uint32_t big;
+};
+
+struct advisor_key_two {
+    uint64_t first_big;
+    uint64_t second_big;
+};
+
+static inline MDB_val
+advisor_val(void *bytes, size_t size)
+{
+    return (MDB_val){.mv_size = size, .mv_data = bytes};
+}
+
+/* ---- rows of blocks, by (hash, namespace): a head, and places behind it (store_block.c) ---- */
+
+/** Room for `count` places of `size` bytes; KVT_OK, KVT_NOMEM or KVT_FULL
+ *  (ADVISOR_STORE_PLACES_MAX). */
+KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, size_t *capacity,
+                                                        uint32_t count, size_t size);
+/** Rows of any table; 0 where the file has no such table. */
+uint64_t advisor_store_row_count(const struct advisor_txn *txn, enum advisor_table table);
+/** KVT_OK, or what the store says (KVT_NOTFOUND: there is none). */
+KVT_NODISCARD enum kvt_err advisor_store_get_row(const struct advisor_txn *txn,
+                                                 enum advisor_table table, uint32_t ns,
+                                                 uint64_t hash, MDB_val *value);
+/** A row without places is deleted. */
+KVT_NODISCARD enum kvt_err advisor_store_put_row(const struct advisor_txn *txn,
+                                                 enum advisor_table table, uint32_t ns,
+                                                 uint64_t hash, MDB_val head, MDB_val places);
+
+typedef enum kvt_err advisor_store_row_fn(void *arg, uint32_t ns, uint64_t hash,
+                                          const MDB_val *value);
+/** As advisor_store_blocks(). */
+KVT_NODISCARD enum kvt_err advisor_store_rows(const struct advisor_txn *txn,
+                                              enum advisor_table table, uint64_t from, size_t max,
+                                              uint64_t *next, advisor_store_row_fn *callback,
+                                              void *arg);
+
+/** Code of an LMDB result inside a transaction; its text is of no use to anyone there. */
+enum kvt_err advisor_store_code(int rc);
+
+#endif /* ADVISOR_STORE_DURABLE_STORE_PRIVATE_H */

@@ -1,0 +1,47 @@
+/*
+ * g4/s3/s3_xml.h -- the XML of S3: a page of ListObjectsV2, and error bodies.
+ *
+ * Why: it comes from outside: every text is bounded, depth and counts too, and what does not parse
+ * is an error with its line.
+ *
+ * Ownership: a listing borrows the rows it fills; free the parser in any case.
+ * Threads:   none; one owner.
+ * Limits:    G4_LIST_KEYS_MAX rows; keys that do not fit KVT_KEY_MAX are left out (not ours).
+ */
+#ifndef G4_S3_S3_XML_H
+#define G4_S3_S3_XML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "g4/object/g4_store.h"
+#include "kvtier/error.h"
+
+struct g4_listing;
+
+/** Begin a page; results go to request->listed, listed_count and token. */
+KVT_NODISCARD enum kvt_err g4_listing_new(struct g4_listing **out, struct g4_request *request);
+void g4_listing_free(struct g4_listing *listing);
+
+/** The next bytes as they come.  KVT_OK or KVT_IO with "line N: ...". */
+KVT_NODISCARD enum kvt_err g4_listing_feed(struct g4_listing *listing, const char *bytes,
+                                           size_t size, struct kvt_error *err);
+
+/** No more bytes: is the page whole? */
+KVT_NODISCARD enum kvt_err g4_listing_end(struct g4_listing *listing, struct kvt_error *err);
+
+/** The text behind `open` ("<UploadId>") up to the next tag; false, with what there is, when it
+ *  does not fit `room` or does not end. */
+bool g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room);
+
+/** Undo encoding-type=url; false when the key is empty, does not fit or holds a NUL. */
+bool g4_listing_key(const char *text, char key[KVT_KEY_MAX]);
+
+#define G4_LISTING_CODE_MAX    64
+#define G4_LISTING_MESSAGE_MAX 160
+
+/** <Code> and <Message> of an error body; "" where there are none. */
+void g4_listing_trouble(const char *body, size_t size, char code[G4_LISTING_CODE_MAX],
+                        char message[G4_LISTING_MESSAGE_MAX]);
+
+#endif /* G4_S3_S3_XML_H */

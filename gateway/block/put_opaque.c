@@ -1,0 +1,119 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/clock.h"
+#include "base/core/random.h"
+#include "gateway/block/claim.h"
+#include "gateway/block/put.h"
+#include "gateway/http/attributes.h"
+
+enum { NONCE_BYTES = 16, NONCE_TEXT = 2 * NONCE_BYTES + 1 };
+
+/* What tells this PUT from all others.  False: no room for it beside the client's attributes. */
+static bool
+add_nonce(char attributes[G4_ATTRIBUTES_MAX], char nonce[NONCE_TEXT])
+{
+    uint8_t bytes[NONCE_BYTES];
+
+    kvt_random_system(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(nonce + 2 * i, 3, "%02x", (unsigned)bytes[i]);
+    return gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PUT, nonce);
+}
+
+/* The condition did not hold, perhaps because the PUT did what it says: an answer was lost, the
+ * store was asked again and found our own object.  Equal content proves nothing, the nonce does. */
+static enum kvt_err
+look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonce)
+{
+    char attributes[G4_ATTRIBUTES_MAX];
+    char found[NONCE_TEXT];
+    struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
+    const enum kvt_err rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
+
+    if (!gateway_claim_judged(rc)) /* it may be ours */
+        return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
+    if (rc != KVT_OK ||
+        !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
+        strcmp(found, nonce) != 0)
+        return put->status;
+    memcpy(put->etag, head.etag, sizeof(put->etag));
+    return KVT_OK;
+}
+
+static enum kvt_err
+put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
+                enum g4_condition condition)
+{
+    struct gateway_change change = {.key = item->key, .reserve = true};
+    struct g4_request request = {.verb = G4_PUT,
+                                 .key = item->key,
+                                 .condition = condition,
+                                 .body = item->body,
+                                 .body_size = item->size};
+    struct gateway_record before;
+    const bool had = gateway_catalog_get(vault->catalog, item->key, &before) == KVT_OK;
+    char attributes[G4_ATTRIBUTES_MAX] = "";
+    char nonce[NONCE_TEXT] = "";
+    enum kvt_err rc;
+
+    if (item->attributes != NULL)
+        (void)snprintf(attributes, sizeof(attributes), "%s", item->attributes);
+    if (condition != G4_ALWAYS && !add_nonce(attributes, nonce))
+        return KVT_INVALID;
+    /* Last: without the line nobody can ask for a part, which is no reason to refuse the object. */
+    if (item->parts != NULL)
+        (void)gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, item->parts);
+    gateway_put_intent(vault, item, &change.record);
+    change.record.opaque = true;
+    if (item->shown != NULL)
+        (void)snprintf(change.record.shown, sizeof(change.record.shown), "%s", item->shown);
+    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
+    if (rc != KVT_OK || change.status != KVT_OK)
+        return rc != KVT_OK ? rc : change.status;
+    memcpy(request.etag, item->etag, sizeof(request.etag));
+    request.attributes = attributes;
+    gateway_record_meta(&change.record, &request.meta);
+    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
+        rc = look_whose(vault, &request, nonce);
+    change.reserve = false;
+    if (rc == KVT_OK) {
+        change.record.state = GATEWAY_STORED;
+        memcpy(change.record.etag, request.etag, sizeof(request.etag));
+        memcpy(item->etag, request.etag, sizeof(item->etag));
+    } else if (kvt_err_retryable(rc)) {
+        return gateway_cold_ended(vault->cold, rc); /* the intent stays until somebody looks */
+    } else if (had) {
+        change.record = before;
+    } else {
+        change.erase = true;
+    }
+    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) != KVT_OK)
+        return rc == KVT_OK ? KVT_AGAIN : rc;
+    return rc;
+}
+
+enum kvt_err
+gateway_put_opaque(struct gateway_vault *vault, struct gateway_put_item *item,
+                   enum g4_condition condition)
+{
+    struct gateway_hold hold;
+
+    item->present = false;
+    item->status = KVT_INVALID;
+    if (!gateway_vault_stored_ok(item->key))
+        return item->status;
+    item->status = KVT_UNAVAILABLE;
+    if (!gateway_cold_writable(vault->cold))
+        return item->status;
+    gateway_hold_init(&hold, item->key);
+    gateway_hold_acquire(vault->holds, &hold, 1);
+    item->status = put_opaque_held(vault, item, condition);
+    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_stats_add(vault->stats,
+                      item->status == KVT_OK ? GATEWAY_STAT_STORED : GATEWAY_STAT_PUT_FAILED, 1);
+    if (item->status == KVT_OK)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_IN, item->size);
+    return item->status;
+}

@@ -1,0 +1,66 @@
+#include "gateway/block/quarantine_restore.h"
+
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "g4/object/check.h"
+#include "gateway/block/put.h"
+
+/* A row's word is the only one: what the object says of itself may be as bad as its bytes. */
+static enum kvt_err
+verify(const struct gateway_quarantine_entry *entry, struct kvt_error *err)
+{
+    struct kvt_error why = {.code = KVT_OK};
+
+    if (!entry->expected.present || entry->expected.length == 0)
+        return kvt_error_set(err, KVT_UNSUPPORTED,
+                             "nothing says what its bytes should be: put the block anew");
+    if (g4_check_body(&entry->expected, NULL, entry->body, entry->size, &why) != KVT_OK)
+        return kvt_error_set(err, KVT_CORRUPT, "it is bad: %.200s", why.text);
+    return KVT_OK;
+}
+
+static enum kvt_err
+put(struct gateway_vault *vault, const struct gateway_quarantine_entry *entry,
+    struct kvt_error *err)
+{
+    struct gateway_put_item item = {.key = entry->key,
+                                    .body = entry->body,
+                                    .size = entry->size,
+                                    .crc32c = entry->expected.crc32c,
+                                    .fingerprint = entry->expected.fingerprint};
+
+    gateway_put_blocks(vault, &item, 1);
+    if (item.status == KVT_PRECONDITION)
+        return kvt_error_set(err, item.status, "other bytes are stored under its key");
+    return item.status == KVT_OK ? KVT_OK
+                                 : kvt_error_set(err, item.status, "it could not be stored: %s",
+                                                 kvt_err_text(item.status));
+}
+
+enum kvt_err
+gateway_restore(struct gateway_vault *vault, uint64_t id, bool act, char key[KVT_KEY_MAX],
+                struct kvt_error *err)
+{
+    struct gateway_quarantine_entry entry;
+    enum kvt_err rc;
+
+    key[0] = '\0';
+    if (vault->budget != NULL && !gateway_budget_take(vault->budget, vault->object_max))
+        return kvt_error_set(err, KVT_AGAIN, "memory.max is taken");
+    rc = gateway_quarantine_read(vault->quarantine, id, vault->object_max, &entry);
+    if (rc == KVT_OK) {
+        memcpy(key, entry.key, sizeof(entry.key));
+        rc = verify(&entry, err);
+    } else {
+        (void)kvt_error_set(err, rc, "%s", kvt_err_text(rc));
+    }
+    if (rc == KVT_OK && act)
+        rc = put(vault, &entry, err);
+    if (rc == KVT_OK && act)
+        (void)!gateway_quarantine_drop(vault->quarantine, id); /* gone by itself is as good */
+    kvt_free(entry.body);
+    if (vault->budget != NULL)
+        gateway_budget_give(vault->budget, vault->object_max);
+    return rc;
+}

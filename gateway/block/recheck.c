@@ -1,0 +1,277 @@
+#include "gateway/block/recheck.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/thread/cond.h"
+#include "gateway/block/damage.h"
+#include "gateway/tier/gateway_context.h"
+#include "gateway/tier/store_batch.h"
+
+enum {
+    ROUND_MAX = 64, /* keys asked about at once */
+    TIME_BITS = 24, /* of a slot: tenths of a second, which come round in 19 days */
+    TENTH_MS = 100,
+    WAIT_MS = 500,
+};
+
+#define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
+
+struct gateway_doubts {
+    uint64_t after;                               /* tenths of a second; 0: nothing is doubted */
+    _Atomic uint64_t slots[GATEWAY_DOUBTS_SLOTS]; /* high bits of the key's hash, then when */
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        pthread_cond_t changed;
+        char keys[GATEWAY_DOUBTS_MAX][KVT_KEY_MAX];
+        size_t first;
+        size_t count;
+        bool stop;
+    } shared;
+    pthread_t thread;
+    bool started;
+};
+
+enum kvt_err
+gateway_doubts_new(struct gateway_doubts **out, uint64_t after_ms)
+{
+    struct gateway_doubts *doubts = kvt_calloc(1, sizeof(*doubts));
+
+    *out = NULL;
+    if (doubts == NULL)
+        return KVT_NOMEM;
+    doubts->after = (after_ms + TENTH_MS - 1) / TENTH_MS;
+    if (doubts->after > TIME_MASK / 2)
+        doubts->after = TIME_MASK / 2;
+    if (pthread_mutex_init(&doubts->shared.lock, NULL) != 0) {
+        kvt_free(doubts);
+        return KVT_NOMEM;
+    }
+    if (!kvt_cond_init(&doubts->shared.changed)) {
+        (void)pthread_mutex_destroy(&doubts->shared.lock);
+        kvt_free(doubts);
+        return KVT_NOMEM;
+    }
+    *out = doubts;
+    return KVT_OK;
+}
+
+void
+gateway_doubts_free(struct gateway_doubts *doubts)
+{
+    if (doubts == NULL)
+        return;
+    (void)pthread_cond_destroy(&doubts->shared.changed);
+    (void)pthread_mutex_destroy(&doubts->shared.lock);
+    kvt_free(doubts);
+}
+
+static _Atomic uint64_t *
+slot_of(struct gateway_doubts *doubts, uint64_t hash)
+{
+    return &doubts->slots[hash % GATEWAY_DOUBTS_SLOTS];
+}
+
+/* What a slot holds for a key of which the bucket has spoken just now. */
+static uint64_t
+mark_of(uint64_t hash)
+{
+    return (hash & ~TIME_MASK) | ((kvt_clock_mono_ms() / TENTH_MS + 1) & TIME_MASK);
+}
+
+void
+gateway_doubts_seen(struct gateway_doubts *doubts, const char *key)
+{
+    const uint64_t hash = XXH3_64bits(key, strlen(key));
+
+    if (doubts->after != 0)
+        atomic_store_explicit(slot_of(doubts, hash), mark_of(hash), memory_order_relaxed);
+}
+
+/* It is doubted again when it is touched again. */
+static void
+set_unseen(struct gateway_doubts *doubts, const char *key)
+{
+    atomic_store_explicit(slot_of(doubts, XXH3_64bits(key, strlen(key))), 0, memory_order_relaxed);
+}
+
+static bool
+push(struct gateway_doubts *doubts, const char *key)
+{
+    size_t at;
+    bool room;
+
+    (void)pthread_mutex_lock(&doubts->shared.lock);
+    room = doubts->shared.count < GATEWAY_DOUBTS_MAX;
+    if (room) {
+        at = (doubts->shared.first + doubts->shared.count++) % GATEWAY_DOUBTS_MAX;
+        memcpy(doubts->shared.keys[at], key, strlen(key) + 1);
+        (void)pthread_cond_signal(&doubts->shared.changed);
+    }
+    (void)pthread_mutex_unlock(&doubts->shared.lock);
+    return room;
+}
+
+void
+gateway_doubts_touch(struct gateway_doubts *doubts, const char *key)
+{
+    const uint64_t hash = XXH3_64bits(key, strlen(key));
+    _Atomic uint64_t *slot = slot_of(doubts, hash);
+    uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
+    const uint64_t mark = mark_of(hash);
+
+    if (doubts->after == 0)
+        return;
+    if ((seen & ~TIME_MASK) == (hash & ~TIME_MASK) && seen != 0 &&
+        ((mark - seen) & TIME_MASK) < doubts->after)
+        return;
+    /* Of several who come at once one asks. */
+    if (atomic_compare_exchange_strong_explicit(slot, &seen, mark, memory_order_relaxed,
+                                                memory_order_relaxed) &&
+        !push(doubts, key))
+        set_unseen(doubts, key);
+}
+
+/* ---- asking ---- */
+
+enum answer {
+    ANSWER_NONE, /* it was not asked, or did not say */
+    ANSWER_THERE,
+    ANSWER_GONE,
+    ANSWER_OTHER,     /* not the block of the row */
+    ANSWER_ELSEWHERE, /* in the other bucket */
+};
+
+struct round {
+    struct gateway_vault *vault;
+    char keys[ROUND_MAX][KVT_KEY_MAX];
+    enum answer answers[ROUND_MAX];
+    size_t count;
+};
+
+static void
+on_head(void *arg, struct g4_request *request, size_t index)
+{
+    struct round *round = arg;
+    struct gateway_record record;
+
+    if (request->status == KVT_NOTFOUND) {
+        round->answers[index] = ANSWER_GONE;
+        return;
+    }
+    if (gateway_cold_ended(round->vault->cold, request->status) != KVT_OK)
+        return;
+    round->answers[index] = ANSWER_THERE;
+    if (gateway_catalog_get(round->vault->catalog, request->key, &record) != KVT_OK)
+        return;
+    if (gateway_fault_is_other(round->vault, &record, request))
+        round->answers[index] = ANSWER_OTHER;
+    else if (gateway_record_elsewhere(&record, request))
+        round->answers[index] = ANSWER_ELSEWHERE;
+}
+
+static void
+act(struct gateway_vault *vault, const char *key, enum answer answer)
+{
+    switch (answer) {
+    case ANSWER_THERE: gateway_doubts_seen(vault->doubts, key); break;
+    case ANSWER_GONE: gateway_fault_gone(vault, key); break;
+    case ANSWER_OTHER: gateway_fault_other(vault, key); break;
+    case ANSWER_ELSEWHERE: (void)gateway_fault_elsewhere(vault, key); break;
+    case ANSWER_NONE: set_unseen(vault->doubts, key); break;
+    }
+}
+
+static void
+take(struct gateway_doubts *doubts, struct round *round)
+{
+    (void)pthread_mutex_lock(&doubts->shared.lock);
+    while (doubts->shared.count > 0 && round->count < ROUND_MAX) {
+        memcpy(round->keys[round->count++], doubts->shared.keys[doubts->shared.first], KVT_KEY_MAX);
+        doubts->shared.first = (doubts->shared.first + 1) % GATEWAY_DOUBTS_MAX;
+        doubts->shared.count--;
+    }
+    (void)pthread_mutex_unlock(&doubts->shared.lock);
+}
+
+size_t
+gateway_doubts_round(struct gateway_vault *vault)
+{
+    struct round *round = kvt_calloc(1, sizeof(*round));
+    struct gateway_flight *flight = NULL;
+    size_t count = 0;
+
+    if (round == NULL)
+        return 0;
+    round->vault = vault;
+    take(vault->doubts, round);
+    if (round->count > 0 && gateway_cold_healthy(vault->cold) &&
+        gateway_flight_new(&flight, round->count, on_head, round) == KVT_OK) {
+        for (count = 0; count < round->count; count++)
+            gateway_flight_head(flight, gateway_cold_store(vault->cold), round->keys[count], count);
+        gateway_flight_drain(flight);
+    }
+    gateway_flight_free(flight);
+    for (size_t i = 0; i < round->count; i++)
+        act(vault, round->keys[i], round->answers[i]);
+    kvt_free(round);
+    return count;
+}
+
+/* ---- the thread ---- */
+
+static bool
+wait_for_some(struct gateway_doubts *doubts, uint64_t wait_ms)
+{
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
+    bool go_on;
+
+    (void)pthread_mutex_lock(&doubts->shared.lock);
+    if (doubts->shared.count == 0 && !doubts->shared.stop)
+        (void)kvt_cond_wait(&doubts->shared.changed, &doubts->shared.lock, &deadline);
+    go_on = !doubts->shared.stop;
+    (void)pthread_mutex_unlock(&doubts->shared.lock);
+    return go_on;
+}
+
+static void *
+doubts_main(void *arg)
+{
+    struct gateway_vault *vault = arg;
+
+    while (wait_for_some(vault->doubts, WAIT_MS))
+        /* A round that asked nothing had no memory, or the bucket is away. */
+        kvt_clock_sleep_ms(1 + gateway_doubts_round(vault) * 1000 / GATEWAY_DOUBTS_RATE);
+    return NULL;
+}
+
+enum kvt_err
+gateway_doubts_start(struct gateway_vault *vault, struct kvt_error *err)
+{
+    const int sys = pthread_create(&vault->doubts->thread, NULL, doubts_main, vault);
+
+    if (sys != 0)
+        return kvt_error_sys(err, sys, "start asking the bucket what it still has");
+    vault->doubts->started = true;
+    return KVT_OK;
+}
+
+void
+gateway_doubts_stop(struct gateway_vault *vault)
+{
+    struct gateway_doubts *doubts = vault->doubts;
+
+    if (!doubts->started)
+        return;
+    (void)pthread_mutex_lock(&doubts->shared.lock);
+    doubts->shared.stop = true;
+    (void)pthread_cond_signal(&doubts->shared.changed);
+    (void)pthread_mutex_unlock(&doubts->shared.lock);
+    (void)pthread_join(doubts->thread, NULL);
+    doubts->started = false;
+}

@@ -1,0 +1,298 @@
+#include "gateway/http/attributes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gateway/http/xml_write.h"
+
+#define USER         "x-amz-meta-"
+#define OURS         "x-amz-meta-kvt-"
+#define OUR_CHECKSUM "x-amz-meta-kvt-checksum-"
+#define OUR_TYPE     OUR_CHECKSUM "type"
+
+enum { NAME_MAX_SIZE = 256, CHECKSUM_NAME = 64 };
+
+static bool
+starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool
+is_plain(const char *name)
+{
+    static const char *const names[] = {"content-type",        "content-encoding",
+                                        "content-disposition", "content-language",
+                                        "cache-control",       "expires"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static size_t
+count_lines(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text != '\0'; text++)
+        lines += *text == '\n' ? 1 : 0;
+    return lines;
+}
+
+static bool
+is_printable(const char *value)
+{
+    for (; *value != '\0'; value++)
+        if ((unsigned char)*value < 0x20 || *value == 0x7f)
+            return false;
+    return true;
+}
+
+/* Nor is a name with a blank one. */
+static bool
+is_name(const char *name)
+{
+    return name[0] != '\0' && is_printable(name) && strchr(name, ' ') == NULL;
+}
+
+bool
+gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
+{
+    const size_t used = strlen(text);
+    const size_t room = G4_ATTRIBUTES_MAX - used;
+
+    if (!is_name(name) || !is_printable(value) || strlen(name) + strlen(value) + 4 > room ||
+        count_lines(text) == G4_ATTRIBUTE_LINES)
+        return false;
+    (void)snprintf(text + used, room, "%s: %s\n", name, value);
+    return true;
+}
+
+/* The line of such a checksum. */
+static void
+name_of_checksum(enum gateway_checksum checksum, char name[CHECKSUM_NAME])
+{
+    (void)snprintf(name, CHECKSUM_NAME, OURS "%s",
+                   gateway_checksum_header(checksum) + strlen("x-amz-"));
+}
+
+bool
+gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_checksum checksum,
+                                const char *value, const char *type)
+{
+    char name[CHECKSUM_NAME];
+
+    name_of_checksum(checksum, name);
+    return gateway_attributes_add(text, name, value) &&
+           gateway_attributes_add(text, OUR_TYPE, type);
+}
+
+bool
+gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                 const struct gateway_checksums *checksums)
+{
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
+        char name[CHECKSUM_NAME];
+
+        name_of_checksum((enum gateway_checksum)i, name);
+        if (checksums->text[i][0] != '\0' &&
+            !gateway_attributes_add(text, name, checksums->text[i]))
+            return false;
+    }
+    return true;
+}
+
+bool
+gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
+                            size_t size)
+{
+    char name[CHECKSUM_NAME];
+
+    name_of_checksum(checksum, name);
+    return gateway_attributes_get(text, name, value, size);
+}
+
+enum gateway_checksum
+gateway_attributes_next_checksum(const char *text, unsigned from,
+                                 char value[GATEWAY_ATTRIBUTES_CHECKSUM])
+{
+    while (from < GATEWAY_CHECKSUM_COUNT &&
+           !gateway_attributes_checksum(text, (enum gateway_checksum)from, value,
+                                        GATEWAY_ATTRIBUTES_CHECKSUM))
+        from++;
+    return (enum gateway_checksum)from;
+}
+
+const char *
+gateway_attributes_checksum_type(const char *text)
+{
+    char type[16];
+
+    return gateway_attributes_get(text, OUR_TYPE, type, sizeof(type)) &&
+                   strcmp(type, GATEWAY_CHECKSUM_COMPOSITE) == 0
+               ? GATEWAY_CHECKSUM_COMPOSITE
+               : GATEWAY_CHECKSUM_WHOLE;
+}
+
+void
+gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out)
+{
+    char value[GATEWAY_ATTRIBUTES_CHECKSUM];
+    enum gateway_checksum kind = gateway_attributes_next_checksum(text, 0, value);
+    const bool told = kind != GATEWAY_CHECKSUM_COUNT;
+
+    for (; kind != GATEWAY_CHECKSUM_COUNT;
+         kind = gateway_attributes_next_checksum(text, kind + 1u, value)) {
+        if (bare)
+            value[strcspn(value, "-")] = '\0'; /* which is no character of base64 */
+        gateway_xml_checksum(out, kind, value);
+    }
+    if (told)
+        gateway_xml_element(out, "ChecksumType", gateway_attributes_checksum_type(text));
+}
+
+/* aws-chunked is how the body came, not what it is; the rest stays as the client wrote it.
+ * False: that does not fit. */
+static bool
+unchunk(const char *list, char *out, size_t size)
+{
+    static const char ours[] = "aws-chunked";
+    const char *end = list; /* of the item before */
+    const char *item;
+    size_t used = 0;
+    size_t length;
+
+    out[0] = '\0';
+    while (used < size && (item = gateway_request_item(&list, &length)) != NULL) {
+        const char *from = used == 0 ? item : end;
+
+        if (length > 0 && (length != sizeof(ours) - 1 || strncasecmp(item, ours, length) != 0))
+            used += (size_t)snprintf(out + used, size - used, "%.*s", (int)(item + length - from),
+                                     from);
+        end = item + length;
+    }
+    return used < size;
+}
+
+enum gateway_fault
+gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
+{
+    size_t user = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *value = request->headers[i].value;
+        char name[NAME_MAX_SIZE];
+        char coding[256];
+        size_t size = 0;
+
+        for (const char *at = request->headers[i].name; *at != '\0' && size < sizeof(name); at++)
+            name[size++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+        if (size == sizeof(name))
+            return GATEWAY_FAULT_META_LARGE;
+        name[size] = '\0';
+        if (starts_with(name, USER) && !starts_with(name, OURS))
+            user += size - strlen(USER) + strlen(value);
+        else if (!is_plain(name))
+            continue;
+        if (strcmp(name, "content-encoding") == 0) {
+            if (!unchunk(value, coding, sizeof(coding)))
+                return GATEWAY_FAULT_META_LARGE;
+            if (coding[0] == '\0')
+                continue;
+            value = coding;
+        }
+        if (user > GATEWAY_ATTRIBUTES_USER)
+            return GATEWAY_FAULT_META_LARGE;
+        if (!gateway_attributes_add(text, name, value))
+            return is_name(name) && is_printable(value) ? GATEWAY_FAULT_META_LARGE
+                                                        : GATEWAY_FAULT_INVALID_ARGUMENT;
+    }
+    return GATEWAY_FAULT_NONE;
+}
+
+bool
+gateway_attributes_get(const char *text, const char *name, char *value, size_t size)
+{
+    const size_t name_size = strlen(name);
+
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n");
+
+        if (line >= name_size + 2 && text[name_size] == ':' && starts_with(text, name)) {
+            const size_t length = line - name_size - 2;
+
+            if (length >= size)
+                return false;
+            memcpy(value, text + name_size + 2, length);
+            value[length] = '\0';
+            return true;
+        }
+        text += line + (text[line] == '\n' ? 1 : 0);
+    }
+    return false;
+}
+
+/* Keep the lines that do not start like this. */
+static void
+drop_lines(char *text, const char *start)
+{
+    char *out = text;
+
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n") + 1;
+        const bool keep = !starts_with(text, start);
+
+        if (keep)
+            memmove(out, text, line);
+        out += keep ? line : 0;
+        text += line;
+    }
+    *out = '\0';
+}
+
+void
+gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name)
+{
+    char start[NAME_MAX_SIZE];
+
+    (void)snprintf(start, sizeof(start), "%s: ", name);
+    drop_lines(text, start);
+}
+
+void
+gateway_attributes_strip(char text[G4_ATTRIBUTES_MAX])
+{
+    drop_lines(text, OURS);
+}
+
+void
+gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums)
+{
+    struct kvt_buffer *lines = &request->lines;
+    const char *const all = text;
+    bool told = false;
+
+    if (lines->limit == 0)
+        kvt_buffer_init(lines, (size_t)2 * G4_ATTRIBUTES_MAX);
+    request->content_type = "binary/octet-stream";
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n") + 1;
+
+        if (starts_with(text, "content-type: "))
+            request->content_type = NULL; /* among the lines */
+        if (!starts_with(text, OURS))
+            kvt_buffer_append(lines, text, line);
+        else if (starts_with(text, OUR_CHECKSUM) && !starts_with(text, OUR_TYPE) && checksums) {
+            kvt_buffer_printf(lines, "x-amz-%.*s", (int)(line - strlen(OURS)), text + strlen(OURS));
+            told = true;
+        }
+        text += line;
+    }
+    if (told)
+        kvt_buffer_printf(lines, "x-amz-checksum-type: %s\n",
+                          gateway_attributes_checksum_type(all));
+}

@@ -1,0 +1,44 @@
+/*
+ * gateway/http/connections.h -- who is connected to the S3 port, and since when at the same thing.
+ *
+ * Why: a client that sends or takes a byte now and then is never idle, and keeps its connection for
+ * as long as it likes.  Whatever a connection is at, a request or the wait for the next one, may
+ * take so long and no longer.
+ *
+ * Ownership: a caller is the table's; its socket is the HTTP library's, which says so before it
+ *            closes it.
+ * Threads:   any; one leaf lock.
+ * Limits:    as many as there are connections, which the HTTP library bounds.
+ */
+#ifndef GATEWAY_HTTP_CONNECTIONS_H
+#define GATEWAY_HTTP_CONNECTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+
+struct gateway_callers;
+struct gateway_caller;
+
+/** @param patience_ms  how long a connection may be at one thing */
+KVT_NODISCARD enum kvt_err gateway_callers_new(struct gateway_callers **out, uint64_t patience_ms);
+
+/** All have left.  NULL is allowed. */
+void gateway_callers_free(struct gateway_callers *callers);
+
+/** A connection is open.  NULL: no memory; then nobody watches it. */
+struct gateway_caller *gateway_callers_enter(struct gateway_callers *callers, int fd,
+                                             uint64_t now_ms);
+
+/** It begins something else.  NULL is allowed, here and below. */
+void gateway_callers_begin(struct gateway_callers *callers, struct gateway_caller *caller,
+                           uint64_t now_ms);
+
+/** Its socket is about to be closed. */
+void gateway_callers_leave(struct gateway_callers *callers, struct gateway_caller *caller);
+
+/** Shut the sockets of those that took too long; how many. */
+size_t gateway_callers_cut(struct gateway_callers *callers, uint64_t now_ms);
+
+#endif /* GATEWAY_HTTP_CONNECTIONS_H */

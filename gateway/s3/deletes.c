@@ -1,0 +1,169 @@
+#include "gateway/s3/deletes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/alloc.h"
+#include "gateway/block/removal.h"
+#include "gateway/http/auth.h"
+#include "gateway/http/xml_read.h"
+#include "gateway/http/xml_write.h"
+
+/* The keys, one behind the other with their NULs. */
+struct deletes {
+    struct kvt_buffer keys;
+    size_t count;
+    bool quiet;
+    bool versioned;  /* a version was named: there is none but "null" */
+    bool particular; /* of the row that is read: only this one of the key's objects is meant */
+    bool particulars[GATEWAY_DELETES_MAX];
+    char key[GATEWAY_FORM_TEXT_MAX];
+};
+
+static bool
+on_text(void *arg, bool in_row, const char *name, const char *text)
+{
+    struct deletes *deletes = arg;
+
+    if (in_row && strcmp(name, "Key") == 0)
+        (void)snprintf(deletes->key, sizeof(deletes->key), "%s", text);
+    else if (in_row && strcmp(name, "VersionId") == 0)
+        deletes->versioned = deletes->versioned || (text[0] != '\0' && strcmp(text, "null") != 0);
+    else if (in_row && (strcmp(name, "ETag") == 0 || strcmp(name, "LastModifiedTime") == 0 ||
+                        strcmp(name, "Size") == 0))
+        deletes->particular = true;
+    else if (!in_row && strcmp(name, "Quiet") == 0)
+        deletes->quiet = strcmp(text, "true") == 0 || strcmp(text, "True") == 0;
+    return true;
+}
+
+static bool
+on_row(void *arg)
+{
+    struct deletes *deletes = arg;
+    const size_t size = strlen(deletes->key);
+
+    if (size == 0 || ++deletes->count > GATEWAY_DELETES_MAX)
+        return false;
+    kvt_buffer_append(&deletes->keys, deletes->key, size + 1);
+    deletes->key[0] = '\0';
+    deletes->particulars[deletes->count - 1] = deletes->particular;
+    deletes->particular = false;
+    return kvt_buffer_ok(&deletes->keys);
+}
+
+/* Keys that go together, and what becomes of each. */
+struct together {
+    const char *codes[GATEWAY_REMOVE_TOGETHER]; /* NULL: deleted */
+    char stored[GATEWAY_REMOVE_TOGETHER][KVT_KEY_MAX];
+    const char *keys[GATEWAY_REMOVE_TOGETHER]; /* of those that may be removed */
+    size_t places[GATEWAY_REMOVE_TOGETHER];
+    enum kvt_err statuses[GATEWAY_REMOVE_TOGETHER];
+    size_t count; /* of them */
+};
+
+/* Is there anything to do for it?  Else its code is known. */
+static bool
+may_go(const struct gateway_request *request, const char *key, bool particular,
+       char stored[KVT_KEY_MAX], const char **code)
+{
+    *code = NULL;
+    if (!gateway_auth_may(request->principal, GATEWAY_DELETE, &request->bucket, key))
+        *code = gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
+    else if (particular)
+        *code = gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
+    /* What cannot be a key here is not there, which is what was asked for. */
+    return *code == NULL && gateway_bucket_key(&request->bucket, key, stored) == KVT_OK;
+}
+
+/* False: one has to be asked for again. */
+static bool
+remove_together(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
+                const bool *particulars, size_t count, struct together *together)
+{
+    bool all = true;
+
+    together->count = 0;
+    for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
+        if (may_go(request, key, particulars[i], together->stored[i], &together->codes[i])) {
+            together->keys[together->count] = together->stored[i];
+            together->places[together->count++] = i;
+        }
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, together->count);
+    gateway_remove_all(s3->vault, together->keys, together->count, together->statuses);
+    for (size_t i = 0; i < together->count; i++) {
+        const enum gateway_fault fault = gateway_request_fault_of(together->statuses[i]);
+
+        if (fault != GATEWAY_FAULT_NONE && fault != GATEWAY_FAULT_NO_SUCH_KEY)
+            together->codes[together->places[i]] = gateway_request_code(fault);
+        all = all && fault != GATEWAY_FAULT_SLOW_DOWN;
+    }
+    return all;
+}
+
+static void
+tell(struct kvt_buffer *out, const struct deletes *deletes, const char *key, const char *code)
+{
+    if (code == NULL && deletes->quiet)
+        return;
+    kvt_buffer_printf(out, code == NULL ? "<Deleted>" : "<Error>");
+    gateway_xml_element(out, "Key", key);
+    if (code == NULL)
+        kvt_buffer_printf(out, "</Deleted>");
+    else
+        kvt_buffer_printf(out, "<Code>%s</Code><Message>%s</Message></Error>", code, code);
+}
+
+static enum gateway_fault
+remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct deletes *deletes)
+{
+    struct together *together = kvt_calloc(1, sizeof(*together));
+    struct kvt_buffer *out = &request->answer;
+    const char *key = (const char *)deletes->keys.data;
+    bool tries = true;
+
+    if (together == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    gateway_xml_begin(out, "DeleteResult");
+    for (size_t at = 0; at < deletes->count; at += GATEWAY_REMOVE_TOGETHER) {
+        const size_t rest = deletes->count - at;
+        const size_t count = rest < GATEWAY_REMOVE_TOGETHER ? rest : GATEWAY_REMOVE_TOGETHER;
+
+        for (size_t i = 0; i < count; i++)
+            together->codes[i] = gateway_request_code(GATEWAY_FAULT_SLOW_DOWN);
+        if (tries)
+            tries = remove_together(s3, request, key, deletes->particulars + at, count, together);
+        for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
+            tell(out, deletes, key, together->codes[i]);
+    }
+    gateway_xml_end(out, "DeleteResult");
+    kvt_free(together);
+    /* Without room: what is deleted is deleted, and asked again, it is said in full. */
+    return gateway_request_answer(request, "application/xml");
+}
+
+void
+gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct deletes *deletes = kvt_calloc(1, sizeof(*deletes));
+    struct gateway_form form = {
+        .root = "Delete", .row = "Object", .on_text = on_text, .on_row = on_row, .arg = deletes};
+    enum gateway_fault fault;
+
+    if (deletes == NULL) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
+        return;
+    }
+    kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_FORM_TEXT_MAX);
+    if (!gateway_form_parse(&form, gateway_request_bytes(request), request->body.size) ||
+        deletes->count == 0)
+        fault = GATEWAY_FAULT_XML;
+    else if (deletes->versioned)
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    else
+        fault = remove_all(s3, request, deletes);
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+    kvt_buffer_release(&deletes->keys);
+    kvt_free(deletes);
+}

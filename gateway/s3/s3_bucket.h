@@ -1,0 +1,30 @@
+/*
+ * gateway/s3/s3_bucket.h -- what is asked of the service and of whole buckets.
+ *
+ * Why: ListBuckets, CreateBucket, HeadBucket, GetBucketLocation and DeleteBucket decide who may see
+ * which buckets; no answer tells of a bucket more than that its name is taken.
+ *
+ * Ownership: borrows all of it.
+ * Threads:   any number, one request each; may wait for the store.
+ * Limits:    as gateway/s3/client_buckets.h.
+ */
+#ifndef GATEWAY_S3_S3_BUCKET_H
+#define GATEWAY_S3_S3_BUCKET_H
+
+#include "gateway/http/request.h"
+#include "gateway/s3/s3_dispatch.h"
+
+/** The bucket of that name, whoever asks.  GATEWAY_FAULT_NO_SUCH_BUCKET. */
+enum gateway_fault gateway_service_find(struct gateway_s3 *s3, const char *name,
+                                        struct gateway_bucket *bucket);
+
+/** Answer GET / . */
+void gateway_service_list(struct gateway_s3 *s3, struct gateway_request *request);
+
+/** Answer PUT, HEAD, DELETE and GET ?location of request->target.bucket. */
+void gateway_service_create(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_service_head(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_service_location(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_service_remove(struct gateway_s3 *s3, struct gateway_request *request);
+
+#endif /* GATEWAY_S3_S3_BUCKET_H */

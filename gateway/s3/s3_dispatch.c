@@ -1,0 +1,389 @@
+#include "gateway/s3/s3_dispatch.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gateway/block/removal.h"
+#include "gateway/http/auth.h"
+#include "gateway/s3/batch_request.h"
+#include "gateway/s3/deletes.h"
+#include "gateway/s3/listing_prefetch.h"
+#include "gateway/s3/multipart.h"
+#include "gateway/s3/object_attributes.h"
+#include "gateway/s3/object_copy.h"
+#include "gateway/s3/object_listing.h"
+#include "gateway/s3/s3_bucket.h"
+#include "gateway/s3/s3_object.h"
+#include "gateway/s3/subresource.h"
+#include "gateway/s3/upload_listing.h"
+
+#define BATCH_PATH "/_kvtier/v1/"
+
+/* ANSWER_MIN: 1000 keys of a listing, each byte of them escaped. */
+enum { STRANGE_MAX = 24, ANSWER_MIN = 8 << 20 };
+
+static bool
+is_batch(const struct gateway_request *request)
+{
+    return strncmp(request->target.path, BATCH_PATH, strlen(BATCH_PATH)) == 0;
+}
+
+bool
+gateway_s3_strange(const struct gateway_request *request, const char *const *known, size_t count)
+{
+    static const char *const signing[] = {
+        "X-Amz-Algorithm",      "X-Amz-Credential",     "X-Amz-Date",
+        "X-Amz-Expires",        "X-Amz-Signature",      "X-Amz-SignedHeaders",
+        "X-Amz-Security-Token", "X-Amz-Content-Sha256", "x-id"};
+    const size_t more = sizeof(signing) / sizeof(signing[0]);
+    const char *all[STRANGE_MAX];
+    char name[64];
+
+    assert(count + more <= STRANGE_MAX);
+    for (size_t i = 0; i < count + more; i++)
+        all[i] = i < count ? known[i] : signing[i - count];
+    return gateway_target_unknown(&request->target, all, count + more, name, sizeof(name));
+}
+
+/* ---- the bucket ---- */
+
+static void
+handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    static const char *const location[] = {"location"};
+    static const char *const deletes[] = {"delete"};
+    const bool plain = !gateway_s3_strange(request, NULL, 0);
+
+    if (gateway_request_is(request, "HEAD") && plain)
+        gateway_service_head(s3, request);
+    else if (gateway_request_is(request, "DELETE") && plain)
+        gateway_service_remove(s3, request);
+    else if (gateway_request_is(request, "POST") &&
+             gateway_target_has(&request->target, "delete") &&
+             !gateway_s3_strange(request, deletes, 1))
+        gateway_deletes_answer(s3, request);
+    else if (gateway_request_is(request, "GET") &&
+             gateway_target_has(&request->target, "location") &&
+             !gateway_s3_strange(request, location, 1))
+        gateway_service_location(s3, request);
+    else if (gateway_request_is(request, "GET") && gateway_target_has(&request->target, "uploads"))
+        gateway_upload_listing_answer(s3, request);
+    else if (gateway_subresource_answer(s3, request))
+        return;
+    else if (gateway_request_is(request, "GET"))
+        gateway_listing_answer(s3, request);
+    else
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+}
+
+/* ---- objects ---- */
+
+/* Who declines what is not offered wishes for nothing: rclone says so of each bucket it makes. */
+static bool
+is_declined(const struct g4_sigv4_header *header)
+{
+    return strcasecmp(header->name, "x-amz-bucket-object-lock-enabled") == 0 &&
+           strcasecmp(header->value, "false") == 0;
+}
+
+/* Headers with which what is written would be another thing than what is written here. */
+static enum gateway_fault
+check_wishes(const struct gateway_request *request)
+{
+    static const char *const starts[] = {"x-amz-write-offset-bytes",
+                                         "x-amz-server-side-encryption",
+                                         "x-amz-object-lock-",
+                                         "x-amz-bucket-object-lock-",
+                                         "x-amz-grant-",
+                                         "x-amz-website-"};
+    const char *class = gateway_request_header(request, "x-amz-storage-class");
+
+    for (size_t i = 0; i < request->header_count; i++)
+        for (size_t j = 0; j < sizeof(starts) / sizeof(starts[0]); j++)
+            if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0 &&
+                !is_declined(&request->headers[i]))
+                return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    if (gateway_request_header(request, "x-amz-tagging") != NULL)
+        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    if (!gateway_subresource_canned(gateway_request_header(request, "x-amz-acl")))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    return class == NULL || strcmp(class, "STANDARD") == 0 ? GATEWAY_FAULT_NONE
+                                                           : GATEWAY_FAULT_STORAGE_CLASS;
+}
+
+static enum gateway_right
+right_of(const struct gateway_request *request)
+{
+    if (gateway_target_has(&request->target, "uploadId") ||
+        gateway_target_has(&request->target, "uploads"))
+        return GATEWAY_WRITE; /* whoever writes an upload may look at it and abort it */
+    if (gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD"))
+        return GATEWAY_READ;
+    return gateway_request_is(request, "DELETE") ? GATEWAY_DELETE : GATEWAY_WRITE;
+}
+
+/* Where the object is, or would be. */
+static enum gateway_fault
+place(struct gateway_request *request)
+{
+    const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
+
+    switch (gateway_bucket_key(&request->bucket, request->target.key, request->stored)) {
+    case KVT_OK: return GATEWAY_FAULT_NONE;
+    case KVT_RANGE: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_KEY_TOO_LONG;
+    default: break;
+    }
+    if (get)
+        return GATEWAY_FAULT_NO_SUCH_KEY;
+    return gateway_vault_key_reserved(request->target.key) ? GATEWAY_FAULT_RESERVED
+                                                           : GATEWAY_FAULT_INVALID_ARGUMENT;
+}
+
+/* Without versions there is one, whose name is "null". */
+static bool
+names_version(const struct gateway_request *request)
+{
+    char id[8];
+    const enum kvt_err rc = gateway_target_query(&request->target, "versionId", id, sizeof(id));
+
+    return rc != KVT_NOTFOUND && (rc != KVT_OK || (id[0] != '\0' && strcmp(id, "null") != 0));
+}
+
+/* What was written into a bucket that somebody removed meanwhile is not written. */
+static void
+settle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    const enum kvt_err rc = gateway_buckets_settle(s3->buckets, s3->vault, &request->bucket);
+
+    if (rc == KVT_OK)
+        return;
+    if (rc == KVT_NOTFOUND)
+        (void)!gateway_remove(s3->vault, request->stored);
+    (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_FAULT_NO_SUCH_BUCKET
+                                        : rc == KVT_AGAIN  ? GATEWAY_FAULT_ABORTED
+                                                           : gateway_request_fault_of(rc));
+}
+
+/* PUT k?acl is not a PUT of k: whatever is not known is not done at all. */
+static void
+answer_object(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
+    const bool upload = gateway_target_has(&request->target, "uploadId") ||
+                        gateway_target_has(&request->target, "uploads");
+
+    if (upload)
+        gateway_multipart_answer(s3, request);
+    else if (gateway_object_attributes_is(request))
+        gateway_object_attributes_answer(s3, request);
+    else if (!gateway_s3_strange(request, gateway_object_arguments,
+                                 get ? GATEWAY_OBJECT_ARGUMENTS : 1)) {
+        if (get)
+            gateway_object_read(s3, request);
+        else if (gateway_request_is(request, "DELETE"))
+            gateway_object_delete(s3, request);
+        else if (!gateway_request_is(request, "PUT"))
+            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+        else if (gateway_request_header(request, "x-amz-copy-source") != NULL)
+            gateway_copy_answer(s3, request);
+        else
+            gateway_object_write(s3, request);
+    } else if (!gateway_subresource_answer(s3, request)) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+    }
+    if (request->fault == GATEWAY_FAULT_NONE && !get && !gateway_request_is(request, "DELETE"))
+        settle(s3, request);
+}
+
+static void
+handle_object(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+
+    if (!gateway_auth_may(request->principal, right_of(request), &request->bucket,
+                          request->target.key))
+        fault = GATEWAY_FAULT_FORBIDDEN;
+    else if (gateway_request_is(request, "PUT") || gateway_request_is(request, "POST"))
+        fault = check_wishes(request);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = place(request);
+    if (fault == GATEWAY_FAULT_NONE && names_version(request))
+        fault = GATEWAY_FAULT_NO_SUCH_VERSION;
+    if (fault == GATEWAY_FAULT_NONE)
+        answer_object(s3, request);
+    else
+        (void)gateway_request_fail(request, fault);
+}
+
+/* Rights to everything are the rule; else each key is asked for, and one refusal refuses all. */
+static bool
+may_batch(const struct gateway_request *request, enum gateway_batch_verb verb)
+{
+    const enum gateway_right right = verb == GATEWAY_BATCH_PUT ? GATEWAY_WRITE : GATEWAY_READ;
+    struct gateway_batch batch;
+    struct kvt_error err;
+    bool may = true;
+
+    if (gateway_auth_may(request->principal, right, NULL, ""))
+        return true;
+    if (gateway_batch_parse(&batch, verb, request->body.data, request->body.size, &err) != KVT_OK)
+        return request->principal != NULL; /* running it says what is wrong */
+    for (size_t i = 0; may && i < batch.count; i++)
+        may = gateway_auth_may(request->principal, right, NULL,
+                               verb == GATEWAY_BATCH_PUT ? batch.puts[i].key : batch.items[i].key);
+    gateway_batch_release(&batch);
+    return may;
+}
+
+static void
+handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    static const char *const verbs[] = {
+        [GATEWAY_BATCH_HAS] = "has", [GATEWAY_BATCH_GET] = "get", [GATEWAY_BATCH_PUT] = "put"};
+    const char *rest = request->target.path + strlen(BATCH_PATH);
+    const size_t size = strcspn(rest, "/");
+    struct kvt_error err = {.code = KVT_OK};
+    uint64_t fingerprint;
+    uint64_t taken = 0;
+    size_t verb = 0;
+    enum kvt_err rc;
+
+    while (verb < 3 && (strlen(verbs[verb]) != size || memcmp(verbs[verb], rest, size) != 0))
+        verb++;
+    if (verb == 3 || rest[size] != '/') {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+        return;
+    }
+    if (strcmp(rest + size + 1, s3->bucket) != 0) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NO_SUCH_BUCKET);
+        return;
+    }
+    if (!gateway_request_is(request, "POST")) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+        return;
+    }
+    if (!may_batch(request, (enum gateway_batch_verb)verb)) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
+        return;
+    }
+    if (!gateway_request_hex(request, "x-kvtier-fingerprint", &fingerprint)) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_INVALID_ARGUMENT);
+        return;
+    }
+    rc = gateway_batch_run(s3->vault, (enum gateway_batch_verb)verb, request->body.data,
+                           request->body.size, fingerprint, s3->budget, &taken, &request->answer,
+                           &err);
+    request->taken += taken;
+    if (rc != KVT_OK) {
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);
+        (void)gateway_request_fail(request, rc == KVT_NOMEM ? GATEWAY_FAULT_SLOW_DOWN
+                                                            : GATEWAY_FAULT_INVALID_REQUEST);
+        gateway_request_field(request, "x-kvtier-error", "%s", err.text);
+        return;
+    }
+    request->status = 200;
+    request->content_type = "application/octet-stream";
+    request->body_size = request->answer.size;
+}
+
+size_t
+gateway_s3_answer_max(const struct gateway_s3 *s3)
+{
+    const size_t batch = 2 * (size_t)s3->batch_max + (1u << 20);
+
+    return batch > ANSWER_MIN ? batch : ANSWER_MIN;
+}
+
+enum gateway_fault
+gateway_s3_admit(const struct gateway_s3 *s3, const struct gateway_request *request,
+                 uint64_t length)
+{
+    (void)request;
+    return length > s3->batch_max ? GATEWAY_FAULT_TOO_LARGE : GATEWAY_FAULT_NONE;
+}
+
+/* Who says whose the bucket is means no other. */
+static bool
+expects_another(const struct gateway_request *request)
+{
+    const char *owner = gateway_request_header(request, "x-amz-expected-bucket-owner");
+
+    return owner != NULL && strcmp(owner, request->bucket.owner) != 0;
+}
+
+static void
+handle_known(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault = GATEWAY_FAULT_NO_SUCH_BUCKET;
+
+    if (!request->target.bucket_long)
+        fault = gateway_service_find(s3, request->target.bucket, &request->bucket);
+    if (fault == GATEWAY_FAULT_NONE && expects_another(request))
+        fault = GATEWAY_FAULT_FORBIDDEN;
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+    else if (request->target.key[0] == '\0')
+        handle_bucket(s3, request);
+    else
+        handle_object(s3, request);
+}
+
+static bool
+is_creation(const struct gateway_request *request)
+{
+    return request->target.key[0] == '\0' && gateway_request_is(request, "PUT") &&
+           !gateway_s3_strange(request, NULL, 0);
+}
+
+static void
+handle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault;
+
+    if (is_batch(request)) {
+        handle_batch(s3, request);
+    } else if (request->target.bucket[0] == '\0') {
+        if (gateway_request_is(request, "GET"))
+            gateway_service_list(s3, request);
+        else
+            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+    } else if (!is_creation(request)) {
+        handle_known(s3, request);
+    } else {
+        fault = check_wishes(request);
+        if (fault == GATEWAY_FAULT_NONE)
+            gateway_service_create(s3, request);
+        else
+            (void)gateway_request_fail(request, fault);
+    }
+    if (request->fault == GATEWAY_FAULT_SLOW_DOWN)
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
+}
+
+void
+gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    handle(s3, request);
+    /* Before anybody is told that it is done. */
+    if (s3->ahead != NULL && !gateway_request_is(request, "GET") &&
+        !gateway_request_is(request, "HEAD"))
+        gateway_ahead_change(s3->ahead);
+}
+
+bool
+gateway_s3_handle_at_once(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    const struct gateway_target *target = &request->target;
+
+    return gateway_request_is(request, "GET") && target->query[0] == '\0' &&
+           target->key[0] != '\0' && !target->bucket_long &&
+           strcmp(target->bucket, s3->bucket) == 0 && !is_batch(request) &&
+           gateway_service_find(s3, target->bucket, &request->bucket) == GATEWAY_FAULT_NONE &&
+           !expects_another(request) &&
+           gateway_auth_may(request->principal, GATEWAY_READ, &request->bucket, target->key) &&
+           place(request) == GATEWAY_FAULT_NONE && gateway_object_read_at_once(s3, request);
+}

@@ -1,0 +1,149 @@
+/*
+ * gateway/tier/bucket_tier.h -- the bucket, or two of them, and whether it can be relied on right
+ * now.
+ *
+ * Why: a bucket that is away, full, closed to us, or that ignores conditions must be a clear state
+ * that every PUT looks at first, not a hang in every request.
+ *
+ * Ownership: owns its store.
+ * Threads:   any thread submits to the store and asks for the state; one thread probes.
+ * Limits:    as the store's.
+ */
+#ifndef GATEWAY_TIER_BUCKET_TIER_H
+#define GATEWAY_TIER_BUCKET_TIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "g4/driver/driver_store.h"
+#include "g4/lock/selftest.h"
+#include "g4/object/g4_store.h"
+#include "g4/s3/s3.h"
+#include "kvtier/error.h"
+
+/* For small requests of the gateway's own threads: nobody else is served while they wait. */
+#define GATEWAY_COLD_LOOK_MS 5000
+
+struct gateway_cold;
+
+/* As the setting cold.kind numbers them. */
+enum gateway_cold_kind { GATEWAY_COLD_DIRECTORY, GATEWAY_COLD_S3, GATEWAY_COLD_DRIVER };
+
+struct gateway_cold_options {
+    enum gateway_cold_kind kind;
+    const char *folder;                     /* directory */
+    struct g4_s3_options s3;                /* s3 */
+    struct g4_foreign_store_options driver; /* driver */
+    unsigned threads;                       /* directory */
+};
+
+/* A second bucket, further down (g4/pair/bucket_pair.h). */
+enum gateway_far_kind { GATEWAY_FAR_NONE, GATEWAY_FAR_DIRECTORY, GATEWAY_FAR_S3 };
+
+struct gateway_far_options {
+    enum gateway_far_kind kind;
+    const char *folder;      /* directory */
+    struct g4_s3_options s3; /* s3 */
+    unsigned threads;        /* directory */
+};
+
+/** "directory", "s3", "driver". */
+const char *gateway_cold_kind_name(enum gateway_cold_kind kind);
+
+KVT_NODISCARD enum kvt_err gateway_cold_open(struct gateway_cold **out,
+                                             const struct gateway_cold_options *options,
+                                             struct kvt_error *err);
+void gateway_cold_close(struct gateway_cold *cold);
+
+/** Tests: take over a store made elsewhere; it counts as healthy after the first probe. */
+KVT_NODISCARD enum kvt_err gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store);
+
+/** Put a second bucket below: from now on the store is a g4/pair/bucket_pair.h.  Before anybody
+ * uses it, and
+ *  not where namespaces are packed. */
+KVT_NODISCARD enum kvt_err gateway_cold_extend(struct gateway_cold *cold,
+                                               const struct gateway_far_options *options,
+                                               struct kvt_error *err);
+
+/** Tests: the same with a store made elsewhere, which is taken over on success. */
+KVT_NODISCARD enum kvt_err gateway_cold_extend_by(struct gateway_cold *cold, struct g4_store *far);
+
+/** Pack these namespaces ("a,b/c"): from now on the store is a g4/packed/packed_store.h on top of
+ * the
+ *  bucket's own.  Before anybody uses it.  `instance` goes into locks and segments. */
+KVT_NODISCARD enum kvt_err gateway_cold_pack(struct gateway_cold *cold, const char *namespaces,
+                                             const char *instance, struct kvt_error *err);
+
+struct g4_store *gateway_cold_store(struct gateway_cold *cold);
+
+/** The bucket of GATEWAY_COLD or GATEWAY_FAR alone, for who moves a block; NULL: there is no such
+ *  bucket.  Without a second one it is the store. */
+struct g4_store *gateway_cold_bucket(struct gateway_cold *cold, unsigned tier);
+
+/** Is the store a g4/packed/packed_store.h? */
+bool gateway_cold_packs(const struct gateway_cold *cold);
+
+/** Is it a loaded driver's?  Nobody can ask that for more than objects. */
+bool gateway_cold_is_driven(const struct gateway_cold *cold);
+
+/** Where the bucket is, for g4/s3/bucket.h; NULL when it is not at an S3 server. */
+const struct g4_endpoint *gateway_cold_endpoint(const struct gateway_cold *cold);
+
+/** The same of the second bucket. */
+const struct g4_endpoint *gateway_cold_far_endpoint(const struct gateway_cold *cold);
+
+/** Ask the stores how they are; the first time one answers, also run its self-test of conditions.
+ */
+void gateway_cold_probe(struct gateway_cold *cold);
+
+/** A request just failed because nobody answered: do not wait for the next probe to say so. */
+void gateway_cold_suspect(struct gateway_cold *cold);
+
+/** Is there really no such object?  Asked by GET, because the "404" to a HEAD has no body to say
+ *  that it is the whole bucket that is missing; then nothing may be forgotten. */
+bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
+/** The same of the far bucket alone. */
+bool gateway_cold_absent_far(struct gateway_cold *cold, const char *key);
+
+bool gateway_cold_healthy(struct gateway_cold *cold);
+
+/** A request ended with `status`: one that says that nobody answered (UNAVAILABLE, TIMEOUT: a
+ *  bucket that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
+enum kvt_err gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status);
+
+/** The same of the second bucket. */
+enum kvt_err gateway_cold_far_ended(struct gateway_cold *cold, enum kvt_err status);
+
+/** May blocks be put?  Healthy, and conditions are known to hold. */
+bool gateway_cold_writable(struct gateway_cold *cold);
+
+/** Were its conditions seen to hold, in this life of the gateway?  Blocks may then be owed to it.
+ */
+bool gateway_cold_proven(struct gateway_cold *cold);
+
+struct gateway_cold_state {
+    bool healthy;
+    bool tested;
+    struct g4_selftest selftest;
+    uint64_t latency_ms;
+    int64_t skew_ms;
+    char reason[KVT_ERROR_TEXT_MAX]; /* why not healthy or not writable; "" */
+};
+
+/** Of both buckets `selftest.delete_if_match` says what both heed. */
+void gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state);
+
+/** The same of the second bucket alone; false: there is none. */
+bool gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state);
+
+/** Does the bucket of GATEWAY_COLD or GATEWAY_FAR heed If-Match on DELETE, as its own self-test
+ *  says? */
+bool gateway_cold_heeds(struct gateway_cold *cold, unsigned tier);
+
+/** Can a block be deleted: do both buckets answer?  With one there is, does it? */
+bool gateway_cold_deletes(struct gateway_cold *cold);
+
+/** Does the bucket of GATEWAY_COLD or GATEWAY_FAR take blocks? */
+bool gateway_cold_takes(struct gateway_cold *cold, unsigned tier);
+
+#endif /* GATEWAY_TIER_BUCKET_TIER_H */

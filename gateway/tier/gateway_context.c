@@ -1,0 +1,675 @@
+#include "gateway/tier/gateway_context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/file.h"
+#include "base/core/random.h"
+#include "g4/directory/directory.h"
+#include "g4/object/check.h"
+#include "g4/pair/bucket_pair.h"
+#include "gateway/block/unsynced.h"
+#include "gateway/http/client_bucket.h"
+#include "gateway/tier/volume_id.h"
+#include "gateway/upload/uploads.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* LMDB lets two processes write in turn; two gateways would count bytes and number events each for
+ * itself. */
+static enum kvt_err
+lock_state(struct gateway_vault *vault, const char *folder, struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/lock", folder);
+    vault->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (vault->lock_fd < 0)
+        return kvt_error_sys(err, errno, "open %s", path);
+    if (flock(vault->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return KVT_OK;
+    return errno == EWOULDBLOCK ? kvt_error_set(err, KVT_BUSY, "another gateway runs on %s", folder)
+                                : kvt_error_sys(err, errno, "lock %s", path);
+}
+
+static enum kvt_err
+open_state(struct gateway_vault *vault, const struct gateway_vault_options *options,
+           struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+    struct gateway_catalog_options catalog = {.path = path,
+                                              .bytes_max = options->catalog_max,
+                                              .owed_max = options->backlog_max,
+                                              .revision = options->revision};
+    enum kvt_err rc;
+
+    memcpy(catalog.capacity, vault->capacity, sizeof(catalog.capacity));
+
+    if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
+    rc = kvt_folder_make(options->state_dir, err);
+    if (rc == KVT_OK)
+        rc = lock_state(vault, options->state_dir, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/catalog", options->state_dir);
+    rc = gateway_catalog_open(&vault->catalog, &catalog, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/quarantine", options->state_dir);
+    rc = gateway_quarantine_open(&vault->quarantine, path, options->quarantine_max, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/uploads", options->state_dir);
+    return g4_directory_open(&vault->uploads,
+                             &(struct g4_directory_options){.path = path,
+                                                            .threads = options->io_threads,
+                                                            .bytes_max = GATEWAY_UPLOADS_BYTES},
+                             err);
+}
+
+/* Blocks that are only on the hot volume must not vanish with a setting. */
+static enum kvt_err
+check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *options,
+              struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+
+    if (options->hot_capacity != 0)
+        return KVT_OK;
+    if (options->write_back)
+        return kvt_error_set(err, KVT_INVALID, "write.mode is back, but hot.capacity is 0");
+    gateway_catalog_stats(vault->catalog, &stats);
+    if (stats.owed_blocks == 0)
+        return KVT_OK;
+    return kvt_error_set(err, KVT_INVALID,
+                         "hot.capacity is 0, but %" PRIu64 " acknowledged blocks are on the hot "
+                         "volume alone: run with it until the backlog is empty",
+                         stats.owed_blocks);
+}
+
+/* Large objects are uploads there, and what begins is written down first. */
+static enum kvt_err
+open_notes(struct gateway_vault *vault, const struct gateway_vault_options *options,
+           enum g4_ladder_place place, struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", options->state_dir,
+                   place == G4_LADDER_NEAR ? "begun" : "begun-far");
+    return g4_upload_notes_open(&vault->begun[place], path, err);
+}
+
+static enum kvt_err
+open_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+            struct kvt_error *err)
+{
+    struct gateway_cold_options cold = options->cold;
+    enum kvt_err rc = KVT_OK;
+
+    if (cold.kind == GATEWAY_COLD_S3)
+        rc = open_notes(vault, options, G4_LADDER_NEAR, err);
+    cold.s3.notes = vault->begun[G4_LADDER_NEAR];
+    return rc == KVT_OK ? gateway_cold_open(&vault->cold, &cold, err) : rc;
+}
+
+static enum kvt_err
+open_far_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+                struct kvt_error *err)
+{
+    struct gateway_far_options far = options->far;
+    enum kvt_err rc = KVT_OK;
+
+    if (far.kind == GATEWAY_FAR_NONE)
+        return KVT_OK;
+    if (far.kind == GATEWAY_FAR_S3)
+        rc = open_notes(vault, options, G4_LADDER_FAR, err);
+    far.s3.notes = vault->begun[G4_LADDER_FAR];
+    return rc == KVT_OK ? gateway_cold_extend(vault->cold, &far, err) : rc;
+}
+
+static enum kvt_err
+open_volume(struct gateway_vault *vault, enum gateway_tier tier, const char *folder, bool fresh,
+            unsigned io_threads, struct g4_store **out, struct kvt_error *err)
+{
+    const struct g4_directory_options options = {
+        .path = folder, .threads = io_threads, .bytes_max = vault->capacity[tier]};
+    enum kvt_err rc;
+
+    if (vault->capacity[tier] == 0)
+        return KVT_OK;
+    rc = gateway_volume_check(vault->catalog, tier, folder, fresh, err);
+    return rc == KVT_OK ? g4_directory_open(out, &options, err) : rc;
+}
+
+static enum kvt_err
+open_volumes(struct gateway_vault *vault, const struct gateway_vault_options *options,
+             struct kvt_error *err)
+{
+    enum kvt_err rc = open_volume(vault, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
+                                  options->io_threads, &vault->hot, err);
+
+    if (rc == KVT_OK)
+        rc = open_volume(vault, GATEWAY_TIER_WARM, options->warm_dir, options->warm_new,
+                         options->io_threads, &vault->warm, err);
+    if (rc != KVT_OK || vault->hot == NULL || options->hot_memory == 0)
+        return rc;
+    rc = gateway_sealed_new(&vault->sealed, options->hot_memory);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
+}
+
+/* Two buckets that are one folder, whatever they are called: a move would drop its own copy. */
+static enum kvt_err
+check_folders(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    struct stat near;
+    struct stat far;
+
+    if (options->cold.kind != GATEWAY_COLD_DIRECTORY || options->far.kind != GATEWAY_FAR_DIRECTORY)
+        return KVT_OK;
+    if (stat(options->cold.folder, &near) != 0)
+        return kvt_error_sys(err, errno, "stat %s", options->cold.folder);
+    if (stat(options->far.folder, &far) != 0)
+        return kvt_error_sys(err, errno, "stat %s", options->far.folder);
+    return near.st_dev == far.st_dev && near.st_ino == far.st_ino
+               ? kvt_error_set(err, KVT_INVALID, "far.dir is cold.dir")
+               : KVT_OK;
+}
+
+static enum kvt_err
+open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *options,
+             struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (options->cold_store == NULL) {
+        rc = open_bucket(vault, options, err);
+        if (rc == KVT_OK)
+            rc = open_far_bucket(vault, options, err);
+        return rc == KVT_OK ? check_folders(options, err) : rc;
+    }
+    rc = gateway_cold_adopt(&vault->cold, options->cold_store);
+    if (rc == KVT_OK && options->far_store != NULL)
+        rc = gateway_cold_extend_by(vault->cold, options->far_store);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
+}
+
+static enum kvt_err
+open_packer(struct gateway_vault *vault, const struct gateway_vault_options *options,
+            struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (options->packed == NULL || options->packed[0] == '\0')
+        return KVT_OK;
+    rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
+    if (rc == KVT_OK)
+        rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
+    if (rc == KVT_RANGE) {
+        const struct kvt_error why = *err;
+
+        return kvt_error_set(err, KVT_INVALID, "packed.*: %.200s", why.text);
+    }
+    return rc;
+}
+
+/* What a power cut left of hot copies. */
+static enum kvt_err
+check_unsynced(struct gateway_vault *vault, struct kvt_error *err)
+{
+    uint64_t dropped;
+    const enum kvt_err rc = gateway_unsynced_check(vault, &dropped);
+
+    return rc == KVT_OK ? rc
+                        : kvt_error_set(err, rc, "the hot volume could not be checked: %s",
+                                        kvt_err_text(rc));
+}
+
+static bool
+has_far(const struct gateway_vault_options *options)
+{
+    return options->far.kind != GATEWAY_FAR_NONE || options->far_store != NULL;
+}
+
+static enum kvt_err
+check_more_tiers(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    if (options->warm_capacity != 0 && options->hot_capacity == 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "warm.capacity is set, but hot.capacity is 0: with one volume it is "
+                             "the hot one");
+    if (options->warm_capacity != 0 && strcmp(options->warm_dir, options->hot_dir) == 0)
+        return kvt_error_set(err, KVT_INVALID, "warm.dir is hot.dir");
+    if (!has_far(options))
+        return KVT_OK;
+    if (options->far_bucket == NULL || options->far_bucket[0] == '\0' ||
+        strlen(options->far_bucket) > KVT_NAME_MAX - sizeof("cold@"))
+        return kvt_error_set(err, KVT_INVALID, "far.bucket must be 1 to %zu bytes long",
+                             KVT_NAME_MAX - sizeof("cold@"));
+    if (strcmp(options->far_bucket, options->bucket) == 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "far.bucket is bucket: two buckets need two names, by which orders "
+                             "and events tell them apart");
+    if (options->packed != NULL && options->packed[0] != '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "packed.namespaces: what is packed lies in one bucket: leave it "
+                             "empty with far.kind");
+    return KVT_OK;
+}
+
+/* What can be told before anything is opened: a loaded store leaves a mark in its bucket. */
+static enum kvt_err
+check_options(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    if (strlen(options->name) == 0 || strlen(options->name) > KVT_NAME_MAX - sizeof("hot@") ||
+        strlen(options->bucket) == 0 || strlen(options->bucket) > KVT_NAME_MAX - sizeof("cold@"))
+        return kvt_error_set(err, KVT_INVALID, "name and bucket must be 1 to %zu bytes long",
+                             KVT_NAME_MAX - sizeof("cold@"));
+    if (options->cold.kind == GATEWAY_COLD_DRIVER && options->packed != NULL &&
+        options->packed[0] != '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "packed.namespaces: a loaded store keeps no promise that packing "
+                             "needs: leave it empty with cold.kind driver");
+    return check_more_tiers(options, err);
+}
+
+/* Which tiers there are, and what people, orders and events call them. */
+static void
+name_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options)
+{
+    vault->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
+    vault->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
+    vault->capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
+    (void)snprintf(vault->holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
+    (void)snprintf(vault->holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s", options->bucket);
+    if (options->warm_capacity != 0)
+        (void)snprintf(vault->holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s", options->name);
+    if (!has_far(options))
+        return;
+    vault->capacity[GATEWAY_TIER_FAR] = options->far_capacity;
+    (void)snprintf(vault->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
+}
+
+/* Rows of blocks that were removed while the far bucket was away. */
+static uint64_t
+count_noted(struct gateway_vault *vault)
+{
+    enum { PAGE = 16 };
+    struct gateway_row rows[PAGE];
+    struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
+    uint64_t noted = 0;
+
+    while (!scan.end && gateway_catalog_scan(vault->catalog, &scan) == KVT_OK)
+        for (size_t i = 0; i < scan.count; i++)
+            noted += rows[i].record.state == GATEWAY_RETIRING && rows[i].record.moving != 0;
+    return noted;
+}
+
+/* `why` is what was set, `where` the bucket that rows tell of. */
+static enum kvt_err
+refuse_far(struct gateway_vault *vault, uint64_t blocks, const char *why, const char *where,
+           struct kvt_error *err)
+{
+    const uint64_t noted = count_noted(vault);
+
+    if (noted < blocks)
+        return kvt_error_set(err, KVT_INVALID,
+                             "%.100s, but %" PRIu64
+                             " blocks are in %.80s: set that, and order them back first",
+                             why, blocks - noted, where);
+    return kvt_error_set(err, KVT_INVALID,
+                         "%.60s, but %" PRIu64 " removals wait for %.50s: set that until they are "
+                         "done; if it is lost, an empty one of the same name will do",
+                         why, noted, where);
+}
+
+/* Blocks of a tier must not vanish with its setting: rows say where they are. */
+static enum kvt_err
+check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(vault->catalog, &stats);
+    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
+                          "the far bucket", err);
+    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_WARM))
+        return kvt_error_set(err, KVT_INVALID,
+                             "warm.capacity is 0, but %" PRIu64
+                             " blocks are on the warm volume: set it, and order them away first",
+                             stats.blocks[GATEWAY_TIER_WARM]);
+    return KVT_OK;
+}
+
+/* Which far bucket rows and unsent events tell of.  Under another name they would speak of blocks
+ * that are not there, and nobody would take back what was told of the former one. */
+static enum kvt_err
+check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+    char former[KVT_NAME_MAX];
+    char why[128];
+    enum kvt_err rc = gateway_catalog_far(vault->catalog, former);
+
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return kvt_error_set(err, rc, "the catalog's far bucket");
+    if (!gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
+        if (rc == KVT_OK)
+            (void)snprintf(vault->former_far, sizeof(vault->former_far), "cold@%.*s",
+                           KVT_NAME_MAX - 6, former);
+        return KVT_OK;
+    }
+    if (strcmp(former, bucket) == 0)
+        return KVT_OK;
+    gateway_catalog_stats(vault->catalog, &stats);
+    (void)snprintf(why, sizeof(why), "far.bucket is %.80s", bucket);
+    if (former[0] != '\0' && stats.blocks[GATEWAY_TIER_FAR] > 0)
+        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], why, former, err);
+    /* Where nothing was sent yet, nobody knows of the former one. */
+    if (former[0] != '\0' && stats.events_acked > 0 && stats.events > stats.events_acked)
+        return kvt_error_set(err, KVT_INVALID,
+                             "%.60s, but %" PRIu64
+                             " events are not sent yet, and may take back blocks of %.50s: set "
+                             "that, or far.kind none, until they are",
+                             why, stats.events - stats.events_acked, former);
+    return gateway_catalog_name_far(vault->catalog, bucket, err);
+}
+
+enum kvt_err
+gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
+                   struct kvt_error *err)
+{
+    struct gateway_vault *vault;
+    enum kvt_err rc;
+
+    *out = NULL;
+    rc = check_options(options, err);
+    if (rc != KVT_OK)
+        return rc;
+    vault = kvt_calloc(1, sizeof(*vault));
+    if (vault == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "gateway");
+    vault->lock_fd = -1;
+    (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
+    kvt_random_system(&vault->life, sizeof(vault->life));
+    name_tiers(vault, options);
+    vault->revision = options->revision;
+    vault->object_max = options->object_max;
+    vault->commit_ranks = options->commit_ranks;
+    vault->write_back = options->write_back;
+    vault->backlog_max = options->backlog_max;
+    vault->stats = options->stats;
+    vault->budget = options->budget;
+    rc = gateway_hold_new(&vault->holds);
+    if (rc == KVT_OK)
+        rc = gateway_access_new(&vault->access);
+    if (rc == KVT_OK)
+        rc = gateway_doubts_new(&vault->doubts, options->recheck_ms);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "gateway");
+    if (rc == KVT_OK)
+        rc = open_state(vault, options, err);
+    vault->since_ms = kvt_clock_mono_ms();
+    if (rc == KVT_OK)
+        rc = check_backlog(vault, options, err);
+    if (rc == KVT_OK)
+        rc = check_left_tiers(vault, err);
+    if (rc == KVT_OK)
+        rc = check_far_name(vault, options->far_bucket, err);
+    if (rc == KVT_OK)
+        rc = open_volumes(vault, options, err);
+    if (rc == KVT_OK)
+        rc = open_buckets(vault, options, err);
+    if (rc == KVT_OK)
+        rc = open_packer(vault, options, err);
+    if (rc == KVT_OK)
+        rc = check_unsynced(vault, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = vault;
+    return KVT_OK;
+
+fail:
+    gateway_vault_close(vault);
+    return rc;
+}
+
+void
+gateway_vault_close(struct gateway_vault *vault)
+{
+    if (vault == NULL)
+        return;
+    gateway_packer_free(vault->packer);
+    gateway_cold_close(vault->cold);
+    for (unsigned place = 0; place < 2; place++)
+        g4_upload_notes_close(vault->begun[place]);
+    g4_store_close(vault->hot);
+    g4_store_close(vault->warm);
+    gateway_sealed_free(vault->sealed);
+    g4_store_close(vault->uploads);
+    gateway_catalog_close(vault->catalog);
+    gateway_quarantine_close(vault->quarantine);
+    gateway_doubts_free(vault->doubts);
+    gateway_access_free(vault->access);
+    gateway_hold_free(vault->holds);
+    if (vault->lock_fd >= 0)
+        (void)close(vault->lock_fd);
+    kvt_free(vault);
+}
+
+/* What the request may take is what the budget gave for it. */
+static enum kvt_err
+read_up_to(struct gateway_vault *vault, struct g4_store *store, const char *key, uint64_t length,
+           struct g4_request *request)
+{
+    *request = (struct g4_request){.verb = G4_GET, .key = key};
+    if (vault->budget != NULL && !gateway_budget_take(vault->budget, length)) {
+        request->status = kvt_error_set(&request->error, KVT_AGAIN, "memory.max is in use");
+        return request->status;
+    }
+    request->buffer_capacity = (size_t)length;
+    return g4_store_perform(store, request);
+}
+
+enum kvt_err
+gateway_vault_read(struct gateway_vault *vault, struct g4_store *store, const char *key,
+                   uint64_t length, struct g4_request *request)
+{
+    enum kvt_err rc = KVT_RANGE;
+
+    if (length > 0 && length < vault->object_max)
+        rc = read_up_to(vault, store, key, length, request);
+    else
+        *request = (struct g4_request){.verb = G4_GET, .key = key};
+    if (rc != KVT_RANGE)
+        return rc;
+    gateway_vault_release(vault, request);
+    return read_up_to(vault, store, key, vault->object_max, request);
+}
+
+enum kvt_err
+gateway_vault_read_block(struct gateway_vault *vault, struct g4_store *store, const char *key,
+                         const struct gateway_record *record, struct g4_request *request)
+{
+    struct g4_meta expected;
+    enum kvt_err rc = gateway_vault_read(vault, store, key, record->length, request);
+
+    if (rc == KVT_OK) {
+        gateway_record_meta(record, &expected);
+        rc = g4_check_body(&request->meta, &expected, request->buffer, request->buffer_size,
+                           &request->error);
+    }
+    return rc == KVT_RANGE ? KVT_CORRUPT : rc;
+}
+
+void
+gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
+{
+    kvt_free(request->buffer);
+    request->buffer = NULL;
+    if (vault->budget != NULL)
+        gateway_budget_give(vault->budget, request->buffer_capacity);
+    request->buffer_capacity = 0;
+}
+
+enum kvt_err
+gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
+                        const struct gateway_record *record)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+    const enum kvt_err rc =
+        vault->hot == NULL ? KVT_NOTFOUND : g4_store_perform(vault->hot, &request);
+
+    if (rc != KVT_OK)
+        return rc;
+    return request.meta.present && request.meta.length == record->length &&
+                   request.meta.crc32c == record->crc32c
+               ? KVT_OK
+               : KVT_CORRUPT;
+}
+
+bool
+gateway_vault_is_block(const char *key, struct kvt_key *parsed)
+{
+    struct kvt_key local;
+
+    return kvt_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
+}
+
+static bool
+bytes_ok(const char *key)
+{
+    const size_t size = strlen(key);
+
+    if (size == 0 || size >= KVT_KEY_MAX)
+        return false;
+    for (const char *at = key; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || (unsigned char)*at == 0x7f)
+            return false;
+    return true;
+}
+
+bool
+gateway_vault_key_reserved(const char *key)
+{
+    return strncmp(key, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) == 0;
+}
+
+bool
+gateway_vault_key_ok(const char *key)
+{
+    return !gateway_vault_key_reserved(key) && bytes_ok(key);
+}
+
+bool
+gateway_vault_stored_ok(const char *key)
+{
+    const size_t prefix = strlen(GATEWAY_BUCKET_OBJECTS);
+
+    return gateway_vault_key_ok(key) ||
+           (strncmp(key, GATEWAY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
+}
+
+uint64_t
+gateway_vault_capacity(struct gateway_vault *vault, unsigned tier)
+{
+    struct gateway_adoption_mark adoption;
+
+    if (((1u << tier) & GATEWAY_VOLUMES) != 0)
+        return vault->capacity[tier];
+    gateway_catalog_adoption(vault->catalog, &adoption);
+    return gateway_adoption_capped(&adoption) ? vault->capacity[tier] : 0;
+}
+
+struct g4_store *
+gateway_vault_volume(const struct gateway_vault *vault, unsigned tier)
+{
+    return tier == GATEWAY_WARM ? vault->warm : vault->hot;
+}
+
+struct g4_store *
+gateway_vault_store(const struct gateway_vault *vault, unsigned tier)
+{
+    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_vault_volume(vault, tier)
+                                         : gateway_cold_bucket(vault->cold, tier);
+}
+
+unsigned
+gateway_vault_fastest(const struct gateway_vault *vault, unsigned tiers)
+{
+    static const unsigned order[] = {GATEWAY_HOT, GATEWAY_WARM, GATEWAY_COLD, GATEWAY_FAR};
+
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        if ((tiers & order[i]) != 0 && gateway_vault_store(vault, order[i]) != NULL)
+            return order[i];
+    return 0;
+}
+
+bool
+gateway_vault_has(const struct gateway_vault *vault, enum gateway_tier tier)
+{
+    return vault->holder[tier][0] != '\0';
+}
+
+bool
+gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
+                          enum gateway_tier *tier)
+{
+    *tier = GATEWAY_TIER_HOT;
+    for (unsigned i = 0; i < GATEWAY_TIERS && holder[0] != '\0'; i++) {
+        if (strcmp(vault->holder[i], holder) == 0) {
+            *tier = (enum gateway_tier)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *
+gateway_vault_tier_name(unsigned tier)
+{
+    static const char *const names[GATEWAY_TIERS] = {"hot", "cold", "warm", "far"};
+
+    return names[tier];
+}
+
+bool
+gateway_vault_find_tier(const char *name, enum gateway_tier *tier)
+{
+    *tier = GATEWAY_TIER_HOT;
+    for (unsigned i = 0; i < GATEWAY_TIERS; i++) {
+        if (strcmp(gateway_vault_tier_name(i), name) == 0) {
+            *tier = (enum gateway_tier)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum kvt_err
+gateway_vault_drop_files(struct gateway_vault *vault, const char *key, unsigned tiers)
+{
+    static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
+    enum kvt_err result = KVT_OK;
+
+    for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
+        struct g4_request drop = {.verb = G4_DELETE, .key = key};
+        struct g4_store *volume = gateway_vault_volume(vault, volumes[i]);
+        enum kvt_err rc;
+
+        if (volume == NULL || (tiers & volumes[i]) == 0)
+            continue;
+        rc = g4_store_perform(volume, &drop);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND)
+            result = rc;
+    }
+    return result;
+}

@@ -1,0 +1,354 @@
+/*
+ * index/block/state.h -- inside of an index, for index/ alone.
+ *
+ * Why: storing, removing, finding and walking are files of their own over one state.  What blocks,
+ * pages and runs are is index/DESIGN.md; here is how they lie in memory.
+ *
+ *   number   a block, as long as it is there; 0 is none.  seq[number] is its sequence hash,
+ *            tok[number] its token hash.
+ *   page     INDEX_PAGE_BLOCKS numbers, cut into runs of one capacity
+ *   run      consecutive numbers from a first one on; the first `length` are blocks
+ *
+ * Reading beside the writer: enter the epoch; index_state_find() gives a number, or none;
+ * index_state_run() the run and the block's offset in it, or NULL; then
+ *
+ *   version = index_run_read(run);   odd: being changed, try again
+ *   ... `length`, `ns`, `seq[]`, `holding` ...
+ *   index_run_unchanged(run, version)
+ *
+ * and only what was read between the two, with true from the second, was ever so.  A number may be
+ * stale: offset < length, the run's namespace and seq[number] == hash decide, read in between.
+ *
+ * Ownership: the index owns everything.
+ * Threads:   `lock` for all that changes, but for names (`names_lock`, taken inside of `lock`).
+ *            Fields marked "shared" are read without it, as relaxed atomics.
+ * Limits:    as index/index.h, and the names below.
+ */
+#ifndef INDEX_BLOCK_STATE_H
+#define INDEX_BLOCK_STATE_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "index/holder/run_holders.h"
+#include "index/holder/shards.h"
+#include "index/index.h"
+#include "index/memory/epoch.h"
+#include "index/memory/memory.h"
+#include "index/memory/record_pool.h"
+#include "index/table/hash_map.h"
+#include "index/table/table.h"
+
+#define INDEX_PAGE_SHIFT  10
+#define INDEX_PAGE_BLOCKS (1u << INDEX_PAGE_SHIFT)
+#define INDEX_NUMBERS_MAX (UINT32_MAX - INDEX_PAGE_BLOCKS)
+#define INDEX_CLASSES     24 /* capacities of runs */
+#define INDEX_ORPHANS_MAX (1u << 24)
+#define INDEX_SIZES_MAX   65536 /* different sizes of blocks */
+#define INDEX_RECENT_BITS 14    /* sequences that grow at the same time */
+#define INDEX_READ_RETRIES                                                                         \
+    1000 /* a run that changed under a reader this often: it takes the lock */
+
+_Static_assert(INDEX_RUN_BLOCKS_MAX <= INDEX_PAGE_BLOCKS, "a run fits a page");
+
+enum index_run_flag {
+    INDEX_RUN_ORPHAN = 1,    /* its parent is known by hash alone; in the table of orphans */
+    INDEX_RUN_ODD_SIZES = 2, /* its blocks have sizes of their own (index/block/block_size.h) */
+    INDEX_RUN_TOKENS = 4,    /* the token hashes of all its blocks are known */
+    INDEX_RUN_GROWING = 8,   /* it came block by block */
+};
+
+/* A cache line.  Above the second line: shared; below: the writer's. */
+struct index_run {
+    _Atomic uint32_t version; /* odd while the run changes */
+    _Atomic uint16_t length;  /* blocks, ghosts among them; 0: a free run */
+    _Atomic uint16_t size;    /* code of the bytes of one shard (index/block/block_size.h) */
+    _Atomic uint64_t parent;  /* hash before the first block; 0: a root, or not known */
+    struct index_holding holding;
+    _Atomic uint32_t position; /* of the first block */
+    _Atomic uint32_t stored_s; /* last stored to */
+    _Atomic uint16_t ns;
+    _Atomic uint8_t tiers; /* KVT_TIER_MASK bits of all its holders, and maybe of former ones */
+    _Atomic uint8_t flags;
+    /* ---- */
+    uint32_t parent_number; /* block before the first; 0: none, or not here */
+    uint32_t child;         /* first block of the first run that hangs on one of its blocks */
+    uint32_t next;          /* first blocks of runs on the same one, or of the same orphans; */
+    uint32_t prev;          /* of a free run: `next` is the next free one of its page */
+    uint16_t pinned;        /* blocks before this offset may have children in other runs */
+    uint16_t unused;
+};
+
+_Static_assert(sizeof(struct index_run) == 64, "a run is a cache line");
+
+/* What the writer knows about a page. */
+struct index_page {
+    uint32_t prev;    /* pages of its class that have room */
+    uint32_t next;    /* of those, or of empty pages */
+    uint16_t used;    /* runs */
+    uint16_t fresh;   /* runs from here on were never used */
+    uint16_t free;    /* a free run below `fresh`, plus 1; 0: none */
+    uint8_t class_;   /* plus 1; 0: an empty page */
+    bool listed;      /* in a list of pages with room */
+    bool seq_counted; /* its memory in seq[] is in use, and counted */
+    bool tok_counted;
+    bool tokens; /* for runs that came with token hashes */
+};
+
+/* Hits and last read of a block; shared. */
+struct index_use {
+    _Atomic uint32_t hits;
+    _Atomic uint32_t used_s;
+};
+
+/* A capacity of runs. */
+struct index_class {
+    uint16_t capacity;
+    uint16_t runs;       /* of a page */
+    uint32_t reciprocal; /* offset in the page * this >> 20 is the run */
+};
+
+extern const struct index_class index_classes[INDEX_CLASSES];
+
+/* The address space of blocks. */
+struct index_space {
+    _Atomic uint64_t *seq;   /* shared */
+    _Atomic uint64_t *tok;   /* shared; 0: not known */
+    _Atomic uintptr_t *runs; /* shared: of each page, its first run | class plus 1; 0: no page */
+    _Atomic(struct index_use *) *uses; /* shared: of each page, or NULL: nothing was read */
+    struct index_page *pages;
+    uint16_t *chunk_used;            /* pages in use of each chunk */
+    _Atomic uint32_t end;            /* shared: pages ever used are below this */
+    uint32_t max;                    /* pages there is address space for */
+    uint32_t open;                   /* pages below this are readable and writable */
+    uint32_t empty;                  /* list of empty pages; 0: none */
+    uint32_t empty_counted;          /* pages in it whose memory is counted */
+    uint32_t room[2][INDEX_CLASSES]; /* pages with room, without and with token hashes; 0: none */
+};
+
+struct index_namespace {
+    struct index_table table;
+    uint32_t orphans;
+    char name[KVT_NAMESPACE_MAX];
+};
+
+struct index_holder_record {
+    struct index_holder key;
+    _Atomic uint8_t tier; /* shared */
+    _Atomic uint64_t blocks;
+    _Atomic uint64_t bytes;
+    uint32_t stake; /* the last one asked for, plus 1; 0: none (index/block/holder_usage.h) */
+};
+
+#define INDEX_HOLDERS_CHUNK    64
+#define INDEX_NAMESPACES_CHUNK 16
+
+/* One of the newest changes; `hash` of a block of namespace `ns`. */
+struct index_past_record {
+    uint64_t hash;
+    uint32_t time_s;
+    uint32_t what; /* holder:16 | namespace:12 | kind:1, high to low from bit 31 */
+};
+
+struct index_history_ring {
+    struct index_past_record *records;
+    uint32_t capacity; /* a power of two */
+    uint64_t count;    /* ever written */
+};
+
+/* Different sizes of blocks; a code is a place in `sizes`. */
+struct index_sizes {
+    _Atomic(_Atomic uint64_t *) sizes; /* shared */
+    uint32_t count;
+    uint32_t capacity;
+    struct index_slots codes;
+};
+
+/* What the last Store was coded as. */
+struct index_codes {
+    uint64_t size;
+    uint32_t ranks;
+    uint32_t shards; /* 0: there was none */
+    uint32_t count;  /* of them */
+    uint16_t size_code;
+};
+
+struct index {
+    pthread_mutex_t lock;
+    pthread_mutex_t names_lock;
+    struct index_memory memory;
+    struct index_arena arena;
+    struct index_epoch epoch;
+    struct index_shards *shards;
+    struct index_space space;
+    struct index_sizes sizes;
+    struct index_codes last_codes;
+    uint32_t recent[1u << INDEX_RECENT_BITS]; /* last blocks of what was stored, by their hashes */
+    struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
+    struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
+    struct index_pool odd_pool;
+    struct index_slots stakes; /* (holder, namespace) -> its number in stake_pool */
+    struct index_pool stake_pool;
+    struct index_history_ring history;
+    uint64_t seed[2];
+    uint64_t blocks;
+    uint64_t places;
+    uint64_t collisions;
+    uint32_t orphan_count;
+
+    _Atomic uint32_t namespace_count;
+    _Atomic uint32_t holder_count;
+    _Atomic uint64_t holder_renames;
+    _Atomic(struct index_namespace *) namespaces[INDEX_NAMESPACES_MAX / INDEX_NAMESPACES_CHUNK];
+    _Atomic(struct index_holder_record *) holders[INDEX_HOLDERS_MAX / INDEX_HOLDERS_CHUNK];
+    struct index_slots namespace_names;
+    struct index_slots holder_names;
+};
+
+/* ThreadSanitizer does not know fences; what it checks is that all that is shared is atomic. */
+static inline void
+index_state_fence(void)
+{
+#ifndef __SANITIZE_THREAD__
+    atomic_thread_fence(memory_order_acq_rel);
+#endif
+}
+
+/* ---- any thread ---- */
+
+static inline uint64_t
+index_state_seq(const struct index *index, uint32_t number)
+{
+    return atomic_load_explicit(&index->space.seq[number], memory_order_relaxed);
+}
+
+/** 0: not known. */
+static inline uint64_t
+index_state_tok(const struct index *index, uint32_t number)
+{
+    return atomic_load_explicit(&index->space.tok[number], memory_order_relaxed);
+}
+
+static inline struct index_namespace *
+index_state_namespace(const struct index *index, uint32_t ns)
+{
+    struct index_namespace *chunk =
+        atomic_load_explicit(&index->namespaces[ns / INDEX_NAMESPACES_CHUNK], memory_order_acquire);
+
+    return &chunk[ns % INDEX_NAMESPACES_CHUNK];
+}
+
+static inline struct index_holder_record *
+index_state_holder(const struct index *index, uint32_t holder)
+{
+    struct index_holder_record *chunk =
+        atomic_load_explicit(&index->holders[holder / INDEX_HOLDERS_CHUNK], memory_order_acquire);
+
+    return &chunk[holder % INDEX_HOLDERS_CHUNK];
+}
+
+/** A hash, mixed with the index's seed: where a table looks for it. */
+static inline uint64_t
+index_state_mix(const struct index *index, uint64_t hash)
+{
+    return index_table_mix(index->seed, hash);
+}
+
+/**
+ * The number of a block, or 0; seq[] was compared.  Inside of an epoch, or under the lock.  Ghosts
+ * are found too.  Asserts that `ns` exists.
+ */
+static inline uint32_t
+index_state_find(const struct index *index, uint32_t ns, uint64_t hash)
+{
+    return index_table_find(&index_state_namespace(index, ns)->table, index->space.seq, hash,
+                            index_state_mix(index, hash));
+}
+
+/** A number that may be the block's, from one line of memory; or 0. */
+static inline uint32_t
+index_state_guess(const struct index *index, uint32_t ns, uint64_t hash)
+{
+    return index_table_guess(&index_state_namespace(index, ns)->table,
+                             index_state_mix(index, hash));
+}
+
+/** Start loading what index_state_find() will need. */
+static inline void
+index_state_find_prefetch(const struct index *index, uint32_t ns, uint64_t hash)
+{
+    index_table_prefetch(&index_state_namespace(index, ns)->table, index_state_mix(index, hash));
+}
+
+/**
+ * The run a block lies in, its first number and the block's offset in it; NULL: its page is gone.
+ */
+static inline struct index_run *
+index_state_run(const struct index *index, uint32_t number, uint32_t *offset)
+{
+    const uintptr_t entry =
+        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_acquire);
+    const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
+    const struct index_class *class_;
+    uint32_t at;
+
+    *offset = 0;
+    if (entry == 0)
+        return NULL;
+    class_ = &index_classes[(entry & 63) - 1];
+    at = in_page * class_->reciprocal >> 20;
+    *offset = in_page - at * class_->capacity;
+    if (at >= class_->runs)
+        return NULL;
+    return (struct index_run *)(entry & ~(uintptr_t)63) + at;
+}
+
+static inline uint32_t
+index_run_read(const struct index_run *run)
+{
+    return atomic_load_explicit(&run->version, memory_order_acquire);
+}
+
+static inline bool
+index_run_unchanged(const struct index_run *run, uint32_t version)
+{
+    index_state_fence();
+    return atomic_load_explicit(&run->version, memory_order_relaxed) == version;
+}
+
+static inline bool
+index_run_is(const struct index_run *run, enum index_run_flag flag)
+{
+    return (atomic_load_explicit(&run->flags, memory_order_relaxed) & flag) != 0;
+}
+
+/* ---- under the lock ---- */
+
+static inline void
+index_run_change(struct index_run *run)
+{
+    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+
+    assert((version & 1) == 0);
+    atomic_store_explicit(&run->version, version + 1, memory_order_relaxed);
+    index_state_fence();
+}
+
+static inline void
+index_run_changed(struct index_run *run)
+{
+    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+
+    assert((version & 1) == 1);
+    atomic_store_explicit(&run->version, version + 1, memory_order_release);
+}
+
+static inline struct index_holding_context
+index_state_holding(struct index *index)
+{
+    return (struct index_holding_context){
+        .memory = &index->memory, .epoch = &index->epoch, .shards = index->shards};
+}
+
+#endif /* INDEX_BLOCK_STATE_H */

@@ -1,0 +1,188 @@
+/*
+ * index/holder/holder_list.h -- the spans of a run with several.
+ *
+ * Why: holders of one part of a run, its whole most of all, are a set with that part said once (a
+ * group); everybody else has spans in one array, by holder and block.  A holder is in one group or
+ * has spans in the array, never both, so that a group is worked on without looking further.
+ *
+ * Beside the array lies the order of those in it that have one span, from the first block of the
+ * run on: longest first, then by holder.  That is the order answers have, and the common case of a
+ * question, so nothing has to be sorted for it.  It comes first, where it can be loaded before the
+ * size of the box is known.
+ *
+ * Groups are looked for when the array is full, among the parts that occur most in it; from then on
+ * a holder that comes to have such a part joins.
+ *
+ * Ownership: a holding owns its box, a box its sets.
+ * Threads:   as index/holder/run_holders.h.  `group_capacity` and `span_capacity` never change;
+ *            counts are always within them.
+ * Limits:    INDEX_BOX_GROUPS_MAX groups.
+ */
+#ifndef INDEX_HOLDER_HOLDER_LIST_H
+#define INDEX_HOLDER_HOLDER_LIST_H
+
+#include "index/holder/block_range.h"
+#include "index/holder/holder_set.h"
+#include "index/holder/run_holders.h"
+
+#define INDEX_BOX_GROUPS_MAX 16
+#define INDEX_BOX_NO_GROUP   UINT32_MAX
+
+struct index_group {
+    _Atomic uint64_t key; /* the part: a span without its holder */
+    _Atomic(struct index_set *) set;
+};
+
+struct index_box {
+    uint16_t group_capacity;
+    uint16_t end;           /* one past the last block that somebody holds; the writer's */
+    uint32_t span_capacity; /* even */
+    _Atomic uint32_t group_count;
+    _Atomic uint32_t span_count;
+    uint32_t witness; /* a span that is likely to hold what is asked for next; the writer's */
+    _Atomic uint32_t order_count;
+    _Atomic uint64_t data[]; /* order, groups, spans */
+};
+
+_Static_assert(sizeof(struct index_group) == 2 * sizeof(uint64_t), "groups lie in `data`");
+
+/* Where the order ends: two ranks a word. */
+static inline const _Atomic uint64_t *
+index_box_behind_order(const struct index_box *box)
+{
+    return box->data + box->span_capacity / 2;
+}
+
+/** NULL: the holding has no box. */
+static inline struct index_box *
+index_box_of(const struct index_holding *holding)
+{
+    return atomic_load_explicit(&holding->box, memory_order_acquire);
+}
+
+static inline uint32_t
+index_box_groups(const struct index_box *box)
+{
+    return atomic_load_explicit(&box->group_count, memory_order_relaxed);
+}
+
+static inline struct index_group *
+index_box_group(const struct index_box *box, uint32_t at)
+{
+    return (struct index_group *)(uintptr_t)(index_box_behind_order(box) + 2 * (size_t)at);
+}
+
+static inline uint64_t
+index_box_key(const struct index_box *box, uint32_t at)
+{
+    return atomic_load_explicit(&index_box_group(box, at)->key, memory_order_relaxed);
+}
+
+/** NULL only for a reader beside a change. */
+static inline struct index_set *
+index_box_set(const struct index_box *box, uint32_t at)
+{
+    return atomic_load_explicit(&index_box_group(box, at)->set, memory_order_acquire);
+}
+
+static inline uint32_t
+index_box_spans(const struct index_box *box)
+{
+    return atomic_load_explicit(&box->span_count, memory_order_relaxed);
+}
+
+static inline _Atomic uint64_t *
+index_box_span_at(const struct index_box *box, uint32_t at)
+{
+    return (_Atomic uint64_t *)(uintptr_t)(index_box_behind_order(box) +
+                                           2 * (size_t)box->group_capacity + at);
+}
+
+static inline index_span
+index_box_span(const struct index_box *box, uint32_t at)
+{
+    return atomic_load_explicit(index_box_span_at(box, at), memory_order_relaxed);
+}
+
+static inline size_t
+index_box_bytes(const struct index_box *box)
+{
+    return sizeof(*box) + 16 * (size_t)box->group_capacity + 12 * (size_t)box->span_capacity;
+}
+
+/* A place in the order: INDEX_BOX_LAST - to:16 | holder:16. */
+#define INDEX_BOX_LAST 2047u
+
+static inline uint32_t
+index_box_rank(uint32_t holder, uint32_t to)
+{
+    return (INDEX_BOX_LAST - to) << 16 | holder;
+}
+
+static inline uint32_t
+index_box_rank_to(uint32_t rank)
+{
+    return INDEX_BOX_LAST - (rank >> 16);
+}
+
+static inline _Atomic uint32_t *
+index_box_order(const struct index_box *box)
+{
+    return (_Atomic uint32_t *)(uintptr_t)box->data;
+}
+
+/** The first span of `holder` or of one after it. */
+uint32_t index_box_place_read(const struct index_box *box, uint32_t holder);
+
+/* Where the spans of a holder are. */
+struct index_box_seat {
+    uint32_t group; /* INDEX_BOX_NO_GROUP: in the array */
+    uint32_t first;
+    uint32_t count;
+};
+
+struct index_box_seat index_box_find(const struct index_box *box, uint32_t holder);
+/** Copy out the spans of the holder. */
+void index_box_copy(const struct index_box *box, const struct index_box_seat *seat, uint32_t holder,
+                    struct index_spans *spans);
+
+/**
+ * The holder's only span goes on with the blocks [from, to), or they are the first it has, where
+ * somebody else has them too: a sequence that is known comes block by block.  False: it is not that
+ * simple.
+ */
+bool index_box_extend(struct index_holding *holding, const struct index_holding_context *context,
+                      uint32_t holder, uint32_t code, uint32_t from, uint32_t to);
+
+/** The holding's only span moves into a box; false: no memory. */
+KVT_NODISCARD bool index_box_open(struct index_holding *holding,
+                                  const struct index_holding_context *context, index_span first,
+                                  bool overdraw);
+/** Give back through the epoch. */
+void index_box_retire(struct index_box *box, const struct index_holding_context *context);
+
+/** Blocks that others than `holder` have too go from `blocks`. */
+void index_box_others(struct index_box *box, uint32_t holder, struct index_blocks *blocks);
+
+/**
+ * `holder` now has these spans, and no others.  The holding may get another box.
+ *
+ * @return false: no memory; unchanged then
+ */
+KVT_NODISCARD bool index_box_put(struct index_holding *holding,
+                                 const struct index_holding_context *context, uint32_t holder,
+                                 const struct index_spans *spans, bool overdraw);
+
+/** Find `end` again after blocks went. */
+void index_box_end(struct index_box *box);
+
+/** A box with one span goes back into `one`, one with none goes. */
+void index_box_close(struct index_holding *holding, const struct index_holding_context *context);
+
+/** A box of the size that is needed, and `extra` spans, takes the place of this one; false: no
+ *  memory, unchanged then. */
+KVT_NODISCARD bool index_box_rebuild(struct index_holding *holding,
+                                     const struct index_holding_context *context, uint32_t extra,
+                                     bool overdraw);
+
+#endif /* INDEX_HOLDER_HOLDER_LIST_H */

@@ -1,0 +1,116 @@
+/*
+ * index/holder/run_holders.h -- who holds which blocks of one run.
+ *
+ * Why: a run is held by one worker in most cases and by thousands in the case that matters most, a
+ * common system prompt.  Both must be small and fast: one span in the run itself, a sorted array of
+ * spans beyond that, and sets of numbers for holders that have the same part
+ * (index/holder/holder_list.h).
+ *
+ * A span is (holder, shards code, from, to): blocks [from, to) of the run.  Spans of one holder
+ * never overlap; neighbours with the same code are joined.  Nothing here depends on the length of
+ * the run: it may grow or shrink at its end at any time.
+ *
+ * Ownership: the run owns its holding; memory comes from the index's, replaced memory goes through
+ *            the epoch.
+ * Threads:   changes under the index's lock, between two steps of the run's version.  Functions
+ *            that end in _read may run beside a change: all they touch is atomic, they stay inside
+ *            of live memory and end, and the caller checks the version afterwards.
+ * Limits:    INDEX_RUN_BLOCKS_MAX blocks, INDEX_HOLDERS_MAX holders, INDEX_SHARDS_MAX codes.
+ */
+#ifndef INDEX_HOLDER_RUN_HOLDERS_H
+#define INDEX_HOLDER_RUN_HOLDERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/holder/shards.h"
+#include "index/index.h"
+#include "index/memory/epoch.h"
+#include "index/memory/memory.h"
+
+#define INDEX_RUN_BLOCKS_MAX 1024
+
+/* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no span: `to` is never 0. */
+typedef uint64_t index_span;
+
+struct index_box; /* more than one span; index/holder/holder_list.h */
+
+struct index_holding {
+    _Atomic uint64_t one;            /* the only span, or 0 */
+    _Atomic(struct index_box *) box; /* NULL unless there are several */
+};
+
+struct index_holding_place {
+    uint32_t holder;
+    uint32_t code;
+    uint32_t from;
+    uint32_t to;
+};
+
+/* What a change did. */
+struct index_holding_effect {
+    uint32_t pairs;  /* (block, holder) pairs that came or went */
+    uint32_t blocks; /* blocks that nobody held before, or nobody holds now */
+    uint32_t shards; /* (block, holder, shard) triples that came or went: times the size of a
+                      * block, the bytes */
+};
+
+/* What holdings need of their index. */
+struct index_holding_context {
+    struct index_memory *memory;
+    struct index_epoch *epoch;
+    struct index_shards *shards;
+};
+
+/**
+ * `holder` now has the shards `code` of [from, to) too.
+ *
+ * @return KVT_OK or KVT_FULL (no memory, no code); unchanged then
+ */
+KVT_NODISCARD enum kvt_err index_holding_add(struct index_holding *holding,
+                                             const struct index_holding_context *context,
+                                             uint32_t holder, uint32_t code, uint32_t from,
+                                             uint32_t to, struct index_holding_effect *effect);
+
+/**
+ * `holder` no longer has the shards `ranks` (a bitmap; all ones: whatever it has) of [from, to).
+ * What taking a span apart needs is taken also beyond the memory's ceiling.
+ *
+ * @param[out] effect  pairs: those that had one of the shards and have none left
+ * @return KVT_OK or KVT_FULL (the heap is out, or no code is free); unchanged then
+ */
+KVT_NODISCARD enum kvt_err index_holding_remove(struct index_holding *holding,
+                                                const struct index_holding_context *context,
+                                                uint32_t holder, uint32_t ranks, uint32_t from,
+                                                uint32_t to, struct index_holding_effect *effect);
+
+/** Give back everything. */
+void index_holding_clear(struct index_holding *holding,
+                         const struct index_holding_context *context);
+
+/** Nobody holds anything. */
+bool index_holding_empty(const struct index_holding *holding);
+/** The only holder, or false: none, or several. */
+bool index_holding_sole(const struct index_holding *holding, uint32_t *holder);
+/** One past the last block that somebody holds; 0: none. */
+uint32_t index_holding_end(const struct index_holding *holding);
+
+/**
+ * The next place, in the order of (holder, block).  A cursor is `holder << 16 | block`: all before
+ * it was given, 0 is the start; it may be set into the middle of a place, and stays good through
+ * changes.  It is moved to the end of the place that is given.
+ *
+ * @return false: there is no more
+ */
+bool index_holding_next_read(const struct index_holding *holding, uint64_t *cursor,
+                             struct index_holding_place *place);
+/** The code of (block, holder); 0: it is not there. */
+uint32_t index_holding_code_read(const struct index_holding *holding, uint32_t holder,
+                                 uint32_t block);
+/** How many hold the block, and the first `capacity` of them by number. */
+size_t index_holding_block_read(const struct index_holding *holding, uint32_t block,
+                                struct index_holding_place *places, size_t capacity);
+
+#endif /* INDEX_HOLDER_RUN_HOLDERS_H */

@@ -1,0 +1,200 @@
+/*
+ * index/writer/writer.h -- one change being made, for the writer's files of index/ alone.
+ *
+ * Why: storing, removing and dropping share what is looked up once for a change, and the same few
+ * steps: hold a piece of a run, let go of one, hang a run on its parent.
+ *
+ * Ownership: borrows the index and the change.
+ * Threads:   under the index's lock.
+ * Limits:    as index/index.h.
+ */
+#ifndef INDEX_WRITER_WRITER_H
+#define INDEX_WRITER_WRITER_H
+
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
+#include "index/holder/block_range.h"
+
+struct index_writer {
+    struct index *index;
+    struct index_change *change;
+    struct index_namespace *space;
+    struct index_holder_record *holder;
+    struct index_stake *stake; /* STORE: of the holder in the namespace; NULL: not asked for */
+    struct index_table_context table;
+    struct index_holding_context holding;
+    uint32_t code;      /* STORE: of the shards */
+    uint32_t shards;    /* STORE: how many */
+    uint16_t size;      /* STORE: code of the size */
+    uint32_t time_s;    /* 0: not known; REMOVE: also INDEX_HISTORY_NOT */
+    uint64_t last_hash; /* STORE: of the block before, and its number, or 0 */
+    uint32_t last_number;
+    bool reclaimed; /* memory was already given back for this change */
+};
+
+/**
+ * Blocks [first, first + count) of a STORE; `mixed` are their hashes, mixed.
+ *
+ * @param[in] guess   where the first one may be; 0: it was not there a moment ago
+ * @param[in] parent  where the change's parent may be, or 0
+ * @return false: the change has been refused
+ */
+bool index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
+                        const uint64_t *mixed, uint32_t guess, uint32_t parent);
+/** The same of a REMOVE. */
+bool index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
+                         const uint64_t *mixed, uint32_t guess);
+
+/**
+ * `holder` no longer has `ranks` of [from, to) of the run that begins at `first`.
+ *
+ * @param[out] pairs  (block, holder) pairs that went
+ * @return KVT_OK, also when there was nothing; or KVT_FULL: the heap is out; unchanged then
+ */
+KVT_NODISCARD enum kvt_err index_writer_let_go(struct index *index, uint32_t first, uint32_t from,
+                                               uint32_t to, uint32_t holder, uint32_t ranks,
+                                               uint32_t time_s, uint32_t *pairs);
+
+/* ---- index/block/link.c: parents and children ---- */
+
+/** Hang a run on the block `parent`, or, when it is not here (0), on its hash; the run's `parent`
+ *  is set.  False: too many orphans, or no memory; only possible without `parent`. */
+KVT_NODISCARD bool index_link_run(struct index *index, uint32_t first, uint32_t parent);
+/** The opposite; returns the number of the parent, or 0. */
+uint32_t index_link_cut(struct index *index, uint32_t first);
+/** A block is here now: orphans of it become its children. */
+void index_link_adopt(struct index *index, uint32_t ns, uint32_t number, uint64_t hash,
+                      uint64_t mixed);
+/** First blocks of the first run that hangs on a hash that is not here, or 0. */
+uint32_t index_link_orphans(struct index *index, uint32_t ns, uint64_t hash);
+
+/* ---- index/block/history.c ---- */
+
+#define INDEX_HISTORY_NOT UINT32_MAX /* the time of what is not noted */
+
+void index_history_note(struct index *index, uint32_t ns, uint32_t holder,
+                        enum index_change_kind kind, uint32_t first_number, uint32_t count,
+                        uint32_t time_s);
+void index_history_release(struct index *index);
+
+/** The run of a number that is in use, and the offset in it. */
+static inline struct index_run *
+index_writer_at(const struct index *index, uint32_t number, uint32_t *offset)
+{
+    struct index_run *run = index_state_run(index, number, offset);
+
+    assert(run != NULL);
+    return run;
+}
+
+/** The same, and the first number of the run. */
+static inline struct index_run *
+index_writer_run(const struct index *index, uint32_t number, uint32_t *first)
+{
+    uint32_t offset;
+    struct index_run *run = index_writer_at(index, number, &offset);
+
+    *first = number - offset;
+    return run;
+}
+
+/** Somebody has the block. */
+static inline bool
+index_run_held(const struct index_run *run, uint32_t offset)
+{
+    return index_holding_block_read(&run->holding, offset, NULL, 0) > 0;
+}
+
+static inline bool
+index_writer_held(const struct index *index, uint32_t number)
+{
+    uint32_t offset;
+    const struct index_run *run = index_writer_at(index, number, &offset);
+
+    return index_run_held(run, offset);
+}
+
+static inline uint32_t
+index_run_length(const struct index_run *run)
+{
+    return atomic_load_explicit(&run->length, memory_order_relaxed);
+}
+
+static inline uint32_t
+index_run_ns(const struct index_run *run)
+{
+    return atomic_load_explicit(&run->ns, memory_order_relaxed);
+}
+
+static inline void
+index_run_set(struct index_run *run, enum index_run_flag flag, bool on)
+{
+    const unsigned flags = atomic_load_explicit(&run->flags, memory_order_relaxed);
+
+    atomic_store_explicit(&run->flags, (uint8_t)(on ? flags | flag : flags & ~(unsigned)flag),
+                          memory_order_relaxed);
+}
+
+/** A guess at where a hash is that is right, or 0.  What is behind the end of a run is nowhere. */
+static inline uint32_t
+index_writer_check(const struct index *index, uint32_t ns, uint64_t hash, uint32_t guess)
+{
+    const struct index_run *run;
+    uint32_t offset;
+
+    if (guess == 0)
+        return 0;
+    run = index_state_run(index, guess, &offset);
+    return run != NULL && offset < index_run_length(run) && index_run_ns(run) == ns &&
+                   index_state_seq(index, guess) == hash
+               ? guess
+               : 0;
+}
+
+/** Where the last block of a sequence that was just stored to is noted: what comes next goes behind
+ *  it.  A number there may be stale. */
+static inline uint32_t *
+index_writer_recent(struct index *index, uint64_t hash)
+{
+    return &index->recent[hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - INDEX_RECENT_BITS)];
+}
+
+/*
+ * Most runs have one holder with one span.  These two do what index_holding_add() and _remove() do
+ * where that stays so; false: it does not.
+ */
+static inline bool
+index_writer_add_span(struct index_holding *holding, uint32_t holder, uint32_t code, uint32_t from,
+                      uint32_t to)
+{
+    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+
+    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL ||
+        (one != 0 && (index_span_holder(one) != holder || index_span_code(one) != code ||
+                      index_span_to(one) != from)))
+        return false;
+    atomic_store_explicit(&holding->one,
+                          index_span_make(holder, code, one != 0 ? index_span_from(one) : from, to),
+                          memory_order_relaxed);
+    return true;
+}
+
+static inline bool
+index_writer_cut_span(struct index_holding *holding, uint32_t holder, uint32_t from, uint32_t to,
+                      uint32_t *code)
+{
+    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+
+    *code = index_span_code(one);
+    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL || one == 0 ||
+        index_span_holder(one) != holder || from < index_span_from(one) || to != index_span_to(one))
+        return false;
+    atomic_store_explicit(&holding->one,
+                          from == index_span_from(one)
+                              ? 0
+                              : index_span_make(holder, *code, index_span_from(one), from),
+                          memory_order_relaxed);
+    return true;
+}
+
+#endif /* INDEX_WRITER_WRITER_H */

@@ -1,0 +1,96 @@
+/*
+ * kvbm/attach/attach_service_internal.h -- what the files of the desk share; nobody else includes
+ * it.
+ *
+ * Why: what an engine holds (desk.c), what it asks for (desk_serve.c) and how bytes move
+ * (desk_move.c) are three things on one state.
+ * Ownership: the desk owns its arrays.
+ * Threads:   one.
+ * Limits:    as kvbm/attach/attach_service.h.
+ */
+#ifndef KVBM_ATTACH_ATTACH_SERVICE_INTERNAL_H
+#define KVBM_ATTACH_ATTACH_SERVICE_INTERNAL_H
+
+#include "kvbm/attach/attach_service.h"
+
+/* What the engine holds of one block. */
+struct kvbm_desk_hold {
+    uint32_t generation;
+    uint32_t shares;
+    bool unique;
+};
+
+/* Blocks to have in G1 before they are asked for. */
+struct kvbm_desk_wish {
+    uint32_t count;
+    uint32_t at; /* those before it were brought */
+    struct kvbm_label labels[KVBM_ATTACH_REQUEST_MAX];
+};
+
+struct kvbm_desk {
+    const struct kvbm_desk_below *below;
+    struct kvbm_storage *memory;
+    const atomic_bool *stop;
+    void (*watch)(void *arg, struct kvbm_pool *pool);
+    void *arg;
+    struct kvbm_pool *pool;
+    struct kvbm_desk_hold *holds; /* one a block */
+    uint32_t chunk;
+    struct {
+        struct kvt_handle *handles; /* a ring, each held */
+        uint32_t capacity;
+        uint32_t head;
+        uint32_t count;
+        uint32_t due; /* the first so many need not wait for a step */
+    } lower;
+    struct {
+        struct kvbm_desk_wish *rows; /* a ring */
+        uint32_t head;
+        uint32_t count;
+    } wishes;
+    struct kvbm_label *labels; /* of the request that is served */
+    uint64_t counts[KVBM_ATTACH_STATS_COUNT];
+};
+
+/** Enter into the books that the engine holds the block too; false: more often than it may. */
+bool kvbm_desk_give_shared(struct kvbm_desk *desk, struct kvt_handle handle);
+void kvbm_desk_give_unique(struct kvbm_desk *desk, struct kvt_handle handle);
+
+/** Does the engine hold the block alone? */
+bool kvbm_desk_holds_unique(const struct kvbm_desk *desk, struct kvt_handle handle);
+
+/** Strike the engine's unique hold out; the handle is the caller's now. */
+void kvbm_desk_take_unique(struct kvbm_desk *desk, struct kvt_handle handle);
+
+/** End one hold of the engine's, of either kind; false: it has none. */
+bool kvbm_desk_drop(struct kvbm_desk *desk, struct kvt_handle handle);
+
+/** Queue a held registered block for its way down; the desk holds it too.  A full queue is
+ *  shortened first. */
+void kvbm_desk_lower_later(struct kvbm_desk *desk, struct kvt_handle handle);
+
+/** Move the first blocks of the queue down, at most one chunk; false: it is empty. */
+bool kvbm_desk_lower(struct kvbm_desk *desk);
+
+/**
+ * Hold the longest prefix of `labels` in G1, bringing blocks up from any tier, chunk by chunk.
+ *
+ * @param[out] handles  `count` of them; the first *held are held by the caller
+ * @param until_ms      monotonic; no chunk begins after it
+ * @return KVT_OK, or why no more: KVT_AGAIN (no room), KVT_TIMEOUT, KVT_NOTFOUND (no tier has
+ *         the next block), KVT_CANCELLED (told to stop)
+ */
+enum kvt_err kvbm_desk_raise(struct kvbm_desk *desk, const struct kvbm_label *labels, size_t count,
+                             uint64_t until_ms, struct kvt_handle *handles, size_t *held);
+
+/** Take `count` blocks of the engine's, making room by what waits.  KVT_OK or KVT_AGAIN. */
+KVT_NODISCARD enum kvt_err kvbm_desk_allocate(struct kvbm_desk *desk, size_t count,
+                                              struct kvt_handle *handles);
+
+static inline bool
+kvbm_desk_stopped(const struct kvbm_desk *desk)
+{
+    return desk->stop != NULL && atomic_load_explicit(desk->stop, memory_order_relaxed);
+}
+
+#endif /* KVBM_ATTACH_ATTACH_SERVICE_INTERNAL_H */

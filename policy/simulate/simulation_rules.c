@@ -1,0 +1,389 @@
+#include <string.h>
+
+#include "base/core/alloc.h"
+
+#include "policy/simulate/policy_simulation_private.h"
+
+/* Which rule has a block, and what comes up: as advisor/order/promote_blocks.c and
+ * planner_sweep.c. */
+
+enum {
+    ROUNDS_MAX = 16, /* in which rules act after a request */
+    PASS_SHARE = 4,  /* a pass over all blocks comes after a read of each fourth */
+};
+
+/* ---- asking ---- */
+
+static uint64_t
+since(const struct policy_ladder *ladder, uint64_t then_ms)
+{
+    return ladder->now_ms - then_ms;
+}
+
+static uint64_t
+fill_of(const struct policy_ladder_rung *rung)
+{
+    return rung->capacity == 0
+               ? 0
+               : (uint64_t)((unsigned __int128)rung->used * 1000000 / rung->capacity);
+}
+
+static int32_t
+match_in(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, enum policy_event event,
+         int32_t former)
+{
+    const struct policy_ladder_block *row = &ladder->blocks[block];
+    const struct policy_workload_tenant *tenant =
+        policy_workload_tenant(ladder->options.workload, row->tenant);
+    const struct policy_facts facts = {.depth = row->position,
+                                       .fanout = row->children,
+                                       .hits = row->hits,
+                                       .cold_hits = row->cold_hits,
+                                       .last_access_ms = since(ladder, row->used_ms),
+                                       .age_ms = since(ladder, row->stored_ms),
+                                       .size = ladder->bytes,
+                                       .fill_ppm = fill_of(&ladder->rungs[tier]),
+                                       .tenant = tenant->tenant,
+                                       .namespace_ = tenant->namespace_,
+                                       .model = tenant->model,
+                                       .tier = policy_tier_at(ladder->policy, tier)->name};
+
+    return policy_match_behind(ladder->policy, &facts, event, former);
+}
+
+static bool
+has_verb(const struct policy_ladder *ladder, int32_t rule, enum policy_verb verb)
+{
+    return rule >= 0 && policy_rule_at(ladder->policy, (size_t)rule)->verb == (uint32_t)verb;
+}
+
+int32_t
+policy_ladder_pin_elsewhere(const struct policy_ladder *ladder, uint32_t block, uint32_t tier)
+{
+    for (uint32_t other = 0; other < ladder->count; other++) {
+        const int32_t pin = other == tier || !policy_ladder_is_in(ladder, block, other)
+                                ? -1
+                                : match_in(ladder, block, other, POLICY_ON_NOTHING, -1);
+
+        if (has_verb(ladder, pin, POLICY_PIN))
+            return pin;
+    }
+    return -1;
+}
+
+/* Deleting takes all copies of a block: a rule that pins one of them keeps the others. */
+int32_t
+policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                   enum policy_event event, int32_t former)
+{
+    const int32_t rule = match_in(ladder, block, tier, event, former);
+    int32_t pin = -1;
+
+    if (former < 0 && has_verb(ladder, rule, POLICY_EXPIRE))
+        pin = policy_ladder_pin_elsewhere(ladder, block, tier);
+    return pin >= 0 ? pin : rule;
+}
+
+bool
+policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                        int32_t rule)
+{
+    return has_verb(ladder, rule, POLICY_PIN) &&
+           match_in(ladder, block, tier, POLICY_ON_NOTHING, -1) == rule;
+}
+
+int32_t
+policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier)
+{
+    int32_t last = -1;
+
+    for (size_t i = 0; i < ladder->policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
+
+        if (policy_ladder_drains(rule) && policy_rule_tier(rule) == (int32_t)tier &&
+            (last < 0 ||
+             rule->trigger.start > policy_rule_at(ladder->policy, (size_t)last)->trigger.start))
+            last = (int32_t)i;
+    }
+    return last;
+}
+
+int32_t
+policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rule *rule,
+                     uint32_t tier)
+{
+    if (rule->verb == POLICY_EXPIRE)
+        return -1;
+    return rule->to.index >= 0 ? rule->to.index : policy_tier_below(ladder->policy, tier);
+}
+
+bool
+policy_ladder_is_open(const struct policy_ladder *ladder, uint32_t block, int32_t to)
+{
+    return to < 0 || policy_ladder_is_in(ladder, block, (uint32_t)to) ||
+           policy_ladder_has_room(ladder, (uint32_t)to);
+}
+
+bool
+policy_ladder_leaves_out(const struct policy_rule *rule)
+{
+    return rule->verb == POLICY_COMPACT || rule->schedule.at.count > 0 ||
+           (rule->on != 0 &&
+            (rule->verb != POLICY_PROMOTE || (rule->on & POLICY_ON_SECOND_COLD_HIT) == 0));
+}
+
+bool
+policy_ladder_is_swept(const struct policy_rule *rule)
+{
+    return !policy_ladder_leaves_out(rule) &&
+           (rule->verb == POLICY_PIN ||
+            (rule->on == 0 && !policy_ladder_drains(rule) && rule->verb != POLICY_EXCLUDE));
+}
+
+/* ---- promotion ---- */
+
+enum outcome { WAITS, GOES, STAYS };
+
+/* Of a tier, in bytes: below `stop` there is room for anything. */
+struct room {
+    uint64_t stop;
+    uint64_t limit;
+    bool open; /* else what comes would push out something used more recently, or finds no place */
+};
+
+static struct room
+room_of(const struct policy_ladder *ladder, uint32_t tier)
+{
+    const struct policy_ladder_rung *rung = &ladder->rungs[tier];
+    const int32_t last = policy_ladder_last(ladder, tier);
+    struct room room = {.stop = UINT64_MAX, .limit = UINT64_MAX};
+
+    if (rung->capacity != 0)
+        room.stop = room.limit = rung->capacity;
+    if (last >= 0 && rung->capacity != 0) {
+        const struct policy_trigger *trigger =
+            &policy_rule_at(ladder->policy, (size_t)last)->trigger;
+
+        room.stop = policy_ladder_mark(rung->capacity, trigger->stop);
+        room.limit = policy_ladder_mark(rung->capacity, trigger->start);
+    }
+    room.open = (last < 0 || !rung->draining[last]) && rung->used < room.limit &&
+                (rung->capacity == 0 || rung->used + ladder->bytes <= rung->capacity);
+    return room;
+}
+
+/* Could anything come up now?  Else nobody need be asked about. */
+static bool
+any_open(const struct policy_ladder *ladder)
+{
+    for (size_t i = 0; i < ladder->policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
+
+        if (rule->verb == POLICY_PROMOTE && rule->to.index >= 0 &&
+            room_of(ladder, (uint32_t)rule->to.index).open)
+            return true;
+    }
+    return false;
+}
+
+static enum outcome
+look(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *rule, int32_t *to)
+{
+    const struct policy_rule *row;
+    struct room room;
+
+    *to = -1;
+    *rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_SECOND_COLD_HIT, -1);
+    row = *rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)*rule);
+    if (row == NULL || row->verb != POLICY_PROMOTE ||
+        (row->promote_by == POLICY_BY_READS &&
+         ladder->blocks[block].recent < ladder->options.cold_reads) ||
+        row->to.index < 0 || policy_ladder_is_in(ladder, block, (uint32_t)row->to.index) ||
+        !policy_ladder_in_canary(ladder, block))
+        return STAYS;
+    *to = row->to.index;
+    room = room_of(ladder, (uint32_t)*to);
+    if (!room.open)
+        return WAITS;
+    return row->promote_by != POLICY_BY_PRICE ||
+                   ladder->rungs[*to].used + ladder->bytes <= room.stop ||
+                   policy_roster_pays(ladder->rungs[*to].roster, 0, (uint64_t)block + 1,
+                                      ladder->now_ms / ladder->options.tick_ms)
+               ? GOES
+               : STAYS;
+}
+
+/* What a limit keeps down does not wait: when it is read again it is asked about again. */
+static bool
+may_promote(struct policy_ladder *ladder, uint32_t block, int32_t rule, int32_t to)
+{
+    if (policy_ladder_may(ladder, rule) != POLICY_LADDER_ACTS) {
+        ladder->limits[rule].figures.dropped++;
+        return false;
+    }
+    if (policy_ladder_admits(ladder, block, (uint32_t)to))
+        return true;
+    ladder->result.refused++;
+    return false;
+}
+
+static enum kvt_err
+promote(struct policy_ladder *ladder, bool *moved)
+{
+    uint32_t kept = 0;
+    enum kvt_err rc = KVT_OK;
+
+    if (!any_open(ladder))
+        return KVT_OK;
+    for (uint32_t i = 0; i < ladder->candidate_count; i++) {
+        const uint32_t block = ladder->candidates[i];
+        struct policy_ladder_block *row = &ladder->blocks[block];
+        enum outcome outcome = STAYS;
+        uint32_t tier = 0;
+        int32_t rule = -1;
+        int32_t to = -1;
+
+        if (row->where != 0 && rc == KVT_OK) {
+            tier = (uint32_t)__builtin_ctz(row->where);
+            outcome = tier > ladder->entry ? look(ladder, block, tier, &rule, &to) : STAYS;
+        }
+        if (outcome == GOES && !may_promote(ladder, block, rule, to))
+            outcome = STAYS;
+        if (outcome == WAITS) {
+            ladder->candidates[kept++] = block;
+            continue;
+        }
+        row->waits = false;
+        if (outcome != GOES)
+            continue;
+        rc = policy_ladder_move(ladder, block, tier, to);
+        policy_ladder_did(ladder, rule);
+        *moved = true;
+    }
+    ladder->candidate_count = kept;
+    return rc;
+}
+
+/* ---- passes over all blocks ---- */
+
+static bool
+begin_pass(struct policy_ladder *ladder)
+{
+    if (!ladder->passes || ladder->now_ms < ladder->passed_ms + POLICY_LADDER_PASS_MS ||
+        ladder->result.reads < ladder->passed_reads + ladder->result.blocks / PASS_SHARE)
+        return false;
+    ladder->passed_ms = ladder->now_ms;
+    ladder->passed_reads = ladder->result.reads;
+    for (size_t i = 0; i < ladder->policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
+
+        if (!policy_ladder_is_swept(rule))
+            continue; /* its runs begin and end with something else */
+        ladder->due[i] = ladder->now_ms >= ladder->limits[i].resume_ms &&
+                         (ladder->begun_ms[i] == 0 ||
+                          ladder->now_ms + 1 >= ladder->begun_ms[i] + rule->schedule.every);
+        if (!ladder->due[i])
+            continue;
+        ladder->begun_ms[i] = ladder->now_ms + 1;
+        policy_ladder_end_run(ladder, (int32_t)i);
+    }
+    for (uint32_t i = 0; i < ladder->count; i++)
+        memset(ladder->rungs[i].counting, 0, sizeof(ladder->rungs[i].counting));
+    ladder->passing = true;
+    ladder->pass_block = ladder->pass_tier = 0;
+    return true;
+}
+
+/* Which way the pass's rule moves what it has in a tier; false: it does not. */
+static bool
+find_move(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t rule, int32_t *to)
+{
+    const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
+
+    *to = policy_ladder_target(ladder, row, tier);
+    if (row->on != 0 || policy_ladder_drains(row) || !ladder->due[rule] ||
+        policy_ladder_leaves_out(row) || row->verb == POLICY_PIN || row->verb == POLICY_EXCLUDE)
+        return false;
+    return policy_ladder_in_canary(ladder, block) &&
+           (row->verb == POLICY_EXPIRE ||
+            (*to >= 0 && policy_ladder_is_open(ladder, block, *to) &&
+             !(row->verb == POLICY_PROMOTE && policy_ladder_is_in(ladder, block, (uint32_t)*to))));
+}
+
+/* One place of a block.  `*waits` is set where its rule is at its rate, and the pass waits. */
+static enum kvt_err
+pass_one(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool *moved, bool *waits)
+{
+    const int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
+    enum policy_ladder_stop why;
+    int32_t to;
+
+    if (rule < 0)
+        return KVT_OK;
+    if (policy_ladder_pins_here(ladder, block, tier, rule))
+        ladder->rungs[tier].counting[rule] += ladder->bytes;
+    if (!find_move(ladder, block, tier, rule, &to))
+        return KVT_OK;
+    why = policy_ladder_may(ladder, rule);
+    *waits = why == POLICY_LADDER_RATE;
+    if (*waits)
+        ladder->limits[rule].waits_for = why;
+    else if (why != POLICY_LADDER_ACTS)
+        ladder->due[rule] = false; /* until the next pass */
+    if (why != POLICY_LADDER_ACTS ||
+        (policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PROMOTE &&
+         !policy_ladder_admits(ladder, block, (uint32_t)to)))
+        return KVT_OK;
+    *moved = true;
+    policy_ladder_did(ladder, rule);
+    return policy_ladder_move(ladder, block, tier, to);
+}
+
+static enum kvt_err
+pass(struct policy_ladder *ladder, bool *moved)
+{
+    bool waits = false;
+    enum kvt_err rc = KVT_OK;
+
+    if (!ladder->passing && !begin_pass(ladder))
+        return KVT_OK;
+    while (ladder->pass_block < ladder->known && rc == KVT_OK) {
+        if (policy_ladder_is_in(ladder, ladder->pass_block, ladder->pass_tier))
+            rc = pass_one(ladder, ladder->pass_block, ladder->pass_tier, moved, &waits);
+        if (waits)
+            break;
+        ladder->pass_tier = (ladder->pass_tier + 1) % ladder->count;
+        ladder->pass_block += ladder->pass_tier == 0;
+    }
+    for (uint32_t i = 0; i < ladder->count; i++) {
+        if (!waits)
+            memcpy(ladder->rungs[i].kept, ladder->rungs[i].counting, sizeof(ladder->rungs[i].kept));
+        policy_roster_settle(ladder->rungs[i].roster);
+    }
+    ladder->passing = waits;
+    return rc;
+}
+
+enum kvt_err
+policy_ladder_act(struct policy_ladder *ladder)
+{
+    enum kvt_err rc = KVT_OK;
+    bool moved = true;
+
+    for (int round = 0; round < ROUNDS_MAX && moved && rc == KVT_OK; round++) {
+        moved = false;
+        policy_ladder_begin_round(ladder);
+        rc = policy_ladder_drain_quotas(ladder, &moved);
+        /* From below: what is full there is drained first. */
+        for (uint32_t tier = ladder->count; tier-- > 0 && rc == KVT_OK;) {
+            rc = policy_ladder_drain(ladder, tier, &moved);
+            if (rc == KVT_OK)
+                rc = policy_ladder_stage(ladder, tier, &moved);
+        }
+        if (rc == KVT_OK)
+            rc = promote(ladder, &moved);
+        if (rc == KVT_OK && (round == 0 || ladder->passing))
+            rc = pass(ladder, &moved);
+    }
+    return rc;
+}

@@ -1,0 +1,103 @@
+/*
+ * What is tested: cli/frame/command.h, the table itself.
+ * How: rules every row must keep, and how words find rows.
+ */
+#include <string.h>
+
+#include "cli/frame/cli_settings.h"
+#include "cli/frame/command.h"
+
+#include "tests/support/seed.h"
+
+static void
+every_row_is_complete(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < cli_command_count; i++) {
+        const struct cli_command *command = &cli_commands[i];
+        struct kvt_config *config;
+
+        assert_non_null(command->run);
+        assert_non_null(command->words);
+        assert_non_null(command->arguments);
+        assert_true(strlen(command->summary) <= 60);
+        assert_true(command->summary[strlen(command->summary) - 1] != '.');
+        assert_true(strlen(command->details) > 0);
+        assert_int_equal(strncmp(command->example, command->path, strlen(command->path)), 0);
+        assert_true(command->argument_min <= command->argument_max);
+        assert_int_equal(command->argument_max > 0, command->arguments[0] != '\0');
+        assert_true(command->bare == NULL || command->bare_as != NULL);
+        if (command->option_count == 0)
+            continue;
+        /* Names, defaults and limits of the rows are good. */
+        assert_int_equal(kvt_config_new(&config, command->options, command->option_count, NULL),
+                         KVT_OK);
+        kvt_config_free(config);
+    }
+}
+
+static void
+settings_rows_are_good(void **state)
+{
+    struct kvt_config *config;
+
+    (void)state;
+    assert_int_equal(kvt_config_new(&config, cli_settings, CLI_SETTING_COUNT, NULL), KVT_OK);
+    kvt_config_free(config);
+}
+
+/* A flag of a command that is also a setting of all would hide the setting. */
+static void
+no_flag_has_two_meanings(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < cli_command_count; i++)
+        for (size_t k = 0; k < cli_commands[i].option_count; k++)
+            for (size_t s = 0; s < CLI_SETTING_COUNT; s++)
+                assert_string_not_equal(cli_commands[i].options[k].key, cli_settings[s].key);
+}
+
+static void
+words_find_their_row(void **state)
+{
+    size_t words;
+
+    (void)state;
+    for (size_t i = 0; i < cli_command_count; i++) {
+        char first[64];
+        const char *blank = strchr(cli_commands[i].path, ' ');
+        const size_t size = strcspn(cli_commands[i].path, " ");
+
+        memcpy(first, cli_commands[i].path, size);
+        first[size] = '\0';
+        assert_ptr_equal(cli_command_find(first, blank == NULL ? NULL : blank + 1, &words),
+                         &cli_commands[i]);
+        assert_int_equal(words, blank == NULL ? 1 : 2);
+        assert_int_equal(cli_command_is_noun(first), blank != NULL);
+    }
+    assert_null(cli_command_find("block", NULL, &words));
+    assert_null(cli_command_find("", NULL, &words));
+    assert_false(cli_command_is_noun("bloc"));
+}
+
+static void
+near_words_are_suggested(void **state)
+{
+    (void)state;
+    assert_string_equal(cli_command_suggest("stauts", NULL), "status");
+    assert_string_equal(cli_command_suggest("block", "shwo"), "block show");
+    assert_string_equal(cli_command_suggest("polcy", NULL), "policy show");
+    assert_null(cli_command_suggest("zzzzzzzz", NULL));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_complete),    cmocka_unit_test(settings_rows_are_good),
+        cmocka_unit_test(no_flag_has_two_meanings), cmocka_unit_test(words_find_their_row),
+        cmocka_unit_test(near_words_are_suggested),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+/*
+ * tests/unit/g4/support/memory_bucket.h -- a bucket in memory, with a clock, and clients that die
+ * on it.
+ *
+ * Why: what must hold after a crash at any request must be tried at every request; a bucket that
+ * answers in microseconds, that counts, and that lets others act between any two requests makes
+ * that a matter of seconds.
+ * Ownership: the test owns shelf and clients; a client's store is closed with g4_store_close().
+ * Threads:   any for requests; everything else while no request is on its way.
+ * Limits:    SHELF_OBJECTS_MAX objects; pages of SHELF_PAGE rows.
+ */
+#ifndef TESTS_UNIT_G4_SUPPORT_MEMORY_BUCKET_H
+#define TESTS_UNIT_G4_SUPPORT_MEMORY_BUCKET_H
+
+#include <pthread.h>
+
+#include "g4/lock/lock.h"
+#include "g4/object/g4_store.h"
+
+enum { SHELF_OBJECTS_MAX = 1024, SHELF_PAGE = 7 };
+
+struct shelf_object {
+    char key[KVT_KEY_MAX];
+    uint8_t *body;
+    size_t size;
+    struct g4_meta meta;
+    char etag[G4_ETAG_MAX]; /* equal bytes have equal ones, as MD5s do */
+    uint64_t modified_ms;
+};
+
+/* All zero is an empty one: so is a lock that nobody has. */
+struct shelf {
+    struct shelf_object objects[SHELF_OBJECTS_MAX]; /* sorted by key */
+    size_t count;
+    _Atomic uint64_t now_ms; /* everybody's time; a request takes a millisecond */
+    pthread_mutex_t lock;    /* guards all of it, and the clients, while requests are served */
+};
+
+enum shelf_death {
+    SHELF_LIVES,
+    SHELF_DIES_BEFORE, /* the request is not done, and nothing after it */
+    SHELF_DIES_AFTER,  /* it is done, and its answer is lost */
+    SHELF_STUMBLES,    /* it is done, and only its answer is lost */
+};
+
+struct shelf_client {
+    struct shelf *shelf;
+    uint64_t calls;
+    uint64_t at; /* the call, from 1 on, that `death` and `between` are about */
+    enum shelf_death death;
+    void (*between)(void *arg, const struct g4_request *request); /* before it; may be NULL */
+    void *arg;
+    bool dead;
+    uint64_t slow_ms; /* of the shelf's time that a request takes more */
+};
+
+/** A store that is this client's view of its shelf. */
+struct g4_store *shelf_open(struct shelf_client *client);
+
+/** Free all objects. */
+void shelf_clear(struct shelf *shelf);
+
+/** NULL: it is not there. */
+struct shelf_object *shelf_find(struct shelf *shelf, const char *key);
+
+/** How many keys begin like that. */
+size_t shelf_count(const struct shelf *shelf, const char *prefix);
+
+/** The shelf's time, for locks on it. */
+struct g4_lock_clock shelf_clock(struct shelf *shelf);
+
+#endif /* TESTS_UNIT_G4_SUPPORT_MEMORY_BUCKET_H */

@@ -1,0 +1,62 @@
+/*
+ * What is tested: kvbm/pool/block_state.h: every pair of states, allowed or refused.
+ */
+#include <string.h>
+
+#include "kvbm/pool/block_state.h"
+
+#include "tests/support/seed.h"
+
+/* Row: from; column: to; in the order of the enum. */
+static const bool allowed[KVT_BLOCK_STATE_COUNT][KVT_BLOCK_STATE_COUNT] = {
+    {false, true, false, false},
+    {true, false, true, false},
+    {true, false, false, true},
+    {true, false, false, false},
+};
+
+static void
+every_pair(void **unused)
+{
+    (void)unused;
+    for (unsigned from = 0; from < KVT_BLOCK_STATE_COUNT; from++) {
+        for (unsigned to = 0; to < KVT_BLOCK_STATE_COUNT; to++) {
+            enum kvt_block_state state = (enum kvt_block_state)from;
+            struct kvt_error err = {.code = KVT_OK};
+            const enum kvt_err rc = kvbm_state_move(&state, (enum kvt_block_state)to, &err);
+
+            assert_int_equal(
+                kvbm_state_may_move((enum kvt_block_state)from, (enum kvt_block_state)to),
+                allowed[from][to]);
+            if (allowed[from][to]) {
+                assert_int_equal(rc, KVT_OK);
+                assert_int_equal(state, to);
+            } else {
+                assert_int_equal(rc, KVT_INVALID);
+                assert_int_equal(state, from);
+                assert_non_null(strstr(err.text, kvbm_state_name((enum kvt_block_state)from)));
+                assert_non_null(strstr(err.text, kvbm_state_name((enum kvt_block_state)to)));
+            }
+        }
+    }
+}
+
+static void
+values_outside_the_enum_go_nowhere(void **unused)
+{
+    (void)unused;
+    assert_false(kvbm_state_may_move(KVT_BLOCK_STATE_COUNT, KVT_BLOCK_RESET));
+    assert_false(kvbm_state_may_move(KVT_BLOCK_RESET, KVT_BLOCK_STATE_COUNT));
+    assert_string_equal(kvbm_state_name(KVT_BLOCK_STATE_COUNT), "?");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair),
+        cmocka_unit_test(values_outside_the_enum_go_nowhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+#include "wire/dialect/msgpack_cursor.h"
+
+#include <assert.h>
+
+#include "wire/message/msgpack_lead.h"
+
+void
+wire_pack_fail(struct wire_pack *pack, const uint8_t *at, enum kvt_err code, const char *wanted)
+{
+    assert(code != KVT_OK);
+    if (pack->code != KVT_OK)
+        return;
+    pack->code = code;
+    pack->failed_at = at;
+    pack->wanted = wanted;
+    pack->at = pack->end;
+}
+
+enum kvt_err
+wire_pack_end(const struct wire_pack *pack, const char *name, struct kvt_error *err)
+{
+    if (pack->code == KVT_OK)
+        return KVT_OK;
+    return kvt_error_set(err, pack->code, "%s of %zu bytes: at byte %zu expected %s", name,
+                         (size_t)(pack->end - pack->start), (size_t)(pack->failed_at - pack->start),
+                         pack->wanted);
+}
+
+/* The big-endian number of `width` bytes behind the lead; false when the input ends before. */
+static bool
+peek_number(const struct wire_pack *pack, size_t width, uint64_t *value)
+{
+    *value = 0;
+    if (wire_pack_left(pack) < 1 + width)
+        return false;
+    for (size_t i = 1; i <= width; i++)
+        *value = *value << 8 | pack->at[i];
+    return true;
+}
+
+enum wire_pack_kind
+wire_pack_kind(const struct wire_pack *pack)
+{
+    uint8_t lead;
+
+    if (pack->at >= pack->end)
+        return WIRE_PACK_NOTHING;
+    lead = *pack->at;
+    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT)
+        return WIRE_PACK_INT;
+    if (lead < FIXARRAY)
+        return WIRE_PACK_MAP;
+    if (lead < FIXSTR)
+        return WIRE_PACK_ARRAY;
+    if (lead < NIL || (lead >= STR8 && lead <= STR32))
+        return WIRE_PACK_STR;
+    if (lead == NIL)
+        return WIRE_PACK_NIL;
+    if (lead == FALSE_VALUE || lead == TRUE_VALUE)
+        return WIRE_PACK_BOOL;
+    if (lead >= BIN8 && lead <= BIN32)
+        return WIRE_PACK_BIN;
+    if (lead == FLOAT32 || lead == FLOAT64)
+        return WIRE_PACK_FLOAT;
+    if (lead >= UINT8 && lead <= INT64)
+        return WIRE_PACK_INT;
+    if (lead == ARRAY16 || lead == ARRAY32)
+        return WIRE_PACK_ARRAY;
+    if (lead == MAP16 || lead == MAP32)
+        return WIRE_PACK_MAP;
+    return lead == NEVER_USED ? WIRE_PACK_NOTHING : WIRE_PACK_EXT;
+}
+
+/*
+ * Size of the value here without its members, and how many members it has.  False when the head
+ * itself is cut off or is the one lead byte msgpack never uses.
+ */
+static bool
+measure(const struct wire_pack *pack, uint64_t *size, uint64_t *members)
+{
+    const uint8_t lead = *pack->at;
+    uint64_t length = 0;
+    size_t width = 0;
+
+    *size = 1;
+    *members = 0;
+    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT)
+        return true;
+    if (lead < FIXARRAY) {
+        *members = 2 * (uint64_t)(lead & 0x0fu);
+    } else if (lead < FIXSTR) {
+        *members = lead & 0x0fu;
+    } else if (lead < NIL) {
+        *size += lead & 0x1fu;
+    } else if (lead >= BIN8 && lead <= EXT32) {
+        /* bin 8/16/32, then ext 8/16/32, which has one byte more for its type */
+        width = (size_t)1 << (lead - (lead <= BIN32 ? BIN8 : EXT8));
+        if (!peek_number(pack, width, &length))
+            return false;
+        *size += width + length + (lead >= EXT8 ? 1 : 0);
+    } else if (lead >= FLOAT32 && lead < UINT8) {
+        *size += lead == FLOAT32 ? 4 : 8;
+    } else if (lead >= UINT8 && lead <= INT64) {
+        *size += (uint64_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
+    } else if (lead >= FIXEXT1 && lead <= FIXEXT16) {
+        *size += 1 + ((uint64_t)1 << (lead - FIXEXT1));
+    } else if (lead >= STR8 && lead <= STR32) {
+        width = (size_t)1 << (lead - STR8);
+        if (!peek_number(pack, width, &length))
+            return false;
+        *size += width + length;
+    } else if (lead >= ARRAY16) {
+        width = lead == ARRAY16 || lead == MAP16 ? 2 : 4;
+        if (!peek_number(pack, width, &length))
+            return false;
+        *size += width;
+        *members = lead >= MAP16 ? 2 * length : length;
+    }
+    return lead != NEVER_USED;
+}
+
+void
+wire_pack_skip(struct wire_pack *pack)
+{
+    /* Values still to step over, nested ones included: no recursion. */
+    uint64_t pending = 1;
+    uint64_t members;
+    uint64_t size;
+
+    while (pending > 0) {
+        if (pack->at >= pack->end || !measure(pack, &size, &members) ||
+            size > wire_pack_left(pack) || pending - 1 + members > wire_pack_left(pack) - size) {
+            wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+            return;
+        }
+        pack->at += size;
+        pending += members - 1;
+    }
+}
+
+/* Any integer: its bits, and whether it is below zero. */
+static bool
+integer(struct wire_pack *pack, uint64_t *bits, bool *negative)
+{
+    size_t width;
+    uint8_t lead;
+
+    *bits = 0;
+    *negative = false;
+    if (wire_pack_kind(pack) != WIRE_PACK_INT) {
+        wire_pack_skip(pack);
+        return false;
+    }
+    lead = *pack->at;
+    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT) {
+        *bits = (uint64_t)(int64_t)(int8_t)lead;
+        *negative = lead >= NEGATIVE_FIXINT;
+        pack->at++;
+        return true;
+    }
+    width = (size_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
+    if (!peek_number(pack, width, bits)) {
+        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+        return false;
+    }
+    if (lead >= INT8) {
+        const unsigned unused = 64 - 8 * (unsigned)width;
+
+        /* Widen by its sign. */
+        *bits = (uint64_t)((int64_t)(*bits << unused) >> unused);
+        *negative = *bits >> 63 != 0;
+    }
+    pack->at += 1 + width;
+    return true;
+}
+
+bool
+wire_pack_slow_u64(struct wire_pack *pack, uint64_t *value)
+{
+    bool negative;
+
+    if (integer(pack, value, &negative) && !negative)
+        return true;
+    *value = 0;
+    return false;
+}
+
+bool
+wire_pack_bits64(struct wire_pack *pack, uint64_t *value)
+{
+    bool negative;
+
+    return integer(pack, value, &negative);
+}
+
+bool
+wire_pack_number(struct wire_pack *pack, double *value)
+{
+    uint64_t bits;
+    bool negative;
+
+    *value = 0;
+    if (wire_pack_kind(pack) != WIRE_PACK_FLOAT) {
+        if (!integer(pack, &bits, &negative))
+            return false;
+        *value = negative ? (double)(int64_t)bits : (double)bits;
+        return true;
+    }
+    if (!peek_number(pack, *pack->at == FLOAT32 ? 4 : 8, &bits)) {
+        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+        return false;
+    }
+    if (*pack->at == FLOAT32) {
+        const uint32_t narrow = (uint32_t)bits;
+        float single;
+
+        memcpy(&single, &narrow, sizeof(single));
+        *value = (double)single;
+        pack->at += 5;
+    } else {
+        memcpy(value, &bits, sizeof(*value));
+        pack->at += 9;
+    }
+    return true;
+}
+
+/* A str or bin whose 8-bit lead is `lead8`. */
+static bool
+sized(struct wire_pack *pack, uint8_t lead8, const uint8_t **bytes, size_t *size)
+{
+    const size_t width = (size_t)1 << (*pack->at - lead8);
+    uint64_t length;
+
+    if (!peek_number(pack, width, &length) || length > wire_pack_left(pack) - 1 - width) {
+        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+        return false;
+    }
+    *bytes = pack->at + 1 + width;
+    *size = length;
+    pack->at = *bytes + length;
+    return true;
+}
+
+bool
+wire_pack_slow_str(struct wire_pack *pack, struct wire_pack_text *text)
+{
+    const uint8_t *bytes;
+
+    *text = (struct wire_pack_text){"", 0};
+    /* A short string that is whole never comes here. */
+    if (pack->at >= pack->end || *pack->at < STR8 || *pack->at > STR32) {
+        wire_pack_skip(pack);
+        return false;
+    }
+    if (!sized(pack, STR8, &bytes, &text->size))
+        return false;
+    text->bytes = (const char *)bytes;
+    return true;
+}
+
+bool
+wire_pack_bin(struct wire_pack *pack, const uint8_t **bytes, size_t *size)
+{
+    *bytes = NULL;
+    *size = 0;
+    if (wire_pack_kind(pack) != WIRE_PACK_BIN) {
+        wire_pack_skip(pack);
+        return false;
+    }
+    return sized(pack, BIN8, bytes, size);
+}
+
+bool
+wire_pack_slow_head(struct wire_pack *pack, uint8_t lead16, unsigned values, uint32_t *count)
+{
+    uint64_t length;
+    size_t width;
+
+    *count = 0;
+    if (pack->at >= pack->end || (*pack->at != lead16 && *pack->at != lead16 + 1)) {
+        wire_pack_skip(pack);
+        return false;
+    }
+    width = *pack->at == lead16 ? 2 : 4;
+    /* Every member takes a byte at least: a count the input cannot hold is a lie. */
+    if (!peek_number(pack, width, &length) || values * length > wire_pack_left(pack) - 1 - width) {
+        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole array or map");
+        return false;
+    }
+    pack->at += 1 + width;
+    *count = (uint32_t)length;
+    return true;
+}

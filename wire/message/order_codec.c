@@ -1,0 +1,256 @@
+#include "wire/message/order_codec.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+
+#include "base/text/hex.h"
+#include "wire/message/msgpack.h"
+
+enum {
+    VERSION = 1,
+    OUTER_MEMBERS = 2,
+    PAYLOAD_MEMBERS = 10,
+    PIN_MEMBERS = 11,  /* of a pin: when it ends, behind the items */
+    EDGE_MEMBERS = 11, /* of a move that names its tiers: they, behind the items */
+    EDGE_PARTS = 3,
+    ITEM_MEMBERS = 4,
+    MAC_SIZE = 32,
+    ENVELOPE_SIZE = 64, /* more than the outer array, the two heads and the MAC take */
+};
+
+static enum kvt_err
+sign(const struct wire_order_key *key, const void *payload, size_t size, uint8_t mac[MAC_SIZE])
+{
+    unsigned length = 0;
+
+    if (key->size < WIRE_ORDER_KEY_MIN || key->size > WIRE_ORDER_KEY_MAX)
+        return KVT_INVALID;
+    if (HMAC(EVP_sha256(), key->bytes, (int)key->size, payload, size, mac, &length) == NULL)
+        return KVT_NOMEM;
+    assert(length == MAC_SIZE);
+    return KVT_OK;
+}
+
+static bool
+has_edge(const struct kvt_order *order)
+{
+    return kvt_order_verb_moves(order->verb) && order->to[0] != '\0';
+}
+
+static uint32_t
+members_of(const struct kvt_order *order)
+{
+    if (has_edge(order))
+        return EDGE_MEMBERS;
+    return order->verb == KVT_ORDER_PIN ? PIN_MEMBERS : PAYLOAD_MEMBERS;
+}
+
+static enum kvt_err
+encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
+{
+    struct wire_msgpack_writer writer;
+
+    wire_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
+    wire_msgpack_put_array(&writer, members_of(order));
+    wire_msgpack_put_uint(&writer, VERSION);
+    wire_msgpack_put_str(&writer, order->gateway);
+    wire_msgpack_put_str(&writer, order->namespace_);
+    wire_msgpack_put_uint(&writer, order->epoch);
+    wire_msgpack_put_uint(&writer, order->id);
+    wire_msgpack_put_uint(&writer, order->issued_ms);
+    wire_msgpack_put_uint(&writer, order->expires_ms);
+    wire_msgpack_put_uint(&writer, (uint64_t)order->verb);
+    wire_msgpack_put_str(&writer, order->reason);
+    wire_msgpack_put_array(&writer, order->item_count);
+    for (uint32_t i = 0; i < order->item_count; i++) {
+        const struct kvt_order_item *item = &order->items[i];
+
+        wire_msgpack_put_array(&writer, ITEM_MEMBERS);
+        wire_msgpack_put_uint(&writer, item->block.hash);
+        wire_msgpack_put_uint(&writer, item->block.parent);
+        wire_msgpack_put_uint(&writer, item->block.position);
+        wire_msgpack_put_uint(&writer, item->ranks);
+    }
+    if (order->verb == KVT_ORDER_PIN)
+        wire_msgpack_put_uint(&writer, order->until_ms);
+    if (has_edge(order)) {
+        wire_msgpack_put_array(&writer, EDGE_PARTS);
+        wire_msgpack_put_str(&writer, order->from);
+        wire_msgpack_put_str(&writer, order->to);
+        wire_msgpack_put_bool(&writer, order->keep);
+    }
+    return wire_msgpack_done(&writer);
+}
+
+enum kvt_err
+wire_order_encode(const struct kvt_order *order, const struct wire_order_key *key,
+                  struct kvt_buffer *out)
+{
+    struct wire_msgpack_writer writer;
+    struct kvt_buffer payload;
+    uint8_t mac[MAC_SIZE];
+    enum kvt_err rc;
+
+    assert(order != NULL && key != NULL && out != NULL);
+    assert((order->from[0] == '\0') == (order->to[0] == '\0'));
+    if (order->item_count > KVT_ORDER_ITEMS_MAX)
+        return KVT_RANGE;
+    if (order->keep && !has_edge(order)) /* there would be no place for it: the copy would go */
+        return KVT_INVALID;
+    kvt_buffer_init(&payload, WIRE_ORDER_MAX);
+    rc = encode_payload(order, &payload);
+    if (rc == KVT_OK)
+        rc = sign(key, payload.data, payload.size, mac);
+    if (rc == KVT_OK) {
+        wire_msgpack_write(&writer, out, WIRE_ORDER_MAX);
+        wire_msgpack_put_array(&writer, OUTER_MEMBERS);
+        wire_msgpack_put_bin(&writer, payload.data, payload.size);
+        wire_msgpack_put_bin(&writer, mac, sizeof(mac));
+        rc = wire_msgpack_done(&writer);
+    }
+    kvt_buffer_release(&payload);
+    return rc;
+}
+
+static void
+read_items(struct wire_msgpack_reader *reader, struct kvt_order *order, size_t capacity)
+{
+    const size_t most = capacity < KVT_ORDER_ITEMS_MAX ? capacity : KVT_ORDER_ITEMS_MAX;
+    const uint32_t count =
+        wire_msgpack_list(reader, most, "an array of no more items than there is room for");
+
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        struct kvt_order_item *item = &order->items[i];
+        const uint32_t members =
+            wire_msgpack_array(reader, ITEM_MEMBERS, "an item: [hash, parent, position, ranks]");
+
+        item->block.hash = wire_msgpack_u64(reader, "a hash");
+        item->block.parent = wire_msgpack_u64(reader, "a parent");
+        item->block.position =
+            (uint32_t)wire_msgpack_uint(reader, KVT_POSITION_MAX, "a position of at most 16777215");
+        item->ranks = wire_msgpack_u32(reader, "a bitmap of ranks");
+        wire_msgpack_rest(reader, members, ITEM_MEMBERS);
+    }
+    order->item_count = count;
+}
+
+static void
+read_edge(struct wire_msgpack_reader *reader, struct kvt_order *order)
+{
+    static const char wanted[] = "the edge of a move: [from, to, keep], two names or none";
+    const size_t offset = reader->at;
+    const uint32_t members = wire_msgpack_array(reader, EDGE_PARTS, wanted);
+
+    wire_msgpack_str(reader, order->from, sizeof(order->from), "a holder of at most 63 bytes");
+    wire_msgpack_str(reader, order->to, sizeof(order->to), "a holder of at most 63 bytes");
+    order->keep = wire_msgpack_bool(reader, "does the copy stay?");
+    wire_msgpack_rest(reader, members, EDGE_PARTS);
+    if ((order->from[0] == '\0') != (order->to[0] == '\0'))
+        wire_msgpack_fail(reader, offset, KVT_INVALID, wanted);
+}
+
+static enum kvt_err
+decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t capacity,
+               struct kvt_error *err)
+{
+    struct wire_msgpack_reader reader;
+    uint32_t members;
+    size_t offset;
+
+    wire_msgpack_read(&reader, bytes, size);
+    members =
+        wire_msgpack_array(&reader, PAYLOAD_MEMBERS, "an order: an array of 10 members or more");
+    wire_msgpack_version(&reader);
+    wire_msgpack_str(&reader, order->gateway, sizeof(order->gateway),
+                     "a gateway name of at most 63 bytes");
+    wire_msgpack_str(&reader, order->namespace_, sizeof(order->namespace_),
+                     "a namespace of at most 127 bytes");
+    order->epoch = wire_msgpack_u64(&reader, "an epoch");
+    order->id = wire_msgpack_u64(&reader, "an id");
+    order->issued_ms = wire_msgpack_u64(&reader, "a time of issue in ms");
+    order->expires_ms = wire_msgpack_u64(&reader, "an expiry in ms");
+    offset = reader.at;
+    order->verb =
+        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_VERB_LAST, "a verb from 1 to 7");
+    if (order->verb == KVT_ORDER_NONE)
+        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 7");
+    wire_msgpack_str(&reader, order->reason, sizeof(order->reason), "a reason of at most 63 bytes");
+    read_items(&reader, order, capacity);
+    if (order->verb == KVT_ORDER_PIN && members >= PIN_MEMBERS) {
+        order->until_ms = wire_msgpack_u64(&reader, "the end of a pin in ms");
+        wire_msgpack_rest(&reader, members, PIN_MEMBERS);
+    } else if (kvt_order_verb_moves(order->verb) && members >= EDGE_MEMBERS) {
+        read_edge(&reader, order);
+        wire_msgpack_rest(&reader, members, EDGE_MEMBERS);
+    } else {
+        wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
+    }
+    return wire_msgpack_end(&reader, "order", err);
+}
+
+enum kvt_err
+wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *key,
+                  struct kvt_order *order, size_t capacity, struct kvt_error *err)
+{
+    struct wire_msgpack_reader reader;
+    struct kvt_order_item *items;
+    uint8_t wanted[MAC_SIZE];
+    const void *payload;
+    const void *mac;
+    size_t payload_size;
+    size_t mac_size;
+    uint32_t members;
+    enum kvt_err rc;
+
+    assert(key != NULL && order != NULL);
+    assert(order->items != NULL || capacity == 0);
+    items = order->items;
+    *order = (struct kvt_order){.items = items};
+    if (size > WIRE_ORDER_MAX)
+        return kvt_error_set(err, KVT_RANGE, "order of %zu bytes: more than %u", size,
+                             WIRE_ORDER_MAX);
+
+    wire_msgpack_read(&reader, bytes, size);
+    members = wire_msgpack_array(&reader, OUTER_MEMBERS, "a signed order: [payload, mac]");
+    payload = wire_msgpack_bin(&reader, &payload_size, "the order's payload");
+    mac = wire_msgpack_bin(&reader, &mac_size, "the order's signature");
+    wire_msgpack_rest(&reader, members, OUTER_MEMBERS);
+    rc = wire_msgpack_end(&reader, "signed order", err);
+    if (rc != KVT_OK)
+        return rc;
+
+    /* Nothing of the payload is looked at before its signature fits. */
+    rc = sign(key, payload, payload_size, wanted);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "order: the key must have 16 to 64 bytes");
+    if (mac_size != MAC_SIZE || CRYPTO_memcmp(mac, wanted, MAC_SIZE) != 0)
+        return kvt_error_set(err, KVT_DENIED, "order: the signature does not fit");
+    rc = decode_payload(payload, payload_size, order, capacity, err);
+    if (rc != KVT_OK)
+        *order = (struct kvt_order){.items = items};
+    return rc;
+}
+
+enum kvt_err
+wire_order_key_parse(struct wire_order_key *key, const char *text, struct kvt_error *err)
+{
+    const size_t size = strlen(text);
+
+    *key = (struct wire_order_key){.size = 0};
+    if (size >= (size_t)2 * WIRE_ORDER_KEY_MIN && size <= (size_t)2 * WIRE_ORDER_KEY_MAX &&
+        size % 2 == 0 && kvt_hex_parse(text, size / 2, key->bytes)) {
+        key->size = size / 2;
+        return KVT_OK;
+    }
+    *key = (struct wire_order_key){.size = 0};
+    if (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX)
+        return kvt_error_set(
+            err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
+            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
+    memcpy(key->bytes, text, size);
+    key->size = size;
+    return KVT_OK;
+}

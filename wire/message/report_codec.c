@@ -1,0 +1,256 @@
+#include "wire/message/report_codec.h"
+
+#include <assert.h>
+
+#include "wire/message/msgpack.h"
+
+enum {
+    VERSION = 1,
+    HEADER_MEMBERS = 12,
+    HEADER_MEMBERS_READS = 11, /* a later one's, without pins */
+    HEADER_MEMBERS_MIN = 10,   /* the first version's, without reads */
+    TIER_MEMBERS = 4,
+    ACCESS_MEMBERS = 4,
+    RESULT_MEMBERS = 8,
+    PINS_MEMBERS = 4,
+    PIN_MEMBERS = 2,
+};
+
+static void
+put_result(struct wire_msgpack_writer *writer, const struct kvt_order_result *result)
+{
+    wire_msgpack_put_array(writer, RESULT_MEMBERS);
+    wire_msgpack_put_uint(writer, result->epoch);
+    wire_msgpack_put_uint(writer, result->id);
+    wire_msgpack_put_uint(writer, (uint64_t)result->verb);
+    wire_msgpack_put_uint(writer, (uint64_t)result->code);
+    wire_msgpack_put_uint(writer, result->done);
+    wire_msgpack_put_uint(writer, result->failed);
+    wire_msgpack_put_uint(writer, result->bytes_moved);
+    wire_msgpack_put_str(writer, result->text);
+}
+
+static void
+put_pins(struct wire_msgpack_writer *writer, const struct kvt_report_pins *pins)
+{
+    wire_msgpack_put_array(writer, PINS_MEMBERS);
+    wire_msgpack_put_uint(writer, pins->round);
+    wire_msgpack_put_uint(writer, pins->told);
+    wire_msgpack_put_bool(writer, pins->last);
+    wire_msgpack_put_array(writer, pins->count);
+    for (uint32_t i = 0; i < pins->count; i++) {
+        wire_msgpack_put_array(writer, PIN_MEMBERS);
+        wire_msgpack_put_uint(writer, pins->rows[i].hash);
+        wire_msgpack_put_uint(writer, pins->rows[i].until_ms);
+    }
+}
+
+enum kvt_err
+wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
+{
+    struct wire_msgpack_writer writer;
+
+    assert(report != NULL && out != NULL);
+    if (report->tier_count > KVT_REPORT_TIERS_MAX ||
+        report->access_count > KVT_REPORT_ACCESSES_MAX ||
+        report->result_count > KVT_REPORT_RESULTS_MAX || report->pins.count > KVT_REPORT_PINS_MAX)
+        return KVT_RANGE;
+
+    wire_msgpack_write(&writer, out, WIRE_REPORT_MAX);
+    wire_msgpack_put_array(&writer, HEADER_MEMBERS);
+    wire_msgpack_put_uint(&writer, VERSION);
+    wire_msgpack_put_str(&writer, report->gateway);
+    wire_msgpack_put_str(&writer, report->namespace_);
+    wire_msgpack_put_uint(&writer, report->seq);
+    wire_msgpack_put_uint(&writer, report->incarnation);
+    wire_msgpack_put_uint(&writer, report->time_ms);
+    wire_msgpack_put_bool(&writer, report->healthy);
+    wire_msgpack_put_array(&writer, report->tier_count);
+    for (uint32_t i = 0; i < report->tier_count; i++) {
+        wire_msgpack_put_array(&writer, TIER_MEMBERS);
+        wire_msgpack_put_str(&writer, report->tiers[i].name);
+        wire_msgpack_put_uint(&writer, report->tiers[i].used_bytes);
+        wire_msgpack_put_uint(&writer, report->tiers[i].capacity_bytes);
+        wire_msgpack_put_uint(&writer, report->tiers[i].blocks);
+    }
+    wire_msgpack_put_array(&writer, report->access_count);
+    for (uint32_t i = 0; i < report->access_count; i++) {
+        wire_msgpack_put_array(&writer, ACCESS_MEMBERS);
+        wire_msgpack_put_uint(&writer, report->accesses[i].hash);
+        wire_msgpack_put_uint(&writer, report->accesses[i].tier_index);
+        wire_msgpack_put_uint(&writer, report->accesses[i].count);
+        wire_msgpack_put_uint(&writer, report->accesses[i].bytes);
+    }
+    wire_msgpack_put_array(&writer, report->result_count);
+    for (uint32_t i = 0; i < report->result_count; i++)
+        put_result(&writer, &report->results[i]);
+    wire_msgpack_put_array(&writer, KVT_READ_RESULTS);
+    for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
+        wire_msgpack_put_uint(&writer, report->reads[i]);
+    put_pins(&writer, &report->pins);
+    return wire_msgpack_done(&writer);
+}
+
+static void
+read_tiers(struct wire_msgpack_reader *reader, struct kvt_report *report)
+{
+    const uint32_t count =
+        wire_msgpack_list(reader, KVT_REPORT_TIERS_MAX, "an array of at most 8 tiers");
+
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        struct kvt_report_tier *tier = &report->tiers[i];
+        const uint32_t members =
+            wire_msgpack_array(reader, TIER_MEMBERS, "a tier: [name, used, capacity, blocks]");
+
+        wire_msgpack_str(reader, tier->name, sizeof(tier->name), "a tier name of at most 63 bytes");
+        tier->used_bytes = wire_msgpack_u64(reader, "used bytes");
+        tier->capacity_bytes = wire_msgpack_u64(reader, "capacity bytes");
+        tier->blocks = wire_msgpack_u64(reader, "a number of blocks");
+        wire_msgpack_rest(reader, members, TIER_MEMBERS);
+    }
+    report->tier_count = count;
+}
+
+static void
+read_accesses(struct wire_msgpack_reader *reader, struct kvt_report *report)
+{
+    const uint32_t count =
+        wire_msgpack_list(reader, KVT_REPORT_ACCESSES_MAX, "an array of at most 4096 accesses");
+
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        struct kvt_report_access *access = &report->accesses[i];
+        const uint32_t members =
+            wire_msgpack_array(reader, ACCESS_MEMBERS, "an access: [hash, tier, count, bytes]");
+        size_t offset;
+        uint64_t tier;
+
+        access->hash = wire_msgpack_u64(reader, "a hash");
+        offset = reader->at;
+        tier = wire_msgpack_u64(reader, "a tier index");
+        if (tier >= report->tier_count)
+            wire_msgpack_fail(reader, offset, KVT_INVALID, "a tier index inside the table");
+        access->tier_index = (uint8_t)tier;
+        access->count = wire_msgpack_u32(reader, "a count");
+        access->bytes = wire_msgpack_u64(reader, "bytes");
+        wire_msgpack_rest(reader, members, ACCESS_MEMBERS);
+    }
+    report->access_count = count;
+}
+
+static void
+read_results(struct wire_msgpack_reader *reader, struct kvt_report *report)
+{
+    const uint32_t count =
+        wire_msgpack_list(reader, KVT_REPORT_RESULTS_MAX, "an array of at most 256 results");
+
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        struct kvt_order_result *result = &report->results[i];
+        const uint32_t members = wire_msgpack_array(
+            reader, RESULT_MEMBERS,
+            "a result: [epoch, id, verb, code, done, failed, bytes_moved, text]");
+        uint64_t verb;
+        uint64_t code;
+
+        result->epoch = wire_msgpack_u64(reader, "an epoch");
+        result->id = wire_msgpack_u64(reader, "an order id");
+        /* Verbs and codes of a later version keep a meaning: something we did not ask for. */
+        verb = wire_msgpack_u64(reader, "a verb");
+        result->verb = verb <= KVT_ORDER_VERB_LAST ? (enum kvt_order_verb)verb : KVT_ORDER_NONE;
+        code = wire_msgpack_u64(reader, "an error code");
+        result->code = code < KVT_ERR_COUNT ? (enum kvt_err)code : KVT_UNSUPPORTED;
+        result->done = wire_msgpack_u32(reader, "a number of items done");
+        result->failed = wire_msgpack_u32(reader, "a number of items failed");
+        result->bytes_moved = wire_msgpack_u64(reader, "bytes moved");
+        wire_msgpack_str(reader, result->text, sizeof(result->text), "a text of at most 127 bytes");
+        wire_msgpack_rest(reader, members, RESULT_MEMBERS);
+    }
+    report->result_count = count;
+}
+
+static void
+read_reads(struct wire_msgpack_reader *reader, struct kvt_report *report)
+{
+    const uint32_t members =
+        wire_msgpack_array(reader, KVT_READ_RESULTS, "reads: [hot, cold, miss]");
+
+    for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
+        report->reads[i] = wire_msgpack_u64(reader, "a number of reads");
+    wire_msgpack_rest(reader, members, KVT_READ_RESULTS);
+}
+
+static void
+read_pins(struct wire_msgpack_reader *reader, struct kvt_report_pins *pins)
+{
+    const uint32_t members =
+        wire_msgpack_array(reader, PINS_MEMBERS, "pins: [round, told, last, rows]");
+    uint32_t count;
+
+    pins->round = wire_msgpack_u64(reader, "a round");
+    pins->told = wire_msgpack_u64(reader, "a number of pins");
+    pins->last = wire_msgpack_bool(reader, "last: true or false");
+    count = wire_msgpack_list(reader, KVT_REPORT_PINS_MAX, "an array of at most 4096 pins");
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        const uint32_t row = wire_msgpack_array(reader, PIN_MEMBERS, "a pin: [hash, until_ms]");
+
+        pins->rows[i].hash = wire_msgpack_u64(reader, "a hash");
+        pins->rows[i].until_ms = wire_msgpack_u64(reader, "a time in ms");
+        wire_msgpack_rest(reader, row, PIN_MEMBERS);
+    }
+    pins->count = count;
+    wire_msgpack_rest(reader, members, PINS_MEMBERS);
+}
+
+/* How many of the header's members are known. */
+static uint32_t
+known(uint32_t members)
+{
+    return members < HEADER_MEMBERS ? members : HEADER_MEMBERS;
+}
+
+enum kvt_err
+wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, struct kvt_error *err)
+{
+    struct wire_msgpack_reader reader;
+    struct kvt_report_access *accesses;
+    struct kvt_order_result *results;
+    struct kvt_report_pin *pins;
+    uint32_t members;
+    enum kvt_err rc;
+
+    assert(report != NULL && report->accesses != NULL && report->results != NULL &&
+           report->pins.rows != NULL);
+    pins = report->pins.rows;
+    accesses = report->accesses;
+    results = report->results;
+    *report = (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
+    if (size > WIRE_REPORT_MAX)
+        return kvt_error_set(err, KVT_RANGE, "report of %zu bytes: more than %u", size,
+                             WIRE_REPORT_MAX);
+
+    wire_msgpack_read(&reader, bytes, size);
+    members =
+        wire_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
+    wire_msgpack_version(&reader);
+    wire_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
+                     "a gateway name of at most 63 bytes");
+    wire_msgpack_str(&reader, report->namespace_, sizeof(report->namespace_),
+                     "a namespace of at most 127 bytes");
+    report->seq = wire_msgpack_u64(&reader, "a seq");
+    report->incarnation = wire_msgpack_u64(&reader, "an incarnation");
+    report->time_ms = wire_msgpack_u64(&reader, "a time in ms");
+    report->healthy = wire_msgpack_bool(&reader, "healthy: true or false");
+    read_tiers(&reader, report);
+    read_accesses(&reader, report);
+    read_results(&reader, report);
+    if (members >= HEADER_MEMBERS_READS)
+        read_reads(&reader, report);
+    if (members >= HEADER_MEMBERS)
+        read_pins(&reader, &report->pins);
+    wire_msgpack_rest(&reader, members, known(members));
+
+    rc = wire_msgpack_end(&reader, "report", err);
+    if (rc != KVT_OK)
+        *report =
+            (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
+    return rc;
+}

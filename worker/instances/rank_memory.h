@@ -1,0 +1,55 @@
+/*
+ * worker/instances/rank_memory.h -- G1 of a rank: on a device where there is one, else host memory.
+ *
+ * Why: a rank's model has no kernels.  It writes and compares layers in host memory: in G1 itself
+ * where that is host memory, else in a page of pinned memory that goes to the device or came from
+ * there.  Others' bytes come by G2, which the fabric reads and fills; the device has it pinned.
+ *
+ * Ownership: pages own driver, G1 and page; G2 is pinned while it is lent.
+ * Threads:   filling and checking are one thread's; G1 as kvbm/storage/tier_storage.h.
+ * Limits:    one device.  Once it has failed nothing that was said of its blocks holds.
+ */
+#ifndef WORKER_INSTANCES_RANK_MEMORY_H
+#define WORKER_INSTANCES_RANK_MEMORY_H
+
+#include "kvbm/cuda/cuda_driver.h"
+#include "kvbm/storage/tier_storage.h"
+
+#include "worker/instances/instance_plan.h"
+#include "worker/instances/shard.h"
+
+struct kvbm_pages {
+    struct kvbm_cuda *cuda; /* NULL: G1 is host memory */
+    struct kvbm_storage *g1;
+    struct kvbm_storage *page; /* one block; NULL: G1 has addresses */
+    void *pinned;              /* of G2; NULL: nothing */
+    bool lost;                 /* something could not be written or read */
+};
+
+/**
+ * As the setting `gpu` says.
+ *
+ * @return KVT_OK; KVT_UNSUPPORTED (one is required and not there); KVT_NOMEM; KVT_IO (the device
+ *         refuses); KVT_RANGE or KVT_INVALID (sizes).  After a failure there is something to close.
+ */
+KVT_NODISCARD enum kvt_err kvbm_pages_open(struct kvbm_pages *pages, const struct kvbm_plan *plan,
+                                           const struct kvbm_shard *shard, struct kvt_error *err);
+
+/** Let the device copy to and from G2 at full speed; where it will not, that is said in the log.
+ *  All of it is one piece of host memory. */
+void kvbm_pages_pin(struct kvbm_pages *pages, struct kvbm_storage *g2);
+/** Before G2's memory goes. */
+void kvbm_pages_unpin(struct kvbm_pages *pages);
+
+/** What kvbm_pages_open() made, also when it failed half way. */
+void kvbm_pages_close(struct kvbm_pages *pages);
+
+/** Write layer `layer` of block `hash` to `block` of G1. */
+void kvbm_pages_fill(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
+                     uint64_t hash, uint32_t layer);
+
+/** How many bytes of that layer are wrong; 0 where they cannot be read. */
+size_t kvbm_pages_check(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
+                        uint64_t hash, uint32_t layer);
+
+#endif /* WORKER_INSTANCES_RANK_MEMORY_H */

@@ -1,0 +1,165 @@
+#include "worker/instances/rank_set.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+
+#include "engine/rpc/rpc.h"
+#include "worker/instances/instance_message.h"
+#include "worker/instances/rank_process.h"
+
+/* What a rank says of itself. */
+struct look {
+    _Atomic bool under_way;
+    _Atomic bool away;
+    _Atomic bool device;
+    uint64_t asked_ms;
+};
+
+struct kvbm_crew {
+    uint32_t ranks;
+    struct engine_rpc_client *clients[KVBM_INSTANCE_RANKS_MAX];
+    struct look looks[KVBM_INSTANCE_RANKS_MAX]; /* a client's thread's while it is under way */
+};
+
+enum kvt_err
+kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan, struct kvt_error *err)
+{
+    struct kvbm_crew *crew = kvt_calloc(1, sizeof(*crew));
+    enum kvt_err rc = KVT_OK;
+
+    *out = NULL;
+    if (crew == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "ranks");
+    crew->ranks = plan->tp[plan->instance];
+    for (uint32_t rank = 0; rank < crew->ranks && rc == KVT_OK; rank++) {
+        char endpoint[KVBM_INSTANCE_ENDPOINT];
+
+        kvbm_plan_endpoint(plan, KVBM_DOOR_STEP, plan->instance, rank, endpoint);
+        rc = engine_rpc_client_open(&crew->clients[rank],
+                                    &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
+        if (rc == KVT_OK &&
+            engine_rpc_client_wait(crew->clients[rank], KVBM_INSTANCE_START_MS) != KVT_OK)
+            rc = kvt_error_set(err, KVT_UNAVAILABLE, "rank %" PRIu32 " does not answer at %s", rank,
+                               endpoint);
+    }
+    if (rc != KVT_OK) {
+        kvbm_crew_close(crew);
+        return rc;
+    }
+    *out = crew;
+    return KVT_OK;
+}
+
+void
+kvbm_crew_close(struct kvbm_crew *crew)
+{
+    if (crew == NULL)
+        return;
+    for (uint32_t rank = 0; rank < crew->ranks; rank++)
+        engine_rpc_client_close(crew->clients[rank]);
+    kvt_free(crew);
+}
+
+/* Wait for one rank's answer. */
+static enum kvt_err
+take_answer(struct kvt_ticket *ticket, struct kvt_buffer *answer)
+{
+    struct engine_rpc_reply reply;
+    enum kvt_err rc = kvt_ticket_wait(ticket, UINT64_MAX);
+
+    engine_rpc_reply(ticket, &reply);
+    kvt_buffer_append(answer, reply.bytes, reply.size);
+    if (rc == KVT_OK && !kvt_buffer_ok(answer))
+        rc = KVT_NOMEM;
+    kvt_ticket_release(ticket);
+    return rc;
+}
+
+enum kvt_err
+kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
+               struct kvt_buffer *answers, struct kvt_error *err)
+{
+    const struct engine_rpc_request request = {.method = KVBM_STEP_RUN,
+                                               .bytes = question->data,
+                                               .size = question->size,
+                                               .wait_ms = KVBM_CREW_STEP_MS};
+    struct kvt_ticket *tickets[KVBM_INSTANCE_RANKS_MAX] = {NULL};
+    enum kvt_err first = KVT_OK;
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
+        const enum kvt_err rc = engine_rpc_start(crew->clients[rank], &request, &tickets[rank]);
+
+        kvt_buffer_clear(&answers[rank]);
+        if (rc != KVT_OK && first == KVT_OK)
+            first = kvt_error_set(err, rc, "rank %" PRIu32 " cannot be asked", rank);
+    }
+    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
+        const enum kvt_err rc =
+            tickets[rank] == NULL ? KVT_OK : take_answer(tickets[rank], &answers[rank]);
+
+        if (rc != KVT_OK && first == KVT_OK)
+            first = kvt_error_set(err, rc, "rank %" PRIu32 ": %s", rank, kvt_err_text(rc));
+    }
+    return first;
+}
+
+/* engine_rpc_done_fn */
+static void
+on_look(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct look *look = arg;
+    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
+    const bool away = kvbm_words_get(&words) != 0;
+    const bool device = kvbm_words_get(&words) != 0;
+
+    if (reply->status == KVT_OK && kvbm_words_end(&words)) {
+        atomic_store(&look->away, away);
+        atomic_store(&look->device, device);
+    }
+    atomic_store(&look->under_way, false);
+}
+
+void
+kvbm_crew_look(struct kvbm_crew *crew)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
+        struct look *look = &crew->looks[rank];
+
+        if (atomic_load(&look->under_way) || now_ms - look->asked_ms < KVBM_CREW_LOOK_MS)
+            continue;
+        look->asked_ms = now_ms;
+        atomic_store(&look->under_way, true);
+        if (engine_rpc_start(crew->clients[rank],
+                             &(struct engine_rpc_request){.method = KVBM_STEP_LOOK,
+                                                          .wait_ms = KVBM_CREW_LOOK_MS,
+                                                          .done = on_look,
+                                                          .arg = look},
+                             NULL) != KVT_OK)
+            atomic_store(&look->under_way, false);
+    }
+}
+
+uint32_t
+kvbm_crew_away(struct kvbm_crew *crew)
+{
+    uint32_t away = 0;
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++)
+        away += atomic_load(&crew->looks[rank].away) ? 1 : 0;
+    return away;
+}
+
+uint32_t
+kvbm_crew_devices(struct kvbm_crew *crew)
+{
+    uint32_t devices = 0;
+
+    for (uint32_t rank = 0; rank < crew->ranks; rank++)
+        devices += atomic_load(&crew->looks[rank].device) ? 1 : 0;
+    return devices;
+}

@@ -1,0 +1,364 @@
+#include "worker/instances/supervisor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config/program.h"
+#include "base/core/alloc.h"
+#include "base/core/clock.h"
+#include "base/core/file.h"
+#include "base/core/log.h"
+#include "base/thread/queue.h"
+#include "kvbm/cuda/cuda_driver.h"
+#include "wire/message/trace.h"
+
+#include "engine/rpc/rpc.h"
+#include "worker/instances/instance_stats.h"
+#include "worker/instances/leader_process.h"
+#include "worker/instances/run_folder.h"
+#include "worker/instances/supervisor_internal.h"
+
+enum {
+    TICK = 20,           /* ms between looks at processes and trace */
+    SERVE_WAIT = 600000, /* ms for one request */
+};
+
+/* ---- requests ---- */
+
+/* engine_rpc_done_fn */
+static void
+on_answer(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct kvbm_front_slot *slot = arg;
+    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
+
+    slot->status = reply->status;
+    if (reply->status == KVT_OK) {
+        kvbm_figures_get(&slot->figures, &words);
+        if (!kvbm_words_end(&words))
+            slot->status = KVT_INVALID;
+    }
+    if (kvt_queue_put(slot->front->answers, slot) != KVT_OK)
+        abort(); /* it has room for all slots */
+}
+
+static bool
+give(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    struct kvbm_front_instance *instance = &front->instances[slot->instance];
+    struct kvt_buffer question;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (!instance->up || instance->busy >= KVBM_FRONT_WINDOW ||
+        kvt_clock_mono_ms() < slot->rests_ms)
+        return false;
+    kvt_buffer_init(&question, ENGINE_RPC_PAYLOAD_MAX);
+    kvbm_words_put(&question, slot->count);
+    for (size_t i = 0; i < slot->count; i++)
+        kvbm_words_put(&question, slot->ids[i]);
+    slot->life = instance->life.number;
+    if (kvt_buffer_ok(&question))
+        rc = engine_rpc_start(instance->client,
+                              &(struct engine_rpc_request){.method = KVBM_FRONT_SERVE,
+                                                           .bytes = question.data,
+                                                           .size = question.size,
+                                                           .wait_ms = SERVE_WAIT,
+                                                           .done = on_answer,
+                                                           .arg = slot},
+                              NULL);
+    kvt_buffer_release(&question);
+    if (rc != KVT_OK)
+        return false;
+    slot->state = KVBM_SLOT_AWAY;
+    instance->busy++;
+    return true;
+}
+
+uint64_t
+kvbm_front_rest_ms(uint32_t failures)
+{
+    uint64_t rest_ms = KVBM_FRONT_REST_MIN_MS;
+
+    for (uint32_t i = 1; i < failures && rest_ms < KVBM_FRONT_REST_MAX_MS; i++)
+        rest_ms *= 2;
+    return rest_ms < KVBM_FRONT_REST_MAX_MS ? rest_ms : KVBM_FRONT_REST_MAX_MS;
+}
+
+/* It is given again, later each time: what refuses it is not helped by being asked at once. */
+static void
+rest(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    slot->rests_ms = kvt_clock_mono_ms() + kvbm_front_rest_ms(++slot->failures);
+    slot->state = KVBM_SLOT_WAITS;
+    front->again++;
+}
+
+/* It was served by one instance: by the next one now, or it is done. */
+static void
+go_on(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    if (front->plan->split && slot->instance % 2 == 0) {
+        slot->instance++;
+        slot->state = KVBM_SLOT_WAITS;
+        return;
+    }
+    slot->state = KVBM_SLOT_FREE;
+    front->served++;
+    kvt_free(slot->ids);
+    slot->ids = NULL;
+}
+
+static void
+take_answers(struct kvbm_front *front, uint64_t wait_ms)
+{
+    void *items[16];
+    const size_t count = kvt_queue_take(front->answers, items, 16, wait_ms);
+
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_front_slot *slot = items[i];
+        struct kvbm_front_instance *instance = &front->instances[slot->instance];
+
+        instance->busy--;
+        if (slot->status != KVT_OK) {
+            rest(front, slot);
+            continue;
+        }
+        slot->failures = 0;
+        slot->rests_ms = 0;
+        if (slot->life == instance->life.number &&
+            slot->figures.requests >= instance->figures.requests)
+            instance->figures = slot->figures;
+        instance->starts = 0;
+        go_on(front, slot);
+    }
+}
+
+static bool
+is_ours(const struct kvbm_front *front, uint64_t number)
+{
+    const struct kvbm_settings *settings = front->plan->settings;
+
+    return number % settings->shards == settings->shard;
+}
+
+/* The next request of the trace into a free slot; false: there is none now, or no more. */
+static bool
+read_one(struct kvbm_front *front, struct kvbm_front_slot *slot)
+{
+    const struct kvbm_settings *settings = front->plan->settings;
+    const uint32_t targets =
+        front->plan->split ? front->plan->instances / 2 : front->plan->instances;
+    struct wire_trace_request request;
+    struct kvt_error err;
+    enum kvt_err rc;
+
+    do {
+        rc = wire_trace_next(front->trace, &request, &err);
+        if (rc == KVT_INVALID || rc == KVT_RANGE) {
+            front->bad_lines++;
+            kvt_log_error("worker.instance", "bad_line", "%s", err.text);
+        }
+    } while (rc == KVT_INVALID || rc == KVT_RANGE ||
+             (rc == KVT_OK && !is_ours(front, front->read++)));
+    front->ended =
+        rc != KVT_OK || (settings->until_ms > 0 && request.timestamp_ms >= settings->until_ms);
+    if (rc != KVT_OK && rc != KVT_NOTFOUND) {
+        front->rc = rc;
+        front->err = err;
+    }
+    if (front->ended)
+        return false;
+    slot->ids = kvt_calloc(request.hash_count + 1, sizeof(*slot->ids));
+    if (slot->ids == NULL) {
+        front->rc = kvt_error_set(&front->err, KVT_NOMEM, "a request");
+        front->ended = true;
+        return false;
+    }
+    memcpy(slot->ids, request.hash_ids, request.hash_count * sizeof(*slot->ids));
+    slot->count = request.hash_count;
+    slot->instance = (uint32_t)(front->fed++ % targets) * (front->plan->split ? 2 : 1);
+    slot->state = KVBM_SLOT_WAITS;
+    return true;
+}
+
+/* Whoever waits is given; true: something is under way, or will be. */
+static bool
+feed(struct kvbm_front *front)
+{
+    bool busy = false;
+
+    for (size_t i = 0; i < front->slot_count; i++) {
+        struct kvbm_front_slot *slot = &front->slots[i];
+
+        if (slot->state == KVBM_SLOT_FREE && !front->ended)
+            (void)read_one(front, slot);
+        if (slot->state == KVBM_SLOT_WAITS)
+            (void)give(front, slot);
+        busy = busy || slot->state != KVBM_SLOT_FREE;
+    }
+    return busy || !front->ended;
+}
+
+/* ---- the end ---- */
+
+static void
+say_finished(const struct kvbm_front *front)
+{
+    const struct kvbm_figures sum = kvbm_front_sum(front);
+
+    kvt_log_info("worker.instance", "finished",
+                 "%" PRIu64 " requests served, %" PRIu64
+                 " blocks pulled from other instances, %" PRIu64 " shards compared, %" PRIu64
+                 " wrong bytes",
+                 front->served, sum.hits_peer, sum.compared, sum.wrong_bytes);
+}
+
+static enum kvt_err
+write_report(const struct kvbm_front *front, struct kvt_error *err)
+{
+    struct kvt_buffer text;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (front->plan->settings->report[0] == '\0')
+        return KVT_OK;
+    kvt_buffer_init(&text, 64 << 10);
+    kvbm_front_format(front, &text);
+    if (kvt_buffer_ok(&text))
+        rc = kvt_file_write(front->plan->settings->report, text.data, text.size, 0644, err);
+    else
+        (void)kvt_error_set(err, rc, "report");
+    kvt_buffer_release(&text);
+    return rc;
+}
+
+static enum kvt_err
+verdict(const struct kvbm_front *front, struct kvt_error *err)
+{
+    const struct kvbm_figures sum = kvbm_front_sum(front);
+
+    if (sum.wrong_bytes > 0)
+        return kvt_error_set(err, KVT_CORRUPT, "%" PRIu64 " wrong bytes were read",
+                             sum.wrong_bytes);
+    if (front->rc != KVT_OK) {
+        *err = front->err;
+        return front->rc;
+    }
+    if (front->bad_lines > 0)
+        return kvt_error_set(err, KVT_INVALID, "%" PRIu64 " bad lines in the trace",
+                             front->bad_lines);
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_front(struct kvbm_front *front, struct kvt_error *err)
+{
+    const struct kvbm_plan *plan = front->plan;
+    enum kvt_err rc = wire_trace_open(&front->trace, plan->settings->trace, err);
+
+    front->slot_count = (size_t)plan->instances * KVBM_FRONT_WINDOW * 2;
+    if (rc == KVT_OK)
+        rc = kvt_queue_new(&front->answers, front->slot_count + 1);
+    front->slots = kvt_calloc(front->slot_count, sizeof(*front->slots));
+    if (rc == KVT_OK && front->slots == NULL)
+        rc = kvt_error_set(err, KVT_NOMEM, "requests");
+    for (size_t i = 0; i < front->slot_count && rc == KVT_OK; i++)
+        front->slots[i].front = front;
+    for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++)
+        front->instances[i].life = (struct kvbm_life){.plan = plan, .instance = i};
+    return rc;
+}
+
+static void
+close_front(struct kvbm_front *front)
+{
+    struct kvbm_life *lives[KVBM_INSTANCES_MAX];
+
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        lives[i] = &front->instances[i].life;
+    kvbm_lives_ask(lives, front->plan->instances, KVBM_FRONT_END_MS);
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        kvbm_front_stop(front, i);
+    for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++)
+        kvt_free(front->slots[i].ids);
+    kvt_free(front->slots);
+    kvt_queue_free(front->answers);
+    wire_trace_close(front->trace);
+}
+
+/* What all ranks would stumble over is said once, before there are any. */
+static enum kvt_err
+open_disk(const struct kvbm_plan *plan, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = plan->settings;
+    struct kvt_error why;
+    enum kvt_err rc;
+
+    if (settings->g3_blocks == 0)
+        return KVT_OK;
+    rc = kvt_folder_make(settings->g3_dir, &why);
+    if (rc == KVT_OK && access(settings->g3_dir, W_OK | X_OK) != 0)
+        return kvt_error_sys(err, errno, "g3.dir: no files can be made in %s", settings->g3_dir);
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "g3.dir: %s", why.text);
+}
+
+static enum kvt_err
+check_gpu(const struct kvbm_plan *plan, struct kvt_error *err)
+{
+    struct kvbm_cuda *cuda;
+    enum kvt_err rc;
+
+    if (plan->settings->gpu != KVBM_GPU_REQUIRE)
+        return KVT_OK;
+    rc = kvbm_cuda_open(&cuda, KVBM_CUDA_LIBRARY, 0, err);
+    kvbm_cuda_close(cuda); /* ranks open their own */
+    return rc;
+}
+
+enum kvt_err
+kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
+{
+    struct kvbm_plan plan = *given;
+    struct kvbm_front front = {.plan = &plan};
+    struct kvbm_folder folder;
+    bool going = true;
+    enum kvt_err rc = kvbm_folder_open(&folder, given->folder, err);
+
+    plan.folder = folder.path;
+    if (rc == KVT_OK)
+        rc = open_disk(&plan, err);
+    if (rc == KVT_OK)
+        rc = check_gpu(&plan, err);
+    if (rc == KVT_OK)
+        rc = open_front(&front, err);
+    if (rc == KVT_OK)
+        rc = kvbm_front_open_admin(&front, err);
+    if (rc == KVT_OK)
+        kvt_program_ready("starting instances");
+    while (rc == KVT_OK && going && !kvt_program_wait(0)) {
+        rc = kvbm_front_look_after(&front, err);
+        going = feed(&front) && front.rc == KVT_OK;
+        kvbm_front_show(&front);
+        take_answers(&front, TICK);
+    }
+    front.finished = rc == KVT_OK && !going;
+    kvbm_front_show(&front);
+    if (front.finished)
+        say_finished(&front);
+    while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK)) {
+        rc = kvbm_front_look_after(&front, err);
+        kvbm_front_show(&front);
+    }
+    if (rc == KVT_OK)
+        rc = write_report(&front, err);
+    if (rc == KVT_OK)
+        rc = verdict(&front, err);
+    kvbm_front_close_admin(&front);
+    if (front.slots != NULL || front.trace != NULL)
+        close_front(&front);
+    kvbm_folder_close(&folder);
+    return rc;
+}

@@ -1,0 +1,60 @@
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "worker/instances/supervisor_internal.h"
+
+enum { LIST_MAX = 32 }; /* bytes of "0, 1, 2", all instances */
+
+static char *
+add(struct kvbm_front_reasons *reasons)
+{
+    return reasons->lines[reasons->count++];
+}
+
+/* The instances of which this figure is not 0, "0, 2", and its sum. */
+static uint64_t
+list(const struct kvbm_front *front, size_t figure, char out[LIST_MAX])
+{
+    uint64_t sum = 0;
+    size_t size = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        const void *figures = &front->instances[i].figures;
+        const uint64_t more = *(const uint64_t *)((const char *)figures + figure);
+
+        if (more > 0)
+            size +=
+                (size_t)snprintf(out + size, LIST_MAX - size, "%s%" PRIu32, sum > 0 ? ", " : "", i);
+        sum += more;
+    }
+    return sum;
+}
+
+void
+kvbm_front_reasons(const struct kvbm_front *front, struct kvbm_front_reasons *reasons)
+{
+    const bool bucket =
+        front->plan->settings->s3.endpoint != NULL && front->plan->settings->s3.endpoint[0] != '\0';
+    const size_t size = sizeof(reasons->lines[0]);
+    char who[LIST_MAX];
+    uint64_t ranks;
+
+    *reasons = (struct kvbm_front_reasons){.ready = true};
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        if (front->instances[i].up)
+            continue;
+        (void)snprintf(add(reasons), size, "instance %" PRIu32 " is being started", i);
+        reasons->ready = false;
+    }
+    if (list(front, offsetof(struct kvbm_figures, nats_away), who) > 0)
+        (void)snprintf(add(reasons), size,
+                       "NATS is away: the advisor does not hear what instances %s hold", who);
+    ranks = list(front, offsetof(struct kvbm_figures, objects_away), who);
+    if (ranks > 0)
+        (void)snprintf(add(reasons), size,
+                       "the %s is away: its blocks are misses and none are stored, for %" PRIu64
+                       " ranks of instances %s",
+                       bucket ? "bucket" : "gateway", ranks, who);
+}

@@ -1,0 +1,251 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/core/clock.h"
+#include "base/core/log.h"
+
+#include "worker/instances/leader_process.h"
+#include "worker/instances/supervisor_internal.h"
+
+enum {
+    ASK_EVERY = 500,  /* ms between questions for figures */
+    ASK_WAIT = 300,   /* ms */
+    TELL_EVERY = 500, /* ms, of what was refused */
+    TELL_WAIT = 10000,
+};
+
+/* ---- starting and ending ---- */
+
+static enum kvt_err
+start(struct kvbm_front *front, uint32_t number, struct kvt_error *err)
+{
+    struct kvbm_front_instance *instance = &front->instances[number];
+    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    enum kvt_err rc;
+
+    if (instance->starts++ >= KVBM_FRONT_STARTS)
+        return kvt_error_set(err, KVT_UNAVAILABLE,
+                             "instance %" PRIu32 " ended %d times without a request served", number,
+                             KVBM_FRONT_STARTS);
+    rc = kvbm_life_start(&instance->life, err);
+    if (rc != KVT_OK)
+        return rc;
+    instance->lives++;
+    kvbm_plan_endpoint(front->plan, KVBM_DOOR_FRONT, number, KVBM_INSTANCE_LEADER, endpoint);
+    return engine_rpc_client_open(&instance->client,
+                                  &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
+}
+
+/* What its last answers say, which nobody has taken yet.  All of its calls have come back. */
+static void
+hear_last(const struct kvbm_front *front, uint64_t life, struct kvbm_front_instance *instance)
+{
+    for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++) {
+        const struct kvbm_front_slot *slot = &front->slots[i];
+
+        if (slot->state == KVBM_SLOT_AWAY && slot->life == life && slot->status == KVT_OK &&
+            slot->figures.requests >= instance->figures.requests)
+            instance->figures = slot->figures;
+    }
+}
+
+void
+kvbm_front_stop(struct kvbm_front *front, uint32_t number)
+{
+    struct kvbm_front_instance *instance = &front->instances[number];
+    const uint64_t life = instance->life.number;
+
+    kvbm_life_end(&instance->life);
+    engine_rpc_client_close(instance->client); /* calls that go on come back */
+    instance->client = NULL;
+    instance->up = false;
+    instance->silent_ms = 0;
+    hear_last(front, life, instance);
+    kvbm_figures_end(&instance->figures);
+    kvbm_figures_add(&instance->past, &instance->figures);
+    instance->figures = (struct kvbm_figures){0};
+    instance->broadcast.known = false;
+    for (uint32_t i = 0; i < KVBM_INSTANCES_MAX; i++)
+        atomic_store(&instance->peers[i].known, 0);
+}
+
+/* ---- who knows whom ---- */
+
+/* engine_rpc_done_fn */
+static void
+on_told(void *arg, const struct engine_rpc_reply *reply)
+{
+    struct kvbm_front_word *word = arg;
+
+    if (reply->status == KVT_OK)
+        atomic_store(&word->known, word->life);
+    atomic_store(&word->away, false);
+}
+
+static void
+tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
+{
+    struct kvbm_front_word *word = &instance->peers[number];
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_buffer question;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (atomic_load(&word->away) || atomic_load(&word->known) == life ||
+        (word->life == life && now_ms - word->told_ms < TELL_EVERY))
+        return;
+    word->told_ms = now_ms;
+    kvt_buffer_init(&question, 64);
+    kvbm_words_put(&question, number);
+    kvbm_words_put(&question, life);
+    word->life = life;
+    atomic_store(&word->away, true);
+    if (kvt_buffer_ok(&question))
+        rc = engine_rpc_start(instance->client,
+                              &(struct engine_rpc_request){.method = KVBM_FRONT_PEER,
+                                                           .bytes = question.data,
+                                                           .size = question.size,
+                                                           .wait_ms = TELL_WAIT,
+                                                           .done = on_told,
+                                                           .arg = word},
+                              NULL);
+    if (rc != KVT_OK)
+        atomic_store(&word->away, false);
+    kvt_buffer_release(&question);
+}
+
+static void
+tell_all(struct kvbm_front *front)
+{
+    for (uint32_t i = 0; i < front->plan->instances; i++)
+        for (uint32_t k = 0; k < front->plan->instances; k++)
+            if (i != k && front->instances[i].up && front->instances[k].up)
+                tell(&front->instances[i], k, front->instances[k].life.number);
+}
+
+static void
+read_broadcast(struct kvbm_words *words, struct kvbm_front_broadcast *out)
+{
+    const uint8_t *why;
+    uint64_t way;
+    size_t size;
+
+    *out = (struct kvbm_front_broadcast){.known = kvbm_words_get(words) == 1};
+    if (!out->known)
+        return;
+    way = kvbm_words_get(words);
+    why = kvbm_words_get_bytes(words, &size);
+    words->bad = words->bad || way >= ENGINE_WAYS || size >= sizeof(out->why);
+    if (words->bad)
+        return;
+    out->way = (enum engine_way)way;
+    if (size > 0)
+        memcpy(out->why, why, size);
+}
+
+static void
+ask(struct kvbm_front_instance *instance)
+{
+    struct kvbm_front_broadcast broadcast;
+    struct kvbm_figures figures;
+    struct kvt_buffer answer;
+    struct kvbm_words words;
+
+    kvt_buffer_init(&answer, 4096);
+    if (engine_rpc_run(
+            instance->client,
+            &(struct engine_rpc_request){.method = KVBM_FRONT_STATUS, .wait_ms = ASK_WAIT}, &answer,
+            NULL) == KVT_OK) {
+        words = (struct kvbm_words){.bytes = answer.data, .size = answer.size};
+        kvbm_figures_get(&figures, &words);
+        read_broadcast(&words, &broadcast);
+        if (kvbm_words_end(&words)) {
+            instance->figures = figures;
+            instance->broadcast = broadcast;
+        }
+    }
+    kvt_buffer_release(&answer);
+}
+
+/* Is its leader there, and since when is it not? */
+static void
+listen_to(struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+{
+    const bool linked = engine_rpc_client_link(instance->client) != 0;
+
+    if (linked)
+        instance->silent_ms = 0;
+    else if (instance->up && instance->silent_ms == 0)
+        instance->silent_ms = now_ms;
+    if (instance->up || !linked)
+        return;
+    instance->up = instance->was_up = true;
+    kvt_log_info("worker.instance", "up", "instance %" PRIu32 ", start %" PRIu64, number,
+                 instance->lives);
+}
+
+/* Processes that are there and do not go on would keep their requests for good. */
+static bool
+is_silent(const struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+{
+    if (instance->silent_ms == 0 || now_ms - instance->silent_ms < KVBM_FRONT_SILENCE_MS)
+        return false;
+    kvt_log_warn("worker.instance", "silent", "instance %" PRIu32 ": its leader says nothing",
+                 number);
+    return true;
+}
+
+enum kvt_err
+kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool ask_now = now_ms - front->asked_ms >= ASK_EVERY;
+
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        struct kvbm_front_instance *instance = &front->instances[i];
+        enum kvt_err rc = KVT_OK;
+
+        if (instance->life.number != 0 &&
+            (kvbm_life_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
+            kvbm_front_stop(front, i);
+            if (instance->life.gave_up && !instance->was_up)
+                return kvt_error_set(
+                    err, KVT_UNAVAILABLE,
+                    "instance %" PRIu32 " cannot be started; a process of it has said why", i);
+        }
+        if (instance->life.number == 0)
+            rc = start(front, i, err);
+        if (rc != KVT_OK)
+            return rc;
+        listen_to(instance, i, now_ms);
+        if (instance->up && ask_now)
+            ask(instance);
+    }
+    if (ask_now)
+        front->asked_ms = now_ms;
+    tell_all(front);
+    return KVT_OK;
+}
+
+/* ---- what they have done ---- */
+
+struct kvbm_figures
+kvbm_front_figures(const struct kvbm_front *front, uint32_t number)
+{
+    struct kvbm_figures sum = front->instances[number].past;
+
+    kvbm_figures_add(&sum, &front->instances[number].figures);
+    return sum;
+}
+
+struct kvbm_figures
+kvbm_front_sum(const struct kvbm_front *front)
+{
+    struct kvbm_figures sum = {0};
+
+    for (uint32_t i = 0; i < front->plan->instances; i++) {
+        const struct kvbm_figures one = kvbm_front_figures(front, i);
+
+        kvbm_figures_add(&sum, &one);
+    }
+    return sum;
+}
