@@ -45,7 +45,7 @@ enum {
 struct advisor_daemon {
     struct kvt_metrics *metrics;
     struct advisor_counters counters;
-    struct advisor_tally *tally;
+    struct advisor_traffic *tally;
     struct advisor_store *store;
     struct advisor_rulebook *rulebook;
     const char *policy_file; /* of the settings, which stay; "": none */
@@ -53,20 +53,20 @@ struct advisor_daemon {
     struct wire_bus *bus;
     struct advisor_planner *planner;
     struct advisor_jobs *jobs;
-    struct advisor_engine *engine;
+    struct advisor_round *engine;
     struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
     struct advisor_sources *sources;
     struct advisor_sources_file *sources_file; /* NULL: none */
-    struct advisor_courier *courier;
-    struct advisor_deposit *deposit; /* NULL: none */
-    struct advisor_responder *responder;
+    struct advisor_outbox *courier;
+    struct advisor_nats_snapshot *deposit; /* NULL: none */
+    struct advisor_nats_responder *responder;
     struct advisor_router_thread *router_thread;
     struct advisor_router *router; /* NULL: requests are not routed */
     struct advisor_presence *presence;
     struct kvt_http *http;
     struct kvt_http_stream *stream;
-    struct advisor_http pages;
+    struct advisor_admin pages;
     struct wire_order_key order_key;
     char *ports_file;            /* NULL: none written */
     char consumer[KVT_NAME_MAX]; /* of our events; "": not durable */
@@ -85,14 +85,14 @@ run(void *arg)
     bool connected = true;
 
     while (!atomic_load(&daemon->stopping) && atomic_load(&daemon->failed) == KVT_OK) {
-        advisor_engine_step(daemon->engine, STEP_WAIT_MS);
-        atomic_store(&daemon->failed, advisor_engine_failed(daemon->engine, &daemon->why));
+        advisor_round_step(daemon->engine, STEP_WAIT_MS);
+        atomic_store(&daemon->failed, advisor_round_failed(daemon->engine, &daemon->why));
         if (kvt_clock_mono_ms() >= settled_ms)
             wire_bus_tell(daemon->bus, "advisor.daemon", "no events come, no orders go",
                           &connected);
     }
-    advisor_engine_step(daemon->engine, 0); /* what was changed in the last moment */
-    advisor_engine_flush(daemon->engine);
+    advisor_round_step(daemon->engine, 0); /* what was changed in the last moment */
+    advisor_round_flush(daemon->engine);
     return NULL;
 }
 
@@ -175,7 +175,7 @@ static enum kvt_err
 open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settings,
             struct kvt_error *err)
 {
-    const struct advisor_engine_options engine = {
+    const struct advisor_round_options engine = {
         .store = daemon->store,
         .index = daemon->index,
         .planner = daemon->planner,
@@ -191,7 +191,7 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .volatile_places = settings->volatile_places,
     };
 
-    return advisor_engine_new(&daemon->engine, &engine, err);
+    return advisor_round_new(&daemon->engine, &engine, err);
 }
 
 static enum kvt_err
@@ -300,7 +300,7 @@ restore(struct advisor_daemon *daemon, const struct advisor_settings *settings,
     rc = check_durable(settings, err);
     if (rc != KVT_OK)
         return rc;
-    (void)advisor_deposit_restore(&options); /* what came of it is in the log */
+    (void)advisor_nats_snapshot_restore(&options); /* what came of it is in the log */
     return name_consumer(daemon, settings, err);
 }
 
@@ -308,10 +308,10 @@ static enum kvt_err
 open_deposit(struct advisor_daemon *daemon, const struct advisor_settings *settings,
              struct kvt_error *err)
 {
-    const struct advisor_deposit_options options = {
+    const struct advisor_nats_snapshot_options options = {
         .bus = daemon->bus,
         .store = daemon->store,
-        .memory = advisor_engine_memory(daemon->engine),
+        .memory = advisor_round_memory(daemon->engine),
         .counters = &daemon->counters,
         .bucket = settings->snapshot_bucket,
         .events = settings->snapshot_events,
@@ -319,7 +319,8 @@ open_deposit(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .size_max = settings->db_max * SNAPSHOT_SHARE,
     };
 
-    return settings->durable ? advisor_deposit_start(&daemon->deposit, &options, err) : KVT_OK;
+    return settings->durable ? advisor_nats_snapshot_start(&daemon->deposit, &options, err)
+                             : KVT_OK;
 }
 
 /* Our own events, from where they are applied. */
@@ -333,7 +334,7 @@ open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, c
     struct advisor_position reports;
     enum kvt_err rc;
 
-    advisor_engine_positions(daemon->engine, &events, &reports);
+    advisor_round_positions(daemon->engine, &events, &reports);
     (void)snprintf(options.name, sizeof(options.name), "%s", name);
     options.seq = events.seq;
     options.created_ms = events.created_ms;
@@ -356,7 +357,7 @@ open_other(struct advisor_daemon *daemon, const struct advisor_source_entry *ent
     struct advisor_position position;
     struct wire_bus *bus = NULL;
     uint32_t number;
-    enum kvt_err rc = advisor_engine_source(daemon->engine, options.name, &number, &position);
+    enum kvt_err rc = advisor_round_source(daemon->engine, options.name, &number, &position);
 
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "source %s: too many names of sources were used",
@@ -408,13 +409,13 @@ open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
     struct advisor_feeds feeds;
     enum kvt_err rc;
 
-    advisor_engine_positions(daemon->engine, &events_at, &reports_at);
+    advisor_round_positions(daemon->engine, &events_at, &reports_at);
     reports.seq = reports_at.seq;
     reports.created_ms = reports_at.created_ms;
     rc = advisor_source_open(&daemon->reports,
                              core ? &advisor_source_core : &advisor_source_jetstream, &reports);
     if (rc == KVT_OK)
-        rc = advisor_courier_new(&daemon->courier, daemon->bus);
+        rc = advisor_outbox_new(&daemon->courier, daemon->bus);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
     feeds = (struct advisor_feeds){.sources = daemon->sources,
@@ -422,7 +423,7 @@ open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
                                    .courier = daemon->courier,
                                    .bus = daemon->bus,
                                    .workers = routed(daemon)};
-    advisor_engine_attach(daemon->engine, &feeds);
+    advisor_round_attach(daemon->engine, &feeds);
     if (pthread_create(&daemon->thread, NULL, run, daemon) != 0)
         return kvt_error_set(err, KVT_NOMEM, "no thread for the engine");
     daemon->threaded = true;
@@ -434,7 +435,7 @@ static enum kvt_err
 open_stream(struct advisor_daemon *daemon)
 {
     const struct kvt_http_stream_options options = {
-        .render = advisor_http_render_overview,
+        .render = advisor_admin_render_overview,
         .arg = &daemon->pages,
         .every_ms = STREAM_EVERY_MS,
         .heartbeat_ms = STREAM_HEARTBEAT_MS,
@@ -459,16 +460,16 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .bind = settings->admin_bind,
         .port = settings->admin_port,
         .token = settings->admin_token,
-        .routes = advisor_http_routes,
-        .route_count = advisor_http_route_count,
+        .routes = advisor_admin_routes,
+        .route_count = advisor_admin_route_count,
         .arg = &daemon->pages,
-        .ready = advisor_http_ready,
+        .ready = advisor_admin_ready,
         .metrics = daemon->metrics,
-        .more_metrics = advisor_http_more_metrics,
+        .more_metrics = advisor_admin_more_metrics,
     };
     enum kvt_err rc;
 
-    daemon->pages = (struct advisor_http){
+    daemon->pages = (struct advisor_admin){
         .engine = daemon->engine,
         .router = daemon->router,
         .presence = daemon->presence,
@@ -478,9 +479,9 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .events = daemon->events,
         .sources = daemon->sources,
         .store = daemon->store,
-        .finder = {.memory = advisor_engine_memory(daemon->engine),
+        .finder = {.memory = advisor_round_memory(daemon->engine),
                    .store = daemon->store,
-                   .publishers = advisor_engine_publishers(daemon->engine)},
+                   .publishers = advisor_round_publishers(daemon->engine)},
         .bus = daemon->bus,
         .counters = &daemon->counters,
         .tally = daemon->tally,
@@ -497,8 +498,9 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         rc = advisor_router_thread_start(daemon->router_thread, daemon->router, daemon->bus,
                                          settings->route.group, err);
     if (rc == KVT_OK)
-        rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
-                                     daemon->router, settings->route.group, &daemon->counters, err);
+        rc = advisor_nats_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
+                                          daemon->router, settings->route.group, &daemon->counters,
+                                          err);
     daemon->pages.responder = daemon->responder;
     if (rc == KVT_OK)
         rc = kvt_http_start(&daemon->http, &options, err);
@@ -540,7 +542,7 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     advisor_counters_register(&daemon->counters, daemon->metrics);
     kvt_metric_set(daemon->counters.ram_max, (int64_t)settings->index_max);
     kvt_metric_set(daemon->counters.db_max, (int64_t)settings->db_max);
-    rc = advisor_tally_new(&daemon->tally, daemon->metrics);
+    rc = advisor_traffic_new(&daemon->tally, daemon->metrics);
     if (rc != KVT_OK) {
         rc = kvt_error_set(err, rc, "metrics");
         goto fail;
@@ -587,26 +589,26 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_http_stream_close(daemon->stream);
     kvt_http_stop(daemon->http);
     kvt_http_stream_free(daemon->stream);
-    advisor_responder_stop(daemon->responder);
+    advisor_nats_responder_stop(daemon->responder);
     advisor_router_thread_free(daemon->router_thread);
-    advisor_deposit_stop(daemon->deposit);
+    advisor_nats_snapshot_stop(daemon->deposit);
     atomic_store(&daemon->stopping, true);
     if (daemon->engine != NULL)
-        advisor_engine_cancel(daemon->engine);
+        advisor_round_cancel(daemon->engine);
     if (daemon->threaded)
         (void)pthread_join(daemon->thread, NULL);
     advisor_sources_stop(daemon->sources); /* the courier may be asking one */
-    advisor_courier_free(daemon->courier);
+    advisor_outbox_free(daemon->courier);
     advisor_source_close(daemon->reports);
     advisor_sources_free(daemon->sources);
     advisor_sources_file_free(daemon->sources_file);
     advisor_presence_close(daemon->presence);
     wire_bus_close(daemon->bus);
-    advisor_engine_free(daemon->engine);
+    advisor_round_free(daemon->engine);
     advisor_router_free(daemon->router);
     advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
-    advisor_tally_free(daemon->tally);
+    advisor_traffic_free(daemon->tally);
     index_free(daemon->index);
     advisor_rulebook_free(daemon->rulebook);
     advisor_store_close(daemon->store);
@@ -625,7 +627,7 @@ advisor_daemon_reload(struct advisor_daemon *daemon)
         kvt_log_info("advisor.daemon", "reloaded", "nothing: there is no policy.file");
         return;
     }
-    if (advisor_rulebook_reload(daemon->rulebook, advisor_engine_errands(daemon->engine),
+    if (advisor_rulebook_reload(daemon->rulebook, advisor_round_errands(daemon->engine),
                                 daemon->policy_file, &err) != KVT_OK)
         return; /* it is in the log, and in the status */
 }

@@ -139,7 +139,7 @@ run_floor(struct bench *bench)
 
 /* Step until readers see every block, and make that durable. */
 static struct figure
-follow(struct bench *bench, struct advisor_engine *engine, struct index *index, uint64_t packed)
+follow(struct bench *bench, struct advisor_round *engine, struct index *index, uint64_t packed)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + GIVE_UP_MS;
     struct index_stats stats = {.blocks = 0};
@@ -152,11 +152,11 @@ follow(struct bench *bench, struct advisor_engine *engine, struct index *index, 
     if (!flood_go(&bench->flood))
         return (struct figure){0};
     while (stats.blocks < bench->events && kvt_clock_mono_ms() < deadline_ms) {
-        advisor_engine_step(engine, WAIT_MS);
+        advisor_round_step(engine, WAIT_MS);
         index_stats(index, &stats);
         atomic_store(&bench->flood.board->consumed, stats.blocks / packed);
     }
-    advisor_engine_flush(engine);
+    advisor_round_flush(engine);
     if (stats.blocks != bench->events) {
         (void)fprintf(stderr, "events_in: readers see %" PRIu64 " of %" PRIu64 " blocks\n",
                       stats.blocks, bench->events);
@@ -169,8 +169,8 @@ struct rig {
     struct wire_bus *bus;
     struct kvt_metrics *metrics;
     struct advisor_counters counters;
-    struct advisor_engine_options options;
-    struct advisor_engine *engine;
+    struct advisor_round_options options;
+    struct advisor_round *engine;
     struct advisor_feeds feeds;
     char folder[256];
 };
@@ -184,12 +184,12 @@ rig_open(struct rig *rig, const struct bench *bench)
     struct advisor_source_options source = {.name = "events", .subject = WIRE_SUBJECT_EVENTS_ALL};
     struct kvt_error err = {.text = ""};
 
-    rig->options = (struct advisor_engine_options){.counters = &rig->counters,
-                                                   .commit_max_wait_ms = 200,
-                                                   .silent_after_ms = 60000,
-                                                   .gone_after_ms = 600000,
-                                                   .plan_interval_ms = 1000,
-                                                   .volatile_places = bench->way == OFF};
+    rig->options = (struct advisor_round_options){.counters = &rig->counters,
+                                                  .commit_max_wait_ms = 200,
+                                                  .silent_after_ms = 60000,
+                                                  .gone_after_ms = 600000,
+                                                  .plan_interval_ms = 1000,
+                                                  .volatile_places = bench->way == OFF};
     if (wire_bus_open(&rig->bus, &bus, &err) != KVT_OK || kvt_metrics_new(&rig->metrics) != KVT_OK)
         return false;
     advisor_counters_register(&rig->counters, rig->metrics);
@@ -197,14 +197,14 @@ rig_open(struct rig *rig, const struct bench *bench)
     rig->feeds.bus = rig->bus;
     if (index_new(&rig->options.index, RAM_BYTES) != KVT_OK ||
         advisor_store_open(&rig->options.store, &store, &err) != KVT_OK ||
-        advisor_engine_new(&rig->engine, &rig->options, &err) != KVT_OK ||
+        advisor_round_new(&rig->engine, &rig->options, &err) != KVT_OK ||
         advisor_sources_new(&rig->feeds.sources, rig->metrics) != KVT_OK ||
         advisor_sources_add(rig->feeds.sources, &advisor_source_core, &source, NULL, 0, &err) !=
             KVT_OK) {
         (void)fprintf(stderr, "events_in: %s\n", err.text);
         return false;
     }
-    advisor_engine_attach(rig->engine, &rig->feeds);
+    advisor_round_attach(rig->engine, &rig->feeds);
     return true;
 }
 
@@ -212,7 +212,7 @@ static void
 rig_close(struct rig *rig)
 {
     advisor_sources_free(rig->feeds.sources);
-    advisor_engine_free(rig->engine);
+    advisor_round_free(rig->engine);
     advisor_store_close(rig->options.store);
     index_free(rig->options.index);
     kvt_metrics_free(rig->metrics);

@@ -55,7 +55,7 @@ struct bench {
     uint64_t now_ms;
     struct advisor_store *store;
     struct index *index;
-    struct advisor_names *names;
+    struct advisor_name_table *names;
     struct advisor_rulebook *rulebook;
     struct advisor_planner *planner;
     struct advisor_counters counters;
@@ -200,11 +200,11 @@ open_all(struct bench *bench, const char *folder)
     advisor_counters_register(&bench->counters, bench->metrics);
     need(advisor_store_open(&bench->store, &store, &err), "store");
     need(index_new(&bench->index, 64u << 20), "index");
-    need(advisor_names_new(&bench->names, bench->index, HOLDERS), "names");
-    need(advisor_names_namespace(bench->names, "tenant/model", &bench->ns), "namespace");
+    need(advisor_name_table_new(&bench->names, bench->index, HOLDERS), "names");
+    need(advisor_name_table_namespace(bench->names, "tenant/model", &bench->ns), "namespace");
     for (int i = 0; i < TIERS; i++) {
         (void)snprintf(key.name, sizeof(key.name), "%s", tier_names[i]);
-        need(advisor_names_holder(bench->names, &key, &bench->holders[i]), "holder");
+        need(advisor_name_table_holder(bench->names, &key, &bench->holders[i]), "holder");
     }
     open_planner(bench);
 }
@@ -214,7 +214,7 @@ close_all(struct bench *bench)
 {
     advisor_planner_free(bench->planner);
     advisor_rulebook_free(bench->rulebook);
-    advisor_names_free(bench->names);
+    advisor_name_table_free(bench->names);
     index_free(bench->index);
     advisor_store_close(bench->store);
     kvt_metrics_free(bench->metrics);

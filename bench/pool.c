@@ -34,7 +34,7 @@ struct bare_block {
 
 /* A list through an array, and a table of names. */
 struct bare {
-    struct kvbm_map names;
+    struct kvbm_block_map names;
     struct bare_block *blocks;
     uint32_t oldest;
     uint32_t newest;
@@ -117,7 +117,8 @@ static void
 bare_open(struct bare *bare, uint32_t count)
 {
     bare->blocks = kvt_calloc(count, sizeof(*bare->blocks));
-    need(bare->blocks != NULL && kvbm_map_init(&bare->names, count) == KVT_OK, "out of memory");
+    need(bare->blocks != NULL && kvbm_block_map_init(&bare->names, count) == KVT_OK,
+         "out of memory");
     for (uint32_t i = 0; i < count; i++)
         bare->blocks[i].next = i + 1;
     bare->oldest = 0;
@@ -135,9 +136,9 @@ bare_chain(struct worker *worker)
 
         bare->oldest = block->next;
         if (block->hash != 0)
-            kvbm_map_remove(&bare->names, block->hash);
+            kvbm_block_map_remove(&bare->names, block->hash);
         block->hash = next_hash(worker);
-        kvbm_map_put(&bare->names, block->hash, at);
+        kvbm_block_map_put(&bare->names, block->hash, at);
         bare->blocks[bare->newest].next = at;
         bare->newest = at;
     }
@@ -256,7 +257,7 @@ main(int argc, char **argv)
     }
     kvbm_pool_free(bench.pool);
     for (size_t i = 0; i < bench.anchors; i++) {
-        kvbm_map_release(&workers[i].bare.names);
+        kvbm_block_map_release(&workers[i].bare.names);
         kvt_free(workers[i].bare.blocks);
     }
     return 0;

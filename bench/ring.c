@@ -47,7 +47,7 @@ run_worker(const char *path)
                                           .dtype_bytes = 1,
                                           .alignment = SIZE,
                                           .tp_size = 1};
-    struct kvbm_desk_below below = {.room_wait_ms = 0};
+    struct kvbm_attach_service_below below = {.room_wait_ms = 0};
     struct kvbm_layout layout;
     struct kvbm_attach *attach;
     struct kvt_error err;

@@ -133,7 +133,7 @@ serve(char endpoints[ENDPOINTS][TEXT], int out)
     void *socket = zmq_socket(zmq_ctx_new(), ZMQ_ROUTER);
     size_t size = TEXT;
     struct engine_rpc_server *server;
-    struct engine_serve *serving;
+    struct engine_remote_server *serving;
     struct kvt_error err;
     zmq_msg_t part;
 
@@ -144,7 +144,7 @@ serve(char endpoints[ENDPOINTS][TEXT], int out)
          "bind");
     (void)snprintf(endpoints[OURS], TEXT, "%s", engine_rpc_server_endpoint(server));
     worker = make_nothing();
-    need(engine_serve_open(&serving, &worker, endpoints[WORKER], &err) == KVT_OK, err.text);
+    need(engine_remote_server_open(&serving, &worker, endpoints[WORKER], &err) == KVT_OK, err.text);
     need(write(out, endpoints, (size_t)ENDPOINTS * TEXT) == (ssize_t)ENDPOINTS * TEXT, "write");
     (void)zmq_msg_init(&part);
     for (;;) {

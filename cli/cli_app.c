@@ -266,9 +266,9 @@ run(const struct cli_command *command, struct cli_context *context, enum output 
     context->json = output != OUTPUT_TABLE && output != OUTPUT_WIDE;
     context->wide = output == OUTPUT_WIDE;
     if (output == OUTPUT_YAML)
-        context->out = cli_yaml_open(context->raw);
+        context->out = cli_yaml_output_open(context->raw);
     else if (output == OUTPUT_CSV)
-        context->out = cli_csv_open(context->raw, command->lists);
+        context->out = cli_csv_output_open(context->raw, command->lists);
     if (context->out == NULL) {
         (void)fprintf(context->err, "kvtier: out of memory\n");
         return CLI_EXIT_FAILED;

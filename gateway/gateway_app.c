@@ -34,20 +34,20 @@ struct app {
     struct kvt_metrics *metrics;
     struct gateway_stats stats;
     struct gateway_budget budget;
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct wire_bus *bus;
-    struct gateway_keeper *keeper;
+    struct gateway_housekeeping *keeper;
     struct gateway_backlog *backlog;
     struct gateway_adoption *adoption;
     struct gateway_events *events;
-    struct gateway_report *report;
+    struct gateway_bus_report *report;
     struct gateway_orders *orders;
-    struct gateway_buckets *buckets;
-    struct gateway_ahead *ahead;
+    struct gateway_client_buckets *buckets;
+    struct gateway_listing_prefetch *ahead;
     struct gateway_s3 s3;
     struct gateway_auth *auth;
     struct gateway_reload *reload;
-    struct gateway_front *front;
+    struct gateway_s3_server *front;
     struct gateway_admin admin;
     struct kvt_http *http;
 };
@@ -64,12 +64,12 @@ open_vault(struct app *app, struct kvt_error *err)
         (struct gateway_stats_tiers){.warm = app->settings.vault.warm_capacity != 0,
                                      .far = app->settings.vault.far.kind != GATEWAY_FAR_NONE});
     app->budget.max = app->settings.memory_max;
-    rc = gateway_shelf_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
+    rc = gateway_body_cache_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "memory of bodies");
     app->settings.vault.stats = &app->stats;
     app->settings.vault.budget = &app->budget;
-    rc = gateway_vault_open(&app->vault, &app->settings.vault, err);
+    rc = gateway_context_open(&app->vault, &app->settings.vault, err);
     if (rc == KVT_OK)
         rc = gateway_backlog_new(&app->backlog, app->vault, &app->settings.backlog, err);
     return rc;
@@ -83,11 +83,11 @@ start_bus(struct app *app, struct kvt_error *err)
     if (app->settings.bus.url[0] != '\0')
         rc = wire_bus_open(&app->bus, &app->settings.bus, err);
     if (rc == KVT_OK)
-        rc = gateway_keeper_start(&app->keeper, app->vault, &app->budget, app->bus, err);
+        rc = gateway_housekeeping_start(&app->keeper, app->vault, &app->budget, app->bus, err);
     if (rc == KVT_OK)
         rc = gateway_backlog_start(app->backlog, err);
     if (rc == KVT_OK)
-        rc = gateway_doubts_start(app->vault, err);
+        rc = gateway_recheck_start(app->vault, err);
     if (rc == KVT_OK)
         rc = gateway_adoption_open(&app->adoption, app->vault, err);
     if (rc == KVT_OK && app->vault->packer != NULL)
@@ -96,7 +96,8 @@ start_bus(struct app *app, struct kvt_error *err)
         return rc;
     rc = gateway_events_start(&app->events, app->vault, app->bus, err);
     if (rc == KVT_OK)
-        rc = gateway_report_start(&app->report, app->vault, app->bus, app->settings.report_ms, err);
+        rc = gateway_bus_report_start(&app->report, app->vault, app->bus, app->settings.report_ms,
+                                      err);
     if (rc == KVT_OK && app->settings.orders.key.size > 0)
         rc = gateway_orders_start(&app->orders, app->vault, app->bus, app->report,
                                   &app->settings.orders, err);
@@ -153,11 +154,11 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
     enum kvt_err rc;
 
     gateway_catalog_stats(app->vault->catalog, &stats);
-    rc = gateway_buckets_new(&app->buckets, app->settings.bucket, "kvtier", stats.incarnation,
-                             app->settings.front_buckets_max);
+    rc = gateway_client_buckets_new(&app->buckets, app->settings.bucket, "kvtier",
+                                    stats.incarnation, app->settings.front_buckets_max);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "buckets of the S3 port");
-    rc = gateway_ahead_new(&app->ahead);
+    rc = gateway_listing_prefetch_new(&app->ahead);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "listings of the S3 port");
     app->s3 = (struct gateway_s3){.vault = app->vault,
@@ -172,18 +173,18 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
         rc = start_admin(app, err);
     if (rc != KVT_OK)
         return rc;
-    return gateway_front_start(
+    return gateway_s3_server_start(
         &app->front,
-        &(struct gateway_front_options){.bind = app->settings.front_bind,
-                                        .port = app->settings.front_port,
-                                        .http_threads = app->settings.front_threads,
-                                        .io_threads = app->settings.io_threads,
-                                        .connections_max = app->settings.front_connections,
-                                        .patience_ms = app->settings.front_patience_ms,
-                                        .domains = app->settings.front_domains,
-                                        .tls = app->settings.front_tls,
-                                        .auth = app->auth,
-                                        .s3 = &app->s3},
+        &(struct gateway_s3_server_options){.bind = app->settings.front_bind,
+                                            .port = app->settings.front_port,
+                                            .http_threads = app->settings.front_threads,
+                                            .io_threads = app->settings.io_threads,
+                                            .connections_max = app->settings.front_connections,
+                                            .patience_ms = app->settings.front_patience_ms,
+                                            .domains = app->settings.front_domains,
+                                            .tls = app->settings.front_tls,
+                                            .auth = app->auth,
+                                            .s3 = &app->s3},
         err);
 }
 
@@ -195,8 +196,9 @@ write_ports(const struct app *app, struct kvt_error *err)
 
     if (app->settings.ports_file[0] == '\0')
         return KVT_OK;
-    size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":%u}\n", (long)getpid(),
-                    (unsigned)kvt_http_port(app->http), (unsigned)gateway_front_port(app->front));
+    size =
+        snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":%u}\n", (long)getpid(),
+                 (unsigned)kvt_http_port(app->http), (unsigned)gateway_s3_server_port(app->front));
     return kvt_file_write(app->settings.ports_file, text, (size_t)size, 0600, err);
 }
 
@@ -208,13 +210,13 @@ stop(struct app *app)
         atomic_store(&app->vault->stopping, true);
         gateway_packer_cancel(app->vault->packer); /* clients may wait for what it does */
     }
-    gateway_front_stop(app->front);
-    gateway_ahead_free(app->ahead);
-    gateway_buckets_free(app->buckets);
+    gateway_s3_server_stop(app->front);
+    gateway_listing_prefetch_free(app->ahead);
+    gateway_client_buckets_free(app->buckets);
     kvt_http_stop(app->http);
     gateway_reload_free(app->reload);
     gateway_auth_free(app->auth);
-    gateway_credentials_drop(app->settings.credentials);
+    gateway_client_credentials_drop(app->settings.credentials);
     kvt_tls_free(app->settings.front_tls);
     if (app->vault != NULL)
         gateway_packer_stop(app->vault->packer);
@@ -222,15 +224,15 @@ stop(struct app *app)
     gateway_adoption_close(app->adoption);
     gateway_backlog_stop(app->backlog);
     if (app->vault != NULL)
-        gateway_doubts_stop(app->vault);
-    gateway_keeper_stop(app->keeper);
-    gateway_report_stop(app->report);
+        gateway_recheck_stop(app->vault);
+    gateway_housekeeping_stop(app->keeper);
+    gateway_bus_report_stop(app->report);
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);
     wire_bus_close(app->bus);
-    gateway_vault_close(app->vault);
+    gateway_context_close(app->vault);
     g4_placement_free(app->settings.placement); /* the buckets' stores ask them for every PUT */
     g4_placement_free(app->settings.far_placement);
-    gateway_shelf_free(app->budget.shelf);
+    gateway_body_cache_free(app->budget.shelf);
     kvt_metrics_free(app->metrics);
     explicit_bzero(&app->settings, sizeof(app->settings));
     kvt_free(app);
@@ -277,7 +279,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
         rc = write_ports(app, err);
     if (rc == KVT_OK) {
         kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u", app->vault->name,
-                     app->settings.front_bind, (unsigned)gateway_front_port(app->front),
+                     app->settings.front_bind, (unsigned)gateway_s3_server_port(app->front),
                      app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");
         while (!kvt_program_wait(TICK_MS)) {

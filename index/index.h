@@ -11,8 +11,8 @@
  * Threads:   index_find*(), index_match(), index_get(), index_has() and index_places() at any
  *            time, without a lock (a reader whose run changes again and again waits for the writer
  *            once); the rest one at a time, behind locks of the index's own.  No call calls back
- *            while holding one except index_walk(), index_runs_next(), index_coldest_next() and
- *            index_drop_told(), whose callbacks must be short and must not call the index.
+ *            while holding one except index_walk(), index_scan_next(), index_coldest_next() and
+ *            index_drop_report(), whose callbacks must be short and must not call the index.
  * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
@@ -220,8 +220,8 @@ typedef void index_dropped_fn(void *arg, const struct index_dropped *dropped);
 
 /** The same, and each piece is given before it goes.  The callback runs under the writer's lock: it
  *  must be short and must not call the index. */
-bool index_drop_told(struct index *index, const struct index_loss *losses, size_t count,
-                     index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs);
+bool index_drop_report(struct index *index, const struct index_loss *losses, size_t count,
+                       index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs);
 
 /* ---- all there is, run by run: what a snapshot writes ---- */
 
@@ -249,26 +249,26 @@ struct index_run_view {
 
 #define INDEX_RUN_VIEW_MAX 112
 
-struct index_runs; /* one pass over an index */
+struct index_scan; /* one pass over an index */
 
 /** Begin a pass: KVT_OK or KVT_NOMEM.  It does not outlive the index. */
-KVT_NODISCARD enum kvt_err index_runs_new(struct index_runs **out, struct index *index);
-void index_runs_free(struct index_runs *runs);
+KVT_NODISCARD enum kvt_err index_scan_new(struct index_scan **out, struct index *index);
+void index_scan_free(struct index_scan *runs);
 
-typedef void index_runs_fn(void *arg, const struct index_run_view *run);
+typedef void index_scan_fn(void *arg, const struct index_run_view *run);
 
 /**
  * Give the runs of the next numbers, until there are `blocks_max` blocks and holders of pieces; the
  * last run is given whole.  The index may change between calls: what was there during the whole
- * pass is given.  What came or went meanwhile is given or not: changes since index_runs_new(),
+ * pass is given.  What came or went meanwhile is given or not: changes since index_scan_new(),
  * applied in their order over what was given, lead to what is there (index/DESIGN.md).  The
  * callback runs under the writer's lock: it must be short and must not call the index.
  *
  * @param[out] done  that was all
  * @return KVT_OK or KVT_NOMEM (nothing is lost: the next call goes on with the same run)
  */
-KVT_NODISCARD enum kvt_err index_runs_next(struct index_runs *runs, size_t blocks_max,
-                                           index_runs_fn *callback, void *arg, bool *done);
+KVT_NODISCARD enum kvt_err index_scan_next(struct index_scan *runs, size_t blocks_max,
+                                           index_scan_fn *callback, void *arg, bool *done);
 
 /* ---- what was stored to longest ago: for who keeps some of it elsewhere ---- */
 
@@ -282,7 +282,7 @@ KVT_NODISCARD enum kvt_err index_coldest_new(struct index_coldest **out, struct 
 void index_coldest_free(struct index_coldest *coldest);
 
 /**
- * Give whole runs that were stored to longest ago, as index_runs_next() does: runs that nothing
+ * Give whole runs that were stored to longest ago, as index_scan_next() does: runs that nothing
  * hangs on but what was given before them in this call, so that their memory is free once all of
  * their holders have lost them.  A bounded part of the index is looked at; which age is old is a
  * guess from a sample.
@@ -292,14 +292,14 @@ void index_coldest_free(struct index_coldest *coldest);
  * @return KVT_OK, KVT_NOTFOUND (nothing was found all around), or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err index_coldest_next(struct index_coldest *coldest, size_t pairs_max,
-                                              index_runs_fn *callback, void *arg, size_t *pairs);
+                                              index_scan_fn *callback, void *arg, size_t *pairs);
 
 /**
  * Give all of pages that are half empty and would be empty: their memory is of use to others then
  * than runs of their length.  As index_coldest_next() otherwise, whatever their age.
  */
 KVT_NODISCARD enum kvt_err index_coldest_pages(struct index_coldest *coldest, size_t pairs_max,
-                                               index_runs_fn *callback, void *arg, size_t *pairs);
+                                               index_scan_fn *callback, void *arg, size_t *pairs);
 
 /** Bytes that are taken for blocks and empty: what removals left behind.  Of `stats.bytes`;
  *  `pages` (may be NULL): of those, what is of use for everything. */
@@ -321,10 +321,10 @@ size_t index_find_matches(struct index *index, uint32_t ns, const uint64_t *hash
 /* ---- the longest prefix, for routers ---- */
 
 /* An answer, kept and used again from question to question by one thread. */
-struct index_found;
+struct index_find_result;
 
-KVT_NODISCARD enum kvt_err index_found_new(struct index_found **out);
-void index_found_free(struct index_found *found);
+KVT_NODISCARD enum kvt_err index_find_result_new(struct index_find_result **out);
+void index_find_result_free(struct index_find_result *found);
 
 enum index_key {
     INDEX_BY_SEQUENCE, /* sequence hashes */
@@ -348,16 +348,16 @@ struct index_question {
  * @return KVT_OK (also when nobody has it) or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err index_find(struct index *index, const struct index_question *question,
-                                      struct index_found *found);
+                                      struct index_find_result *found);
 
 /** How many holders were found. */
-size_t index_found_count(const struct index_found *found);
+size_t index_find_result_count(const struct index_find_result *found);
 /** Of the longest prefix; 0: nobody. */
-uint32_t index_found_length(const struct index_found *found);
+uint32_t index_find_result_length(const struct index_find_result *found);
 /** The best ones, longest first, of equal length in the order of their numbers; at most
  *  `capacity`. */
-size_t index_found_best(const struct index_found *found, struct index_match *matches,
-                        size_t capacity);
+size_t index_find_result_best(const struct index_find_result *found, struct index_match *matches,
+                              size_t capacity);
 
 /* ---- totals, candidates, history ---- */
 

@@ -10,7 +10,7 @@ enum { CAPACITY_FIRST = 4 }; /* and never more than half full */
 
 /* A place is 0, or the number of a holder and one. */
 static uint32_t *
-places_of(struct router_holder *many, uint32_t capacity)
+places_of(struct router_prompt_holder *many, uint32_t capacity)
 {
     return (uint32_t *)(many + capacity / 2);
 }
@@ -19,7 +19,7 @@ places_of(struct router_holder *many, uint32_t capacity)
 static size_t
 size_of(uint32_t capacity)
 {
-    return capacity / 2 * sizeof(struct router_holder) + capacity * sizeof(uint32_t);
+    return capacity / 2 * sizeof(struct router_prompt_holder) + capacity * sizeof(uint32_t);
 }
 
 static uint32_t
@@ -31,7 +31,7 @@ home_of(uint32_t capacity, uint32_t worker)
 
 /* The worker's place, or the empty one it would take. */
 static uint32_t *
-place_of(struct router_holder *many, uint32_t capacity, uint32_t worker)
+place_of(struct router_prompt_holder *many, uint32_t capacity, uint32_t worker)
 {
     uint32_t *places = places_of(many, capacity);
     uint32_t at = home_of(capacity, worker);
@@ -42,24 +42,24 @@ place_of(struct router_holder *many, uint32_t capacity, uint32_t worker)
 }
 
 void
-router_holders_release(struct router_holders *holders)
+router_prompt_holders_release(struct router_prompt_holders *holders)
 {
     if (holders->capacity > 0)
         kvt_free(holders->many);
-    *holders = (struct router_holders){0};
+    *holders = (struct router_prompt_holders){0};
 }
 
 static bool
-grow(struct router_holders *holders)
+grow(struct router_prompt_holders *holders)
 {
     const uint32_t capacity = holders->capacity == 0 ? CAPACITY_FIRST : 2 * holders->capacity;
-    struct router_holder *many = kvt_calloc(1, size_of(capacity));
-    const struct router_holder *all;
+    struct router_prompt_holder *many = kvt_calloc(1, size_of(capacity));
+    const struct router_prompt_holder *all;
     uint32_t count;
 
     if (many == NULL)
         return false;
-    all = router_holders_all(holders, &count);
+    all = router_prompt_holders_all(holders, &count);
     memcpy(many, all, count * sizeof(many[0]));
     for (uint32_t i = 0; i < count; i++)
         *place_of(many, capacity, many[i].worker) = i + 1;
@@ -71,8 +71,8 @@ grow(struct router_holders *holders)
 }
 
 /* The holder that is this worker; NULL: none is. */
-static struct router_holder *
-find(struct router_holders *holders, uint32_t worker)
+static struct router_prompt_holder *
+find(struct router_prompt_holders *holders, uint32_t worker)
 {
     uint32_t number;
 
@@ -83,9 +83,9 @@ find(struct router_holders *holders, uint32_t worker)
 }
 
 bool
-router_holders_add(struct router_holders *holders, uint32_t worker, bool *first)
+router_prompt_holders_add(struct router_prompt_holders *holders, uint32_t worker, bool *first)
 {
-    struct router_holder *holder = find(holders, worker);
+    struct router_prompt_holder *holder = find(holders, worker);
 
     *first = false;
     if (holder != NULL) {
@@ -97,7 +97,7 @@ router_holders_add(struct router_holders *holders, uint32_t worker, bool *first)
         return false;
     *first = true;
     holder = holders->capacity == 0 ? &holders->one : &holders->many[holders->count];
-    *holder = (struct router_holder){.worker = worker, .requests = 1};
+    *holder = (struct router_prompt_holder){.worker = worker, .requests = 1};
     holders->count++;
     if (holders->capacity > 0)
         *place_of(holders->many, holders->capacity, worker) = holders->count;
@@ -106,7 +106,7 @@ router_holders_add(struct router_holders *holders, uint32_t worker, bool *first)
 
 /* Places behind an empty one move up, as far as they may. */
 static void
-close_up(struct router_holders *holders, uint32_t empty)
+close_up(struct router_prompt_holders *holders, uint32_t empty)
 {
     uint32_t *places = places_of(holders->many, holders->capacity);
     const uint32_t mask = holders->capacity - 1;
@@ -124,9 +124,9 @@ close_up(struct router_holders *holders, uint32_t empty)
 
 /* The last holder takes the number of one that goes. */
 static void
-take_out(struct router_holders *holders, struct router_holder *holder)
+take_out(struct router_prompt_holders *holders, struct router_prompt_holder *holder)
 {
-    struct router_holder *last = &holders->many[holders->count - 1];
+    struct router_prompt_holder *last = &holders->many[holders->count - 1];
     uint32_t *place = place_of(holders->many, holders->capacity, holder->worker);
     uint32_t *moved = place_of(holders->many, holders->capacity, last->worker);
 
@@ -137,9 +137,9 @@ take_out(struct router_holders *holders, struct router_holder *holder)
 }
 
 bool
-router_holders_remove(struct router_holders *holders, uint32_t worker)
+router_prompt_holders_remove(struct router_prompt_holders *holders, uint32_t worker)
 {
-    struct router_holder *holder = find(holders, worker);
+    struct router_prompt_holder *holder = find(holders, worker);
 
     assert(holder != NULL);
     if (--holder->requests > 0)
@@ -151,9 +151,10 @@ router_holders_remove(struct router_holders *holders, uint32_t worker)
 }
 
 bool
-router_holders_copy(struct router_holders *to, const struct router_holders *from)
+router_prompt_holders_copy(struct router_prompt_holders *to,
+                           const struct router_prompt_holders *from)
 {
-    struct router_holder *many;
+    struct router_prompt_holder *many;
 
     assert(to->count == 0 && to->capacity == 0);
     if (from->capacity > 0) {

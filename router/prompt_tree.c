@@ -10,7 +10,7 @@
 
 enum { HEADS_FIRST = 64 };
 
-struct router_prefixes_node {
+struct router_prompt_tree_node {
     uint64_t *hashes;
     uint32_t length;
     uint32_t end;  /* blocks from the root to the end of this run */
@@ -19,11 +19,11 @@ struct router_prefixes_node {
     uint32_t children;
     uint32_t child; /* all their numbers, with exclusive or: of one child its own */
     uint32_t next;  /* of those with the same head; of those to use again */
-    struct router_holders holders;
+    struct router_prompt_holders holders;
 };
 
 static size_t
-head_of(const struct router_prefixes *prefixes, uint32_t parent, uint64_t first)
+head_of(const struct router_prompt_tree *prefixes, uint32_t parent, uint64_t first)
 {
     uint64_t mixed = (first ^ prefixes->seed) + parent * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -33,7 +33,7 @@ head_of(const struct router_prefixes *prefixes, uint32_t parent, uint64_t first)
 }
 
 static uint32_t
-child_of(const struct router_prefixes *prefixes, uint32_t parent, uint64_t first)
+child_of(const struct router_prompt_tree *prefixes, uint32_t parent, uint64_t first)
 {
     uint32_t at = prefixes->heads[head_of(prefixes, parent, first)];
 
@@ -44,9 +44,9 @@ child_of(const struct router_prefixes *prefixes, uint32_t parent, uint64_t first
 }
 
 static void
-link_node(struct router_prefixes *prefixes, uint32_t at)
+link_node(struct router_prompt_tree *prefixes, uint32_t at)
 {
-    struct router_prefixes_node *node = &prefixes->nodes[at];
+    struct router_prompt_tree_node *node = &prefixes->nodes[at];
     uint32_t *head = &prefixes->heads[head_of(prefixes, node->parent, node->hashes[0])];
 
     node->next = *head;
@@ -54,9 +54,9 @@ link_node(struct router_prefixes *prefixes, uint32_t at)
 }
 
 static void
-unlink_node(struct router_prefixes *prefixes, uint32_t at)
+unlink_node(struct router_prompt_tree *prefixes, uint32_t at)
 {
-    const struct router_prefixes_node *node = &prefixes->nodes[at];
+    const struct router_prompt_tree_node *node = &prefixes->nodes[at];
     uint32_t *link = &prefixes->heads[head_of(prefixes, node->parent, node->hashes[0])];
 
     while (*link != at)
@@ -66,7 +66,7 @@ unlink_node(struct router_prefixes *prefixes, uint32_t at)
 
 /* Twice the heads, where there is memory; without, the lists are longer. */
 static void
-spread(struct router_prefixes *prefixes)
+spread(struct router_prompt_tree *prefixes)
 {
     uint32_t *heads;
     uint32_t *old = prefixes->heads;
@@ -91,34 +91,34 @@ spread(struct router_prefixes *prefixes)
 }
 
 bool
-router_prefixes_init(struct router_prefixes *prefixes)
+router_prompt_tree_init(struct router_prompt_tree *prefixes)
 {
-    *prefixes = (struct router_prefixes){.used = 1, .head_count = HEADS_FIRST};
+    *prefixes = (struct router_prompt_tree){.used = 1, .head_count = HEADS_FIRST};
     kvt_random_system(&prefixes->seed, sizeof(prefixes->seed));
     prefixes->heads = kvt_calloc(HEADS_FIRST, sizeof(prefixes->heads[0]));
     prefixes->nodes = kvt_grow(NULL, &prefixes->capacity, 1, sizeof(prefixes->nodes[0]));
     if (prefixes->nodes == NULL || prefixes->heads == NULL)
         return false;
-    prefixes->nodes[ROUTER_PREFIXES_ROOT] = (struct router_prefixes_node){0};
+    prefixes->nodes[ROUTER_PROMPT_TREE_ROOT] = (struct router_prompt_tree_node){0};
     return true;
 }
 
 void
-router_prefixes_release(struct router_prefixes *prefixes)
+router_prompt_tree_release(struct router_prompt_tree *prefixes)
 {
     for (uint32_t i = 1; prefixes->nodes != NULL && i < prefixes->used; i++) {
         kvt_free(prefixes->nodes[i].hashes);
-        router_holders_release(&prefixes->nodes[i].holders);
+        router_prompt_holders_release(&prefixes->nodes[i].holders);
     }
     kvt_free(prefixes->nodes);
     kvt_free(prefixes->heads);
-    *prefixes = (struct router_prefixes){0};
+    *prefixes = (struct router_prompt_tree){0};
 }
 
 static void
-count_child(struct router_prefixes *prefixes, uint32_t parent, uint32_t child, bool more)
+count_child(struct router_prompt_tree *prefixes, uint32_t parent, uint32_t child, bool more)
 {
-    struct router_prefixes_node *node = &prefixes->nodes[parent];
+    struct router_prompt_tree_node *node = &prefixes->nodes[parent];
 
     node->child ^= child;
     if (more)
@@ -129,7 +129,7 @@ count_child(struct router_prefixes *prefixes, uint32_t parent, uint32_t child, b
 
 /* A node that nobody holds yet, or 0: no memory. */
 static uint32_t
-make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, uint32_t length)
+make(struct router_prompt_tree *prefixes, uint32_t parent, const uint64_t *hashes, uint32_t length)
 {
     uint64_t *copy = kvt_calloc(length, sizeof(copy[0]));
     uint32_t at = prefixes->free;
@@ -137,8 +137,8 @@ make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, 
     if (copy == NULL)
         return 0;
     if (at == 0) {
-        struct router_prefixes_node *nodes = kvt_grow(prefixes->nodes, &prefixes->capacity,
-                                                      (size_t)prefixes->used + 1, sizeof(nodes[0]));
+        struct router_prompt_tree_node *nodes = kvt_grow(
+            prefixes->nodes, &prefixes->capacity, (size_t)prefixes->used + 1, sizeof(nodes[0]));
 
         if (nodes == NULL) {
             kvt_free(copy);
@@ -150,7 +150,7 @@ make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, 
         prefixes->free = prefixes->nodes[at].next;
     }
     memcpy(copy, hashes, length * sizeof(copy[0]));
-    prefixes->nodes[at] = (struct router_prefixes_node){
+    prefixes->nodes[at] = (struct router_prompt_tree_node){
         .hashes = copy,
         .length = length,
         .end = prefixes->nodes[parent].end + length,
@@ -164,15 +164,15 @@ make(struct router_prefixes *prefixes, uint32_t parent, const uint64_t *hashes, 
 }
 
 static void
-unmake(struct router_prefixes *prefixes, uint32_t at)
+unmake(struct router_prompt_tree *prefixes, uint32_t at)
 {
-    struct router_prefixes_node *node = &prefixes->nodes[at];
+    struct router_prompt_tree_node *node = &prefixes->nodes[at];
 
     unlink_node(prefixes, at);
     count_child(prefixes, node->parent, at, false);
     kvt_free(node->hashes);
-    router_holders_release(&node->holders);
-    *node = (struct router_prefixes_node){.next = prefixes->free};
+    router_prompt_holders_release(&node->holders);
+    *node = (struct router_prompt_tree_node){.next = prefixes->free};
     prefixes->free = at;
     prefixes->live--;
 }
@@ -180,18 +180,18 @@ unmake(struct router_prefixes *prefixes, uint32_t at)
 /* Cut a run in two.  Prompts end where they did: the lower part keeps the number.  The upper one's,
  * or 0: no memory. */
 static uint32_t
-split(struct router_prefixes *prefixes, uint32_t at, uint32_t length)
+split(struct router_prompt_tree *prefixes, uint32_t at, uint32_t length)
 {
     const uint32_t parent = prefixes->nodes[at].parent;
-    struct router_holders holders = {0};
-    struct router_prefixes_node *node;
+    struct router_prompt_holders holders = {0};
+    struct router_prompt_tree_node *node;
     uint32_t upper;
 
-    if (!router_holders_copy(&holders, &prefixes->nodes[at].holders))
+    if (!router_prompt_holders_copy(&holders, &prefixes->nodes[at].holders))
         return 0;
     upper = make(prefixes, parent, prefixes->nodes[at].hashes, length);
     if (upper == 0) {
-        router_holders_release(&holders);
+        router_prompt_holders_release(&holders);
         return 0;
     }
     prefixes->nodes[upper].holders = holders;
@@ -209,11 +209,11 @@ split(struct router_prefixes *prefixes, uint32_t at, uint32_t length)
 /* A run that goes on one way only is one with what follows, where there is memory for both: its
  * number goes, no prompt ends there. */
 static void
-mend(struct router_prefixes *prefixes, uint32_t at)
+mend(struct router_prompt_tree *prefixes, uint32_t at)
 {
-    struct router_prefixes_node *upper = &prefixes->nodes[at];
+    struct router_prompt_tree_node *upper = &prefixes->nodes[at];
     const uint32_t child = upper->child;
-    struct router_prefixes_node *lower;
+    struct router_prompt_tree_node *lower;
     uint64_t *hashes;
 
     if (upper->ends > 0 || upper->children != 1)
@@ -236,15 +236,15 @@ mend(struct router_prefixes *prefixes, uint32_t at)
 
 /* The worker holds all from here to the root for one request less. */
 static uint32_t
-let_go(struct router_prefixes *prefixes, uint32_t end, uint32_t worker)
+let_go(struct router_prompt_tree *prefixes, uint32_t end, uint32_t worker)
 {
     uint32_t gone = 0;
 
-    for (uint32_t at = end; at != ROUTER_PREFIXES_ROOT;) {
-        struct router_prefixes_node *node = &prefixes->nodes[at];
+    for (uint32_t at = end; at != ROUTER_PROMPT_TREE_ROOT;) {
+        struct router_prompt_tree_node *node = &prefixes->nodes[at];
         const uint32_t parent = node->parent;
 
-        if (router_holders_remove(&node->holders, worker))
+        if (router_prompt_holders_remove(&node->holders, worker))
             gone += node->length;
         if (node->holders.count == 0)
             unmake(prefixes, at);
@@ -256,7 +256,7 @@ let_go(struct router_prefixes *prefixes, uint32_t end, uint32_t worker)
 }
 
 static uint32_t
-common(const struct router_prefixes_node *node, const uint64_t *hashes, uint32_t count)
+common(const struct router_prompt_tree_node *node, const uint64_t *hashes, uint32_t count)
 {
     const uint32_t most = node->length < count ? node->length : count;
     uint32_t same = 1; /* it was found by the first */
@@ -267,15 +267,15 @@ common(const struct router_prefixes_node *node, const uint64_t *hashes, uint32_t
 }
 
 bool
-router_prefixes_enter(struct router_prefixes *prefixes, const uint64_t *hashes, uint32_t count,
-                      uint32_t worker, uint32_t *end, uint32_t *fresh)
+router_prompt_tree_enter(struct router_prompt_tree *prefixes, const uint64_t *hashes,
+                         uint32_t count, uint32_t worker, uint32_t *end, uint32_t *fresh)
 {
-    uint32_t held = ROUTER_PREFIXES_ROOT; /* by this request, and all above */
+    uint32_t held = ROUTER_PROMPT_TREE_ROOT; /* by this request, and all above */
     uint32_t at = 0;
     bool first;
 
     *fresh = 0;
-    *end = ROUTER_PREFIXES_ROOT;
+    *end = ROUTER_PROMPT_TREE_ROOT;
     while (at < count) {
         uint32_t node = child_of(prefixes, held, hashes[at]);
 
@@ -289,7 +289,7 @@ router_prefixes_enter(struct router_prefixes *prefixes, const uint64_t *hashes, 
         }
         if (node == 0)
             goto fail;
-        if (!router_holders_add(&prefixes->nodes[node].holders, worker, &first)) {
+        if (!router_prompt_holders_add(&prefixes->nodes[node].holders, worker, &first)) {
             if (prefixes->nodes[node].holders.count == 0)
                 unmake(prefixes, node);
             goto fail;
@@ -298,7 +298,7 @@ router_prefixes_enter(struct router_prefixes *prefixes, const uint64_t *hashes, 
         *fresh += first ? prefixes->nodes[node].length : 0;
         held = node;
     }
-    if (held != ROUTER_PREFIXES_ROOT)
+    if (held != ROUTER_PROMPT_TREE_ROOT)
         prefixes->nodes[held].ends++;
     *end = held;
     return true;
@@ -310,46 +310,46 @@ fail:
 }
 
 uint32_t
-router_prefixes_leave(struct router_prefixes *prefixes, uint32_t end, uint32_t worker)
+router_prompt_tree_leave(struct router_prompt_tree *prefixes, uint32_t end, uint32_t worker)
 {
-    if (end != ROUTER_PREFIXES_ROOT)
+    if (end != ROUTER_PROMPT_TREE_ROOT)
         prefixes->nodes[end].ends--;
     return let_go(prefixes, end, worker);
 }
 
 void
-router_prefixes_read(const struct router_prefixes *prefixes, uint32_t end, uint64_t *hashes)
+router_prompt_tree_read(const struct router_prompt_tree *prefixes, uint32_t end, uint64_t *hashes)
 {
-    for (uint32_t at = end; at != ROUTER_PREFIXES_ROOT; at = prefixes->nodes[at].parent) {
-        const struct router_prefixes_node *node = &prefixes->nodes[at];
+    for (uint32_t at = end; at != ROUTER_PROMPT_TREE_ROOT; at = prefixes->nodes[at].parent) {
+        const struct router_prompt_tree_node *node = &prefixes->nodes[at];
 
         memcpy(hashes + (node->end - node->length), node->hashes, node->length * sizeof(hashes[0]));
     }
 }
 
 static void
-subtract(const struct router_prefixes_node *node, uint32_t blocks, const uint32_t *places,
+subtract(const struct router_prompt_tree_node *node, uint32_t blocks, const uint32_t *places,
          uint64_t *columns)
 {
     uint32_t count;
-    const struct router_holder *holder = router_holders_all(&node->holders, &count);
+    const struct router_prompt_holder *holder = router_prompt_holders_all(&node->holders, &count);
 
     for (uint32_t i = 0; i < count; i++)
         columns[places[holder[i].worker]] -= blocks;
 }
 
 void
-router_prefixes_subtract(const struct router_prefixes *prefixes, const uint64_t *hashes,
-                         uint32_t count, const uint32_t *places, uint64_t *columns)
+router_prompt_tree_subtract(const struct router_prompt_tree *prefixes, const uint64_t *hashes,
+                            uint32_t count, const uint32_t *places, uint64_t *columns)
 {
-    const struct router_prefixes_node *above = &prefixes->nodes[ROUTER_PREFIXES_ROOT];
-    uint32_t parent = ROUTER_PREFIXES_ROOT;
+    const struct router_prompt_tree_node *above = &prefixes->nodes[ROUTER_PROMPT_TREE_ROOT];
+    uint32_t parent = ROUTER_PROMPT_TREE_ROOT;
     uint32_t blocks = 0; /* that the holders of `above` hold, and were not told yet */
     uint32_t at = 0;
 
     while (at < count) {
         const uint32_t child = child_of(prefixes, parent, hashes[at]);
-        const struct router_prefixes_node *node = &prefixes->nodes[child];
+        const struct router_prompt_tree_node *node = &prefixes->nodes[child];
         uint32_t same;
 
         if (child == 0)

@@ -17,7 +17,7 @@ _Static_assert(ROUTER_MESSAGE_MAX == WIRE_ROUTE_SYNC_MAX, "one limit of messages
 _Static_assert((ROUTER_STEPS_KEPT & (ROUTER_STEPS_KEPT - 1)) == 0, "a power of two");
 
 enum kvt_err
-router_replica_new(struct router_replica **out, struct router_slots *slots,
+router_replica_new(struct router_replica **out, struct router_request_table *slots,
                    const struct router_replica_options *options)
 {
     struct router_replica *replica = kvt_calloc(1, sizeof(*replica));
@@ -130,7 +130,7 @@ router_replica_merge(struct router_replica *replica, struct wire_route_sync *mes
         request.worker.dp_rank = row.dp_rank;
         /* One there is no room for is counted by the table, and found missing by its digest;
          * another one of its id is no fault. */
-        rc = router_slots_merge(replica->slots, &request, replica->now_ms, NULL);
+        rc = router_request_table_merge(replica->slots, &request, replica->now_ms, NULL);
         (void)rc;
     }
 }
@@ -140,7 +140,7 @@ router_replica_tell(struct router_replica *replica, const char *id, enum router_
 {
     struct router_request request;
 
-    if (router_slots_get(replica->slots, id, &request) == KVT_OK)
+    if (router_request_table_get(replica->slots, id, &request) == KVT_OK)
         router_replica_step(replica, &request, step == ROUTER_ADDED);
 }
 
@@ -219,7 +219,7 @@ take_heartbeat(struct router_replica *replica, const struct wire_route_sync *mes
     }
     compare_heard(replica, message, peer);
     comparable = is_comparable(replica, message, peer);
-    if (message->digest == router_slots_digest(replica->slots)) {
+    if (message->digest == router_request_table_digest(replica->slots)) {
         peer->agrees = true;
         peer->doubt = 0;
         peer->tables = 0;
@@ -346,7 +346,7 @@ beat(struct router_replica *replica)
 {
     struct wire_route_sync message = router_replica_message(replica, WIRE_ROUTE_SYNC_HEARTBEAT);
 
-    message.digest = router_slots_digest(replica->slots);
+    message.digest = router_request_table_digest(replica->slots);
     message.joining = !replica->ready;
     router_replica_heard(replica, &message);
     router_replica_send(replica, &message);

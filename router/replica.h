@@ -38,10 +38,10 @@
  * else is not a peer.
  *
  * How to drive it: one lock around slot table, replica and decision.  Under it: after each call of
- * router_slots_merge(), _prefilled() or _end() that said `changed`, router_replica_tell(); for each
- * message of the group's subject (wire_subject_route_sync()), router_replica_take(); from a timer,
- * router_slots_expire() and router_replica_tick(), about every beat_ms / 4.  `send` must only hand
- * the bytes to the bus.
+ * router_request_table_merge(), _prefilled() or _end() that said `changed`, router_replica_tell();
+ * for each message of the group's subject (wire_subject_route_sync()), router_replica_take(); from
+ * a timer, router_request_table_expire() and router_replica_tick(), about every beat_ms / 4.
+ * `send` must only hand the bytes to the bus.
  *
  * Ownership: borrows the slot table; copies what it is given.
  * Threads:   none; its owner locks.  `send` is called from inside and must not call back.
@@ -96,15 +96,16 @@ struct router_replica_stats {
 
 /** KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err router_replica_new(struct router_replica **out,
-                                              struct router_slots *slots,
+                                              struct router_request_table *slots,
                                               const struct router_replica_options *options);
 void router_replica_free(struct router_replica *replica);
 
 /** A step was made here and changed the table: tell the others.
- *  @param step  ROUTER_ADDED behind router_slots_merge(): all of the request goes out; else its
+ *  @param step  ROUTER_ADDED behind router_request_table_merge(): all of the request goes out;
+ *  else its
  *               state */
 void router_replica_tell(struct router_replica *replica, const char *id, enum router_state step);
-/** A worker left, or lives anew: instead of router_slots_drop(). */
+/** A worker left, or lives anew: instead of router_request_table_drop(). */
 void router_replica_left(struct router_replica *replica, const struct router_worker *worker,
                          uint64_t now_ms);
 /** A message of the bus, our own included (passed over).  `now_ms`: the clock of the slot table. */

@@ -33,7 +33,7 @@ table_page(struct page *page, struct wire_route_sync *answer)
     answer->next = answer->from;
     if (answer->from == 0)
         router_replica_heard(page->replica, answer);
-    if (!router_slots_each(page->replica->slots, &answer->next, PAGE_ROWS, put_row, page))
+    if (!router_request_table_each(page->replica->slots, &answer->next, PAGE_ROWS, put_row, page))
         answer->next = 0;
 }
 
@@ -48,8 +48,8 @@ range_page(struct page *page, struct wire_route_sync *answer, uint64_t through)
     while (!answer->gone && seq <= through && seq <= replica->seq) {
         struct router_request request;
 
-        if (router_slots_get(replica->slots, replica->kept[seq % ROUTER_STEPS_KEPT], &request) ==
-                KVT_OK &&
+        if (router_request_table_get(replica->slots, replica->kept[seq % ROUTER_STEPS_KEPT],
+                                     &request) == KVT_OK &&
             !put(page, &request))
             break;
         seq++;

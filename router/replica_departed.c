@@ -61,7 +61,7 @@ settle_first(struct router_replica *replica)
     struct sweep sweep = {
         .replica = replica, .since_ms = replica->now_ms - end->at_ms, .settle = true};
 
-    router_slots_drop(replica->slots, &end->worker, is_over, &sweep, replica->now_ms);
+    router_request_table_drop(replica->slots, &end->worker, is_over, &sweep, replica->now_ms);
 }
 
 void
@@ -73,7 +73,7 @@ router_replica_left(struct router_replica *replica, const struct router_worker *
     /* Nothing begins with this: the others may not be heard yet. */
     if (now_ms > replica->now_ms)
         replica->now_ms = now_ms;
-    router_slots_drop(replica->slots, worker, is_over, &sweep, replica->now_ms);
+    router_request_table_drop(replica->slots, worker, is_over, &sweep, replica->now_ms);
     if (!sweep.others)
         return;
     if (replica->next_end - replica->first_end == ROUTER_REPLICA_ENDS)

@@ -45,7 +45,7 @@ enum { ROUTER_REPLICA_ENDS = 1024 }; /* a power of two; the oldest is settled be
 
 struct router_replica {
     struct router_replica_options options;
-    struct router_slots *slots;
+    struct router_request_table *slots;
     uint64_t now_ms;
     struct router_peers peers;
     struct router_replica_table table;

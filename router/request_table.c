@@ -12,12 +12,12 @@
 #include "router/requests.h"
 #include "router/worker_load.h"
 
-struct router_slots {
-    struct router_slots_options options;
+struct router_request_table {
+    struct router_request_table_options options;
     uint64_t now_ms;
     struct router_requests requests;
-    struct router_prefixes prefixes;
-    struct router_columns columns;
+    struct router_prompt_tree prefixes;
+    struct router_worker_load columns;
     struct router_deadlines live;       /* requests, by when they expire */
     struct router_deadlines remembered; /* the others, by when they are forgotten */
     uint64_t blocks;
@@ -28,16 +28,17 @@ struct router_slots {
 };
 
 enum kvt_err
-router_slots_new(struct router_slots **out, const struct router_slots_options *options)
+router_request_table_new(struct router_request_table **out,
+                         const struct router_request_table_options *options)
 {
-    struct router_slots *slots = kvt_calloc(1, sizeof(*slots));
+    struct router_request_table *slots = kvt_calloc(1, sizeof(*slots));
 
     *out = NULL;
     if (slots == NULL)
         return KVT_NOMEM;
     slots->options = *options;
-    if (!router_requests_init(&slots->requests) || !router_prefixes_init(&slots->prefixes) ||
-        !router_columns_init(&slots->columns))
+    if (!router_requests_init(&slots->requests) || !router_prompt_tree_init(&slots->prefixes) ||
+        !router_worker_load_init(&slots->columns))
         goto fail;
     slots->hashes = kvt_calloc(ROUTER_REQUEST_HASHES_MAX, sizeof(slots->hashes[0]));
     if (slots->hashes == NULL)
@@ -46,18 +47,18 @@ router_slots_new(struct router_slots **out, const struct router_slots_options *o
     return KVT_OK;
 
 fail:
-    router_slots_free(slots);
+    router_request_table_free(slots);
     return KVT_NOMEM;
 }
 
 void
-router_slots_free(struct router_slots *slots)
+router_request_table_free(struct router_request_table *slots)
 {
     if (slots == NULL)
         return;
     router_requests_release(&slots->requests);
-    router_prefixes_release(&slots->prefixes);
-    router_columns_release(&slots->columns);
+    router_prompt_tree_release(&slots->prefixes);
+    router_worker_load_release(&slots->columns);
     router_deadlines_release(&slots->live);
     router_deadlines_release(&slots->remembered);
     kvt_free(slots->hashes);
@@ -65,13 +66,14 @@ router_slots_free(struct router_slots *slots)
 }
 
 enum kvt_err
-router_slots_bind(struct router_slots *slots, const struct router_worker_row *rows, size_t count)
+router_request_table_bind(struct router_request_table *slots, const struct router_worker_row *rows,
+                          size_t count)
 {
-    return router_columns_bind(&slots->columns, rows, count);
+    return router_worker_load_bind(&slots->columns, rows, count);
 }
 
 static uint64_t
-advance(struct router_slots *slots, uint64_t now_ms)
+advance(struct router_request_table *slots, uint64_t now_ms)
 {
     if (now_ms > slots->now_ms)
         slots->now_ms = now_ms;
@@ -134,7 +136,7 @@ comes_first(const struct router_request *request, uint64_t content, const struct
 
 /* The row's load counts, or does no more. */
 static void
-count_tokens(struct router_slots *slots, const struct router_row *row, bool up)
+count_tokens(struct router_request_table *slots, const struct router_row *row, bool up)
 {
     const uint32_t place = slots->columns.places[row->worker];
     const uint64_t tokens = row->state == ROUTER_ADDED ? row->prefill_tokens : 0;
@@ -146,9 +148,9 @@ count_tokens(struct router_slots *slots, const struct router_row *row, bool up)
 }
 
 static void
-link_row(struct router_slots *slots, struct router_row *row)
+link_row(struct router_request_table *slots, struct router_row *row)
 {
-    void **mark = router_columns_mark(&slots->columns, row->worker);
+    void **mark = router_worker_load_mark(&slots->columns, row->worker);
     struct router_row *next = *mark;
 
     row->worker_before = NULL;
@@ -159,14 +161,14 @@ link_row(struct router_slots *slots, struct router_row *row)
 }
 
 static void
-unlink_row(struct router_slots *slots, struct router_row *row)
+unlink_row(struct router_request_table *slots, struct router_row *row)
 {
     if (row->worker_next != NULL)
         row->worker_next->worker_before = row->worker_before;
     if (row->worker_before != NULL)
         row->worker_before->worker_next = row->worker_next;
     else
-        *router_columns_mark(&slots->columns, row->worker) = row->worker_next;
+        *router_worker_load_mark(&slots->columns, row->worker) = row->worker_next;
 }
 
 /* Where a request's blocks are entered, before its row is touched. */
@@ -177,28 +179,29 @@ struct booking {
 };
 
 static enum kvt_err
-book(struct router_slots *slots, const struct router_request *request, struct booking *booking)
+book(struct router_request_table *slots, const struct router_request *request,
+     struct booking *booking)
 {
-    enum kvt_err rc = router_columns_reach(&slots->columns, &request->worker, &booking->worker);
+    enum kvt_err rc = router_worker_load_reach(&slots->columns, &request->worker, &booking->worker);
 
     if (rc != KVT_OK)
         return rc;
-    if (!router_prefixes_enter(&slots->prefixes, request->hashes, hash_count_of(request),
-                               booking->worker, &booking->end, &booking->fresh)) {
+    if (!router_prompt_tree_enter(&slots->prefixes, request->hashes, hash_count_of(request),
+                                  booking->worker, &booking->end, &booking->fresh)) {
         rc = KVT_NOMEM;
     } else if (slots->blocks + booking->fresh > slots->options.blocks_max) {
-        (void)router_prefixes_leave(&slots->prefixes, booking->end, booking->worker);
+        (void)router_prompt_tree_leave(&slots->prefixes, booking->end, booking->worker);
         rc = KVT_FULL;
     }
     if (rc != KVT_OK)
-        router_columns_tidy(&slots->columns, booking->worker);
+        router_worker_load_tidy(&slots->columns, booking->worker);
     return rc;
 }
 
 /* The row is this request now, and counts. */
 static void
-settle(struct router_slots *slots, struct router_row *row, const struct router_request *request,
-       uint64_t content, const struct booking *booking)
+settle(struct router_request_table *slots, struct router_row *row,
+       const struct router_request *request, uint64_t content, const struct booking *booking)
 {
     const uint32_t place = slots->columns.places[booking->worker];
 
@@ -221,10 +224,10 @@ settle(struct router_slots *slots, struct router_row *row, const struct router_r
 
 /* The row counts no more; its worker is to be tidied. */
 static void
-unsettle(struct router_slots *slots, struct router_row *row)
+unsettle(struct router_request_table *slots, struct router_row *row)
 {
     const uint32_t place = slots->columns.places[row->worker];
-    const uint32_t gone = router_prefixes_leave(&slots->prefixes, row->end, row->worker);
+    const uint32_t gone = router_prompt_tree_leave(&slots->prefixes, row->end, row->worker);
 
     slots->digest -= share_of(row);
     count_tokens(slots, row, false);
@@ -238,7 +241,7 @@ unsettle(struct router_slots *slots, struct router_row *row)
 /* Remember the row's id and state from now on, in the place of the oldest one when there are too
  * many; not at all where there is no memory. */
 static void
-remember(struct router_slots *slots, struct router_row *row, uint64_t at_ms)
+remember(struct router_request_table *slots, struct router_row *row, uint64_t at_ms)
 {
     if (slots->remembered.count >= slots->options.requests_max) {
         struct router_deadline *oldest = router_deadlines_first(&slots->remembered);
@@ -257,10 +260,10 @@ remember(struct router_slots *slots, struct router_row *row, uint64_t at_ms)
 
 /* A live request is over. */
 static void
-finish(struct router_slots *slots, struct router_row *row, uint64_t at_ms)
+finish(struct router_request_table *slots, struct router_row *row, uint64_t at_ms)
 {
     unsettle(slots, row);
-    router_columns_tidy(&slots->columns, row->worker);
+    router_worker_load_tidy(&slots->columns, row->worker);
     router_deadlines_remove(&slots->live, &row->deadline);
     row->state = ROUTER_FREED;
     remember(slots, row, at_ms);
@@ -268,7 +271,7 @@ finish(struct router_slots *slots, struct router_row *row, uint64_t at_ms)
 
 /* When what is `age_ms` old is expired, or forgotten. */
 static uint64_t
-due(const struct router_slots *slots, uint64_t age_ms)
+due(const struct router_request_table *slots, uint64_t age_ms)
 {
     const uint64_t expiry_ms = slots->options.expiry_ms;
 
@@ -277,8 +280,8 @@ due(const struct router_slots *slots, uint64_t age_ms)
 
 /* A step without the request.  KVT_NOTFOUND: the request is not live, nor known to have ended. */
 static enum kvt_err
-step(struct router_slots *slots, struct router_row *row, const char *id, enum router_state state,
-     uint64_t age_ms, bool *changed)
+step(struct router_request_table *slots, struct router_row *row, const char *id,
+     enum router_state state, uint64_t age_ms, bool *changed)
 {
     if (row == NULL) {
         if (age_ms >= slots->options.expiry_ms)
@@ -322,7 +325,8 @@ step(struct router_slots *slots, struct router_row *row, const char *id, enum ro
 
 /* A request whose id is not live.  `row` is what is remembered of it, or NULL. */
 static enum kvt_err
-begin(struct router_slots *slots, struct router_row *row, const struct router_request *request)
+begin(struct router_request_table *slots, struct router_row *row,
+      const struct router_request *request)
 {
     const bool fresh = row == NULL;
     struct booking booking;
@@ -350,15 +354,15 @@ begin(struct router_slots *slots, struct router_row *row, const struct router_re
     return KVT_OK;
 
 fail:
-    (void)router_prefixes_leave(&slots->prefixes, booking.end, booking.worker);
-    router_columns_tidy(&slots->columns, booking.worker);
+    (void)router_prompt_tree_leave(&slots->prefixes, booking.end, booking.worker);
+    router_worker_load_tidy(&slots->columns, booking.worker);
     return KVT_NOMEM;
 }
 
 /* A request whose id is live. */
 static enum kvt_err
-join(struct router_slots *slots, struct router_row *row, const struct router_request *request,
-     bool *changed)
+join(struct router_request_table *slots, struct router_row *row,
+     const struct router_request *request, bool *changed)
 {
     const uint64_t content = content_of(request);
     struct booking booking;
@@ -376,7 +380,7 @@ join(struct router_slots *slots, struct router_row *row, const struct router_req
         before = row->worker;
         unsettle(slots, row);
         settle(slots, row, request, content, &booking);
-        router_columns_tidy(&slots->columns, before);
+        router_worker_load_tidy(&slots->columns, before);
         *changed = true;
     }
     if (due(slots, request->age_ms) < row->deadline.at_ms)
@@ -387,8 +391,8 @@ join(struct router_slots *slots, struct router_row *row, const struct router_req
 }
 
 enum kvt_err
-router_slots_merge(struct router_slots *slots, const struct router_request *request,
-                   uint64_t now_ms, bool *changed)
+router_request_table_merge(struct router_request_table *slots, const struct router_request *request,
+                           uint64_t now_ms, bool *changed)
 {
     struct router_row *row = router_requests_find(&slots->requests, request->id);
     bool ignored;
@@ -416,8 +420,8 @@ router_slots_merge(struct router_slots *slots, const struct router_request *requ
 }
 
 static enum kvt_err
-take_step(struct router_slots *slots, const char *id, enum router_state state, uint64_t now_ms,
-          bool *changed)
+take_step(struct router_request_table *slots, const char *id, enum router_state state,
+          uint64_t now_ms, bool *changed)
 {
     bool ignored;
 
@@ -430,20 +434,22 @@ take_step(struct router_slots *slots, const char *id, enum router_state state, u
 }
 
 enum kvt_err
-router_slots_prefilled(struct router_slots *slots, const char *id, uint64_t now_ms, bool *changed)
+router_request_table_prefilled(struct router_request_table *slots, const char *id, uint64_t now_ms,
+                               bool *changed)
 {
     return take_step(slots, id, ROUTER_PREFILLED, now_ms, changed);
 }
 
 enum kvt_err
-router_slots_end(struct router_slots *slots, const char *id, uint64_t now_ms, bool *changed)
+router_request_table_end(struct router_request_table *slots, const char *id, uint64_t now_ms,
+                         bool *changed)
 {
     return take_step(slots, id, ROUTER_FREED, now_ms, changed);
 }
 
 /* The earliest of the heap if it is due. */
 static struct router_row *
-due_row(const struct router_slots *slots, const struct router_deadlines *deadlines)
+due_row(const struct router_request_table *slots, const struct router_deadlines *deadlines)
 {
     struct router_deadline *first = router_deadlines_first(deadlines);
 
@@ -451,19 +457,19 @@ due_row(const struct router_slots *slots, const struct router_deadlines *deadlin
 }
 
 void
-router_slots_expire(struct router_slots *slots, uint64_t now_ms)
+router_request_table_expire(struct router_request_table *slots, uint64_t now_ms)
 {
     struct router_row *row;
 
     (void)advance(slots, now_ms);
-    for (int i = 0; i < ROUTER_SLOTS_EXPIRE_MAX; i++) {
+    for (int i = 0; i < ROUTER_REQUEST_TABLE_EXPIRE_MAX; i++) {
         row = due_row(slots, &slots->remembered);
         if (row == NULL)
             break;
         router_deadlines_remove(&slots->remembered, &row->deadline);
         router_requests_remove(&slots->requests, row);
     }
-    for (int i = 0; i < ROUTER_SLOTS_EXPIRE_MAX; i++) {
+    for (int i = 0; i < ROUTER_REQUEST_TABLE_EXPIRE_MAX; i++) {
         row = due_row(slots, &slots->live);
         if (row == NULL)
             break;
@@ -474,7 +480,7 @@ router_slots_expire(struct router_slots *slots, uint64_t now_ms)
 
 /* Since it was added; of what is remembered, since it ended. */
 static uint64_t
-age_of(const struct router_slots *slots, const struct router_row *row)
+age_of(const struct router_request_table *slots, const struct router_row *row)
 {
     const uint64_t at_ms = row->deadline.at_ms;
 
@@ -484,17 +490,17 @@ age_of(const struct router_slots *slots, const struct router_row *row)
 }
 
 void
-router_slots_drop(struct router_slots *slots, const struct router_worker *worker,
-                  router_slots_over_fn *is_over, void *arg, uint64_t now_ms)
+router_request_table_drop(struct router_request_table *slots, const struct router_worker *worker,
+                          router_request_table_over_fn *is_over, void *arg, uint64_t now_ms)
 {
-    const uint32_t number = router_columns_find(&slots->columns, worker);
+    const uint32_t number = router_worker_load_find(&slots->columns, worker);
     struct router_row *row;
     struct router_row *next;
 
     (void)advance(slots, now_ms);
-    if (number == ROUTER_COLUMNS_NONE)
+    if (number == ROUTER_WORKER_LOAD_NONE)
         return;
-    for (row = *router_columns_mark(&slots->columns, number); row != NULL; row = next) {
+    for (row = *router_worker_load_mark(&slots->columns, number); row != NULL; row = next) {
         const struct router_given given = {.id = row->id,
                                            .router = row->router,
                                            .added_ms = row->added_ms,
@@ -507,18 +513,19 @@ router_slots_drop(struct router_slots *slots, const struct router_worker *worker
 }
 
 void
-router_slots_project(struct router_slots *slots, const uint64_t *hashes, uint32_t hash_count,
-                     uint32_t blocks, struct router_candidates *candidates)
+router_request_table_project(struct router_request_table *slots, const uint64_t *hashes,
+                             uint32_t hash_count, uint32_t blocks,
+                             struct router_candidates *candidates)
 {
-    struct router_columns *columns = &slots->columns;
+    struct router_worker_load *columns = &slots->columns;
 
     assert(hash_count <= blocks);
     if (hash_count > ROUTER_REQUEST_HASHES_MAX)
         hash_count = ROUTER_REQUEST_HASHES_MAX;
     for (uint32_t i = 0; i < columns->bound; i++)
         columns->scratch[i] = columns->blocks[i] + blocks;
-    router_prefixes_subtract(&slots->prefixes, hashes, hash_count, columns->places,
-                             columns->scratch);
+    router_prompt_tree_subtract(&slots->prefixes, hashes, hash_count, columns->places,
+                                columns->scratch);
     candidates->count = columns->bound;
     candidates->active_prefill_tokens = columns->prefill_tokens;
     candidates->decode_blocks = columns->scratch;
@@ -526,24 +533,26 @@ router_slots_project(struct router_slots *slots, const uint64_t *hashes, uint32_
 }
 
 static void
-show(const struct router_slots *slots, const struct router_row *row, struct router_request *request)
+show(const struct router_request_table *slots, const struct router_row *row,
+     struct router_request *request)
 {
     *request = (struct router_request){.state = row->state, .age_ms = age_of(slots, row)};
     (void)snprintf(request->id, sizeof(request->id), "%s", row->id);
     if (!row->live)
         return;
-    request->worker = *router_columns_name(&slots->columns, row->worker);
+    request->worker = *router_worker_load_name(&slots->columns, row->worker);
     request->router = row->router;
     request->added_ms = row->added_ms;
     request->prefill_tokens = row->prefill_tokens;
     request->hash_count = row->hash_count;
     request->blocks = row->blocks;
     request->hashes = slots->hashes;
-    router_prefixes_read(&slots->prefixes, row->end, slots->hashes);
+    router_prompt_tree_read(&slots->prefixes, row->end, slots->hashes);
 }
 
 enum kvt_err
-router_slots_get(const struct router_slots *slots, const char *id, struct router_request *request)
+router_request_table_get(const struct router_request_table *slots, const char *id,
+                         struct router_request *request)
 {
     const struct router_row *row = router_requests_find(&slots->requests, id);
 
@@ -555,8 +564,8 @@ router_slots_get(const struct router_slots *slots, const char *id, struct router
 }
 
 bool
-router_slots_each(const struct router_slots *slots, uint64_t *cursor, size_t max,
-                  router_slots_fn *callback, void *arg)
+router_request_table_each(const struct router_request_table *slots, uint64_t *cursor, size_t max,
+                          router_request_table_fn *callback, void *arg)
 {
     const struct router_row *row = router_requests_from(&slots->requests, *cursor);
     struct router_request request;
@@ -579,15 +588,15 @@ router_slots_each(const struct router_slots *slots, uint64_t *cursor, size_t max
 }
 
 uint64_t
-router_slots_digest(const struct router_slots *slots)
+router_request_table_digest(const struct router_request_table *slots)
 {
     return slots->digest;
 }
 
-struct router_slots_stats
-router_slots_stats(const struct router_slots *slots)
+struct router_request_table_stats
+router_request_table_stats(const struct router_request_table *slots)
 {
-    return (struct router_slots_stats){
+    return (struct router_request_table_stats){
         .requests = slots->live.count,
         .tombstones = slots->remembered.count,
         .blocks = slots->blocks,

@@ -17,9 +17,9 @@
  * than the last counts as that one).  Replicas pass ages on, not times, so their clocks need not
  * agree; `added_ms`, of a wall clock, only tells requests of the same id apart.
  *
- * Workers: requests name them, whoever is there.  router_slots_bind() gives the table the view of
- * workers that decisions are made of; from then on it keeps a column entry each, in the view's
- * order, and router_slots_project() hands the columns out without a copy.
+ * Workers: requests name them, whoever is there.  router_request_table_bind() gives the table the
+ * view of workers that decisions are made of; from then on it keeps a column entry each, in the
+ * view's order, and router_request_table_project() hands the columns out without a copy.
  *
  * Ownership: the table owns its rows; ids and hashes are copied.
  * Threads:   none; its owner locks (one leaf lock around table and decision, so that two requests
@@ -62,15 +62,15 @@ struct router_request {
     enum router_state state;
 };
 
-struct router_slots;
+struct router_request_table;
 
-struct router_slots_options {
+struct router_request_table_options {
     uint64_t expiry_ms;
     uint32_t requests_max;
     uint64_t blocks_max;
 };
 
-struct router_slots_stats {
+struct router_request_table_stats {
     uint64_t requests;   /* live */
     uint64_t tombstones; /* and steps of requests not heard of */
     uint64_t blocks;     /* active (worker, block) pairs of blocks with a hash */
@@ -78,15 +78,17 @@ struct router_slots_stats {
     uint64_t untracked; /* KVT_FULL so far */
 };
 
-KVT_NODISCARD enum kvt_err router_slots_new(struct router_slots **out,
-                                            const struct router_slots_options *options);
-void router_slots_free(struct router_slots *slots);
+KVT_NODISCARD enum kvt_err
+router_request_table_new(struct router_request_table **out,
+                         const struct router_request_table_options *options);
+void router_request_table_free(struct router_request_table *slots);
 
 /** Decisions are made among these workers from now on, each named once; in force until the next
  *  call.  Call when router_workers_version() is another one.
  *  @return KVT_OK, KVT_FULL, KVT_NOMEM: as it was before */
-KVT_NODISCARD enum kvt_err router_slots_bind(struct router_slots *slots,
-                                             const struct router_worker_row *rows, size_t count);
+KVT_NODISCARD enum kvt_err router_request_table_bind(struct router_request_table *slots,
+                                                     const struct router_worker_row *rows,
+                                                     size_t count);
 
 /** Merge a request in whatever state.
  *  @param[out] changed  the table is another one than before, so replicas should hear of it; may be
@@ -94,20 +96,21 @@ KVT_NODISCARD enum kvt_err router_slots_bind(struct router_slots *slots,
  *  @return KVT_OK (also when it is over already: a tombstone, or older than expiry_ms), KVT_EXISTS
  *          (the id is live, added earlier or by a smaller router number: that one stays, on every
  *          replica; only the state counts), KVT_FULL, KVT_NOMEM */
-KVT_NODISCARD enum kvt_err router_slots_merge(struct router_slots *slots,
-                                              const struct router_request *request, uint64_t now_ms,
-                                              bool *changed);
+KVT_NODISCARD enum kvt_err router_request_table_merge(struct router_request_table *slots,
+                                                      const struct router_request *request,
+                                                      uint64_t now_ms, bool *changed);
 /** The prompt was computed.  KVT_OK, also when it is known that the request ended, or KVT_NOTFOUND:
  *  remembered as a step that came first. */
-KVT_NODISCARD enum kvt_err router_slots_prefilled(struct router_slots *slots, const char *id,
-                                                  uint64_t now_ms, bool *changed);
+KVT_NODISCARD enum kvt_err router_request_table_prefilled(struct router_request_table *slots,
+                                                          const char *id, uint64_t now_ms,
+                                                          bool *changed);
 /** It ended.  As above. */
-KVT_NODISCARD enum kvt_err router_slots_end(struct router_slots *slots, const char *id,
-                                            uint64_t now_ms, bool *changed);
+KVT_NODISCARD enum kvt_err router_request_table_end(struct router_request_table *slots,
+                                                    const char *id, uint64_t now_ms, bool *changed);
 /** Free what is older than expiry_ms and forget tombstones that are; at most
- *  ROUTER_SLOTS_EXPIRE_MAX of each a call. */
-#define ROUTER_SLOTS_EXPIRE_MAX 4096
-void router_slots_expire(struct router_slots *slots, uint64_t now_ms);
+ *  ROUTER_REQUEST_TABLE_EXPIRE_MAX of each a call. */
+#define ROUTER_REQUEST_TABLE_EXPIRE_MAX 4096
+void router_request_table_expire(struct router_request_table *slots, uint64_t now_ms);
 /* A live request of a worker that left. */
 struct router_given {
     const char *id;
@@ -117,11 +120,12 @@ struct router_given {
 };
 
 /** True: it is over with its worker.  Looks at the table no further. */
-typedef bool router_slots_over_fn(void *arg, const struct router_given *given);
+typedef bool router_request_table_over_fn(void *arg, const struct router_given *given);
 /** A worker left: what it was doing is over.
  *  @param is_over  asked of each request; NULL: all are */
-void router_slots_drop(struct router_slots *slots, const struct router_worker *worker,
-                       router_slots_over_fn *is_over, void *arg, uint64_t now_ms);
+void router_request_table_drop(struct router_request_table *slots,
+                               const struct router_worker *worker,
+                               router_request_table_over_fn *is_over, void *arg, uint64_t now_ms);
 
 /** What the bound workers have to do, and would have with a request of these blocks.  Sets `count`,
  *  `active_prefill_tokens`, `decode_blocks` (with the request's blocks that are not active there)
@@ -129,24 +133,26 @@ void router_slots_drop(struct router_slots *slots, const struct router_worker *w
  *  the table's: good until the next call that takes the table.
  *  @param blocks  of the prompt, at least hash_count; those without a hash are active nowhere and
  *                 are counted for all alike */
-void router_slots_project(struct router_slots *slots, const uint64_t *hashes, uint32_t hash_count,
-                          uint32_t blocks, struct router_candidates *candidates);
+void router_request_table_project(struct router_request_table *slots, const uint64_t *hashes,
+                                  uint32_t hash_count, uint32_t blocks,
+                                  struct router_candidates *candidates);
 
 /** The live request, or what is remembered of it; KVT_NOTFOUND.  `hashes` lives until the next call
  *  that takes the table. */
-KVT_NODISCARD enum kvt_err router_slots_get(const struct router_slots *slots, const char *id,
-                                            struct router_request *request);
+KVT_NODISCARD enum kvt_err router_request_table_get(const struct router_request_table *slots,
+                                                    const char *id, struct router_request *request);
 
 /** False: not this one yet, stop here. */
-typedef bool router_slots_fn(void *arg, const struct router_request *request);
+typedef bool router_request_table_fn(void *arg, const struct router_request *request);
 /** Every row, tombstones too, `max` a call, from `*cursor` (0 at first) on; false: that was all.
  *  The table may change between calls: what is in it all the while is shown. */
-bool router_slots_each(const struct router_slots *slots, uint64_t *cursor, size_t max,
-                       router_slots_fn *callback, void *arg);
+bool router_request_table_each(const struct router_request_table *slots, uint64_t *cursor,
+                               size_t max, router_request_table_fn *callback, void *arg);
 
 /** A number that two tables of the same live rows share, and others all but never. */
-uint64_t router_slots_digest(const struct router_slots *slots);
+uint64_t router_request_table_digest(const struct router_request_table *slots);
 
-struct router_slots_stats router_slots_stats(const struct router_slots *slots);
+struct router_request_table_stats
+router_request_table_stats(const struct router_request_table *slots);
 
 #endif /* ROUTER_REQUEST_TABLE_H */

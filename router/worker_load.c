@@ -9,14 +9,14 @@
 
 enum { HEADS_FIRST = 64 };
 
-struct router_columns_worker {
+struct router_worker_load_worker {
     struct router_worker worker;
     uint32_t next; /* of those with the same head; of those to give again */
     void *mark;
 };
 
 static size_t
-head_of(const struct router_columns *columns, const struct router_worker *worker)
+head_of(const struct router_worker_load *columns, const struct router_worker *worker)
 {
     const XXH64_hash_t hash =
         XXH3_64bits_withSeed(worker->name, strlen(worker->name), columns->seed + worker->dp_rank);
@@ -25,9 +25,10 @@ head_of(const struct router_columns *columns, const struct router_worker *worker
 }
 
 bool
-router_columns_init(struct router_columns *columns)
+router_worker_load_init(struct router_worker_load *columns)
 {
-    *columns = (struct router_columns){.free = ROUTER_COLUMNS_NONE, .head_count = HEADS_FIRST};
+    *columns =
+        (struct router_worker_load){.free = ROUTER_WORKER_LOAD_NONE, .head_count = HEADS_FIRST};
     kvt_random_system(&columns->seed, sizeof(columns->seed));
     columns->heads = kvt_calloc(HEADS_FIRST, sizeof(columns->heads[0]));
     if (columns->heads == NULL)
@@ -37,7 +38,7 @@ router_columns_init(struct router_columns *columns)
 }
 
 void
-router_columns_release(struct router_columns *columns)
+router_worker_load_release(struct router_worker_load *columns)
 {
     kvt_free(columns->workers);
     kvt_free(columns->places);
@@ -47,15 +48,16 @@ router_columns_release(struct router_columns *columns)
     kvt_free(columns->requests);
     kvt_free(columns->numbers);
     kvt_free(columns->heads);
-    *columns = (struct router_columns){0};
+    *columns = (struct router_worker_load){0};
 }
 
 uint32_t
-router_columns_find(const struct router_columns *columns, const struct router_worker *worker)
+router_worker_load_find(const struct router_worker_load *columns,
+                        const struct router_worker *worker)
 {
     uint32_t at = columns->heads[head_of(columns, worker)];
 
-    while (at != ROUTER_COLUMNS_NONE &&
+    while (at != ROUTER_WORKER_LOAD_NONE &&
            (columns->workers[at].worker.dp_rank != worker->dp_rank ||
             strcmp(columns->workers[at].worker.name, worker->name) != 0))
         at = columns->workers[at].next;
@@ -63,19 +65,19 @@ router_columns_find(const struct router_columns *columns, const struct router_wo
 }
 
 const struct router_worker *
-router_columns_name(const struct router_columns *columns, uint32_t number)
+router_worker_load_name(const struct router_worker_load *columns, uint32_t number)
 {
     return &columns->workers[number].worker;
 }
 
 void **
-router_columns_mark(struct router_columns *columns, uint32_t number)
+router_worker_load_mark(struct router_worker_load *columns, uint32_t number)
 {
     return &columns->workers[number].mark;
 }
 
 static void
-link_worker(struct router_columns *columns, uint32_t number)
+link_worker(struct router_worker_load *columns, uint32_t number)
 {
     uint32_t *head = &columns->heads[head_of(columns, &columns->workers[number].worker)];
 
@@ -85,7 +87,7 @@ link_worker(struct router_columns *columns, uint32_t number)
 
 /* Twice the heads, where there is memory; without, the lists are longer. */
 static void
-spread(struct router_columns *columns)
+spread(struct router_worker_load *columns)
 {
     uint32_t *heads;
 
@@ -104,7 +106,7 @@ spread(struct router_columns *columns)
 
 /* Room for one place more in each column: all of them have the capacity that is written last. */
 static bool
-grow_columns(struct router_columns *columns)
+grow_columns(struct router_worker_load *columns)
 {
     const size_t wanted = columns->count < 64 ? 64 : 2 * (size_t)columns->count;
     uint64_t **wide[] = {&columns->prefill_tokens, &columns->blocks, &columns->scratch};
@@ -130,46 +132,46 @@ grow_columns(struct router_columns *columns)
     return true;
 }
 
-/* A number nobody has, taken; or ROUTER_COLUMNS_NONE: no memory. */
+/* A number nobody has, taken; or ROUTER_WORKER_LOAD_NONE: no memory. */
 static uint32_t
-take_number(struct router_columns *columns)
+take_number(struct router_worker_load *columns)
 {
-    struct router_columns_worker *workers;
+    struct router_worker_load_worker *workers;
     uint32_t *places;
     uint32_t number = columns->free;
 
-    if (number != ROUTER_COLUMNS_NONE) {
+    if (number != ROUTER_WORKER_LOAD_NONE) {
         columns->free = columns->workers[number].next;
         return number;
     }
     workers = kvt_grow(columns->workers, &columns->workers_capacity, (size_t)columns->used + 1,
                        sizeof(workers[0]));
     if (workers == NULL)
-        return ROUTER_COLUMNS_NONE;
+        return ROUTER_WORKER_LOAD_NONE;
     columns->workers = workers;
     places = kvt_grow(columns->places, &columns->places_capacity, (size_t)columns->used + 1,
                       sizeof(places[0]));
     if (places == NULL)
-        return ROUTER_COLUMNS_NONE;
+        return ROUTER_WORKER_LOAD_NONE;
     columns->places = places;
     return columns->used++;
 }
 
 static enum kvt_err
-reach(struct router_columns *columns, const struct router_worker *worker, uint32_t max,
+reach(struct router_worker_load *columns, const struct router_worker *worker, uint32_t max,
       uint32_t *number)
 {
-    *number = router_columns_find(columns, worker);
-    if (*number != ROUTER_COLUMNS_NONE)
+    *number = router_worker_load_find(columns, worker);
+    if (*number != ROUTER_WORKER_LOAD_NONE)
         return KVT_OK;
     if (columns->count >= max)
         return KVT_FULL;
     if (!grow_columns(columns))
         return KVT_NOMEM;
     *number = take_number(columns);
-    if (*number == ROUTER_COLUMNS_NONE)
+    if (*number == ROUTER_WORKER_LOAD_NONE)
         return KVT_NOMEM;
-    columns->workers[*number] = (struct router_columns_worker){.worker = *worker};
+    columns->workers[*number] = (struct router_worker_load_worker){.worker = *worker};
     columns->places[*number] = columns->count;
     columns->numbers[columns->count] = *number;
     columns->prefill_tokens[columns->count] = 0;
@@ -182,15 +184,15 @@ reach(struct router_columns *columns, const struct router_worker *worker, uint32
 }
 
 enum kvt_err
-router_columns_reach(struct router_columns *columns, const struct router_worker *worker,
-                     uint32_t *number)
+router_worker_load_reach(struct router_worker_load *columns, const struct router_worker *worker,
+                         uint32_t *number)
 {
     return reach(columns, worker, columns->bound + ROUTER_WORKERS_MAX, number);
 }
 
 /* All of a place but `scratch`. */
 static void
-copy_place(struct router_columns *columns, uint32_t to, uint32_t from)
+copy_place(struct router_worker_load *columns, uint32_t to, uint32_t from)
 {
     columns->prefill_tokens[to] = columns->prefill_tokens[from];
     columns->blocks[to] = columns->blocks[from];
@@ -200,7 +202,7 @@ copy_place(struct router_columns *columns, uint32_t to, uint32_t from)
 }
 
 static void
-swap_places(struct router_columns *columns, uint32_t a, uint32_t b)
+swap_places(struct router_worker_load *columns, uint32_t a, uint32_t b)
 {
     const uint64_t prefill_tokens = columns->prefill_tokens[a];
     const uint64_t blocks = columns->blocks[a];
@@ -216,7 +218,7 @@ swap_places(struct router_columns *columns, uint32_t a, uint32_t b)
 }
 
 void
-router_columns_tidy(struct router_columns *columns, uint32_t number)
+router_worker_load_tidy(struct router_worker_load *columns, uint32_t number)
 {
     const uint32_t place = columns->places[number];
     uint32_t *link;
@@ -236,24 +238,24 @@ router_columns_tidy(struct router_columns *columns, uint32_t number)
 
 /* From the last on: what takes the place of one that went was looked at. */
 static void
-tidy_all(struct router_columns *columns)
+tidy_all(struct router_worker_load *columns)
 {
     for (uint32_t place = columns->count; place > columns->bound; place--)
-        router_columns_tidy(columns, columns->numbers[place - 1]);
+        router_worker_load_tidy(columns, columns->numbers[place - 1]);
 }
 
 enum kvt_err
-router_columns_bind(struct router_columns *columns, const struct router_worker_row *rows,
-                    size_t count)
+router_worker_load_bind(struct router_worker_load *columns, const struct router_worker_row *rows,
+                        size_t count)
 {
     enum kvt_err rc = count > ROUTER_WORKERS_MAX ? KVT_FULL : KVT_OK;
     uint32_t number;
 
     for (size_t i = 0; i < count && rc == KVT_OK; i++)
-        rc = reach(columns, &rows[i].worker, ROUTER_COLUMNS_MAX, &number);
+        rc = reach(columns, &rows[i].worker, ROUTER_WORKER_LOAD_MAX, &number);
     if (rc == KVT_OK) {
         for (uint32_t i = 0; i < count; i++) {
-            number = router_columns_find(columns, &rows[i].worker);
+            number = router_worker_load_find(columns, &rows[i].worker);
             assert(columns->places[number] >= i); /* each is named once */
             swap_places(columns, i, columns->places[number]);
         }

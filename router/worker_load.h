@@ -21,19 +21,19 @@
 
 #include "router/workers.h"
 
-#define ROUTER_COLUMNS_MAX  (3 * ROUTER_WORKERS_MAX) /* while one view takes another's place */
-#define ROUTER_COLUMNS_NONE UINT32_MAX
+#define ROUTER_WORKER_LOAD_MAX  (3 * ROUTER_WORKERS_MAX) /* while one view takes another's place */
+#define ROUTER_WORKER_LOAD_NONE UINT32_MAX
 
-struct router_columns_worker;
+struct router_worker_load_worker;
 
-struct router_columns {
+struct router_worker_load {
     /* By worker number. */
-    struct router_columns_worker *workers;
+    struct router_worker_load_worker *workers;
     uint32_t *places; /* in the columns */
     size_t workers_capacity;
     size_t places_capacity;
     uint32_t used; /* numbers ever given */
-    uint32_t free; /* head of those to give again; ROUTER_COLUMNS_NONE: none */
+    uint32_t free; /* head of those to give again; ROUTER_WORKER_LOAD_NONE: none */
 
     /* By place; `count` of them, the first `bound` are the view. */
     uint64_t *prefill_tokens;
@@ -51,28 +51,30 @@ struct router_columns {
 };
 
 /** False: no memory.  Release it all the same. */
-bool router_columns_init(struct router_columns *columns);
-void router_columns_release(struct router_columns *columns);
+bool router_worker_load_init(struct router_worker_load *columns);
+void router_worker_load_release(struct router_worker_load *columns);
 
-/** As router_slots_bind(). */
-KVT_NODISCARD enum kvt_err router_columns_bind(struct router_columns *columns,
-                                               const struct router_worker_row *rows, size_t count);
+/** As router_request_table_bind(). */
+KVT_NODISCARD enum kvt_err router_worker_load_bind(struct router_worker_load *columns,
+                                                   const struct router_worker_row *rows,
+                                                   size_t count);
 
-/** Its number, or ROUTER_COLUMNS_NONE. */
-uint32_t router_columns_find(const struct router_columns *columns,
-                             const struct router_worker *worker);
-/** Its number, one of its own if it had none; it goes with router_columns_tidy().  KVT_OK, KVT_FULL
+/** Its number, or ROUTER_WORKER_LOAD_NONE. */
+uint32_t router_worker_load_find(const struct router_worker_load *columns,
+                                 const struct router_worker *worker);
+/** Its number, one of its own if it had none; it goes with router_worker_load_tidy().  KVT_OK,
+ * KVT_FULL
  *  (so many others that a view would have no room) or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err router_columns_reach(struct router_columns *columns,
-                                                const struct router_worker *worker,
-                                                uint32_t *number);
+KVT_NODISCARD enum kvt_err router_worker_load_reach(struct router_worker_load *columns,
+                                                    const struct router_worker *worker,
+                                                    uint32_t *number);
 /** Forget a worker that is not in the view and has no requests; else nothing. */
-void router_columns_tidy(struct router_columns *columns, uint32_t number);
+void router_worker_load_tidy(struct router_worker_load *columns, uint32_t number);
 
 /** Who has a number. */
-const struct router_worker *router_columns_name(const struct router_columns *columns,
-                                                uint32_t number);
+const struct router_worker *router_worker_load_name(const struct router_worker_load *columns,
+                                                    uint32_t number);
 /** The owner's, NULL at first. */
-void **router_columns_mark(struct router_columns *columns, uint32_t number);
+void **router_worker_load_mark(struct router_worker_load *columns, uint32_t number);
 
 #endif /* ROUTER_WORKER_LOAD_H */

@@ -11,26 +11,26 @@
 static enum kvt_err
 run(const struct kvt_config *config, struct kvt_error *err)
 {
-    struct kvbm_settings settings;
-    struct kvbm_plan plan;
-    enum kvt_err rc = kvbm_settings_load(&settings, config, err);
+    struct worker_settings settings;
+    struct worker_instance_plan plan;
+    enum kvt_err rc = worker_settings_load(&settings, config, err);
 
     if (rc == KVT_OK)
-        rc = kvbm_plan_load(&plan, &settings, config, err);
+        rc = worker_instance_plan_load(&plan, &settings, config, err);
     if (rc != KVT_OK)
         return rc;
-    if (plan.part != KVBM_PART_FRONT) {
-        char name[KVBM_PLAN_PART_NAME];
+    if (plan.part != WORKER_PART_FRONT) {
+        char name[WORKER_INSTANCE_PLAN_PART_NAME];
 
-        kvbm_plan_part_name(&plan, name);
+        worker_instance_plan_part_name(&plan, name);
         kvt_program_part(name, config);
     }
     if (plan.instances == 0)
-        return kvbm_app_run(config, err);
+        return worker_app_run(config, err);
     switch (plan.part) {
-    case KVBM_PART_FRONT: return kvbm_front_run(&plan, err);
-    case KVBM_PART_LEADER: return kvbm_leader_run(&plan, err);
-    case KVBM_PART_RANK: return kvbm_rank_run(&plan, err);
+    case WORKER_PART_FRONT: return worker_supervisor_run(&plan, err);
+    case WORKER_PART_LEADER: return worker_leader_run(&plan, err);
+    case WORKER_PART_RANK: return worker_rank_run(&plan, err);
     }
     return KVT_INVALID;
 }
@@ -39,8 +39,8 @@ static const struct kvt_program program = {
     .name = "kvtier-worker",
     .summary = "replay a workload over KV cache tiers, checking every byte, or serve engines",
     .usage = "(--trace FILE | --attach-socket PATH)",
-    .params = kvbm_settings_table,
-    .param_count = KVBM_SETTING_COUNT,
+    .params = worker_settings_table,
+    .param_count = WORKER_SETTING_COUNT,
     .run = run,
 };
 

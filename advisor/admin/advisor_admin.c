@@ -17,87 +17,87 @@ enum { RETRY_AFTER_S = 5 };
     static void name##_waiting(void *arg, const struct kvt_http_request *request,                  \
                                struct kvt_http_response *response)                                 \
     {                                                                                              \
-        if (!advisor_http_enter(arg, response))                                                    \
+        if (!advisor_admin_enter(arg, response))                                                   \
             return;                                                                                \
         name(arg, request, response);                                                              \
-        advisor_http_leave(arg);                                                                   \
+        advisor_admin_leave(arg);                                                                  \
     }
 
-WAITS(advisor_http_explain)
-WAITS(advisor_http_plan)
-WAITS(advisor_http_submit)
-WAITS(advisor_http_job_command)
-WAITS(advisor_http_pause_all)
-WAITS(advisor_http_resume_all)
-WAITS(advisor_http_install)
-WAITS(advisor_http_rollback)
+WAITS(advisor_admin_explain)
+WAITS(advisor_admin_plan)
+WAITS(advisor_admin_submit)
+WAITS(advisor_admin_job_command)
+WAITS(advisor_admin_pause_all)
+WAITS(advisor_admin_resume_all)
+WAITS(advisor_admin_install)
+WAITS(advisor_admin_rollback)
 
-const struct kvt_http_route advisor_http_routes[] = {
-    {"GET", "/", false, advisor_http_page},
-    {"GET", "/v1/overview", false, advisor_http_overview},
-    {"GET", "/v1/stream", false, advisor_http_stream},
-    {"GET", "/v1/status", false, advisor_http_status},
-    {"GET", "/v1/publishers", false, advisor_http_publishers},
-    {"GET", "/v1/sources", false, advisor_http_sources},
-    {"GET", "/v1/sources/*", false, advisor_http_source},
-    {"GET", "/v1/blocks/*", false, advisor_http_block},
-    {"GET", "/v1/explain/*", false, advisor_http_explain_waiting},
-    {"POST", "/v1/find_matches", false, advisor_http_find},
-    {"POST", "/v1/match", false, advisor_http_match},
-    {"POST", "/v1/route", false, advisor_http_route},
-    {"GET", "/v1/route/workers", false, advisor_http_route_workers},
-    {"GET", "/v1/route/requests", false, advisor_http_route_requests},
-    {"POST", "/v1/route/requests", true, advisor_http_route_add},
-    {"POST", "/v1/route/requests/*", true, advisor_http_route_step},
-    {"GET", "/v1/index/stats", false, advisor_http_stats},
-    {"GET", "/v1/index/dump", false, advisor_http_dump},
-    {"GET", "/v1/index/export", false, advisor_http_export},
-    {"GET", "/v1/index/subtree", false, advisor_http_subtree},
-    {"GET", "/v1/index/candidates", false, advisor_http_candidates},
-    {"GET", "/v1/index/history", false, advisor_http_history},
-    {"GET", "/v1/usage", false, advisor_http_usage},
-    {"GET", "/v1/quotas", false, advisor_http_quotas},
-    {"GET", "/v1/orders", false, advisor_http_orders},
-    {"POST", "/v1/plan", true, advisor_http_plan_waiting},
-    {"POST", "/v1/plan/check", false, advisor_http_plan_check},
-    {"GET", "/v1/jobs", false, advisor_http_jobs},
-    {"GET", "/v1/jobs/*", false, advisor_http_job},
-    {"POST", "/v1/jobs", true, advisor_http_submit_waiting},
-    {"POST", "/v1/jobs/*", true, advisor_http_job_command_waiting},
-    {"POST", "/v1/planner/pause", true, advisor_http_pause_all_waiting},
-    {"POST", "/v1/planner/resume", true, advisor_http_resume_all_waiting},
-    {"GET", "/v1/policy", false, advisor_http_policy},
-    {"PUT", "/v1/policy", true, advisor_http_install_waiting},
-    {"GET", "/v1/policy/history", false, advisor_http_policies},
-    {"POST", "/v1/policy/rollback", true, advisor_http_rollback_waiting},
-    {"POST", "/v1/policy/mode", true, advisor_http_set_mode},
+const struct kvt_http_route advisor_admin_routes[] = {
+    {"GET", "/", false, advisor_admin_page},
+    {"GET", "/v1/overview", false, advisor_admin_overview},
+    {"GET", "/v1/stream", false, advisor_admin_stream},
+    {"GET", "/v1/status", false, advisor_admin_status},
+    {"GET", "/v1/publishers", false, advisor_admin_publishers},
+    {"GET", "/v1/sources", false, advisor_admin_sources},
+    {"GET", "/v1/sources/*", false, advisor_admin_source},
+    {"GET", "/v1/blocks/*", false, advisor_admin_block},
+    {"GET", "/v1/explain/*", false, advisor_admin_explain_waiting},
+    {"POST", "/v1/find_matches", false, advisor_admin_find},
+    {"POST", "/v1/match", false, advisor_admin_match},
+    {"POST", "/v1/route", false, advisor_admin_route},
+    {"GET", "/v1/route/workers", false, advisor_admin_route_workers},
+    {"GET", "/v1/route/requests", false, advisor_admin_route_requests},
+    {"POST", "/v1/route/requests", true, advisor_admin_route_add},
+    {"POST", "/v1/route/requests/*", true, advisor_admin_route_step},
+    {"GET", "/v1/index/stats", false, advisor_admin_stats},
+    {"GET", "/v1/index/dump", false, advisor_admin_dump},
+    {"GET", "/v1/index/export", false, advisor_admin_export},
+    {"GET", "/v1/index/subtree", false, advisor_admin_subtree},
+    {"GET", "/v1/index/candidates", false, advisor_admin_candidates},
+    {"GET", "/v1/index/history", false, advisor_admin_history},
+    {"GET", "/v1/usage", false, advisor_admin_usage},
+    {"GET", "/v1/quotas", false, advisor_admin_quotas},
+    {"GET", "/v1/orders", false, advisor_admin_orders},
+    {"POST", "/v1/plan", true, advisor_admin_plan_waiting},
+    {"POST", "/v1/plan/check", false, advisor_admin_plan_check},
+    {"GET", "/v1/jobs", false, advisor_admin_jobs},
+    {"GET", "/v1/jobs/*", false, advisor_admin_job},
+    {"POST", "/v1/jobs", true, advisor_admin_submit_waiting},
+    {"POST", "/v1/jobs/*", true, advisor_admin_job_command_waiting},
+    {"POST", "/v1/planner/pause", true, advisor_admin_pause_all_waiting},
+    {"POST", "/v1/planner/resume", true, advisor_admin_resume_all_waiting},
+    {"GET", "/v1/policy", false, advisor_admin_policy},
+    {"PUT", "/v1/policy", true, advisor_admin_install_waiting},
+    {"GET", "/v1/policy/history", false, advisor_admin_policies},
+    {"POST", "/v1/policy/rollback", true, advisor_admin_rollback_waiting},
+    {"POST", "/v1/policy/mode", true, advisor_admin_set_mode},
 };
-const size_t advisor_http_route_count =
-    sizeof(advisor_http_routes) / sizeof(advisor_http_routes[0]);
+const size_t advisor_admin_route_count =
+    sizeof(advisor_admin_routes) / sizeof(advisor_admin_routes[0]);
 
 bool
-advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response)
+advisor_admin_enter(struct advisor_admin *http, struct kvt_http_response *response)
 {
-    if (atomic_fetch_add(&http->waiting, 1) < ADVISOR_HTTP_WAIT_MAX)
+    if (atomic_fetch_add(&http->waiting, 1) < ADVISOR_ADMIN_WAIT_MAX)
         return true;
     atomic_fetch_sub(&http->waiting, 1);
     kvt_http_fail(response, 503, KVT_AGAIN,
                   "%d requests wait for the engine; nothing was done: ask again later",
-                  ADVISOR_HTTP_WAIT_MAX);
+                  ADVISOR_ADMIN_WAIT_MAX);
     response->retry_after_s = RETRY_AFTER_S;
     return false;
 }
 
 void
-advisor_http_leave(struct advisor_http *http)
+advisor_admin_leave(struct advisor_admin *http)
 {
     atomic_fetch_sub(&http->waiting, 1);
 }
 
 bool
-advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *response)
+advisor_admin_loaded(const struct advisor_admin *http, struct kvt_http_response *response)
 {
-    const struct advisor_load_progress *progress = advisor_engine_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
     const uint64_t total = atomic_load(&progress->bytes_total);
     const uint64_t done = atomic_load(&progress->bytes_done);
 
@@ -112,7 +112,7 @@ advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *r
 }
 
 struct advisor_gateway_view *
-advisor_http_gateways(const struct advisor_http *http, size_t *count)
+advisor_admin_gateways(const struct advisor_admin *http, size_t *count)
 {
     struct advisor_gateway_view *views = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*views));
 
@@ -122,8 +122,8 @@ advisor_http_gateways(const struct advisor_http *http, size_t *count)
 }
 
 bool
-advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
-                    const char *name, uint64_t fallback, uint64_t max, uint64_t *value)
+advisor_admin_number(const struct kvt_http_request *request, struct kvt_http_response *response,
+                     const char *name, uint64_t fallback, uint64_t max, uint64_t *value)
 {
     const char *text = kvt_http_query(request, name);
 
@@ -139,14 +139,14 @@ advisor_http_number(const struct kvt_http_request *request, struct kvt_http_resp
 }
 
 void
-advisor_http_text(struct kvt_buffer *out, const char *key, const char *text)
+advisor_admin_text(struct kvt_buffer *out, const char *key, const char *text)
 {
     kvt_buffer_printf(out, "\"%s\":", key);
     kvt_buffer_json_string(out, text);
 }
 
 void
-advisor_http_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
+advisor_admin_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 {
     char text[KVT_HASH_TEXT_MAX];
 
@@ -156,9 +156,9 @@ advisor_http_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 
 /* While it is read into memory questions are answered from disk, and no events are taken. */
 static bool
-is_loading(const struct advisor_http *http, struct kvt_buffer *why)
+is_loading(const struct advisor_admin *http, struct kvt_buffer *why)
 {
-    const struct advisor_load_progress *progress = advisor_engine_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
     const uint64_t total = atomic_load(&progress->bytes_total);
     const uint64_t done = atomic_load(&progress->bytes_done);
 
@@ -173,15 +173,15 @@ is_loading(const struct advisor_http *http, struct kvt_buffer *why)
 
 /* A router that does not know what the others gave out gives it out again. */
 static bool
-is_alone(const struct advisor_http *http, struct kvt_buffer *why)
+is_alone(const struct advisor_admin *http, struct kvt_buffer *why)
 {
     struct advisor_router_view view;
 
     if (http->router == NULL)
         return false;
     advisor_router_view(http->router, &view);
-    if (!view.shared || (view.replica.ready &&
-                         (http->responder == NULL || advisor_responder_listens(http->responder))))
+    if (!view.shared || (view.replica.ready && (http->responder == NULL ||
+                                                advisor_nats_responder_listens(http->responder))))
         return false;
     kvt_buffer_puts(why,
                     view.replica.twin
@@ -191,9 +191,9 @@ is_alone(const struct advisor_http *http, struct kvt_buffer *why)
 }
 
 bool
-advisor_http_ready(void *arg, struct kvt_buffer *why)
+advisor_admin_ready(void *arg, struct kvt_buffer *why)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_source_state source = {.running = true};
     char text[KVT_ERROR_TEXT_MAX];
     bool ready = true;
@@ -211,12 +211,12 @@ advisor_http_ready(void *arg, struct kvt_buffer *why)
         ready = false;
     if (is_alone(http, why))
         ready = false;
-    if (advisor_engine_blocked(http->engine, text)) {
+    if (advisor_round_blocked(http->engine, text)) {
         kvt_buffer_printf(why, "index: takes nothing more: %s; raise db.max or free the disk\n",
                           text);
         ready = false;
     }
-    if (ready && !advisor_engine_caught_up(http->engine)) {
+    if (ready && !advisor_round_caught_up(http->engine)) {
         kvt_buffer_printf(why, "events: still reading what was sent before the start\n");
         ready = false;
     }

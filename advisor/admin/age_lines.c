@@ -69,7 +69,7 @@ add_condition(struct lines *lines, const struct policy_expression *when, const c
 }
 
 void
-advisor_http_add_lines(struct kvt_buffer *out, const struct policy *policy)
+advisor_admin_add_lines(struct kvt_buffer *out, const struct policy *policy)
 {
     struct lines lines = {.out = out};
 

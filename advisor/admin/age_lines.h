@@ -18,6 +18,6 @@
 
 /** Append "lines" [{seconds, text}]: what is protected as recent, and what conditions of rules and
  *  classes ask of `last_access`. */
-void advisor_http_add_lines(struct kvt_buffer *out, const struct policy *policy);
+void advisor_admin_add_lines(struct kvt_buffer *out, const struct policy *policy);
 
 #endif /* ADVISOR_ADMIN_AGE_LINES_H */

@@ -15,7 +15,7 @@ enum {
 
 /* The block a question is about.  False: answered already. */
 static bool
-read_block(const struct advisor_http *http, const struct kvt_http_request *request,
+read_block(const struct advisor_admin *http, const struct kvt_http_request *request,
            struct kvt_http_response *response, uint32_t *ns, uint64_t *hash)
 {
     const char *namespace_ = kvt_http_query(request, "namespace");
@@ -41,20 +41,20 @@ read_block(const struct advisor_http *http, const struct kvt_http_request *reque
 
 /* RAM answers these; while it does not hold everything, or something was evicted, that is said. */
 static void
-begin(const struct advisor_http *http, struct kvt_buffer *out)
+begin(const struct advisor_admin *http, struct kvt_buffer *out)
 {
-    advisor_http_begin(http, out);
-    kvt_buffer_printf(out, "\"whole\":%s,", advisor_http_whole(http) ? "true" : "false");
+    advisor_admin_begin(http, out);
+    kvt_buffer_printf(out, "\"whole\":%s,", advisor_admin_whole(http) ? "true" : "false");
 }
 
 void
-advisor_http_subtree(void *arg, const struct kvt_http_request *request,
-                     struct kvt_http_response *response)
+advisor_admin_subtree(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     static const char *const names[INDEX_PARTS] = {"hot", "warm", "cold", "far"};
-    struct advisor_rungs rungs;
+    struct advisor_tier_kinds rungs;
     struct index_totals totals;
     const char *comma = "";
     uint64_t hash;
@@ -63,13 +63,13 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
 
     if (!read_block(http, request, response, &ns, &hash))
         return;
-    rc = advisor_rungs_take(&rungs, http->planner);
+    rc = advisor_tier_kinds_take(&rungs, http->planner);
     if (rc == KVT_OK) {
         const struct index_far far = {.names = rungs.far, .count = rungs.far_count};
 
         rc = index_subtree(http->finder.memory->index, ns, hash, SUBTREE_BLOCKS_MAX, &far, &totals);
     }
-    advisor_rungs_release(&rungs);
+    advisor_tier_kinds_release(&rungs);
     if (rc == KVT_NOMEM) {
         kvt_http_fail(response, 503, rc, "%s", kvt_err_text(rc));
         return;
@@ -104,7 +104,7 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
 }
 
 static void
-add_candidate(const struct advisor_http *http, struct kvt_buffer *out,
+add_candidate(const struct advisor_admin *http, struct kvt_buffer *out,
               const struct index_candidate *candidate)
 {
     char namespace_[KVT_NAMESPACE_MAX];
@@ -113,16 +113,16 @@ add_candidate(const struct advisor_http *http, struct kvt_buffer *out,
     index_namespace_name(http->finder.memory->index, candidate->ns, namespace_);
     kvt_hash_format(candidate->hash, text);
     kvt_buffer_printf(out, "{");
-    advisor_http_text(out, "namespace", namespace_);
+    advisor_admin_text(out, "namespace", namespace_);
     kvt_buffer_printf(out, ",\"hash\":\"%s\",\"used_ms\":%" PRIu64 ",\"hits\":%u}", text,
                       candidate->used_ms, candidate->hits);
 }
 
 void
-advisor_http_candidates(void *arg, const struct kvt_http_request *request,
-                        struct kvt_http_response *response)
+advisor_admin_candidates(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const char *order = kvt_http_query(request, "order");
     const char *name = kvt_http_query(request, "tier");
     struct kvt_buffer *out = &response->body;
@@ -131,7 +131,7 @@ advisor_http_candidates(void *arg, const struct kvt_http_request *request,
     uint64_t limit;
     size_t count;
 
-    if (!advisor_http_number(request, response, "limit", 100, CANDIDATES_MAX, &limit))
+    if (!advisor_admin_number(request, response, "limit", 100, CANDIDATES_MAX, &limit))
         return;
     if (name == NULL || !kvt_tier_parse(name, &tier)) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier: want G1, G2, G3 or G4");
@@ -159,10 +159,10 @@ advisor_http_candidates(void *arg, const struct kvt_http_request *request,
 }
 
 void
-advisor_http_history(void *arg, const struct kvt_http_request *request,
-                     struct kvt_http_response *response)
+advisor_admin_history(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct index *index = http->finder.memory->index;
     struct kvt_buffer *out = &response->body;
     struct index_past *past;
@@ -171,7 +171,7 @@ advisor_http_history(void *arg, const struct kvt_http_request *request,
     uint32_t ns;
     size_t count;
 
-    if (!advisor_http_number(request, response, "limit", 100, CHANGES_MAX, &limit) ||
+    if (!advisor_admin_number(request, response, "limit", 100, CHANGES_MAX, &limit) ||
         !read_block(http, request, response, &ns, &hash))
         return;
     past = kvt_calloc((size_t)limit + 1, sizeof(*past));
@@ -190,7 +190,7 @@ advisor_http_history(void *arg, const struct kvt_http_request *request,
         index_holder_info(index, past[i].holder, &holder, &blocks, &bytes);
         kvt_buffer_printf(out, "%s{\"time_ms\":%" PRIu64 ",\"change\":\"%s\",", i > 0 ? "," : "",
                           past[i].time_ms, past[i].kind == INDEX_STORE ? "store" : "remove");
-        advisor_http_text(out, "holder", holder.name);
+        advisor_admin_text(out, "holder", holder.name);
         kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\"}", holder.dp_rank,
                           kvt_tier_name(holder.tier));
     }

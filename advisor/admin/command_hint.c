@@ -10,8 +10,8 @@ static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
                             "0123456789/_.:@%+=-";
 
 void
-advisor_http_hint(char text[ADVISOR_HINT_MAX], const char *verb, const char *hash,
-                  const char *namespace_)
+advisor_admin_hint(char text[ADVISOR_HINT_MAX], const char *verb, const char *hash,
+                   const char *namespace_)
 {
     size_t used;
 
@@ -34,7 +34,7 @@ advisor_http_hint(char text[ADVISOR_HINT_MAX], const char *verb, const char *has
 }
 
 const char *
-advisor_http_hint_unknown(const char *namespace_)
+advisor_admin_hint_unknown(const char *namespace_)
 {
     return namespace_[0] == '\0'
                ? "; of another namespace? give --namespace NS (kvtier tenant usage lists tenants)"

@@ -15,10 +15,10 @@
 enum { ADVISOR_HINT_MAX = 4 * KVT_NAMESPACE_MAX + 96 };
 
 /** "kvtier block VERB HASH", with --namespace where there is one, quoted for a shell. */
-void advisor_http_hint(char text[ADVISOR_HINT_MAX], const char *verb, const char *hash,
-                       const char *namespace_);
+void advisor_admin_hint(char text[ADVISOR_HINT_MAX], const char *verb, const char *hash,
+                        const char *namespace_);
 
 /** What to say of a block that nobody has under `namespace_`. */
-const char *advisor_http_hint_unknown(const char *namespace_);
+const char *advisor_admin_hint_unknown(const char *namespace_);
 
 #endif /* ADVISOR_ADMIN_COMMAND_HINT_H */

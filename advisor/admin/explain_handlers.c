@@ -21,15 +21,15 @@ enum { CHANGE_MAX = 1024, TEXT_MAX_BYTES = 512, SECOND_MS = 1000, FILL_PPM = 100
 /* GET /v1/explain/HASH: what every rule makes of a block, tier by tier. */
 
 struct question {
-    const struct advisor_http *http;
+    const struct advisor_admin *http;
     const char *namespace_;
     uint64_t hash;
     uint64_t now_ms;
     enum policy_event event;
     const struct advisor_rules *rules;
     struct policy_decision *decision;
-    struct advisor_facts facts;
-    struct advisor_look look;
+    struct advisor_block_facts facts;
+    struct advisor_block_standing look;
     /* Of the place that is written: */
     int32_t kept_rule; /* that pins a copy in another, -1: none does; nothing there expires then */
     const char *kept_in; /* holder of that copy */
@@ -61,7 +61,7 @@ add_facts(struct kvt_buffer *out, const struct policy_facts *facts)
 
         kvt_buffer_printf(out, "%s", i == 0 ? "" : ",");
         if (row->type == POLICY_TYPE_TEXT) {
-            advisor_http_text(out, row->name, policy_facts_text(facts, fact));
+            advisor_admin_text(out, row->name, policy_facts_text(facts, fact));
         } else if (row->type == POLICY_TYPE_BOOL) {
             kvt_buffer_printf(out, "\"%s\":%s", row->name,
                               policy_facts_flag(facts, fact) ? "true" : "false");
@@ -69,7 +69,7 @@ add_facts(struct kvt_buffer *out, const struct policy_facts *facts)
             kvt_buffer_printf(out, "\"%s\":%" PRIu64, row->name, policy_facts_number(facts, fact));
         } else {
             policy_value_format(row->type, policy_facts_number(facts, fact), text);
-            advisor_http_text(out, row->name, text);
+            advisor_admin_text(out, row->name, text);
         }
     }
     kvt_buffer_puts(out, "}");
@@ -93,9 +93,9 @@ static void
 add_clause(struct kvt_buffer *out, bool *any, const char *text, bool is, const char *change)
 {
     kvt_buffer_puts(out, *any ? ",{" : "{");
-    advisor_http_text(out, "clause", text);
+    advisor_admin_text(out, "clause", text);
     kvt_buffer_printf(out, ",\"is\":%s,", is ? "true" : "false");
-    advisor_http_text(out, "change", change);
+    advisor_admin_text(out, "change", change);
     kvt_buffer_puts(out, "}");
     *any = true;
 }
@@ -203,7 +203,7 @@ add_rule(struct kvt_buffer *out, const struct question *question, size_t at)
     bool any = false;
 
     kvt_buffer_puts(out, at == 0 ? "{" : ",{");
-    advisor_http_text(out, "id", rule->id);
+    advisor_admin_text(out, "id", rule->id);
     kvt_buffer_printf(out, ",\"line\":%u,\"do\":\"%s\",\"matches\":%s,\"wins\":%s,\"clauses\":[",
                       rule->head.place.line, policy_verb_text((enum policy_verb)rule->verb),
                       verdict->refusals == 0 && !is_kept(question, rule) ? "true" : "false",
@@ -230,7 +230,7 @@ add_classes(struct kvt_buffer *out, const struct question *question)
         bool any = false;
 
         kvt_buffer_puts(out, i == 0 ? "{" : ",{");
-        advisor_http_text(out, "name", class_->name);
+        advisor_admin_text(out, "name", class_->name);
         kvt_buffer_printf(out, ",\"is\":%s,\"clauses\":[", is ? "true" : "false");
         add_condition(out, &any, question, class_->when, trace, is);
         kvt_buffer_puts(out, "]}");
@@ -262,7 +262,7 @@ order_of(const struct question *question, const struct advisor_orders *orders)
 /* Which decides, and which is to. */
 static void
 add_orderings(struct kvt_buffer *out, const struct question *question,
-              const struct advisor_look_place *place)
+              const struct advisor_block_standing_place *place)
 {
     struct advisor_orders next = {.count = 0};
     const char *by = "";
@@ -270,14 +270,14 @@ add_orderings(struct kvt_buffer *out, const struct question *question,
 
     if (place->orders.count > 0) {
         by = place->orders.list[order_of(question, &place->orders)]->name;
-        (void)advisor_http_next_orders(question->http, question->rules, place->holder,
-                                       &place->orders, &next);
+        (void)advisor_admin_next_orders(question->http, question->rules, place->holder,
+                                        &place->orders, &next);
     }
     if (next.count > 0)
         to_be = next.list[order_of(question, &next)]->name;
-    advisor_http_text(out, "by", by);
+    advisor_admin_text(out, "by", by);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "next", strcmp(by, to_be) == 0 ? "" : to_be);
+    advisor_admin_text(out, "next", strcmp(by, to_be) == 0 ? "" : to_be);
     if (place->reranking)
         kvt_buffer_printf(out, ",\"ranked\":%" PRIu64 ",\"to_rank\":%" PRIu64, place->ranked,
                           place->to_rank);
@@ -285,9 +285,10 @@ add_orderings(struct kvt_buffer *out, const struct question *question,
 
 static void
 add_order(struct kvt_buffer *out, const struct question *question,
-          const struct advisor_look_place *place)
+          const struct advisor_block_standing_place *place)
 {
-    const struct advisor_look_order *order = &place->by[order_of(question, &place->orders)];
+    const struct advisor_block_standing_order *order =
+        &place->by[order_of(question, &place->orders)];
     const struct policy_standing *standing = &order->standing;
 
     kvt_buffer_puts(out, ",\"order\":{");
@@ -306,7 +307,7 @@ add_order(struct kvt_buffer *out, const struct question *question,
 
 /* Why the rule that has the block does not act now; "": it may. */
 static const char *
-stopped(const struct question *question, const struct advisor_look_place *place)
+stopped(const struct question *question, const struct advisor_block_standing_place *place)
 {
     const struct policy *policy = question->rules->policy;
 
@@ -323,7 +324,7 @@ stopped(const struct question *question, const struct advisor_look_place *place)
 
 /* What the quota of its tenant makes of it, behind what a rule does. */
 static void
-append_quota(const struct advisor_look_place *place, char *text, size_t size)
+append_quota(const struct advisor_block_standing_place *place, char *text, size_t size)
 {
     const struct advisor_quota_view *quota = &place->quota;
     const bool hard = quota->over == ADVISOR_QUOTA_HARD;
@@ -343,7 +344,7 @@ append_quota(const struct advisor_look_place *place, char *text, size_t size)
 
 /* Does a block that no rule has leave for its quota all the same? */
 static bool
-leaves_for_quota(const struct question *question, const struct advisor_look_place *place)
+leaves_for_quota(const struct question *question, const struct advisor_block_standing_place *place)
 {
     const struct policy *policy = question->rules->policy;
     const int32_t tier = advisor_rules_tier(question->rules, place->holder);
@@ -357,12 +358,12 @@ leaves_for_quota(const struct question *question, const struct advisor_look_plac
 }
 
 static void
-add_quota(struct kvt_buffer *out, const struct advisor_look_place *place)
+add_quota(struct kvt_buffer *out, const struct advisor_block_standing_place *place)
 {
     if (!place->has_quota)
         return;
     kvt_buffer_puts(out, ",\"quota\":{");
-    advisor_http_text(out, "tier", place->quota.tier);
+    advisor_admin_text(out, "tier", place->quota.tier);
     kvt_buffer_printf(out,
                       ",\"soft_bytes\":%" PRIu64 ",\"hard_bytes\":%" PRIu64
                       ",\"used_bytes\":%" PRIu64 ",\"above\":\"%s\"}",
@@ -372,7 +373,7 @@ add_quota(struct kvt_buffer *out, const struct advisor_look_place *place)
 
 /* What the rule waits for.  A share of no cap is never reached. */
 static void
-append_watermark(const struct question *question, const struct advisor_look_place *place,
+append_watermark(const struct question *question, const struct advisor_block_standing_place *place,
                  const struct policy_rule *rule, char *text, size_t size)
 {
     const struct policy *policy = question->rules->policy;
@@ -386,7 +387,7 @@ append_watermark(const struct question *question, const struct advisor_look_plac
     if (!place->reported)
         (void)snprintf(text + used, size - used, ", but waits: no gateway told how full %s is",
                        place->holder);
-    else if (tier >= 0 && advisor_chooser_capacity(policy, tier, place->capacity_bytes) == 0)
+    else if (tier >= 0 && advisor_watermark_capacity(policy, tier, place->capacity_bytes) == 0)
         (void)snprintf(text + used, size - used,
                        ", but never starts: %s has no cap (tiers.%s.capacity)", place->holder,
                        policy_tier_at(policy, (size_t)tier)->name);
@@ -399,7 +400,7 @@ append_watermark(const struct question *question, const struct advisor_look_plac
 /* What it comes to, in a sentence. */
 static void
 add_sum(struct kvt_buffer *out, const struct question *question,
-        const struct advisor_look_place *place)
+        const struct advisor_block_standing_place *place)
 {
     const struct policy_decision *decision = question->decision;
     const struct policy_rule *rule =
@@ -408,7 +409,7 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     size_t used;
 
     if (rule == NULL && question->look.pinned) {
-        advisor_http_text(out, "sum", "it is pinned: it stays");
+        advisor_admin_text(out, "sum", "it is pinned: it stays");
         return;
     }
     if (rule == NULL || rule->verb == POLICY_PIN || rule->verb == POLICY_EXCLUDE) {
@@ -422,7 +423,7 @@ add_sum(struct kvt_buffer *out, const struct question *question,
                            leaves ? "" : ": it stays");
         if (leaves)
             append_quota(place, text, sizeof(text));
-        advisor_http_text(out, "sum", text);
+        advisor_admin_text(out, "sum", text);
         return;
     }
     used = (size_t)snprintf(text, sizeof(text), "%s has it: %s%s%s", rule->id,
@@ -441,50 +442,51 @@ add_sum(struct kvt_buffer *out, const struct question *question,
                        " when its turn comes: of the blocks in %s the lowest value first",
                        place->holder);
     append_quota(place, text, sizeof(text));
-    advisor_http_text(out, "sum", text);
+    advisor_admin_text(out, "sum", text);
 }
 
 static size_t
 shown_places(const struct question *question)
 {
-    return question->look.place_count < ADVISOR_LOOK_PLACES_MAX ? question->look.place_count
-                                                                : ADVISOR_LOOK_PLACES_MAX;
+    return question->look.place_count < ADVISOR_BLOCK_STANDING_PLACES_MAX
+               ? question->look.place_count
+               : ADVISOR_BLOCK_STANDING_PLACES_MAX;
 }
 
 /* Of the block there. */
 static void
-take_facts(struct question *question, const struct advisor_look_place *place)
+take_facts(struct question *question, const struct advisor_block_standing_place *place)
 {
     const struct policy *policy = question->rules->policy;
     const int32_t tier = advisor_rules_tier(question->rules, place->holder);
-    const struct advisor_facts_source source = {
+    const struct advisor_block_facts_source source = {
         .block = &question->look.row,
         .rules = question->rules,
         .namespace_ = question->namespace_,
         .tier = tier < 0 ? "" : policy_tier_at(policy, (size_t)tier)->name,
         .ranks = place->ranks,
-        .fill_ppm = advisor_facts_fill(
-            place->used_bytes, advisor_chooser_capacity(policy, tier, place->capacity_bytes)),
+        .fill_ppm = advisor_block_facts_fill(
+            place->used_bytes, advisor_watermark_capacity(policy, tier, place->capacity_bytes)),
         .index = question->http->finder.memory->index,
         .index_ns = question->look.index_ns,
         .pinned = question->look.pinned,
         .now_ms = question->now_ms,
     };
 
-    advisor_facts_of(&question->facts, &source);
+    advisor_block_facts_of(&question->facts, &source);
     round_off(&question->facts.facts);
 }
 
 /* The rule that keeps what another would delete in this place, for it pins a copy in another: as
  * the planner sees it. */
 static void
-find_keeper(struct question *question, const struct advisor_look_place *place)
+find_keeper(struct question *question, const struct advisor_block_standing_place *place)
 {
     const struct policy *policy = question->rules->policy;
 
     question->kept_rule = -1;
     for (size_t i = 0; i < shown_places(question) && question->kept_rule < 0; i++) {
-        const struct advisor_look_place *other = &question->look.places[i];
+        const struct advisor_block_standing_place *other = &question->look.places[i];
         int32_t rule;
 
         if (other == place || other->ranks == 0)
@@ -499,7 +501,7 @@ find_keeper(struct question *question, const struct advisor_look_place *place)
 }
 
 static void
-decide(struct question *question, const struct advisor_look_place *place)
+decide(struct question *question, const struct advisor_block_standing_place *place)
 {
     struct policy_decision *decision = question->decision;
 
@@ -518,24 +520,25 @@ decide(struct question *question, const struct advisor_look_place *place)
 }
 
 static void
-add_place(struct kvt_buffer *out, struct question *question, const struct advisor_look_place *place)
+add_place(struct kvt_buffer *out, struct question *question,
+          const struct advisor_block_standing_place *place)
 {
     const struct policy *policy = question->rules->policy;
     const int32_t tier = advisor_rules_tier(question->rules, place->holder);
     const struct policy_decision *decision = question->decision;
 
     decide(question, place);
-    advisor_http_text(out, "holder", place->holder);
+    advisor_admin_text(out, "holder", place->holder);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "tier", tier < 0 ? "" : policy_tier_at(policy, (size_t)tier)->name);
+    advisor_admin_text(out, "tier", tier < 0 ? "" : policy_tier_at(policy, (size_t)tier)->name);
     kvt_buffer_puts(out, ",");
     add_facts(out, &question->facts.facts);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "rule",
-                      decision->rule < 0 ? "" : policy_rule_at(policy, (size_t)decision->rule)->id);
+    advisor_admin_text(
+        out, "rule", decision->rule < 0 ? "" : policy_rule_at(policy, (size_t)decision->rule)->id);
     kvt_buffer_printf(out, ",\"waits\":%s,", decision->waits ? "true" : "false");
     if (question->kept) {
-        advisor_http_text(out, "kept_in", question->kept_in);
+        advisor_admin_text(out, "kept_in", question->kept_in);
         kvt_buffer_puts(out, ",");
     }
     add_sum(out, question, place);
@@ -558,13 +561,13 @@ answer(struct question *question, struct kvt_http_response *response)
     const size_t shown = shown_places(question);
 
     kvt_buffer_puts(out, "{\"schema_version\":1,");
-    advisor_http_hash(out, "hash", question->hash);
+    advisor_admin_hash(out, "hash", question->hash);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "namespace", question->namespace_);
+    advisor_admin_text(out, "namespace", question->namespace_);
     if (question->look.pinned)
         kvt_buffer_printf(out, ",\"pinned_until_ms\":%" PRIu64, question->look.pinned_until_ms);
     kvt_buffer_printf(out, ",\"version\":%" PRIu64 ",", question->rules->version);
-    advisor_http_text(out, "source", question->rules->source);
+    advisor_admin_text(out, "source", question->rules->source);
     kvt_buffer_printf(out, ",\"effective_mode\":\"%s\",\"place_count\":%zu,\"tiers\":[",
                       advisor_mode_name(advisor_rules_mode(question->rules, mode)),
                       question->look.place_count);
@@ -600,17 +603,17 @@ read_event(const struct kvt_http_request *request, struct kvt_http_response *res
 }
 
 void
-advisor_http_explain(void *arg, const struct kvt_http_request *request,
-                     struct kvt_http_response *response)
+advisor_admin_explain(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const char *namespace_ = kvt_http_query(request, "namespace");
     struct question *question = kvt_calloc(1, sizeof(*question));
     struct kvt_error err = {.text = "out of memory"};
     char hint[ADVISOR_HINT_MAX];
     enum kvt_err rc = KVT_NOMEM;
 
-    if (!advisor_http_loaded(http, response)) {
+    if (!advisor_admin_loaded(http, response)) {
         kvt_free(question);
         return;
     }
@@ -620,7 +623,7 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
     }
     question->http = http;
     question->namespace_ = namespace_ == NULL ? "" : namespace_;
-    advisor_http_hint(hint, "show", request->tail, question->namespace_);
+    advisor_admin_hint(hint, "show", request->tail, question->namespace_);
     question->now_ms = kvt_clock_unix_ms();
     question->rules = advisor_rulebook_take(http->rulebook);
     if (!kvt_hash_parse(request->tail, &question->hash)) {
@@ -631,8 +634,8 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
         goto done;
     rc = policy_decision_new(&question->decision, question->rules->policy);
     if (rc == KVT_OK)
-        rc = advisor_errands_do(advisor_engine_errands(http->engine), look, question,
-                                ADVISOR_ERRANDS_WAIT_MS, &err);
+        rc = advisor_writer_calls_do(advisor_round_errands(http->engine), look, question,
+                                     ADVISOR_WRITER_CALLS_WAIT_MS, &err);
     if (rc == KVT_OK)
         answer(question, response);
     else if (rc == KVT_NOTFOUND)
@@ -640,13 +643,13 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
                       "%s in namespace \"%s\" is in no volume and no bucket: policies are about "
                       "those; who holds it: %s%s",
                       request->tail, question->namespace_, hint,
-                      advisor_http_hint_unknown(question->namespace_));
+                      advisor_admin_hint_unknown(question->namespace_));
     else
         kvt_http_fail(response, 503, rc, "%s", err.text);
 
 done:
     policy_decision_free(question->decision);
     advisor_rulebook_give(http->rulebook, question->rules);
-    advisor_look_release(&question->look);
+    advisor_block_standing_release(&question->look);
     kvt_free(question);
 }

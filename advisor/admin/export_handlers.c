@@ -10,9 +10,9 @@
 /* The whole index: how much there is, and all of it page by page. */
 
 void
-advisor_http_begin(const struct advisor_http *http, struct kvt_buffer *out)
+advisor_admin_begin(const struct advisor_admin *http, struct kvt_buffer *out)
 {
-    const struct advisor_load_progress *progress = advisor_engine_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
 
     kvt_buffer_printf(out, "{\"schema_version\":1,");
     if (atomic_load(&http->finder.memory->loading))
@@ -22,17 +22,17 @@ advisor_http_begin(const struct advisor_http *http, struct kvt_buffer *out)
 }
 
 bool
-advisor_http_whole(const struct advisor_http *http)
+advisor_admin_whole(const struct advisor_admin *http)
 {
-    struct advisor_memory *memory = http->finder.memory;
+    struct advisor_ram_index *memory = http->finder.memory;
 
-    return advisor_memory_whole(memory) &&
-           (memory->cold == NULL || advisor_cold_count(memory->cold) == 0);
+    return advisor_ram_index_whole(memory) &&
+           (memory->cold == NULL || advisor_evicted_count(memory->cold) == 0);
 }
 
 /* Not all is in memory, and pages of the store's log there are none. */
 static void
-refuse(const struct advisor_http *http, struct kvt_http_response *response, enum kvt_err rc)
+refuse(const struct advisor_admin *http, struct kvt_http_response *response, enum kvt_err rc)
 {
     if (rc == KVT_AGAIN && atomic_load(&http->finder.memory->loading))
         kvt_http_fail(response, 503, rc, "the index is being read into memory: try again soon");
@@ -44,11 +44,11 @@ refuse(const struct advisor_http *http, struct kvt_http_response *response, enum
 }
 
 void
-advisor_http_stats(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
+advisor_admin_stats(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
-    struct advisor_memory *memory = http->finder.memory;
+    const struct advisor_admin *http = arg;
+    struct advisor_ram_index *memory = http->finder.memory;
     const uint32_t count = index_holder_count(memory->index);
     struct kvt_buffer *out = &response->body;
     struct index_stats stats;
@@ -56,15 +56,15 @@ advisor_http_stats(void *arg, const struct kvt_http_request *request,
 
     (void)request;
     index_stats(memory->index, &stats);
-    advisor_http_begin(http, out);
+    advisor_admin_begin(http, out);
     kvt_buffer_printf(out,
                       "\"blocks\":%" PRIu64 ",\"places\":%" PRIu64 ",\"evicted_blocks\":%" PRIu64
                       ",\"namespaces\":%" PRIu64 ",\"collisions\":%" PRId64
                       ",\"whole_in_memory\":%s,\"holders\":[",
                       stats.blocks, stats.places,
-                      memory->cold == NULL ? 0 : advisor_cold_count(memory->cold), stats.namespaces,
-                      kvt_metric_get(http->counters->collisions),
-                      advisor_memory_whole(memory) ? "true" : "false");
+                      memory->cold == NULL ? 0 : advisor_evicted_count(memory->cold),
+                      stats.namespaces, kvt_metric_get(http->counters->collisions),
+                      advisor_ram_index_whole(memory) ? "true" : "false");
     for (uint32_t i = 0; i < count; i++) {
         struct index_holder key;
         uint64_t blocks;
@@ -74,7 +74,7 @@ advisor_http_stats(void *arg, const struct kvt_http_request *request,
         if (key.name[0] == '\0')
             continue; /* nobody: see advisor/index/index_load.c */
         kvt_buffer_printf(out, "%s{", comma);
-        advisor_http_text(out, "holder", key.name);
+        advisor_admin_text(out, "holder", key.name);
         kvt_buffer_printf(
             out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
             key.dp_rank, kvt_tier_name(key.tier), blocks, bytes);
@@ -86,39 +86,39 @@ advisor_http_stats(void *arg, const struct kvt_http_request *request,
 /* ---- places ---- */
 
 static void
-add_row(void *arg, const struct advisor_find_row *row)
+add_row(void *arg, const struct advisor_finder_row *row)
 {
     struct kvt_buffer *out = arg;
 
     kvt_buffer_printf(out, "{");
-    advisor_http_text(out, "namespace", row->namespace_);
+    advisor_admin_text(out, "namespace", row->namespace_);
     kvt_buffer_printf(out, ",");
-    advisor_http_hash(out, "hash", row->block.id.hash);
+    advisor_admin_hash(out, "hash", row->block.id.hash);
     kvt_buffer_printf(out, ",");
-    advisor_http_hash(out, "parent", row->block.id.parent);
+    advisor_admin_hash(out, "parent", row->block.id.parent);
     kvt_buffer_printf(out, ",\"position\":%u,\"size\":%" PRIu64 ",", row->block.id.position,
                       row->block.size);
-    advisor_http_text(out, "holder", row->holder.name);
+    advisor_admin_text(out, "holder", row->holder.name);
     kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"ranks\":%u}\n", row->holder.dp_rank,
                       kvt_tier_name(row->holder.tier), row->block.ranks);
 }
 
 void
-advisor_http_dump(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
+advisor_admin_dump(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     uint64_t cursor;
     uint64_t limit;
     uint64_t next;
     enum kvt_err rc;
 
-    if (!advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
-        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
+    if (!advisor_admin_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
+        !advisor_admin_number(request, response, "limit", 1000, ADVISOR_ADMIN_ROWS_MAX, &limit))
         return;
-    rc = advisor_find_rows(&http->finder, cursor, limit == 0 ? 1 : (size_t)limit, &next, add_row,
-                           out);
+    rc = advisor_finder_rows(&http->finder, cursor, limit == 0 ? 1 : (size_t)limit, &next, add_row,
+                             out);
     if (rc != KVT_OK) {
         kvt_buffer_clear(out);
         refuse(http, response, rc);
@@ -134,45 +134,45 @@ advisor_http_dump(void *arg, const struct kvt_http_request *request,
 static const char export_parts[] = "brc";
 
 static bool
-read_cursor(const char *text, struct advisor_export_cursor *cursor)
+read_cursor(const char *text, struct advisor_index_export_cursor *cursor)
 {
     const char *part;
 
-    *cursor = (struct advisor_export_cursor){0};
+    *cursor = (struct advisor_index_export_cursor){0};
     if (text == NULL || text[0] == '\0')
         return true;
     part = strchr(export_parts, text[0]);
     if (part == NULL || !kvt_hash_parse(text + 1, &cursor->at))
         return false;
-    cursor->part = (enum advisor_export_part)(part - export_parts);
+    cursor->part = (enum advisor_index_export_part)(part - export_parts);
     return true;
 }
 
 void
-advisor_http_export(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_export(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
-    struct advisor_export_cursor cursor;
+    struct advisor_index_export_cursor cursor;
     uint64_t limit;
     enum kvt_err rc;
 
-    if (!advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
+    if (!advisor_admin_number(request, response, "limit", 1000, ADVISOR_ADMIN_ROWS_MAX, &limit))
         return;
     if (!read_cursor(kvt_http_query(request, "cursor"), &cursor)) {
         kvt_http_fail(response, 400, KVT_INVALID, "cursor: want what the page before gave");
         return;
     }
-    rc = advisor_export_page(http->store, http->finder.memory, &cursor,
-                             limit == 0 ? 1 : (size_t)limit, out);
+    rc = advisor_index_export_page(http->store, http->finder.memory, &cursor,
+                                   limit == 0 ? 1 : (size_t)limit, out);
     if (rc != KVT_OK) {
         kvt_buffer_clear(out);
         refuse(http, response, rc);
         return;
     }
     response->content_type = "application/x-ndjson";
-    if (cursor.part == ADVISOR_EXPORT_DONE)
+    if (cursor.part == ADVISOR_INDEX_EXPORT_DONE)
         kvt_buffer_printf(out, "{\"next_cursor\":\"\"}\n");
     else
         kvt_buffer_printf(out, "{\"next_cursor\":\"%c%016" PRIx64 "\"}\n",

@@ -93,10 +93,10 @@ fail_find(struct kvt_http_response *response, enum kvt_err rc)
 }
 
 void
-advisor_http_find(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
+advisor_admin_find(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct wire_query_holder *holders;
     struct wire_query question;
@@ -107,16 +107,16 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
         return;
     holders = kvt_calloc(WIRE_QUERY_HOLDERS_MAX, sizeof(*holders));
     if (holders != NULL)
-        rc =
-            advisor_find_matches(&http->finder, &question, holders, WIRE_QUERY_HOLDERS_MAX, &count);
+        rc = advisor_finder_matches(&http->finder, &question, holders, WIRE_QUERY_HOLDERS_MAX,
+                                    &count);
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
-        advisor_http_begin(http, out);
+        advisor_admin_begin(http, out);
         kvt_buffer_printf(out, "\"matches\":[");
         for (size_t i = 0; i < count; i++) {
             kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-            advisor_http_text(out, "holder", holders[i].name);
+            advisor_admin_text(out, "holder", holders[i].name);
             kvt_buffer_printf(out,
                               ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u,\"uncertain\":%s}",
                               holders[i].dp_rank, kvt_tier_name(holders[i].tier), holders[i].blocks,
@@ -142,10 +142,10 @@ add_mask(struct kvt_buffer *out, unsigned mask)
 }
 
 void
-advisor_http_match(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
+advisor_admin_match(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct wire_query question;
     enum kvt_err rc = KVT_NOMEM;
@@ -160,12 +160,12 @@ advisor_http_match(void *arg, const struct kvt_http_request *request,
     }
     masks = kvt_calloc((size_t)question.hash_count + 1, 1);
     if (masks != NULL)
-        rc = advisor_find_masks(&http->finder, question.namespace_, question.hashes,
-                                question.hash_count, masks);
+        rc = advisor_finder_masks(&http->finder, question.namespace_, question.hashes,
+                                  question.hash_count, masks);
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
-        advisor_http_begin(http, out);
+        advisor_admin_begin(http, out);
         kvt_buffer_printf(out, "\"blocks\":[");
         for (size_t i = 0; i < question.hash_count; i++) {
             char hash[KVT_HASH_TEXT_MAX];
@@ -185,14 +185,14 @@ advisor_http_match(void *arg, const struct kvt_http_request *request,
 /* ---- one block ---- */
 
 static void
-add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
+add_places(struct kvt_buffer *out, const struct advisor_finder_block *block)
 {
     kvt_buffer_printf(out, "\"places\":[");
-    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
-        const struct advisor_find_place *place = &block->places[i];
+    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FINDER_PLACES_MAX; i++) {
+        const struct advisor_finder_place *place = &block->places[i];
 
         kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "holder", place->holder.name);
+        advisor_admin_text(out, "holder", place->holder.name);
         kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"ranks\":%u}",
                           place->holder.dp_rank, kvt_tier_name(place->holder.tier), place->ranks);
     }
@@ -201,7 +201,7 @@ add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
 
 /* Where it is, in a word, and who says more: what becomes of it depends on the tier. */
 static void
-add_policy(struct kvt_buffer *out, const struct advisor_find_block *block, uint64_t hash,
+add_policy(struct kvt_buffer *out, const struct advisor_finder_block *block, uint64_t hash,
            const char *namespace_)
 {
     char text[KVT_HASH_TEXT_MAX];
@@ -211,13 +211,13 @@ add_policy(struct kvt_buffer *out, const struct advisor_find_block *block, uint6
     bool warm = false;
     bool cold = false;
 
-    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
+    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FINDER_PLACES_MAX; i++) {
         hot = hot || advisor_holder_is_hot(&block->places[i].holder);
         warm = warm || advisor_holder_is_warm(&block->places[i].holder);
         cold = cold || advisor_holder_is_cold(&block->places[i].holder);
     }
     kvt_hash_format(hash, text);
-    advisor_http_hint(hint, "explain", text, namespace_);
+    advisor_admin_hint(hint, "explain", text, namespace_);
     if (hot || warm || cold)
         (void)snprintf(why, sizeof(why), "which rule has it, and why: %s", hint);
     kvt_buffer_printf(out, "\"policy\":{\"verdict\":\"%s\",\"why\":[",
@@ -230,13 +230,13 @@ add_policy(struct kvt_buffer *out, const struct advisor_find_block *block, uint6
 }
 
 void
-advisor_http_block(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
+advisor_admin_block(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const char *namespace_ = kvt_http_query(request, "namespace");
     struct kvt_buffer *out = &response->body;
-    struct advisor_find_block *block;
+    struct advisor_finder_block *block;
     uint64_t children[CHILDREN_MAX];
     size_t child_count;
     uint64_t hash;
@@ -249,31 +249,31 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
         return;
     }
     block = kvt_calloc(1, sizeof(*block));
-    rc = block == NULL ? KVT_NOMEM : advisor_find_block(&http->finder, namespace_, hash, block);
+    rc = block == NULL ? KVT_NOMEM : advisor_finder_block(&http->finder, namespace_, hash, block);
     if (rc != KVT_OK) {
         if (rc == KVT_NOTFOUND)
             kvt_http_fail(response, 404, rc, "nobody holds %s in namespace \"%s\"%s", request->tail,
-                          namespace_, advisor_http_hint_unknown(namespace_));
+                          namespace_, advisor_admin_hint_unknown(namespace_));
         else
             fail_find(response, rc);
         kvt_free(block);
         return;
     }
-    advisor_http_begin(http, out);
-    advisor_http_hash(out, "hash", hash);
+    advisor_admin_begin(http, out);
+    advisor_admin_hash(out, "hash", hash);
     kvt_buffer_printf(out, ",");
-    advisor_http_hash(out, "parent", block->id.parent);
+    advisor_admin_hash(out, "parent", block->id.parent);
     kvt_buffer_printf(out, ",\"position\":%u,", block->id.position);
-    advisor_http_text(out, "namespace", namespace_);
+    advisor_admin_text(out, "namespace", namespace_);
     kvt_buffer_printf(out, ",");
-    advisor_http_hash(out, "tokens_hash", block->tokens_hash);
+    advisor_admin_hash(out, "tokens_hash", block->tokens_hash);
     kvt_buffer_printf(out, ",\"size\":%" PRIu64 ",\"ranks\":%u,", block->size, block->ranks);
     add_places(out, block);
     kvt_buffer_printf(out,
                       ",\"hits\":%" PRIu64 ",\"cold_hits\":%" PRIu64 ",\"last_access_ms\":%" PRIu64
                       ",\"children\":[",
                       block->hits, block->cold_hits, block->last_access_ms);
-    child_count = advisor_find_children(&http->finder, namespace_, hash, children, CHILDREN_MAX);
+    child_count = advisor_finder_children(&http->finder, namespace_, hash, children, CHILDREN_MAX);
     for (size_t i = 0; i < child_count && i < CHILDREN_MAX; i++) {
         char text[KVT_HASH_TEXT_MAX];
 
@@ -281,7 +281,7 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
         kvt_buffer_printf(out, "%s\"%s\"", i > 0 ? "," : "", text);
     }
     kvt_buffer_printf(out, "],\"child_count\":%zu,\"children_whole\":%s,", child_count,
-                      advisor_http_whole(http) ? "true" : "false");
+                      advisor_admin_whole(http) ? "true" : "false");
     add_policy(out, block, hash, namespace_);
     kvt_buffer_printf(out, "}");
     kvt_free(block);

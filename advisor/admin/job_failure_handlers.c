@@ -125,18 +125,18 @@ add_failure(struct kvt_buffer *out, const struct advisor_txn *txn, uint64_t job,
         return rc;
     kvt_buffer_printf(out, "{\"batch\":%u,\"verb\":\"%s\",", n,
                       kvt_order_verb_name((enum kvt_order_verb)batch.verb));
-    advisor_http_text(out, "gateway", batch.gateway);
+    advisor_admin_text(out, "gateway", batch.gateway);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "namespace", batch.namespace_);
+    advisor_admin_text(out, "namespace", batch.namespace_);
     if (batch.from[0] != '\0') {
         kvt_buffer_printf(out, ",");
-        advisor_http_text(out, "from", batch.from);
+        advisor_admin_text(out, "from", batch.from);
         kvt_buffer_printf(out, ",");
-        advisor_http_text(out, "to", batch.to);
+        advisor_admin_text(out, "to", batch.to);
     }
     kvt_buffer_printf(out, ",\"blocks\":%u,\"done\":%u,\"failed\":%u,\"attempts\":%u,", batch.items,
                       batch.done, batch.failed, batch.attempts);
-    advisor_http_text(out, "text", batch.text);
+    advisor_admin_text(out, "text", batch.text);
     if (items != NULL)
         rc = add_hashes(out, txn, &batch, items);
     kvt_buffer_printf(out, "}");
@@ -145,8 +145,8 @@ add_failure(struct kvt_buffer *out, const struct advisor_txn *txn, uint64_t job,
 }
 
 enum kvt_err
-advisor_http_failures(struct kvt_buffer *out, const struct advisor_txn *txn,
-                      const struct advisor_job_row *job)
+advisor_admin_failures(struct kvt_buffer *out, const struct advisor_txn *txn,
+                       const struct advisor_job_row *job)
 {
     enum kvt_err rc = KVT_OK;
     unsigned count = 0;

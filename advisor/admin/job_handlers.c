@@ -21,11 +21,11 @@ static void
 add_job(struct kvt_buffer *out, const struct advisor_job_row *row)
 {
     kvt_buffer_printf(out, "{\"id\":%" PRIu64 ",", row->id);
-    advisor_http_text(out, "kind", row->kind);
+    advisor_admin_text(out, "kind", row->kind);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "title", row->title);
+    advisor_admin_text(out, "title", row->title);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "key", row->key);
+    advisor_admin_text(out, "key", row->key);
     kvt_buffer_printf(out,
                       ",\"state\":\"%s\",\"blocks\":%" PRIu64 ",\"done\":%" PRIu64
                       ",\"failed\":%" PRIu64 ",\"batches\":%u,\"batches_done\":%u,"
@@ -35,7 +35,7 @@ add_job(struct kvt_buffer *out, const struct advisor_job_row *row)
                       advisor_job_state_name(row->state), row->blocks, row->done, row->failed,
                       row->batches, row->finished, row->bytes, row->bytes_moved, row->parts,
                       row->suspend_ppm, row->policy_version, row->created_ms, row->finished_ms);
-    advisor_http_text(out, "text", row->text);
+    advisor_admin_text(out, "text", row->text);
     kvt_buffer_printf(out, "}");
 }
 
@@ -65,10 +65,10 @@ fail_reading(struct kvt_http_response *response, enum kvt_err rc)
 }
 
 void
-advisor_http_jobs(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
+advisor_admin_jobs(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct rows *rows = kvt_calloc(1, sizeof(*rows));
     struct advisor_txn txn;
     enum kvt_err rc = rows == NULL ? KVT_NOMEM : advisor_store_read(http->store, &txn, NULL);
@@ -96,10 +96,10 @@ advisor_http_jobs(void *arg, const struct kvt_http_request *request,
 }
 
 void
-advisor_http_job(void *arg, const struct kvt_http_request *request,
-                 struct kvt_http_response *response)
+advisor_admin_job(void *arg, const struct kvt_http_request *request,
+                  struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_job_row row;
     struct advisor_txn txn;
     enum kvt_err rc;
@@ -117,7 +117,7 @@ advisor_http_job(void *arg, const struct kvt_http_request *request,
                           advisor_planner_paused(http->planner) ? "true" : "false");
         add_job(&response->body, &row);
         kvt_buffer_printf(&response->body, ",\"failures\":[");
-        rc = advisor_http_failures(&response->body, &txn, &row);
+        rc = advisor_admin_failures(&response->body, &txn, &row);
         kvt_buffer_printf(&response->body, "]}");
     }
     advisor_store_end(&txn);
@@ -143,8 +143,8 @@ status_of(enum kvt_err rc)
 }
 
 void
-advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
-                   const struct advisor_job_row *job, const struct kvt_error *err)
+advisor_admin_taken(struct kvt_http_response *response, enum kvt_err rc,
+                    const struct advisor_job_row *job, const struct kvt_error *err)
 {
     if (rc != KVT_OK) {
         kvt_http_fail(response, status_of(rc), rc, "%s", err->text);
@@ -303,11 +303,11 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
 /* Of one that does not exist nobody would ever hear: its orders would expire, be tried again, and
  * fail after an hour. */
 static bool
-gateways_known(const struct advisor_http *http, const struct asked *asked,
+gateways_known(const struct advisor_admin *http, const struct asked *asked,
                struct kvt_http_response *response)
 {
     size_t count;
-    struct advisor_gateway_view *views = advisor_http_gateways(http, &count);
+    struct advisor_gateway_view *views = advisor_admin_gateways(http, &count);
     char names[NAMES_MAX] = "";
     const char *unknown = NULL;
     size_t used = 0;
@@ -324,7 +324,7 @@ gateways_known(const struct advisor_http *http, const struct asked *asked,
                                  views[i].name);
     if (views == NULL)
         kvt_http_fail(response, 503, KVT_NOMEM, "job");
-    else if (unknown != NULL && advisor_http_loaded(http, response))
+    else if (unknown != NULL && advisor_admin_loaded(http, response))
         kvt_http_fail(response, 404, KVT_NOTFOUND,
                       "no gateway named \"%.40s\" has reported; %s%s (kvtier tier ls)", unknown,
                       count == 0 ? "none has" : "there is ", names);
@@ -333,7 +333,7 @@ gateways_known(const struct advisor_http *http, const struct asked *asked,
 }
 
 enum kvt_err
-advisor_http_dry(struct json_object *json, bool *dry, struct kvt_error *err)
+advisor_admin_dry(struct json_object *json, bool *dry, struct kvt_error *err)
 {
     if (kvt_json_bool(json, "dry_run", dry) || !kvt_json_has(json, "dry_run"))
         return KVT_OK;
@@ -354,10 +354,10 @@ answer_dry(struct kvt_http_response *response, const struct asked *asked)
 }
 
 void
-advisor_http_submit(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_submit(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct asked asked = {.moves = NULL};
     struct advisor_job_request job;
     struct advisor_job_row row;
@@ -368,12 +368,12 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
         kvt_json_parse(&json, (const char *)request->body, request->body_size, "body", &err);
 
     if (rc == KVT_OK && kvt_json_member(json, "hash") != NULL) { /* a prefix, not its blocks */
-        advisor_http_select(http, json, response);
+        advisor_admin_select(http, json, response);
         json_object_put(json);
         return;
     }
     if (rc == KVT_OK)
-        rc = advisor_http_dry(json, &dry, &err);
+        rc = advisor_admin_dry(json, &dry, &err);
     if (rc == KVT_OK)
         rc = read_request(json, &asked, &job, &err);
     if (rc == KVT_OK && dry)
@@ -385,7 +385,7 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
     } else {
         if (rc == KVT_OK)
             rc = advisor_jobs_submit(http->jobs, &job, &row, &err);
-        advisor_http_taken(response, rc, &row, &err);
+        advisor_admin_taken(response, rc, &row, &err);
     }
     kvt_free(asked.moves);
     kvt_free(asked.items);
@@ -393,11 +393,11 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
 }
 
 void
-advisor_http_job_command(void *arg, const struct kvt_http_request *request,
-                         struct kvt_http_response *response)
+advisor_admin_job_command(void *arg, const struct kvt_http_request *request,
+                          struct kvt_http_response *response)
 {
     static const char *const words[] = {"pause", "resume", "cancel"};
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const char *slash = strchr(request->tail, '/');
     struct advisor_job_row row;
     struct kvt_error err = {.text = ""};
@@ -413,7 +413,7 @@ advisor_http_job_command(void *arg, const struct kvt_http_request *request,
             kvt_parse_u64(number, &id) != KVT_OK)
             continue;
         rc = advisor_jobs_command(http->jobs, id, (enum advisor_job_command)i, &row, &err);
-        advisor_http_taken(response, rc, &row, &err);
+        advisor_admin_taken(response, rc, &row, &err);
         return;
     }
     kvt_http_fail(response, 400, KVT_INVALID,
@@ -421,7 +421,7 @@ advisor_http_job_command(void *arg, const struct kvt_http_request *request,
 }
 
 static void
-stop_all(const struct advisor_http *http, bool paused, struct kvt_http_response *response)
+stop_all(const struct advisor_admin *http, bool paused, struct kvt_http_response *response)
 {
     struct kvt_error err = {.text = ""};
     const enum kvt_err rc = advisor_jobs_stop_all(http->jobs, paused, &err);
@@ -434,16 +434,16 @@ stop_all(const struct advisor_http *http, bool paused, struct kvt_http_response 
 }
 
 void
-advisor_http_pause_all(void *arg, const struct kvt_http_request *request,
-                       struct kvt_http_response *response)
+advisor_admin_pause_all(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response)
 {
     (void)request;
     stop_all(arg, true, response);
 }
 
 void
-advisor_http_resume_all(void *arg, const struct kvt_http_request *request,
-                        struct kvt_http_response *response)
+advisor_admin_resume_all(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response)
 {
     (void)request;
     stop_all(arg, false, response);

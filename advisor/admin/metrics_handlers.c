@@ -53,8 +53,8 @@ add_head(struct kvt_buffer *out, const char *name, const char *help)
 }
 
 void
-advisor_http_format_quotas(const struct advisor_quota_view *views, size_t count,
-                           struct kvt_buffer *out)
+advisor_admin_format_quotas(const struct advisor_quota_view *views, size_t count,
+                            struct kvt_buffer *out)
 {
     size_t chosen[ADVISOR_METRIC_QUOTAS_MAX];
     const size_t shown = choose(views, count, chosen);
@@ -76,14 +76,14 @@ advisor_http_format_quotas(const struct advisor_quota_view *views, size_t count,
 }
 
 void
-advisor_http_more_metrics(void *arg, struct kvt_buffer *out)
+advisor_admin_more_metrics(void *arg, struct kvt_buffer *out)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_quota_view *views = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*views));
 
     /* Without memory they are missing from this scrape, as they are from /v1/status. */
     if (views != NULL)
-        advisor_http_format_quotas(
+        advisor_admin_format_quotas(
             views, advisor_planner_quotas(http->planner, views, ADVISOR_QUOTAS_MAX), out);
     kvt_free(views);
 }

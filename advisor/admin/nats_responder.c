@@ -26,7 +26,7 @@ struct question {
     enum kind kind;
 };
 
-struct advisor_responder {
+struct advisor_nats_responder {
     struct wire_bus *bus;
     struct advisor_finder finder;
     struct advisor_router *router; /* NULL: none */
@@ -55,7 +55,7 @@ free_question(struct question *question)
 static void
 heard(void *arg, const char *subject, const char *reply, const void *bytes, size_t size)
 {
-    struct advisor_responder *responder = arg;
+    struct advisor_nats_responder *responder = arg;
     struct question *question;
 
     if (reply == NULL || reply[0] == '\0' || size > WIRE_QUERY_MAX)
@@ -97,7 +97,7 @@ answer_find(const struct advisor_finder *finder, const struct wire_query *query,
 
     if (holders == NULL)
         return KVT_NOMEM;
-    rc = advisor_find_matches(finder, query, holders, WIRE_QUERY_HOLDERS_MAX, &count);
+    rc = advisor_finder_matches(finder, query, holders, WIRE_QUERY_HOLDERS_MAX, &count);
     if (rc == KVT_OK)
         rc = wire_query_encode_holders(holders, count, is_loading(finder), out);
     kvt_free(holders);
@@ -113,7 +113,7 @@ answer_match(const struct advisor_finder *finder, const struct wire_query *query
 
     if (masks == NULL)
         return KVT_NOMEM;
-    rc = advisor_find_masks(finder, query->namespace_, query->hashes, query->hash_count, masks);
+    rc = advisor_finder_masks(finder, query->namespace_, query->hashes, query->hash_count, masks);
     if (rc == KVT_OK)
         rc = wire_query_encode_masks(masks, query->hash_count, is_loading(finder), out);
     kvt_free(masks);
@@ -121,8 +121,8 @@ answer_match(const struct advisor_finder *finder, const struct wire_query *query
 }
 
 void
-advisor_responder_answer(const struct advisor_finder *finder, bool match, const void *bytes,
-                         size_t size, struct kvt_buffer *out)
+advisor_nats_responder_answer(const struct advisor_finder *finder, bool match, const void *bytes,
+                              size_t size, struct kvt_buffer *out)
 {
     struct wire_query query = {.hashes = kvt_calloc(WIRE_QUERY_HASHES_MAX, sizeof(*query.hashes))};
     struct kvt_error err = {.text = "no memory"};
@@ -143,8 +143,8 @@ advisor_responder_answer(const struct advisor_finder *finder, bool match, const 
 }
 
 void
-advisor_responder_route(struct advisor_router *router, const struct advisor_finder *finder,
-                        const void *bytes, size_t size, struct kvt_buffer *out)
+advisor_nats_responder_route(struct advisor_router *router, const struct advisor_finder *finder,
+                             const void *bytes, size_t size, struct kvt_buffer *out)
 {
     /* Each takes a byte at least: most questions need no room for the most there may be. */
     const size_t values = size < WIRE_ROUTE_VALUES_MAX ? size : WIRE_ROUTE_VALUES_MAX;
@@ -176,18 +176,19 @@ advisor_responder_route(struct advisor_router *router, const struct advisor_find
 }
 
 static void
-answer(struct advisor_responder *responder, const struct question *question, struct kvt_buffer *out)
+answer(struct advisor_nats_responder *responder, const struct question *question,
+       struct kvt_buffer *out)
 {
     if (question->kind == ROUTE)
-        advisor_responder_route(responder->router, &responder->finder, question->bytes,
-                                question->size, out);
+        advisor_nats_responder_route(responder->router, &responder->finder, question->bytes,
+                                     question->size, out);
     else
-        advisor_responder_answer(&responder->finder, question->kind == MATCH, question->bytes,
-                                 question->size, out);
+        advisor_nats_responder_answer(&responder->finder, question->kind == MATCH, question->bytes,
+                                      question->size, out);
 }
 
 static enum kvt_err
-subscribe(struct advisor_responder *responder, enum kind kind, struct kvt_error *err)
+subscribe(struct advisor_nats_responder *responder, enum kind kind, struct kvt_error *err)
 {
     const bool shared = kind == ROUTE && responder->shared[0] != '\0';
     const enum kvt_err rc = wire_bus_subscribe_shared(
@@ -198,7 +199,7 @@ subscribe(struct advisor_responder *responder, enum kind kind, struct kvt_error 
 }
 
 static void
-unsubscribe(struct advisor_responder *responder, enum kind kind)
+unsubscribe(struct advisor_nats_responder *responder, enum kind kind)
 {
     if (responder->subscribed[kind])
         wire_bus_unsubscribe(responder->bus, subjects[kind], responder);
@@ -207,7 +208,7 @@ unsubscribe(struct advisor_responder *responder, enum kind kind)
 
 /* Of a group nobody is asked who does not know what the others gave out. */
 static void
-follow_router(struct advisor_responder *responder)
+follow_router(struct advisor_nats_responder *responder)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct kvt_error err;
@@ -231,7 +232,7 @@ follow_router(struct advisor_responder *responder)
 }
 
 bool
-advisor_responder_listens(const struct advisor_responder *responder)
+advisor_nats_responder_listens(const struct advisor_nats_responder *responder)
 {
     return atomic_load(&responder->listens);
 }
@@ -239,7 +240,7 @@ advisor_responder_listens(const struct advisor_responder *responder)
 static void *
 run(void *arg)
 {
-    struct advisor_responder *responder = arg;
+    struct advisor_nats_responder *responder = arg;
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, WIRE_BUS_MESSAGE_MAX);
@@ -265,12 +266,12 @@ run(void *arg)
 }
 
 enum kvt_err
-advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
-                        const struct advisor_finder *finder, struct advisor_router *router,
-                        const char *group, const struct advisor_counters *counters,
-                        struct kvt_error *err)
+advisor_nats_responder_start(struct advisor_nats_responder **out, struct wire_bus *bus,
+                             const struct advisor_finder *finder, struct advisor_router *router,
+                             const char *group, const struct advisor_counters *counters,
+                             struct kvt_error *err)
 {
-    struct advisor_responder *responder = kvt_calloc(1, sizeof(*responder));
+    struct advisor_nats_responder *responder = kvt_calloc(1, sizeof(*responder));
     enum kvt_err rc;
 
     *out = NULL;
@@ -280,7 +281,7 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     responder->finder = *finder;
     responder->router = router;
     responder->counters = *counters;
-    rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
+    rc = kvt_queue_new(&responder->queue, ADVISOR_NATS_RESPONDER_QUESTIONS_MAX);
     if (rc == KVT_OK && router != NULL && group[0] != '\0')
         rc = wire_subject_route_sync(responder->shared, sizeof(responder->shared), group);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
@@ -301,12 +302,12 @@ advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
     return KVT_OK;
 
 fail:
-    advisor_responder_stop(responder);
+    advisor_nats_responder_stop(responder);
     return rc;
 }
 
 void
-advisor_responder_stop(struct advisor_responder *responder)
+advisor_nats_responder_stop(struct advisor_nats_responder *responder)
 {
     void *left;
 

@@ -22,16 +22,16 @@ add_order(void *arg, const struct advisor_order_row *row)
     kvt_buffer_printf(out, "%s{\"epoch\":%" PRIu64 ",\"id\":%" PRIu64 ",", orders->any ? "," : "",
                       row->epoch, row->id);
     orders->any = true;
-    advisor_http_text(out, "gateway", row->gateway);
+    advisor_admin_text(out, "gateway", row->gateway);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "namespace", row->namespace_);
+    advisor_admin_text(out, "namespace", row->namespace_);
     kvt_buffer_printf(out, ",\"verb\":\"%s\",",
                       kvt_order_verb_name((enum kvt_order_verb)row->verb));
-    advisor_http_text(out, "from", row->from);
+    advisor_admin_text(out, "from", row->from);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "to", row->to);
+    advisor_admin_text(out, "to", row->to);
     kvt_buffer_printf(out, ",\"keep\":%s,", row->keep != 0 ? "true" : "false");
-    advisor_http_text(out, "reason", row->reason);
+    advisor_admin_text(out, "reason", row->reason);
     kvt_buffer_printf(out,
                       ",\"items\":%u,\"bytes\":%" PRIu64 ",\"issued_ms\":%" PRIu64
                       ",\"expires_ms\":%" PRIu64 ",\"state\":\"%s\",\"done\":%u,\"failed\":%u,"
@@ -39,21 +39,22 @@ add_order(void *arg, const struct advisor_order_row *row)
                       row->items, row->bytes, row->issued_ms, row->expires_ms,
                       advisor_order_state_name(row->state), row->done, row->failed,
                       row->bytes_moved);
-    advisor_http_text(out, "text", row->text);
+    advisor_admin_text(out, "text", row->text);
     kvt_buffer_printf(out, "}");
     return KVT_OK;
 }
 
 void
-advisor_http_orders(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_orders(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct orders orders = {.out = &response->body};
     struct advisor_txn txn;
     enum kvt_err rc;
 
-    if (!advisor_http_number(request, response, "limit", 100, ADVISOR_HTTP_ROWS_MAX, &orders.left))
+    if (!advisor_admin_number(request, response, "limit", 100, ADVISOR_ADMIN_ROWS_MAX,
+                              &orders.left))
         return;
     rc = advisor_store_read(http->store, &txn, NULL);
     if (rc != KVT_OK) {
@@ -74,10 +75,10 @@ advisor_http_orders(void *arg, const struct kvt_http_request *request,
 /* ---- policy ---- */
 
 void
-advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
-                      struct kvt_http_response *response)
+advisor_admin_set_mode(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct json_object *json;
     struct kvt_error err;
     enum advisor_mode mode;
@@ -101,5 +102,5 @@ advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
     if (rc != KVT_OK)
         kvt_http_fail(response, 409, rc, "enforce needs orders.key_file to sign orders with");
     else
-        advisor_http_policy(arg, request, response);
+        advisor_admin_policy(arg, request, response);
 }

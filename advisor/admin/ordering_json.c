@@ -16,9 +16,9 @@ add_names(struct kvt_buffer *out, const char *key, const struct advisor_orders *
 }
 
 bool
-advisor_http_next_orders(const struct advisor_http *http, const struct advisor_rules *rules,
-                         const char *holder, const struct advisor_orders *now,
-                         struct advisor_orders *next)
+advisor_admin_next_orders(const struct advisor_admin *http, const struct advisor_rules *rules,
+                          const char *holder, const struct advisor_orders *now,
+                          struct advisor_orders *next)
 {
     advisor_planner_wanted(http->planner, rules, advisor_rules_tier(rules, holder), next);
     if (!advisor_orders_alike(now, next))
@@ -28,14 +28,14 @@ advisor_http_next_orders(const struct advisor_http *http, const struct advisor_r
 }
 
 void
-advisor_http_tier_order(const struct advisor_http *http, const struct advisor_rules *rules,
-                        const struct advisor_tier_view *tier, struct kvt_buffer *out)
+advisor_admin_tier_order(const struct advisor_admin *http, const struct advisor_rules *rules,
+                         const struct advisor_tier_view *tier, struct kvt_buffer *out)
 {
     struct advisor_orders next;
 
     add_names(out, "order_by", &tier->orders);
     kvt_buffer_puts(out, ",");
-    (void)advisor_http_next_orders(http, rules, tier->tier.name, &tier->orders, &next);
+    (void)advisor_admin_next_orders(http, rules, tier->tier.name, &tier->orders, &next);
     add_names(out, "next_order_by", &next);
     kvt_buffer_printf(out, ",\"reranking\":%s,\"ranked\":%" PRIu64 ",\"to_rank\":%" PRIu64 ",",
                       tier->reranking ? "true" : "false", tier->ranked, tier->to_rank);
@@ -43,25 +43,25 @@ advisor_http_tier_order(const struct advisor_http *http, const struct advisor_ru
 
 /* Is this one nearer to what is to be shown: one that is changed now, before one that waits? */
 static bool
-shows_more(const struct advisor_tier_view *tier, const struct advisor_http_ordering *ordering)
+shows_more(const struct advisor_tier_view *tier, const struct advisor_admin_ordering *ordering)
 {
     return ordering->next[0] == '\0' || (tier->reranking && !ordering->reranking);
 }
 
 void
-advisor_http_find_ordering(const struct advisor_http *http, const struct advisor_rules *rules,
-                           struct advisor_http_ordering *ordering)
+advisor_admin_find_ordering(const struct advisor_admin *http, const struct advisor_rules *rules,
+                            struct advisor_admin_ordering *ordering)
 {
     struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
     const size_t count =
         tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
 
-    *ordering = (struct advisor_http_ordering){
+    *ordering = (struct advisor_admin_ordering){
         .now = advisor_planner_ordering(http->planner, &rules->policy->defaults)->name, .next = ""};
     for (size_t i = 0; i < count; i++) {
         struct advisor_orders next;
 
-        if (!advisor_http_next_orders(http, rules, tiers[i].tier.name, &tiers[i].orders, &next))
+        if (!advisor_admin_next_orders(http, rules, tiers[i].tier.name, &tiers[i].orders, &next))
             continue;
         ordering->waiting++;
         if (!shows_more(&tiers[i], ordering))

@@ -26,7 +26,7 @@ add_numbers(struct kvt_buffer *out, const char *key, const uint64_t *numbers, si
 /* ---- what is read and moved ---- */
 
 static void
-add_reads(struct kvt_buffer *out, const struct advisor_tally_view *view)
+add_reads(struct kvt_buffer *out, const struct advisor_traffic_view *view)
 {
     kvt_buffer_printf(out,
                       "\"reads\":{\"hot\":%" PRIu64 ",\"cold\":%" PRIu64 ",\"miss\":%" PRIu64
@@ -37,38 +37,39 @@ add_reads(struct kvt_buffer *out, const struct advisor_tally_view *view)
 }
 
 static void
-add_series(struct kvt_buffer *out, const struct advisor_tally_view *view, size_t flow)
+add_series(struct kvt_buffer *out, const struct advisor_traffic_view *view, size_t flow)
 {
-    uint64_t bytes[ADVISOR_TALLY_SLOTS];
-    uint64_t blocks[ADVISOR_TALLY_SLOTS];
+    uint64_t bytes[ADVISOR_TRAFFIC_SLOTS];
+    uint64_t blocks[ADVISOR_TRAFFIC_SLOTS];
 
-    for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
+    for (unsigned i = 0; i < ADVISOR_TRAFFIC_SLOTS; i++) {
         bytes[i] = view->slots[i].flows[flow].bytes;
         blocks[i] = view->slots[i].flows[flow].blocks;
     }
-    add_numbers(out, "bytes_by_minute", bytes, ADVISOR_TALLY_SLOTS);
+    add_numbers(out, "bytes_by_minute", bytes, ADVISOR_TRAFFIC_SLOTS);
     kvt_buffer_printf(out, ",");
-    add_numbers(out, "blocks_by_minute", blocks, ADVISOR_TALLY_SLOTS);
+    add_numbers(out, "blocks_by_minute", blocks, ADVISOR_TRAFFIC_SLOTS);
 }
 
 static void
-add_flow(struct kvt_buffer *out, const struct advisor_tally_view *view)
+add_flow(struct kvt_buffer *out, const struct advisor_traffic_view *view)
 {
     bool any = false;
 
     kvt_buffer_printf(out, "\"flow\":[");
-    for (size_t i = 0; i < ADVISOR_TALLY_FLOWS; i++) {
-        const struct advisor_tally_flow *flow = &advisor_tally_flows[i];
-        const struct advisor_tally_moves *moves = &view->flows[i];
+    for (size_t i = 0; i < ADVISOR_TRAFFIC_FLOWS; i++) {
+        const struct advisor_traffic_flow *flow = &advisor_traffic_flows[i];
+        const struct advisor_traffic_moves *moves = &view->flows[i];
 
         if (!flow->always && moves->blocks == 0 && moves->failed == 0 && moves->copied == 0)
             continue;
-        kvt_buffer_printf(
-            out,
-            "%s{\"verb\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"blocks\":%" PRIu64
-            ",\"failed\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"copied_bytes\":%" PRIu64 ",",
-            any ? "," : "", kvt_order_verb_name(flow->verb), advisor_rung_name(flow->from),
-            advisor_rung_name(flow->to), moves->blocks, moves->failed, moves->bytes, moves->copied);
+        kvt_buffer_printf(out,
+                          "%s{\"verb\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"blocks\":%" PRIu64
+                          ",\"failed\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"copied_bytes\":%" PRIu64
+                          ",",
+                          any ? "," : "", kvt_order_verb_name(flow->verb),
+                          advisor_tier_kind_name(flow->from), advisor_tier_kind_name(flow->to),
+                          moves->blocks, moves->failed, moves->bytes, moves->copied);
         any = true;
         add_series(out, view, i);
         kvt_buffer_printf(out, "}");
@@ -77,40 +78,40 @@ add_flow(struct kvt_buffer *out, const struct advisor_tally_view *view)
 }
 
 static void
-add_history(struct kvt_buffer *out, const struct advisor_tally_view *view)
+add_history(struct kvt_buffer *out, const struct advisor_traffic_view *view)
 {
     static const char *const keys[KVT_READ_RESULTS] = {"hot", "cold", "miss"};
 
     kvt_buffer_printf(out, "\"reads_by_minute\":{");
     for (unsigned result = 0; result < KVT_READ_RESULTS; result++) {
-        uint64_t reads[ADVISOR_TALLY_SLOTS];
+        uint64_t reads[ADVISOR_TRAFFIC_SLOTS];
 
-        for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++)
+        for (unsigned i = 0; i < ADVISOR_TRAFFIC_SLOTS; i++)
             reads[i] = view->slots[i].reads[result];
         kvt_buffer_printf(out, "%s", result > 0 ? "," : "");
-        add_numbers(out, keys[result], reads, ADVISOR_TALLY_SLOTS);
+        add_numbers(out, keys[result], reads, ADVISOR_TRAFFIC_SLOTS);
     }
     kvt_buffer_printf(out, "},");
 }
 
 /* What the policy in force asks of ages. */
 static void
-add_lines(const struct advisor_http *http, struct kvt_buffer *out)
+add_lines(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
 
-    advisor_http_add_lines(out, rules->policy);
+    advisor_admin_add_lines(out, rules->policy);
     advisor_rulebook_give(http->rulebook, rules);
 }
 
 static void
-add_ages(const struct advisor_http *http, struct kvt_buffer *out,
-         const struct advisor_tally_view *view)
+add_ages(const struct advisor_admin *http, struct kvt_buffer *out,
+         const struct advisor_traffic_view *view)
 {
     kvt_buffer_printf(out, "\"reuse\":{");
-    add_numbers(out, "up_to_seconds", advisor_tally_bounds, ADVISOR_TALLY_AGES);
+    add_numbers(out, "up_to_seconds", advisor_traffic_bounds, ADVISOR_TRAFFIC_AGES);
     kvt_buffer_printf(out, ",");
-    add_numbers(out, "reads", view->ages, ADVISOR_TALLY_AGES + 1);
+    add_numbers(out, "reads", view->ages, ADVISOR_TRAFFIC_AGES + 1);
     kvt_buffer_printf(out, ",");
     add_lines(http, out);
     kvt_buffer_printf(out, "},");
@@ -129,11 +130,11 @@ parent_of(struct index *index, const struct advisor_hot_block *block)
 }
 
 static void
-add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
+add_prefixes(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     struct advisor_hot_block *blocks = kvt_calloc(PREFIXES_MAX, sizeof(*blocks));
     const size_t count =
-        blocks == NULL ? 0 : advisor_tally_hottest(http->tally, blocks, PREFIXES_MAX);
+        blocks == NULL ? 0 : advisor_traffic_hottest(http->tally, blocks, PREFIXES_MAX);
 
     kvt_buffer_printf(out, "\"prefixes\":[");
     for (size_t i = 0; i < count; i++) {
@@ -141,11 +142,11 @@ add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
 
         index_namespace_name(http->finder.memory->index, blocks[i].index_ns, namespace_);
         kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "namespace", namespace_);
+        advisor_admin_text(out, "namespace", namespace_);
         kvt_buffer_printf(out, ",");
-        advisor_http_hash(out, "hash", blocks[i].hash);
+        advisor_admin_hash(out, "hash", blocks[i].hash);
         kvt_buffer_printf(out, ",");
-        advisor_http_hash(out, "parent", parent_of(http->finder.memory->index, &blocks[i]));
+        advisor_admin_hash(out, "parent", parent_of(http->finder.memory->index, &blocks[i]));
         kvt_buffer_printf(out, ",\"position\":%u,\"reads\":%" PRIu64 ",\"bytes\":%" PRIu64 "%s}",
                           blocks[i].position, blocks[i].reads - blocks[i].doubt, blocks[i].bytes,
                           advisor_planner_pinned(http->planner, blocks[i].ns, blocks[i].hash,
@@ -160,7 +161,7 @@ add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
 /* ---- where it stands ---- */
 
 static void
-add_numbers_of_state(const struct advisor_http *http, struct kvt_buffer *out)
+add_numbers_of_state(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_counters *counters = http->counters;
     struct index_stats stats;
@@ -189,7 +190,7 @@ add_numbers_of_state(const struct advisor_http *http, struct kvt_buffer *out)
 
 /* What the operator allows, how far the policy goes with it, and whether all is stopped. */
 static void
-add_mode(const struct advisor_http *http, struct kvt_buffer *out)
+add_mode(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
     const enum advisor_mode mode = advisor_planner_mode(http->planner);
@@ -201,53 +202,53 @@ add_mode(const struct advisor_http *http, struct kvt_buffer *out)
 }
 
 static void
-add_version(const struct advisor_http *http, struct kvt_buffer *out)
+add_version(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
-    struct advisor_http_ordering ordering;
+    struct advisor_admin_ordering ordering;
 
-    advisor_http_find_ordering(http, rules, &ordering);
+    advisor_admin_find_ordering(http, rules, &ordering);
     kvt_buffer_printf(out, "\"version\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION, ordering.now);
     advisor_rulebook_give(http->rulebook, rules);
 }
 
 void
-advisor_http_render_overview(void *arg, struct kvt_buffer *out)
+advisor_admin_render_overview(void *arg, struct kvt_buffer *out)
 {
-    struct advisor_http *http = arg;
-    struct advisor_tally_view *view = kvt_calloc(1, sizeof(*view));
+    struct advisor_admin *http = arg;
+    struct advisor_traffic_view *view = kvt_calloc(1, sizeof(*view));
     const uint64_t now_ms = kvt_clock_unix_ms();
 
     if (view == NULL)
         return;
-    advisor_tally_look(http->tally, now_ms, view);
+    advisor_traffic_look(http->tally, now_ms, view);
     /* A stream does not send it again because the first line differs: base/http/http_stream.h. */
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"time_ms\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",\n",
                       now_ms, kvt_clock_mono_ms() - http->started_ms);
     add_version(http, out);
     add_mode(http, out);
-    advisor_http_add_troubles(http, out);
+    advisor_admin_add_troubles(http, out);
     kvt_buffer_printf(out, ",");
     add_numbers_of_state(http, out);
-    advisor_http_add_gateways(http, false, out);
+    advisor_admin_add_gateways(http, false, out);
     kvt_buffer_printf(out, ",");
     add_reads(out, view);
     add_history(out, view);
     add_flow(out, view);
     add_ages(http, out, view);
     add_prefixes(http, out);
-    advisor_http_add_tiers(http, false, out);
+    advisor_admin_add_tiers(http, false, out);
     kvt_buffer_printf(out, "}");
     kvt_free(view);
 }
 
 void
-advisor_http_overview(void *arg, const struct kvt_http_request *request,
-                      struct kvt_http_response *response)
+advisor_admin_overview(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response)
 {
     (void)request;
-    advisor_http_render_overview(arg, &response->body);
+    advisor_admin_render_overview(arg, &response->body);
     if (response->body.size == 0)
         kvt_http_fail(response, 503, KVT_NOMEM, "no memory for the overview");
 }

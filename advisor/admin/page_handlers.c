@@ -20,8 +20,8 @@ hash(const unsigned char *bytes, size_t size, char text[SHA256_BASE64_MAX])
 
 /* It loads nothing but itself, and asks nobody but us. */
 void
-advisor_http_page(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
+advisor_admin_page(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
 {
     char style[SHA256_BASE64_MAX];
     char script[SHA256_BASE64_MAX];
@@ -43,10 +43,10 @@ advisor_http_page(void *arg, const struct kvt_http_request *request,
 }
 
 void
-advisor_http_stream(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_stream(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
 
     (void)request;
     response->stream = http->stream;

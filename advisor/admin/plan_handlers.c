@@ -28,10 +28,10 @@ enum {
 /* ---- planning ---- */
 
 struct planning {
-    const struct advisor_http *http;
+    const struct advisor_admin *http;
     const struct kvt_http_request *request;
     const struct advisor_rules *rules;
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
     struct advisor_plan *plan;
     uint64_t now_ms;
     uint64_t deletes;
@@ -41,12 +41,12 @@ struct planning {
     uint64_t bytes[ADVISOR_RULES_MAX]; /* that each rule moves */
     bool cut;
     bool waits;                       /* an order is being made */
-    struct advisor_preview_miss miss; /* one that could not be */
+    struct advisor_dry_run_miss miss; /* one that could not be */
     enum kvt_err rc;
 };
 
 static void
-count_move(struct planning *planning, const struct advisor_preview_move *move)
+count_move(struct planning *planning, const struct advisor_dry_run_move *move)
 {
     const struct policy *policy = planning->rules->policy;
 
@@ -60,7 +60,7 @@ count_move(struct planning *planning, const struct advisor_preview_move *move)
 }
 
 static bool
-take_move(void *arg, const struct advisor_preview_move *move)
+take_move(void *arg, const struct advisor_dry_run_move *move)
 {
     struct planning *planning = arg;
     const struct policy *policy = planning->rules->policy;
@@ -105,8 +105,8 @@ note_pins(struct planning *planning)
     const struct policy *policy = planning->rules->policy;
 
     for (size_t i = 0; i < policy->rules.count; i++) {
-        const struct advisor_preview_pins pins =
-            advisor_preview_pinned(planning->preview, (int32_t)i);
+        const struct advisor_dry_run_pins pins =
+            advisor_dry_run_pinned(planning->preview, (int32_t)i);
 
         planning->pins[i] = (struct advisor_plan_sum){
             .name = policy_rule_at(policy, i)->id, .blocks = pins.blocks, .bytes = pins.bytes};
@@ -120,8 +120,8 @@ note_quotas(struct planning *planning)
 
     for (size_t i = 0; i < policy->quotas.count; i++) {
         const struct policy_quota *quota = policy_quota_at(policy, i);
-        const struct advisor_preview_quota row =
-            advisor_preview_quota(planning->preview, (int32_t)i);
+        const struct advisor_dry_run_quota row =
+            advisor_dry_run_quota(planning->preview, (int32_t)i);
 
         planning->quotas[i] = (struct advisor_plan_quota){.tenant = quota->tenant,
                                                           .tier = quota->tier.text,
@@ -145,18 +145,18 @@ plan_slice(void *arg, struct kvt_error *err)
 
     (void)err;
     if (planning->preview == NULL)
-        rc = advisor_preview_new(&planning->preview, planning->http->planner, planning->rules,
+        rc = advisor_dry_run_new(&planning->preview, planning->http->planner, planning->rules,
                                  planning->now_ms);
     if (rc == KVT_BUSY) {
         planning->rc = rc;
         return KVT_OK;
     }
     if (rc == KVT_OK)
-        rc = advisor_preview_step(planning->preview, take_move, planning);
-    planning->waits = rc == KVT_AGAIN && advisor_preview_waits(planning->preview);
+        rc = advisor_dry_run_step(planning->preview, take_move, planning);
+    planning->waits = rc == KVT_AGAIN && advisor_dry_run_waits(planning->preview);
     if (rc != KVT_AGAIN && planning->preview != NULL) {
-        planning->cut |= advisor_preview_is_cut(planning->preview);
-        planning->miss = advisor_preview_missed(planning->preview);
+        planning->cut |= advisor_dry_run_is_cut(planning->preview);
+        planning->miss = advisor_dry_run_missed(planning->preview);
         note_pins(planning);
         note_quotas(planning);
     }
@@ -170,7 +170,7 @@ plan_end(void *arg, struct kvt_error *err)
     struct planning *planning = arg;
 
     (void)err;
-    advisor_preview_free(planning->preview);
+    advisor_dry_run_free(planning->preview);
     planning->preview = NULL;
     return KVT_OK;
 }
@@ -197,7 +197,7 @@ given_up(const struct planning *planning)
 static enum kvt_err
 preview(struct planning *planning, struct kvt_error *err)
 {
-    struct advisor_errands *errands = advisor_engine_errands(planning->http->engine);
+    struct advisor_writer_calls *errands = advisor_round_errands(planning->http->engine);
     const char *why;
     enum kvt_err rc;
 
@@ -205,15 +205,15 @@ preview(struct planning *planning, struct kvt_error *err)
         if (planning->waits)
             kvt_clock_sleep_ms(LOOK_MS);
         why = given_up(planning);
-        rc = why != NULL
-                 ? kvt_error_set(err, KVT_CANCELLED, "plan: %s", why)
-                 : advisor_errands_do(errands, plan_slice, planning, ADVISOR_ERRANDS_WAIT_MS, err);
+        rc = why != NULL ? kvt_error_set(err, KVT_CANCELLED, "plan: %s", why)
+                         : advisor_writer_calls_do(errands, plan_slice, planning,
+                                                   ADVISOR_WRITER_CALLS_WAIT_MS, err);
     } while (rc == KVT_BUSY);
     if (rc == KVT_OK && planning->rc != KVT_OK)
         rc = kvt_error_set(err, planning->rc, "plan: %s", reason(planning->rc));
     for (int i = 0; planning->preview != NULL && i < ENDS_MAX; i++)
-        if (advisor_errands_do(errands, plan_end, planning, ADVISOR_ERRANDS_WAIT_MS, NULL) !=
-            KVT_OK)
+        if (advisor_writer_calls_do(errands, plan_end, planning, ADVISOR_WRITER_CALLS_WAIT_MS,
+                                    NULL) != KVT_OK)
             kvt_log_warn("advisor.plan", "waits", "a plan waits to give back what it looked at");
     if (planning->preview != NULL)
         kvt_log_error("advisor.plan", "stuck", "the engine does nothing any more: a plan was left");
@@ -241,7 +241,7 @@ add_speed(void *arg, const struct advisor_job_row *row)
 
 /* As earlier jobs went. */
 static uint64_t
-measured(const struct advisor_http *http)
+measured(const struct advisor_admin *http)
 {
     struct speed speed = {.ms = 0};
     struct advisor_txn txn;
@@ -308,7 +308,7 @@ collect_warnings(const struct planning *planning, struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
     size_t count;
-    struct advisor_gateway_view *views = advisor_http_gateways(planning->http, &count);
+    struct advisor_gateway_view *views = advisor_admin_gateways(planning->http, &count);
 
     if (planning->deletes > 0)
         warn(warnings, "%" PRIu64 " blocks will be deleted", planning->deletes);
@@ -415,8 +415,8 @@ plan_under(struct planning *planning, const struct advisor_rules *base, const ch
 }
 
 void
-advisor_http_plan(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
+advisor_admin_plan(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
 {
     const uint64_t clock_ms = kvt_clock_unix_ms();
     struct planning planning = {.http = arg, .request = request, .now_ms = clock_ms};
@@ -426,7 +426,7 @@ advisor_http_plan(void *arg, const struct kvt_http_request *request,
     const char *text = NULL;
     enum kvt_err rc = KVT_OK;
 
-    if (!advisor_http_loaded(planning.http, response))
+    if (!advisor_admin_loaded(planning.http, response))
         return;
     if (request->body_size > 0)
         rc = kvt_json_parse(&json, (const char *)request->body, request->body_size, "body", &err);
@@ -456,7 +456,7 @@ advisor_http_plan(void *arg, const struct kvt_http_request *request,
 /* ---- is it still so? ---- */
 
 struct checking {
-    const struct advisor_http *http;
+    const struct advisor_admin *http;
     struct advisor_store_block row;
     uint64_t blocks;
     uint64_t moved;
@@ -519,7 +519,7 @@ check_moves(struct checking *checking, struct json_object *moves, struct kvt_err
 
     if (namespace_ == NULL || tier == NULL || blocks == NULL)
         return kvt_error_set(err, KVT_INVALID, "moves: want namespace, tier and blocks");
-    rc = advisor_find_begin(checking->http->store, namespace_, &txn, &ns);
+    rc = advisor_finder_begin(checking->http->store, namespace_, &txn, &ns);
     if (rc == KVT_NOTFOUND)
         rc = KVT_OK;
     else if (rc != KVT_OK)
@@ -534,8 +534,8 @@ check_moves(struct checking *checking, struct json_object *moves, struct kvt_err
 }
 
 void
-advisor_http_plan_check(void *arg, const struct kvt_http_request *request,
-                        struct kvt_http_response *response)
+advisor_admin_plan_check(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response)
 {
     struct checking checking = {.http = arg};
     struct json_object *json;

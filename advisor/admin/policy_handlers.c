@@ -59,14 +59,14 @@ add_state(struct kvt_buffer *out, const struct advisor_rule_view *views, size_t 
                           ",\"refused\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"last_ms\":%" PRIu64 ",",
                           view->running ? "true" : "false", view->ordered, view->moved,
                           view->refused, view->bytes, view->last_ms);
-        advisor_http_text(out, "waits", view->why);
+        advisor_admin_text(out, "waits", view->why);
         kvt_buffer_printf(out, ",\"until_ms\":%" PRIu64, view->why[0] == '\0' ? 0 : view->until_ms);
         return;
     }
 }
 
 static void
-add_rules(const struct advisor_http *http, struct kvt_buffer *out, const struct policy *policy)
+add_rules(const struct advisor_admin *http, struct kvt_buffer *out, const struct policy *policy)
 {
     struct advisor_rule_view *views = kvt_calloc(policy->rules.count + 1, sizeof(*views));
     const size_t count =
@@ -77,7 +77,7 @@ add_rules(const struct advisor_http *http, struct kvt_buffer *out, const struct 
         const struct policy_rule *rule = policy_rule_at(policy, i);
 
         kvt_buffer_puts(out, i == 0 ? "{" : ",{");
-        advisor_http_text(out, "id", rule->id);
+        advisor_admin_text(out, "id", rule->id);
         kvt_buffer_printf(out, ",\"do\":\"%s\"", policy_verb_text((enum policy_verb)rule->verb));
         add_state(out, views, count, rule->id);
         kvt_buffer_puts(out, "}");
@@ -87,25 +87,25 @@ add_rules(const struct advisor_http *http, struct kvt_buffer *out, const struct 
 }
 
 static void
-add_ordering(const struct advisor_http *http, struct kvt_buffer *out,
+add_ordering(const struct advisor_admin *http, struct kvt_buffer *out,
              const struct advisor_rules *rules)
 {
-    struct advisor_http_ordering ordering;
+    struct advisor_admin_ordering ordering;
 
-    advisor_http_find_ordering(http, rules, &ordering);
-    advisor_http_text(out, "ordering", ordering.now);
+    advisor_admin_find_ordering(http, rules, &ordering);
+    advisor_admin_text(out, "ordering", ordering.now);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "next_ordering", ordering.next);
+    advisor_admin_text(out, "next_ordering", ordering.next);
     kvt_buffer_printf(out,
                       ",\"reranking_tiers\":%u,\"ranked\":%" PRIu64 ",\"to_rank\":%" PRIu64 ",",
                       ordering.waiting, ordering.ranked, ordering.to_rank);
 }
 
 void
-advisor_http_policy(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_policy(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
     const enum advisor_mode mode = advisor_planner_mode(http->planner);
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
@@ -124,13 +124,13 @@ advisor_http_policy(void *arg, const struct kvt_http_request *request,
         out,
         "\"promote_after_cold_hits\":%" PRIu64 ",\"version\":%" PRIu64 ",\"since_ms\":%" PRIu64 ",",
         brings_back(rules->policy) ? settings->promote_after : 0, rules->version, rules->since_ms);
-    advisor_http_text(out, "source", rules->source);
+    advisor_admin_text(out, "source", rules->source);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "digest", rules->digest);
+    advisor_admin_text(out, "digest", rules->digest);
     add_rules(http, out, rules->policy);
     if (kvt_http_query(request, "text") != NULL) {
         kvt_buffer_puts(out, ",");
-        advisor_http_text(out, "text", rules->text);
+        advisor_admin_text(out, "text", rules->text);
     }
     kvt_buffer_puts(out, "}");
     advisor_rulebook_give(http->rulebook, rules);
@@ -160,12 +160,12 @@ fail_problems(struct kvt_http_response *response, const struct policy_problems *
     response->status = 400;
     kvt_buffer_clear(out);
     kvt_buffer_puts(out, "{\"error\":{\"code\":\"INVALID\",");
-    advisor_http_text(out, "message", err->text);
+    advisor_admin_text(out, "message", err->text);
     kvt_buffer_puts(out, "},\"problems\":[");
     for (size_t i = 0; i < problems->count; i++) {
         kvt_buffer_printf(out, "%s{\"line\":%zu,\"column\":%zu,", i == 0 ? "" : ",",
                           problems->list[i].mark.line, problems->list[i].mark.column);
-        advisor_http_text(out, "text", problems->list[i].text);
+        advisor_admin_text(out, "text", problems->list[i].text);
         kvt_buffer_puts(out, "}");
     }
     kvt_buffer_printf(out, "],\"left_out\":%zu}\n", problems->left_out);
@@ -194,10 +194,10 @@ read_expected(const struct kvt_http_request *request, struct kvt_http_response *
 }
 
 void
-advisor_http_install(void *arg, const struct kvt_http_request *request,
-                     struct kvt_http_response *response)
+advisor_admin_install(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_rulebook_change change = {
         .text = request->body == NULL ? "" : (const char *)request->body,
         .size = request->body_size,
@@ -213,10 +213,10 @@ advisor_http_install(void *arg, const struct kvt_http_request *request,
     problems = kvt_calloc(1, sizeof(*problems));
     rc = problems == NULL
              ? kvt_error_set(&err, KVT_NOMEM, "out of memory")
-             : advisor_rulebook_install(http->rulebook, advisor_engine_errands(http->engine),
+             : advisor_rulebook_install(http->rulebook, advisor_round_errands(http->engine),
                                         &change, problems, &version, &err);
     if (rc == KVT_OK)
-        advisor_http_policy(arg, request, response);
+        advisor_admin_policy(arg, request, response);
     else if (rc == KVT_INVALID && problems != NULL && problems->count > 0)
         fail_problems(response, problems, &err);
     else
@@ -252,10 +252,10 @@ read_version(const struct kvt_http_request *request, struct kvt_http_response *r
 }
 
 void
-advisor_http_rollback(void *arg, const struct kvt_http_request *request,
-                      struct kvt_http_response *response)
+advisor_admin_rollback(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_error err = {.text = ""};
     uint64_t expected;
     uint64_t version;
@@ -264,10 +264,10 @@ advisor_http_rollback(void *arg, const struct kvt_http_request *request,
 
     if (!read_expected(request, response, &expected) || !read_version(request, response, &to))
         return;
-    rc = advisor_rulebook_rollback(http->rulebook, advisor_engine_errands(http->engine), to,
+    rc = advisor_rulebook_rollback(http->rulebook, advisor_round_errands(http->engine), to,
                                    expected, &version, &err);
     if (rc == KVT_OK)
-        advisor_http_policy(arg, request, response);
+        advisor_admin_policy(arg, request, response);
     else
         fail(response, rc, &err);
 }
@@ -282,18 +282,18 @@ add_version(void *arg, const struct advisor_policy_row *row)
     kvt_buffer_printf(
         out, "%s{\"version\":%" PRIu64 ",\"since_ms\":%" PRIu64 ",\"size\":%" PRIu64 ",",
         out->data[out->size - 1] == '[' ? "" : ",", row->version, row->since_ms, row->size);
-    advisor_http_text(out, "source", row->source);
+    advisor_admin_text(out, "source", row->source);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "digest", row->digest);
+    advisor_admin_text(out, "digest", row->digest);
     kvt_buffer_puts(out, "}");
     return kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
 }
 
 void
-advisor_http_policies(void *arg, const struct kvt_http_request *request,
-                      struct kvt_http_response *response)
+advisor_admin_policies(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_read(http->store, &txn, NULL);
 

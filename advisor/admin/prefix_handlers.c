@@ -27,20 +27,20 @@ read_verb(const char *text, enum kvt_order_verb *verb)
 
 /* The tier to warm into; nothing lies below the last one. */
 static bool
-read_to(struct json_object *json, struct advisor_selection_options *options)
+read_to(struct json_object *json, struct advisor_prefix_moves_options *options)
 {
     const char *text = kvt_json_string(json, "to");
 
-    options->to = ADVISOR_RUNG_HOT;
+    options->to = ADVISOR_TIER_KIND_HOT;
     if (!kvt_json_has(json, "to"))
         return true;
     return options->verb == KVT_ORDER_WARM && text != NULL &&
-           advisor_rung_parse(text, &options->to) && options->to < ADVISOR_RUNG_FAR;
+           advisor_tier_kind_parse(text, &options->to) && options->to < ADVISOR_TIER_KIND_FAR;
 }
 
 static void
-answer_dry(struct kvt_http_response *response, const struct advisor_selection *selection,
-           enum advisor_rung to)
+answer_dry(struct kvt_http_response *response, const struct advisor_prefix_moves *selection,
+           enum advisor_tier_kind to)
 {
     struct kvt_buffer *out = &response->body;
 
@@ -50,13 +50,13 @@ answer_dry(struct kvt_http_response *response, const struct advisor_selection *s
                       ",\"gateways\":[",
                       selection->blocks, selection->chosen, selection->bytes, selection->elsewhere);
     for (size_t i = 0; i < selection->part_count; i++) {
-        const struct advisor_selection_part *part = &selection->parts[i];
+        const struct advisor_prefix_moves_part *part = &selection->parts[i];
 
         kvt_buffer_printf(out, "%s{", i == 0 ? "" : ",");
-        advisor_http_text(out, "gateway", part->gateway);
-        if (part->from != ADVISOR_RUNG_GONE)
-            kvt_buffer_printf(out, ",\"from\":\"%s\",\"to\":\"%s\"", advisor_rung_name(part->from),
-                              advisor_rung_name(to));
+        advisor_admin_text(out, "gateway", part->gateway);
+        if (part->from != ADVISOR_TIER_KIND_GONE)
+            kvt_buffer_printf(out, ",\"from\":\"%s\",\"to\":\"%s\"",
+                              advisor_tier_kind_name(part->from), advisor_tier_kind_name(to));
         kvt_buffer_printf(out, ",\"blocks\":%zu,\"bytes\":%" PRIu64 "}", part->count, part->bytes);
     }
     kvt_buffer_printf(out, "]}");
@@ -64,8 +64,8 @@ answer_dry(struct kvt_http_response *response, const struct advisor_selection *s
 
 /* The same checks either way. */
 static void
-submit(const struct advisor_http *http, const struct advisor_selection *selection,
-       const struct advisor_selection_options *options, uint64_t until_ms, bool dry,
+submit(const struct advisor_admin *http, const struct advisor_prefix_moves *selection,
+       const struct advisor_prefix_moves_options *options, uint64_t until_ms, bool dry,
        struct kvt_http_response *response)
 {
     struct advisor_job_moves *moves = kvt_calloc(selection->part_count + 1, sizeof(*moves));
@@ -81,8 +81,8 @@ submit(const struct advisor_http *http, const struct advisor_selection *selectio
     kvt_hash_format(options->hash, hash);
     (void)snprintf(title, sizeof(title), "%s %s of \"%.60s\"%s%s",
                    kvt_order_verb_name(options->verb), hash, options->namespace_,
-                   options->to == ADVISOR_RUNG_HOT ? "" : " to ",
-                   options->to == ADVISOR_RUNG_HOT ? "" : advisor_rung_name(options->to));
+                   options->to == ADVISOR_TIER_KIND_HOT ? "" : " to ",
+                   options->to == ADVISOR_TIER_KIND_HOT ? "" : advisor_tier_kind_name(options->to));
     for (size_t i = 0; moves != NULL && i < selection->part_count; i++)
         moves[i] = (struct advisor_job_moves){.verb = options->verb,
                                               .gateway = selection->parts[i].gateway,
@@ -102,22 +102,23 @@ submit(const struct advisor_http *http, const struct advisor_selection *selectio
     if (rc == KVT_OK && dry)
         answer_dry(response, selection, options->to);
     else
-        advisor_http_taken(response, rc, &row, &err);
+        advisor_admin_taken(response, rc, &row, &err);
     kvt_free(moves);
 }
 
 void
-advisor_http_select(const struct advisor_http *http, struct json_object *json,
-                    struct kvt_http_response *response)
+advisor_admin_select(const struct advisor_admin *http, struct json_object *json,
+                     struct kvt_http_response *response)
 {
-    struct advisor_selection_options options = {.finder = &http->finder,
-                                                .planner = http->planner,
-                                                .namespace_ = kvt_json_string(json, "namespace")};
-    struct advisor_selection selection = {.parts = NULL};
+    struct advisor_prefix_moves_options options = {.finder = &http->finder,
+                                                   .planner = http->planner,
+                                                   .namespace_ =
+                                                       kvt_json_string(json, "namespace")};
+    struct advisor_prefix_moves selection = {.parts = NULL};
     struct kvt_error err = {.text = ""};
     uint64_t until_ms = 0;
     bool dry;
-    enum kvt_err rc = advisor_http_dry(json, &dry, &err);
+    enum kvt_err rc = advisor_admin_dry(json, &dry, &err);
 
     if (rc != KVT_OK) {
         kvt_http_fail(response, 400, rc, "%s", err.text);
@@ -142,7 +143,7 @@ advisor_http_select(const struct advisor_http *http, struct json_object *json,
     }
     if (options.namespace_ == NULL)
         options.namespace_ = "";
-    rc = advisor_selection_make(&selection, &options, &err);
+    rc = advisor_prefix_moves_make(&selection, &options, &err);
     if (rc == KVT_NOTFOUND)
         kvt_http_fail(response, 404, rc, "%s", err.text);
     else if (rc != KVT_OK)
@@ -152,5 +153,5 @@ advisor_http_select(const struct advisor_http *http, struct json_object *json,
     else
         submit(http, &selection, &options, options.verb == KVT_ORDER_PIN ? until_ms : 0, dry,
                response);
-    advisor_selection_release(&selection);
+    advisor_prefix_moves_release(&selection);
 }

@@ -238,7 +238,7 @@ read_question(const struct body *body, bool adds, struct wire_route_question *qu
 static void
 add_row(struct kvt_buffer *out, const struct wire_route_row *row)
 {
-    advisor_http_text(out, "worker", row->worker);
+    advisor_admin_text(out, "worker", row->worker);
     kvt_buffer_printf(out,
                       ",\"dp_rank\":%u,\"cached\":{\"g1\":%u,\"g2\":%u,\"g3\":%u,\"g4\":%u},"
                       "\"prefill_blocks\":%.15g,\"decode_blocks\":%.15g,\"active_requests\":%u,"
@@ -249,10 +249,10 @@ add_row(struct kvt_buffer *out, const struct wire_route_row *row)
 }
 
 static void
-add_answer(const struct advisor_http *http, const struct wire_route_answer *answer, bool explained,
+add_answer(const struct advisor_admin *http, const struct wire_route_answer *answer, bool explained,
            bool joining, struct kvt_buffer *out)
 {
-    advisor_http_begin(http, out);
+    advisor_admin_begin(http, out);
     add_row(out, &answer->chosen);
     kvt_buffer_printf(out, ",\"why\":\"%s\",\"blocks\":%u,\"candidates\":%u,\"booked\":%s",
                       wire_route_why_name(answer->why), answer->blocks, answer->candidates,
@@ -280,10 +280,10 @@ fail(struct kvt_http_response *response, enum kvt_err rc, const struct kvt_error
 }
 
 void
-advisor_http_route(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
+advisor_admin_route(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct wire_route_question question = {.values = NULL};
     struct wire_route_answer answer = {.row_count = 0};
     struct kvt_error err;
@@ -291,7 +291,7 @@ advisor_http_route(void *arg, const struct kvt_http_request *request,
     bool joining;
     enum kvt_err rc;
 
-    if (!advisor_http_routed(http, response))
+    if (!advisor_admin_routed(http, response))
         return;
     joining = !advisor_router_ready(http->router);
     rc = kvt_json_parse(&body.json, (const char *)request->body, request->body_size, "body", &err);
@@ -315,7 +315,7 @@ advisor_http_route(void *arg, const struct kvt_http_request *request,
 /* ---- steps ---- */
 
 static void
-take_step(const struct advisor_http *http, const struct wire_route_step *step,
+take_step(const struct advisor_admin *http, const struct wire_route_step *step,
           struct kvt_http_response *response)
 {
     struct kvt_error err;
@@ -335,7 +335,7 @@ take_step(const struct advisor_http *http, const struct wire_route_step *step,
 /* Of a request whose worker was chosen elsewhere. */
 static enum kvt_err
 read_add(const struct body *body, const struct wire_route_question *question,
-         const struct advisor_prompt *prompt, struct wire_route_step *step)
+         const struct advisor_request_blocks *prompt, struct wire_route_step *step)
 {
     uint64_t dp_rank = 0;
     enum kvt_err rc;
@@ -359,47 +359,47 @@ read_add(const struct body *body, const struct wire_route_question *question,
 }
 
 void
-advisor_http_route_add(void *arg, const struct kvt_http_request *request,
-                       struct kvt_http_response *response)
+advisor_admin_route_add(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct wire_route_question question = {.values = NULL};
-    struct advisor_prompt prompt = {.hashes = NULL};
+    struct advisor_request_blocks prompt = {.hashes = NULL};
     struct advisor_router_view view;
     struct wire_route_step step;
     struct kvt_error err;
     struct body body = {.err = &err};
     enum kvt_err rc;
 
-    if (!advisor_http_routed(http, response))
+    if (!advisor_admin_routed(http, response))
         return;
     advisor_router_view(http->router, &view);
     rc = kvt_json_parse(&body.json, (const char *)request->body, request->body_size, "body", &err);
     if (rc == KVT_OK)
         rc = read_question(&body, true, &question);
     if (rc == KVT_OK)
-        rc = advisor_prompt_read(&prompt, &question, view.block_tokens, &err);
+        rc = advisor_request_blocks_read(&prompt, &question, view.block_tokens, &err);
     if (rc == KVT_OK)
         rc = read_add(&body, &question, &prompt, &step);
     if (rc == KVT_OK)
         take_step(http, &step, response);
     else
         fail(response, rc, &err);
-    advisor_prompt_release(&prompt);
+    advisor_request_blocks_release(&prompt);
     release(&question);
     json_object_put(body.json);
 }
 
 void
-advisor_http_route_step(void *arg, const struct kvt_http_request *request,
-                        struct kvt_http_response *response)
+advisor_admin_route_step(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     const char *verb = strrchr(request->tail, '/');
     struct wire_route_step step = {.kind = WIRE_ROUTE_FREE};
     const size_t size = verb == NULL ? 0 : (size_t)(verb - request->tail);
 
-    if (!advisor_http_routed(http, response))
+    if (!advisor_admin_routed(http, response))
         return;
     if (verb != NULL && strcmp(verb, "/prefilled") == 0)
         step.kind = WIRE_ROUTE_PREFILLED;

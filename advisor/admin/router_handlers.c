@@ -14,7 +14,7 @@ static const char *const origins[ROUTER_ORIGINS] = {
 };
 
 bool
-advisor_http_routed(const struct advisor_http *http, struct kvt_http_response *response)
+advisor_admin_routed(const struct advisor_admin *http, struct kvt_http_response *response)
 {
     if (http->router != NULL)
         return true;
@@ -28,7 +28,7 @@ add_worker(struct kvt_buffer *out, const struct advisor_router_load *load)
     const char *comma = "";
 
     kvt_buffer_puts(out, "{");
-    advisor_http_text(out, "worker", load->worker.name);
+    advisor_admin_text(out, "worker", load->worker.name);
     kvt_buffer_printf(out,
                       ",\"dp_rank\":%u,\"active_requests\":%u,\"active_prefill_tokens\":%" PRIu64
                       ",\"active_blocks\":%" PRIu64 ",\"origins\":[",
@@ -44,16 +44,16 @@ add_worker(struct kvt_buffer *out, const struct advisor_router_load *load)
 }
 
 void
-advisor_http_route_workers(void *arg, const struct kvt_http_request *request,
-                           struct kvt_http_response *response)
+advisor_admin_route_workers(void *arg, const struct kvt_http_request *request,
+                            struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct advisor_router_load *loads;
     size_t count;
     enum kvt_err rc;
 
     (void)request;
-    if (!advisor_http_routed(http, response))
+    if (!advisor_admin_routed(http, response))
         return;
     rc = advisor_router_loads(http->router, &loads, &count);
     if (rc != KVT_OK) {
@@ -93,19 +93,19 @@ take_request(void *arg, const struct router_request *request)
 }
 
 void
-advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
-                            struct kvt_http_response *response)
+advisor_admin_route_requests(void *arg, const struct kvt_http_request *request,
+                             struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct page page = {.count = 0};
     uint64_t limit;
     uint64_t cursor;
     bool more = true;
 
-    if (!advisor_http_routed(http, response) ||
-        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit) ||
-        !advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor))
+    if (!advisor_admin_routed(http, response) ||
+        !advisor_admin_number(request, response, "limit", 1000, ADVISOR_ADMIN_ROWS_MAX, &limit) ||
+        !advisor_admin_number(request, response, "cursor", 0, UINT64_MAX, &cursor))
         return;
     page.capacity = limit == 0 ? 1 : limit;
     page.rows = kvt_calloc(page.capacity, sizeof(*page.rows));
@@ -120,9 +120,9 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
         const struct router_request *row = &page.rows[i];
 
         kvt_buffer_puts(out, i > 0 ? ",{" : "{");
-        advisor_http_text(out, "request_id", row->id);
+        advisor_admin_text(out, "request_id", row->id);
         kvt_buffer_puts(out, ",");
-        advisor_http_text(out, "worker", row->worker.name);
+        advisor_admin_text(out, "worker", row->worker.name);
         kvt_buffer_printf(out,
                           ",\"dp_rank\":%u,\"state\":\"%s\",\"age_ms\":%" PRIu64
                           ",\"blocks\":%u,\"prefill_tokens\":%" PRIu64 ",\"router\":\"%016" PRIx64
@@ -140,7 +140,7 @@ advisor_http_route_requests(void *arg, const struct kvt_http_request *request,
 /* ---- itself ---- */
 
 static void
-add_bucket(const struct advisor_http *http, struct kvt_buffer *out)
+add_bucket(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     struct advisor_presence_view view;
 
@@ -157,7 +157,7 @@ add_bucket(const struct advisor_http *http, struct kvt_buffer *out)
 }
 
 void
-advisor_http_add_route(const struct advisor_http *http, struct kvt_buffer *out)
+advisor_admin_add_route(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     struct advisor_router_view view;
 

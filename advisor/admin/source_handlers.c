@@ -33,13 +33,13 @@ add_source(struct kvt_buffer *out, const struct advisor_source_view *view)
 {
     const struct advisor_source_counts *counts = &view->counts;
 
-    advisor_http_text(out, "name", view->name);
+    advisor_admin_text(out, "name", view->name);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "kind", view->kind);
+    advisor_admin_text(out, "kind", view->kind);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "namespace", view->namespace_);
+    advisor_admin_text(out, "namespace", view->namespace_);
     kvt_buffer_printf(out, ",\"state\":\"%s\",", advisor_source_status_name(view->status));
-    advisor_http_text(out, "detail", view->detail);
+    advisor_admin_text(out, "detail", view->detail);
     add_number(out, "received", view->received);
     add_number(out, "waiting", view->waiting);
     add_number(out, "dropped", view->dropped);
@@ -61,14 +61,14 @@ add_source(struct kvt_buffer *out, const struct advisor_source_view *view)
     add_number(out, "uncertain", view->uncertain);
     add_number(out, "last_message_ms", counts->last_message_ms);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "last_error", counts->last_error);
+    advisor_admin_text(out, "last_error", counts->last_error);
 }
 
 void
-advisor_http_sources(void *arg, const struct kvt_http_request *request,
-                     struct kvt_http_response *response)
+advisor_admin_sources(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_source_view *views = kvt_calloc(ADVISOR_SOURCES_MAX, sizeof(*views));
     size_t count = 0;
@@ -106,9 +106,9 @@ state_name(enum advisor_publisher_state state)
 static void
 add_publisher(struct kvt_buffer *out, const struct advisor_publisher_view *view)
 {
-    advisor_http_text(out, "worker", view->row.worker);
+    advisor_admin_text(out, "worker", view->row.worker);
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "namespace", view->namespace_);
+    advisor_admin_text(out, "namespace", view->namespace_);
     add_number(out, "worker_id", view->foreign.worker_id);
     add_number(out, "dp_rank", view->foreign.dp_rank);
     add_number(out, "incarnation", view->row.incarnation);
@@ -120,14 +120,14 @@ add_publisher(struct kvt_buffer *out, const struct advisor_publisher_view *view)
     add_number(out, "last_event_ms", view->row.last_event_ms);
     kvt_buffer_printf(out, ",");
     /* Why it is not to be trusted: given up for good, or what the last attempt came to. */
-    advisor_http_text(out, "reason", view->foreign.lost != 0 ? view->foreign.reason : view->error);
+    advisor_admin_text(out, "reason", view->foreign.lost != 0 ? view->foreign.reason : view->error);
 }
 
 static void
-add_publishers(const struct advisor_http *http, struct kvt_buffer *out, uint32_t number)
+add_publishers(const struct advisor_admin *http, struct kvt_buffer *out, uint32_t number)
 {
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_engine_publishers(http->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(http->engine), &views);
     const char *comma = "";
 
     kvt_buffer_printf(out, ",\"publisher_list\":[");
@@ -144,10 +144,10 @@ add_publishers(const struct advisor_http *http, struct kvt_buffer *out, uint32_t
 }
 
 void
-advisor_http_source(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_source(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_source_view view;
 

@@ -10,7 +10,7 @@
 #include "wire/nats/bus.h"
 
 static void
-add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
+add_stuck_tiers(struct advisor_admin *http, struct kvt_buffer *why)
 {
     struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
     const size_t count =
@@ -27,7 +27,7 @@ add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
 }
 
 static void
-add_stuck_quotas(struct advisor_http *http, struct kvt_buffer *why)
+add_stuck_quotas(struct advisor_admin *http, struct kvt_buffer *why)
 {
     struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
     const size_t count =
@@ -47,10 +47,10 @@ add_stuck_quotas(struct advisor_http *http, struct kvt_buffer *why)
 
 /* Lines of readiness; what does not stop readiness is added here. */
 bool
-advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
+advisor_admin_reasons(struct advisor_admin *http, struct kvt_buffer *why)
 {
     const uint64_t now_ms = kvt_clock_unix_ms();
-    const bool ready = advisor_http_ready(http, why);
+    const bool ready = advisor_admin_ready(http, why);
     struct kvt_error wrong;
     size_t uncertain;
     size_t silent;
@@ -61,7 +61,7 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
     if (advisor_planner_paused(http->planner))
         kvt_buffer_printf(why, "orders: all are paused, of the policy and of jobs: tiers fill "
                                "until kvtier migrate resume\n");
-    advisor_publishers_doubts(advisor_engine_publishers(http->engine), &live, &uncertain, &silent);
+    advisor_publishers_doubts(advisor_round_publishers(http->engine), &live, &uncertain, &silent);
     if (uncertain > 0)
         kvt_buffer_printf(why, "publishers: %zu uncertain\n", uncertain);
     if (silent > 0)
@@ -87,14 +87,14 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
 
 /* The same as elements of a JSON array. */
 static size_t
-add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
+add_reasons(struct advisor_admin *http, struct kvt_buffer *out, bool *ready)
 {
     struct kvt_buffer why;
     size_t count = 0;
     char *rest;
 
     kvt_buffer_init(&why, 4096);
-    *ready = advisor_http_reasons(http, &why);
+    *ready = advisor_admin_reasons(http, &why);
     rest = kvt_strdup(kvt_buffer_text(&why));
     for (char *line = rest; line != NULL && *line != '\0';) {
         char *end = strchr(line, '\n');
@@ -111,7 +111,7 @@ add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
 }
 
 static void
-add_index(const struct advisor_http *http, struct kvt_buffer *out)
+add_index(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_counters *counters = http->counters;
     struct index_stats stats;
@@ -132,7 +132,7 @@ add_index(const struct advisor_http *http, struct kvt_buffer *out)
 
 /* How many there are, and how many are exceeded. */
 static void
-add_quotas(const struct advisor_http *http, struct kvt_buffer *out)
+add_quotas(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
     const size_t count =
@@ -147,7 +147,7 @@ add_quotas(const struct advisor_http *http, struct kvt_buffer *out)
 }
 
 static void
-add_events(const struct advisor_http *http, struct kvt_buffer *out)
+add_events(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_counters *counters = http->counters;
     const int64_t last = kvt_metric_get(counters->events_last);
@@ -170,7 +170,7 @@ add_events(const struct advisor_http *http, struct kvt_buffer *out)
 
 /* How far the policy in force goes, beside what the operator allows. */
 static void
-add_rules(const struct advisor_http *http, struct kvt_buffer *out)
+add_rules(const struct advisor_admin *http, struct kvt_buffer *out)
 {
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
     const enum advisor_mode mode = advisor_planner_mode(http->planner);
@@ -183,10 +183,10 @@ add_rules(const struct advisor_http *http, struct kvt_buffer *out)
 }
 
 void
-advisor_http_status(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_status(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    struct advisor_http *http = arg;
+    struct advisor_admin *http = arg;
     const struct advisor_counters *counters = http->counters;
     struct kvt_buffer *out = &response->body;
     struct kvt_buffer reasons;
@@ -196,7 +196,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     (void)request;
     kvt_buffer_init(&reasons, 16384);
     if (add_reasons(http, &reasons, &ready) > 0)
-        state = advisor_engine_caught_up(http->engine) ? "degraded" : "starting";
+        state = advisor_round_caught_up(http->engine) ? "degraded" : "starting";
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"program\":\"kvtier-advisor\",\"version\":\"%s\","
                       "\"uptime_ms\":%" PRIu64 ",\"state\":\"%s\",\"reasons\":[%s],"
@@ -208,7 +208,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     add_rules(http, out);
     add_index(http, out);
     kvt_buffer_printf(out, ",");
-    advisor_http_add_tiers(http, true, out);
+    advisor_admin_add_tiers(http, true, out);
     kvt_buffer_printf(out, ",");
     add_quotas(http, out);
     add_events(http, out);
@@ -219,12 +219,12 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
         kvt_metric_get(counters->orders_issued), kvt_metric_get(counters->orders_pending),
         kvt_metric_get(counters->orders_done), kvt_metric_get(counters->orders_failed),
         kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
-    advisor_http_text(out, "url", http->nats_url);
+    advisor_admin_text(out, "url", http->nats_url);
     kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
                       wire_bus_connected(http->bus) ? "true" : "false",
                       wire_bus_reconnects(http->bus));
-    advisor_http_add_route(http, out);
-    advisor_http_add_gateways(http, true, out);
+    advisor_admin_add_route(http, out);
+    advisor_admin_add_gateways(http, true, out);
     kvt_buffer_printf(out, "}");
 }
 
@@ -233,20 +233,20 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
 /* Blocks in each publisher's own tiers, over its dp ranks and namespaces: one pass over the
  * holders. NULL: no memory. */
 static uint64_t *
-count_blocks(const struct advisor_http *http, const struct advisor_publisher_view *views,
+count_blocks(const struct advisor_admin *http, const struct advisor_publisher_view *views,
              size_t count)
 {
     struct index *index = http->finder.memory->index;
     const uint32_t holder_count = index_holder_count(index);
     uint64_t *blocks = kvt_calloc(count + 1, sizeof(*blocks));
-    struct advisor_map *slots = NULL;
+    struct advisor_number_map *slots = NULL;
     uint32_t slot;
 
-    if (blocks == NULL || advisor_map_new(&slots) != KVT_OK)
+    if (blocks == NULL || advisor_number_map_new(&slots) != KVT_OK)
         goto fail;
     for (size_t i = 0; i < count; i++)
-        if (advisor_map_put(slots, views[i].row.worker, strlen(views[i].row.worker), (uint32_t)i) !=
-            KVT_OK)
+        if (advisor_number_map_put(slots, views[i].row.worker, strlen(views[i].row.worker),
+                                   (uint32_t)i) != KVT_OK)
             goto fail;
     for (uint32_t i = 0; i < holder_count; i++) {
         struct index_holder key;
@@ -254,18 +254,19 @@ count_blocks(const struct advisor_http *http, const struct advisor_publisher_vie
         uint64_t bytes;
 
         index_holder_info(index, i, &key, &held, &bytes);
-        if (key.tier != KVT_TIER_G4 && advisor_map_get(slots, key.name, strlen(key.name), &slot))
+        if (key.tier != KVT_TIER_G4 &&
+            advisor_number_map_get(slots, key.name, strlen(key.name), &slot))
             blocks[slot] += held;
     }
     /* The same name in several namespaces has one holder: each shows its sum. */
     for (size_t i = 0; i < count; i++)
-        if (advisor_map_get(slots, views[i].row.worker, strlen(views[i].row.worker), &slot))
+        if (advisor_number_map_get(slots, views[i].row.worker, strlen(views[i].row.worker), &slot))
             blocks[i] = blocks[slot];
-    advisor_map_free(slots);
+    advisor_number_map_free(slots);
     return blocks;
 
 fail:
-    advisor_map_free(slots);
+    advisor_number_map_free(slots);
     kvt_free(blocks);
     return NULL;
 }
@@ -283,7 +284,7 @@ state_name(enum advisor_publisher_state state)
 
 /* What only publishers of other systems have. */
 static void
-add_foreign(const struct advisor_http *http, struct kvt_buffer *out,
+add_foreign(const struct advisor_admin *http, struct kvt_buffer *out,
             const struct advisor_publisher_view *view)
 {
     const struct advisor_intake *intake =
@@ -291,19 +292,19 @@ add_foreign(const struct advisor_http *http, struct kvt_buffer *out,
                               : advisor_sources_by_number(http->sources, view->foreign.source);
 
     kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "source", intake == NULL ? "" : intake->name);
+    advisor_admin_text(out, "source", intake == NULL ? "" : intake->name);
     kvt_buffer_printf(out, ",\"dp_rank\":%u,\"given_up\":%s", view->foreign.dp_rank,
                       view->foreign.lost != 0 ? "true" : "false");
 }
 
 void
-advisor_http_publishers(void *arg, const struct kvt_http_request *request,
-                        struct kvt_http_response *response)
+advisor_admin_publishers(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_engine_publishers(http->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(http->engine), &views);
     uint64_t *blocks = count_blocks(http, views, count);
 
     (void)request;
@@ -317,9 +318,9 @@ advisor_http_publishers(void *arg, const struct kvt_http_request *request,
         const struct advisor_publisher_view *view = &views[i];
 
         kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "worker", view->row.worker);
+        advisor_admin_text(out, "worker", view->row.worker);
         kvt_buffer_printf(out, ",");
-        advisor_http_text(out, "namespace", view->namespace_);
+        advisor_admin_text(out, "namespace", view->namespace_);
         kvt_buffer_printf(out,
                           ",\"incarnation\":%" PRIu64 ",\"last_seq\":%" PRIu64
                           ",\"state\":\"%s\",\"silent\":%s,\"gaps\":%" PRIu64
@@ -328,7 +329,7 @@ advisor_http_publishers(void *arg, const struct kvt_http_request *request,
                           view->row.incarnation, view->row.last_seq, state_name(view->state),
                           view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
                           blocks[i], view->row.last_event_ms);
-        advisor_http_text(out, "last_error", view->error);
+        advisor_admin_text(out, "last_error", view->error);
         add_foreign(http, out, view);
         kvt_buffer_printf(out, "}");
     }

@@ -36,7 +36,7 @@ remedy_of(const char *line)
 }
 
 bool
-advisor_http_reports(const struct advisor_gateway_view *gateway)
+advisor_admin_reports(const struct advisor_gateway_view *gateway)
 {
     const uint64_t now_ms = kvt_clock_unix_ms();
 
@@ -45,13 +45,13 @@ advisor_http_reports(const struct advisor_gateway_view *gateway)
 
 /* What does not make the advisor unready, and needs somebody all the same. */
 static size_t
-add_gateways(const struct advisor_http *http, struct kvt_buffer *lines)
+add_gateways(const struct advisor_admin *http, struct kvt_buffer *lines)
 {
     size_t count;
-    struct advisor_gateway_view *gateways = advisor_http_gateways(http, &count);
+    struct advisor_gateway_view *gateways = advisor_admin_gateways(http, &count);
 
     for (size_t i = 0; i < count; i++)
-        if (gateways[i].last_report_ms == 0 || !advisor_http_reports(&gateways[i]))
+        if (gateways[i].last_report_ms == 0 || !advisor_admin_reports(&gateways[i]))
             kvt_buffer_printf(lines, "gateway %s: has not reported for more than %d s\n",
                               gateways[i].name, SILENT_MS / 1000);
         else if (!gateways[i].healthy)
@@ -76,7 +76,7 @@ add_rows(struct kvt_buffer *out, char *lines, char first[TEXT_MAX])
         if (count == 0)
             (void)snprintf(first, TEXT_MAX, "%s", line);
         kvt_buffer_printf(out, "%s{", count > 0 ? "," : "");
-        advisor_http_text(out, "text", line);
+        advisor_admin_text(out, "text", line);
         kvt_buffer_printf(out, ",\"command\":\"%s\"}", remedy_of(line));
         line = end == NULL ? NULL : end + 1;
     }
@@ -84,7 +84,7 @@ add_rows(struct kvt_buffer *out, char *lines, char first[TEXT_MAX])
 }
 
 static void
-add_verdict(const struct advisor_http *http, struct kvt_buffer *out, const char *first,
+add_verdict(const struct advisor_admin *http, struct kvt_buffer *out, const char *first,
             size_t gateway_count)
 {
     const bool ok = first[0] == '\0';
@@ -97,12 +97,12 @@ add_verdict(const struct advisor_http *http, struct kvt_buffer *out, const char 
                        gateway_count, gateway_count == 1 ? "gateway" : "gateways",
                        kvt_metric_get(http->counters->blocks));
     kvt_buffer_printf(out, "\"verdict\":{\"ok\":%s,", ok ? "true" : "false");
-    advisor_http_text(out, "text", ok ? text : first);
+    advisor_admin_text(out, "text", ok ? text : first);
     kvt_buffer_printf(out, ",\"command\":\"%s\"}", ok ? "" : remedy_of(first));
 }
 
 void
-advisor_http_add_troubles(struct advisor_http *http, struct kvt_buffer *out)
+advisor_admin_add_troubles(struct advisor_admin *http, struct kvt_buffer *out)
 {
     struct kvt_buffer lines;
     char first[TEXT_MAX];
@@ -111,13 +111,13 @@ advisor_http_add_troubles(struct advisor_http *http, struct kvt_buffer *out)
     bool ready;
 
     kvt_buffer_init(&lines, TEXT_MAX);
-    ready = advisor_http_reasons(http, &lines);
+    ready = advisor_admin_reasons(http, &lines);
     gateway_count = add_gateways(http, &lines);
     copy = kvt_strdup(kvt_buffer_text(&lines));
     kvt_buffer_printf(out, "\"state\":\"%s\",\"troubles\":[",
-                      lines.size == 0 && ready                 ? "ready"
-                      : advisor_engine_caught_up(http->engine) ? "degraded"
-                                                               : "starting");
+                      lines.size == 0 && ready                ? "ready"
+                      : advisor_round_caught_up(http->engine) ? "degraded"
+                                                              : "starting");
     if (copy != NULL)
         (void)add_rows(out, copy, first);
     else

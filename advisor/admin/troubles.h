@@ -16,9 +16,9 @@
 #define ADVISOR_TROUBLES_MAX 32
 
 /** Append "state", "verdict" {ok, text, command} and "troubles" [{text, command}]. */
-void advisor_http_add_troubles(struct advisor_http *http, struct kvt_buffer *out);
+void advisor_admin_add_troubles(struct advisor_admin *http, struct kvt_buffer *out);
 
 /** Has it told anything of late? */
-bool advisor_http_reports(const struct advisor_gateway_view *gateway);
+bool advisor_admin_reports(const struct advisor_gateway_view *gateway);
 
 #endif /* ADVISOR_ADMIN_TROUBLES_H */

@@ -22,7 +22,7 @@ add_row(struct kvt_buffer *out, const struct advisor_usage_row *row)
     unsigned tier = 0;
 
     kvt_buffer_printf(out, "{");
-    advisor_http_text(out, "namespace", row->namespace_);
+    advisor_admin_text(out, "namespace", row->namespace_);
     kvt_buffer_printf(out, ",\"blocks\":%" PRIu64 ",\"reads\":%" PRIu64 ",\"cold_reads\":%" PRIu64,
                       row->blocks, row->reads, row->cold_reads);
 #define X(name)                                                                                    \
@@ -35,10 +35,10 @@ add_row(struct kvt_buffer *out, const struct advisor_usage_row *row)
 }
 
 void
-advisor_http_usage(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
+advisor_admin_usage(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_usage_cursor cursor;
     struct advisor_usage usage;
@@ -69,10 +69,10 @@ advisor_http_usage(void *arg, const struct kvt_http_request *request,
 }
 
 void
-advisor_http_quotas(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
+advisor_admin_quotas(void *arg, const struct kvt_http_request *request,
+                     struct kvt_http_response *response)
 {
-    const struct advisor_http *http = arg;
+    const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
     size_t count;
@@ -86,9 +86,9 @@ advisor_http_quotas(void *arg, const struct kvt_http_request *request,
     kvt_buffer_printf(out, "{\"schema_version\":1,\"quotas\":[");
     for (size_t i = 0; i < count; i++) {
         kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "tenant", quotas[i].tenant);
+        advisor_admin_text(out, "tenant", quotas[i].tenant);
         kvt_buffer_printf(out, ",");
-        advisor_http_text(out, "tier", quotas[i].tier);
+        advisor_admin_text(out, "tier", quotas[i].tier);
         kvt_buffer_printf(out,
                           ",\"soft_bytes\":%" PRIu64 ",\"hard_bytes\":%" PRIu64
                           ",\"used_bytes\":%" PRIu64 ",\"above\":\"%s\",\"stuck\":%s}",

@@ -29,8 +29,8 @@ compare_namespace(void *arg, uint32_t number, const char *name)
 }
 
 enum kvt_err
-advisor_find_begin(struct advisor_store *store, const char *name, struct advisor_txn *txn,
-                   uint32_t *ns)
+advisor_finder_begin(struct advisor_store *store, const char *name, struct advisor_txn *txn,
+                     uint32_t *ns)
 {
     struct wanted wanted = {.name = name};
     enum kvt_err rc = advisor_store_read(store, txn, NULL);
@@ -58,20 +58,20 @@ compare_longest(const void *left, const void *right)
 }
 
 void
-advisor_find_sort(struct index_match *matches, size_t count)
+advisor_finder_sort(struct index_match *matches, size_t count)
 {
     if (count > 1)
         qsort(matches, count, sizeof(*matches), compare_longest);
 }
 
 bool
-advisor_find_same_holder(const struct index_holder *a, const struct index_holder *b)
+advisor_finder_same_holder(const struct index_holder *a, const struct index_holder *b)
 {
     return a->tier == b->tier && a->dp_rank == b->dp_rank && strcmp(a->name, b->name) == 0;
 }
 
 void
-advisor_find_name(struct wire_query_holder *to, const struct index_holder *key, uint32_t blocks)
+advisor_finder_name(struct wire_query_holder *to, const struct index_holder *key, uint32_t blocks)
 {
     memcpy(to->name, key->name, sizeof(to->name));
     to->dp_rank = key->dp_rank;
@@ -80,9 +80,9 @@ advisor_find_name(struct wire_query_holder *to, const struct index_holder *key, 
 }
 
 bool
-advisor_find_from_ram(const struct advisor_finder *finder)
+advisor_finder_from_ram(const struct advisor_finder *finder)
 {
-    return finder->memory != NULL && advisor_memory_whole(finder->memory);
+    return finder->memory != NULL && advisor_ram_index_whole(finder->memory);
 }
 
 /* ---- find ---- */
@@ -99,20 +99,20 @@ ram_matches(const struct advisor_finder *finder, uint32_t ns, const struct wire_
         .early_exit = query->early_exit,
     };
     struct index_match *matches = kvt_calloc(capacity, sizeof(*matches));
-    struct index_found *found = NULL;
-    enum kvt_err rc = matches == NULL ? KVT_NOMEM : index_found_new(&found);
+    struct index_find_result *found = NULL;
+    enum kvt_err rc = matches == NULL ? KVT_NOMEM : index_find_result_new(&found);
 
     if (rc == KVT_OK)
         rc = index_find(finder->memory->index, &question, found);
     if (rc == KVT_OK)
-        *count = index_found_best(found, matches, capacity);
+        *count = index_find_result_best(found, matches, capacity);
     for (size_t i = 0; i < *count; i++) {
         struct index_holder key;
 
         index_holder_info(finder->memory->index, matches[i].holder, &key, NULL, NULL);
-        advisor_find_name(&holders[i], &key, matches[i].blocks);
+        advisor_finder_name(&holders[i], &key, matches[i].blocks);
     }
-    index_found_free(found);
+    index_find_result_free(found);
     kvt_free(matches);
     return rc;
 }
@@ -124,12 +124,12 @@ find_matches(const struct advisor_finder *finder, const struct wire_query *query
     enum kvt_err rc;
     uint32_t ns;
 
-    if (!advisor_find_from_ram(finder))
-        return advisor_find_stored(finder, query, holders, capacity, count);
+    if (!advisor_finder_from_ram(finder))
+        return advisor_finder_stored(finder, query, holders, capacity, count);
     if (index_namespace_find(finder->memory->index, query->namespace_, &ns) != KVT_OK)
         return KVT_OK;
     rc = ram_matches(finder, ns, query, holders, capacity, count);
-    return rc == KVT_OK ? advisor_find_cold(finder, ns, query, holders, capacity, count) : rc;
+    return rc == KVT_OK ? advisor_finder_evicted(finder, ns, query, holders, capacity, count) : rc;
 }
 
 /* The same question by sequence hashes. */
@@ -152,8 +152,8 @@ find_by_tokens(const struct advisor_finder *finder, const struct wire_query *que
 }
 
 enum kvt_err
-advisor_find_matches(const struct advisor_finder *finder, const struct wire_query *query,
-                     struct wire_query_holder *holders, size_t capacity, size_t *count)
+advisor_finder_matches(const struct advisor_finder *finder, const struct wire_query *query,
+                       struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -171,27 +171,27 @@ advisor_find_matches(const struct advisor_finder *finder, const struct wire_quer
 /* ---- match ---- */
 
 enum kvt_err
-advisor_find_masks(const struct advisor_finder *finder, const char *namespace_,
-                   const uint64_t *hashes, size_t hash_count, uint8_t *masks)
+advisor_finder_masks(const struct advisor_finder *finder, const char *namespace_,
+                     const uint64_t *hashes, size_t hash_count, uint8_t *masks)
 {
     uint32_t ns;
 
     if (hash_count == 0)
         return KVT_OK;
     memset(masks, 0, hash_count);
-    if (!advisor_find_from_ram(finder))
-        return advisor_find_stored_masks(finder, namespace_, hashes, hash_count, masks);
+    if (!advisor_finder_from_ram(finder))
+        return advisor_finder_stored_masks(finder, namespace_, hashes, hash_count, masks);
     if (index_namespace_find(finder->memory->index, namespace_, &ns) != KVT_OK)
         return KVT_OK;
     index_match(finder->memory->index, ns, hashes, hash_count, masks);
-    return advisor_find_cold_masks(finder, namespace_, hashes, hash_count, masks);
+    return advisor_finder_evicted_masks(finder, namespace_, hashes, hash_count, masks);
 }
 
 /* ---- children ---- */
 
 size_t
-advisor_find_children(const struct advisor_finder *finder, const char *namespace_, uint64_t hash,
-                      uint64_t *children, size_t capacity)
+advisor_finder_children(const struct advisor_finder *finder, const char *namespace_, uint64_t hash,
+                        uint64_t *children, size_t capacity)
 {
     uint32_t ns;
 

@@ -25,7 +25,7 @@
 struct advisor_publishers;
 
 struct advisor_finder {
-    struct advisor_memory *memory; /* NULL: only the store answers */
+    struct advisor_ram_index *memory; /* NULL: only the store answers */
     struct advisor_store *store;
     struct advisor_publishers *publishers; /* who is uncertain; NULL: nobody is said to be */
 };
@@ -37,24 +37,24 @@ struct advisor_finder {
  *                     Dynamo's chain (kvtier/token.h)
  * @param[out] count  0 also when the namespace is unknown
  */
-KVT_NODISCARD enum kvt_err advisor_find_matches(const struct advisor_finder *finder,
-                                                const struct wire_query *query,
-                                                struct wire_query_holder *holders, size_t capacity,
-                                                size_t *count);
+KVT_NODISCARD enum kvt_err advisor_finder_matches(const struct advisor_finder *finder,
+                                                  const struct wire_query *query,
+                                                  struct wire_query_holder *holders,
+                                                  size_t capacity, size_t *count);
 
 /** Per block a mask of KVT_TIER_MASK() bits. */
-KVT_NODISCARD enum kvt_err advisor_find_masks(const struct advisor_finder *finder,
-                                              const char *namespace_, const uint64_t *hashes,
-                                              size_t hash_count, uint8_t *masks);
+KVT_NODISCARD enum kvt_err advisor_finder_masks(const struct advisor_finder *finder,
+                                                const char *namespace_, const uint64_t *hashes,
+                                                size_t hash_count, uint8_t *masks);
 
-#define ADVISOR_FIND_PLACES_MAX 256
+#define ADVISOR_FINDER_PLACES_MAX 256
 
-struct advisor_find_place {
+struct advisor_finder_place {
     struct index_holder holder;
     uint32_t ranks;
 };
 
-struct advisor_find_block {
+struct advisor_finder_block {
     struct kvt_block_id id;
     uint64_t tokens_hash;
     uint64_t size;
@@ -63,23 +63,23 @@ struct advisor_find_block {
     uint64_t last_access_ms;
     uint64_t touched_ms;
     uint32_t ranks;       /* union */
-    uint32_t place_count; /* all of them; at most ADVISOR_FIND_PLACES_MAX are given */
-    struct advisor_find_place places[ADVISOR_FIND_PLACES_MAX];
+    uint32_t place_count; /* all of them; at most ADVISOR_FINDER_PLACES_MAX are given */
+    struct advisor_finder_place places[ADVISOR_FINDER_PLACES_MAX];
 };
 
 /** All that is known of it; statistics and G4 places are those of the store.  KVT_OK or
  *  KVT_NOTFOUND. */
-KVT_NODISCARD enum kvt_err advisor_find_block(const struct advisor_finder *finder,
-                                              const char *namespace_, uint64_t hash,
-                                              struct advisor_find_block *block);
+KVT_NODISCARD enum kvt_err advisor_finder_block(const struct advisor_finder *finder,
+                                                const char *namespace_, uint64_t hash,
+                                                struct advisor_finder_block *block);
 
 /** Children that are in RAM, evicted ones are not; at most `capacity`; returns how many there are.
  */
-size_t advisor_find_children(const struct advisor_finder *finder, const char *namespace_,
-                             uint64_t hash, uint64_t *children, size_t capacity);
+size_t advisor_finder_children(const struct advisor_finder *finder, const char *namespace_,
+                               uint64_t hash, uint64_t *children, size_t capacity);
 
 /* One place, with names. */
-struct advisor_find_row {
+struct advisor_finder_row {
     char namespace_[KVT_NAMESPACE_MAX];
     struct index_holder holder;
     struct index_block block; /* ranks: at this holder */
@@ -87,9 +87,9 @@ struct advisor_find_row {
 
 /** Places from `cursor` (0 = start) on, about `max`; `next` 0 = that was all.  KVT_AGAIN: RAM does
  *  not have them (all); the store's are in an advisor/index/index_image.h. */
-typedef void advisor_find_row_fn(void *arg, const struct advisor_find_row *row);
-KVT_NODISCARD enum kvt_err advisor_find_rows(const struct advisor_finder *finder, uint64_t cursor,
-                                             size_t max, uint64_t *next,
-                                             advisor_find_row_fn *callback, void *arg);
+typedef void advisor_finder_row_fn(void *arg, const struct advisor_finder_row *row);
+KVT_NODISCARD enum kvt_err advisor_finder_rows(const struct advisor_finder *finder, uint64_t cursor,
+                                               size_t max, uint64_t *next,
+                                               advisor_finder_row_fn *callback, void *arg);
 
 #endif /* ADVISOR_ANSWER_FINDER_H */

@@ -8,28 +8,29 @@
 /* One block, from its row, from the log or RAM, and from what was evicted. */
 
 static void
-add_place(struct advisor_find_block *block, const struct index_holder *holder, uint32_t ranks)
+add_place(struct advisor_finder_block *block, const struct index_holder *holder, uint32_t ranks)
 {
-    const uint32_t shown =
-        block->place_count < ADVISOR_FIND_PLACES_MAX ? block->place_count : ADVISOR_FIND_PLACES_MAX;
+    const uint32_t shown = block->place_count < ADVISOR_FINDER_PLACES_MAX
+                               ? block->place_count
+                               : ADVISOR_FINDER_PLACES_MAX;
 
     block->ranks |= ranks;
     for (uint32_t i = 0; i < shown; i++) {
-        struct advisor_find_place *place = &block->places[i];
+        struct advisor_finder_place *place = &block->places[i];
 
-        if (advisor_find_same_holder(&place->holder, holder)) {
+        if (advisor_finder_same_holder(&place->holder, holder)) {
             place->ranks |= ranks;
             return;
         }
     }
-    if (shown < ADVISOR_FIND_PLACES_MAX)
-        block->places[shown] = (struct advisor_find_place){*holder, ranks};
+    if (shown < ADVISOR_FINDER_PLACES_MAX)
+        block->places[shown] = (struct advisor_finder_place){*holder, ranks};
     block->place_count++;
 }
 
 static enum kvt_err
 add_row(const struct advisor_txn *txn, const struct advisor_store_block *row,
-        struct advisor_find_block *block)
+        struct advisor_finder_block *block)
 {
     /* Gateways know neither parents nor token hashes: RAM may have heard of them from workers. */
     if (block->id.hash == 0 && block->id.parent == 0)
@@ -55,7 +56,7 @@ add_row(const struct advisor_txn *txn, const struct advisor_store_block *row,
 
 /* What RAM has of it; places in G4 are those of the row. */
 static enum kvt_err
-add_ram(struct index *index, uint32_t ns, uint64_t hash, struct advisor_find_block *block)
+add_ram(struct index *index, uint32_t ns, uint64_t hash, struct advisor_finder_block *block)
 {
     struct index_place *places = NULL;
     struct index_view view;
@@ -92,19 +93,19 @@ add_ram(struct index *index, uint32_t ns, uint64_t hash, struct advisor_find_blo
 /* What the store has of it: `logged` says whether the log is read too. */
 static enum kvt_err
 add_stored(const struct advisor_finder *finder, const char *namespace_, uint64_t hash, bool logged,
-           struct advisor_find_block *block)
+           struct advisor_finder_block *block)
 {
     struct advisor_store_block row = {0};
     struct advisor_txn txn;
     uint32_t ns;
-    enum kvt_err rc = advisor_find_begin(finder->store, namespace_, &txn, &ns);
+    enum kvt_err rc = advisor_finder_begin(finder->store, namespace_, &txn, &ns);
 
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    rc = logged ? advisor_lookup(&txn, ns, &hash, 1, &row)
+    rc = logged ? advisor_store_lookup(&txn, ns, &hash, 1, &row)
                 : advisor_store_get_block(&txn, ns, hash, &row);
     if (rc == KVT_OK || rc == KVT_NOTFOUND)
-        rc = advisor_cold_get(&txn, ns, hash, &row);
+        rc = advisor_evicted_get(&txn, ns, hash, &row);
     if ((rc == KVT_OK || rc == KVT_NOTFOUND) && row.place_count > 0)
         rc = add_row(&txn, &row, block);
     advisor_store_end(&txn);
@@ -113,10 +114,10 @@ add_stored(const struct advisor_finder *finder, const char *namespace_, uint64_t
 }
 
 enum kvt_err
-advisor_find_block(const struct advisor_finder *finder, const char *namespace_, uint64_t hash,
-                   struct advisor_find_block *block)
+advisor_finder_block(const struct advisor_finder *finder, const char *namespace_, uint64_t hash,
+                     struct advisor_finder_block *block)
 {
-    const bool from_ram = advisor_find_from_ram(finder);
+    const bool from_ram = advisor_finder_from_ram(finder);
     enum kvt_err rc = KVT_OK;
     uint32_t ns;
 

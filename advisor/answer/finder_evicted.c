@@ -8,7 +8,7 @@
  * for, RAM, filter, transaction, is kept for each block. */
 struct merge {
     struct advisor_store *store;
-    struct advisor_cold *cold;
+    struct advisor_evicted *cold;
     struct index *index;
     struct advisor_store_block block; /* of the store */
     struct index_holder *keys;        /* who has it, by name */
@@ -21,7 +21,7 @@ static enum kvt_err
 number_of(struct advisor_store *store, const char *namespace_, uint32_t *ns)
 {
     struct advisor_txn txn;
-    const enum kvt_err rc = advisor_find_begin(store, namespace_, &txn, ns);
+    const enum kvt_err rc = advisor_finder_begin(store, namespace_, &txn, ns);
 
     if (rc == KVT_OK)
         advisor_store_end(&txn);
@@ -37,11 +37,11 @@ merge_begin(struct merge *merge, const struct advisor_finder *finder, const char
 
     *merge = (struct merge){
         .store = finder->store, .cold = finder->memory->cold, .index = finder->memory->index};
-    if (merge->cold == NULL || advisor_cold_count(merge->cold) == 0)
+    if (merge->cold == NULL || advisor_evicted_count(merge->cold) == 0)
         return KVT_NOTFOUND;
     rc = number_of(merge->store, namespace_, &merge->ns);
     for (size_t i = 0; i < count && rc == KVT_OK; i++)
-        if (advisor_cold_may_have(merge->cold, merge->ns, hashes[i]))
+        if (advisor_evicted_may_have(merge->cold, merge->ns, hashes[i]))
             return KVT_OK;
     return rc == KVT_OK ? KVT_NOTFOUND : rc;
 }
@@ -82,12 +82,12 @@ read_cold(struct merge *merge, uint64_t hash)
     merge->block.hash = hash;
     merge->block.ns = merge->ns;
     merge->block.place_count = 0;
-    if (!advisor_cold_may_have(merge->cold, merge->ns, hash))
+    if (!advisor_evicted_may_have(merge->cold, merge->ns, hash))
         return KVT_OK;
     rc = advisor_store_read(merge->store, &txn, NULL);
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_cold_get(&txn, merge->ns, hash, &merge->block);
+    rc = advisor_evicted_get(&txn, merge->ns, hash, &merge->block);
     if (rc == KVT_OK)
         rc = name_places(merge, &txn);
     advisor_store_end(&txn);
@@ -99,8 +99,8 @@ read_cold(struct merge *merge, uint64_t hash)
 /* ---- match ---- */
 
 enum kvt_err
-advisor_find_cold_masks(const struct advisor_finder *finder, const char *namespace_,
-                        const uint64_t *hashes, size_t hash_count, uint8_t *masks)
+advisor_finder_evicted_masks(const struct advisor_finder *finder, const char *namespace_,
+                             const uint64_t *hashes, size_t hash_count, uint8_t *masks)
 {
     struct merge merge;
     enum kvt_err rc = merge_begin(&merge, finder, namespace_, hashes, hash_count);
@@ -117,8 +117,8 @@ advisor_find_cold_masks(const struct advisor_finder *finder, const char *namespa
 /* ---- one place ---- */
 
 enum kvt_err
-advisor_find_cold_ranks(const struct advisor_finder *finder, const char *namespace_, uint64_t hash,
-                        const struct index_holder *holder, uint32_t *ranks)
+advisor_finder_evicted_ranks(const struct advisor_finder *finder, const char *namespace_,
+                             uint64_t hash, const struct index_holder *holder, uint32_t *ranks)
 {
     struct merge merge;
     enum kvt_err rc = merge_begin(&merge, finder, namespace_, &hash, 1);
@@ -126,7 +126,7 @@ advisor_find_cold_ranks(const struct advisor_finder *finder, const char *namespa
     if (rc == KVT_OK)
         rc = read_cold(&merge, hash);
     for (uint32_t p = 0; p < merge.block.place_count && rc == KVT_OK; p++)
-        if (advisor_find_same_holder(&merge.keys[p], holder))
+        if (advisor_finder_same_holder(&merge.keys[p], holder))
             *ranks |= merge.block.places[p].ranks;
     merge_end(&merge);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
@@ -175,7 +175,7 @@ static struct candidate *
 by_key(const struct descent *descent, const struct index_holder *key)
 {
     for (size_t i = 0; i < descent->count; i++)
-        if (advisor_find_same_holder(&descent->candidates[i].key, key))
+        if (advisor_finder_same_holder(&descent->candidates[i].key, key))
             return &descent->candidates[i];
     return NULL;
 }
@@ -225,7 +225,7 @@ is_placed(const struct merge *merge, const struct descent *descent, size_t place
 
         if (candidate->number == UINT32_MAX) {
             index_holder_info(merge->index, number, &key, NULL, NULL);
-            if (advisor_find_same_holder(&key, &candidate->key))
+            if (advisor_finder_same_holder(&key, &candidate->key))
                 candidate->number = number;
         }
         if (number == candidate->number)
@@ -313,8 +313,9 @@ compare_longest(const void *left, const void *right)
 }
 
 enum kvt_err
-advisor_find_cold(const struct advisor_finder *finder, uint32_t ns, const struct wire_query *query,
-                  struct wire_query_holder *holders, size_t capacity, size_t *count)
+advisor_finder_evicted(const struct advisor_finder *finder, uint32_t ns,
+                       const struct wire_query *query, struct wire_query_holder *holders,
+                       size_t capacity, size_t *count)
 {
     struct descent descent = {0};
     struct merge merge;
@@ -328,8 +329,8 @@ advisor_find_cold(const struct advisor_finder *finder, uint32_t ns, const struct
             qsort(descent.candidates, descent.count, sizeof(*descent.candidates), compare_longest);
         *count = descent.count < capacity ? descent.count : capacity;
         for (size_t i = 0; i < *count; i++)
-            advisor_find_name(&holders[i], &descent.candidates[i].key,
-                              descent.candidates[i].blocks);
+            advisor_finder_name(&holders[i], &descent.candidates[i].key,
+                                descent.candidates[i].blocks);
     }
     merge_end(&merge);
     kvt_free(descent.candidates);

@@ -13,45 +13,47 @@
 #include "advisor/answer/finder.h"
 
 /** May RAM answer? */
-bool advisor_find_from_ram(const struct advisor_finder *finder);
+bool advisor_finder_from_ram(const struct advisor_finder *finder);
 
 /** Begin to read the store about a namespace, whose number `ns` gets.  KVT_NOTFOUND: nobody ever
  *  named it.  The transaction is there only with KVT_OK. */
-KVT_NODISCARD enum kvt_err advisor_find_begin(struct advisor_store *store, const char *name,
-                                              struct advisor_txn *txn, uint32_t *ns);
+KVT_NODISCARD enum kvt_err advisor_finder_begin(struct advisor_store *store, const char *name,
+                                                struct advisor_txn *txn, uint32_t *ns);
 
 /** Longest first, of equal ones by number. */
-void advisor_find_sort(struct index_match *matches, size_t count);
+void advisor_finder_sort(struct index_match *matches, size_t count);
 
-bool advisor_find_same_holder(const struct index_holder *a, const struct index_holder *b);
+bool advisor_finder_same_holder(const struct index_holder *a, const struct index_holder *b);
 /** A holder as it is answered. */
-void advisor_find_name(struct wire_query_holder *to, const struct index_holder *key,
-                       uint32_t blocks);
+void advisor_finder_name(struct wire_query_holder *to, const struct index_holder *key,
+                         uint32_t blocks);
 
 /* ---- find_cold.c: what was evicted from RAM; asked after RAM, whose answer they correct ---- */
 
 /** `ns` is the index's number.  What RAM found stays when no block of the question was evicted. */
-KVT_NODISCARD enum kvt_err advisor_find_cold(const struct advisor_finder *finder, uint32_t ns,
-                                             const struct wire_query *query,
-                                             struct wire_query_holder *holders, size_t capacity,
-                                             size_t *count);
-KVT_NODISCARD enum kvt_err advisor_find_cold_masks(const struct advisor_finder *finder,
-                                                   const char *namespace_, const uint64_t *hashes,
-                                                   size_t hash_count, uint8_t *masks);
+KVT_NODISCARD enum kvt_err advisor_finder_evicted(const struct advisor_finder *finder, uint32_t ns,
+                                                  const struct wire_query *query,
+                                                  struct wire_query_holder *holders,
+                                                  size_t capacity, size_t *count);
+KVT_NODISCARD enum kvt_err advisor_finder_evicted_masks(const struct advisor_finder *finder,
+                                                        const char *namespace_,
+                                                        const uint64_t *hashes, size_t hash_count,
+                                                        uint8_t *masks);
 /** Add the shards of a block that were evicted from a holder. */
-KVT_NODISCARD enum kvt_err advisor_find_cold_ranks(const struct advisor_finder *finder,
-                                                   const char *namespace_, uint64_t hash,
-                                                   const struct index_holder *holder,
-                                                   uint32_t *ranks);
+KVT_NODISCARD enum kvt_err advisor_finder_evicted_ranks(const struct advisor_finder *finder,
+                                                        const char *namespace_, uint64_t hash,
+                                                        const struct index_holder *holder,
+                                                        uint32_t *ranks);
 
 /* ---- find_store.c: the store alone ---- */
 
-KVT_NODISCARD enum kvt_err advisor_find_stored(const struct advisor_finder *finder,
-                                               const struct wire_query *query,
-                                               struct wire_query_holder *holders, size_t capacity,
-                                               size_t *count);
-KVT_NODISCARD enum kvt_err advisor_find_stored_masks(const struct advisor_finder *finder,
-                                                     const char *namespace_, const uint64_t *hashes,
-                                                     size_t hash_count, uint8_t *masks);
+KVT_NODISCARD enum kvt_err advisor_finder_stored(const struct advisor_finder *finder,
+                                                 const struct wire_query *query,
+                                                 struct wire_query_holder *holders, size_t capacity,
+                                                 size_t *count);
+KVT_NODISCARD enum kvt_err advisor_finder_stored_masks(const struct advisor_finder *finder,
+                                                       const char *namespace_,
+                                                       const uint64_t *hashes, size_t hash_count,
+                                                       uint8_t *masks);
 
 #endif /* ADVISOR_ANSWER_FINDER_PRIVATE_H */

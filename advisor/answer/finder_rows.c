@@ -7,32 +7,32 @@
  * with this bit is a hash of evicted blocks, without its lowest bit. */
 #define COLD_CURSOR (UINT64_C(1) << 63)
 
-static struct advisor_cold *
+static struct advisor_evicted *
 cold_of(const struct advisor_finder *finder)
 {
-    struct advisor_cold *cold = finder->memory->cold;
+    struct advisor_evicted *cold = finder->memory->cold;
 
-    return cold != NULL && advisor_cold_count(cold) > 0 ? cold : NULL;
+    return cold != NULL && advisor_evicted_count(cold) > 0 ? cold : NULL;
 }
 
 /* ---- RAM ---- */
 
 static enum kvt_err
 ram_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint64_t *next,
-         advisor_find_row_fn *callback, void *arg)
+         advisor_finder_row_fn *callback, void *arg)
 {
     struct index *index = finder->memory->index;
     struct advisor_pairs pairs = {0};
     enum kvt_err rc = advisor_pairs_take(&pairs, index, cursor, max, next);
 
     for (size_t i = 0; i < pairs.count && rc == KVT_OK; i++) {
-        struct advisor_find_row row = {.block = pairs.rows[i].block};
+        struct advisor_finder_row row = {.block = pairs.rows[i].block};
 
         index_namespace_name(index, pairs.rows[i].ns, row.namespace_);
         index_holder_info(index, pairs.rows[i].holder, &row.holder, NULL, NULL);
         if (cold_of(finder) != NULL)
-            rc = advisor_find_cold_ranks(finder, row.namespace_, row.block.id.hash, &row.holder,
-                                         &row.block.ranks);
+            rc = advisor_finder_evicted_ranks(finder, row.namespace_, row.block.id.hash,
+                                              &row.holder, &row.block.ranks);
         if (rc == KVT_OK)
             callback(arg, &row);
     }
@@ -45,14 +45,14 @@ ram_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint6
 struct cold_walk {
     const struct advisor_txn *txn;
     struct index *index;
-    advisor_find_row_fn *callback;
+    advisor_finder_row_fn *callback;
     void *arg;
     struct index_place *places; /* of one block in RAM */
     size_t capacity;
 };
 
 static enum kvt_err
-read_ram(struct cold_walk *walk, const struct advisor_find_row *row, size_t *count)
+read_ram(struct cold_walk *walk, const struct advisor_finder_row *row, size_t *count)
 {
     uint32_t ns;
 
@@ -80,7 +80,7 @@ in_ram(const struct cold_walk *walk, size_t count, const struct index_holder *ho
         struct index_holder key;
 
         index_holder_info(walk->index, walk->places[i].holder, &key, NULL, NULL);
-        if (advisor_find_same_holder(&key, holder))
+        if (advisor_finder_same_holder(&key, holder))
             return true;
     }
     return false;
@@ -90,7 +90,7 @@ static enum kvt_err
 cold_row(void *arg, const struct advisor_store_block *block)
 {
     struct cold_walk *walk = arg;
-    struct advisor_find_row row = {
+    struct advisor_finder_row row = {
         .block = {.id = {.hash = block->hash, .parent = block->parent, .position = block->position},
                   .tokens_hash = block->tokens_hash,
                   .size = block->size},
@@ -111,7 +111,7 @@ cold_row(void *arg, const struct advisor_store_block *block)
 
 static enum kvt_err
 cold_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint64_t *next,
-          advisor_find_row_fn *callback, void *arg)
+          advisor_finder_row_fn *callback, void *arg)
 {
     struct advisor_txn txn;
     struct cold_walk walk = {
@@ -123,7 +123,7 @@ cold_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint
         return rc;
     /* Two hashes that differ in the bit a cursor lacks are of one page. */
     do
-        rc = advisor_cold_blocks(&txn, from, max, &from, cold_row, &walk);
+        rc = advisor_evicted_blocks(&txn, from, max, &from, cold_row, &walk);
     while (rc == KVT_OK && from != 0 && (from >> 1 | COLD_CURSOR) == cursor);
     advisor_store_end(&txn);
     kvt_free(walk.places);
@@ -132,13 +132,13 @@ cold_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint
 }
 
 enum kvt_err
-advisor_find_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint64_t *next,
-                  advisor_find_row_fn *callback, void *arg)
+advisor_finder_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max,
+                    uint64_t *next, advisor_finder_row_fn *callback, void *arg)
 {
     enum kvt_err rc;
 
     *next = 0;
-    if (!advisor_find_from_ram(finder))
+    if (!advisor_finder_from_ram(finder))
         return KVT_AGAIN;
     if ((cursor & COLD_CURSOR) != 0)
         return cold_rows(finder, cursor, max, next, callback, arg);

@@ -23,9 +23,9 @@ look_up(const struct advisor_txn *txn, uint32_t ns, const uint64_t *hashes, size
     *blocks = kvt_calloc(count, sizeof(**blocks));
     if (*blocks == NULL)
         return KVT_NOMEM;
-    rc = advisor_lookup(txn, ns, hashes, count, *blocks);
+    rc = advisor_store_lookup(txn, ns, hashes, count, *blocks);
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
-        rc = advisor_cold_get(txn, ns, hashes[i], &(*blocks)[i]);
+        rc = advisor_evicted_get(txn, ns, hashes[i], &(*blocks)[i]);
         rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
     }
     return rc;
@@ -67,7 +67,7 @@ prefixes(const struct advisor_store_block *blocks, size_t block_count, struct in
         if (alive == 0)
             break;
     }
-    advisor_find_sort(*matches, *count);
+    advisor_finder_sort(*matches, *count);
     return KVT_OK;
 }
 
@@ -81,21 +81,21 @@ name_holders(const struct advisor_txn *txn, const struct index_match *matches, s
 
         if (rc != KVT_OK)
             return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
-        advisor_find_name(&holders[i], &key, matches[i].blocks);
+        advisor_finder_name(&holders[i], &key, matches[i].blocks);
     }
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_find_stored(const struct advisor_finder *finder, const struct wire_query *query,
-                    struct wire_query_holder *holders, size_t capacity, size_t *count)
+advisor_finder_stored(const struct advisor_finder *finder, const struct wire_query *query,
+                      struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     struct advisor_store_block *blocks = NULL;
     struct index_match *matches = NULL;
     struct advisor_txn txn;
     size_t found = 0;
     uint32_t ns;
-    enum kvt_err rc = advisor_find_begin(finder->store, query->namespace_, &txn, &ns);
+    enum kvt_err rc = advisor_finder_begin(finder->store, query->namespace_, &txn, &ns);
 
     *count = 0;
     if (rc != KVT_OK)
@@ -132,13 +132,13 @@ mask(const struct advisor_txn *txn, const struct advisor_store_block *block, uin
 }
 
 enum kvt_err
-advisor_find_stored_masks(const struct advisor_finder *finder, const char *namespace_,
-                          const uint64_t *hashes, size_t hash_count, uint8_t *masks)
+advisor_finder_stored_masks(const struct advisor_finder *finder, const char *namespace_,
+                            const uint64_t *hashes, size_t hash_count, uint8_t *masks)
 {
     struct advisor_store_block *blocks = NULL;
     struct advisor_txn txn;
     uint32_t ns;
-    enum kvt_err rc = advisor_find_begin(finder->store, namespace_, &txn, &ns);
+    enum kvt_err rc = advisor_finder_begin(finder->store, namespace_, &txn, &ns);
 
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;

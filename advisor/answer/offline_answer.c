@@ -7,7 +7,7 @@
 
 struct advisor_store_reader {
     struct advisor_store *store;
-    struct advisor_image *image; /* NULL: not loaded */
+    struct advisor_index_image *image; /* NULL: not loaded */
     struct advisor_finder finder;
 };
 
@@ -36,7 +36,7 @@ advisor_store_read_close(struct advisor_store_reader *reader)
 {
     if (reader == NULL)
         return;
-    advisor_image_free(reader->image);
+    advisor_index_image_free(reader->image);
     advisor_store_close(reader->store);
     kvt_free(reader);
 }
@@ -54,9 +54,9 @@ load(struct advisor_store_reader *reader, const struct advisor_txn *txn, struct 
     enum kvt_err rc = KVT_OK;
 
     if (reader->image == NULL)
-        rc = advisor_image_new(&reader->image, txn, err);
+        rc = advisor_index_image_new(&reader->image, txn, err);
     if (rc == KVT_OK)
-        reader->finder.memory = advisor_image_memory(reader->image);
+        reader->finder.memory = advisor_index_image_memory(reader->image);
     return rc;
 }
 

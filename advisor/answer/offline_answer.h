@@ -26,7 +26,7 @@ KVT_NODISCARD enum kvt_err advisor_store_read_open(struct advisor_store_reader *
                                                    const char *path, struct kvt_error *err);
 void advisor_store_read_close(struct advisor_store_reader *reader);
 
-/** For advisor_find_matches(), _masks() and _block(), and for _rows() once all is loaded; valid
+/** For advisor_finder_matches(), _masks() and _block(), and for _rows() once all is loaded; valid
  *  until the reader is closed. */
 const struct advisor_finder *advisor_store_read_finder(const struct advisor_store_reader *reader);
 

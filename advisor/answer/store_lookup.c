@@ -192,7 +192,8 @@ is_known(uint64_t parent, uint32_t position)
 }
 
 static enum kvt_err
-store_block(struct lookup *lookup, uint32_t number, const struct advisor_log_op *op, uint32_t at)
+store_block(struct lookup *lookup, uint32_t number, const struct advisor_event_log_op *op,
+            uint32_t at)
 {
     const uint64_t parent = at == 0 ? op->parent : op->hashes[at - 1];
     const uint32_t position = op->position + at;
@@ -235,15 +236,15 @@ take(struct lookup *lookup, uint32_t number, uint32_t holder, uint32_t ranks)
 }
 
 static enum kvt_err
-apply(void *arg, const struct advisor_log_op *op)
+apply(void *arg, const struct advisor_event_log_op *op)
 {
     struct lookup *lookup = arg;
     enum kvt_err rc = KVT_OK;
 
     /* Who holds a RUN is said by what follows it. */
-    if (op->place.ns != lookup->ns || op->kind == ADVISOR_LOG_RUN)
+    if (op->place.ns != lookup->ns || op->kind == ADVISOR_EVENT_LOG_RUN)
         return KVT_OK;
-    if (op->kind == ADVISOR_LOG_DROP)
+    if (op->kind == ADVISOR_EVENT_LOG_DROP)
         for (size_t i = 0; i < lookup->count; i++)
             take(lookup, (uint32_t)i, op->place.holder, UINT32_MAX);
     for (uint32_t i = 0; i < op->count && rc == KVT_OK; i++) {
@@ -251,7 +252,7 @@ apply(void *arg, const struct advisor_log_op *op)
 
         if (number == NONE)
             continue;
-        if (op->kind == ADVISOR_LOG_STORE)
+        if (op->kind == ADVISOR_EVENT_LOG_STORE)
             rc = store_block(lookup, number, op, i);
         else
             take(lookup, number, op->place.holder, op->place.ranks);
@@ -349,8 +350,8 @@ end(struct lookup *lookup, const uint64_t *hashes)
 }
 
 enum kvt_err
-advisor_lookup(const struct advisor_txn *txn, uint32_t ns, const uint64_t *hashes, size_t count,
-               struct advisor_store_block *blocks)
+advisor_store_lookup(const struct advisor_txn *txn, uint32_t ns, const uint64_t *hashes,
+                     size_t count, struct advisor_store_block *blocks)
 {
     struct lookup lookup = {.blocks = blocks, .count = count, .ns = ns};
     enum kvt_err rc;

@@ -3,7 +3,7 @@
  *
  * Why: while RAM is filled, and without the advisor, the store answers.  It has rows for what is in
  * G4; for the rest its log is read through once a question, whatever the number of its blocks.
- * What was evicted from RAM is not in the log any more: advisor_cold_get() adds it.
+ * What was evicted from RAM is not in the log any more: advisor_evicted_get() adds it.
  *
  * A STORE of another parent or position than the block has is passed over, as RAM refuses it.  Who
  * does not know a block's parent (0 behind the first position) fits any, and of two of them the
@@ -24,8 +24,8 @@
  * @param blocks  as many as hashes, each all 0 or used before; a block nobody has gets no places
  * @return KVT_OK, KVT_NOMEM, or what the store says; no block has a place then
  */
-KVT_NODISCARD enum kvt_err advisor_lookup(const struct advisor_txn *txn, uint32_t ns,
-                                          const uint64_t *hashes, size_t count,
-                                          struct advisor_store_block *blocks);
+KVT_NODISCARD enum kvt_err advisor_store_lookup(const struct advisor_txn *txn, uint32_t ns,
+                                                const uint64_t *hashes, size_t count,
+                                                struct advisor_store_block *blocks);
 
 #endif /* ADVISOR_ANSWER_STORE_LOOKUP_H */

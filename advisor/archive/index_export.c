@@ -13,20 +13,20 @@ enum { PAGE = 16384, BUFFER_MAX = 64 << 20, FOLLOW_MS = 10000 };
 /* ---- members ---- */
 
 void
-advisor_export_text(struct kvt_buffer *out, const char *key, const char *text)
+advisor_index_export_text(struct kvt_buffer *out, const char *key, const char *text)
 {
     kvt_buffer_printf(out, ",\"%s\":", key);
     kvt_buffer_json_string(out, text);
 }
 
 void
-advisor_export_number(struct kvt_buffer *out, const char *key, uint64_t number)
+advisor_index_export_number(struct kvt_buffer *out, const char *key, uint64_t number)
 {
     kvt_buffer_printf(out, ",\"%s\":%" PRIu64, key, number);
 }
 
 void
-advisor_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
+advisor_index_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 {
     char text[KVT_HASH_TEXT_MAX];
 
@@ -35,28 +35,29 @@ advisor_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 }
 
 void
-advisor_export_holder(struct kvt_buffer *out, const struct index_holder *holder)
+advisor_index_export_holder(struct kvt_buffer *out, const struct index_holder *holder)
 {
-    advisor_export_text(out, "holder", holder->name);
-    advisor_export_number(out, "dp_rank", holder->dp_rank);
-    advisor_export_text(out, "tier", kvt_tier_name(holder->tier));
+    advisor_index_export_text(out, "holder", holder->name);
+    advisor_index_export_number(out, "dp_rank", holder->dp_rank);
+    advisor_index_export_text(out, "tier", kvt_tier_name(holder->tier));
 }
 
 enum kvt_err
-advisor_export_flush(const struct advisor_export *export, bool all)
+advisor_index_export_flush(const struct advisor_index_export *export, bool all)
 {
     struct kvt_buffer *out = export->out;
 
     if (!kvt_buffer_ok(out))
         return out->size >= out->limit ? KVT_RANGE : KVT_NOMEM;
-    if (export->take == NULL || out->size == 0 || (!all && out->size < ADVISOR_EXPORT_PAGE_BYTES))
+    if (export->take == NULL || out->size == 0 ||
+        (!all && out->size < ADVISOR_INDEX_EXPORT_PAGE_BYTES))
         return KVT_OK;
     return export->take(export->arg, out);
 }
 
 /* ---- what stands before the blocks ---- */
 
-const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_METAS] = {
+const struct advisor_index_export_meta advisor_index_export_metas[ADVISOR_INDEX_EXPORT_METAS] = {
     {ADVISOR_META_FORMAT, "store_format", 0},
     {ADVISOR_META_EPOCH, "epoch", 1},
     {ADVISOR_META_EVENTS_SEQ, "events_seq", 1},
@@ -70,18 +71,19 @@ const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_METAS] = {
 };
 
 static enum kvt_err
-add_index(const struct advisor_export *export)
+add_index(const struct advisor_index_export *export)
 {
     enum kvt_err rc = KVT_OK;
 
-    kvt_buffer_printf(export->out, "{\"row\":\"index\",\"version\":%d", ADVISOR_EXPORT_VERSION);
-    advisor_export_number(export->out, "time_ms", kvt_clock_unix_ms());
-    for (size_t i = 0; i < ADVISOR_EXPORT_METAS && rc == KVT_OK; i++) {
-        const struct advisor_export_meta *meta = &advisor_export_metas[i];
+    kvt_buffer_printf(export->out, "{\"row\":\"index\",\"version\":%d",
+                      ADVISOR_INDEX_EXPORT_VERSION);
+    advisor_index_export_number(export->out, "time_ms", kvt_clock_unix_ms());
+    for (size_t i = 0; i < ADVISOR_INDEX_EXPORT_METAS && rc == KVT_OK; i++) {
+        const struct advisor_index_export_meta *meta = &advisor_index_export_metas[i];
         uint64_t value;
 
         rc = advisor_store_number(export->txn, meta->which, &value);
-        advisor_export_number(export->out, meta->key, value);
+        advisor_index_export_number(export->out, meta->key, value);
     }
     kvt_buffer_printf(export->out, "}\n");
     return rc;
@@ -90,43 +92,43 @@ add_index(const struct advisor_export *export)
 static enum kvt_err
 add_publisher(void *arg, const struct advisor_publisher_row *row)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
     enum kvt_err rc;
 
-    if (advisor_export_is_left_out(export, row->number))
+    if (advisor_index_export_is_left_out(export, row->number))
         return KVT_OK;
     rc = advisor_store_namespace(export->txn, row->ns, namespace_);
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"publisher\"");
-    advisor_export_number(out, "number", row->number);
-    advisor_export_text(out, "namespace", namespace_);
-    advisor_export_text(out, "worker", row->worker);
-    advisor_export_number(out, "incarnation", row->incarnation);
-    advisor_export_number(out, "last_seq", row->last_seq);
-    advisor_export_number(out, "last_event_ms", row->last_event_ms);
-    advisor_export_number(out, "gaps", row->gaps);
-    advisor_export_number(out, "resyncs", row->resyncs);
-    advisor_export_number(out, "gen", row->gen);
-    advisor_export_number(out, "buckets", row->buckets);
+    advisor_index_export_number(out, "number", row->number);
+    advisor_index_export_text(out, "namespace", namespace_);
+    advisor_index_export_text(out, "worker", row->worker);
+    advisor_index_export_number(out, "incarnation", row->incarnation);
+    advisor_index_export_number(out, "last_seq", row->last_seq);
+    advisor_index_export_number(out, "last_event_ms", row->last_event_ms);
+    advisor_index_export_number(out, "gaps", row->gaps);
+    advisor_index_export_number(out, "resyncs", row->resyncs);
+    advisor_index_export_number(out, "gen", row->gen);
+    advisor_index_export_number(out, "buckets", row->buckets);
     kvt_buffer_printf(out, ",\"gone\":%s,\"need_dump\":%s,\"holds_g4\":%s,\"doubted\":%s}\n",
                       row->gone != 0 ? "true" : "false", row->need_dump != 0 ? "true" : "false",
                       row->holds_g4 != 0 ? "true" : "false", row->doubted != 0 ? "true" : "false");
-    return advisor_export_flush(export, false);
+    return advisor_index_export_flush(export, false);
 }
 
 static enum kvt_err
 add_sweep(void *arg, const struct advisor_sweep_row *row)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
     struct index_holder holder;
     enum kvt_err rc;
 
-    if (advisor_export_is_left_out(export, row->publisher))
+    if (advisor_index_export_is_left_out(export, row->publisher))
         return KVT_OK;
     rc = advisor_store_namespace(export->txn, row->ns, namespace_);
     if (rc == KVT_OK)
@@ -134,10 +136,10 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"sweep\"");
-    advisor_export_number(out, "publisher", row->publisher);
-    advisor_export_text(out, "namespace", namespace_);
-    advisor_export_holder(out, &holder);
-    advisor_export_number(out, "floor", row->floor);
+    advisor_index_export_number(out, "publisher", row->publisher);
+    advisor_index_export_text(out, "namespace", namespace_);
+    advisor_index_export_holder(out, &holder);
+    advisor_index_export_number(out, "floor", row->floor);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;
 }
@@ -145,12 +147,12 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
 static enum kvt_err
 add_gateway(void *arg, const struct advisor_gateway_row *row)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
 
     kvt_buffer_printf(export->out, "{\"row\":\"gateway\"");
-    advisor_export_text(export->out, "name", row->name);
-    advisor_export_number(export->out, "incarnation", row->incarnation);
-    advisor_export_number(export->out, "seq", row->seq);
+    advisor_index_export_text(export->out, "name", row->name);
+    advisor_index_export_number(export->out, "incarnation", row->incarnation);
+    advisor_index_export_number(export->out, "seq", row->seq);
     kvt_buffer_printf(export->out, "}\n");
     return KVT_OK;
 }
@@ -158,31 +160,31 @@ add_gateway(void *arg, const struct advisor_gateway_row *row)
 static enum kvt_err
 add_order(void *arg, const struct advisor_order_row *row)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
 
     kvt_buffer_printf(out, "{\"row\":\"order\"");
-    advisor_export_number(out, "epoch", row->epoch);
-    advisor_export_number(out, "id", row->id);
-    advisor_export_number(out, "issued_ms", row->issued_ms);
-    advisor_export_number(out, "expires_ms", row->expires_ms);
-    advisor_export_number(out, "bytes", row->bytes);
-    advisor_export_number(out, "bytes_moved", row->bytes_moved);
-    advisor_export_number(out, "items", row->items);
-    advisor_export_number(out, "done", row->done);
-    advisor_export_number(out, "failed", row->failed);
-    advisor_export_number(out, "verb", row->verb);
-    advisor_export_number(out, "state", row->state);
-    advisor_export_text(out, "gateway", row->gateway);
-    advisor_export_text(out, "namespace", row->namespace_);
-    advisor_export_text(out, "reason", row->reason);
+    advisor_index_export_number(out, "epoch", row->epoch);
+    advisor_index_export_number(out, "id", row->id);
+    advisor_index_export_number(out, "issued_ms", row->issued_ms);
+    advisor_index_export_number(out, "expires_ms", row->expires_ms);
+    advisor_index_export_number(out, "bytes", row->bytes);
+    advisor_index_export_number(out, "bytes_moved", row->bytes_moved);
+    advisor_index_export_number(out, "items", row->items);
+    advisor_index_export_number(out, "done", row->done);
+    advisor_index_export_number(out, "failed", row->failed);
+    advisor_index_export_number(out, "verb", row->verb);
+    advisor_index_export_number(out, "state", row->state);
+    advisor_index_export_text(out, "gateway", row->gateway);
+    advisor_index_export_text(out, "namespace", row->namespace_);
+    advisor_index_export_text(out, "reason", row->reason);
     if (row->from[0] != '\0') {
-        advisor_export_text(out, "from", row->from);
-        advisor_export_text(out, "to", row->to);
+        advisor_index_export_text(out, "from", row->from);
+        advisor_index_export_text(out, "to", row->to);
     }
     if (row->keep != 0)
-        advisor_export_number(out, "keep", row->keep);
-    advisor_export_text(out, "text", row->text);
+        advisor_index_export_number(out, "keep", row->keep);
+    advisor_index_export_text(out, "text", row->text);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;
 }
@@ -190,7 +192,7 @@ add_order(void *arg, const struct advisor_order_row *row)
 /* ---- blocks ---- */
 
 static enum kvt_err
-add_place(const struct advisor_export *export, const struct advisor_store_block *block,
+add_place(const struct advisor_index_export *export, const struct advisor_store_block *block,
           const struct advisor_store_place *place, uint32_t *added)
 {
     struct kvt_buffer *out = export->out;
@@ -204,12 +206,12 @@ add_place(const struct advisor_export *export, const struct advisor_store_block 
                                 &found);
     if (rc != KVT_OK || found == 0 || held.hash != block->hash)
         return rc == KVT_OK || rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
-    if (advisor_export_is_left_out(export, held.reporter))
+    if (advisor_index_export_is_left_out(export, held.reporter))
         return KVT_OK;
     kvt_buffer_printf(out, "%s{\"ranks\":%" PRIu32, *added == 0 ? "" : ",", place->ranks);
-    advisor_export_holder(out, &holder);
-    advisor_export_number(out, "publisher", held.reporter);
-    advisor_export_number(out, "gen", held.gen);
+    advisor_index_export_holder(out, &holder);
+    advisor_index_export_number(out, "publisher", held.reporter);
+    advisor_index_export_number(out, "gen", held.gen);
     kvt_buffer_printf(out, "}");
     (*added)++;
     return KVT_OK;
@@ -218,7 +220,7 @@ add_place(const struct advisor_export *export, const struct advisor_store_block 
 static enum kvt_err
 add_block(void *arg, const struct advisor_store_block *block)
 {
-    struct advisor_export *export = arg;
+    struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     const size_t start = out->size;
     char namespace_[KVT_NAMESPACE_MAX];
@@ -226,7 +228,7 @@ add_block(void *arg, const struct advisor_store_block *block)
     enum kvt_err rc;
 
     /* Where one hash ends and the next begins: a page continues at a hash. */
-    if (export->take == NULL && out->size - export->start > ADVISOR_EXPORT_PAGE_BYTES &&
+    if (export->take == NULL && out->size - export->start > ADVISOR_INDEX_EXPORT_PAGE_BYTES &&
         block->hash != export->hash) {
         export->next = block->hash;
         return KVT_AGAIN;
@@ -236,37 +238,37 @@ add_block(void *arg, const struct advisor_store_block *block)
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"block\"");
-    advisor_export_text(out, "namespace", namespace_);
-    advisor_export_hash(out, "hash", block->hash);
-    advisor_export_hash(out, "parent", block->parent);
-    advisor_export_number(out, "position", block->position);
-    advisor_export_number(out, "size", block->size);
-    advisor_export_hash(out, "tokens_hash", block->tokens_hash);
-    advisor_export_number(out, "hits", block->hits);
-    advisor_export_number(out, "cold_hits", block->cold_hits);
-    advisor_export_number(out, "cold_recent", block->cold_recent);
-    advisor_export_number(out, "last_access_ms", block->last_access_ms);
-    advisor_export_number(out, "touched_ms", block->touched_ms);
-    advisor_export_number(out, "stored_ms", block->stored_ms);
+    advisor_index_export_text(out, "namespace", namespace_);
+    advisor_index_export_hash(out, "hash", block->hash);
+    advisor_index_export_hash(out, "parent", block->parent);
+    advisor_index_export_number(out, "position", block->position);
+    advisor_index_export_number(out, "size", block->size);
+    advisor_index_export_hash(out, "tokens_hash", block->tokens_hash);
+    advisor_index_export_number(out, "hits", block->hits);
+    advisor_index_export_number(out, "cold_hits", block->cold_hits);
+    advisor_index_export_number(out, "cold_recent", block->cold_recent);
+    advisor_index_export_number(out, "last_access_ms", block->last_access_ms);
+    advisor_index_export_number(out, "touched_ms", block->touched_ms);
+    advisor_index_export_number(out, "stored_ms", block->stored_ms);
     kvt_buffer_printf(out, ",\"places\":[");
     for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++)
         rc = add_place(export, block, &block->places[i], &added);
     kvt_buffer_printf(out, "]}\n");
     if (added == 0)
         out->size = start;
-    return rc == KVT_OK ? advisor_export_flush(export, false) : rc;
+    return rc == KVT_OK ? advisor_index_export_flush(export, false) : rc;
 }
 
 /* ---- all of it ---- */
 
 static enum kvt_err
-add_head(struct advisor_export *export)
+add_head(struct advisor_index_export *export)
 {
     enum kvt_err rc = add_index(export);
 
     /* In a page they are those that are left out. */
     if (rc == KVT_OK && export->take != NULL)
-        rc = advisor_export_foreigners(export);
+        rc = advisor_index_export_foreigners(export);
     if (rc == KVT_OK)
         rc = advisor_store_publishers(export->txn, add_publisher, export);
     if (rc == KVT_OK)
@@ -276,12 +278,13 @@ add_head(struct advisor_export *export)
     if (rc == KVT_OK)
         rc = advisor_store_orders(export->txn, add_order, export);
     if (rc == KVT_OK)
-        rc = advisor_export_policies(export);
+        rc = advisor_index_export_policies(export);
     return rc;
 }
 
 static enum kvt_err
-add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, size_t max)
+add_part(struct advisor_index_export *export, struct advisor_index_export_cursor *cursor,
+         size_t max)
 {
     const uint64_t at = cursor->at;
     uint64_t unwritten;
@@ -290,10 +293,10 @@ add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, si
     if (rc != KVT_OK)
         return rc;
     /* Places of workers that are in memory alone fit no sequences of the store. */
-    if (cursor->part != ADVISOR_EXPORT_BLOCKS && unwritten != 0)
-        *cursor = (struct advisor_export_cursor){.part = ADVISOR_EXPORT_DONE};
+    if (cursor->part != ADVISOR_INDEX_EXPORT_BLOCKS && unwritten != 0)
+        *cursor = (struct advisor_index_export_cursor){.part = ADVISOR_INDEX_EXPORT_DONE};
     switch (cursor->part) {
-    case ADVISOR_EXPORT_BLOCKS:
+    case ADVISOR_INDEX_EXPORT_BLOCKS:
         export->next = 0;
         rc = advisor_store_blocks(export->txn, at, max, &cursor->at, add_block, export);
         if (rc == KVT_AGAIN && export->next != 0) {
@@ -301,19 +304,23 @@ add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, si
             rc = KVT_OK;
         }
         break;
-    case ADVISOR_EXPORT_RUNS: rc = advisor_export_runs(export, at, max, &cursor->at); break;
-    case ADVISOR_EXPORT_COLD: rc = advisor_export_cold(export, at, max, &cursor->at); break;
-    case ADVISOR_EXPORT_DONE:
+    case ADVISOR_INDEX_EXPORT_RUNS:
+        rc = advisor_index_export_runs(export, at, max, &cursor->at);
+        break;
+    case ADVISOR_INDEX_EXPORT_COLD:
+        rc = advisor_index_export_cold(export, at, max, &cursor->at);
+        break;
+    case ADVISOR_INDEX_EXPORT_DONE:
     default: cursor->at = 0; break;
     }
-    if (cursor->at == 0 && cursor->part < ADVISOR_EXPORT_DONE)
+    if (cursor->at == 0 && cursor->part < ADVISOR_INDEX_EXPORT_DONE)
         cursor->part++;
-    return rc == KVT_OK ? advisor_export_flush(export, false) : rc;
+    return rc == KVT_OK ? advisor_index_export_flush(export, false) : rc;
 }
 
 /* RAM has what this transaction sees: the first page must not be newer than what follows it. */
 static enum kvt_err
-wait_for_memory(struct advisor_memory *memory)
+wait_for_memory(struct advisor_ram_index *memory)
 {
     for (unsigned waited = 0; atomic_load(&memory->behind); waited++) {
         if (waited == FOLLOW_MS)
@@ -324,22 +331,24 @@ wait_for_memory(struct advisor_memory *memory)
 }
 
 enum kvt_err
-advisor_export_page(struct advisor_store *store, struct advisor_memory *memory,
-                    struct advisor_export_cursor *cursor, size_t max, struct kvt_buffer *out)
+advisor_index_export_page(struct advisor_store *store, struct advisor_ram_index *memory,
+                          struct advisor_index_export_cursor *cursor, size_t max,
+                          struct kvt_buffer *out)
 {
-    const bool begins = cursor->part == ADVISOR_EXPORT_BLOCKS && cursor->at == 0;
+    const bool begins = cursor->part == ADVISOR_INDEX_EXPORT_BLOCKS && cursor->at == 0;
     struct advisor_txn txn;
-    struct advisor_export export = {.txn = &txn, .memory = memory, .out = out, .start = out->size};
+    struct advisor_index_export export = {
+        .txn = &txn, .memory = memory, .out = out, .start = out->size};
     enum kvt_err rc;
 
-    if (!advisor_memory_whole(memory))
+    if (!advisor_ram_index_whole(memory))
         return KVT_AGAIN;
-    rc = advisor_map_new(&export.left_out);
+    rc = advisor_number_map_new(&export.left_out);
     if (rc != KVT_OK)
         return rc;
     rc = advisor_store_read(store, &txn, NULL);
     if (rc == KVT_OK) {
-        rc = advisor_export_leave_out(&export);
+        rc = advisor_index_export_leave_out(&export);
         if (rc == KVT_OK && begins)
             rc = add_head(&export);
         if (rc == KVT_OK && begins)
@@ -348,49 +357,49 @@ advisor_export_page(struct advisor_store *store, struct advisor_memory *memory,
             rc = add_part(&export, cursor, max);
         advisor_store_end(&txn);
     }
-    advisor_map_free(export.left_out);
+    advisor_number_map_free(export.left_out);
     return rc;
 }
 
 /* Evicted blocks are in the image like the others. */
 static enum kvt_err
-add_all(struct advisor_export *export)
+add_all(struct advisor_index_export *export)
 {
-    struct advisor_export_cursor cursor = {0};
+    struct advisor_index_export_cursor cursor = {0};
     enum kvt_err rc = add_head(export);
 
-    while (rc == KVT_OK && cursor.part < ADVISOR_EXPORT_COLD)
+    while (rc == KVT_OK && cursor.part < ADVISOR_INDEX_EXPORT_COLD)
         rc = add_part(export, &cursor, PAGE);
     if (rc == KVT_OK)
-        rc = advisor_export_named(export);
-    return rc == KVT_OK ? advisor_export_flush(export, true) : rc;
+        rc = advisor_index_export_named(export);
+    return rc == KVT_OK ? advisor_index_export_flush(export, true) : rc;
 }
 
 enum kvt_err
-advisor_export_all(struct advisor_store *store, advisor_export_fn *take, void *arg,
-                   struct kvt_error *err)
+advisor_index_export_all(struct advisor_store *store, advisor_index_export_fn *take, void *arg,
+                         struct kvt_error *err)
 {
-    struct advisor_image *image = NULL;
+    struct advisor_index_image *image = NULL;
     struct kvt_buffer out;
     struct advisor_txn txn;
-    struct advisor_export export = {.txn = &txn, .out = &out, .take = take, .arg = arg};
+    struct advisor_index_export export = {.txn = &txn, .out = &out, .take = take, .arg = arg};
     enum kvt_err rc = advisor_store_read(store, &txn, err);
 
     if (rc != KVT_OK)
         return rc;
     kvt_buffer_init(&out, BUFFER_MAX);
-    rc = advisor_image_new(&image, &txn, err);
+    rc = advisor_index_image_new(&image, &txn, err);
     if (rc == KVT_OK) {
-        export.memory = advisor_image_memory(image);
-        rc = advisor_map_new(&export.left_out);
+        export.memory = advisor_index_image_memory(image);
+        rc = advisor_number_map_new(&export.left_out);
         if (rc == KVT_OK)
             rc = add_all(&export);
         if (rc != KVT_OK)
             (void)kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
     }
     advisor_store_end(&txn);
-    advisor_image_free(image);
-    advisor_map_free(export.left_out);
+    advisor_index_image_free(image);
+    advisor_number_map_free(export.left_out);
     kvt_buffer_release(&out);
     return rc;
 }

@@ -5,16 +5,17 @@
  * Why: an index must outlive a disk, a machine and a change of the database's format.  Rows name
  * holders and namespaces instead of numbering them, so that they mean the same in any database.
  *
- * Two ways lead to the same lines.  advisor_export_all() reads the folder, at one instant, and has
- * everything.  advisor_export_page() answers beside the engine, page by page: the first page's
- * numbers and publishers are older than what follows, never newer, so that events that are applied
- * again from there on lead to the same blocks.  Publishers of other systems and what they hold are
- * left out of it: their names of blocks would be of another instant than their numbers.
+ * Two ways lead to the same lines.  advisor_index_export_all() reads the folder, at one instant,
+ * and has everything.  advisor_index_export_page() answers beside the engine, page by page: the
+ * first page's numbers and publishers are older than what follows, never newer, so that events
+ * that are applied again from there on lead to the same blocks.  Publishers of other systems and
+ * what they hold are left out of it: their names of blocks would be of another instant than their
+ * numbers.
  *
  * Ownership: the caller's buffer gets the lines.
  * Threads:   any.
  * Limits:    a page ends at the caller's `max` rows, or with the row that makes it longer than
- *            ADVISOR_EXPORT_PAGE_BYTES.
+ *            ADVISOR_INDEX_EXPORT_PAGE_BYTES.
  */
 #ifndef ADVISOR_ARCHIVE_INDEX_EXPORT_H
 #define ADVISOR_ARCHIVE_INDEX_EXPORT_H
@@ -26,32 +27,33 @@
 #include "advisor/store/durable_store.h"
 #include "base/core/buffer.h"
 
-#define ADVISOR_EXPORT_VERSION    4
-#define ADVISOR_EXPORT_PAGE_BYTES (4u << 20)
+#define ADVISOR_INDEX_EXPORT_VERSION    4
+#define ADVISOR_INDEX_EXPORT_PAGE_BYTES (4u << 20)
 
-enum advisor_export_part {
-    ADVISOR_EXPORT_BLOCKS, /* first of all what stands before them */
-    ADVISOR_EXPORT_RUNS,   /* of workers */
-    ADVISOR_EXPORT_COLD,   /* those that were evicted from memory */
-    ADVISOR_EXPORT_DONE,
+enum advisor_index_export_part {
+    ADVISOR_INDEX_EXPORT_BLOCKS, /* first of all what stands before them */
+    ADVISOR_INDEX_EXPORT_RUNS,   /* of workers */
+    ADVISOR_INDEX_EXPORT_COLD,   /* those that were evicted from memory */
+    ADVISOR_INDEX_EXPORT_DONE,
 };
 
 /* Where the next page begins.  All 0: at the start. */
-struct advisor_export_cursor {
-    enum advisor_export_part part;
+struct advisor_index_export_cursor {
+    enum advisor_index_export_part part;
     uint64_t at;
 };
 
 /* A number of the store in an export's first row. */
-struct advisor_export_meta {
+struct advisor_index_export_meta {
     enum advisor_meta which;
     const char *key;
     uint64_t since; /* the version from which on an import needs it; 0: it is only told */
 };
 
-#define ADVISOR_EXPORT_METAS 10
+#define ADVISOR_INDEX_EXPORT_METAS 10
 
-extern const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_METAS];
+extern const struct advisor_index_export_meta
+    advisor_index_export_metas[ADVISOR_INDEX_EXPORT_METAS];
 
 /**
  * Append the lines from `cursor` on, and move it.
@@ -59,16 +61,17 @@ extern const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_META
  * @return KVT_OK; KVT_AGAIN: memory is not whole; KVT_RANGE (the buffer's limit) or KVT_NOMEM;
  *         KVT_CORRUPT
  */
-KVT_NODISCARD enum kvt_err advisor_export_page(struct advisor_store *store,
-                                               struct advisor_memory *memory,
-                                               struct advisor_export_cursor *cursor, size_t max,
-                                               struct kvt_buffer *out);
+KVT_NODISCARD enum kvt_err advisor_index_export_page(struct advisor_store *store,
+                                                     struct advisor_ram_index *memory,
+                                                     struct advisor_index_export_cursor *cursor,
+                                                     size_t max, struct kvt_buffer *out);
 
 /** Takes what is in the buffer, some pages long at most, and clears it. */
-typedef enum kvt_err advisor_export_fn(void *arg, struct kvt_buffer *lines);
+typedef enum kvt_err advisor_index_export_fn(void *arg, struct kvt_buffer *lines);
 
 /** All lines, in one read transaction.  What `take` says ends it too. */
-KVT_NODISCARD enum kvt_err advisor_export_all(struct advisor_store *store, advisor_export_fn *take,
-                                              void *arg, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_index_export_all(struct advisor_store *store,
+                                                    advisor_index_export_fn *take, void *arg,
+                                                    struct kvt_error *err);
 
 #endif /* ADVISOR_ARCHIVE_INDEX_EXPORT_H */

@@ -12,7 +12,7 @@ enum { PAGE_BYTES_MAX = 2 << 20 };
 static enum kvt_err
 add_policy(void *arg, const struct advisor_policy_row *row)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     struct advisor_policy_row same;
     char *copy;
@@ -28,18 +28,18 @@ add_policy(void *arg, const struct advisor_policy_row *row)
         return KVT_NOMEM;
     memcpy(copy, text, (size_t)same.size);
     kvt_buffer_printf(out, "{\"row\":\"policy\"");
-    advisor_export_number(out, "version", same.version);
-    advisor_export_number(out, "since_ms", same.since_ms);
-    advisor_export_text(out, "source", same.source);
-    advisor_export_text(out, "digest", same.digest);
-    advisor_export_text(out, "text", copy);
+    advisor_index_export_number(out, "version", same.version);
+    advisor_index_export_number(out, "since_ms", same.since_ms);
+    advisor_index_export_text(out, "source", same.source);
+    advisor_index_export_text(out, "digest", same.digest);
+    advisor_index_export_text(out, "text", copy);
     kvt_buffer_printf(out, "}\n");
     kvt_free(copy);
-    return advisor_export_flush(export, false);
+    return advisor_index_export_flush(export, false);
 }
 
 enum kvt_err
-advisor_export_policies(struct advisor_export *export)
+advisor_index_export_policies(struct advisor_index_export *export)
 {
     char digest[ADVISOR_POLICY_DIGEST_MAX];
     enum kvt_err rc = advisor_store_policies(export->txn, add_policy, export);
@@ -49,7 +49,7 @@ advisor_export_policies(struct advisor_export *export)
     if (rc != KVT_OK || digest[0] == '\0')
         return rc;
     kvt_buffer_printf(export->out, "{\"row\":\"policy_file\"");
-    advisor_export_text(export->out, "digest", digest);
+    advisor_index_export_text(export->out, "digest", digest);
     kvt_buffer_printf(export->out, "}\n");
     return KVT_OK;
 }

@@ -12,45 +12,48 @@
 #include "advisor/archive/index_export.h"
 #include "advisor/store/number_map.h"
 
-struct advisor_export {
+struct advisor_index_export {
     const struct advisor_txn *txn;
-    struct advisor_memory *memory;
+    struct advisor_ram_index *memory;
     struct kvt_buffer *out;
-    struct advisor_map *left_out; /* publishers by number; workers by namespace and name */
-    advisor_export_fn *take;      /* NULL: a page */
+    struct advisor_number_map *left_out; /* publishers by number; workers by namespace and name */
+    advisor_index_export_fn *take;       /* NULL: a page */
     void *arg;
     uint64_t hash; /* of the block before */
     uint64_t next; /* where the page ended for its length; 0: it did not */
     size_t start;  /* bytes of the buffer that were there before */
 };
 
-void advisor_export_text(struct kvt_buffer *out, const char *key, const char *text);
-void advisor_export_number(struct kvt_buffer *out, const char *key, uint64_t number);
-void advisor_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash);
-void advisor_export_holder(struct kvt_buffer *out, const struct index_holder *holder);
+void advisor_index_export_text(struct kvt_buffer *out, const char *key, const char *text);
+void advisor_index_export_number(struct kvt_buffer *out, const char *key, uint64_t number);
+void advisor_index_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash);
+void advisor_index_export_holder(struct kvt_buffer *out, const struct index_holder *holder);
 
 /** Hand over what is there, when it is enough, or `all` of it. */
-KVT_NODISCARD enum kvt_err advisor_export_flush(const struct advisor_export *export, bool all);
+KVT_NODISCARD enum kvt_err advisor_index_export_flush(const struct advisor_index_export *export,
+                                                      bool all);
 
 /* export_foreign.c */
-KVT_NODISCARD enum kvt_err advisor_export_leave_out(struct advisor_export *export);
-bool advisor_export_is_left_out(const struct advisor_export *export, uint32_t publisher);
-bool advisor_export_worker_is_left_out(const struct advisor_export *export, const char *namespace_,
-                                       const char *worker);
+KVT_NODISCARD enum kvt_err advisor_index_export_leave_out(struct advisor_index_export *export);
+bool advisor_index_export_is_left_out(const struct advisor_index_export *export,
+                                      uint32_t publisher);
+bool advisor_index_export_worker_is_left_out(const struct advisor_index_export *export,
+                                             const char *namespace_, const char *worker);
 /** Sources and what other systems' publishers have beside their rows. */
-KVT_NODISCARD enum kvt_err advisor_export_foreigners(const struct advisor_export *export);
+KVT_NODISCARD enum kvt_err
+advisor_index_export_foreigners(const struct advisor_index_export *export);
 /** Their names of blocks, and what waits for one. */
-KVT_NODISCARD enum kvt_err advisor_export_named(const struct advisor_export *export);
+KVT_NODISCARD enum kvt_err advisor_index_export_named(const struct advisor_index_export *export);
 
 /* export_policies.c */
-KVT_NODISCARD enum kvt_err advisor_export_policies(struct advisor_export *export);
+KVT_NODISCARD enum kvt_err advisor_index_export_policies(struct advisor_index_export *export);
 
 /* export_runs.c */
 /** What workers have, from `at` on; `next` 0: that was all. */
-KVT_NODISCARD enum kvt_err advisor_export_runs(const struct advisor_export *export, uint64_t at,
-                                               size_t max, uint64_t *next);
+KVT_NODISCARD enum kvt_err advisor_index_export_runs(const struct advisor_index_export *export,
+                                                     uint64_t at, size_t max, uint64_t *next);
 /** What was evicted from memory. */
-KVT_NODISCARD enum kvt_err advisor_export_cold(const struct advisor_export *export, uint64_t at,
-                                               size_t max, uint64_t *next);
+KVT_NODISCARD enum kvt_err advisor_index_export_cold(const struct advisor_index_export *export,
+                                                     uint64_t at, size_t max, uint64_t *next);
 
 #endif /* ADVISOR_ARCHIVE_INDEX_EXPORT_PRIVATE_H */

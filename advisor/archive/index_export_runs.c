@@ -16,19 +16,19 @@ continues(const struct advisor_pair *last, const struct advisor_pair *pair)
 
 /* A line; "tokens" only where one is known. */
 static void
-add_run(const struct advisor_export *export, const char *namespace_,
+add_run(const struct advisor_index_export *export, const char *namespace_,
         const struct index_holder *holder, const struct advisor_pair *pairs, size_t count)
 {
     struct kvt_buffer *out = export->out;
     bool tokens = false;
 
     kvt_buffer_printf(out, "{\"row\":\"run\",\"count\":%zu", count);
-    advisor_export_text(out, "namespace", namespace_);
-    advisor_export_holder(out, holder);
-    advisor_export_number(out, "ranks", pairs->block.ranks);
-    advisor_export_number(out, "size", pairs->block.size);
-    advisor_export_hash(out, "parent", pairs->block.id.parent);
-    advisor_export_number(out, "position", pairs->block.id.position);
+    advisor_index_export_text(out, "namespace", namespace_);
+    advisor_index_export_holder(out, holder);
+    advisor_index_export_number(out, "ranks", pairs->block.ranks);
+    advisor_index_export_number(out, "size", pairs->block.size);
+    advisor_index_export_hash(out, "parent", pairs->block.id.parent);
+    advisor_index_export_number(out, "position", pairs->block.id.position);
     kvt_buffer_printf(out, ",\"hashes\":[");
     for (size_t i = 0; i < count; i++) {
         char text[KVT_HASH_TEXT_MAX];
@@ -47,7 +47,8 @@ add_run(const struct advisor_export *export, const char *namespace_,
 }
 
 enum kvt_err
-advisor_export_runs(const struct advisor_export *export, uint64_t at, size_t max, uint64_t *next)
+advisor_index_export_runs(const struct advisor_index_export *export, uint64_t at, size_t max,
+                          uint64_t *next)
 {
     struct index *index = export->memory->index;
     struct advisor_pairs pairs = {0};
@@ -58,13 +59,13 @@ advisor_export_runs(const struct advisor_export *export, uint64_t at, size_t max
         char namespace_[KVT_NAMESPACE_MAX];
         struct index_holder holder;
 
-        for (count = 1; count < ADVISOR_LOG_BLOCKS_MAX && i + count < pairs.count &&
+        for (count = 1; count < ADVISOR_EVENT_LOG_BLOCKS_MAX && i + count < pairs.count &&
                         continues(&pairs.rows[i + count - 1], &pairs.rows[i + count]);)
             count++;
         index_namespace_name(index, pairs.rows[i].ns, namespace_);
         index_holder_info(index, pairs.rows[i].holder, &holder, NULL, NULL);
         if (holder.tier != KVT_TIER_G4 &&
-            !advisor_export_worker_is_left_out(export, namespace_, holder.name))
+            !advisor_index_export_worker_is_left_out(export, namespace_, holder.name))
             add_run(export, namespace_, &holder, &pairs.rows[i], count);
     }
     advisor_pairs_release(&pairs);
@@ -74,7 +75,7 @@ advisor_export_runs(const struct advisor_export *export, uint64_t at, size_t max
 static enum kvt_err
 add_cold(void *arg, const struct advisor_store_block *block)
 {
-    const struct advisor_export *export = arg;
+    const struct advisor_index_export *export = arg;
     struct advisor_pair pair = {
         .block = {.id = {.hash = block->hash, .parent = block->parent, .position = block->position},
                   .tokens_hash = block->tokens_hash,
@@ -87,16 +88,18 @@ add_cold(void *arg, const struct advisor_store_block *block)
 
         rc = advisor_store_holder(export->txn, block->places[i].holder, &holder);
         pair.block.ranks = block->places[i].ranks;
-        if (rc == KVT_OK && !advisor_export_worker_is_left_out(export, namespace_, holder.name))
+        if (rc == KVT_OK &&
+            !advisor_index_export_worker_is_left_out(export, namespace_, holder.name))
             add_run(export, namespace_, &holder, &pair, 1);
     }
     return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
 }
 
 enum kvt_err
-advisor_export_cold(const struct advisor_export *export, uint64_t at, size_t max, uint64_t *next)
+advisor_index_export_cold(const struct advisor_index_export *export, uint64_t at, size_t max,
+                          uint64_t *next)
 {
-    struct advisor_export to = *export;
+    struct advisor_index_export to = *export;
 
-    return advisor_cold_blocks(export->txn, at, max, next, add_cold, &to);
+    return advisor_evicted_blocks(export->txn, at, max, next, add_cold, &to);
 }

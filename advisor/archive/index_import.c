@@ -11,12 +11,12 @@
 #include "base/core/alloc.h"
 
 /* ROWS: in one transaction; LMDB keeps what it changed in memory until the commit. */
-enum { ROWS = 20000, PATH_BYTES = ADVISOR_IMPORT_PATH_BYTES, PATH_SHOWN = 120 };
+enum { ROWS = 20000, PATH_BYTES = ADVISOR_INDEX_IMPORT_PATH_BYTES, PATH_SHOWN = 120 };
 
 /* ---- the folder ---- */
 
 static void
-remove_part(const struct advisor_import *import)
+remove_part(const struct advisor_index_import *import)
 {
     static const char *const names[] = {"data.mdb", "lock.mdb", "lock"};
     char name[PATH_BYTES + 16];
@@ -38,7 +38,7 @@ some_publisher(void *arg, const struct advisor_publisher_row *row)
 
 /* Nothing in it that could be lost: no block, and nobody was ever heard. */
 static enum kvt_err
-check_empty(struct advisor_import *import, struct kvt_error *err)
+check_empty(struct advisor_index_import *import, struct kvt_error *err)
 {
     struct advisor_store_log log = {0};
     struct advisor_txn txn;
@@ -60,19 +60,19 @@ check_empty(struct advisor_import *import, struct kvt_error *err)
 }
 
 enum kvt_err
-advisor_import_open(struct advisor_import **out, const struct advisor_import_options *options,
-                    struct kvt_error *err)
+advisor_index_import_open(struct advisor_index_import **out,
+                          const struct advisor_index_import_options *options, struct kvt_error *err)
 {
     struct advisor_store_options store = {.path = options->path, .map_bytes = options->map_bytes};
-    struct advisor_import *import = kvt_calloc(1, sizeof(*import));
+    struct advisor_index_import *import = kvt_calloc(1, sizeof(*import));
     enum kvt_err rc;
 
     *out = NULL;
     if (import == NULL)
         return kvt_error_set(err, KVT_NOMEM, "import: out of memory");
     if (snprintf(import->path, sizeof(import->path), "%s", options->path) >= PATH_BYTES ||
-        snprintf(import->part, sizeof(import->part), "%s/" ADVISOR_IMPORT_FOLDER, options->path) >=
-            PATH_BYTES) {
+        snprintf(import->part, sizeof(import->part), "%s/" ADVISOR_INDEX_IMPORT_FOLDER,
+                 options->path) >= PATH_BYTES) {
         import->part[0] = '\0';
         rc = kvt_error_set(err, KVT_RANGE, "%.*s...: name too long", PATH_SHOWN, options->path);
         goto fail;
@@ -86,13 +86,13 @@ advisor_import_open(struct advisor_import **out, const struct advisor_import_opt
     store.path = import->part;
     rc = advisor_store_open(&import->store, &store, err);
     if (rc == KVT_OK)
-        rc = advisor_map_new(&import->namespaces);
+        rc = advisor_number_map_new(&import->namespaces);
     if (rc == KVT_OK)
-        rc = advisor_map_new(&import->holders);
+        rc = advisor_number_map_new(&import->holders);
     if (rc == KVT_OK)
-        rc = advisor_map_new(&import->floors);
+        rc = advisor_number_map_new(&import->floors);
     if (rc == KVT_OK)
-        rc = advisor_log_new(&import->log);
+        rc = advisor_event_log_new(&import->log);
     if (rc != KVT_OK) {
         if (rc == KVT_NOMEM)
             (void)kvt_error_set(err, rc, "import: out of memory");
@@ -102,12 +102,12 @@ advisor_import_open(struct advisor_import **out, const struct advisor_import_opt
     return KVT_OK;
 
 fail:
-    advisor_import_free(import);
+    advisor_index_import_free(import);
     return rc;
 }
 
 void
-advisor_import_free(struct advisor_import *import)
+advisor_index_import_free(struct advisor_index_import *import)
 {
     if (import == NULL)
         return;
@@ -118,17 +118,17 @@ advisor_import_free(struct advisor_import *import)
     }
     advisor_store_close(import->place);
     advisor_store_block_release(&import->block);
-    advisor_map_free(import->namespaces);
-    advisor_map_free(import->holders);
-    advisor_map_free(import->floors);
-    advisor_log_free(import->log);
+    advisor_number_map_free(import->namespaces);
+    advisor_number_map_free(import->holders);
+    advisor_number_map_free(import->floors);
+    advisor_event_log_free(import->log);
     kvt_free(import);
 }
 
 /* ---- lines ---- */
 
 static enum kvt_err
-take_end(struct advisor_import *import, struct json_object *row, struct kvt_error *err)
+take_end(struct advisor_index_import *import, struct json_object *row, struct kvt_error *err)
 {
     uint64_t lines;
 
@@ -142,7 +142,7 @@ take_end(struct advisor_import *import, struct json_object *row, struct kvt_erro
 }
 
 static enum kvt_err
-take_row(struct advisor_import *import, struct json_object *row, struct kvt_error *err)
+take_row(struct advisor_index_import *import, struct json_object *row, struct kvt_error *err)
 {
     const char *kind = kvt_json_string(row, "row");
 
@@ -150,11 +150,11 @@ take_row(struct advisor_import *import, struct json_object *row, struct kvt_erro
         return KVT_INVALID;
     if (import->begun && strcmp(kind, "end") == 0)
         return take_end(import, row, err);
-    return advisor_import_row(import, row, kind, err);
+    return advisor_index_import_row(import, row, kind, err);
 }
 
 static enum kvt_err
-commit(struct advisor_import *import, struct kvt_error *err)
+commit(struct advisor_index_import *import, struct kvt_error *err)
 {
     enum kvt_err rc;
 
@@ -164,13 +164,13 @@ commit(struct advisor_import *import, struct kvt_error *err)
     rc = advisor_store_log_append(&import->txn, &import->state, import->log);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "the index: %s", kvt_err_text(rc));
-    advisor_log_clear(import->log);
+    advisor_event_log_clear(import->log);
     return advisor_store_commit(&import->txn, err);
 }
 
 enum kvt_err
-advisor_import_line(struct advisor_import *import, const char *line, size_t size,
-                    struct kvt_error *err)
+advisor_index_import_line(struct advisor_index_import *import, const char *line, size_t size,
+                          struct kvt_error *err)
 {
     struct kvt_error cause = {0};
     struct json_object *row;
@@ -201,7 +201,7 @@ advisor_import_line(struct advisor_import *import, const char *line, size_t size
 /* ---- the end ---- */
 
 static enum kvt_err
-take_place_of(const struct advisor_import *import, struct kvt_error *err)
+take_place_of(const struct advisor_index_import *import, struct kvt_error *err)
 {
     char from[PATH_BYTES + 16];
     char to[PATH_BYTES + 16];
@@ -218,33 +218,33 @@ take_place_of(const struct advisor_import *import, struct kvt_error *err)
 
 /* It can be read as an advisor will: what is in it is counted so. */
 static enum kvt_err
-check_whole(struct advisor_import *import, struct kvt_error *err)
+check_whole(struct advisor_index_import *import, struct kvt_error *err)
 {
-    struct advisor_image *image;
+    struct advisor_index_image *image;
     struct index_stats stats;
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_read(import->store, &txn, err);
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_image_new(&image, &txn, err);
+    rc = advisor_index_image_new(&image, &txn, err);
     advisor_store_end(&txn);
     if (rc != KVT_OK)
         return rc;
-    index_stats(advisor_image_memory(image)->index, &stats);
+    index_stats(advisor_index_image_memory(image)->index, &stats);
     import->counts.blocks = stats.blocks;
     import->counts.places = stats.places;
-    advisor_image_free(image);
+    advisor_index_image_free(image);
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_import_finish(struct advisor_import *import, struct advisor_import_counts *counts,
-                      struct kvt_error *err)
+advisor_index_import_finish(struct advisor_index_import *import,
+                            struct advisor_index_import_counts *counts, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    *counts = (struct advisor_import_counts){0};
+    *counts = (struct advisor_index_import_counts){0};
     if (!import->ended)
         return kvt_error_set(err, KVT_CORRUPT,
                              "the export ends after line %" PRIu64 " without its last row: it was "

@@ -8,7 +8,7 @@
  *
  * Ownership: an import owns the folder's lock until it is freed: no advisor starts meanwhile.
  * Threads:   none; one owner.
- * Limits:    a line of ADVISOR_IMPORT_LINE_MAX bytes; what the database may hold.
+ * Limits:    a line of ADVISOR_INDEX_IMPORT_LINE_MAX bytes; what the database may hold.
  */
 #ifndef ADVISOR_ARCHIVE_INDEX_IMPORT_H
 #define ADVISOR_ARCHIVE_INDEX_IMPORT_H
@@ -20,18 +20,18 @@
 #include "advisor/store/durable_store.h"
 #include "base/core/file.h"
 
-#define ADVISOR_IMPORT_LINE_MAX (16u << 20)
-#define ADVISOR_IMPORT_FOLDER   "import.part"
+#define ADVISOR_INDEX_IMPORT_LINE_MAX (16u << 20)
+#define ADVISOR_INDEX_IMPORT_FOLDER   "import.part"
 
-struct advisor_import;
+struct advisor_index_import;
 
-struct advisor_import_options {
+struct advisor_index_import_options {
     const char *path;   /* the advisor's state.dir */
     uint64_t map_bytes; /* db.max */
     bool replace;       /* an index that holds something is thrown away; else KVT_EXISTS */
 };
 
-struct advisor_import_counts {
+struct advisor_index_import_counts {
     uint64_t blocks;
     uint64_t places;
     uint64_t publishers;
@@ -39,21 +39,23 @@ struct advisor_import_counts {
 };
 
 /** KVT_BUSY: an advisor runs there.  KVT_EXISTS: there is an index that holds something. */
-KVT_NODISCARD enum kvt_err advisor_import_open(struct advisor_import **out,
-                                               const struct advisor_import_options *options,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+advisor_index_import_open(struct advisor_index_import **out,
+                          const struct advisor_index_import_options *options,
+                          struct kvt_error *err);
 
 /** The next line, without its end.  KVT_INVALID says what is wrong with it; KVT_UNSUPPORTED: an
  *  export of another version; KVT_FULL: the database. */
-KVT_NODISCARD enum kvt_err advisor_import_line(struct advisor_import *import, const char *line,
-                                               size_t size, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_index_import_line(struct advisor_index_import *import,
+                                                     const char *line, size_t size,
+                                                     struct kvt_error *err);
 
 /** All lines were given: KVT_CORRUPT when some are missing.  Then the database takes its place. */
-KVT_NODISCARD enum kvt_err advisor_import_finish(struct advisor_import *import,
-                                                 struct advisor_import_counts *counts,
-                                                 struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_index_import_finish(struct advisor_index_import *import,
+                                                       struct advisor_index_import_counts *counts,
+                                                       struct kvt_error *err);
 
 /** Without finish: nothing was imported.  NULL is allowed. */
-void advisor_import_free(struct advisor_import *import);
+void advisor_index_import_free(struct advisor_index_import *import);
 
 #endif /* ADVISOR_ARCHIVE_INDEX_IMPORT_H */

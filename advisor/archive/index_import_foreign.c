@@ -10,29 +10,29 @@
 static bool
 read_bit(struct json_object *row, const char *key, uint32_t *bit)
 {
-    return advisor_import_u32(row, key, bit) && *bit <= 1;
+    return advisor_index_import_u32(row, key, bit) && *bit <= 1;
 }
 
 static bool
-read_publisher(const struct advisor_import *import, struct json_object *row, uint32_t *number)
+read_publisher(const struct advisor_index_import *import, struct json_object *row, uint32_t *number)
 {
-    return advisor_import_u32(row, "publisher", number) && *number < import->publisher_next;
+    return advisor_index_import_u32(row, "publisher", number) && *number < import->publisher_next;
 }
 
 static enum kvt_err
-take_source(struct advisor_import *import, struct json_object *row)
+take_source(struct advisor_index_import *import, struct json_object *row)
 {
     struct advisor_source_row to = {0};
 
-    if (!advisor_import_u32(row, "number", &to.number) ||
-        !advisor_import_name(row, "name", to.name, sizeof(to.name)) ||
+    if (!advisor_index_import_u32(row, "number", &to.number) ||
+        !advisor_index_import_name(row, "name", to.name, sizeof(to.name)) ||
         !kvt_json_u64(row, "seq", &to.seq) || !kvt_json_u64(row, "created_ms", &to.created_ms))
         return KVT_INVALID;
     return advisor_store_put_source(&import->txn, &to);
 }
 
 static enum kvt_err
-take_foreign(struct advisor_import *import, struct json_object *row)
+take_foreign(struct advisor_index_import *import, struct json_object *row)
 {
     struct advisor_foreign_row to = {0};
     uint32_t met;
@@ -42,17 +42,17 @@ take_foreign(struct advisor_import *import, struct json_object *row)
     uint32_t revived;
 
     if (!read_publisher(import, row, &to.number) ||
-        !advisor_import_u32(row, "source", &to.source) ||
+        !advisor_index_import_u32(row, "source", &to.source) ||
         !kvt_json_u64(row, "worker_id", &to.worker_id) ||
-        !advisor_import_u32(row, "dp_rank", &to.dp_rank) || !kvt_json_u64(row, "life", &to.life) ||
-        !kvt_json_u64(row, "former", &to.former) ||
+        !advisor_index_import_u32(row, "dp_rank", &to.dp_rank) ||
+        !kvt_json_u64(row, "life", &to.life) || !kvt_json_u64(row, "former", &to.former) ||
         !kvt_json_u64(row, "groups_full", &to.groups_full) ||
         !kvt_json_u64(row, "groups_partial", &to.groups_partial) ||
-        !advisor_import_u32(row, "floor", &to.floor) ||
-        !advisor_import_u32(row, "digest", &to.digest) || !read_bit(row, "met", &met) ||
+        !advisor_index_import_u32(row, "floor", &to.floor) ||
+        !advisor_index_import_u32(row, "digest", &to.digest) || !read_bit(row, "met", &met) ||
         !read_bit(row, "lost", &lost) || !read_bit(row, "messages", &messages) ||
         !read_bit(row, "any_rank", &any_rank) || !read_bit(row, "revived", &revived) ||
-        !advisor_import_name(row, "reason", to.reason, sizeof(to.reason)))
+        !advisor_index_import_name(row, "reason", to.reason, sizeof(to.reason)))
         return KVT_INVALID;
     to.met = met & 1;
     to.lost = lost & 1;
@@ -63,7 +63,7 @@ take_foreign(struct advisor_import *import, struct json_object *row)
 }
 
 static enum kvt_err
-take_alias(struct advisor_import *import, struct json_object *row)
+take_alias(struct advisor_index_import *import, struct json_object *row)
 {
     struct advisor_alias_row to = {0};
     uint32_t tiers;
@@ -71,9 +71,9 @@ take_alias(struct advisor_import *import, struct json_object *row)
 
     if (!read_publisher(import, row, &to.publisher) || !kvt_json_hash(row, "hash", &to.hash) ||
         !kvt_json_hash(row, "chain", &to.chain) || !kvt_json_u64(row, "seed", &to.seed) ||
-        !advisor_import_u32(row, "gen", &to.gen) ||
-        !advisor_import_u32(row, "position", &to.position) ||
-        !advisor_import_u32(row, "tiers", &tiers) || tiers > UINT8_MAX ||
+        !advisor_index_import_u32(row, "gen", &to.gen) ||
+        !advisor_index_import_u32(row, "position", &to.position) ||
+        !advisor_index_import_u32(row, "tiers", &tiers) || tiers > UINT8_MAX ||
         !read_bit(row, "salted", &salted))
         return KVT_INVALID;
     to.tiers = tiers & UINT8_MAX;
@@ -82,7 +82,7 @@ take_alias(struct advisor_import *import, struct json_object *row)
 }
 
 static enum kvt_err
-take_waiting(struct advisor_import *import, struct json_object *row)
+take_waiting(struct advisor_index_import *import, struct json_object *row)
 {
     const char *text = kvt_json_string(row, "store");
     const size_t size = text == NULL ? 0 : strlen(text) / 2;
@@ -105,7 +105,8 @@ take_waiting(struct advisor_import *import, struct json_object *row)
 }
 
 enum kvt_err
-advisor_import_foreign(struct advisor_import *import, struct json_object *row, const char *kind)
+advisor_index_import_foreign(struct advisor_index_import *import, struct json_object *row,
+                             const char *kind)
 {
     if (strcmp(kind, "alias") == 0)
         return take_alias(import, row);

@@ -21,8 +21,8 @@ enum {
     PAGE_BYTES_MAX = 64 << 20, /* a page and the longest row */
 };
 
-struct advisor_deposit {
-    struct advisor_deposit_options options;
+struct advisor_nats_snapshot {
+    struct advisor_nats_snapshot_options options;
     char *bucket;
     /* Of the newest one of our stream, when it was looked at last: most looks need no more. */
     uint64_t seq;
@@ -36,7 +36,7 @@ struct advisor_deposit {
 
 /* How far the store is, and of which stream. */
 static enum kvt_err
-read_position(const struct advisor_deposit *deposit, uint64_t *seq, uint64_t *created_ms,
+read_position(const struct advisor_nats_snapshot *deposit, uint64_t *seq, uint64_t *created_ms,
               struct kvt_error *err)
 {
     struct advisor_txn txn;
@@ -52,7 +52,7 @@ read_position(const struct advisor_deposit *deposit, uint64_t *seq, uint64_t *cr
 }
 
 static bool
-is_due(const struct advisor_deposit *deposit, uint64_t seq, uint64_t created_ms)
+is_due(const struct advisor_nats_snapshot *deposit, uint64_t seq, uint64_t created_ms)
 {
     const uint64_t now_ms = kvt_clock_unix_ms();
 
@@ -67,7 +67,7 @@ is_due(const struct advisor_deposit *deposit, uint64_t seq, uint64_t created_ms)
 }
 
 static void
-remember(struct advisor_deposit *deposit, const struct advisor_deposit_object *newest,
+remember(struct advisor_nats_snapshot *deposit, const struct advisor_nats_snapshot_object *newest,
          uint64_t created_ms)
 {
     deposit->seq = newest != NULL ? newest->seq : 0;
@@ -78,12 +78,12 @@ remember(struct advisor_deposit *deposit, const struct advisor_deposit_object *n
 
 /* What is worth least: what cannot be read or is of another stream, else the older one. */
 static unsigned
-choose_object(const struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS],
+choose_object(const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
               uint64_t created_ms)
 {
     unsigned chosen = 0;
 
-    for (unsigned i = 0; i < ADVISOR_DEPOSIT_OBJECTS; i++) {
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
         if (!objects[i].readable || objects[i].created_ms != created_ms)
             return i;
         if (objects[i].seq < objects[chosen].seq)
@@ -123,7 +123,8 @@ count_lines(const struct kvt_buffer *page)
 }
 
 static enum kvt_err
-write_page(struct advisor_deposit *deposit, struct wire_object_put *put, struct kvt_error *err)
+write_page(struct advisor_nats_snapshot *deposit, struct wire_object_put *put,
+           struct kvt_error *err)
 {
     const struct kvt_buffer *page = &deposit->page;
 
@@ -132,20 +133,20 @@ write_page(struct advisor_deposit *deposit, struct wire_object_put *put, struct 
 
 /* Page by page, beside the engine.  `*seq` and `*created_ms` are those of its head. */
 static enum kvt_err
-write_export(struct advisor_deposit *deposit, struct wire_object_put *put, uint64_t *seq,
+write_export(struct advisor_nats_snapshot *deposit, struct wire_object_put *put, uint64_t *seq,
              uint64_t *created_ms, struct kvt_error *err)
 {
-    const struct advisor_deposit_options *options = &deposit->options;
-    struct advisor_export_cursor cursor = {0};
+    const struct advisor_nats_snapshot_options *options = &deposit->options;
+    struct advisor_index_export_cursor cursor = {0};
     uint64_t lines = 0;
     enum kvt_err rc = KVT_OK;
 
-    while (rc == KVT_OK && cursor.part != ADVISOR_EXPORT_DONE) {
+    while (rc == KVT_OK && cursor.part != ADVISOR_INDEX_EXPORT_DONE) {
         if (atomic_load(&deposit->stopping))
             return kvt_error_set(err, KVT_CANCELLED, "the advisor stops");
         kvt_buffer_clear(&deposit->page);
-        rc = advisor_export_page(options->store, options->memory, &cursor, PAGE_ROWS,
-                                 &deposit->page);
+        rc = advisor_index_export_page(options->store, options->memory, &cursor, PAGE_ROWS,
+                                       &deposit->page);
         if (rc != KVT_OK)
             return kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
         if (lines == 0)
@@ -162,8 +163,8 @@ write_export(struct advisor_deposit *deposit, struct wire_object_put *put, uint6
 }
 
 static enum kvt_err
-write_object(struct advisor_deposit *deposit, struct wire_object_put *put, uint64_t created_ms,
-             struct advisor_deposit_object *made, struct kvt_error *err)
+write_object(struct advisor_nats_snapshot *deposit, struct wire_object_put *put,
+             uint64_t created_ms, struct advisor_nats_snapshot_object *made, struct kvt_error *err)
 {
     enum kvt_err rc = write_export(deposit, put, &made->seq, &made->created_ms, err);
 
@@ -171,26 +172,26 @@ write_object(struct advisor_deposit *deposit, struct wire_object_put *put, uint6
         (made->created_ms != created_ms || (deposit->time_ms != 0 && made->seq <= deposit->seq)))
         return kvt_error_set(err, KVT_PRECONDITION, "the stream began anew meanwhile");
     if (rc == KVT_OK)
-        rc = advisor_deposit_describe(put, made->seq, made->created_ms);
+        rc = advisor_nats_snapshot_describe(put, made->seq, made->created_ms);
     return rc == KVT_OK ? wire_object_put_finish(put, &made->info, err) : rc;
 }
 
 /* In place of `former`. */
 static enum kvt_err
-make(struct advisor_deposit *deposit, unsigned number, const struct advisor_deposit_object *former,
-     uint64_t created_ms, struct kvt_error *err)
+make(struct advisor_nats_snapshot *deposit, unsigned number,
+     const struct advisor_nats_snapshot_object *former, uint64_t created_ms, struct kvt_error *err)
 {
-    char name[ADVISOR_DEPOSIT_NAME_MAX];
+    char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX];
     const struct wire_object_put_options options = {.bucket = deposit->bucket,
                                                     .name = name,
                                                     .size_max = deposit->options.size_max,
                                                     .version = former->info.version};
     const uint64_t began_ms = kvt_clock_mono_ms();
-    struct advisor_deposit_object made = {.readable = true};
+    struct advisor_nats_snapshot_object made = {.readable = true};
     struct wire_object_put *put;
     enum kvt_err rc;
 
-    advisor_deposit_name(name, number);
+    advisor_nats_snapshot_name(name, number);
     rc = wire_object_put_open(&put, deposit->options.bus, &options, err);
     if (rc != KVT_OK)
         return rc;
@@ -207,9 +208,9 @@ make(struct advisor_deposit *deposit, unsigned number, const struct advisor_depo
 }
 
 enum kvt_err
-advisor_deposit_look(struct advisor_deposit *deposit, struct kvt_error *err)
+advisor_nats_snapshot_look(struct advisor_nats_snapshot *deposit, struct kvt_error *err)
 {
-    struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS];
+    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS];
     struct wire_bus *bus = deposit->options.bus;
     uint64_t created_ms;
     uint64_t seq;
@@ -218,15 +219,15 @@ advisor_deposit_look(struct advisor_deposit *deposit, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    if (!advisor_memory_whole(deposit->options.memory) || !is_due(deposit, seq, created_ms))
+    if (!advisor_ram_index_whole(deposit->options.memory) || !is_due(deposit, seq, created_ms))
         return KVT_AGAIN;
     rc = wire_object_ensure(bus, deposit->bucket, err);
     if (rc == KVT_OK)
-        rc = advisor_deposit_read(bus, deposit->bucket, objects, err);
+        rc = advisor_nats_snapshot_read(bus, deposit->bucket, objects, err);
     if (rc != KVT_OK)
         return rc;
     /* Another advisor may have made one. */
-    remember(deposit, advisor_deposit_newest(objects, created_ms, UINT64_MAX), created_ms);
+    remember(deposit, advisor_nats_snapshot_newest(objects, created_ms, UINT64_MAX), created_ms);
     if (!is_due(deposit, seq, created_ms))
         return KVT_AGAIN;
     if (wire_object_sweep(bus, deposit->bucket, WIRE_OBJECT_ABANDONED_MS, err) != KVT_OK)
@@ -238,7 +239,7 @@ advisor_deposit_look(struct advisor_deposit *deposit, struct kvt_error *err)
 /* ---- the thread ---- */
 
 static void
-wait_until(const struct advisor_deposit *deposit, uint64_t until_ms)
+wait_until(const struct advisor_nats_snapshot *deposit, uint64_t until_ms)
 {
     while (!atomic_load(&deposit->stopping) && kvt_clock_mono_ms() < until_ms)
         kvt_clock_sleep_ms(NAP_MS);
@@ -247,7 +248,7 @@ wait_until(const struct advisor_deposit *deposit, uint64_t until_ms)
 static void *
 run(void *arg)
 {
-    struct advisor_deposit *deposit = arg;
+    struct advisor_nats_snapshot *deposit = arg;
     const struct advisor_counters *counters = deposit->options.counters;
 
     while (!atomic_load(&deposit->stopping)) {
@@ -256,7 +257,7 @@ run(void *arg)
         enum kvt_err rc = KVT_AGAIN;
 
         if (wire_bus_connected(deposit->options.bus))
-            rc = advisor_deposit_look(deposit, &err);
+            rc = advisor_nats_snapshot_look(deposit, &err);
         if (rc == KVT_OK) {
             kvt_metric_inc(counters->deposits, 1);
         } else if (rc == KVT_PRECONDITION) {
@@ -272,10 +273,11 @@ run(void *arg)
 }
 
 enum kvt_err
-advisor_deposit_start(struct advisor_deposit **out, const struct advisor_deposit_options *options,
-                      struct kvt_error *err)
+advisor_nats_snapshot_start(struct advisor_nats_snapshot **out,
+                            const struct advisor_nats_snapshot_options *options,
+                            struct kvt_error *err)
 {
-    struct advisor_deposit *deposit = kvt_calloc(1, sizeof(*deposit));
+    struct advisor_nats_snapshot *deposit = kvt_calloc(1, sizeof(*deposit));
 
     *out = NULL;
     if (deposit == NULL)
@@ -296,12 +298,12 @@ advisor_deposit_start(struct advisor_deposit **out, const struct advisor_deposit
     return KVT_OK;
 
 fail:
-    advisor_deposit_stop(deposit);
+    advisor_nats_snapshot_stop(deposit);
     return KVT_NOMEM;
 }
 
 void
-advisor_deposit_stop(struct advisor_deposit *deposit)
+advisor_nats_snapshot_stop(struct advisor_nats_snapshot *deposit)
 {
     if (deposit == NULL)
         return;

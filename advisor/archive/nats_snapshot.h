@@ -8,10 +8,10 @@
  * the stream it stands for; who starts with an empty folder imports the newest and follows the
  * stream from there.
  *
- * A bucket has two objects, ADVISOR_DEPOSIT_OBJECTS, and the older is replaced: so one that turns
- * out to be broken is not the only one.  Any number of advisors may share a bucket.  Who finds that
- * a snapshot is due, by what lies there, makes one; it counts only if nobody replaced that object
- * meanwhile, and if it stands for more than the other one.
+ * A bucket has two objects, ADVISOR_NATS_SNAPSHOT_OBJECTS, and the older is replaced: so one that
+ * turns out to be broken is not the only one.  Any number of advisors may share a bucket.  Who
+ * finds that a snapshot is due, by what lies there, makes one; it counts only if nobody replaced
+ * that object meanwhile, and if it stands for more than the other one.
  *
  * Ownership: store, memory and bus are borrowed and outlive the deposit.
  * Threads:   one of its own; start and stop on one thread.
@@ -28,16 +28,16 @@
 #include "kvtier/error.h"
 #include "wire/nats/object.h"
 
-#define ADVISOR_DEPOSIT_OBJECTS 2
-#define ADVISOR_DEPOSIT_FILE    "deposit.part" /* what is fetched, in the folder */
+#define ADVISOR_NATS_SNAPSHOT_OBJECTS 2
+#define ADVISOR_NATS_SNAPSHOT_FILE    "deposit.part" /* what is fetched, in the folder */
 
 struct wire_bus;
-struct advisor_deposit;
+struct advisor_nats_snapshot;
 
-struct advisor_deposit_options {
+struct advisor_nats_snapshot_options {
     struct wire_bus *bus;
     struct advisor_store *store;
-    struct advisor_memory *memory;
+    struct advisor_ram_index *memory;
     const struct advisor_counters *counters;
     const char *bucket;
     uint64_t events;   /* messages of the stream behind the last snapshot until the next */
@@ -45,18 +45,19 @@ struct advisor_deposit_options {
     uint64_t size_max; /* bytes */
 };
 
-KVT_NODISCARD enum kvt_err advisor_deposit_start(struct advisor_deposit **out,
-                                                 const struct advisor_deposit_options *options,
-                                                 struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+advisor_nats_snapshot_start(struct advisor_nats_snapshot **out,
+                            const struct advisor_nats_snapshot_options *options,
+                            struct kvt_error *err);
 
 /** Ends soon, also in the middle of a snapshot, which is not there then.  NULL is allowed. */
-void advisor_deposit_stop(struct advisor_deposit *deposit);
+void advisor_nats_snapshot_stop(struct advisor_nats_snapshot *deposit);
 
 /** One look, as the thread has one every second: make a snapshot if it is due.  KVT_OK: one was
  *  made; KVT_AGAIN: none is due, or the index is not read yet; KVT_PRECONDITION: another advisor
  *  was faster; else why there is none. */
-KVT_NODISCARD enum kvt_err advisor_deposit_look(struct advisor_deposit *deposit,
-                                                struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_nats_snapshot_look(struct advisor_nats_snapshot *deposit,
+                                                      struct kvt_error *err);
 
 struct advisor_restore_options {
     struct wire_bus *bus;
@@ -75,37 +76,37 @@ struct advisor_restore_options {
  *         was changed: KVT_NOTFOUND (no snapshot that can be followed by the stream), KVT_BUSY (an
  *         advisor runs there), KVT_UNAVAILABLE (NATS), and what importing may give
  */
-enum kvt_err advisor_deposit_restore(const struct advisor_restore_options *options);
+enum kvt_err advisor_nats_snapshot_restore(const struct advisor_restore_options *options);
 
 /* ---- what both sides know ---- */
 
 /* An object, as it describes itself. */
-struct advisor_deposit_object {
+struct advisor_nats_snapshot_object {
     struct wire_object_info info;
     bool readable;       /* it is a snapshot of some format */
     uint64_t seq;        /* of the stream: what came up to here is in it */
     uint64_t created_ms; /* which stream that was */
-    uint64_t format;     /* ADVISOR_EXPORT_VERSION of who wrote it */
+    uint64_t format;     /* ADVISOR_INDEX_EXPORT_VERSION of who wrote it */
 };
 
-#define ADVISOR_DEPOSIT_NAME_MAX 16
+#define ADVISOR_NATS_SNAPSHOT_NAME_MAX 16
 
-void advisor_deposit_name(char name[ADVISOR_DEPOSIT_NAME_MAX], unsigned number);
+void advisor_nats_snapshot_name(char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX], unsigned number);
 
 /** What lies in the bucket.  KVT_OK, also where nothing does, or NATS' failure. */
-KVT_NODISCARD enum kvt_err
-advisor_deposit_read(struct wire_bus *bus, const char *bucket,
-                     struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS],
-                     struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_nats_snapshot_read(
+    struct wire_bus *bus, const char *bucket,
+    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    struct kvt_error *err);
 
 /** Of the stream made at `created_ms` the readable one with the highest sequence below `below`, or
  *  NULL. */
-const struct advisor_deposit_object *
-advisor_deposit_newest(const struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS],
-                       uint64_t created_ms, uint64_t below);
+const struct advisor_nats_snapshot_object *advisor_nats_snapshot_newest(
+    const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    uint64_t created_ms, uint64_t below);
 
 /** Describe a put of ours. */
-KVT_NODISCARD enum kvt_err advisor_deposit_describe(struct wire_object_put *put, uint64_t seq,
-                                                    uint64_t created_ms);
+KVT_NODISCARD enum kvt_err advisor_nats_snapshot_describe(struct wire_object_put *put, uint64_t seq,
+                                                          uint64_t created_ms);
 
 #endif /* ADVISOR_ARCHIVE_NATS_SNAPSHOT_H */

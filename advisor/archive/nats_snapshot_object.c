@@ -13,9 +13,9 @@ static const char seq_key[] = "Kvtier-Stream-Sequence";
 static const char created_key[] = "Kvtier-Stream-Created";
 
 void
-advisor_deposit_name(char name[ADVISOR_DEPOSIT_NAME_MAX], unsigned number)
+advisor_nats_snapshot_name(char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX], unsigned number)
 {
-    (void)snprintf(name, ADVISOR_DEPOSIT_NAME_MAX, "index.%u", number);
+    (void)snprintf(name, ADVISOR_NATS_SNAPSHOT_NAME_MAX, "index.%u", number);
 }
 
 static bool
@@ -25,17 +25,18 @@ read_number(const struct wire_object_info *info, const char *key, uint64_t *numb
 }
 
 enum kvt_err
-advisor_deposit_read(struct wire_bus *bus, const char *bucket,
-                     struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS],
-                     struct kvt_error *err)
+advisor_nats_snapshot_read(
+    struct wire_bus *bus, const char *bucket,
+    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    struct kvt_error *err)
 {
-    for (unsigned i = 0; i < ADVISOR_DEPOSIT_OBJECTS; i++) {
-        struct advisor_deposit_object *object = &objects[i];
-        char name[ADVISOR_DEPOSIT_NAME_MAX];
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
+        struct advisor_nats_snapshot_object *object = &objects[i];
+        char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX];
         enum kvt_err rc;
 
-        *object = (struct advisor_deposit_object){.readable = false};
-        advisor_deposit_name(name, i);
+        *object = (struct advisor_nats_snapshot_object){.readable = false};
+        advisor_nats_snapshot_name(name, i);
         rc = wire_object_info(bus, bucket, name, &object->info, err);
         if (kvt_err_retryable(rc))
             return rc;
@@ -47,14 +48,15 @@ advisor_deposit_read(struct wire_bus *bus, const char *bucket,
     return KVT_OK;
 }
 
-const struct advisor_deposit_object *
-advisor_deposit_newest(const struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS],
-                       uint64_t created_ms, uint64_t below)
+const struct advisor_nats_snapshot_object *
+advisor_nats_snapshot_newest(
+    const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    uint64_t created_ms, uint64_t below)
 {
-    const struct advisor_deposit_object *newest = NULL;
+    const struct advisor_nats_snapshot_object *newest = NULL;
 
-    for (unsigned i = 0; i < ADVISOR_DEPOSIT_OBJECTS; i++) {
-        const struct advisor_deposit_object *object = &objects[i];
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
+        const struct advisor_nats_snapshot_object *object = &objects[i];
 
         if (object->readable && object->created_ms == created_ms && object->seq < below &&
             (newest == NULL || object->seq > newest->seq))
@@ -73,9 +75,9 @@ put_number(struct wire_object_put *put, const char *key, uint64_t number)
 }
 
 enum kvt_err
-advisor_deposit_describe(struct wire_object_put *put, uint64_t seq, uint64_t created_ms)
+advisor_nats_snapshot_describe(struct wire_object_put *put, uint64_t seq, uint64_t created_ms)
 {
-    enum kvt_err rc = put_number(put, format_key, ADVISOR_EXPORT_VERSION);
+    enum kvt_err rc = put_number(put, format_key, ADVISOR_INDEX_EXPORT_VERSION);
 
     if (rc == KVT_OK)
         rc = put_number(put, seq_key, seq);

@@ -18,7 +18,7 @@ enum { NAP_MS = 20, RETRY_MS = 1000, PATH_BYTES = 4096, BLOCK_BYTES = 16384 };
 
 /* Why a snapshot is not taken. */
 static void
-tell(const struct advisor_deposit_object *object, const char *why)
+tell(const struct advisor_nats_snapshot_object *object, const char *why)
 {
     kvt_log_warn("advisor.deposit", "refused", "%s, which stands for sequence %" PRIu64 ": %s",
                  object->info.name, object->seq, why);
@@ -35,8 +35,8 @@ tell_none(const char *why)
 
 /* The lines of a block, and what it begins of the next. */
 static enum kvt_err
-import_block(struct advisor_import *import, struct kvt_buffer *line, const char *at, size_t size,
-             struct kvt_error *err)
+import_block(struct advisor_index_import *import, struct kvt_buffer *line, const char *at,
+             size_t size, struct kvt_error *err)
 {
     const char *end = at + size;
     enum kvt_err rc = KVT_OK;
@@ -49,7 +49,7 @@ import_block(struct advisor_import *import, struct kvt_buffer *line, const char 
             return kvt_error_set(err, KVT_RANGE, "a line of more than %zu bytes", line->size);
         if (stop == NULL)
             return KVT_OK;
-        rc = advisor_import_line(import, kvt_buffer_text(line), line->size, err);
+        rc = advisor_index_import_line(import, kvt_buffer_text(line), line->size, err);
         kvt_buffer_clear(line);
         at = stop + 1;
     }
@@ -57,14 +57,14 @@ import_block(struct advisor_import *import, struct kvt_buffer *line, const char 
 }
 
 static enum kvt_err
-import_lines(struct advisor_import *import, FILE *file, struct kvt_error *err)
+import_lines(struct advisor_index_import *import, FILE *file, struct kvt_error *err)
 {
     char block[BLOCK_BYTES];
     struct kvt_buffer line;
     enum kvt_err rc = KVT_OK;
     size_t size;
 
-    kvt_buffer_init(&line, ADVISOR_IMPORT_LINE_MAX);
+    kvt_buffer_init(&line, ADVISOR_INDEX_IMPORT_LINE_MAX);
     while (rc == KVT_OK && (size = fread(block, 1, sizeof(block), file)) > 0)
         rc = import_block(import, &line, block, size, err);
     if (rc == KVT_OK && ferror(file) != 0)
@@ -74,8 +74,8 @@ import_lines(struct advisor_import *import, FILE *file, struct kvt_error *err)
 }
 
 static enum kvt_err
-import_file(struct advisor_import *import, const char *path, struct advisor_import_counts *counts,
-            struct kvt_error *err)
+import_file(struct advisor_index_import *import, const char *path,
+            struct advisor_index_import_counts *counts, struct kvt_error *err)
 {
     FILE *file = fopen(path, "re");
     enum kvt_err rc;
@@ -84,32 +84,33 @@ import_file(struct advisor_import *import, const char *path, struct advisor_impo
         return kvt_error_sys(err, errno, "%.120s", path);
     rc = import_lines(import, file, err);
     (void)fclose(file);
-    return rc == KVT_OK ? advisor_import_finish(import, counts, err) : rc;
+    return rc == KVT_OK ? advisor_index_import_finish(import, counts, err) : rc;
 }
 
 static enum kvt_err
-open_import(struct advisor_import **import, const struct advisor_restore_options *options,
+open_import(struct advisor_index_import **import, const struct advisor_restore_options *options,
             struct kvt_error *err)
 {
-    const struct advisor_import_options into = {.path = options->path,
-                                                .map_bytes = options->map_bytes};
+    const struct advisor_index_import_options into = {.path = options->path,
+                                                      .map_bytes = options->map_bytes};
 
-    return advisor_import_open(import, &into, err);
+    return advisor_index_import_open(import, &into, err);
 }
 
 /* ---- from the bucket ---- */
 
 /* One object.  What fails leaves nothing behind, and the next one is tried. */
 static enum kvt_err
-restore(const struct advisor_restore_options *options, const struct advisor_deposit_object *object)
+restore(const struct advisor_restore_options *options,
+        const struct advisor_nats_snapshot_object *object)
 {
-    struct advisor_import_counts counts;
-    struct advisor_import *import = NULL;
+    struct advisor_index_import_counts counts;
+    struct advisor_index_import *import = NULL;
     struct kvt_error err = {.text = ""};
     char path[PATH_BYTES];
     enum kvt_err rc;
 
-    if (snprintf(path, sizeof(path), "%s/" ADVISOR_DEPOSIT_FILE, options->path) >= PATH_BYTES)
+    if (snprintf(path, sizeof(path), "%s/" ADVISOR_NATS_SNAPSHOT_FILE, options->path) >= PATH_BYTES)
         return KVT_RANGE;
     rc = open_import(&import, options, &err);
     if (rc == KVT_OK)
@@ -118,7 +119,7 @@ restore(const struct advisor_restore_options *options, const struct advisor_depo
     if (rc == KVT_OK)
         rc = import_file(import, path, &counts, &err);
     (void)unlink(path);
-    advisor_import_free(import);
+    advisor_index_import_free(import);
     if (rc != KVT_OK) {
         tell(object, err.text);
         return rc;
@@ -132,9 +133,10 @@ restore(const struct advisor_restore_options *options, const struct advisor_depo
 
 /* Can the stream be followed from where it stands? */
 static bool
-is_followed(const struct advisor_deposit_object *object, const struct wire_stream_state *stream)
+is_followed(const struct advisor_nats_snapshot_object *object,
+            const struct wire_stream_state *stream)
 {
-    if (object->format > ADVISOR_EXPORT_VERSION)
+    if (object->format > ADVISOR_INDEX_EXPORT_VERSION)
         tell(object, "a newer advisor wrote it");
     else if (object->seq > stream->last_seq)
         tell(object, "the stream ends before it");
@@ -149,22 +151,22 @@ static enum kvt_err
 restore_newest(const struct advisor_restore_options *options,
                const struct wire_stream_state *stream)
 {
-    struct advisor_deposit_object objects[ADVISOR_DEPOSIT_OBJECTS];
-    const struct advisor_deposit_object *object;
+    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS];
+    const struct advisor_nats_snapshot_object *object;
     struct kvt_error err = {.text = ""};
     uint64_t below = UINT64_MAX;
-    enum kvt_err rc = advisor_deposit_read(options->bus, options->bucket, objects, &err);
+    enum kvt_err rc = advisor_nats_snapshot_read(options->bus, options->bucket, objects, &err);
 
     if (rc != KVT_OK) {
         tell_none(err.text);
         return rc;
     }
-    for (unsigned i = 0; i < ADVISOR_DEPOSIT_OBJECTS; i++)
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++)
         if (objects[i].readable && objects[i].created_ms != stream->created_ms)
             tell(&objects[i], "it stands for another stream than the one there is");
     rc = KVT_NOTFOUND;
     while (rc != KVT_OK && !kvt_err_retryable(rc) &&
-           (object = advisor_deposit_newest(objects, stream->created_ms, below)) != NULL) {
+           (object = advisor_nats_snapshot_newest(objects, stream->created_ms, below)) != NULL) {
         below = object->seq;
         if (is_followed(object, stream))
             rc = restore(options, object);
@@ -200,14 +202,14 @@ try_all(const struct advisor_restore_options *options)
 }
 
 enum kvt_err
-advisor_deposit_restore(const struct advisor_restore_options *options)
+advisor_nats_snapshot_restore(const struct advisor_restore_options *options)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + options->wait_ms;
-    struct advisor_import *import;
+    struct advisor_index_import *import;
     enum kvt_err rc = open_import(&import, options, NULL);
 
     /* Whatever is wrong with the folder is told by who opens it next. */
-    advisor_import_free(import);
+    advisor_index_import_free(import);
     if (rc != KVT_OK)
         return rc;
     for (;;) {

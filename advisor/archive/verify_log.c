@@ -24,36 +24,36 @@ struct walk {
 /* ---- one operation ---- */
 
 static bool
-has_place(enum advisor_log_kind kind)
+has_place(enum advisor_event_log_kind kind)
 {
-    return kind != ADVISOR_LOG_RUN;
+    return kind != ADVISOR_EVENT_LOG_RUN;
 }
 
 static bool
-has_shards(enum advisor_log_kind kind)
+has_shards(enum advisor_event_log_kind kind)
 {
-    return kind == ADVISOR_LOG_STORE || kind == ADVISOR_LOG_REMOVE;
+    return kind == ADVISOR_EVENT_LOG_STORE || kind == ADVISOR_EVENT_LOG_REMOVE;
 }
 
 static bool
-has_position(enum advisor_log_kind kind)
+has_position(enum advisor_event_log_kind kind)
 {
-    return kind == ADVISOR_LOG_STORE || kind == ADVISOR_LOG_RUN;
+    return kind == ADVISOR_EVENT_LOG_STORE || kind == ADVISOR_EVENT_LOG_RUN;
 }
 
 /* A snapshot says what there is, the journal what came and went. */
 static bool
-is_of(const struct part *part, enum advisor_log_kind kind)
+is_of(const struct part *part, enum advisor_event_log_kind kind)
 {
-    return kind == ADVISOR_LOG_STORE || (kind == ADVISOR_LOG_RUN) != part->journal;
+    return kind == ADVISOR_EVENT_LOG_STORE || (kind == ADVISOR_EVENT_LOG_RUN) != part->journal;
 }
 
 static enum kvt_err
-see_op(const struct part *part, const struct advisor_log_op *op)
+see_op(const struct part *part, const struct advisor_event_log_op *op)
 {
     const struct advisor_verify *verify = part->verify;
 
-    verify->counts->changes += op->kind == ADVISOR_LOG_DROP ? 1 : op->count;
+    verify->counts->changes += op->kind == ADVISOR_EVENT_LOG_DROP ? 1 : op->count;
     if (!is_of(part, op->kind))
         return advisor_verify_tell(verify, "%s row %" PRIu64 ": an operation of kind %d",
                                    part->name, part->number, (int)op->kind);
@@ -88,9 +88,9 @@ see_row(void *arg, const void *row, size_t size)
 {
     struct walk *walk = arg;
     struct part *part = walk->cursor.in_journal ? &walk->journal : &walk->snapshot;
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
-    enum kvt_err rc = advisor_log_open(&reader, row, size);
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
+    enum kvt_err rc = advisor_event_log_open(&reader, row, size);
     enum kvt_err said = KVT_OK;
 
     part->number = walk->cursor.row;
@@ -100,7 +100,7 @@ see_row(void *arg, const void *row, size_t size)
         said = advisor_verify_tell(part->verify, "%s row %" PRIu64 ": its checksum is wrong",
                                    part->name, part->number);
     while (rc == KVT_OK && said == KVT_OK) {
-        rc = advisor_log_next(&reader, &op);
+        rc = advisor_event_log_next(&reader, &op);
         if (rc == KVT_OK)
             said = see_op(part, &op);
         else if (rc == KVT_CORRUPT)
@@ -190,7 +190,7 @@ advisor_verify_log(struct advisor_verify *verify, struct advisor_store *store)
     verify->txn = &txn;
     rc = verify_rows(verify);
     while (rc == KVT_OK) {
-        rc = advisor_cold_blocks(&txn, cursor, PAGE, &cursor, see_cold, verify);
+        rc = advisor_evicted_blocks(&txn, cursor, PAGE, &cursor, see_cold, verify);
         if (cursor == 0)
             break;
     }

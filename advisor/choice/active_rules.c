@@ -296,8 +296,8 @@ static bool
 has_moved(const struct advisor_asker *asker, const struct advisor_store_block *row, uint32_t tier,
           enum advisor_change change)
 {
-    return advisor_moved_has(asker->moved, &(struct advisor_copy){row->hash, row->ns, tier},
-                             change);
+    return advisor_planned_moves_has(asker->moved, &(struct advisor_copy){row->hash, row->ns, tier},
+                                     change);
 }
 
 static int32_t
@@ -308,24 +308,24 @@ match_in(struct advisor_asker *asker, uint32_t number, const struct advisor_stor
     const struct advisor_tier *tier = &planner->tiers[number];
     const struct policy *policy = asker->rules->policy;
     const int32_t place = advisor_rules_tier(asker->rules, tier->name);
-    const struct advisor_facts_source source = {
+    const struct advisor_block_facts_source source = {
         .block = row,
         .rules = asker->rules,
-        .namespace_ = advisor_names_namespace_text(planner->names, row->ns),
+        .namespace_ = advisor_name_table_namespace_text(planner->names, row->ns),
         .tier = place < 0 ? "" : policy_tier_at(policy, (size_t)place)->name,
         .ranks = ranks,
-        .fill_ppm = advisor_facts_fill(
+        .fill_ppm = advisor_block_facts_fill(
             tier->report.used_bytes,
-            advisor_chooser_capacity(policy, place, tier->report.capacity_bytes)),
+            advisor_watermark_capacity(policy, place, tier->report.capacity_bytes)),
         .index = asker->asks_rows ? planner->options.index : NULL,
-        .index_ns = advisor_names_index_namespace(planner->names, row->ns),
+        .index_ns = advisor_name_table_index_namespace(planner->names, row->ns),
         .pinned = advisor_pins_has(planner->pins, row->ns, row->hash, asker->now_ms, NULL),
         .no_fanout = !asker->asks_fanout,
         .now_ms = asker->now_ms,
     };
 
-    advisor_facts_of(&asker->facts, &source);
-    if (has_moved(asker, row, ADVISOR_MOVED_ANYWHERE, ADVISOR_COPY_CAME))
+    advisor_block_facts_of(&asker->facts, &source);
+    if (has_moved(asker, row, ADVISOR_PLANNED_MOVES_ANYWHERE, ADVISOR_COPY_CAME))
         asker->facts.facts.last_access_ms = 0; /* what comes to a tier is used there */
     return policy_match(policy, &asker->facts.facts, event);
 }

@@ -160,11 +160,11 @@ struct advisor_asker {
     uint64_t now_ms;
     bool asks_rows;   /* what the roster knows of a block is not enough for these rules */
     bool asks_fanout; /* they count children */
-    const struct advisor_moved *moved; /* of a plan, as if it were done; NULL: nothing */
+    const struct advisor_planned_moves *moved; /* of a plan, as if it were done; NULL: nothing */
     struct advisor_txn txn;
     struct advisor_store_block row;
     bool unknown; /* the block that was asked about last has no row: it went, or was not read */
-    struct advisor_facts facts; /* of the block that was asked about last */
+    struct advisor_block_facts facts; /* of the block that was asked about last */
     bool elsewhere; /* a rule would expire it, and the one that was given pins a copy of it in
                        another tier */
 };

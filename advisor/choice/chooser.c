@@ -3,13 +3,13 @@
 #include "advisor/order/planner_private.h"
 
 uint64_t
-advisor_chooser_mark(uint64_t capacity, uint64_t ppm)
+advisor_watermark_bytes(uint64_t capacity, uint64_t ppm)
 {
     return (uint64_t)((unsigned __int128)capacity * ppm / 1000000);
 }
 
 uint64_t
-advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t reported)
+advisor_watermark_capacity(const struct policy *policy, int32_t place, uint64_t reported)
 {
     const uint64_t own = place < 0 ? 0 : policy_tier_at(policy, (size_t)place)->capacity;
 
@@ -17,23 +17,23 @@ advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t re
 }
 
 void
-advisor_chooser_watermarks(const struct policy *policy, int32_t place, uint64_t used,
-                           uint64_t capacity, struct advisor_rule_set *set)
+advisor_watermark_rules(const struct policy *policy, int32_t place, uint64_t used,
+                        uint64_t capacity, struct advisor_rule_set *set)
 {
     for (size_t i = 0; i < policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(policy, i);
-        const uint64_t stop = advisor_chooser_mark(capacity, rule->trigger.stop);
+        const uint64_t stop = advisor_watermark_bytes(capacity, rule->trigger.stop);
 
         if (place < 0 || !advisor_rule_drains(rule) || policy_rule_tier(rule) != place ||
             used <= stop)
             advisor_rule_set_put(set, (int32_t)i, false);
-        else if (used >= advisor_chooser_mark(capacity, rule->trigger.start))
+        else if (used >= advisor_watermark_bytes(capacity, rule->trigger.start))
             advisor_rule_set_put(set, (int32_t)i, true);
     }
 }
 
 int32_t
-advisor_chooser_last(const struct policy *policy, int32_t place)
+advisor_watermark_last(const struct policy *policy, int32_t place)
 {
     int32_t last = -1;
 
@@ -54,8 +54,8 @@ mark_of(const struct advisor_chooser *chooser, int32_t rule)
     const struct policy_trigger *trigger =
         &policy_rule_at(chooser->asker->rules->policy, (size_t)rule)->trigger;
 
-    return advisor_chooser_mark(chooser->capacity,
-                                chooser->staging ? trigger->prestage : trigger->stop);
+    return advisor_watermark_bytes(chooser->capacity,
+                                   chooser->staging ? trigger->prestage : trigger->stop);
 }
 
 static bool
@@ -87,13 +87,13 @@ next_order(const struct advisor_chooser *chooser, uint32_t *order, bool *enough)
 }
 
 uint64_t
-advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity)
+advisor_watermark_budget(const struct policy_rule *rule, uint64_t capacity)
 {
     const struct policy_share *budget = &rule->pin.budget;
 
     if (!budget->is_ratio)
         return budget->value;
-    return capacity == 0 ? UINT64_MAX : advisor_chooser_mark(capacity, budget->value);
+    return capacity == 0 ? UINT64_MAX : advisor_watermark_bytes(capacity, budget->value);
 }
 
 /* A rule that pinned more than it may lets those go that leave first, by the rules behind it; but
@@ -108,7 +108,7 @@ rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32
     while (rule >= 0 && chooser->kept != NULL && !chooser->asker->elsewhere &&
            policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN &&
            chooser->kept[rule] >
-               advisor_chooser_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
+               advisor_watermark_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
         *pinned_by = rule;
         rule = policy_match_behind(policy, &chooser->asker->facts.facts, POLICY_ON_NOTHING, rule);
     }
@@ -155,8 +155,8 @@ go(struct advisor_chooser *chooser, const struct policy_block *block, int32_t ru
     const struct advisor_planner *planner = chooser->asker->planner;
     const uint32_t to = chooser->edges[rule].to;
     const uint64_t bytes = advisor_planner_bytes(block);
-    const bool copied =
-        to != ADVISOR_NONE && policy_roster_has(planner->tiers[to].roster, block->ns, block->hash);
+    const bool copied = to != ADVISOR_NONE &&
+                        policy_tier_blocks_has(planner->tiers[to].roster, block->ns, block->hash);
 
     if (to != ADVISOR_NONE && !copied &&
         !advisor_edge_has_room(planner, chooser->asker->rules, to, chooser->planned[to], bytes)) {
@@ -184,9 +184,9 @@ advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block
         chooser->spent[order] = true;
         return next_order(chooser, &order, &enough) ? ADVISOR_PASSED : ADVISOR_LAST;
     }
-    if (advisor_moved_has(chooser->moved,
-                          &(struct advisor_copy){block->hash, block->ns, chooser->tier},
-                          ADVISOR_COPY_GONE)) {
+    if (advisor_planned_moves_has(chooser->moved,
+                                  &(struct advisor_copy){block->hash, block->ns, chooser->tier},
+                                  ADVISOR_COPY_GONE)) {
         advisor_ranking_pass(ranking, order, block->ns, block->hash);
         return ADVISOR_PASSED;
     }

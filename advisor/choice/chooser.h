@@ -3,7 +3,7 @@
  *
  * Why: what is ordered and what a plan shows must be the same, so both choose here.  A block leaves
  * when the rule that has it is one that drains its tier; others are set aside for a while
- * (policy_roster_pass()).
+ * (policy_tier_blocks_pass()).
  *
  * Ownership: a chooser borrows everything.
  * Threads:   the engine's.
@@ -29,7 +29,7 @@ struct advisor_chooser {
     uint64_t *kept; /* bytes that each rule pinned there; falls with them.  NULL: not known */
     bool everybody; /* the canary share does not count */
     bool staging;   /* not to leave: copies are made of those that have none below */
-    const struct advisor_moved *moved; /* of a plan: what is gone; NULL: nothing */
+    const struct advisor_planned_moves *moved; /* of a plan: what is gone; NULL: nothing */
     const uint64_t *planned; /* bytes of each tier of the planner, with what was chosen for it */
     struct advisor_edge edges[ADVISOR_RULES_MAX]; /* of rules in `set`: advisor_chooser_begin() */
     uint8_t orders[ADVISOR_RULES_MAX]; /* of the tier's, by which each rule takes its blocks; the
@@ -59,20 +59,20 @@ enum advisor_choice advisor_chooser_next(struct advisor_chooser *chooser,
 
 /** Rules of `set` that begin, go on and end to drain a tier that is so full: the former ones are
  *  in, those now are out. */
-void advisor_chooser_watermarks(const struct policy *policy, int32_t place, uint64_t used,
-                                uint64_t capacity, struct advisor_rule_set *set);
+void advisor_watermark_rules(const struct policy *policy, int32_t place, uint64_t used,
+                             uint64_t capacity, struct advisor_rule_set *set);
 
 /** Bytes that a policy lets a live tier have: what its gateway reports, or less. */
-uint64_t advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t reported);
+uint64_t advisor_watermark_capacity(const struct policy *policy, int32_t place, uint64_t reported);
 
 /** The rule that drains the tier from the highest watermark, when all others had their turn; -1:
  *  none does. */
-int32_t advisor_chooser_last(const struct policy *policy, int32_t place);
+int32_t advisor_watermark_last(const struct policy *policy, int32_t place);
 
 /** Bytes of a tier that a rule may pin. */
-uint64_t advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity);
+uint64_t advisor_watermark_budget(const struct policy_rule *rule, uint64_t capacity);
 
 /** Bytes at a watermark. */
-uint64_t advisor_chooser_mark(uint64_t capacity, uint64_t ppm);
+uint64_t advisor_watermark_bytes(uint64_t capacity, uint64_t ppm);
 
 #endif /* ADVISOR_CHOICE_CHOOSER_H */

@@ -128,9 +128,9 @@ advisor_edge_has_room(const struct advisor_planner *planner, const struct adviso
                       uint32_t to, uint64_t used, uint64_t bytes)
 {
     const int32_t place = advisor_planner_place(planner, rules, to);
-    const int32_t last = advisor_chooser_last(rules->policy, place);
+    const int32_t last = advisor_watermark_last(rules->policy, place);
     const uint64_t capacity =
-        advisor_chooser_capacity(rules->policy, place, planner->tiers[to].report.capacity_bytes);
+        advisor_watermark_capacity(rules->policy, place, planner->tiers[to].report.capacity_bytes);
 
     if (capacity == 0)
         return true;
@@ -138,7 +138,7 @@ advisor_edge_has_room(const struct advisor_planner *planner, const struct adviso
      * drained for those above. */
     return last < 0
                ? used + bytes <= capacity
-               : used < advisor_chooser_mark(
+               : used < advisor_watermark_bytes(
                             capacity, policy_rule_at(rules->policy, (size_t)last)->trigger.start);
 }
 
@@ -149,14 +149,14 @@ has_room_above(const struct advisor_planner *planner, const struct advisor_rules
 {
     const struct advisor_tier *tier = &planner->tiers[to];
     const int32_t place = advisor_planner_place(planner, rules, to);
-    const int32_t last = advisor_chooser_last(rules->policy, place);
-    uint64_t limit = advisor_chooser_capacity(rules->policy, place, tier->report.capacity_bytes);
+    const int32_t last = advisor_watermark_last(rules->policy, place);
+    uint64_t limit = advisor_watermark_capacity(rules->policy, place, tier->report.capacity_bytes);
 
     if (limit == 0 && !tier->volume)
         return true;
     if (last >= 0)
-        limit =
-            advisor_chooser_mark(limit, policy_rule_at(rules->policy, (size_t)last)->trigger.stop);
+        limit = advisor_watermark_bytes(limit,
+                                        policy_rule_at(rules->policy, (size_t)last)->trigger.stop);
     return used + bytes <= limit;
 }
 
@@ -170,7 +170,7 @@ advisor_edge_takes(const struct advisor_planner *planner, const struct advisor_r
 
     if (edge->to == ADVISOR_NONE)
         return true;
-    there = policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash);
+    there = policy_tier_blocks_has(planner->tiers[edge->to].roster, block->ns, block->hash);
     if (rule->verb == POLICY_PROMOTE)
         return !there && !advisor_planner_is_leaving(planner, edge->from, block) &&
                has_room_above(planner, rules, edge->to, used[edge->to], bytes);

@@ -33,7 +33,7 @@ struct teller {
 
 struct advisor_pins {
     pthread_mutex_t lock; /* guards everything */
-    struct advisor_map *blocks;
+    struct advisor_number_map *blocks;
     struct pin *rows;
     size_t count; /* used and free ones */
     size_t capacity;
@@ -59,12 +59,12 @@ advisor_pins_new(struct advisor_pins **out)
     if (pins == NULL)
         return KVT_NOMEM;
     pins->free = NONE;
-    if (advisor_map_new(&pins->blocks) != KVT_OK) {
+    if (advisor_number_map_new(&pins->blocks) != KVT_OK) {
         kvt_free(pins);
         return KVT_NOMEM;
     }
     if (pthread_mutex_init(&pins->lock, NULL) != 0) {
-        advisor_map_free(pins->blocks);
+        advisor_number_map_free(pins->blocks);
         kvt_free(pins);
         return KVT_NOMEM;
     }
@@ -77,7 +77,7 @@ advisor_pins_free(struct advisor_pins *pins)
 {
     if (pins == NULL)
         return;
-    advisor_map_free(pins->blocks);
+    advisor_number_map_free(pins->blocks);
     kvt_free(pins->rows);
     kvt_free(pins->changed);
     (void)pthread_mutex_destroy(&pins->lock);
@@ -92,7 +92,7 @@ first_of(const struct advisor_pins *pins, uint32_t ns, uint64_t hash)
     const struct key key = {hash, ns};
     uint32_t first;
 
-    return advisor_map_get(pins->blocks, &key, sizeof(key), &first) ? first : NONE;
+    return advisor_number_map_get(pins->blocks, &key, sizeof(key), &first) ? first : NONE;
 }
 
 static uint32_t
@@ -144,7 +144,7 @@ add(struct advisor_pins *pins, uint32_t gateway, uint32_t ns, uint64_t hash, uin
         rows[*at].next = NONE;
     }
     next_free = pins->rows[*at].next;
-    if (advisor_map_put(pins->blocks, &key, sizeof(key), *at) != KVT_OK)
+    if (advisor_number_map_put(pins->blocks, &key, sizeof(key), *at) != KVT_OK)
         return KVT_NOMEM;
     if (*at == pins->count)
         pins->count++;
@@ -164,9 +164,9 @@ drop(struct advisor_pins *pins, uint32_t at)
     uint32_t former = first_of(pins, pin->ns, pin->hash);
 
     if (former == at && pin->next == NONE) {
-        advisor_map_remove(pins->blocks, &key, sizeof(key));
+        advisor_number_map_remove(pins->blocks, &key, sizeof(key));
     } else if (former == at) {
-        const enum kvt_err rc = advisor_map_put(pins->blocks, &key, sizeof(key), pin->next);
+        const enum kvt_err rc = advisor_number_map_put(pins->blocks, &key, sizeof(key), pin->next);
 
         assert(rc == KVT_OK); /* the key is there already */
         (void)rc;

@@ -12,21 +12,21 @@ struct change {
     bool came;
 };
 
-struct advisor_moved {
+struct advisor_planned_moves {
     struct change *slots; /* a power of two, at most half of them used */
     size_t slot_count;
     size_t count;
 };
 
 enum kvt_err
-advisor_moved_new(struct advisor_moved **out)
+advisor_planned_moves_new(struct advisor_planned_moves **out)
 {
     *out = kvt_calloc(1, sizeof(**out));
     return *out == NULL ? KVT_NOMEM : KVT_OK;
 }
 
 void
-advisor_moved_free(struct advisor_moved *moved)
+advisor_planned_moves_free(struct advisor_planned_moves *moved)
 {
     if (moved == NULL)
         return;
@@ -51,7 +51,7 @@ slot_of(struct change *slots, size_t count, const struct advisor_copy *copy, boo
 
 /* Room for one more. */
 static enum kvt_err
-reserve(struct advisor_moved *moved)
+reserve(struct advisor_planned_moves *moved)
 {
     const size_t wanted = moved->slot_count == 0 ? SLOTS_MIN : moved->slot_count * 2;
     struct change *slots;
@@ -71,15 +71,15 @@ reserve(struct advisor_moved *moved)
 }
 
 enum kvt_err
-advisor_moved_add(struct advisor_moved *moved, const struct advisor_copy *copy,
-                  enum advisor_change change)
+advisor_planned_moves_add(struct advisor_planned_moves *moved, const struct advisor_copy *copy,
+                          enum advisor_change change)
 {
     const bool came = change == ADVISOR_COPY_CAME;
     struct change *slot;
 
-    if (advisor_moved_has(moved, copy, change))
+    if (advisor_planned_moves_has(moved, copy, change))
         return KVT_OK;
-    if (moved->count == ADVISOR_MOVED_MAX)
+    if (moved->count == ADVISOR_PLANNED_MOVES_MAX)
         return KVT_FULL;
     if (reserve(moved) != KVT_OK)
         return KVT_NOMEM;
@@ -90,8 +90,8 @@ advisor_moved_add(struct advisor_moved *moved, const struct advisor_copy *copy,
 }
 
 bool
-advisor_moved_has(const struct advisor_moved *moved, const struct advisor_copy *copy,
-                  enum advisor_change change)
+advisor_planned_moves_has(const struct advisor_planned_moves *moved,
+                          const struct advisor_copy *copy, enum advisor_change change)
 {
     return moved != NULL && moved->count > 0 &&
            slot_of(moved->slots, moved->slot_count, copy, change == ADVISOR_COPY_CAME)->used;

@@ -4,9 +4,9 @@
  * Why: what a plan moves for a quota is not to be moved by a rule once more, and what it brought to
  * a tier is there for whoever asks next; the rosters say how it is now.
  *
- * Ownership: advisor_moved_new() makes it, advisor_moved_free() ends it.
+ * Ownership: advisor_planned_moves_new() makes it, advisor_planned_moves_free() ends it.
  * Threads:   none; one owner.
- * Limits:    ADVISOR_MOVED_MAX changes, of 48 to 96 bytes each.
+ * Limits:    ADVISOR_PLANNED_MOVES_MAX changes, of 48 to 96 bytes each.
  */
 #ifndef ADVISOR_CHOICE_PLANNED_MOVES_H
 #define ADVISOR_CHOICE_PLANNED_MOVES_H
@@ -16,10 +16,11 @@
 
 #include "kvtier/error.h"
 
-#define ADVISOR_MOVED_MAX      (3u << 19) /* three of each move that a document has */
-#define ADVISOR_MOVED_ANYWHERE UINT32_MAX /* as the tier of a copy that came: to some tier */
+#define ADVISOR_PLANNED_MOVES_MAX (3u << 19) /* three of each move that a document has */
+#define ADVISOR_PLANNED_MOVES_ANYWHERE                                                             \
+    UINT32_MAX /* as the tier of a copy that came: to some tier */
 
-struct advisor_moved;
+struct advisor_planned_moves;
 
 /* A copy of a block in a tier of the planner's. */
 struct advisor_copy {
@@ -33,16 +34,16 @@ enum advisor_change {
     ADVISOR_COPY_CAME, /* it was not */
 };
 
-KVT_NODISCARD enum kvt_err advisor_moved_new(struct advisor_moved **out);
+KVT_NODISCARD enum kvt_err advisor_planned_moves_new(struct advisor_planned_moves **out);
 /** NULL is allowed. */
-void advisor_moved_free(struct advisor_moved *moved);
+void advisor_planned_moves_free(struct advisor_planned_moves *moved);
 
 /** KVT_OK, also where it was noted before; KVT_FULL or KVT_NOMEM: it is not noted. */
-KVT_NODISCARD enum kvt_err advisor_moved_add(struct advisor_moved *moved,
-                                             const struct advisor_copy *copy,
-                                             enum advisor_change change);
+KVT_NODISCARD enum kvt_err advisor_planned_moves_add(struct advisor_planned_moves *moved,
+                                                     const struct advisor_copy *copy,
+                                                     enum advisor_change change);
 /** NULL: nothing moved. */
-bool advisor_moved_has(const struct advisor_moved *moved, const struct advisor_copy *copy,
-                       enum advisor_change change);
+bool advisor_planned_moves_has(const struct advisor_planned_moves *moved,
+                               const struct advisor_copy *copy, enum advisor_change change);
 
 #endif /* ADVISOR_CHOICE_PLANNED_MOVES_H */

@@ -59,7 +59,7 @@ consider(void *arg, const struct policy_block *block, uint64_t tick)
         .hash = block->hash, .tick = tick, .ns = block->ns, .position = block->position};
 
     if ((pass->wanted[block->ns / 64] >> (block->ns % 64) & 1) == 0 ||
-        advisor_moved_has(drainer->moved, &copy, ADVISOR_COPY_GONE))
+        advisor_planned_moves_has(drainer->moved, &copy, ADVISOR_COPY_GONE))
         return;
     if (pass->count < ADVISOR_QUOTA_PICKS) {
         pass->picks[pass->count++] = pick;
@@ -81,8 +81,8 @@ advisor_quota_go_through(struct advisor_quota_drainer *drainer, uint32_t seats)
 {
     struct advisor_quota_pass *pass = &drainer->drain->pass;
 
-    if (policy_roster_scan(drainer->planner->tiers[pass->tier].roster, &pass->seat, seats, consider,
-                           drainer))
+    if (policy_tier_blocks_scan(drainer->planner->tiers[pass->tier].roster, &pass->seat, seats,
+                                consider, drainer))
         return;
     qsort(pass->picks, pass->count, sizeof(*pass->picks), in_order);
     pass->ready = true;
@@ -171,12 +171,14 @@ want_namespaces(const struct advisor_quota_drainer *drainer, struct advisor_quot
     const struct advisor_planner *planner = drainer->planner;
     const char *tenant = quota_at(drainer, pass->quota)->tenant;
     size_t count;
-    const struct advisor_ledger_row *sums = advisor_ledger_rows(planner->quotas->ledger, &count);
+    const struct advisor_byte_sums_row *sums =
+        advisor_byte_sums_rows(planner->quotas->ledger, &count);
 
     memset(pass->wanted, 0, sizeof(pass->wanted));
     for (size_t i = 0; i < count; i++)
         if (sums[i].place == pass->tier && sums[i].bytes > 0 &&
-            advisor_quota_is_of(advisor_names_namespace_text(planner->names, sums[i].ns), tenant))
+            advisor_quota_is_of(advisor_name_table_namespace_text(planner->names, sums[i].ns),
+                                tenant))
             pass->wanted[sums[i].ns / 64] |= UINT64_C(1) << (sums[i].ns % 64);
 }
 
@@ -242,12 +244,12 @@ advisor_quota_expirer(const struct policy *policy, int32_t place)
 }
 
 bool
-advisor_quota_is_there(const struct advisor_planner *planner, const struct advisor_moved *moved,
-                       const struct advisor_copy *copy)
+advisor_quota_is_there(const struct advisor_planner *planner,
+                       const struct advisor_planned_moves *moved, const struct advisor_copy *copy)
 {
-    return (policy_roster_has(planner->tiers[copy->tier].roster, copy->ns, copy->hash) &&
-            !advisor_moved_has(moved, copy, ADVISOR_COPY_GONE)) ||
-           advisor_moved_has(moved, copy, ADVISOR_COPY_CAME);
+    return (policy_tier_blocks_has(planner->tiers[copy->tier].roster, copy->ns, copy->hash) &&
+            !advisor_planned_moves_has(moved, copy, ADVISOR_COPY_GONE)) ||
+           advisor_planned_moves_has(moved, copy, ADVISOR_COPY_CAME);
 }
 
 /* Is there a gateway that would do that, and room where the block goes? */
@@ -332,11 +334,12 @@ look_at(const struct advisor_quota_drainer *drainer, const struct advisor_quota_
     enum advisor_quota_answer answer;
     uint64_t bytes;
 
-    if (policy_roster_standing(drainer->planner->tiers[pass->tier].roster, pick->ns, pick->hash,
-                               drainer->tick, 1, &standing) != KVT_OK ||
+    if (policy_tier_blocks_standing(drainer->planner->tiers[pass->tier].roster, pick->ns,
+                                    pick->hash, drainer->tick, 1, &standing) != KVT_OK ||
         !standing.in_tier || standing.tick != pick->tick ||
-        advisor_moved_has(drainer->moved, &(struct advisor_copy){pick->hash, pick->ns, pass->tier},
-                          ADVISOR_COPY_GONE) ||
+        advisor_planned_moves_has(drainer->moved,
+                                  &(struct advisor_copy){pick->hash, pick->ns, pass->tier},
+                                  ADVISOR_COPY_GONE) ||
         !find_way(drainer, &standing.block, hard, &way))
         return ADVISOR_QUOTA_STAYS; /* it went, or was read meanwhile */
     answer = drainer->hands->take(drainer->arg, &standing.block, &way);

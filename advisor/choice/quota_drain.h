@@ -52,8 +52,8 @@ struct advisor_quota_drainer {
     struct advisor_quota_drain *drain;
     const struct advisor_quota_hands *hands;
     void *arg;
-    const uint64_t *used;              /* bytes of each tier, with what was chosen for it */
-    const struct advisor_moved *moved; /* what was chosen before; NULL: the rosters know */
+    const uint64_t *used;                      /* bytes of each tier, with what was chosen for it */
+    const struct advisor_planned_moves *moved; /* what was chosen before; NULL: the rosters know */
     uint64_t now_ms;
     uint64_t tick;  /* of the rosters */
     bool everybody; /* the canary share does not count */
@@ -70,6 +70,7 @@ void advisor_quota_choose(struct advisor_quota_drainer *drainer);
 
 /** Is the copy in its tier, as if what was chosen so far had moved? */
 bool advisor_quota_is_there(const struct advisor_planner *planner,
-                            const struct advisor_moved *moved, const struct advisor_copy *copy);
+                            const struct advisor_planned_moves *moved,
+                            const struct advisor_copy *copy);
 
 #endif /* ADVISOR_CHOICE_QUOTA_DRAIN_H */

@@ -40,16 +40,16 @@ advisor_orders_add(struct advisor_orders *orders, const struct kvt_ordering *ord
 
 enum kvt_err
 advisor_ranking_init(struct advisor_ranking *ranking, const struct advisor_orders *orders,
-                     const struct policy_roster_options *options)
+                     const struct policy_tier_blocks_options *options)
 {
-    struct policy_roster_options roster = *options;
+    struct policy_tier_blocks_options roster = *options;
     enum kvt_err rc = KVT_OK;
 
     assert(orders->count > 0);
     *ranking = (struct advisor_ranking){.orders = {.count = 0}};
     for (uint32_t i = 0; i < orders->count && rc == KVT_OK; i++) {
         roster.ordering = ranking->orders.list[i] = orders->list[i];
-        rc = policy_roster_new(&ranking->rosters[i], &roster);
+        rc = policy_tier_blocks_new(&ranking->rosters[i], &roster);
         ranking->orders.count += rc == KVT_OK ? 1 : 0;
     }
     if (rc != KVT_OK)
@@ -61,7 +61,7 @@ void
 advisor_ranking_release(struct advisor_ranking *ranking)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_free(ranking->rosters[i]);
+        policy_tier_blocks_free(ranking->rosters[i]);
     *ranking = (struct advisor_ranking){.orders = {.count = 0}};
 }
 
@@ -102,7 +102,7 @@ advisor_ranking_store(struct advisor_ranking *ranking, const struct policy_block
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < ranking->orders.count; i++) {
-        const enum kvt_err one = policy_roster_store(ranking->rosters[i], block, tick);
+        const enum kvt_err one = policy_tier_blocks_store(ranking->rosters[i], block, tick);
 
         rc = rc == KVT_OK ? one : rc;
     }
@@ -117,7 +117,7 @@ advisor_ranking_use(struct advisor_ranking *ranking, const struct policy_block *
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < ranking->orders.count; i++) {
-        const enum kvt_err one = policy_roster_use(ranking->rosters[i], block, tick);
+        const enum kvt_err one = policy_tier_blocks_use(ranking->rosters[i], block, tick);
 
         rc = rc == KVT_OK ? one : rc;
     }
@@ -141,13 +141,13 @@ advisor_ranking_restore(struct advisor_ranking *ranking, const struct advisor_st
 }
 
 enum kvt_err
-advisor_ranking_restored(struct advisor_ranking *ranking, policy_roster_over_fn *is_over,
+advisor_ranking_restored(struct advisor_ranking *ranking, policy_tier_blocks_over_fn *is_over,
                          const void *arg)
 {
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < ranking->orders.count && rc != KVT_CANCELLED; i++) {
-        const enum kvt_err one = policy_roster_restored(ranking->rosters[i], is_over, arg);
+        const enum kvt_err one = policy_tier_blocks_restored(ranking->rosters[i], is_over, arg);
 
         rc = one == KVT_OK ? rc : one;
     }
@@ -158,7 +158,7 @@ void
 advisor_ranking_leave(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_leave(ranking->rosters[i], ns, hash);
+        policy_tier_blocks_leave(ranking->rosters[i], ns, hash);
     tell_name(ranking, ADVISOR_HEARD_LEAVE, ns, hash);
 }
 
@@ -166,7 +166,7 @@ void
 advisor_ranking_settle(struct advisor_ranking *ranking)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_settle(ranking->rosters[i]);
+        policy_tier_blocks_settle(ranking->rosters[i]);
     tell_name(ranking, ADVISOR_HEARD_SETTLE, 0, 0);
 }
 
@@ -176,14 +176,14 @@ bool
 advisor_ranking_victim(struct advisor_ranking *ranking, uint32_t order, uint64_t tick,
                        struct policy_block *block)
 {
-    return policy_roster_victim(ranking->rosters[order], tick, block);
+    return policy_tier_blocks_victim(ranking->rosters[order], tick, block);
 }
 
 bool
 advisor_ranking_due(struct advisor_ranking *ranking, uint32_t order, uint64_t tick,
                     struct policy_block *block)
 {
-    return policy_roster_due(ranking->rosters[order], tick, block);
+    return policy_tier_blocks_due(ranking->rosters[order], tick, block);
 }
 
 /* In all orders but one. */
@@ -192,7 +192,7 @@ claim_in_others(struct advisor_ranking *ranking, uint32_t order, uint32_t ns, ui
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         if (i != order)
-            (void)policy_roster_claim(ranking->rosters[i], ns, hash);
+            (void)policy_tier_blocks_claim(ranking->rosters[i], ns, hash);
     tell_name(ranking, ADVISOR_HEARD_OUT, ns, hash);
 }
 
@@ -206,14 +206,14 @@ advisor_ranking_keep(struct advisor_ranking *ranking, uint32_t order,
 void
 advisor_ranking_pass(struct advisor_ranking *ranking, uint32_t order, uint32_t ns, uint64_t hash)
 {
-    policy_roster_pass(ranking->rosters[order], ns, hash);
+    policy_tier_blocks_pass(ranking->rosters[order], ns, hash);
 }
 
 void
 advisor_ranking_pass_all(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_pass(ranking->rosters[i], ns, hash);
+        policy_tier_blocks_pass(ranking->rosters[i], ns, hash);
     tell_name(ranking, ADVISOR_HEARD_BACK, ns, hash); /* another order looks at it afresh */
 }
 
@@ -221,7 +221,7 @@ void
 advisor_ranking_give_back(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_give_back(ranking->rosters[i], ns, hash);
+        policy_tier_blocks_give_back(ranking->rosters[i], ns, hash);
     tell_name(ranking, ADVISOR_HEARD_BACK, ns, hash);
 }
 
@@ -229,7 +229,7 @@ void
 advisor_ranking_give_back_all(struct advisor_ranking *ranking)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        policy_roster_give_back_all(ranking->rosters[i]);
+        policy_tier_blocks_give_back_all(ranking->rosters[i]);
     tell_name(ranking, ADVISOR_HEARD_BACK_ALL, 0, 0);
 }
 
@@ -239,14 +239,14 @@ advisor_ranking_resume(struct advisor_ranking *ranking, uint32_t max)
     bool more = false;
 
     for (uint32_t i = 0; i < ranking->orders.count; i++)
-        more = policy_roster_resume(ranking->rosters[i], max) == max || more;
+        more = policy_tier_blocks_resume(ranking->rosters[i], max) == max || more;
     return more;
 }
 
 bool
 advisor_ranking_claim(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash)
 {
-    if (!policy_roster_claim(ranking->rosters[0], ns, hash))
+    if (!policy_tier_blocks_claim(ranking->rosters[0], ns, hash))
         return false;
     claim_in_others(ranking, 0, ns, hash);
     return true;
@@ -255,11 +255,11 @@ advisor_ranking_claim(struct advisor_ranking *ranking, uint32_t ns, uint64_t has
 uint64_t
 advisor_ranking_bytes(const struct advisor_ranking *ranking)
 {
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks_counts counts;
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < ranking->orders.count; i++) {
-        policy_roster_counts(ranking->rosters[i], &counts);
+        policy_tier_blocks_counts(ranking->rosters[i], &counts);
         bytes += counts.bytes;
     }
     return bytes;

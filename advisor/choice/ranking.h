@@ -34,14 +34,14 @@ struct advisor_orders {
 
 struct advisor_ranking {
     struct advisor_orders orders;
-    struct policy_roster *rosters[ADVISOR_RANKINGS_MAX]; /* of each */
+    struct policy_tier_blocks *rosters[ADVISOR_RANKINGS_MAX]; /* of each */
     struct advisor_rerank *heir; /* that is made, and hears everything; NULL: none */
 };
 
 /** `options` without its ordering.  KVT_OK, or KVT_NOMEM with nothing made. */
 KVT_NODISCARD enum kvt_err advisor_ranking_init(struct advisor_ranking *ranking,
                                                 const struct advisor_orders *orders,
-                                                const struct policy_roster_options *options);
+                                                const struct policy_tier_blocks_options *options);
 void advisor_ranking_release(struct advisor_ranking *ranking);
 
 /** The block before it.  A gateway knows a part of that hash only, and the orderings want chains:
@@ -61,13 +61,13 @@ KVT_NODISCARD enum kvt_err advisor_ranking_store(struct advisor_ranking *ranking
                                                  const struct policy_block *block, uint64_t tick);
 KVT_NODISCARD enum kvt_err advisor_ranking_use(struct advisor_ranking *ranking,
                                                const struct policy_block *block, uint64_t tick);
-/** What the row of a block says of one of its places, as policy_roster_restore(). */
+/** What the row of a block says of one of its places, as policy_tier_blocks_restore(). */
 KVT_NODISCARD enum kvt_err advisor_ranking_restore(struct advisor_ranking *ranking,
                                                    const struct advisor_store_block *row,
                                                    uint64_t parent, uint32_t ranks);
-/** All rows were told, as policy_roster_restored(). */
+/** All rows were told, as policy_tier_blocks_restored(). */
 KVT_NODISCARD enum kvt_err advisor_ranking_restored(struct advisor_ranking *ranking,
-                                                    policy_roster_over_fn *is_over,
+                                                    policy_tier_blocks_over_fn *is_over,
                                                     const void *arg);
 void advisor_ranking_leave(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash);
 void advisor_ranking_settle(struct advisor_ranking *ranking);

@@ -48,7 +48,7 @@ advisor_planner_wanted(const struct advisor_planner *planner, const struct advis
                        int32_t place, struct advisor_orders *orders)
 {
     const struct policy *policy = rules == NULL ? NULL : rules->policy;
-    const int32_t last = policy == NULL ? -1 : advisor_chooser_last(policy, place);
+    const int32_t last = policy == NULL ? -1 : advisor_watermark_last(policy, place);
     const struct kvt_ordering *own =
         policy == NULL ? planner->options.ordering
         : last < 0     ? advisor_planner_ordering(planner, &policy->defaults)
@@ -99,7 +99,7 @@ tell_what_is_out(struct advisor_planner *planner, uint32_t number, struct adviso
             const struct advisor_refused block = {.hash = order->items[k].block.hash,
                                                   .ns = order->ns};
 
-            if (policy_roster_is_taken(tier->roster, block.ns, block.hash))
+            if (policy_tier_blocks_is_taken(tier->roster, block.ns, block.hash))
                 hear_out(rerank, &block);
         }
     }
@@ -123,10 +123,10 @@ namespaces_of(const struct advisor_planner *planner, uint32_t *count)
 {
     uint32_t *namespaces;
 
-    *count = advisor_names_namespace_count(planner->names);
+    *count = advisor_name_table_namespace_count(planner->names);
     namespaces = kvt_calloc((size_t)*count + 1, sizeof(*namespaces));
     for (uint32_t i = 0; i < *count && namespaces != NULL; i++)
-        namespaces[i] = advisor_names_index_namespace(planner->names, i);
+        namespaces[i] = advisor_name_table_index_namespace(planner->names, i);
     return namespaces;
 }
 
@@ -215,9 +215,9 @@ begin(struct advisor_planner *planner, uint32_t number, const struct advisor_ord
 /* Written with the next group. */
 static void
 keep_learned(struct advisor_planner *planner, const struct advisor_tier *tier,
-             const struct kvt_ordering *ordering, const struct policy_roster *roster)
+             const struct kvt_ordering *ordering, const struct policy_tier_blocks *roster)
 {
-    const size_t size = policy_roster_save(roster, NULL, 0);
+    const size_t size = policy_tier_blocks_save(roster, NULL, 0);
     struct advisor_parting *parting = size == 0 ? NULL : kvt_calloc(1, sizeof(*parting) + size);
 
     if (parting == NULL) /* what was written last holds */
@@ -225,7 +225,7 @@ keep_learned(struct advisor_planner *planner, const struct advisor_tier *tier,
     parting->ordering = ordering;
     parting->size = size;
     memcpy(parting->tier, tier->name, sizeof(parting->tier));
-    (void)policy_roster_save(roster, parting->bytes, size);
+    (void)policy_tier_blocks_save(roster, parting->bytes, size);
     parting->next = planner->reranking.parting;
     planner->reranking.parting = parting;
     planner->learned_dirty = true;
@@ -233,12 +233,12 @@ keep_learned(struct advisor_planner *planner, const struct advisor_tier *tier,
 
 /* The tier has its new orders; those it has no more end on the thread that made the new ones. */
 static void
-change_over(struct advisor_planner *planner, struct policy_roster *const *made)
+change_over(struct advisor_planner *planner, struct policy_tier_blocks *const *made)
 {
     struct advisor_reranking *reranking = &planner->reranking;
     struct advisor_tier *tier = &planner->tiers[reranking->tier];
     const struct advisor_ranking former = tier->ranking;
-    struct policy_roster *retired[ADVISOR_RANKINGS_MAX];
+    struct policy_tier_blocks *retired[ADVISOR_RANKINGS_MAX];
     char text[ADVISOR_RANKINGS_MAX * KVT_ORDERING_NAME_MAX * 2];
     uint32_t count = 0;
 
@@ -282,7 +282,7 @@ go_on(struct advisor_planner *planner, uint64_t now_ms)
 {
     struct advisor_reranking *reranking = &planner->reranking;
     struct advisor_tier *tier = &planner->tiers[reranking->tier];
-    struct policy_roster *made[ADVISOR_RANKINGS_MAX];
+    struct policy_tier_blocks *made[ADVISOR_RANKINGS_MAX];
     struct advisor_orders wanted;
     enum kvt_err rc;
     bool cut;

@@ -17,7 +17,7 @@ struct row {
 };
 
 struct advisor_refusals {
-    struct advisor_map *numbers;
+    struct advisor_number_map *numbers;
     struct row *rows;
     size_t count;
     size_t capacity;
@@ -37,7 +37,7 @@ advisor_refusals_new(struct advisor_refusals **out)
         return KVT_NOMEM;
     refusals->next_ms = UINT64_MAX;
     refusals->soonest_ms = UINT64_MAX;
-    if (advisor_map_new(&refusals->numbers) != KVT_OK) {
+    if (advisor_number_map_new(&refusals->numbers) != KVT_OK) {
         kvt_free(refusals);
         return KVT_NOMEM;
     }
@@ -50,7 +50,7 @@ advisor_refusals_free(struct advisor_refusals *refusals)
 {
     if (refusals == NULL)
         return;
-    advisor_map_free(refusals->numbers);
+    advisor_number_map_free(refusals->numbers);
     kvt_free(refusals->rows);
     kvt_free(refusals);
 }
@@ -68,7 +68,8 @@ make_row(struct advisor_refusals *refusals, const struct advisor_refused *block,
     if (rows == NULL)
         return KVT_NOMEM;
     refusals->rows = rows;
-    rc = advisor_map_put(refusals->numbers, block, sizeof(*block), (uint32_t)refusals->count);
+    rc =
+        advisor_number_map_put(refusals->numbers, block, sizeof(*block), (uint32_t)refusals->count);
     if (rc != KVT_OK)
         return rc;
     *number = (uint32_t)refusals->count++;
@@ -82,12 +83,12 @@ forget(struct advisor_refusals *refusals, size_t number)
 {
     const struct row *last = &refusals->rows[refusals->count - 1];
 
-    advisor_map_remove(refusals->numbers, &refusals->rows[number].block,
-                       sizeof(refusals->rows[number].block));
+    advisor_number_map_remove(refusals->numbers, &refusals->rows[number].block,
+                              sizeof(refusals->rows[number].block));
     /* Its key is known: nothing is allocated. */
     if (number != refusals->count - 1)
-        (void)!advisor_map_put(refusals->numbers, &last->block, sizeof(last->block),
-                               (uint32_t)number);
+        (void)!advisor_number_map_put(refusals->numbers, &last->block, sizeof(last->block),
+                                      (uint32_t)number);
     refusals->rows[number] = *last;
     refusals->count--;
 }
@@ -112,7 +113,7 @@ advisor_refusals_add(struct advisor_refusals *refusals, const struct advisor_ref
     struct row *row;
     uint32_t number;
 
-    if (!advisor_map_get(refusals->numbers, block, sizeof(*block), &number)) {
+    if (!advisor_number_map_get(refusals->numbers, block, sizeof(*block), &number)) {
         const enum kvt_err rc = make_row(refusals, block, &number);
 
         if (rc != KVT_OK)
@@ -182,7 +183,7 @@ advisor_refusals_has(const struct advisor_refusals *refusals, const struct advis
 {
     uint32_t number;
 
-    return advisor_map_get(refusals->numbers, block, sizeof(*block), &number) &&
+    return advisor_number_map_get(refusals->numbers, block, sizeof(*block), &number) &&
            refusals->rows[number].pausing;
 }
 

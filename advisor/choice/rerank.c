@@ -24,7 +24,7 @@ struct chunk {
 
 struct advisor_rerank {
     struct advisor_orders orders;
-    struct policy_roster *rosters[ADVISOR_RANKINGS_MAX];
+    struct policy_tier_blocks *rosters[ADVISOR_RANKINGS_MAX];
     struct advisor_txn txn;
     char tier[KVT_NAME_MAX];
     bool *holders;
@@ -49,7 +49,7 @@ struct advisor_rerank {
     bool caught_up; /* the thread waits, and touches nothing */
     bool taken;
     bool over;
-    struct policy_roster *retired[RETIRED_MAX];
+    struct policy_tier_blocks *retired[RETIRED_MAX];
     uint32_t retired_count;
     bool retiring;
 };
@@ -72,7 +72,7 @@ at_most_32(uint64_t value)
 }
 
 enum kvt_err
-advisor_rerank_restore(struct policy_roster *roster, const struct advisor_store_block *row,
+advisor_rerank_restore(struct policy_tier_blocks *roster, const struct advisor_store_block *row,
                        uint64_t parent, uint32_t ranks)
 {
     const struct policy_block block = {.hash = row->hash,
@@ -82,9 +82,9 @@ advisor_rerank_restore(struct policy_roster *roster, const struct advisor_store_
                                        .ranks = ranks,
                                        .size = at_most_32(row->size)};
 
-    return policy_roster_restore(roster, &block,
-                                 row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
-                                 row->touched_ms / ADVISOR_TICK_MS);
+    return policy_tier_blocks_restore(roster, &block,
+                                      row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
+                                      row->touched_ms / ADVISOR_TICK_MS);
 }
 
 /* What became of a block that was told. */
@@ -132,7 +132,7 @@ load(struct advisor_rerank *rerank)
     while (rc == KVT_OK && next != 0);
     advisor_store_end(&rerank->txn);
     for (uint32_t k = 0; k < rerank->orders.count && rc == KVT_OK; k++)
-        rc = policy_roster_restored(rerank->rosters[k], is_ending, rerank);
+        rc = policy_tier_blocks_restored(rerank->rosters[k], is_ending, rerank);
     return rc;
 }
 
@@ -145,16 +145,20 @@ tell(struct advisor_rerank *rerank, const struct advisor_heard *heard)
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t k = 0; k < rerank->orders.count; k++) {
-        struct policy_roster *roster = rerank->rosters[k];
+        struct policy_tier_blocks *roster = rerank->rosters[k];
 
         switch ((enum advisor_heard_kind)heard->kind) {
-        case ADVISOR_HEARD_STORE: rc = policy_roster_store(roster, block, heard->tick); break;
-        case ADVISOR_HEARD_USE: rc = policy_roster_use(roster, block, heard->tick); break;
-        case ADVISOR_HEARD_LEAVE: policy_roster_leave(roster, block->ns, block->hash); break;
-        case ADVISOR_HEARD_OUT: (void)policy_roster_claim(roster, block->ns, block->hash); break;
-        case ADVISOR_HEARD_BACK: policy_roster_give_back(roster, block->ns, block->hash); break;
-        case ADVISOR_HEARD_BACK_ALL: policy_roster_give_back_all(roster); break;
-        case ADVISOR_HEARD_SETTLE: policy_roster_settle(roster); break;
+        case ADVISOR_HEARD_STORE: rc = policy_tier_blocks_store(roster, block, heard->tick); break;
+        case ADVISOR_HEARD_USE: rc = policy_tier_blocks_use(roster, block, heard->tick); break;
+        case ADVISOR_HEARD_LEAVE: policy_tier_blocks_leave(roster, block->ns, block->hash); break;
+        case ADVISOR_HEARD_OUT:
+            (void)policy_tier_blocks_claim(roster, block->ns, block->hash);
+            break;
+        case ADVISOR_HEARD_BACK:
+            policy_tier_blocks_give_back(roster, block->ns, block->hash);
+            break;
+        case ADVISOR_HEARD_BACK_ALL: policy_tier_blocks_give_back_all(roster); break;
+        case ADVISOR_HEARD_SETTLE: policy_tier_blocks_settle(roster); break;
         }
         note(rerank, rc);
     }
@@ -257,10 +261,10 @@ run(void *arg)
     (void)pthread_mutex_unlock(&rerank->lock);
     if (!rerank->taken)
         for (uint32_t k = 0; k < rerank->orders.count; k++)
-            policy_roster_free(rerank->rosters[k]);
+            policy_tier_blocks_free(rerank->rosters[k]);
     rerank->orders.count = 0;
     for (uint32_t k = 0; k < rerank->retired_count; k++)
-        policy_roster_free(rerank->retired[k]);
+        policy_tier_blocks_free(rerank->retired[k]);
     rerank->retired_count = 0;
     (void)pthread_mutex_lock(&rerank->lock);
     rerank->over = true;
@@ -277,7 +281,7 @@ load_learned(void *arg, const char *tier, const char *ordering, const void *byte
     const uint32_t at = advisor_orders_find(&rerank->orders, ordering);
 
     if (strcmp(tier, rerank->tier) == 0 && at < rerank->orders.count &&
-        policy_roster_load(rerank->rosters[at], bytes, size) != KVT_OK)
+        policy_tier_blocks_load(rerank->rosters[at], bytes, size) != KVT_OK)
         kvt_log_warn("advisor.planner", "learned",
                      "what %s learned of %s cannot be read: it begins anew", ordering, tier);
     return KVT_OK;
@@ -286,13 +290,13 @@ load_learned(void *arg, const char *tier, const char *ordering, const void *byte
 static enum kvt_err
 make_rosters(struct advisor_rerank *rerank, const struct advisor_rerank_options *options)
 {
-    struct policy_roster_options roster = options->roster;
+    struct policy_tier_blocks_options roster = options->roster;
 
     for (uint32_t i = 0; i < options->orders.count; i++) {
         enum kvt_err rc;
 
         roster.ordering = options->orders.list[i];
-        rc = policy_roster_new(&rerank->rosters[i], &roster);
+        rc = policy_tier_blocks_new(&rerank->rosters[i], &roster);
         if (rc != KVT_OK)
             return rc;
         rerank->orders.list[rerank->orders.count++] = roster.ordering;
@@ -354,7 +358,7 @@ advisor_rerank_free(struct advisor_rerank *rerank)
     if (rerank->threaded)
         (void)pthread_join(rerank->thread, NULL);
     for (uint32_t k = 0; k < rerank->orders.count; k++)
-        policy_roster_free(rerank->rosters[k]);
+        policy_tier_blocks_free(rerank->rosters[k]);
     while (rerank->first != NULL) {
         struct chunk *next = rerank->first->next;
 
@@ -378,7 +382,7 @@ advisor_rerank_progress(struct advisor_rerank *rerank, uint64_t *done, uint64_t 
 
 enum kvt_err
 advisor_rerank_take(struct advisor_rerank *rerank,
-                    struct policy_roster *rosters[ADVISOR_RANKINGS_MAX], bool *cut)
+                    struct policy_tier_blocks *rosters[ADVISOR_RANKINGS_MAX], bool *cut)
 {
     struct chunk *chunks = NULL;
     enum kvt_err rc;
@@ -407,7 +411,7 @@ advisor_rerank_take(struct advisor_rerank *rerank,
         return rc;
     }
     for (uint32_t k = 0; k < rerank->orders.count; k++) {
-        policy_roster_settle(rerank->rosters[k]);
+        policy_tier_blocks_settle(rerank->rosters[k]);
         rosters[k] = rerank->rosters[k];
     }
     *cut = rerank->cut;
@@ -415,7 +419,7 @@ advisor_rerank_take(struct advisor_rerank *rerank,
 }
 
 void
-advisor_rerank_retire(struct advisor_rerank *rerank, struct policy_roster *const *rosters,
+advisor_rerank_retire(struct advisor_rerank *rerank, struct policy_tier_blocks *const *rosters,
                       uint32_t count)
 {
     (void)pthread_mutex_lock(&rerank->lock);

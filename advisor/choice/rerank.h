@@ -42,9 +42,9 @@ struct advisor_heard {
 
 struct advisor_rerank_options {
     const char *tier;
-    struct advisor_orders orders;        /* that are made */
-    struct policy_roster_options roster; /* without an ordering */
-    const bool *holders;                 /* by number: is it the tier?  Copied */
+    struct advisor_orders orders;             /* that are made */
+    struct policy_tier_blocks_options roster; /* without an ordering */
+    const bool *holders;                      /* by number: is it the tier?  Copied */
     uint32_t holder_count;
     struct index *index;        /* that may know of parents; NULL: none */
     const uint32_t *namespaces; /* of the index, by our own numbers; copied */
@@ -61,7 +61,7 @@ KVT_NODISCARD enum kvt_err advisor_rerank_new(struct advisor_rerank **out,
                                               const struct advisor_rerank_options *options,
                                               struct advisor_txn *txn);
 /** At any time; waits for the thread, which looks whether it is to end with every page of rows and
- *  with every POLICY_ROSTER_PIECE blocks that it sorts.  NULL is allowed. */
+ *  with every POLICY_TIER_BLOCKS_PIECE blocks that it sorts.  NULL is allowed. */
 void advisor_rerank_free(struct advisor_rerank *rerank);
 
 void advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_heard *heard);
@@ -71,18 +71,18 @@ void advisor_rerank_progress(struct advisor_rerank *rerank, uint64_t *done, uint
 
 /** The rosters, once.  KVT_AGAIN: not yet; KVT_FULL, KVT_NOMEM or what else went wrong: never.
  *  `cut`: they have no room for all blocks. */
-KVT_NODISCARD enum kvt_err advisor_rerank_take(struct advisor_rerank *rerank,
-                                               struct policy_roster *rosters[ADVISOR_RANKINGS_MAX],
-                                               bool *cut);
+KVT_NODISCARD enum kvt_err
+advisor_rerank_take(struct advisor_rerank *rerank,
+                    struct policy_tier_blocks *rosters[ADVISOR_RANKINGS_MAX], bool *cut);
 /** Nothing is to be made any more: rosters that were taken or of another order are ended by the
  *  thread. */
-void advisor_rerank_retire(struct advisor_rerank *rerank, struct policy_roster *const *rosters,
+void advisor_rerank_retire(struct advisor_rerank *rerank, struct policy_tier_blocks *const *rosters,
                            uint32_t count);
 /** Is it through, so that advisor_rerank_free() waits for nothing? */
 bool advisor_rerank_is_over(struct advisor_rerank *rerank);
 
 /** What a row says of one of its places, as a start and a rerank tell it. */
-KVT_NODISCARD enum kvt_err advisor_rerank_restore(struct policy_roster *roster,
+KVT_NODISCARD enum kvt_err advisor_rerank_restore(struct policy_tier_blocks *roster,
                                                   const struct advisor_store_block *row,
                                                   uint64_t parent, uint32_t ranks);
 

@@ -17,7 +17,7 @@ advisor_planner_quotas_new(struct advisor_planner_quotas **out)
     *out = NULL;
     if (quotas == NULL)
         return KVT_NOMEM;
-    if (advisor_ledger_new(&quotas->ledger) != KVT_OK) {
+    if (advisor_byte_sums_new(&quotas->ledger) != KVT_OK) {
         advisor_planner_quotas_free(quotas);
         return KVT_NOMEM;
     }
@@ -30,7 +30,7 @@ advisor_planner_quotas_free(struct advisor_planner_quotas *quotas)
 {
     if (quotas == NULL)
         return;
-    advisor_ledger_free(quotas->ledger);
+    advisor_byte_sums_free(quotas->ledger);
     kvt_free(quotas->rows);
     kvt_free(quotas->drain.pass.picks);
     kvt_free(quotas);
@@ -97,7 +97,8 @@ advisor_quotas_of(const struct advisor_planner *planner, const struct advisor_ru
         const bool all = quota->tier.index < 0;
 
         if ((all || quota->tier.index == place) &&
-            advisor_quota_is_of(advisor_names_namespace_text(planner->names, ns), quota->tenant))
+            advisor_quota_is_of(advisor_name_table_namespace_text(planner->names, ns),
+                                quota->tenant))
             quotas[all ? 1 : 0] = (int32_t)i;
     }
 }
@@ -126,7 +127,7 @@ advisor_planner_follow_quotas(struct advisor_planner *planner)
 {
     struct advisor_planner_quotas *quotas = planner->quotas;
     const size_t count = planner->rules == NULL ? 0 : planner->rules->policy->quotas.count;
-    const struct advisor_ledger_row *sums = advisor_ledger_rows(quotas->ledger, &(size_t){0});
+    const struct advisor_byte_sums_row *sums = advisor_byte_sums_rows(quotas->ledger, &(size_t){0});
 
     memset(quotas->drain.states, 0, sizeof(quotas->drain.states));
     quotas->drain.count = (uint32_t)(count < ADVISOR_QUOTAS_MAX ? count : ADVISOR_QUOTAS_MAX);
@@ -159,7 +160,7 @@ advisor_planner_count_bytes(struct advisor_planner *planner, uint32_t ns, uint32
         kvt_grow(quotas->rows, &quotas->row_capacity, quotas->row_count + 1, sizeof(*rows));
     size_t at;
 
-    if (rows == NULL || advisor_ledger_add(quotas->ledger, ns, tier, bytes, &at) != KVT_OK) {
+    if (rows == NULL || advisor_byte_sums_add(quotas->ledger, ns, tier, bytes, &at) != KVT_OK) {
         lose(quotas);
         return;
     }
@@ -188,8 +189,8 @@ advisor_planner_expect(struct advisor_planner *planner)
             order->to == ADVISOR_NONE || order->row.items == 0)
             continue;
         for (uint32_t k = 0; k < order->row.items; k++)
-            blocks += !policy_roster_has(planner->tiers[order->to].roster, order->ns,
-                                         order->items[k].block.hash);
+            blocks += !policy_tier_blocks_has(planner->tiers[order->to].roster, order->ns,
+                                              order->items[k].block.hash);
         row = quotas_of(planner, order->ns, order->to);
         for (int k = 0; k < 2; k++)
             if (row.quotas[k] >= 0)

@@ -80,8 +80,8 @@ struct advisor_quota_drain {
 };
 
 struct advisor_planner_quotas {
-    struct advisor_ledger *ledger;  /* by namespace and tier of the planner's */
-    struct advisor_quota_row *rows; /* of the ledger's rows */
+    struct advisor_byte_sums *ledger; /* by namespace and tier of the planner's */
+    struct advisor_quota_row *rows;   /* of the ledger's rows */
     size_t row_count;
     size_t row_capacity;
     bool lost; /* there was no memory for a row: the sums are too low */

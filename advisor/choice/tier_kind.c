@@ -8,58 +8,58 @@
 static const char *const names[] = {"hot", "warm", "cold", "far", "gone"};
 
 const char *
-advisor_rung_name(enum advisor_rung rung)
+advisor_tier_kind_name(enum advisor_tier_kind rung)
 {
     return names[rung];
 }
 
 bool
-advisor_rung_parse(const char *text, enum advisor_rung *rung)
+advisor_tier_kind_parse(const char *text, enum advisor_tier_kind *rung)
 {
-    for (unsigned i = 0; i < ADVISOR_RUNG_COUNT; i++)
+    for (unsigned i = 0; i < ADVISOR_TIER_KIND_COUNT; i++)
         if (strcmp(text, names[i]) == 0) {
-            *rung = (enum advisor_rung)i;
+            *rung = (enum advisor_tier_kind)i;
             return true;
         }
-    *rung = ADVISOR_RUNG_GONE;
+    *rung = ADVISOR_TIER_KIND_GONE;
     return false;
 }
 
 enum kvt_err
-advisor_rungs_take(struct advisor_rungs *rungs, struct advisor_planner *planner)
+advisor_tier_kinds_take(struct advisor_tier_kinds *rungs, struct advisor_planner *planner)
 {
     struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
     size_t count;
 
-    *rungs = (struct advisor_rungs){.far = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*rungs->far))};
+    *rungs = (struct advisor_tier_kinds){.far = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*rungs->far))};
     if (tiers == NULL || rungs->far == NULL) {
         kvt_free(tiers);
         return KVT_NOMEM;
     }
     count = advisor_planner_tiers(planner, tiers, ADVISOR_TIERS_MAX);
     for (size_t i = 0; i < count; i++)
-        if (tiers[i].rung == ADVISOR_RUNG_FAR)
+        if (tiers[i].rung == ADVISOR_TIER_KIND_FAR)
             memcpy(rungs->far[rungs->far_count++], tiers[i].tier.name, KVT_NAME_MAX);
     kvt_free(tiers);
     return KVT_OK;
 }
 
 void
-advisor_rungs_release(struct advisor_rungs *rungs)
+advisor_tier_kinds_release(struct advisor_tier_kinds *rungs)
 {
     kvt_free(rungs->far);
-    *rungs = (struct advisor_rungs){.far = NULL};
+    *rungs = (struct advisor_tier_kinds){.far = NULL};
 }
 
-enum advisor_rung
-advisor_rungs_of(const struct advisor_rungs *rungs, const char *holder)
+enum advisor_tier_kind
+advisor_tier_kinds_of(const struct advisor_tier_kinds *rungs, const char *holder)
 {
     if (strncmp(holder, "hot@", 4) == 0)
-        return ADVISOR_RUNG_HOT;
+        return ADVISOR_TIER_KIND_HOT;
     if (strncmp(holder, "warm@", 5) == 0)
-        return ADVISOR_RUNG_WARM;
+        return ADVISOR_TIER_KIND_WARM;
     for (size_t i = 0; i < rungs->far_count; i++)
         if (strcmp(holder, rungs->far[i]) == 0)
-            return ADVISOR_RUNG_FAR;
-    return ADVISOR_RUNG_COLD;
+            return ADVISOR_TIER_KIND_FAR;
+    return ADVISOR_TIER_KIND_COLD;
 }

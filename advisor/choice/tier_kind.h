@@ -20,32 +20,33 @@
 struct advisor_planner;
 
 /* From the top down, and where what was deleted goes. */
-enum advisor_rung {
-    ADVISOR_RUNG_HOT,
-    ADVISOR_RUNG_WARM,
-    ADVISOR_RUNG_COLD,
-    ADVISOR_RUNG_FAR,
-    ADVISOR_RUNG_GONE,
+enum advisor_tier_kind {
+    ADVISOR_TIER_KIND_HOT,
+    ADVISOR_TIER_KIND_WARM,
+    ADVISOR_TIER_KIND_COLD,
+    ADVISOR_TIER_KIND_FAR,
+    ADVISOR_TIER_KIND_GONE,
 };
 
-#define ADVISOR_RUNG_COUNT ADVISOR_RUNG_GONE /* that a block can be on */
+#define ADVISOR_TIER_KIND_COUNT ADVISOR_TIER_KIND_GONE /* that a block can be on */
 
 /** "hot", "warm", "cold", "far", "gone". */
-const char *advisor_rung_name(enum advisor_rung rung);
+const char *advisor_tier_kind_name(enum advisor_tier_kind rung);
 /** By one of the first four of these names. */
-bool advisor_rung_parse(const char *text, enum advisor_rung *rung);
+bool advisor_tier_kind_parse(const char *text, enum advisor_tier_kind *rung);
 
-struct advisor_rungs {
+struct advisor_tier_kinds {
     char (*far)[KVT_NAME_MAX]; /* buckets that are some gateway's second one, and nobody's first */
     size_t far_count;
 };
 
 /** As gateways reported last.  KVT_OK or KVT_NOMEM; release it in any case. */
-KVT_NODISCARD enum kvt_err advisor_rungs_take(struct advisor_rungs *rungs,
-                                              struct advisor_planner *planner);
-void advisor_rungs_release(struct advisor_rungs *rungs);
+KVT_NODISCARD enum kvt_err advisor_tier_kinds_take(struct advisor_tier_kinds *rungs,
+                                                   struct advisor_planner *planner);
+void advisor_tier_kinds_release(struct advisor_tier_kinds *rungs);
 
 /** Of a G4 holder's name; what has none of the names above, or is not reported, is cold. */
-enum advisor_rung advisor_rungs_of(const struct advisor_rungs *rungs, const char *holder);
+enum advisor_tier_kind advisor_tier_kinds_of(const struct advisor_tier_kinds *rungs,
+                                             const char *holder);
 
 #endif /* ADVISOR_CHOICE_TIER_KIND_H */

@@ -6,8 +6,8 @@
 
 enum { SLOTS_MIN = 64 };
 
-struct advisor_ledger {
-    struct advisor_ledger_row *rows;
+struct advisor_byte_sums {
+    struct advisor_byte_sums_row *rows;
     size_t count;
     size_t capacity;
     uint32_t *slots;   /* number of a row, plus 1; 0: free */
@@ -15,14 +15,14 @@ struct advisor_ledger {
 };
 
 enum kvt_err
-advisor_ledger_new(struct advisor_ledger **out)
+advisor_byte_sums_new(struct advisor_byte_sums **out)
 {
     *out = kvt_calloc(1, sizeof(**out));
     return *out == NULL ? KVT_NOMEM : KVT_OK;
 }
 
 void
-advisor_ledger_free(struct advisor_ledger *ledger)
+advisor_byte_sums_free(struct advisor_byte_sums *ledger)
 {
     if (ledger == NULL)
         return;
@@ -32,7 +32,7 @@ advisor_ledger_free(struct advisor_ledger *ledger)
 }
 
 void
-advisor_ledger_clear(struct advisor_ledger *ledger)
+advisor_byte_sums_clear(struct advisor_byte_sums *ledger)
 {
     if (ledger->count > 0)
         memset(ledger->slots, 0, ledger->slot_count * sizeof(*ledger->slots));
@@ -41,7 +41,7 @@ advisor_ledger_clear(struct advisor_ledger *ledger)
 
 /* The slot of that row, or the free one where it belongs. */
 static uint32_t *
-slot_of(const struct advisor_ledger *ledger, uint32_t ns, uint32_t place)
+slot_of(const struct advisor_byte_sums *ledger, uint32_t ns, uint32_t place)
 {
     const uint64_t mixed = ((uint64_t)ns << 32 | place) * UINT64_C(0x9e3779b97f4a7c15);
     size_t at = (size_t)(mixed >> 32) & (ledger->slot_count - 1);
@@ -54,10 +54,10 @@ slot_of(const struct advisor_ledger *ledger, uint32_t ns, uint32_t place)
 
 /* Room for one row more. */
 static enum kvt_err
-reserve(struct advisor_ledger *ledger)
+reserve(struct advisor_byte_sums *ledger)
 {
     const size_t wanted = ledger->slot_count == 0 ? SLOTS_MIN : ledger->slot_count * 2;
-    struct advisor_ledger_row *rows =
+    struct advisor_byte_sums_row *rows =
         kvt_grow(ledger->rows, &ledger->capacity, ledger->count + 1, sizeof(*rows));
     uint32_t *slots;
 
@@ -78,8 +78,8 @@ reserve(struct advisor_ledger *ledger)
 }
 
 enum kvt_err
-advisor_ledger_add(struct advisor_ledger *ledger, uint32_t ns, uint32_t place, int64_t bytes,
-                   size_t *at)
+advisor_byte_sums_add(struct advisor_byte_sums *ledger, uint32_t ns, uint32_t place, int64_t bytes,
+                      size_t *at)
 {
     uint32_t *slot;
 
@@ -88,7 +88,7 @@ advisor_ledger_add(struct advisor_ledger *ledger, uint32_t ns, uint32_t place, i
         return KVT_NOMEM;
     slot = slot_of(ledger, ns, place);
     if (*slot == 0) {
-        ledger->rows[ledger->count++] = (struct advisor_ledger_row){.ns = ns, .place = place};
+        ledger->rows[ledger->count++] = (struct advisor_byte_sums_row){.ns = ns, .place = place};
         *slot = (uint32_t)ledger->count;
     }
     *at = *slot - 1;
@@ -96,8 +96,8 @@ advisor_ledger_add(struct advisor_ledger *ledger, uint32_t ns, uint32_t place, i
     return KVT_OK;
 }
 
-const struct advisor_ledger_row *
-advisor_ledger_rows(const struct advisor_ledger *ledger, size_t *count)
+const struct advisor_byte_sums_row *
+advisor_byte_sums_rows(const struct advisor_byte_sums *ledger, size_t *count)
 {
     *count = ledger->count;
     return ledger->rows;

@@ -15,8 +15,8 @@ struct held_op {
     bool put;
 };
 
-struct advisor_group {
-    struct advisor_log *log; /* of workers' places */
+struct advisor_change_group {
+    struct advisor_event_log *log; /* of workers' places */
     struct advisor_op *ops;
     struct advisor_effect *effects;
     struct held_op *held;
@@ -24,30 +24,30 @@ struct advisor_group {
     size_t op_capacity;
     size_t effect_count;
     size_t held_count;
-    struct advisor_store_block block; /* scratch */
-    struct advisor_variety variety;   /* of all groups so far */
-    struct advisor_held *stored;      /* stores of `block` in this group so far */
+    struct advisor_store_block block;    /* scratch */
+    struct advisor_shape_limits variety; /* of all groups so far */
+    struct advisor_held *stored;         /* stores of `block` in this group so far */
     size_t stored_count;
-    struct advisor_ledger *sums; /* by how much the last write changed what is where */
+    struct advisor_byte_sums *sums; /* by how much the last write changed what is where */
     uint32_t collisions;
     uint32_t strays;
     bool sorted;
 };
 
 enum kvt_err
-advisor_group_new(struct advisor_group **out)
+advisor_change_group_new(struct advisor_change_group **out)
 {
-    struct advisor_group *group = kvt_calloc(1, sizeof(*group));
+    struct advisor_change_group *group = kvt_calloc(1, sizeof(*group));
     enum kvt_err rc;
 
     *out = NULL;
     if (group == NULL)
         return KVT_NOMEM;
-    rc = advisor_log_new(&group->log);
+    rc = advisor_event_log_new(&group->log);
     if (rc == KVT_OK)
-        rc = advisor_ledger_new(&group->sums);
+        rc = advisor_byte_sums_new(&group->sums);
     if (rc != KVT_OK) {
-        advisor_log_free(group->log);
+        advisor_event_log_free(group->log);
         kvt_free(group);
         return rc;
     }
@@ -56,14 +56,14 @@ advisor_group_new(struct advisor_group **out)
 }
 
 void
-advisor_group_free(struct advisor_group *group)
+advisor_change_group_free(struct advisor_change_group *group)
 {
     if (group == NULL)
         return;
-    advisor_log_free(group->log);
-    advisor_ledger_free(group->sums);
+    advisor_event_log_free(group->log);
+    advisor_byte_sums_free(group->sums);
     advisor_store_block_release(&group->block);
-    advisor_variety_release(&group->variety);
+    advisor_shape_limits_release(&group->variety);
     kvt_free(group->ops);
     kvt_free(group->effects);
     kvt_free(group->held);
@@ -72,10 +72,10 @@ advisor_group_free(struct advisor_group *group)
 }
 
 void
-advisor_group_clear(struct advisor_group *group)
+advisor_change_group_clear(struct advisor_change_group *group)
 {
-    advisor_log_clear(group->log);
-    advisor_ledger_clear(group->sums);
+    advisor_event_log_clear(group->log);
+    advisor_byte_sums_clear(group->sums);
     group->op_count = 0;
     group->effect_count = 0;
     group->held_count = 0;
@@ -87,7 +87,7 @@ advisor_group_clear(struct advisor_group *group)
 /* All arrays grow together, so that writing needs no memory for them.  A store has two effects at
  * most. */
 static enum kvt_err
-grow(struct advisor_group *group)
+grow(struct advisor_change_group *group)
 {
     const size_t capacity = group->op_capacity == 0 ? 1024 : group->op_capacity * 2;
     void *ops = kvt_realloc(group->ops, capacity, sizeof(*group->ops));
@@ -110,13 +110,13 @@ grow(struct advisor_group *group)
 }
 
 static bool
-has_room(const struct advisor_group *group, size_t count)
+has_room(const struct advisor_change_group *group, size_t count)
 {
-    return advisor_group_count(group) + count <= ADVISOR_GROUP_OPS_MAX;
+    return advisor_change_group_count(group) + count <= ADVISOR_CHANGE_GROUP_OPS_MAX;
 }
 
 enum kvt_err
-advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
+advisor_change_group_add(struct advisor_change_group *group, const struct advisor_op *op)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -125,7 +125,7 @@ advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
     if (!has_room(group, 1))
         return KVT_FULL;
     if (op->kind == ADVISOR_OP_STORE)
-        rc = advisor_variety_admit(&group->variety, op->ns, op->ranks, op->size);
+        rc = advisor_shape_limits_admit(&group->variety, op->ns, op->ranks, op->size);
     if (rc != KVT_OK)
         return rc;
     if (group->op_count == group->op_capacity && grow(group) != KVT_OK)
@@ -138,9 +138,10 @@ advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
 }
 
 enum kvt_err
-advisor_group_store(struct advisor_group *group, const struct advisor_log_place *place,
-                    uint64_t parent, uint32_t position, const uint64_t *hashes,
-                    const uint64_t *tokens, size_t count)
+advisor_change_group_store(struct advisor_change_group *group,
+                           const struct advisor_event_log_place *place, uint64_t parent,
+                           uint32_t position, const uint64_t *hashes, const uint64_t *tokens,
+                           size_t count)
 {
     enum kvt_err rc;
 
@@ -150,43 +151,44 @@ advisor_group_store(struct advisor_group *group, const struct advisor_log_place 
         return KVT_RANGE;
     if (!has_room(group, count))
         return KVT_FULL;
-    rc = advisor_variety_admit(&group->variety, place->ns, place->ranks, place->size);
+    rc = advisor_shape_limits_admit(&group->variety, place->ns, place->ranks, place->size);
     if (rc != KVT_OK)
         return rc;
-    return advisor_log_store(group->log, place, parent, position, hashes, tokens, count);
+    return advisor_event_log_store(group->log, place, parent, position, hashes, tokens, count);
 }
 
 enum kvt_err
-advisor_group_remove(struct advisor_group *group, const struct advisor_log_place *place,
-                     const uint64_t *hashes, size_t count)
+advisor_change_group_remove(struct advisor_change_group *group,
+                            const struct advisor_event_log_place *place, const uint64_t *hashes,
+                            size_t count)
 {
     if (count == 0 || place->ranks == 0)
         return KVT_OK;
     if (!has_room(group, count))
         return KVT_FULL;
-    return advisor_log_remove(group->log, place, hashes, count);
+    return advisor_event_log_remove(group->log, place, hashes, count);
 }
 
 enum kvt_err
-advisor_group_drop(struct advisor_group *group, uint32_t holder, uint32_t ns)
+advisor_change_group_drop(struct advisor_change_group *group, uint32_t holder, uint32_t ns)
 {
-    return advisor_log_drop(group->log, holder, ns);
+    return advisor_event_log_drop(group->log, holder, ns);
 }
 
-struct advisor_log *
-advisor_group_log(struct advisor_group *group)
+struct advisor_event_log *
+advisor_change_group_log(struct advisor_change_group *group)
 {
     return group->log;
 }
 
 size_t
-advisor_group_count(const struct advisor_group *group)
+advisor_change_group_count(const struct advisor_change_group *group)
 {
-    return group->op_count + advisor_log_count(group->log);
+    return group->op_count + advisor_event_log_count(group->log);
 }
 
 size_t
-advisor_group_ops(const struct advisor_group *group)
+advisor_change_group_ops(const struct advisor_change_group *group)
 {
     return group->op_count;
 }
@@ -239,7 +241,7 @@ find_place(struct advisor_store_block *block, uint32_t holder)
 }
 
 static void
-add_held(struct advisor_group *group, const struct advisor_op *op, bool put)
+add_held(struct advisor_change_group *group, const struct advisor_op *op, bool put)
 {
     assert(group->held_count < group->op_capacity);
     group->held[group->held_count++] = (struct held_op){
@@ -250,7 +252,8 @@ add_held(struct advisor_group *group, const struct advisor_op *op, bool put)
 }
 
 static void
-add_effect(struct advisor_group *group, const struct advisor_op *op, uint32_t ranks, bool in_hot)
+add_effect(struct advisor_change_group *group, const struct advisor_op *op, uint32_t ranks,
+           bool in_hot)
 {
     const struct advisor_store_block *block = &group->block;
 
@@ -284,8 +287,8 @@ collides(const struct advisor_store_block *block, const struct advisor_op *op)
 /* The place holds shards of before, which a sweep that is under way will not find any more once
  * this store has renewed the place: they go now. */
 static enum kvt_err
-renew(struct advisor_group *group, const struct advisor_txn *txn, const struct advisor_op *op,
-      struct advisor_store_place *place)
+renew(struct advisor_change_group *group, const struct advisor_txn *txn,
+      const struct advisor_op *op, struct advisor_store_place *place)
 {
     struct advisor_op gone = *op;
     struct advisor_held held;
@@ -311,7 +314,8 @@ renew(struct advisor_group *group, const struct advisor_txn *txn, const struct a
 }
 
 static enum kvt_err
-do_store(struct advisor_group *group, const struct advisor_txn *txn, const struct advisor_op *op)
+do_store(struct advisor_change_group *group, const struct advisor_txn *txn,
+         const struct advisor_op *op)
 {
     struct advisor_store_block *block = &group->block;
     struct advisor_store_place *place;
@@ -356,7 +360,7 @@ do_store(struct advisor_group *group, const struct advisor_txn *txn, const struc
 }
 
 static void
-do_remove(struct advisor_group *group, const struct advisor_op *op)
+do_remove(struct advisor_change_group *group, const struct advisor_op *op)
 {
     struct advisor_store_block *block = &group->block;
     struct advisor_store_place *place = find_place(block, op->holder);
@@ -382,8 +386,8 @@ do_remove(struct advisor_group *group, const struct advisor_op *op)
 }
 
 static void
-do_access(struct advisor_group *group, const struct advisor_op *op,
-          advisor_group_hot_fn *hot_holder, void *arg)
+do_access(struct advisor_change_group *group, const struct advisor_op *op,
+          advisor_change_group_hot_fn *hot_holder, void *arg)
 {
     struct advisor_store_block *block = &group->block;
     const struct advisor_store_place *place;
@@ -413,7 +417,7 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
 
 /* What the block has where, into the sums or out of them: its size may change with its places. */
 static enum kvt_err
-sum_up(struct advisor_group *group, bool in)
+sum_up(struct advisor_change_group *group, bool in)
 {
     const struct advisor_store_block *block = &group->block;
     enum kvt_err rc = KVT_OK;
@@ -423,15 +427,15 @@ sum_up(struct advisor_group *group, bool in)
             (int64_t)(block->size * (uint64_t)__builtin_popcount(block->places[i].ranks));
         size_t at;
 
-        rc = advisor_ledger_add(group->sums, block->ns, block->places[i].holder,
-                                in ? bytes : -bytes, &at);
+        rc = advisor_byte_sums_add(group->sums, block->ns, block->places[i].holder,
+                                   in ? bytes : -bytes, &at);
     }
     return rc;
 }
 
 /* Are there others than reads among a block's ops? */
 static bool
-changes_places(const struct advisor_group *group, size_t first)
+changes_places(const struct advisor_change_group *group, size_t first)
 {
     const struct advisor_op *head = &group->ops[first];
 
@@ -445,8 +449,8 @@ changes_places(const struct advisor_group *group, size_t first)
 
 /* All ops of one block, from `first` on; `end` is where the next block's begin. */
 static enum kvt_err
-write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t first, size_t *end,
-            advisor_group_hot_fn *hot_holder, void *arg)
+write_block(struct advisor_change_group *group, const struct advisor_txn *txn, size_t first,
+            size_t *end, advisor_change_group_hot_fn *hot_holder, void *arg)
 {
     const struct advisor_op *head = &group->ops[first];
     const bool changes = changes_places(group, first);
@@ -475,7 +479,7 @@ write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t f
 }
 
 static enum kvt_err
-write_held(struct advisor_group *group, const struct advisor_txn *txn)
+write_held(struct advisor_change_group *group, const struct advisor_txn *txn)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -495,8 +499,8 @@ write_held(struct advisor_group *group, const struct advisor_txn *txn)
 }
 
 static enum kvt_err
-write_rows(struct advisor_group *group, const struct advisor_txn *txn,
-           advisor_group_hot_fn *hot_holder, void *arg)
+write_rows(struct advisor_change_group *group, const struct advisor_txn *txn,
+           advisor_change_group_hot_fn *hot_holder, void *arg)
 {
     size_t at = 0;
     enum kvt_err rc = KVT_OK;
@@ -510,44 +514,45 @@ write_rows(struct advisor_group *group, const struct advisor_txn *txn,
 }
 
 enum kvt_err
-advisor_group_write(struct advisor_group *group, const struct advisor_txn *txn,
-                    struct advisor_store_log *log, advisor_group_hot_fn *hot_holder, void *arg)
+advisor_change_group_write(struct advisor_change_group *group, const struct advisor_txn *txn,
+                           struct advisor_store_log *log, advisor_change_group_hot_fn *hot_holder,
+                           void *arg)
 {
     enum kvt_err rc = KVT_OK;
 
-    advisor_ledger_clear(group->sums);
+    advisor_byte_sums_clear(group->sums);
     group->effect_count = 0;
     group->held_count = 0;
     group->collisions = 0;
     group->strays = 0;
     if (group->op_count > 0)
         rc = write_rows(group, txn, hot_holder, arg);
-    if (rc == KVT_OK && log != NULL && advisor_log_count(group->log) > 0)
+    if (rc == KVT_OK && log != NULL && advisor_event_log_count(group->log) > 0)
         rc = advisor_store_log_append(txn, log, group->log);
     return rc;
 }
 
 const struct advisor_effect *
-advisor_group_effects(const struct advisor_group *group, size_t *count)
+advisor_change_group_effects(const struct advisor_change_group *group, size_t *count)
 {
     *count = group->effect_count;
     return group->effects;
 }
 
-const struct advisor_ledger_row *
-advisor_group_sums(const struct advisor_group *group, size_t *count)
+const struct advisor_byte_sums_row *
+advisor_change_group_sums(const struct advisor_change_group *group, size_t *count)
 {
-    return advisor_ledger_rows(group->sums, count);
+    return advisor_byte_sums_rows(group->sums, count);
 }
 
 uint32_t
-advisor_group_collisions(const struct advisor_group *group)
+advisor_change_group_collisions(const struct advisor_change_group *group)
 {
     return group->collisions;
 }
 
 uint32_t
-advisor_group_strays(const struct advisor_group *group)
+advisor_change_group_strays(const struct advisor_change_group *group)
 {
     return group->strays;
 }

@@ -11,8 +11,8 @@
  *
  * Ownership: the group owns its arrays and its log; the effects live until the next write or clear.
  * Threads:   none; the engine's thread.
- * Limits:    ADVISOR_GROUP_OPS_MAX changes of both kinds together, drops apart; the engine stops
- *            collecting before that.
+ * Limits:    ADVISOR_CHANGE_GROUP_OPS_MAX changes of both kinds together, drops apart; the engine
+ *            stops collecting before that.
  */
 #ifndef ADVISOR_INDEX_CHANGE_GROUP_H
 #define ADVISOR_INDEX_CHANGE_GROUP_H
@@ -27,7 +27,7 @@
 #include "advisor/store/event_log_table.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_GROUP_OPS_MAX (1u << 17)
+#define ADVISOR_CHANGE_GROUP_OPS_MAX (1u << 17)
 
 enum advisor_op_kind {
     ADVISOR_OP_STORE,
@@ -43,7 +43,7 @@ struct advisor_op {
     uint64_t size;
     uint64_t time_ms;
     uint32_t ns;
-    uint32_t order;  /* set by advisor_group_add(): ops of one block keep their order */
+    uint32_t order;  /* set by advisor_change_group_add(): ops of one block keep their order */
     uint32_t holder; /* ACCESS: the tier that served it */
     uint32_t ranks;
     uint32_t position;
@@ -69,40 +69,41 @@ struct advisor_effect {
     bool in_hot;          /* ACCESS: the reporting gateway's hot volume has it */
 };
 
-struct advisor_group;
+struct advisor_change_group;
 
-KVT_NODISCARD enum kvt_err advisor_group_new(struct advisor_group **out);
-void advisor_group_free(struct advisor_group *group);
-void advisor_group_clear(struct advisor_group *group);
+KVT_NODISCARD enum kvt_err advisor_change_group_new(struct advisor_change_group **out);
+void advisor_change_group_free(struct advisor_change_group *group);
+void advisor_change_group_clear(struct advisor_change_group *group);
 
 /** Of a place in G4.  KVT_OK, KVT_NOMEM, KVT_FULL, or KVT_RANGE (a position beyond
  *  KVT_POSITION_MAX, or beyond advisor/index/shape_limits.h). */
-KVT_NODISCARD enum kvt_err advisor_group_add(struct advisor_group *group,
-                                             const struct advisor_op *op);
+KVT_NODISCARD enum kvt_err advisor_change_group_add(struct advisor_change_group *group,
+                                                    const struct advisor_op *op);
 
-/** Consecutive blocks, root side first, came to a place of a worker: advisor_log_store().  Without
- *  shards nothing came.  As advisor_group_add(); all of them are added, or none. */
-KVT_NODISCARD enum kvt_err advisor_group_store(struct advisor_group *group,
-                                               const struct advisor_log_place *place,
-                                               uint64_t parent, uint32_t position,
-                                               const uint64_t *hashes, const uint64_t *tokens,
-                                               size_t count);
+/** Consecutive blocks, root side first, came to a place of a worker: advisor_event_log_store().
+ * Without
+ *  shards nothing came.  As advisor_change_group_add(); all of them are added, or none. */
+KVT_NODISCARD enum kvt_err advisor_change_group_store(struct advisor_change_group *group,
+                                                      const struct advisor_event_log_place *place,
+                                                      uint64_t parent, uint32_t position,
+                                                      const uint64_t *hashes,
+                                                      const uint64_t *tokens, size_t count);
 /** Blocks went from a place of a worker.  KVT_OK, KVT_NOMEM or KVT_FULL. */
-KVT_NODISCARD enum kvt_err advisor_group_remove(struct advisor_group *group,
-                                                const struct advisor_log_place *place,
-                                                const uint64_t *hashes, size_t count);
+KVT_NODISCARD enum kvt_err advisor_change_group_remove(struct advisor_change_group *group,
+                                                       const struct advisor_event_log_place *place,
+                                                       const uint64_t *hashes, size_t count);
 /** All a worker's holder has in the namespace went.  KVT_OK or KVT_NOMEM, however full.  It weighs
  *  one: it costs what was stored before it, and next to nothing where nothing was. */
-KVT_NODISCARD enum kvt_err advisor_group_drop(struct advisor_group *group, uint32_t holder,
-                                              uint32_t ns);
+KVT_NODISCARD enum kvt_err advisor_change_group_drop(struct advisor_change_group *group,
+                                                     uint32_t holder, uint32_t ns);
 
 /** The changes of workers' places, in their order. */
-struct advisor_log *advisor_group_log(struct advisor_group *group);
+struct advisor_event_log *advisor_change_group_log(struct advisor_change_group *group);
 
 /** Changes of both kinds. */
-size_t advisor_group_count(const struct advisor_group *group);
+size_t advisor_change_group_count(const struct advisor_change_group *group);
 /** Of those, the ones that become rows. */
-size_t advisor_group_ops(const struct advisor_group *group);
+size_t advisor_change_group_ops(const struct advisor_change_group *group);
 
 /**
  * Write all changes: rows, then the log behind what is there.  Repeatable: after an aborted
@@ -112,20 +113,21 @@ size_t advisor_group_ops(const struct advisor_group *group);
  * @param hot_holder   says whether a holder is the hot volume of the gateway `reporter`
  * @return KVT_OK, or what the store says: abort the transaction then
  */
-typedef bool advisor_group_hot_fn(void *arg, uint32_t reporter, uint32_t holder);
-KVT_NODISCARD enum kvt_err advisor_group_write(struct advisor_group *group,
-                                               const struct advisor_txn *txn,
-                                               struct advisor_store_log *log,
-                                               advisor_group_hot_fn *hot_holder, void *arg);
+typedef bool advisor_change_group_hot_fn(void *arg, uint32_t reporter, uint32_t holder);
+KVT_NODISCARD enum kvt_err advisor_change_group_write(struct advisor_change_group *group,
+                                                      const struct advisor_txn *txn,
+                                                      struct advisor_store_log *log,
+                                                      advisor_change_group_hot_fn *hot_holder,
+                                                      void *arg);
 
-const struct advisor_effect *advisor_group_effects(const struct advisor_group *group,
-                                                   size_t *count);
+const struct advisor_effect *advisor_change_group_effects(const struct advisor_change_group *group,
+                                                          size_t *count);
 /** By how many bytes the last write changed what namespaces have at holders in G4. */
-const struct advisor_ledger_row *advisor_group_sums(const struct advisor_group *group,
-                                                    size_t *count);
+const struct advisor_byte_sums_row *
+advisor_change_group_sums(const struct advisor_change_group *group, size_t *count);
 /** Stores in G4 refused by the last write: same hash, other parent or position. */
-uint32_t advisor_group_collisions(const struct advisor_group *group);
+uint32_t advisor_change_group_collisions(const struct advisor_change_group *group);
 /** Accesses of blocks nobody holds any more. */
-uint32_t advisor_group_strays(const struct advisor_group *group);
+uint32_t advisor_change_group_strays(const struct advisor_change_group *group);
 
 #endif /* ADVISOR_INDEX_CHANGE_GROUP_H */

@@ -28,7 +28,7 @@ struct leaver {
     char worker[KVT_NAME_MAX];
 };
 
-struct advisor_departed {
+struct advisor_departed_blocks {
     struct leaver *first; /* whose turn it is */
     struct leaver *last;
     struct segment *given; /* that the last piece was of, and nothing more is */
@@ -38,7 +38,7 @@ struct advisor_departed {
 };
 
 enum kvt_err
-advisor_departed_new(struct advisor_departed **out)
+advisor_departed_blocks_new(struct advisor_departed_blocks **out)
 {
     *out = kvt_calloc(1, sizeof(**out));
     return *out == NULL ? KVT_NOMEM : KVT_OK;
@@ -57,7 +57,7 @@ free_leaver(struct leaver *leaver)
 }
 
 void
-advisor_departed_clear(struct advisor_departed *departed)
+advisor_departed_blocks_clear(struct advisor_departed_blocks *departed)
 {
     while (departed->first != NULL) {
         struct leaver *next = departed->first->next;
@@ -66,22 +66,22 @@ advisor_departed_clear(struct advisor_departed *departed)
         departed->first = next;
     }
     kvt_free(departed->given);
-    *departed = (struct advisor_departed){.left_out = departed->left_out};
+    *departed = (struct advisor_departed_blocks){.left_out = departed->left_out};
 }
 
 void
-advisor_departed_free(struct advisor_departed *departed)
+advisor_departed_blocks_free(struct advisor_departed_blocks *departed)
 {
     if (departed == NULL)
         return;
-    advisor_departed_clear(departed);
+    advisor_departed_blocks_clear(departed);
     kvt_free(departed);
 }
 
 /* ---- what comes ---- */
 
 static void
-put_last(struct advisor_departed *departed, struct leaver *leaver)
+put_last(struct advisor_departed_blocks *departed, struct leaver *leaver)
 {
     leaver->next = NULL;
     if (departed->last == NULL)
@@ -93,7 +93,7 @@ put_last(struct advisor_departed *departed, struct leaver *leaver)
 
 /* Known, or made; NULL: there is no room. */
 static struct leaver *
-find(struct advisor_departed *departed, const char *worker, uint32_t ns)
+find(struct advisor_departed_blocks *departed, const char *worker, uint32_t ns)
 {
     struct leaver *leaver = departed->last;
 
@@ -137,14 +137,14 @@ extend(struct leaver *leaver, uint32_t words)
 }
 
 void
-advisor_departed_add(struct advisor_departed *departed, const char *worker,
-                     const struct advisor_departed_piece *piece)
+advisor_departed_blocks_add(struct advisor_departed_blocks *departed, const char *worker,
+                            const struct advisor_departed_blocks_piece *piece)
 {
     struct leaver *leaver = NULL;
     uint64_t *words = NULL;
 
     assert(piece->count <= INDEX_DROPPED_MAX);
-    if (departed->words + HEAD + piece->count <= ADVISOR_DEPARTED_MAX)
+    if (departed->words + HEAD + piece->count <= ADVISOR_DEPARTED_BLOCKS_MAX)
         leaver = find(departed, worker, piece->ns);
     if (leaver != NULL)
         words = extend(leaver, HEAD + piece->count);
@@ -159,13 +159,13 @@ advisor_departed_add(struct advisor_departed *departed, const char *worker,
 }
 
 size_t
-advisor_departed_count(const struct advisor_departed *departed)
+advisor_departed_blocks_count(const struct advisor_departed_blocks *departed)
 {
     return departed->words;
 }
 
 uint64_t
-advisor_departed_left_out(struct advisor_departed *departed)
+advisor_departed_blocks_left_out(struct advisor_departed_blocks *departed)
 {
     const uint64_t count = departed->left_out;
 
@@ -176,7 +176,7 @@ advisor_departed_left_out(struct advisor_departed *departed)
 /* ---- what is given ---- */
 
 static struct leaver *
-take_first(struct advisor_departed *departed)
+take_first(struct advisor_departed_blocks *departed)
 {
     struct leaver *leaver = departed->first;
 
@@ -187,8 +187,8 @@ take_first(struct advisor_departed *departed)
 }
 
 bool
-advisor_departed_turn(struct advisor_departed *departed, advisor_departed_settled_fn *settled,
-                      void *arg)
+advisor_departed_blocks_turn(struct advisor_departed_blocks *departed,
+                             advisor_departed_blocks_settled_fn *settled, void *arg)
 {
     const struct leaver *leaver = departed->first;
 
@@ -199,12 +199,13 @@ advisor_departed_turn(struct advisor_departed *departed, advisor_departed_settle
 }
 
 bool
-advisor_departed_next(struct advisor_departed *departed, struct advisor_departed_piece *piece)
+advisor_departed_blocks_next(struct advisor_departed_blocks *departed,
+                             struct advisor_departed_blocks_piece *piece)
 {
     struct leaver *leaver = departed->first;
     struct segment *segment;
 
-    *piece = (struct advisor_departed_piece){.count = 0};
+    *piece = (struct advisor_departed_blocks_piece){.count = 0};
     kvt_free(departed->given);
     departed->given = NULL;
     if (leaver != NULL && leaver->first == NULL) {
@@ -215,7 +216,7 @@ advisor_departed_next(struct advisor_departed *departed, struct advisor_departed
     if (leaver == NULL)
         return false;
     segment = leaver->first;
-    *piece = (struct advisor_departed_piece){
+    *piece = (struct advisor_departed_blocks_piece){
         .hashes = &segment->words[segment->from + HEAD],
         .parent = segment->words[segment->from + 1],
         .count = (uint32_t)segment->words[segment->from],

@@ -10,21 +10,21 @@ enum {
 };
 
 enum kvt_err
-advisor_cold_new(struct advisor_cold **out, uint64_t filter_bytes_max)
+advisor_evicted_new(struct advisor_evicted **out, uint64_t filter_bytes_max)
 {
-    struct advisor_cold *cold = kvt_calloc(1, sizeof(*cold));
+    struct advisor_evicted *cold = kvt_calloc(1, sizeof(*cold));
     enum kvt_err rc;
 
     *out = NULL;
     if (cold == NULL)
         return KVT_NOMEM;
     cold->number = 1;
-    cold->pass_rows = ADVISOR_COLD_PASS_ROWS;
+    cold->pass_rows = ADVISOR_EVICTED_PASS_ROWS;
     cold->places = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*cold->places));
-    rc =
-        cold->places == NULL ? KVT_NOMEM : advisor_cold_filter_new(&cold->filter, filter_bytes_max);
+    rc = cold->places == NULL ? KVT_NOMEM
+                              : advisor_evicted_filter_new(&cold->filter, filter_bytes_max);
     if (rc != KVT_OK) {
-        advisor_cold_free(cold);
+        advisor_evicted_free(cold);
         return rc;
     }
     *out = cold;
@@ -32,12 +32,12 @@ advisor_cold_new(struct advisor_cold **out, uint64_t filter_bytes_max)
 }
 
 void
-advisor_cold_free(struct advisor_cold *cold)
+advisor_evicted_free(struct advisor_evicted *cold)
 {
     if (cold == NULL)
         return;
-    advisor_cold_filter_free(cold->filter);
-    advisor_cold_row_release(&cold->row);
+    advisor_evicted_filter_free(cold->filter);
+    advisor_evicted_row_release(&cold->row);
     kvt_free(cold->places);
     kvt_free(cold->evicted.rows);
     kvt_free(cold->abouts.rows);
@@ -53,7 +53,7 @@ advisor_cold_free(struct advisor_cold *cold)
 }
 
 void *
-advisor_cold_pile_reserve(struct advisor_cold_pile *pile, size_t more, size_t size)
+advisor_evicted_pile_reserve(struct advisor_evicted_pile *pile, size_t more, size_t size)
 {
     void *rows = kvt_grow(pile->rows, &pile->capacity, pile->count + more, size);
 
@@ -63,7 +63,7 @@ advisor_cold_pile_reserve(struct advisor_cold_pile *pile, size_t more, size_t si
 }
 
 void
-advisor_cold_pass_rows(struct advisor_cold *cold, size_t rows)
+advisor_evicted_pass_rows(struct advisor_evicted *cold, size_t rows)
 {
     cold->pass_rows = rows;
 }
@@ -71,14 +71,14 @@ advisor_cold_pass_rows(struct advisor_cold *cold, size_t rows)
 /* ---- the start ---- */
 
 static enum kvt_err
-load_row(void *arg, struct advisor_cold_row *row)
+load_row(void *arg, struct advisor_evicted_row *row)
 {
-    struct advisor_cold *cold = arg;
-    uint32_t *prints = advisor_cold_pile_reserve(&cold->came, 1, sizeof(*prints));
+    struct advisor_evicted *cold = arg;
+    uint32_t *prints = advisor_evicted_pile_reserve(&cold->came, 1, sizeof(*prints));
 
     if (prints == NULL)
         return KVT_NOMEM;
-    prints[cold->came.count++] = advisor_cold_filter_print(cold->filter, row->ns, row->hash);
+    prints[cold->came.count++] = advisor_evicted_filter_print(cold->filter, row->ns, row->hash);
     for (uint32_t i = 0; i < row->place_count; i++) {
         if (row->places[i].holder >= INDEX_HOLDERS_MAX)
             return KVT_CORRUPT;
@@ -88,8 +88,8 @@ load_row(void *arg, struct advisor_cold_row *row)
 }
 
 enum kvt_err
-advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn,
-                  const _Atomic bool *cancel)
+advisor_evicted_load(struct advisor_evicted *cold, const struct advisor_txn *txn,
+                     const _Atomic bool *cancel)
 {
     uint64_t number;
     uint64_t next = 0;
@@ -105,7 +105,7 @@ advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn,
         rc = cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)
                  ? KVT_CANCELLED
                  : advisor_store_colds(txn, next, LOAD_ROWS, &next, load_row, cold);
-        advisor_cold_filter_add(cold->filter, cold->came.rows, cold->came.count);
+        advisor_evicted_filter_add(cold->filter, cold->came.rows, cold->came.count);
         cold->rows += cold->came.count;
     } while (rc == KVT_OK && next != 0);
     cold->came.count = 0;
@@ -114,7 +114,7 @@ advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn,
 }
 
 enum kvt_err
-advisor_cold_discard(const struct advisor_txn *txn)
+advisor_evicted_discard(const struct advisor_txn *txn)
 {
     return advisor_store_clear_cold(txn);
 }
@@ -122,28 +122,28 @@ advisor_cold_discard(const struct advisor_txn *txn)
 /* ---- answers ---- */
 
 uint64_t
-advisor_cold_count(const struct advisor_cold *cold)
+advisor_evicted_count(const struct advisor_evicted *cold)
 {
     return atomic_load(&cold->count);
 }
 
 bool
-advisor_cold_may_have_any(struct advisor_cold *cold, uint32_t ns, const uint64_t *hashes,
-                          size_t count, bool *may)
+advisor_evicted_may_have_any(struct advisor_evicted *cold, uint32_t ns, const uint64_t *hashes,
+                             size_t count, bool *may)
 {
-    if (advisor_cold_count(cold) > 0)
-        return advisor_cold_filter_has(cold->filter, ns, hashes, count, may);
+    if (advisor_evicted_count(cold) > 0)
+        return advisor_evicted_filter_has(cold->filter, ns, hashes, count, may);
     for (size_t i = 0; i < count; i++)
         may[i] = false;
     return false;
 }
 
 bool
-advisor_cold_may_have(struct advisor_cold *cold, uint32_t ns, uint64_t hash)
+advisor_evicted_may_have(struct advisor_evicted *cold, uint32_t ns, uint64_t hash)
 {
     bool may;
 
-    return advisor_cold_may_have_any(cold, ns, &hash, 1, &may);
+    return advisor_evicted_may_have_any(cold, ns, &hash, 1, &may);
 }
 
 /* A parent of 0 behind the first position means "the producer did not say". */
@@ -154,7 +154,7 @@ is_known(uint64_t parent, uint32_t position)
 }
 
 static enum kvt_err
-merge(const struct advisor_cold_row *row, struct advisor_store_block *block)
+merge(const struct advisor_evicted_row *row, struct advisor_store_block *block)
 {
     const uint32_t before = block->place_count;
     enum kvt_err rc = advisor_store_block_reserve(block, before + row->place_count);
@@ -186,20 +186,20 @@ merge(const struct advisor_cold_row *row, struct advisor_store_block *block)
 }
 
 enum kvt_err
-advisor_cold_get(const struct advisor_txn *txn, uint32_t ns, uint64_t hash,
-                 struct advisor_store_block *block)
+advisor_evicted_get(const struct advisor_txn *txn, uint32_t ns, uint64_t hash,
+                    struct advisor_store_block *block)
 {
-    struct advisor_cold_row row = {0};
+    struct advisor_evicted_row row = {0};
     uint32_t gone;
     enum kvt_err rc = KVT_NOTFOUND;
 
-    if (advisor_store_cold_count(txn) > 0)
+    if (advisor_store_evicted_count(txn) > 0)
         rc = advisor_store_get_cold(txn, ns, hash, &row);
     if (rc == KVT_OK)
-        rc = advisor_store_cold_prune(txn, &row, &gone);
+        rc = advisor_store_evicted_prune(txn, &row, &gone);
     if (rc == KVT_OK)
         rc = row.place_count == 0 ? KVT_NOTFOUND : merge(&row, block);
-    advisor_cold_row_release(&row);
+    advisor_evicted_row_release(&row);
     return rc;
 }
 
@@ -211,11 +211,11 @@ struct walk {
 };
 
 static enum kvt_err
-give_row(void *arg, struct advisor_cold_row *row)
+give_row(void *arg, struct advisor_evicted_row *row)
 {
     struct walk *walk = arg;
     uint32_t gone;
-    enum kvt_err rc = advisor_store_cold_prune(walk->txn, row, &gone);
+    enum kvt_err rc = advisor_store_evicted_prune(walk->txn, row, &gone);
 
     if (rc != KVT_OK || row->place_count == 0)
         return rc;
@@ -226,8 +226,8 @@ give_row(void *arg, struct advisor_cold_row *row)
 }
 
 enum kvt_err
-advisor_cold_blocks(const struct advisor_txn *txn, uint64_t from, size_t max, uint64_t *next,
-                    advisor_store_block_fn *callback, void *arg)
+advisor_evicted_blocks(const struct advisor_txn *txn, uint64_t from, size_t max, uint64_t *next,
+                       advisor_store_block_fn *callback, void *arg)
 {
     struct walk walk = {.txn = txn, .callback = callback, .arg = arg};
     const enum kvt_err rc = advisor_store_colds(txn, from, max, next, give_row, &walk);
@@ -241,69 +241,71 @@ advisor_cold_blocks(const struct advisor_txn *txn, uint64_t from, size_t max, ui
 /* What is known of the run's blocks, the first one's number; and that they may be here from now on,
  * for what follows in the group, and for who asks after the commit. */
 static enum kvt_err
-announce(struct advisor_cold *cold, const struct index_run_view *run, uint32_t *first)
+announce(struct advisor_evicted *cold, const struct index_run_view *run, uint32_t *first)
 {
-    struct advisor_cold_about *abouts =
-        advisor_cold_pile_reserve(&cold->abouts, run->count, sizeof(*abouts));
+    struct advisor_evicted_about *abouts =
+        advisor_evicted_pile_reserve(&cold->abouts, run->count, sizeof(*abouts));
 
-    uint32_t *prints = advisor_cold_pile_reserve(&cold->coming, run->count, sizeof(*prints));
+    uint32_t *prints = advisor_evicted_pile_reserve(&cold->coming, run->count, sizeof(*prints));
 
     *first = (uint32_t)cold->abouts.count;
     if (abouts == NULL || prints == NULL)
         return KVT_NOMEM;
     prints += cold->coming.count;
     for (uint32_t i = 0; i < run->count; i++) {
-        prints[i] = advisor_cold_filter_print(cold->filter, run->ns, run->hashes[i]);
+        prints[i] = advisor_evicted_filter_print(cold->filter, run->ns, run->hashes[i]);
         abouts[*first + i] =
-            (struct advisor_cold_about){.parent = i == 0 ? run->parent : run->hashes[i - 1],
-                                        .tokens_hash = run->tokens == NULL ? 0 : run->tokens[i],
-                                        .size = run->size,
-                                        .position = run->position + i};
+            (struct advisor_evicted_about){.parent = i == 0 ? run->parent : run->hashes[i - 1],
+                                           .tokens_hash = run->tokens == NULL ? 0 : run->tokens[i],
+                                           .size = run->size,
+                                           .position = run->position + i};
     }
     cold->abouts.count += run->count;
     cold->evicted_abouts = cold->abouts.count;
-    advisor_cold_filter_add(cold->filter, prints, run->count);
+    advisor_evicted_filter_add(cold->filter, prints, run->count);
     cold->coming.count += run->count;
     atomic_fetch_add(&cold->count, run->count);
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_cold_evict(struct advisor_cold *cold, struct advisor_log *log,
-                   const struct index_run_view *run)
+advisor_evicted_evict(struct advisor_evicted *cold, struct advisor_event_log *log,
+                      const struct index_run_view *run)
 {
     uint32_t first;
     enum kvt_err rc;
 
-    assert(!cold->wrote && advisor_log_count(log) == cold->log_start);
+    assert(!cold->wrote && advisor_event_log_count(log) == cold->log_start);
     if (run->held_count == 0)
         return KVT_OK;
     rc = announce(cold, run, &first);
     for (uint32_t h = 0; h < run->held_count && rc == KVT_OK; h++) {
         const struct index_held *held = &run->held[h];
-        const struct advisor_log_place place = {
+        const struct advisor_event_log_place place = {
             .holder = held->holder, .ns = run->ns, .ranks = UINT32_MAX};
-        struct advisor_cold_edit *edits =
-            advisor_cold_pile_reserve(&cold->evicted, held->count, sizeof(*edits));
+        struct advisor_evicted_edit *edits =
+            advisor_evicted_pile_reserve(&cold->evicted, held->count, sizeof(*edits));
 
-        rc = edits == NULL ? KVT_NOMEM
-                           : advisor_log_remove(log, &place, run->hashes + held->from, held->count);
+        rc = edits == NULL
+                 ? KVT_NOMEM
+                 : advisor_event_log_remove(log, &place, run->hashes + held->from, held->count);
         if (rc != KVT_OK)
             break;
         for (uint32_t i = held->from; i < held->from + held->count; i++)
-            edits[cold->evicted.count++] = (struct advisor_cold_edit){.kind = ADVISOR_COLD_EVICT,
-                                                                      .hash = run->hashes[i],
-                                                                      .ns = run->ns,
-                                                                      .holder = held->holder,
-                                                                      .ranks = held->ranks,
-                                                                      .about = first + i};
+            edits[cold->evicted.count++] =
+                (struct advisor_evicted_edit){.kind = ADVISOR_EVICTED_EVICT,
+                                              .hash = run->hashes[i],
+                                              .ns = run->ns,
+                                              .holder = held->holder,
+                                              .ranks = held->ranks,
+                                              .about = first + i};
         cold->log_start += held->count;
     }
     return rc;
 }
 
 bool
-advisor_cold_holds(const struct advisor_cold *cold, uint32_t holder)
+advisor_evicted_holds(const struct advisor_evicted *cold, uint32_t holder)
 {
     assert(holder < INDEX_HOLDERS_MAX);
     return cold->places[holder] > 0;

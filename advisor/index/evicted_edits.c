@@ -5,9 +5,9 @@
 /* What the group evicts, and what its log says of blocks that may be here: edits of rows. */
 
 enum kvt_err
-advisor_cold_push(struct advisor_cold_pile *pile, const struct advisor_cold_edit *edit)
+advisor_evicted_push(struct advisor_evicted_pile *pile, const struct advisor_evicted_edit *edit)
 {
-    struct advisor_cold_edit *edits = advisor_cold_pile_reserve(pile, 1, sizeof(*edits));
+    struct advisor_evicted_edit *edits = advisor_evicted_pile_reserve(pile, 1, sizeof(*edits));
 
     if (edits == NULL)
         return KVT_NOMEM;
@@ -20,59 +20,61 @@ advisor_cold_push(struct advisor_cold_pile *pile, const struct advisor_cold_edit
 /* Of the blocks of a STORE or REMOVE behind the first `skip`, those that may be here; the first is
  * at `at` in the log. */
 static enum kvt_err
-collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint32_t skip, size_t at)
+collect_blocks(struct advisor_evicted *cold, const struct advisor_event_log_op *op, uint32_t skip,
+               size_t at)
 {
-    struct advisor_cold_edit edit = {.kind = op->kind == ADVISOR_LOG_STORE ? ADVISOR_COLD_STORE
-                                                                           : ADVISOR_COLD_REMOVE,
-                                     .ns = op->place.ns,
-                                     .holder = op->place.holder,
-                                     .ranks = op->place.ranks};
-    bool may[ADVISOR_LOG_BLOCKS_MAX];
+    struct advisor_evicted_edit edit = {.kind = op->kind == ADVISOR_EVENT_LOG_STORE
+                                                    ? ADVISOR_EVICTED_STORE
+                                                    : ADVISOR_EVICTED_REMOVE,
+                                        .ns = op->place.ns,
+                                        .holder = op->place.holder,
+                                        .ranks = op->place.ranks};
+    bool may[ADVISOR_EVENT_LOG_BLOCKS_MAX];
     enum kvt_err rc = KVT_OK;
 
-    if (!advisor_cold_may_have_any(cold, op->place.ns, op->hashes, op->count, may))
+    if (!advisor_evicted_may_have_any(cold, op->place.ns, op->hashes, op->count, may))
         return KVT_OK;
     for (uint32_t i = skip; i < op->count && rc == KVT_OK; i++) {
         if (!may[i])
             continue;
         edit.hash = op->hashes[i];
         edit.at = at + i;
-        if (edit.kind == ADVISOR_COLD_STORE) {
-            struct advisor_cold_about *abouts =
-                advisor_cold_pile_reserve(&cold->abouts, 1, sizeof(*abouts));
+        if (edit.kind == ADVISOR_EVICTED_STORE) {
+            struct advisor_evicted_about *abouts =
+                advisor_evicted_pile_reserve(&cold->abouts, 1, sizeof(*abouts));
 
             if (abouts == NULL)
                 return KVT_NOMEM;
             edit.about = (uint32_t)cold->abouts.count++;
-            abouts[edit.about] = (struct advisor_cold_about){
+            abouts[edit.about] = (struct advisor_evicted_about){
                 .parent = i == 0 ? op->parent : op->hashes[i - 1], .position = op->position + i};
         }
-        rc = advisor_cold_push(&cold->edits, &edit);
+        rc = advisor_evicted_push(&cold->edits, &edit);
     }
     return rc;
 }
 
 static enum kvt_err
-collect_drop(struct advisor_cold *cold, const struct advisor_log_place *place)
+collect_drop(struct advisor_evicted *cold, const struct advisor_event_log_place *place)
 {
-    struct advisor_cold_drop *drops;
+    struct advisor_evicted_drop *drops;
 
     /* What the group itself evicts is not counted yet. */
     if (cold->places[place->holder] == 0 && cold->evicted.count == 0)
         return KVT_OK;
-    drops = advisor_cold_pile_reserve(&cold->drops, 1, sizeof(*drops));
+    drops = advisor_evicted_pile_reserve(&cold->drops, 1, sizeof(*drops));
     if (drops == NULL)
         return KVT_NOMEM;
     drops[cold->drops.count++] =
-        (struct advisor_cold_drop){place->holder, place->ns, (uint32_t)cold->edits.count};
+        (struct advisor_evicted_drop){place->holder, place->ns, (uint32_t)cold->edits.count};
     return KVT_OK;
 }
 
 static int
 compare_places(const void *left, const void *right)
 {
-    const struct advisor_cold_drop *a = left;
-    const struct advisor_cold_drop *b = right;
+    const struct advisor_evicted_drop *a = left;
+    const struct advisor_evicted_drop *b = right;
 
     if (a->holder != b->holder)
         return a->holder < b->holder ? -1 : 1;
@@ -82,8 +84,8 @@ compare_places(const void *left, const void *right)
 static int
 compare_drops(const void *left, const void *right)
 {
-    const struct advisor_cold_drop *a = left;
-    const struct advisor_cold_drop *b = right;
+    const struct advisor_evicted_drop *a = left;
+    const struct advisor_evicted_drop *b = right;
     const int order = compare_places(left, right);
 
     return order != 0 ? order : a->order < b->order ? -1 : a->order > b->order;
@@ -91,9 +93,9 @@ compare_drops(const void *left, const void *right)
 
 /* In the order of their rows, and of each only the first: who clears often costs one. */
 static void
-sort_drops(struct advisor_cold_pile *pile)
+sort_drops(struct advisor_evicted_pile *pile)
 {
-    struct advisor_cold_drop *drops = pile->rows;
+    struct advisor_evicted_drop *drops = pile->rows;
     size_t kept = 0;
 
     if (pile->count > 0)
@@ -104,21 +106,21 @@ sort_drops(struct advisor_cold_pile *pile)
     pile->count = kept;
 }
 
-/* The operations of a row; `at` counts as advisor_log_count() does. */
+/* The operations of a row; `at` counts as advisor_event_log_count() does. */
 static enum kvt_err
-collect_row(struct advisor_cold *cold, const void *bytes, size_t size, size_t *at)
+collect_row(struct advisor_evicted *cold, const void *bytes, size_t size, size_t *at)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
-    enum kvt_err rc = advisor_log_open(&reader, bytes, size);
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
+    enum kvt_err rc = advisor_event_log_open(&reader, bytes, size);
 
     while (rc == KVT_OK) {
         uint32_t skip;
 
-        rc = advisor_log_next(&reader, &op);
+        rc = advisor_event_log_next(&reader, &op);
         if (rc != KVT_OK)
             break;
-        if (op.kind == ADVISOR_LOG_DROP) {
+        if (op.kind == ADVISOR_EVENT_LOG_DROP) {
             rc = collect_drop(cold, &op.place);
             (*at)++;
             continue;
@@ -134,28 +136,28 @@ collect_row(struct advisor_cold *cold, const void *bytes, size_t size, size_t *a
 }
 
 enum kvt_err
-advisor_cold_collect(struct advisor_cold *cold, const struct advisor_log *log)
+advisor_evicted_collect(struct advisor_evicted *cold, const struct advisor_event_log *log)
 {
-    const struct advisor_cold_edit *evicted = cold->evicted.rows;
+    const struct advisor_evicted_edit *evicted = cold->evicted.rows;
     const void *bytes;
     size_t at = 0;
     size_t size;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < cold->evicted.count && rc == KVT_OK; i++)
-        rc = advisor_cold_push(&cold->edits, &evicted[i]);
-    for (size_t row = 0; rc == KVT_OK && advisor_log_row(log, row, &bytes, &size); row++)
+        rc = advisor_evicted_push(&cold->edits, &evicted[i]);
+    for (size_t row = 0; rc == KVT_OK && advisor_event_log_row(log, row, &bytes, &size); row++)
         rc = collect_row(cold, bytes, size, &at);
     sort_drops(&cold->drops);
     return rc;
 }
 
 bool
-advisor_cold_drops(const struct advisor_cold *cold, const struct advisor_cold_edit *edit,
-                   uint32_t holder)
+advisor_evicted_drops(const struct advisor_evicted *cold, const struct advisor_evicted_edit *edit,
+                      uint32_t holder)
 {
-    const struct advisor_cold_drop key = {.holder = holder, .ns = edit->ns};
-    const struct advisor_cold_drop *drop =
+    const struct advisor_evicted_drop key = {.holder = holder, .ns = edit->ns};
+    const struct advisor_evicted_drop *drop =
         cold->drops.count == 0
             ? NULL
             : bsearch(&key, cold->drops.rows, cold->drops.count, sizeof(key), compare_places);

@@ -13,7 +13,7 @@ enum {
 };
 
 /* Linear probing: a print lies at its home, or behind it with nothing free between; 0: free. */
-struct advisor_cold_filter {
+struct advisor_evicted_filter {
     pthread_rwlock_t lock; /* readers beside the one thread that changes all below */
     uint32_t *slots;       /* NULL: nothing was ever added */
     uint64_t seed[2];
@@ -24,9 +24,9 @@ struct advisor_cold_filter {
 };
 
 enum kvt_err
-advisor_cold_filter_new(struct advisor_cold_filter **out, uint64_t bytes_max)
+advisor_evicted_filter_new(struct advisor_evicted_filter **out, uint64_t bytes_max)
 {
-    struct advisor_cold_filter *filter = kvt_calloc(1, sizeof(*filter));
+    struct advisor_evicted_filter *filter = kvt_calloc(1, sizeof(*filter));
 
     *out = NULL;
     if (filter == NULL)
@@ -43,7 +43,7 @@ advisor_cold_filter_new(struct advisor_cold_filter **out, uint64_t bytes_max)
 }
 
 void
-advisor_cold_filter_free(struct advisor_cold_filter *filter)
+advisor_evicted_filter_free(struct advisor_evicted_filter *filter)
 {
     if (filter == NULL)
         return;
@@ -53,7 +53,8 @@ advisor_cold_filter_free(struct advisor_cold_filter *filter)
 }
 
 uint32_t
-advisor_cold_filter_print(const struct advisor_cold_filter *filter, uint32_t ns, uint64_t hash)
+advisor_evicted_filter_print(const struct advisor_evicted_filter *filter, uint32_t ns,
+                             uint64_t hash)
 {
     uint64_t state = hash ^ filter->seed[0] ^ (uint64_t)ns * filter->seed[1];
     const uint32_t print = (uint32_t)(kvt_random_next(&state) >> PRINT_BITS);
@@ -87,7 +88,7 @@ enter(uint32_t *slots, unsigned bits, uint32_t print)
 /* Twice the slots, made beside those that are read.  Without memory, or beyond the bound, it fills
  * up further. */
 static void
-grow(struct advisor_cold_filter *filter)
+grow(struct advisor_evicted_filter *filter)
 {
     const unsigned bits = filter->bits == 0 ? BITS_MIN : filter->bits + 1;
     uint32_t *former = filter->slots;
@@ -109,7 +110,8 @@ grow(struct advisor_cold_filter *filter)
 }
 
 void
-advisor_cold_filter_add(struct advisor_cold_filter *filter, const uint32_t *prints, size_t count)
+advisor_evicted_filter_add(struct advisor_evicted_filter *filter, const uint32_t *prints,
+                           size_t count)
 {
     while ((filter->count + count) * 4 > capacity_of(filter->bits) * 3) {
         const unsigned bits = filter->bits;
@@ -132,7 +134,7 @@ advisor_cold_filter_add(struct advisor_cold_filter *filter, const uint32_t *prin
 
 /* What lies behind the free slot moves up to it, unless that would be in front of its home. */
 static void
-close_gap(struct advisor_cold_filter *filter, uint64_t gap)
+close_gap(struct advisor_evicted_filter *filter, uint64_t gap)
 {
     const uint64_t mask = capacity_of(filter->bits) - 1;
 
@@ -148,7 +150,7 @@ close_gap(struct advisor_cold_filter *filter, uint64_t gap)
 }
 
 static void
-leave(struct advisor_cold_filter *filter, uint32_t print)
+leave(struct advisor_evicted_filter *filter, uint32_t print)
 {
     const uint64_t mask = capacity_of(filter->bits) - 1;
     uint64_t at = home_of(print, filter->bits);
@@ -162,7 +164,8 @@ leave(struct advisor_cold_filter *filter, uint32_t print)
 }
 
 void
-advisor_cold_filter_remove(struct advisor_cold_filter *filter, const uint32_t *prints, size_t count)
+advisor_evicted_filter_remove(struct advisor_evicted_filter *filter, const uint32_t *prints,
+                              size_t count)
 {
     (void)pthread_rwlock_wrlock(&filter->lock);
     /* What a blind one has nobody knows. */
@@ -172,7 +175,7 @@ advisor_cold_filter_remove(struct advisor_cold_filter *filter, const uint32_t *p
 }
 
 static bool
-has(const struct advisor_cold_filter *filter, uint32_t print)
+has(const struct advisor_evicted_filter *filter, uint32_t print)
 {
     const uint64_t mask = capacity_of(filter->bits) - 1;
 
@@ -185,14 +188,14 @@ has(const struct advisor_cold_filter *filter, uint32_t print)
 }
 
 bool
-advisor_cold_filter_has(struct advisor_cold_filter *filter, uint32_t ns, const uint64_t *hashes,
-                        size_t count, bool *may)
+advisor_evicted_filter_has(struct advisor_evicted_filter *filter, uint32_t ns,
+                           const uint64_t *hashes, size_t count, bool *may)
 {
     bool any = false;
 
     (void)pthread_rwlock_rdlock(&filter->lock);
     for (size_t i = 0; i < count; i++) {
-        may[i] = filter->blind || has(filter, advisor_cold_filter_print(filter, ns, hashes[i]));
+        may[i] = filter->blind || has(filter, advisor_evicted_filter_print(filter, ns, hashes[i]));
         any = any || may[i];
     }
     (void)pthread_rwlock_unlock(&filter->lock);
@@ -200,7 +203,7 @@ advisor_cold_filter_has(struct advisor_cold_filter *filter, uint32_t ns, const u
 }
 
 bool
-advisor_cold_filter_blind(struct advisor_cold_filter *filter)
+advisor_evicted_filter_blind(struct advisor_evicted_filter *filter)
 {
     bool blind;
 

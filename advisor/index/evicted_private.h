@@ -15,25 +15,25 @@
 #include "advisor/index/evicted_filter.h"
 #include "advisor/store/evicted_rows.h"
 
-enum advisor_cold_edit_kind {
-    ADVISOR_COLD_EVICT,
-    ADVISOR_COLD_REMOVE,
-    ADVISOR_COLD_STORE,
+enum advisor_evicted_edit_kind {
+    ADVISOR_EVICTED_EVICT,
+    ADVISOR_EVICTED_REMOVE,
+    ADVISOR_EVICTED_STORE,
 };
 
 /* What happens to one place of a row. */
-struct advisor_cold_edit {
+struct advisor_evicted_edit {
     uint64_t hash;
-    size_t at; /* STORE: of the block in the log, as advisor_log_count() counts */
+    size_t at; /* STORE: of the block in the log, as advisor_event_log_count() counts */
     uint32_t ns;
     uint32_t order;
     uint32_t holder;
     uint32_t ranks;
     uint32_t about; /* EVICT, STORE: the block's row of `abouts` */
-    enum advisor_cold_edit_kind kind;
+    enum advisor_evicted_edit_kind kind;
 };
 
-struct advisor_cold_about {
+struct advisor_evicted_about {
     uint64_t parent;
     uint64_t tokens_hash;
     uint64_t size;
@@ -41,53 +41,53 @@ struct advisor_cold_about {
 };
 
 /* All a holder has in a namespace goes, in front of the edit `order`. */
-struct advisor_cold_drop {
+struct advisor_evicted_drop {
     uint32_t holder;
     uint32_t ns;
     uint32_t order;
 };
 
 /* A place came to a row, or went. */
-struct advisor_cold_change {
+struct advisor_evicted_change {
     uint32_t holder;
     bool came;
 };
 
-struct advisor_cold_key {
+struct advisor_evicted_key {
     uint64_t hash;
     uint32_t ns;
 };
 
 /* An array that grows. */
-struct advisor_cold_pile {
+struct advisor_evicted_pile {
     void *rows;
     size_t count;
     size_t capacity;
 };
 
-struct advisor_cold {
-    struct advisor_cold_filter *filter;
+struct advisor_evicted {
+    struct advisor_evicted_filter *filter;
     _Atomic uint64_t count; /* rows, and what a commit may bring */
     uint64_t rows;          /* that are committed */
     uint64_t number;        /* of the next group that evicts or drops */
     uint64_t *places;       /* of each holder, in all rows */
 
     /* What is evicted with the next group. */
-    struct advisor_cold_pile evicted; /* struct advisor_cold_edit */
-    struct advisor_cold_pile abouts;
-    struct advisor_cold_pile coming; /* prints of the blocks, in the filter */
+    struct advisor_evicted_pile evicted; /* struct advisor_evicted_edit */
+    struct advisor_evicted_pile abouts;
+    struct advisor_evicted_pile coming; /* prints of the blocks, in the filter */
     size_t evicted_abouts;
     size_t log_start; /* hashes at the log's beginning that are evicted */
 
     /* What the last write did; saved, or done again. */
-    struct advisor_cold_pile edits;
-    struct advisor_cold_pile drops;   /* struct advisor_cold_drop, of each place the first */
-    struct advisor_cold_pile changes; /* struct advisor_cold_change */
-    struct advisor_cold_pile came;    /* prints of rows that came */
-    struct advisor_cold_pile went;
-    struct advisor_cold_pile refused; /* struct advisor_cold_edit: collisions in the log */
-    struct advisor_cold_pile void_rows;
-    struct advisor_cold_row row;
+    struct advisor_evicted_pile edits;
+    struct advisor_evicted_pile drops;   /* struct advisor_evicted_drop, of each place the first */
+    struct advisor_evicted_pile changes; /* struct advisor_evicted_change */
+    struct advisor_evicted_pile came;    /* prints of rows that came */
+    struct advisor_evicted_pile went;
+    struct advisor_evicted_pile refused; /* struct advisor_evicted_edit: collisions in the log */
+    struct advisor_evicted_pile void_rows;
+    struct advisor_evicted_row row;
     size_t filtered;     /* of `came`: in the filter already */
     uint32_t collisions; /* left out of the group's log so far */
     bool wrote;
@@ -101,19 +101,19 @@ struct advisor_cold {
 };
 
 /** Behind the others. */
-KVT_NODISCARD enum kvt_err advisor_cold_push(struct advisor_cold_pile *pile,
-                                             const struct advisor_cold_edit *edit);
+KVT_NODISCARD enum kvt_err advisor_evicted_push(struct advisor_evicted_pile *pile,
+                                                const struct advisor_evicted_edit *edit);
 /** `edits` and `drops` of the group. */
-KVT_NODISCARD enum kvt_err advisor_cold_collect(struct advisor_cold *cold,
-                                                const struct advisor_log *log);
+KVT_NODISCARD enum kvt_err advisor_evicted_collect(struct advisor_evicted *cold,
+                                                   const struct advisor_event_log *log);
 /** Does the group drop the holder in front of the edit, in its namespace? */
-bool advisor_cold_drops(const struct advisor_cold *cold, const struct advisor_cold_edit *edit,
-                        uint32_t holder);
+bool advisor_evicted_drops(const struct advisor_evicted *cold,
+                           const struct advisor_evicted_edit *edit, uint32_t holder);
 /** The log without the blocks in `refused`.  KVT_OK or KVT_NOMEM: it is as it was. */
-KVT_NODISCARD enum kvt_err advisor_cold_leave_out(struct advisor_cold *cold,
-                                                  struct advisor_log *log);
+KVT_NODISCARD enum kvt_err advisor_evicted_leave_out(struct advisor_evicted *cold,
+                                                     struct advisor_event_log *log);
 
 /** Room for `more` rows of `size` bytes; NULL: no memory. */
-void *advisor_cold_pile_reserve(struct advisor_cold_pile *pile, size_t more, size_t size);
+void *advisor_evicted_pile_reserve(struct advisor_evicted_pile *pile, size_t more, size_t size);
 
 #endif /* ADVISOR_INDEX_EVICTED_PRIVATE_H */

@@ -6,31 +6,31 @@
 /* ---- one row ---- */
 
 static enum kvt_err
-note(struct advisor_cold *cold, uint32_t holder, bool came)
+note(struct advisor_evicted *cold, uint32_t holder, bool came)
 {
-    struct advisor_cold_change *changes =
-        advisor_cold_pile_reserve(&cold->changes, 1, sizeof(*changes));
+    struct advisor_evicted_change *changes =
+        advisor_evicted_pile_reserve(&cold->changes, 1, sizeof(*changes));
 
     if (changes == NULL)
         return KVT_NOMEM;
-    changes[cold->changes.count++] = (struct advisor_cold_change){holder, came};
+    changes[cold->changes.count++] = (struct advisor_evicted_change){holder, came};
     return KVT_OK;
 }
 
 static enum kvt_err
-note_row(const struct advisor_cold *cold, struct advisor_cold_pile *pile,
-         const struct advisor_cold_row *row)
+note_row(const struct advisor_evicted *cold, struct advisor_evicted_pile *pile,
+         const struct advisor_evicted_row *row)
 {
-    uint32_t *prints = advisor_cold_pile_reserve(pile, 1, sizeof(*prints));
+    uint32_t *prints = advisor_evicted_pile_reserve(pile, 1, sizeof(*prints));
 
     if (prints == NULL)
         return KVT_NOMEM;
-    prints[pile->count++] = advisor_cold_filter_print(cold->filter, row->ns, row->hash);
+    prints[pile->count++] = advisor_evicted_filter_print(cold->filter, row->ns, row->hash);
     return KVT_OK;
 }
 
-static struct advisor_cold_place *
-find_place(struct advisor_cold_row *row, uint32_t holder)
+static struct advisor_evicted_place *
+find_place(struct advisor_evicted_row *row, uint32_t holder)
 {
     for (uint32_t i = 0; i < row->place_count; i++)
         if (row->places[i].holder == holder)
@@ -45,12 +45,12 @@ is_known(uint64_t parent, uint32_t position)
 }
 
 static enum kvt_err
-do_evict(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
+do_evict(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
 {
-    const struct advisor_cold_about *about =
-        (const struct advisor_cold_about *)cold->abouts.rows + edit->about;
-    struct advisor_cold_row *row = &cold->row;
-    struct advisor_cold_place *place = find_place(row, edit->holder);
+    const struct advisor_evicted_about *about =
+        (const struct advisor_evicted_about *)cold->abouts.rows + edit->about;
+    struct advisor_evicted_row *row = &cold->row;
+    struct advisor_evicted_place *place = find_place(row, edit->holder);
     enum kvt_err rc = KVT_OK;
 
     if (row->place_count == 0)
@@ -64,13 +64,13 @@ do_evict(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
     if (about->size != 0)
         row->size = about->size;
     if (place == NULL) {
-        rc = advisor_cold_row_reserve(row, row->place_count + 1);
+        rc = advisor_evicted_row_reserve(row, row->place_count + 1);
         if (rc == KVT_OK)
             rc = note(cold, edit->holder, true);
         if (rc != KVT_OK)
             return rc;
         place = &row->places[row->place_count++];
-        *place = (struct advisor_cold_place){.holder = edit->holder};
+        *place = (struct advisor_evicted_place){.holder = edit->holder};
     }
     place->ranks |= edit->ranks;
     place->number = cold->number;
@@ -78,10 +78,10 @@ do_evict(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
 }
 
 static enum kvt_err
-do_remove(struct advisor_cold *cold, const struct advisor_cold_edit *edit, bool *changed)
+do_remove(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit, bool *changed)
 {
-    struct advisor_cold_row *row = &cold->row;
-    struct advisor_cold_place *place = find_place(row, edit->holder);
+    struct advisor_evicted_row *row = &cold->row;
+    struct advisor_evicted_place *place = find_place(row, edit->holder);
 
     if (place == NULL || (place->ranks & edit->ranks) == 0)
         return KVT_OK;
@@ -94,35 +94,35 @@ do_remove(struct advisor_cold *cold, const struct advisor_cold_edit *edit, bool 
 }
 
 static bool
-is_held(const struct advisor_cold *cold, const struct advisor_cold_edit *edit)
+is_held(const struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
 {
     for (uint32_t i = 0; i < cold->row.place_count; i++)
-        if (!advisor_cold_drops(cold, edit, cold->row.places[i].holder))
+        if (!advisor_evicted_drops(cold, edit, cold->row.places[i].holder))
             return true;
     return false;
 }
 
 /* A block that is here has its parent and its position, whoever stores it again. */
 static enum kvt_err
-do_store(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
+do_store(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
 {
-    const struct advisor_cold_about *about =
-        (const struct advisor_cold_about *)cold->abouts.rows + edit->about;
-    const struct advisor_cold_row *row = &cold->row;
+    const struct advisor_evicted_about *about =
+        (const struct advisor_evicted_about *)cold->abouts.rows + edit->about;
+    const struct advisor_evicted_row *row = &cold->row;
 
     if (!is_known(row->parent, row->position) || !is_known(about->parent, about->position) ||
         (row->parent == about->parent && row->position == about->position) || !is_held(cold, edit))
         return KVT_OK;
-    return advisor_cold_push(&cold->refused, edit);
+    return advisor_evicted_push(&cold->refused, edit);
 }
 
 /* Void places of cold->row go. */
 static enum kvt_err
-prune(struct advisor_cold *cold, const struct advisor_txn *txn, bool *changed)
+prune(struct advisor_evicted *cold, const struct advisor_txn *txn, bool *changed)
 {
-    struct advisor_cold_row *row = &cold->row;
+    struct advisor_evicted_row *row = &cold->row;
     uint32_t gone;
-    enum kvt_err rc = advisor_store_cold_prune(txn, row, &gone);
+    enum kvt_err rc = advisor_store_evicted_prune(txn, row, &gone);
 
     for (uint32_t i = 0; i < gone && rc == KVT_OK; i++)
         rc = note(cold, row->places[row->place_count + i].holder, false);
@@ -131,9 +131,9 @@ prune(struct advisor_cold *cold, const struct advisor_txn *txn, bool *changed)
 }
 
 static enum kvt_err
-put_row(struct advisor_cold *cold, const struct advisor_txn *txn, bool existed)
+put_row(struct advisor_evicted *cold, const struct advisor_txn *txn, bool existed)
 {
-    struct advisor_cold_row *row = &cold->row;
+    struct advisor_evicted_row *row = &cold->row;
     enum kvt_err rc = KVT_OK;
 
     if (existed && row->place_count == 0)
@@ -145,10 +145,10 @@ put_row(struct advisor_cold *cold, const struct advisor_txn *txn, bool existed)
 
 /* All edits of one block, from `first` on; `end` is where the next block's begin. */
 static enum kvt_err
-write_block(struct advisor_cold *cold, const struct advisor_txn *txn, size_t first, size_t *end)
+write_block(struct advisor_evicted *cold, const struct advisor_txn *txn, size_t first, size_t *end)
 {
-    const struct advisor_cold_edit *edits = cold->edits.rows;
-    const struct advisor_cold_edit *head = &edits[first];
+    const struct advisor_evicted_edit *edits = cold->edits.rows;
+    const struct advisor_evicted_edit *head = &edits[first];
     enum kvt_err rc = advisor_store_get_cold(txn, head->ns, head->hash, &cold->row);
     const bool existed = rc == KVT_OK;
     bool changed = false;
@@ -160,17 +160,17 @@ write_block(struct advisor_cold *cold, const struct advisor_txn *txn, size_t fir
     else if (rc == KVT_NOTFOUND)
         rc = KVT_OK;
     for (; at < cold->edits.count && rc == KVT_OK; at++) {
-        const struct advisor_cold_edit *edit = &edits[at];
+        const struct advisor_evicted_edit *edit = &edits[at];
 
         if (edit->hash != head->hash || edit->ns != head->ns)
             break;
         switch (edit->kind) {
-        case ADVISOR_COLD_EVICT:
+        case ADVISOR_EVICTED_EVICT:
             changed = true;
             rc = do_evict(cold, edit);
             break;
-        case ADVISOR_COLD_REMOVE: rc = do_remove(cold, edit, &changed); break;
-        case ADVISOR_COLD_STORE: rc = do_store(cold, edit); break;
+        case ADVISOR_EVICTED_REMOVE: rc = do_remove(cold, edit, &changed); break;
+        case ADVISOR_EVICTED_STORE: rc = do_store(cold, edit); break;
         }
     }
     *end = at;
@@ -180,8 +180,8 @@ write_block(struct advisor_cold *cold, const struct advisor_txn *txn, size_t fir
 static int
 compare_edits(const void *left, const void *right)
 {
-    const struct advisor_cold_edit *a = left;
-    const struct advisor_cold_edit *b = right;
+    const struct advisor_evicted_edit *a = left;
+    const struct advisor_evicted_edit *b = right;
 
     if (a->hash != b->hash)
         return a->hash < b->hash ? -1 : 1;
@@ -191,12 +191,13 @@ compare_edits(const void *left, const void *right)
 }
 
 static enum kvt_err
-write_blocks(struct advisor_cold *cold, const struct advisor_txn *txn)
+write_blocks(struct advisor_evicted *cold, const struct advisor_txn *txn)
 {
     enum kvt_err rc = KVT_OK;
 
     if (cold->edits.count > 0)
-        qsort(cold->edits.rows, cold->edits.count, sizeof(struct advisor_cold_edit), compare_edits);
+        qsort(cold->edits.rows, cold->edits.count, sizeof(struct advisor_evicted_edit),
+              compare_edits);
     for (size_t at = 0; at < cold->edits.count && rc == KVT_OK;)
         rc = write_block(cold, txn, at, &at);
     return rc;
@@ -205,9 +206,9 @@ write_blocks(struct advisor_cold *cold, const struct advisor_txn *txn)
 /* ---- drops ---- */
 
 static enum kvt_err
-write_drops(struct advisor_cold *cold, const struct advisor_txn *txn)
+write_drops(struct advisor_evicted *cold, const struct advisor_txn *txn)
 {
-    const struct advisor_cold_drop *drops = cold->drops.rows;
+    const struct advisor_evicted_drop *drops = cold->drops.rows;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < cold->drops.count && rc == KVT_OK; i++)
@@ -216,39 +217,39 @@ write_drops(struct advisor_cold *cold, const struct advisor_txn *txn)
 }
 
 struct pass {
-    struct advisor_cold *cold;
+    struct advisor_evicted *cold;
     const struct advisor_txn *txn;
 };
 
 static enum kvt_err
-look_at(void *arg, struct advisor_cold_row *row)
+look_at(void *arg, struct advisor_evicted_row *row)
 {
     struct pass *pass = arg;
-    struct advisor_cold_pile *pile = &pass->cold->void_rows;
-    struct advisor_cold_key *keys;
+    struct advisor_evicted_pile *pile = &pass->cold->void_rows;
+    struct advisor_evicted_key *keys;
     uint32_t gone;
-    enum kvt_err rc = advisor_store_cold_prune(pass->txn, row, &gone);
+    enum kvt_err rc = advisor_store_evicted_prune(pass->txn, row, &gone);
 
     if (rc != KVT_OK || gone == 0)
         return rc;
-    keys = advisor_cold_pile_reserve(pile, 1, sizeof(*keys));
+    keys = advisor_evicted_pile_reserve(pile, 1, sizeof(*keys));
     if (keys == NULL)
         return KVT_NOMEM;
-    keys[pile->count++] = (struct advisor_cold_key){row->hash, row->ns};
+    keys[pile->count++] = (struct advisor_evicted_key){row->hash, row->ns};
     return KVT_OK;
 }
 
 /* A bounded piece of the pass. */
 static enum kvt_err
-write_pass(struct advisor_cold *cold, const struct advisor_txn *txn)
+write_pass(struct advisor_evicted *cold, const struct advisor_txn *txn)
 {
     struct pass pass = {cold, txn};
-    const struct advisor_cold_key *keys;
+    const struct advisor_evicted_key *keys;
     bool changed;
     enum kvt_err rc;
 
     cold->next_pass_number = cold->pass_number;
-    if (cold->pass_number == 0 && advisor_store_cold_drop_count(txn) == 0)
+    if (cold->pass_number == 0 && advisor_store_evicted_drop_count(txn) == 0)
         return KVT_OK;
     if (cold->pass_number == 0)
         cold->next_pass_number = cold->number;
@@ -274,13 +275,13 @@ write_pass(struct advisor_cold *cold, const struct advisor_txn *txn)
 
 /* Whatever a write before this one did is not so. */
 static void
-start(struct advisor_cold *cold, const struct advisor_log *log)
+start(struct advisor_evicted *cold, const struct advisor_event_log *log)
 {
-    assert(advisor_log_count(log) >= cold->log_start);
+    assert(advisor_event_log_count(log) >= cold->log_start);
     if (!cold->wrote)
         cold->collisions = 0;
     cold->wrote = true;
-    advisor_cold_filter_remove(cold->filter, cold->came.rows, cold->filtered);
+    advisor_evicted_filter_remove(cold->filter, cold->came.rows, cold->filtered);
     cold->filtered = 0;
     cold->abouts.count = cold->evicted_abouts;
     cold->edits.count = 0;
@@ -294,8 +295,8 @@ start(struct advisor_cold *cold, const struct advisor_log *log)
 }
 
 enum kvt_err
-advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
-                   struct advisor_log *log)
+advisor_evicted_write(struct advisor_evicted *cold, const struct advisor_txn *txn,
+                      struct advisor_event_log *log)
 {
     enum kvt_err rc;
 
@@ -304,7 +305,7 @@ advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
         return KVT_OK;
     }
     start(cold, log);
-    rc = advisor_cold_collect(cold, log);
+    rc = advisor_evicted_collect(cold, log);
     if (rc == KVT_OK)
         rc = write_blocks(cold, txn);
     if (rc == KVT_OK)
@@ -314,19 +315,19 @@ advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
     if (rc == KVT_OK && (cold->evicted.count > 0 || cold->drops.count > 0))
         rc = advisor_store_put_number(txn, ADVISOR_META_COLD_NUMBER, cold->number + 1);
     if (rc == KVT_OK && cold->refused.count > 0)
-        rc = advisor_cold_leave_out(cold, log);
+        rc = advisor_evicted_leave_out(cold, log);
     if (rc != KVT_OK)
         return rc;
     /* Whoever misses a block in RAM after the commit must find it here. */
-    advisor_cold_filter_add(cold->filter, cold->came.rows, cold->came.count);
+    advisor_evicted_filter_add(cold->filter, cold->came.rows, cold->came.count);
     cold->filtered = cold->came.count;
     return KVT_OK;
 }
 
 void
-advisor_cold_saved(struct advisor_cold *cold)
+advisor_evicted_saved(struct advisor_evicted *cold)
 {
-    const struct advisor_cold_change *changes = cold->changes.rows;
+    const struct advisor_evicted_change *changes = cold->changes.rows;
 
     if (!cold->wrote)
         return;
@@ -336,8 +337,8 @@ advisor_cold_saved(struct advisor_cold *cold)
     assert(cold->rows >= cold->went.count);
     cold->rows -= cold->went.count;
     atomic_store(&cold->count, cold->rows);
-    advisor_cold_filter_remove(cold->filter, cold->went.rows, cold->went.count);
-    advisor_cold_filter_remove(cold->filter, cold->coming.rows, cold->coming.count);
+    advisor_evicted_filter_remove(cold->filter, cold->went.rows, cold->went.count);
+    advisor_evicted_filter_remove(cold->filter, cold->coming.rows, cold->coming.count);
     if (cold->evicted.count > 0 || cold->drops.count > 0)
         cold->number++;
     cold->pass_from = cold->next_pass_from;
@@ -355,7 +356,7 @@ advisor_cold_saved(struct advisor_cold *cold)
 }
 
 uint32_t
-advisor_cold_collisions(const struct advisor_cold *cold)
+advisor_evicted_collisions(const struct advisor_evicted *cold)
 {
     return cold->collisions;
 }

@@ -20,8 +20,8 @@ struct piece {
     bool tokens;
 };
 
-struct advisor_evict {
-    struct advisor_memory *memory;
+struct advisor_index_eviction {
+    struct advisor_ram_index *memory;
     struct index_coldest *coldest; /* NULL: none was made yet */
     struct piece *pieces;
     uint64_t *words;
@@ -38,18 +38,18 @@ struct advisor_evict {
 };
 
 enum kvt_err
-advisor_evict_new(struct advisor_evict **out, struct advisor_memory *memory)
+advisor_index_eviction_new(struct advisor_index_eviction **out, struct advisor_ram_index *memory)
 {
     *out = kvt_calloc(1, sizeof(**out));
     if (*out == NULL)
         return KVT_NOMEM;
     (*out)->memory = memory;
-    (*out)->limit = ADVISOR_GROUP_OPS_MAX;
+    (*out)->limit = ADVISOR_CHANGE_GROUP_OPS_MAX;
     return KVT_OK;
 }
 
 void
-advisor_evict_free(struct advisor_evict *evict)
+advisor_index_eviction_free(struct advisor_index_eviction *evict)
 {
     if (evict == NULL)
         return;
@@ -63,7 +63,7 @@ advisor_evict_free(struct advisor_evict *evict)
 /* ---- what the index gives ---- */
 
 static bool
-reserve_piece(struct advisor_evict *evict, const struct index_run_view *run)
+reserve_piece(struct advisor_index_eviction *evict, const struct index_run_view *run)
 {
     void *pieces = kvt_grow(evict->pieces, &evict->piece_capacity, evict->piece_count + 1,
                             sizeof(*evict->pieces));
@@ -85,7 +85,7 @@ reserve_piece(struct advisor_evict *evict, const struct index_run_view *run)
 static void
 keep_piece(void *arg, const struct index_run_view *run)
 {
-    struct advisor_evict *evict = arg;
+    struct advisor_index_eviction *evict = arg;
 
     if (!reserve_piece(evict, run))
         return;
@@ -104,43 +104,45 @@ keep_piece(void *arg, const struct index_run_view *run)
 
 /* In the store's numbers; the loader's own holder has nothing any more. */
 static enum kvt_err
-evict_piece(struct advisor_evict *evict, struct piece *piece, struct advisor_log *log)
+evict_piece(struct advisor_index_eviction *evict, struct piece *piece,
+            struct advisor_event_log *log)
 {
-    const struct advisor_names *names = evict->memory->names;
+    const struct advisor_name_table *names = evict->memory->names;
     struct index_held *held = &evict->held[piece->held];
 
     for (uint32_t i = 0; i < piece->run.held_count; i++) {
-        held[i].holder = advisor_names_store_holder(names, held[i].holder);
-        assert(held[i].holder != ADVISOR_NAMES_NOBODY);
+        held[i].holder = advisor_name_table_store_holder(names, held[i].holder);
+        assert(held[i].holder != ADVISOR_NAME_TABLE_NOBODY);
     }
-    piece->run.ns = advisor_names_store_namespace(names, piece->run.ns);
-    assert(piece->run.ns != ADVISOR_NAMES_NOBODY);
+    piece->run.ns = advisor_name_table_store_namespace(names, piece->run.ns);
+    assert(piece->run.ns != ADVISOR_NAME_TABLE_NOBODY);
     piece->run.hashes = &evict->words[piece->word];
     piece->run.tokens = piece->tokens ? piece->run.hashes + piece->run.count : NULL;
     piece->run.held = held;
-    return advisor_cold_evict(evict->memory->cold, log, &piece->run);
+    return advisor_evicted_evict(evict->memory->cold, log, &piece->run);
 }
 
 /* ---- the group ---- */
 
 static size_t
-evict_pieces(struct advisor_evict *evict, struct advisor_log *log)
+evict_pieces(struct advisor_index_eviction *evict, struct advisor_event_log *log)
 {
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < evict->piece_count && rc == KVT_OK; i++)
         rc = evict_piece(evict, &evict->pieces[i], log);
     evict->piece_count = evict->word_count = evict->held_count = 0;
-    return advisor_log_count(log);
+    return advisor_event_log_count(log);
 }
 
 /* Put the oldest, of so many bytes, into the group's log; returns how many pairs, 0: there is
  * nothing. */
 static size_t
-evict_oldest(struct advisor_evict *evict, struct advisor_log *log, uint64_t bytes)
+evict_oldest(struct advisor_index_eviction *evict, struct advisor_event_log *log, uint64_t bytes)
 {
     const uint64_t wanted = 1 + bytes / BLOCK_BYTES;
-    const size_t pairs = wanted < ADVISOR_EVICT_PAIRS ? (size_t)wanted : ADVISOR_EVICT_PAIRS;
+    const size_t pairs =
+        wanted < ADVISOR_INDEX_EVICTION_PAIRS ? (size_t)wanted : ADVISOR_INDEX_EVICTION_PAIRS;
     enum kvt_err rc = KVT_OK;
     size_t total = 0;
 
@@ -151,12 +153,12 @@ evict_oldest(struct advisor_evict *evict, struct advisor_log *log, uint64_t byte
 
 /* The same for what keeps pages from being empty. */
 static void
-evict_pages(struct advisor_evict *evict, struct advisor_log *log)
+evict_pages(struct advisor_index_eviction *evict, struct advisor_event_log *log)
 {
     size_t total;
 
-    if (index_coldest_pages(evict->coldest, ADVISOR_EVICT_PAIRS / 4, keep_piece, evict, &total) ==
-        KVT_OK)
+    if (index_coldest_pages(evict->coldest, ADVISOR_INDEX_EVICTION_PAIRS / 4, keep_piece, evict,
+                            &total) == KVT_OK)
         (void)evict_pieces(evict, log);
 }
 
@@ -182,7 +184,7 @@ find_room(struct index *index, const struct index_stats *stats, uint64_t enough)
 }
 
 static void
-say_stuck(struct advisor_evict *evict, uint64_t free, uint64_t max)
+say_stuck(struct advisor_index_eviction *evict, uint64_t free, uint64_t max)
 {
     if (evict->stuck)
         return;
@@ -196,7 +198,7 @@ say_stuck(struct advisor_evict *evict, uint64_t free, uint64_t max)
 
 /* Evict what should go; false: there is no headroom. */
 static bool
-make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *free)
+make_headroom(struct advisor_index_eviction *evict, struct advisor_event_log *log, uint64_t *free)
 {
     struct index_stats stats;
     struct room room;
@@ -204,8 +206,8 @@ make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *fr
 
     index_stats(evict->memory->index, &stats);
     headroom = stats.bytes_max / 16;
-    if (headroom > ADVISOR_EVICT_HEADROOM)
-        headroom = ADVISOR_EVICT_HEADROOM;
+    if (headroom > ADVISOR_INDEX_EVICTION_HEADROOM)
+        headroom = ADVISOR_INDEX_EVICTION_HEADROOM;
     room = find_room(evict->memory->index, &stats, 3 * headroom);
     *free = room.blocks;
     if (room.all < headroom / 2)
@@ -216,34 +218,35 @@ make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *fr
         evict->busy = evict->stuck = false;
     if (!evict->busy)
         return true;
-    if (advisor_log_count(log) > 0 || evict_oldest(evict, log, 3 * headroom - room.blocks) > 0)
+    if (advisor_event_log_count(log) > 0 ||
+        evict_oldest(evict, log, 3 * headroom - room.blocks) > 0)
         return room.blocks >= headroom;
     say_stuck(evict, room.blocks, stats.bytes_max);
     return true;
 }
 
 bool
-advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log)
+advisor_index_eviction_step(struct advisor_index_eviction *evict, struct advisor_event_log *log)
 {
     uint64_t free;
     bool room;
 
-    assert(advisor_log_count(log) == 0);
-    evict->limit = ADVISOR_GROUP_OPS_MAX;
-    if (!advisor_memory_whole(evict->memory))
+    assert(advisor_event_log_count(log) == 0);
+    evict->limit = ADVISOR_CHANGE_GROUP_OPS_MAX;
+    if (!advisor_ram_index_whole(evict->memory))
         return true;
     if (evict->coldest == NULL &&
         index_coldest_new(&evict->coldest, evict->memory->index, KVT_TIER_G4) != KVT_OK)
         return true;
     room = make_headroom(evict, log, &free);
-    if (free / ADVISOR_EVICT_CHANGE < evict->limit)
-        evict->limit = 1 + free / ADVISOR_EVICT_CHANGE;
-    evict->limit += advisor_log_count(log);
+    if (free / ADVISOR_INDEX_EVICTION_CHANGE < evict->limit)
+        evict->limit = 1 + free / ADVISOR_INDEX_EVICTION_CHANGE;
+    evict->limit += advisor_event_log_count(log);
     return room;
 }
 
 size_t
-advisor_evict_limit(const struct advisor_evict *evict)
+advisor_index_eviction_limit(const struct advisor_index_eviction *evict)
 {
     return evict->limit;
 }

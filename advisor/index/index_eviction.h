@@ -11,7 +11,7 @@
  *
  * Ownership: borrows memory, names and cold.
  * Threads:   the engine's thread.
- * Limits:    ADVISOR_EVICT_PAIRS a group.
+ * Limits:    ADVISOR_INDEX_EVICTION_PAIRS a group.
  */
 #ifndef ADVISOR_INDEX_INDEX_EVICTION_H
 #define ADVISOR_INDEX_INDEX_EVICTION_H
@@ -21,19 +21,20 @@
 
 /* (block, holder), about, in a group: many, for the more rows are written together, the more of
  * them share a page of the store. */
-#define ADVISOR_EVICT_PAIRS (ADVISOR_GROUP_OPS_MAX / 4 * 3)
+#define ADVISOR_INDEX_EVICTION_PAIRS (ADVISOR_CHANGE_GROUP_OPS_MAX / 4 * 3)
 
-#define ADVISOR_EVICT_CHANGE 256u /* bytes a block that comes alone may take */
+#define ADVISOR_INDEX_EVICTION_CHANGE 256u /* bytes a block that comes alone may take */
 
 /* What the worst group takes; of a small index, a sixteenth.  As much is always free; it begins
  * below twice as much, and ends at three times. */
-#define ADVISOR_EVICT_HEADROOM (UINT64_C(1) * ADVISOR_GROUP_OPS_MAX * ADVISOR_EVICT_CHANGE)
+#define ADVISOR_INDEX_EVICTION_HEADROOM                                                            \
+    (UINT64_C(1) * ADVISOR_CHANGE_GROUP_OPS_MAX * ADVISOR_INDEX_EVICTION_CHANGE)
 
-struct advisor_evict;
+struct advisor_index_eviction;
 
-KVT_NODISCARD enum kvt_err advisor_evict_new(struct advisor_evict **out,
-                                             struct advisor_memory *memory);
-void advisor_evict_free(struct advisor_evict *evict);
+KVT_NODISCARD enum kvt_err advisor_index_eviction_new(struct advisor_index_eviction **out,
+                                                      struct advisor_ram_index *memory);
+void advisor_index_eviction_free(struct advisor_index_eviction *evict);
 
 /**
  * Before the group whose log this is takes anything (asserted); nothing while the memory is not
@@ -41,8 +42,9 @@ void advisor_evict_free(struct advisor_evict *evict);
  *
  * @return false: take no messages into this group
  */
-bool advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log);
+bool advisor_index_eviction_step(struct advisor_index_eviction *evict,
+                                 struct advisor_event_log *log);
 /** Changes with which this group is so full that more might not fit in RAM; at least one fits. */
-size_t advisor_evict_limit(const struct advisor_evict *evict);
+size_t advisor_index_eviction_limit(const struct advisor_index_eviction *evict);
 
 #endif /* ADVISOR_INDEX_INDEX_EVICTION_H */

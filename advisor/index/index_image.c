@@ -8,9 +8,9 @@
 
 enum { PAGE = 65536 };
 
-struct advisor_image {
-    struct advisor_names *names;
-    struct advisor_memory memory;
+struct advisor_index_image {
+    struct advisor_name_table *names;
+    struct advisor_ram_index memory;
 };
 
 /* What the machine has: beyond it nothing could be done with an image anyway. */
@@ -26,36 +26,37 @@ machine_bytes(void)
 static enum kvt_err
 add_block(void *arg, const struct advisor_store_block *block)
 {
-    struct advisor_memory *memory = arg;
+    struct advisor_ram_index *memory = arg;
 
-    if (block->ns >= advisor_names_namespace_count(memory->names))
+    if (block->ns >= advisor_name_table_namespace_count(memory->names))
         return KVT_CORRUPT;
     for (uint32_t i = 0; i < block->place_count; i++) {
-        if (block->places[i].holder >= advisor_names_holder_count(memory->names))
+        if (block->places[i].holder >= advisor_name_table_holder_count(memory->names))
             return KVT_CORRUPT;
-        advisor_memory_place(memory, block, &block->places[i]);
+        advisor_ram_index_place(memory, block, &block->places[i]);
     }
     return KVT_OK;
 }
 
 /* What the advisor has evicted from its own: here is room. */
 static enum kvt_err
-add_cold(struct advisor_memory *memory, const struct advisor_txn *txn)
+add_cold(struct advisor_ram_index *memory, const struct advisor_txn *txn)
 {
     uint64_t cursor = 0;
     enum kvt_err rc;
 
     do
-        rc = advisor_cold_blocks(txn, cursor, PAGE, &cursor, add_block, memory);
+        rc = advisor_evicted_blocks(txn, cursor, PAGE, &cursor, add_block, memory);
     while (rc == KVT_OK && cursor != 0);
-    advisor_memory_flush(memory);
+    advisor_ram_index_flush(memory);
     return rc;
 }
 
 enum kvt_err
-advisor_image_new(struct advisor_image **out, const struct advisor_txn *txn, struct kvt_error *err)
+advisor_index_image_new(struct advisor_index_image **out, const struct advisor_txn *txn,
+                        struct kvt_error *err)
 {
-    struct advisor_image *image = kvt_calloc(1, sizeof(*image));
+    struct advisor_index_image *image = kvt_calloc(1, sizeof(*image));
     struct kvt_error cause = {.text = ""};
     enum kvt_err rc = KVT_NOMEM;
 
@@ -64,44 +65,44 @@ advisor_image_new(struct advisor_image **out, const struct advisor_txn *txn, str
         return kvt_error_set(err, rc, "index: out of memory");
     rc = index_new(&image->memory.index, machine_bytes());
     if (rc == KVT_OK)
-        rc = advisor_names_new(&image->names, image->memory.index, INDEX_HOLDERS_MAX);
+        rc = advisor_name_table_new(&image->names, image->memory.index, INDEX_HOLDERS_MAX);
     image->memory.names = image->names;
     image->memory.quiet = true;
     if (rc == KVT_OK)
-        rc = advisor_names_load(image->names, txn);
+        rc = advisor_name_table_load(image->names, txn);
     if (rc == KVT_OK)
-        rc = advisor_load(&image->memory, txn, NULL, &cause);
+        rc = advisor_index_load(&image->memory, txn, NULL, &cause);
     if (rc == KVT_OK)
         rc = add_cold(&image->memory, txn);
-    if (rc == KVT_FULL || (rc == KVT_OK && !advisor_memory_whole(&image->memory)))
+    if (rc == KVT_FULL || (rc == KVT_OK && !advisor_ram_index_whole(&image->memory)))
         rc = KVT_NOMEM;
     if (rc != KVT_OK) {
         rc = kvt_error_set(err, rc, "index: %.200s",
                            cause.text[0] != '\0' ? cause.text : kvt_err_text(rc));
         goto fail;
     }
-    advisor_memory_release(&image->memory);
+    advisor_ram_index_release(&image->memory);
     *out = image;
     return KVT_OK;
 
 fail:
-    advisor_image_free(image);
+    advisor_index_image_free(image);
     return rc;
 }
 
 void
-advisor_image_free(struct advisor_image *image)
+advisor_index_image_free(struct advisor_index_image *image)
 {
     if (image == NULL)
         return;
-    advisor_memory_release(&image->memory);
-    advisor_names_free(image->names);
+    advisor_ram_index_release(&image->memory);
+    advisor_name_table_free(image->names);
     index_free(image->memory.index);
     kvt_free(image);
 }
 
-struct advisor_memory *
-advisor_image_memory(struct advisor_image *image)
+struct advisor_ram_index *
+advisor_index_image_memory(struct advisor_index_image *image)
 {
     return &image->memory;
 }

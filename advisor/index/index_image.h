@@ -16,14 +16,15 @@
 #include "advisor/index/ram_index.h"
 #include "advisor/store/durable_store.h"
 
-struct advisor_image;
+struct advisor_index_image;
 
 /** KVT_OK, KVT_NOMEM (it does not fit), KVT_CORRUPT, or what the store says. */
-KVT_NODISCARD enum kvt_err advisor_image_new(struct advisor_image **out,
-                                             const struct advisor_txn *txn, struct kvt_error *err);
-void advisor_image_free(struct advisor_image *image);
+KVT_NODISCARD enum kvt_err advisor_index_image_new(struct advisor_index_image **out,
+                                                   const struct advisor_txn *txn,
+                                                   struct kvt_error *err);
+void advisor_index_image_free(struct advisor_index_image *image);
 
 /** It is whole.  Valid until the image is freed. */
-struct advisor_memory *advisor_image_memory(struct advisor_image *image);
+struct advisor_ram_index *advisor_index_image_memory(struct advisor_index_image *image);
 
 #endif /* ADVISOR_INDEX_INDEX_IMAGE_H */

@@ -11,20 +11,20 @@ enum {
     PAGE_BLOCKS = 65536,  /* rows of G4 blocks, likewise */
     ORDER_COUNTED = 4096, /* positions; 65,536 tokens at 16 a block */
     WORD_BITS = 64,
-    WORDS = (ADVISOR_LOG_BLOCKS_MAX + WORD_BITS - 1) / WORD_BITS,
+    WORDS = (ADVISOR_EVENT_LOG_BLOCKS_MAX + WORD_BITS - 1) / WORD_BITS,
 };
 
 /* What is filled, from what. */
 struct load {
-    struct advisor_memory *memory;
+    struct advisor_ram_index *memory;
     const struct advisor_txn *txn;
-    struct advisor_load_progress *progress;
-    struct advisor_load_progress unseen; /* the progress when nobody asks for it */
-    uint32_t parts;                      /* of the holders; the log is read once for each */
+    struct advisor_index_load_progress *progress;
+    struct advisor_index_load_progress unseen; /* the progress when nobody asks for it */
+    uint32_t parts;                            /* of the holders; the log is read once for each */
     uint32_t part;
 
     /* A RUN, and which of its blocks somebody has. */
-    struct advisor_log_op run; /* count 0: there is none */
+    struct advisor_event_log_op run; /* count 0: there is none */
     uint64_t held[WORDS];
     uint32_t ghosts; /* the index's holder of blocks that nobody has; UINT32_MAX: none yet */
 
@@ -66,7 +66,7 @@ find_ghosts(struct load *load)
 static void
 store_ghosts(struct load *load)
 {
-    const struct advisor_log_op *run = &load->run;
+    const struct advisor_event_log_op *run = &load->run;
     struct index_change change = {
         .kind = INDEX_STORE,
         .hashes = run->hashes,
@@ -81,7 +81,7 @@ store_ghosts(struct load *load)
 
     if (!find_ghosts(load))
         return;
-    change.ns = advisor_names_index_namespace(load->memory->names, run->place.ns);
+    change.ns = advisor_name_table_index_namespace(load->memory->names, run->place.ns);
     change.holder = load->ghosts;
     index_apply(load->memory->index, &change, 1);
 }
@@ -94,14 +94,14 @@ drop_ghosts(struct load *load)
 
     if (load->ghosts == UINT32_MAX)
         return;
-    advisor_memory_flush(load->memory); /* what hangs on them may be on its way */
+    advisor_ram_index_flush(load->memory); /* what hangs on them may be on its way */
     while (index_drop(load->memory->index, load->ghosts, INDEX_NAMESPACE_ALL, &cursor, &pairs)) {
     }
     load->ghosts = UINT32_MAX;
 }
 
 static void
-begin_run(struct load *load, const struct advisor_log_op *run)
+begin_run(struct load *load, const struct advisor_event_log_op *run)
 {
     load->run = *run;
     for (size_t i = 0; i < WORDS; i++)
@@ -110,7 +110,7 @@ begin_run(struct load *load, const struct advisor_log_op *run)
 
 /* A piece of the run is held. */
 static void
-mark_held(struct load *load, const struct advisor_log_op *piece)
+mark_held(struct load *load, const struct advisor_event_log_op *piece)
 {
     const size_t from = (size_t)(piece->hashes - load->run.hashes);
 
@@ -137,44 +137,45 @@ end_run(struct load *load)
 /* ---- the log ---- */
 
 static bool
-is_known(const struct load *load, const struct advisor_log_op *op)
+is_known(const struct load *load, const struct advisor_event_log_op *op)
 {
-    const struct advisor_names *names = load->memory->names;
+    const struct advisor_name_table *names = load->memory->names;
 
-    return op->place.ns < advisor_names_namespace_count(names) &&
-           (op->kind == ADVISOR_LOG_RUN || op->place.holder < advisor_names_holder_count(names));
+    return op->place.ns < advisor_name_table_namespace_count(names) &&
+           (op->kind == ADVISOR_EVENT_LOG_RUN ||
+            op->place.holder < advisor_name_table_holder_count(names));
 }
 
 static enum kvt_err
-load_op(struct load *load, const struct advisor_log_op *op)
+load_op(struct load *load, const struct advisor_event_log_op *op)
 {
     if (!is_known(load, op))
         return KVT_CORRUPT;
-    if (op->kind == ADVISOR_LOG_RUN) {
+    if (op->kind == ADVISOR_EVENT_LOG_RUN) {
         end_run(load);
         begin_run(load, op);
         return KVT_OK;
     }
-    if (op->kind == ADVISOR_LOG_STORE && load->run.count > 0)
+    if (op->kind == ADVISOR_EVENT_LOG_STORE && load->run.count > 0)
         mark_held(load, op);
     if (op->place.holder % load->parts != load->part)
         return KVT_OK;
-    if (op->kind == ADVISOR_LOG_STORE)
+    if (op->kind == ADVISOR_EVENT_LOG_STORE)
         load->blocks += op->count;
-    advisor_memory_op(load->memory, op);
+    advisor_ram_index_op(load->memory, op);
     return KVT_OK;
 }
 
 static enum kvt_err
 load_row(void *arg, const void *row, size_t size)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     struct load *load = arg;
-    enum kvt_err rc = advisor_log_open(&reader, row, size);
+    enum kvt_err rc = advisor_event_log_open(&reader, row, size);
 
     while (rc == KVT_OK) {
-        rc = advisor_log_next(&reader, &op);
+        rc = advisor_event_log_next(&reader, &op);
         if (rc == KVT_OK)
             rc = load_op(load, &op);
     }
@@ -205,7 +206,7 @@ load_part(struct load *load, uint64_t bytes_before, struct kvt_error *err)
                               memory_order_relaxed);
         tell_blocks(load);
     }
-    advisor_memory_flush(load->memory);
+    advisor_ram_index_flush(load->memory);
     drop_ghosts(load);
     return rc;
 }
@@ -315,14 +316,14 @@ order_free(struct order *order)
 static enum kvt_err
 load_block(struct load *load, const struct advisor_store_block *row)
 {
-    const struct advisor_names *names = load->memory->names;
+    const struct advisor_name_table *names = load->memory->names;
 
-    if (row->ns >= advisor_names_namespace_count(names))
+    if (row->ns >= advisor_name_table_namespace_count(names))
         return KVT_CORRUPT;
     for (uint32_t i = 0; i < row->place_count; i++) {
-        if (row->places[i].holder >= advisor_names_holder_count(names))
+        if (row->places[i].holder >= advisor_name_table_holder_count(names))
             return KVT_CORRUPT;
-        advisor_memory_place(load->memory, row, &row->places[i]);
+        advisor_ram_index_place(load->memory, row, &row->places[i]);
     }
     load->blocks += row->place_count;
     return KVT_OK;
@@ -331,11 +332,11 @@ load_block(struct load *load, const struct advisor_store_block *row)
 static enum kvt_err
 load_reads(void *arg, const struct advisor_store_block *row)
 {
-    const struct advisor_memory *memory = arg;
+    const struct advisor_ram_index *memory = arg;
 
     if (row->hits > 0)
-        index_touch(memory->index, advisor_names_index_namespace(memory->names, row->ns), row->hash,
-                    row->hits, row->last_access_ms);
+        index_touch(memory->index, advisor_name_table_index_namespace(memory->names, row->ns),
+                    row->hash, row->hits, row->last_access_ms);
     return KVT_OK;
 }
 
@@ -357,7 +358,7 @@ load_blocks(struct load *load, struct kvt_error *err)
                 rc = go_on(load, NULL);
         }
     }
-    advisor_memory_flush(load->memory);
+    advisor_ram_index_flush(load->memory);
     if (rc == KVT_OK && count > 0)
         rc = walk_blocks(load, load_reads, load->memory);
     advisor_store_block_release(&row);
@@ -373,7 +374,7 @@ load_blocks(struct load *load, struct kvt_error *err)
  * it was written, and the journal takes what went meanwhile out of it later.  Where blocks are
  * evicted, those above the ceiling go next. */
 static uint64_t
-raise_ceiling(const struct advisor_memory *memory)
+raise_ceiling(const struct advisor_ram_index *memory)
 {
     struct index_stats stats;
 
@@ -384,15 +385,16 @@ raise_ceiling(const struct advisor_memory *memory)
 }
 
 enum kvt_err
-advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
-             struct advisor_load_progress *progress, struct kvt_error *err)
+advisor_index_load(struct advisor_ram_index *memory, const struct advisor_txn *txn,
+                   struct advisor_index_load_progress *progress, struct kvt_error *err)
 {
-    return advisor_load_parts(memory, txn, 1, progress, err);
+    return advisor_index_load_parts(memory, txn, 1, progress, err);
 }
 
 enum kvt_err
-advisor_load_parts(struct advisor_memory *memory, const struct advisor_txn *txn, uint32_t parts,
-                   struct advisor_load_progress *progress, struct kvt_error *err)
+advisor_index_load_parts(struct advisor_ram_index *memory, const struct advisor_txn *txn,
+                         uint32_t parts, struct advisor_index_load_progress *progress,
+                         struct kvt_error *err)
 {
     struct load load = {
         .memory = memory, .txn = txn, .progress = progress, .parts = parts, .ghosts = UINT32_MAX};
@@ -407,7 +409,7 @@ advisor_load_parts(struct advisor_memory *memory, const struct advisor_txn *txn,
         load.progress = &load.unseen;
     bytes = state.runs_bytes + state.bytes;
     atomic_store_explicit(&load.progress->bytes_total, parts * bytes, memory_order_relaxed);
-    advisor_load_expect(memory, txn, &state);
+    advisor_index_load_expect(memory, txn, &state);
     ceiling = raise_ceiling(memory);
     rc = load_log(&load, bytes, err);
     if (rc == KVT_OK)

@@ -18,7 +18,7 @@
 #include "advisor/store/durable_store.h"
 
 /* How far it is. */
-struct advisor_load_progress {
+struct advisor_index_load_progress {
     _Atomic uint64_t bytes_done; /* of the log */
     _Atomic uint64_t bytes_total;
     _Atomic uint64_t blocks; /* given to the index: one a (block, holder) */
@@ -27,15 +27,15 @@ struct advisor_load_progress {
 
 /** Fill an index that is empty.  `progress` may be NULL.  KVT_FULL, as soon as it shows: it does
  *  not fit into a memory that nobody is answered from (`quiet`). */
-KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory,
-                                        const struct advisor_txn *txn,
-                                        struct advisor_load_progress *progress,
-                                        struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_index_load(struct advisor_ram_index *memory,
+                                              const struct advisor_txn *txn,
+                                              struct advisor_index_load_progress *progress,
+                                              struct kvt_error *err);
 /** The same, reading the log `parts` times, each time the changes of some of the holders: what went
  *  again in the end takes room for a part of them only. */
-KVT_NODISCARD enum kvt_err advisor_load_parts(struct advisor_memory *memory,
-                                              const struct advisor_txn *txn, uint32_t parts,
-                                              struct advisor_load_progress *progress,
-                                              struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_index_load_parts(struct advisor_ram_index *memory,
+                                                    const struct advisor_txn *txn, uint32_t parts,
+                                                    struct advisor_index_load_progress *progress,
+                                                    struct kvt_error *err);
 
 #endif /* ADVISOR_INDEX_INDEX_LOAD_H */

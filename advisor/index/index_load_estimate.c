@@ -20,7 +20,7 @@ struct guess {
 };
 
 struct look {
-    const struct advisor_memory *memory;
+    const struct advisor_ram_index *memory;
     struct guess *guesses; /* by namespace */
     uint64_t run;          /* first hash of the last run: one with many holders comes again */
     uint64_t rows[2];      /* of the snapshot, of the journal */
@@ -28,33 +28,33 @@ struct look {
 };
 
 static void
-look_at(struct look *look, const struct advisor_log_op *op)
+look_at(struct look *look, const struct advisor_event_log_op *op)
 {
     struct guess *guess;
 
-    if (op->place.ns >= advisor_names_namespace_count(look->memory->names))
+    if (op->place.ns >= advisor_name_table_namespace_count(look->memory->names))
         return;
     guess = &look->guesses[op->place.ns];
-    if (op->kind == ADVISOR_LOG_RUN && op->hashes[0] != look->run) {
+    if (op->kind == ADVISOR_EVENT_LOG_RUN && op->hashes[0] != look->run) {
         look->run = op->hashes[0];
         guess->blocks += op->count;
     }
-    if (op->kind == ADVISOR_LOG_STORE)
+    if (op->kind == ADVISOR_EVENT_LOG_STORE)
         *(look->in_journal ? &guess->stored : &guess->pairs) += op->count;
-    if (op->kind == ADVISOR_LOG_REMOVE)
+    if (op->kind == ADVISOR_EVENT_LOG_REMOVE)
         guess->removed += op->count;
 }
 
 static enum kvt_err
 look_at_row(void *arg, const void *row, size_t size)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     struct look *look = arg;
-    enum kvt_err rc = advisor_log_open(&reader, row, size);
+    enum kvt_err rc = advisor_event_log_open(&reader, row, size);
 
     while (rc == KVT_OK) {
-        rc = advisor_log_next(&reader, &op);
+        rc = advisor_event_log_next(&reader, &op);
         if (rc == KVT_OK)
             look_at(look, &op);
     }
@@ -116,10 +116,10 @@ is_little(const struct look *look, const struct advisor_store_log *state, uint32
 }
 
 void
-advisor_load_expect(const struct advisor_memory *memory, const struct advisor_txn *txn,
-                    const struct advisor_store_log *state)
+advisor_index_load_expect(const struct advisor_ram_index *memory, const struct advisor_txn *txn,
+                          const struct advisor_store_log *state)
 {
-    const uint32_t count = advisor_names_namespace_count(memory->names);
+    const uint32_t count = advisor_name_table_namespace_count(memory->names);
     struct look look = {.memory = memory};
 
     if (state->whole == 0 || count == 0)
@@ -128,7 +128,7 @@ advisor_load_expect(const struct advisor_memory *memory, const struct advisor_tx
     if (look.guesses != NULL && look_around(&look, txn, state) == KVT_OK &&
         is_little(&look, state, count))
         for (uint32_t ns = 0; ns < count; ns++)
-            index_expect(memory->index, advisor_names_index_namespace(memory->names, ns),
+            index_expect(memory->index, advisor_name_table_index_namespace(memory->names, ns),
                          blocks_of(&look, &look.guesses[ns], state));
     kvt_free(look.guesses);
 }

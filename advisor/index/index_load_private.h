@@ -15,7 +15,8 @@
 /** Make room in an empty index for about as many blocks as some rows of the log let expect.  A log
  *  that cannot be read lets expect nothing, and where it were much of the index's memory, room is
  *  made as they come. */
-void advisor_load_expect(const struct advisor_memory *memory, const struct advisor_txn *txn,
-                         const struct advisor_store_log *state);
+void advisor_index_load_expect(const struct advisor_ram_index *memory,
+                               const struct advisor_txn *txn,
+                               const struct advisor_store_log *state);
 
 #endif /* ADVISOR_INDEX_INDEX_LOAD_PRIVATE_H */

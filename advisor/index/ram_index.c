@@ -17,7 +17,7 @@ struct origin {
 };
 
 /* Changes on their way to the index, and room to put effects in order. */
-struct advisor_memory_scratch {
+struct advisor_ram_index_scratch {
     struct index_change changes[CHANGES];
     struct origin origins[CHANGES];
     uint64_t hashes[BLOCKS];
@@ -35,7 +35,7 @@ struct advisor_memory_scratch {
 };
 
 static void
-spill(struct advisor_memory *memory, enum kvt_err why)
+spill(struct advisor_ram_index *memory, enum kvt_err why)
 {
     if (atomic_exchange(&memory->spilled, true) || memory->quiet)
         return;
@@ -60,7 +60,7 @@ is_refusal(enum kvt_err status)
 /* Shards of the block that its holder has, whatever is refused.  Behind many other holders they
  * are not looked for. */
 static uint32_t
-kept_ranks(const struct advisor_memory *memory, const struct index_change *change, uint32_t at)
+kept_ranks(const struct advisor_ram_index *memory, const struct index_change *change, uint32_t at)
 {
     struct index_place places[INDEX_PLACES_MAX];
     size_t count =
@@ -83,25 +83,25 @@ kept_ranks(const struct advisor_memory *memory, const struct index_change *chang
  * is not there.  Places in G4 have rows, which are read as they are.
  */
 static void
-refuse(struct advisor_memory *memory, const struct index_change *change,
+refuse(struct advisor_ram_index *memory, const struct index_change *change,
        const struct origin *origin, uint32_t at, uint32_t ranks, enum kvt_err why)
 {
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .holder = origin->holder, .ns = origin->ns, .ranks = ranks};
     enum kvt_err rc = KVT_OK;
 
     atomic_fetch_add_explicit(why == KVT_EXISTS ? &memory->collisions : &memory->refused, 1,
                               memory_order_relaxed);
     if (memory->taken_back != NULL && ranks != 0 &&
-        advisor_names_holder_key(memory->names, origin->holder)->tier != KVT_TIER_G4)
-        rc = advisor_log_remove(memory->taken_back, &place, &change->hashes[at], 1);
+        advisor_name_table_holder_key(memory->names, origin->holder)->tier != KVT_TIER_G4)
+        rc = advisor_event_log_remove(memory->taken_back, &place, &change->hashes[at], 1);
     if (rc != KVT_OK)
         spill(memory, rc);
 }
 
 /* Shards that cannot be said to stay go too: nobody is told of what is not there. */
 static void
-take_all(struct advisor_memory *memory, const struct index_change *change,
+take_all(struct advisor_ram_index *memory, const struct index_change *change,
          const struct origin *origin, uint32_t at)
 {
     struct index_change all = *change;
@@ -115,7 +115,7 @@ take_all(struct advisor_memory *memory, const struct index_change *change,
 
 /* That block is refused, and those behind it are not. */
 static void
-go_on(struct advisor_memory *memory, struct index_change *change, const struct origin *origin)
+go_on(struct advisor_ram_index *memory, struct index_change *change, const struct origin *origin)
 {
     while (is_refusal(change->status)) {
         const uint32_t at = change->done + 1;
@@ -143,38 +143,38 @@ go_on(struct advisor_memory *memory, struct index_change *change, const struct o
 static void
 depart(void *arg, const struct index_dropped *dropped)
 {
-    const struct advisor_memory *memory = arg;
+    const struct advisor_ram_index *memory = arg;
     const struct origin *leaver = &memory->scratch->leavers[dropped->loss];
     const bool in_g4 = (dropped->tiers & KVT_TIER_MASK(KVT_TIER_G4)) != 0;
 
     if (in_g4 || dropped->parent != 0)
-        advisor_departed_add(memory->departed,
-                             advisor_names_holder_key(memory->names, leaver->holder)->name,
-                             &(const struct advisor_departed_piece){
-                                 .hashes = dropped->hashes,
-                                 .parent = dropped->parent,
-                                 .count = in_g4 ? dropped->count : 0,
-                                 .ns = leaver->ns,
-                             });
+        advisor_departed_blocks_add(
+            memory->departed, advisor_name_table_holder_key(memory->names, leaver->holder)->name,
+            &(const struct advisor_departed_blocks_piece){
+                .hashes = dropped->hashes,
+                .parent = dropped->parent,
+                .count = in_g4 ? dropped->count : 0,
+                .ns = leaver->ns,
+            });
 }
 
 static void
-drop_all(struct advisor_memory *memory)
+drop_all(struct advisor_ram_index *memory)
 {
-    struct advisor_memory_scratch *scratch = memory->scratch;
+    struct advisor_ram_index_scratch *scratch = memory->scratch;
     uint64_t cursor = 0;
     uint64_t pairs;
 
-    while (index_drop_told(memory->index, scratch->losses, scratch->loss_count,
-                           memory->departed == NULL ? NULL : depart, memory, &cursor, &pairs)) {
+    while (index_drop_report(memory->index, scratch->losses, scratch->loss_count,
+                             memory->departed == NULL ? NULL : depart, memory, &cursor, &pairs)) {
     }
     scratch->loss_count = 0;
 }
 
 void
-advisor_memory_flush(struct advisor_memory *memory)
+advisor_ram_index_flush(struct advisor_ram_index *memory)
 {
-    struct advisor_memory_scratch *scratch = memory->scratch;
+    struct advisor_ram_index_scratch *scratch = memory->scratch;
     size_t done = 0;
 
     if (scratch == NULL)
@@ -192,7 +192,7 @@ advisor_memory_flush(struct advisor_memory *memory)
 }
 
 static enum kvt_err
-prepare(struct advisor_memory *memory)
+prepare(struct advisor_ram_index *memory)
 {
     if (memory->scratch == NULL)
         memory->scratch = kvt_calloc(1, sizeof(*memory->scratch));
@@ -203,7 +203,7 @@ prepare(struct advisor_memory *memory)
 }
 
 void
-advisor_memory_release(struct advisor_memory *memory)
+advisor_ram_index_release(struct advisor_ram_index *memory)
 {
     if (memory->scratch == NULL)
         return;
@@ -230,7 +230,7 @@ continues(const struct index_change *change, const struct index_change *block)
 }
 
 static void
-copy(struct advisor_memory_scratch *scratch, const struct index_change *from)
+copy(struct advisor_ram_index_scratch *scratch, const struct index_change *from)
 {
     uint64_t *hashes = &scratch->hashes[scratch->block_count];
     uint64_t *tokens = &scratch->tokens[scratch->block_count];
@@ -245,7 +245,7 @@ copy(struct advisor_memory_scratch *scratch, const struct index_change *from)
 /* The last change, where `change` goes on in it; NULL: it does not, or there is no room to put them
  * behind each other. */
 static struct index_change *
-joined(struct advisor_memory_scratch *scratch, const struct index_change *change)
+joined(struct advisor_ram_index_scratch *scratch, const struct index_change *change)
 {
     struct index_change *last = &scratch->changes[scratch->change_count - 1];
     const uint32_t before = scratch->growing ? 0 : last->count;
@@ -265,14 +265,14 @@ joined(struct advisor_memory_scratch *scratch, const struct index_change *change
 /* `change` in the order of the others.  Its blocks must stay until they are flushed, unless they
  * are `copied`. */
 static void
-add(struct advisor_memory *memory, const struct index_change *change, struct origin origin,
+add(struct advisor_ram_index *memory, const struct index_change *change, struct origin origin,
     bool copied)
 {
-    struct advisor_memory_scratch *scratch = memory->scratch;
+    struct advisor_ram_index_scratch *scratch = memory->scratch;
     struct index_change *last;
 
     if (scratch->loss_count > 0)
-        advisor_memory_flush(memory);
+        advisor_ram_index_flush(memory);
     last = scratch->change_count == 0 ? NULL : joined(scratch, change);
     if (last != NULL) {
         copy(scratch, change);
@@ -281,7 +281,7 @@ add(struct advisor_memory *memory, const struct index_change *change, struct ori
     }
     if (scratch->change_count == CHANGES ||
         (copied && scratch->block_count + change->count > BLOCKS))
-        advisor_memory_flush(memory);
+        advisor_ram_index_flush(memory);
     scratch->growing = copied;
     scratch->origins[scratch->change_count] = origin;
     last = &scratch->changes[scratch->change_count++];
@@ -297,31 +297,31 @@ add(struct advisor_memory *memory, const struct index_change *change, struct ori
 
 /* Many that follow each other cost one pass. */
 static void
-drop(struct advisor_memory *memory, const struct advisor_log_place *place)
+drop(struct advisor_ram_index *memory, const struct advisor_event_log_place *place)
 {
-    struct advisor_memory_scratch *scratch = memory->scratch;
+    struct advisor_ram_index_scratch *scratch = memory->scratch;
 
     if (scratch->change_count > 0 || scratch->loss_count == INDEX_DROPS_MAX)
-        advisor_memory_flush(memory);
+        advisor_ram_index_flush(memory);
     scratch->leavers[scratch->loss_count] = (struct origin){place->holder, place->ns};
     scratch->losses[scratch->loss_count++] = (struct index_loss){
-        .holder = advisor_names_index_holder(memory->names, place->holder),
-        .ns = advisor_names_index_namespace(memory->names, place->ns),
+        .holder = advisor_name_table_index_holder(memory->names, place->holder),
+        .ns = advisor_name_table_index_namespace(memory->names, place->ns),
     };
 }
 
 void
-advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op)
+advisor_ram_index_op(struct advisor_ram_index *memory, const struct advisor_event_log_op *op)
 {
-    if (op->kind == ADVISOR_LOG_RUN || prepare(memory) != KVT_OK)
+    if (op->kind == ADVISOR_EVENT_LOG_RUN || prepare(memory) != KVT_OK)
         return;
-    if (op->kind == ADVISOR_LOG_DROP) {
+    if (op->kind == ADVISOR_EVENT_LOG_DROP) {
         drop(memory, &op->place);
         return;
     }
     add(memory,
         &(const struct index_change){
-            .kind = op->kind == ADVISOR_LOG_STORE ? INDEX_STORE : INDEX_REMOVE,
+            .kind = op->kind == ADVISOR_EVENT_LOG_STORE ? INDEX_STORE : INDEX_REMOVE,
             .hashes = op->hashes,
             .tokens = op->tokens,
             .parent = op->parent,
@@ -329,41 +329,41 @@ advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op
             .time_ms = (uint64_t)op->place.time_s * MS_PER_S,
             .position = op->position,
             .count = op->count,
-            .ns = advisor_names_index_namespace(memory->names, op->place.ns),
-            .holder = advisor_names_index_holder(memory->names, op->place.holder),
+            .ns = advisor_name_table_index_namespace(memory->names, op->place.ns),
+            .holder = advisor_name_table_index_holder(memory->names, op->place.holder),
             .ranks = op->place.ranks,
-            .evicted = op->kind == ADVISOR_LOG_REMOVE && op->place.time_s == 0,
+            .evicted = op->kind == ADVISOR_EVENT_LOG_REMOVE && op->place.time_s == 0,
         },
         (struct origin){op->place.holder, op->place.ns}, false);
 }
 
 static void
-follow_log(struct advisor_memory *memory, const struct advisor_log *log)
+follow_log(struct advisor_ram_index *memory, const struct advisor_event_log *log)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     const void *row;
     size_t size;
     enum kvt_err rc = KVT_OK;
 
-    for (size_t at = 0; advisor_log_row(log, at, &row, &size); at++) {
-        rc = advisor_log_open(&reader, row, size);
+    for (size_t at = 0; advisor_event_log_row(log, at, &row, &size); at++) {
+        rc = advisor_event_log_open(&reader, row, size);
         while (rc == KVT_OK) {
-            rc = advisor_log_next(&reader, &op);
+            rc = advisor_event_log_next(&reader, &op);
             if (rc == KVT_OK)
-                advisor_memory_op(memory, &op);
+                advisor_ram_index_op(memory, &op);
         }
         if (rc != KVT_NOTFOUND)
             spill(memory, rc);
     }
-    advisor_memory_flush(memory);
+    advisor_ram_index_flush(memory);
 }
 
 /* ---- places of rows ---- */
 
 void
-advisor_memory_place(struct advisor_memory *memory, const struct advisor_store_block *row,
-                     const struct advisor_store_place *place)
+advisor_ram_index_place(struct advisor_ram_index *memory, const struct advisor_store_block *row,
+                        const struct advisor_store_place *place)
 {
     const struct index_change change = {
         .kind = INDEX_STORE,
@@ -373,8 +373,8 @@ advisor_memory_place(struct advisor_memory *memory, const struct advisor_store_b
         .size = row->size,
         .position = row->position,
         .count = 1,
-        .ns = advisor_names_index_namespace(memory->names, row->ns),
-        .holder = advisor_names_index_holder(memory->names, place->holder),
+        .ns = advisor_name_table_index_namespace(memory->names, row->ns),
+        .holder = advisor_name_table_index_holder(memory->names, place->holder),
         .ranks = place->ranks,
     };
 
@@ -401,7 +401,7 @@ reserve(uint32_t **array, size_t *capacity, size_t count)
 
 /* Counting sort by the order of the ops; effects of one op stay as they are. */
 static enum kvt_err
-sort_effects(struct advisor_memory_scratch *scratch, const struct advisor_effect *effects,
+sort_effects(struct advisor_ram_index_scratch *scratch, const struct advisor_effect *effects,
              size_t count)
 {
     uint32_t orders = 0;
@@ -427,7 +427,7 @@ sort_effects(struct advisor_memory_scratch *scratch, const struct advisor_effect
 }
 
 static void
-follow_effect(struct advisor_memory *memory, const struct advisor_effect *effect)
+follow_effect(struct advisor_ram_index *memory, const struct advisor_effect *effect)
 {
     const struct advisor_op *op = &effect->op;
     struct index_change change = {
@@ -439,16 +439,16 @@ follow_effect(struct advisor_memory *memory, const struct advisor_effect *effect
         .time_ms = op->time_ms,
         .position = effect->position,
         .count = 1,
-        .ns = advisor_names_index_namespace(memory->names, op->ns),
+        .ns = advisor_name_table_index_namespace(memory->names, op->ns),
         .ranks = op->ranks,
     };
 
     if (op->kind == ADVISOR_OP_ACCESS) {
-        advisor_memory_flush(memory); /* it may be of a block that is on its way */
+        advisor_ram_index_flush(memory); /* it may be of a block that is on its way */
         index_touch(memory->index, change.ns, op->hash, op->count, op->time_ms);
         return;
     }
-    change.holder = advisor_names_index_holder(memory->names, op->holder);
+    change.holder = advisor_name_table_index_holder(memory->names, op->holder);
     if (op->kind == ADVISOR_OP_REMOVE)
         change.kind = INDEX_REMOVE;
     /* Effects stay until they have been followed. */
@@ -456,12 +456,12 @@ follow_effect(struct advisor_memory *memory, const struct advisor_effect *effect
 }
 
 void
-advisor_memory_apply(struct advisor_memory *memory, const struct advisor_log *log,
-                     const struct advisor_effect *effects, size_t count)
+advisor_ram_index_apply(struct advisor_ram_index *memory, const struct advisor_event_log *log,
+                        const struct advisor_effect *effects, size_t count)
 {
     enum kvt_err rc;
 
-    if (advisor_log_count(log) > 0)
+    if (advisor_event_log_count(log) > 0)
         follow_log(memory, log);
     if (count == 0 || prepare(memory) != KVT_OK)
         return;
@@ -472,11 +472,11 @@ advisor_memory_apply(struct advisor_memory *memory, const struct advisor_log *lo
     }
     for (size_t i = 0; i < count; i++)
         follow_effect(memory, &effects[memory->scratch->sorted[i]]);
-    advisor_memory_flush(memory);
+    advisor_ram_index_flush(memory);
 }
 
 bool
-advisor_memory_whole(struct advisor_memory *memory)
+advisor_ram_index_whole(struct advisor_ram_index *memory)
 {
     return !atomic_load(&memory->loading) && !atomic_load(&memory->spilled);
 }

@@ -13,10 +13,10 @@ enum {
 /* What the last write did, and does again until it is saved. */
 enum step { STEP_NONE, STEP_BEGIN, STEP_SLICE, STEP_END };
 
-struct advisor_snapshot {
-    struct advisor_memory *memory;
-    struct index_runs *runs;   /* NULL: the pass has not begun */
-    struct advisor_log *slice; /* of STEP_SLICE and STEP_END */
+struct advisor_ram_snapshot {
+    struct advisor_ram_index *memory;
+    struct index_scan *runs;         /* NULL: the pass has not begun */
+    struct advisor_event_log *slice; /* of STEP_SLICE and STEP_END */
     uint64_t log_min;
     uint64_t slice_min;
     uint64_t seen_bytes;  /* of the log, when the last step was saved */
@@ -30,18 +30,18 @@ struct advisor_snapshot {
 };
 
 enum kvt_err
-advisor_snapshot_new(struct advisor_snapshot **out, struct advisor_memory *memory)
+advisor_ram_snapshot_new(struct advisor_ram_snapshot **out, struct advisor_ram_index *memory)
 {
-    struct advisor_snapshot *snapshot = kvt_calloc(1, sizeof(*snapshot));
+    struct advisor_ram_snapshot *snapshot = kvt_calloc(1, sizeof(*snapshot));
 
     *out = NULL;
     if (snapshot == NULL)
         return KVT_NOMEM;
     snapshot->memory = memory;
-    snapshot->log_min = ADVISOR_SNAPSHOT_LOG_MIN;
-    snapshot->slice_min = ADVISOR_SNAPSHOT_SLICE_MIN;
-    if (advisor_log_new(&snapshot->slice) != KVT_OK) {
-        advisor_snapshot_free(snapshot);
+    snapshot->log_min = ADVISOR_RAM_SNAPSHOT_LOG_MIN;
+    snapshot->slice_min = ADVISOR_RAM_SNAPSHOT_SLICE_MIN;
+    if (advisor_event_log_new(&snapshot->slice) != KVT_OK) {
+        advisor_ram_snapshot_free(snapshot);
         return KVT_NOMEM;
     }
     *out = snapshot;
@@ -49,47 +49,48 @@ advisor_snapshot_new(struct advisor_snapshot **out, struct advisor_memory *memor
 }
 
 void
-advisor_snapshot_free(struct advisor_snapshot *snapshot)
+advisor_ram_snapshot_free(struct advisor_ram_snapshot *snapshot)
 {
     if (snapshot == NULL)
         return;
-    index_runs_free(snapshot->runs);
-    advisor_log_free(snapshot->slice);
+    index_scan_free(snapshot->runs);
+    advisor_event_log_free(snapshot->slice);
     kvt_free(snapshot);
 }
 
 void
-advisor_snapshot_sizes(struct advisor_snapshot *snapshot, uint64_t log_min, uint64_t slice_min)
+advisor_ram_snapshot_sizes(struct advisor_ram_snapshot *snapshot, uint64_t log_min,
+                           uint64_t slice_min)
 {
     snapshot->log_min = log_min;
     snapshot->slice_min = slice_min;
 }
 
 bool
-advisor_snapshot_busy(const struct advisor_snapshot *snapshot)
+advisor_ram_snapshot_busy(const struct advisor_ram_snapshot *snapshot)
 {
     return snapshot->begun;
 }
 
 /* ---- a slice ---- */
 
-/* Whose places are in the log; ADVISOR_NAMES_NOBODY for those that have rows. */
+/* Whose places are in the log; ADVISOR_NAME_TABLE_NOBODY for those that have rows. */
 static uint32_t
-logged_holder(const struct advisor_snapshot *snapshot, uint32_t index)
+logged_holder(const struct advisor_ram_snapshot *snapshot, uint32_t index)
 {
-    const struct advisor_names *names = snapshot->memory->names;
-    const uint32_t number = advisor_names_store_holder(names, index);
+    const struct advisor_name_table *names = snapshot->memory->names;
+    const uint32_t number = advisor_name_table_store_holder(names, index);
 
-    if (number == ADVISOR_NAMES_NOBODY ||
-        advisor_names_holder_key(names, number)->tier == KVT_TIER_G4)
-        return ADVISOR_NAMES_NOBODY;
+    if (number == ADVISOR_NAME_TABLE_NOBODY ||
+        advisor_name_table_holder_key(names, number)->tier == KVT_TIER_G4)
+        return ADVISOR_NAME_TABLE_NOBODY;
     return number;
 }
 
 /* The part of a run without the blocks at either end that have rows only; false: none is left.
  * What nobody has stays: something hangs on it. */
 static bool
-find_part(const struct advisor_snapshot *snapshot, const struct index_run_view *run,
+find_part(const struct advisor_ram_snapshot *snapshot, const struct index_run_view *run,
           uint32_t *first, uint32_t *end)
 {
     bool in_rows[INDEX_RUN_VIEW_MAX] = {false};
@@ -101,7 +102,7 @@ find_part(const struct advisor_snapshot *snapshot, const struct index_run_view *
         const struct index_held *held = &run->held[i];
         bool *marks = in_rows;
 
-        if (logged_holder(snapshot, held->holder) != ADVISOR_NAMES_NOBODY) {
+        if (logged_holder(snapshot, held->holder) != ADVISOR_NAME_TABLE_NOBODY) {
             if (held->count == run->count)
                 return true;
             marks = logged;
@@ -117,28 +118,29 @@ find_part(const struct advisor_snapshot *snapshot, const struct index_run_view *
 }
 
 static enum kvt_err
-add_run(struct advisor_snapshot *snapshot, const struct index_run_view *run)
+add_run(struct advisor_ram_snapshot *snapshot, const struct index_run_view *run)
 {
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .size = run->size,
-        .ns = advisor_names_store_namespace(snapshot->memory->names, run->ns),
+        .ns = advisor_name_table_store_namespace(snapshot->memory->names, run->ns),
         .time_s = run->stored_s};
     uint32_t first;
     uint32_t end;
     enum kvt_err rc;
 
-    if (place.ns == ADVISOR_NAMES_NOBODY || !find_part(snapshot, run, &first, &end))
+    if (place.ns == ADVISOR_NAME_TABLE_NOBODY || !find_part(snapshot, run, &first, &end))
         return KVT_OK;
-    rc = advisor_log_run(snapshot->slice, &place, first > 0 ? run->hashes[first - 1] : run->parent,
-                         run->position + first, run->hashes + first,
-                         run->tokens == NULL ? NULL : run->tokens + first, end - first);
+    rc = advisor_event_log_run(snapshot->slice, &place,
+                               first > 0 ? run->hashes[first - 1] : run->parent,
+                               run->position + first, run->hashes + first,
+                               run->tokens == NULL ? NULL : run->tokens + first, end - first);
     for (uint32_t i = 0; i < run->held_count && rc == KVT_OK; i++) {
         const struct index_held *held = &run->held[i];
         const uint32_t holder = logged_holder(snapshot, held->holder);
 
-        if (holder != ADVISOR_NAMES_NOBODY)
-            rc = advisor_log_hold(snapshot->slice, holder, held->ranks, held->from - first,
-                                  held->count);
+        if (holder != ADVISOR_NAME_TABLE_NOBODY)
+            rc = advisor_event_log_hold(snapshot->slice, holder, held->ranks, held->from - first,
+                                        held->count);
     }
     return rc;
 }
@@ -146,7 +148,7 @@ add_run(struct advisor_snapshot *snapshot, const struct index_run_view *run)
 static void
 see_run(void *arg, const struct index_run_view *run)
 {
-    struct advisor_snapshot *snapshot = arg;
+    struct advisor_ram_snapshot *snapshot = arg;
 
     if (snapshot->rc == KVT_OK)
         snapshot->rc = add_run(snapshot, run);
@@ -154,29 +156,29 @@ see_run(void *arg, const struct index_run_view *run)
 
 /* A quarter more than the log grew by, so that the snapshot is whole before the log is as long. */
 static uint64_t
-slice_bytes(const struct advisor_snapshot *snapshot, uint64_t log_bytes)
+slice_bytes(const struct advisor_ram_snapshot *snapshot, uint64_t log_bytes)
 {
     const uint64_t grown = log_bytes > snapshot->seen_bytes ? log_bytes - snapshot->seen_bytes : 0;
     const uint64_t wanted = grown + grown / 4;
 
     if (wanted < snapshot->slice_min)
         return snapshot->slice_min;
-    return wanted < ADVISOR_SNAPSHOT_SLICE_MAX ? wanted : ADVISOR_SNAPSHOT_SLICE_MAX;
+    return wanted < ADVISOR_RAM_SNAPSHOT_SLICE_MAX ? wanted : ADVISOR_RAM_SNAPSHOT_SLICE_MAX;
 }
 
 /* Whatever is not KVT_OK: there is none. */
 static enum kvt_err
-make_slice(struct advisor_snapshot *snapshot, uint64_t log_bytes)
+make_slice(struct advisor_ram_snapshot *snapshot, uint64_t log_bytes)
 {
     const uint64_t bytes = slice_bytes(snapshot, log_bytes);
     bool done = false;
     enum kvt_err rc = KVT_OK;
 
     if (snapshot->runs == NULL)
-        rc = index_runs_new(&snapshot->runs, snapshot->memory->index);
+        rc = index_scan_new(&snapshot->runs, snapshot->memory->index);
     snapshot->rc = KVT_OK;
-    while (rc == KVT_OK && !done && advisor_log_bytes(snapshot->slice) < bytes) {
-        rc = index_runs_next(snapshot->runs, PAGE_BLOCKS, see_run, snapshot, &done);
+    while (rc == KVT_OK && !done && advisor_event_log_bytes(snapshot->slice) < bytes) {
+        rc = index_scan_next(snapshot->runs, PAGE_BLOCKS, see_run, snapshot, &done);
         if (rc == KVT_OK)
             rc = snapshot->rc;
     }
@@ -189,11 +191,11 @@ make_slice(struct advisor_snapshot *snapshot, uint64_t log_bytes)
 
 /* As if none had been begun: what there is of it in the store goes when the next is. */
 void
-advisor_snapshot_forget(struct advisor_snapshot *snapshot)
+advisor_ram_snapshot_forget(struct advisor_ram_snapshot *snapshot)
 {
-    index_runs_free(snapshot->runs);
+    index_scan_free(snapshot->runs);
     snapshot->runs = NULL;
-    advisor_log_clear(snapshot->slice);
+    advisor_event_log_clear(snapshot->slice);
     snapshot->begun = false;
     snapshot->no_room = false;
     snapshot->tries = 0;
@@ -201,31 +203,33 @@ advisor_snapshot_forget(struct advisor_snapshot *snapshot)
 }
 
 static void
-give_up(struct advisor_snapshot *snapshot, const struct advisor_store_log *state, enum kvt_err why)
+give_up(struct advisor_ram_snapshot *snapshot, const struct advisor_store_log *state,
+        enum kvt_err why)
 {
     kvt_log_warn("advisor.snapshot", "given_up",
                  "the index's snapshot cannot be written (%s): its log grows until that is tried "
                  "again",
                  kvt_err_text(why));
-    advisor_snapshot_forget(snapshot);
+    advisor_ram_snapshot_forget(snapshot);
     snapshot->retry_bytes = state->bytes + snapshot->log_min / 4;
 }
 
 void
-advisor_snapshot_abandoned(struct advisor_snapshot *snapshot, const struct advisor_store_log *state)
+advisor_ram_snapshot_abandoned(struct advisor_ram_snapshot *snapshot,
+                               const struct advisor_store_log *state)
 {
     give_up(snapshot, state, KVT_FULL);
 }
 
 static bool
-is_due(const struct advisor_snapshot *snapshot, const struct advisor_store_log *state)
+is_due(const struct advisor_ram_snapshot *snapshot, const struct advisor_store_log *state)
 {
     return state->bytes >= snapshot->log_min && state->bytes >= state->runs_bytes &&
            state->bytes >= snapshot->retry_bytes;
 }
 
 static void
-choose_step(struct advisor_snapshot *snapshot, const struct advisor_store_log *state)
+choose_step(struct advisor_ram_snapshot *snapshot, const struct advisor_store_log *state)
 {
     enum kvt_err rc;
 
@@ -240,7 +244,7 @@ choose_step(struct advisor_snapshot *snapshot, const struct advisor_store_log *s
 }
 
 static enum kvt_err
-take_step(const struct advisor_snapshot *snapshot, const struct advisor_txn *txn,
+take_step(const struct advisor_ram_snapshot *snapshot, const struct advisor_txn *txn,
           struct advisor_store_log *state)
 {
     enum kvt_err rc;
@@ -257,13 +261,13 @@ take_step(const struct advisor_snapshot *snapshot, const struct advisor_txn *txn
 }
 
 enum kvt_err
-advisor_snapshot_write(struct advisor_snapshot *snapshot, const struct advisor_txn *txn,
-                       struct advisor_store_log *state)
+advisor_ram_snapshot_write(struct advisor_ram_snapshot *snapshot, const struct advisor_txn *txn,
+                           struct advisor_store_log *state)
 {
     enum kvt_err rc;
 
-    if (!advisor_memory_whole(snapshot->memory)) {
-        advisor_snapshot_forget(snapshot);
+    if (!advisor_ram_index_whole(snapshot->memory)) {
+        advisor_ram_snapshot_forget(snapshot);
         return KVT_OK;
     }
     if (snapshot->no_room || snapshot->tries == TRIES_MAX)
@@ -280,19 +284,19 @@ advisor_snapshot_write(struct advisor_snapshot *snapshot, const struct advisor_t
 }
 
 void
-advisor_snapshot_saved(struct advisor_snapshot *snapshot)
+advisor_ram_snapshot_saved(struct advisor_ram_snapshot *snapshot)
 {
     const bool begun = snapshot->step == STEP_BEGIN || snapshot->begun;
     const bool ended = snapshot->step == STEP_END;
 
     assert(ended || snapshot->step != STEP_SLICE || snapshot->begun);
-    advisor_log_clear(snapshot->slice);
+    advisor_event_log_clear(snapshot->slice);
     snapshot->step = STEP_NONE;
     snapshot->tries = 0;
     snapshot->begun = begun && !ended;
     snapshot->seen_bytes = snapshot->wrote_bytes;
     if (ended) {
-        advisor_snapshot_forget(snapshot);
+        advisor_ram_snapshot_forget(snapshot);
         snapshot->retry_bytes = 0;
     }
 }

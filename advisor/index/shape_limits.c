@@ -8,7 +8,7 @@ enum { SLOTS_MIN = 8 };
 
 /* Where the value is, or would be. */
 static uint64_t *
-find(const struct advisor_variety_set *set, uint64_t value)
+find(const struct advisor_shape_limits_set *set, uint64_t value)
 {
     uint64_t mixed = value * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t at = (uint32_t)(mixed >> 32) & (set->capacity - 1);
@@ -19,15 +19,15 @@ find(const struct advisor_variety_set *set, uint64_t value)
 }
 
 static bool
-has(const struct advisor_variety_set *set, uint64_t value)
+has(const struct advisor_shape_limits_set *set, uint64_t value)
 {
     return value == 0 || (set->capacity > 0 && *find(set, value) == value);
 }
 
 static enum kvt_err
-reserve(struct advisor_variety_set *set)
+reserve(struct advisor_shape_limits_set *set)
 {
-    struct advisor_variety_set grown = {.capacity = set->capacity * 2, .count = set->count};
+    struct advisor_shape_limits_set grown = {.capacity = set->capacity * 2, .count = set->count};
 
     if (set->capacity > set->count * 2)
         return KVT_OK;
@@ -46,16 +46,16 @@ reserve(struct advisor_variety_set *set)
 
 /* There is room for it. */
 static void
-put(struct advisor_variety_set *set, uint64_t value)
+put(struct advisor_shape_limits_set *set, uint64_t value)
 {
     *find(set, value) = value;
     set->count++;
 }
 
 static enum kvt_err
-reserve_space(struct advisor_variety *variety, uint32_t ns)
+reserve_space(struct advisor_shape_limits *variety, uint32_t ns)
 {
-    struct advisor_variety_space *grown;
+    struct advisor_shape_limits_space *grown;
 
     if (ns < variety->count)
         return KVT_OK;
@@ -63,21 +63,21 @@ reserve_space(struct advisor_variety *variety, uint32_t ns)
     if (grown == NULL)
         return KVT_NOMEM;
     for (uint32_t i = variety->count; i <= ns; i++)
-        grown[i] = (struct advisor_variety_space){.ranks = {.slots = NULL}};
+        grown[i] = (struct advisor_shape_limits_space){.ranks = {.slots = NULL}};
     variety->spaces = grown;
     variety->count = ns + 1;
     return KVT_OK;
 }
 
 static enum kvt_err
-learn(struct advisor_variety_space *space, uint32_t ranks, uint64_t size)
+learn(struct advisor_shape_limits_space *space, uint32_t ranks, uint64_t size)
 {
     const bool new_ranks = !has(&space->ranks, ranks);
     const bool new_size = !has(&space->sizes, size);
     enum kvt_err rc = KVT_OK;
 
-    if ((new_ranks && space->ranks.count == ADVISOR_VARIETY_RANKS) ||
-        (new_size && space->sizes.count == ADVISOR_VARIETY_SIZES))
+    if ((new_ranks && space->ranks.count == ADVISOR_SHAPE_LIMITS_RANKS) ||
+        (new_size && space->sizes.count == ADVISOR_SHAPE_LIMITS_SIZES))
         return KVT_RANGE;
     if (new_ranks)
         rc = reserve(&space->ranks);
@@ -93,7 +93,8 @@ learn(struct advisor_variety_space *space, uint32_t ranks, uint64_t size)
 }
 
 enum kvt_err
-advisor_variety_admit(struct advisor_variety *variety, uint32_t ns, uint32_t ranks, uint64_t size)
+advisor_shape_limits_admit(struct advisor_shape_limits *variety, uint32_t ns, uint32_t ranks,
+                           uint64_t size)
 {
     enum kvt_err rc;
 
@@ -112,12 +113,12 @@ advisor_variety_admit(struct advisor_variety *variety, uint32_t ns, uint32_t ran
 }
 
 void
-advisor_variety_release(struct advisor_variety *variety)
+advisor_shape_limits_release(struct advisor_shape_limits *variety)
 {
     for (uint32_t i = 0; i < variety->count; i++) {
         kvt_free(variety->spaces[i].ranks.slots);
         kvt_free(variety->spaces[i].sizes.slots);
     }
     kvt_free(variety->spaces);
-    *variety = (struct advisor_variety){.spaces = NULL};
+    *variety = (struct advisor_shape_limits){.spaces = NULL};
 }

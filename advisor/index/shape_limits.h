@@ -8,7 +8,8 @@
  *
  * Ownership: the owner of the struct releases it.
  * Threads:   none; one owner.
- * Limits:    ADVISOR_VARIETY_RANKS and ADVISOR_VARIETY_SIZES a namespace, since the start.
+ * Limits:    ADVISOR_SHAPE_LIMITS_RANKS and ADVISOR_SHAPE_LIMITS_SIZES a namespace, since the
+ *            start.
  */
 #ifndef ADVISOR_INDEX_SHAPE_LIMITS_H
 #define ADVISOR_INDEX_SHAPE_LIMITS_H
@@ -17,24 +18,24 @@
 
 #include "kvtier/error.h"
 
-#define ADVISOR_VARIETY_RANKS 256
-#define ADVISOR_VARIETY_SIZES 4096
+#define ADVISOR_SHAPE_LIMITS_RANKS 256
+#define ADVISOR_SHAPE_LIMITS_SIZES 4096
 
 /* Open addressing, at most half full; 0 is a free slot. */
-struct advisor_variety_set {
+struct advisor_shape_limits_set {
     uint64_t *slots;
     uint32_t capacity; /* a power of two, or 0 */
     uint32_t count;
 };
 
-struct advisor_variety_space {
-    struct advisor_variety_set ranks;
-    struct advisor_variety_set sizes;
+struct advisor_shape_limits_space {
+    struct advisor_shape_limits_set ranks;
+    struct advisor_shape_limits_set sizes;
 };
 
 /* All 0: nothing was seen. */
-struct advisor_variety {
-    struct advisor_variety_space *spaces; /* by the store's number of the namespace */
+struct advisor_shape_limits {
+    struct advisor_shape_limits_space *spaces; /* by the store's number of the namespace */
     uint32_t count;
     uint32_t last_ns;    /* mostly it is as the time before */
     uint32_t last_ranks; /* 0: there was none */
@@ -43,8 +44,8 @@ struct advisor_variety {
 
 /** A block of `size` bytes a shard comes with these shards.  KVT_OK, KVT_RANGE (there are too many
  *  others; nothing is remembered then) or KVT_NOMEM.  A size of 0 is not known, and no other. */
-KVT_NODISCARD enum kvt_err advisor_variety_admit(struct advisor_variety *variety, uint32_t ns,
-                                                 uint32_t ranks, uint64_t size);
-void advisor_variety_release(struct advisor_variety *variety);
+KVT_NODISCARD enum kvt_err advisor_shape_limits_admit(struct advisor_shape_limits *variety,
+                                                      uint32_t ns, uint32_t ranks, uint64_t size);
+void advisor_shape_limits_release(struct advisor_shape_limits *variety);
 
 #endif /* ADVISOR_INDEX_SHAPE_LIMITS_H */

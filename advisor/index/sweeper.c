@@ -168,15 +168,15 @@ advance(struct sweep *sweep, const struct advisor_held *last)
 
 enum kvt_err
 advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *txn,
-                     struct advisor_group *group)
+                     struct advisor_change_group *group)
 {
-    const size_t used = advisor_group_count(group);
-    size_t room = used < ADVISOR_GROUP_OPS_MAX ? ADVISOR_GROUP_OPS_MAX - used : 0;
+    const size_t used = advisor_change_group_count(group);
+    size_t room = used < ADVISOR_CHANGE_GROUP_OPS_MAX ? ADVISOR_CHANGE_GROUP_OPS_MAX - used : 0;
     struct sweep *sweep = room == 0 ? NULL : next_sweep(sweeper);
     size_t count = 0;
     enum kvt_err rc;
 
-    assert(advisor_group_ops(group) == 0);
+    assert(advisor_change_group_ops(group) == 0);
     if (sweep == NULL)
         return KVT_OK;
     if (room > ADVISOR_SWEEP_ROWS)
@@ -195,7 +195,7 @@ advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *
         };
 
         if (held->reporter == sweep->row.publisher && held->gen < sweep->row.floor)
-            rc = advisor_group_add(group, &op);
+            rc = advisor_change_group_add(group, &op);
     }
     if (rc == KVT_OK)
         advance(sweep, count < room ? NULL : &sweeper->rows[count - 1]);

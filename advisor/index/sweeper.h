@@ -48,6 +48,6 @@ bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
  *  `group` yet (asserted).  It looks at as many rows as there is room for in it. */
 KVT_NODISCARD enum kvt_err advisor_sweeper_step(struct advisor_sweeper *sweeper,
                                                 const struct advisor_txn *txn,
-                                                struct advisor_group *group);
+                                                struct advisor_change_group *group);
 
 #endif /* ADVISOR_INDEX_SWEEPER_H */

@@ -38,8 +38,8 @@ bringing(const struct advisor_planner *planner, const struct advisor_order *orde
     if (order->to == ADVISOR_NONE || order->row.items == 0)
         return 0;
     for (uint32_t i = 0; i < order->row.items; i++)
-        missing += policy_roster_has(planner->tiers[order->to].roster, order->ns,
-                                     order->items[i].block.hash)
+        missing += policy_tier_blocks_has(planner->tiers[order->to].roster, order->ns,
+                                          order->items[i].block.hash)
                        ? 0
                        : 1;
     return order->row.bytes / order->row.items * missing;
@@ -71,7 +71,7 @@ advisor_jobs_place_order(struct advisor_planner *planner, struct advisor_order *
     if (number == ADVISOR_NONE)
         return;
     gateway = &planner->gateways[number];
-    order->ns = advisor_names_find_namespace(planner->names, order->row.namespace_);
+    order->ns = advisor_name_table_find_namespace(planner->names, order->row.namespace_);
     if (kvt_order_verb_moves((enum kvt_order_verb)order->row.verb))
         place_ends(planner, gateway, order);
     for (uint32_t i = 0; i < gateway->tier_count && order->row.verb == KVT_ORDER_DELETE; i++)

@@ -15,22 +15,22 @@ find_tier(const struct advisor_planner *planner, const char *name)
 }
 
 static void
-look_at_order(struct policy_roster *roster, uint64_t now_ms, const struct advisor_store_block *row,
-              struct advisor_look_order *order)
+look_at_order(struct policy_tier_blocks *roster, uint64_t now_ms,
+              const struct advisor_store_block *row, struct advisor_block_standing_order *order)
 {
-    order->known = policy_roster_standing(roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
-                                          ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS,
-                                          &order->standing) == KVT_OK;
+    order->known = policy_tier_blocks_standing(roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
+                                               ADVISOR_BLOCK_STANDING_WINDOW_MS / ADVISOR_TICK_MS,
+                                               &order->standing) == KVT_OK;
     order->last_use_ms = order->standing.tick * ADVISOR_TICK_MS;
-    policy_roster_counts(roster, &order->counts);
+    policy_tier_blocks_counts(roster, &order->counts);
     if (order->known && order->standing.in_tier && !order->standing.taken)
         order->before =
-            policy_roster_before(roster, order->standing.value, now_ms / ADVISOR_TICK_MS);
+            policy_tier_blocks_before(roster, order->standing.value, now_ms / ADVISOR_TICK_MS);
 }
 
 static void
 look_at_reranking(const struct advisor_planner *planner, const struct advisor_tier *tier,
-                  struct advisor_look_place *place)
+                  struct advisor_block_standing_place *place)
 {
     const struct advisor_reranking *reranking = &planner->reranking;
 
@@ -42,7 +42,7 @@ look_at_reranking(const struct advisor_planner *planner, const struct advisor_ti
 static void
 look_at_place(const struct advisor_planner *planner, const struct index_holder *holder,
               uint64_t now_ms, const struct advisor_store_block *row,
-              struct advisor_look_place *place)
+              struct advisor_block_standing_place *place)
 {
     const struct advisor_tier *tier = find_tier(planner, holder->name);
 
@@ -70,7 +70,8 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
 }
 
 static void
-look_at_rules(const struct advisor_planner *planner, uint64_t now_ms, struct advisor_look *look)
+look_at_rules(const struct advisor_planner *planner, uint64_t now_ms,
+              struct advisor_block_standing *look)
 {
     if (planner->rules == NULL)
         return;
@@ -83,14 +84,14 @@ look_at_rules(const struct advisor_planner *planner, uint64_t now_ms, struct adv
 enum kvt_err
 advisor_planner_look(struct advisor_planner *planner, struct advisor_store *store,
                      const char *namespace_, uint64_t hash, uint64_t now_ms,
-                     struct advisor_look *look)
+                     struct advisor_block_standing *look)
 {
-    const uint32_t ns = advisor_names_find_namespace(planner->names, namespace_);
+    const uint32_t ns = advisor_name_table_find_namespace(planner->names, namespace_);
     struct advisor_txn txn;
     enum kvt_err rc;
 
     memset(look, 0, sizeof(*look));
-    if (ns == ADVISOR_NAMES_NOBODY)
+    if (ns == ADVISOR_NAME_TABLE_NOBODY)
         return KVT_NOTFOUND;
     rc = advisor_store_read(store, &txn, NULL);
     if (rc != KVT_OK)
@@ -100,19 +101,20 @@ advisor_planner_look(struct advisor_planner *planner, struct advisor_store *stor
     if (rc != KVT_OK)
         return rc;
     look_at_rules(planner, now_ms, look);
-    look->index_ns = advisor_names_index_namespace(planner->names, ns);
+    look->index_ns = advisor_name_table_index_namespace(planner->names, ns);
     look->pinned = advisor_pins_has(planner->pins, ns, hash, now_ms, &look->pinned_until_ms);
     look->place_count = look->row.place_count;
-    for (size_t i = 0; i < look->place_count && i < ADVISOR_LOOK_PLACES_MAX; i++) {
+    for (size_t i = 0; i < look->place_count && i < ADVISOR_BLOCK_STANDING_PLACES_MAX; i++) {
         look->places[i].ranks = look->row.places[i].ranks;
-        look_at_place(planner, advisor_names_holder_key(planner->names, look->row.places[i].holder),
+        look_at_place(planner,
+                      advisor_name_table_holder_key(planner->names, look->row.places[i].holder),
                       now_ms, &look->row, &look->places[i]);
     }
     return KVT_OK;
 }
 
 void
-advisor_look_release(struct advisor_look *look)
+advisor_block_standing_release(struct advisor_block_standing *look)
 {
     advisor_store_block_release(&look->row);
 }

@@ -53,7 +53,7 @@ outstanding(const struct advisor_planner *planner)
 }
 
 static bool
-is_fragmented(const struct advisor_tick *plan, const struct advisor_ledger_row *sum,
+is_fragmented(const struct advisor_tick *plan, const struct advisor_byte_sums_row *sum,
               const struct advisor_quota_row *row)
 {
     const uint64_t bytes = sum->bytes > 0 ? (uint64_t)sum->bytes : 0;
@@ -64,7 +64,7 @@ is_fragmented(const struct advisor_tick *plan, const struct advisor_ledger_row *
 
 /* The rule that packs the namespace in the bucket now; -1: none does. */
 static int32_t
-rule_for(struct advisor_tick *plan, const struct advisor_ledger_row *sum,
+rule_for(struct advisor_tick *plan, const struct advisor_byte_sums_row *sum,
          const struct advisor_quota_row *row)
 {
     const struct advisor_planner *planner = plan->planner;
@@ -91,7 +91,7 @@ rule_for(struct advisor_tick *plan, const struct advisor_ledger_row *sum,
 }
 
 static enum kvt_err
-order(struct advisor_tick *plan, const struct advisor_ledger_row *sum, int32_t rule)
+order(struct advisor_tick *plan, const struct advisor_byte_sums_row *sum, int32_t rule)
 {
     struct advisor_planner *planner = plan->planner;
     const uint32_t gateway = planner->tiers[sum->place].gateway;
@@ -110,7 +110,7 @@ order(struct advisor_tick *plan, const struct advisor_ledger_row *sum, int32_t r
     (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s",
                    policy_rule_at(plan->policy, (size_t)rule)->id);
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
-                   advisor_names_namespace_text(planner->names, sum->ns));
+                   advisor_name_table_namespace_text(planner->names, sum->ns));
     advisor_planner_did(planner, rule, 0, plan->now_ms);
     return advisor_planner_add_order(planner, &order);
 }
@@ -133,7 +133,8 @@ advisor_planner_compact(struct advisor_tick *plan)
     uint32_t orders = outstanding(planner);
     uint32_t looks = 0;
     size_t count;
-    const struct advisor_ledger_row *sums = advisor_ledger_rows(planner->quotas->ledger, &count);
+    const struct advisor_byte_sums_row *sums =
+        advisor_byte_sums_rows(planner->quotas->ledger, &count);
 
     if (planner->compact_at == 0 && !begin(plan))
         return;

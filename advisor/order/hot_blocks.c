@@ -6,40 +6,41 @@
 
 /* The rows a block may have.  Hashes of blocks are random already, but for small ones of tests. */
 static struct advisor_hot_block *
-rows_of(struct advisor_hottest *hottest, uint64_t hash, uint32_t ns)
+rows_of(struct advisor_hot_blocks *hottest, uint64_t hash, uint32_t ns)
 {
     const uint64_t mixed = (hash ^ ((uint64_t)ns << 32)) * 0x9e3779b97f4a7c15u;
-    const uint64_t set = (mixed >> 32) % (ADVISOR_HOTTEST_ROWS / ADVISOR_HOTTEST_WAYS);
+    const uint64_t set = (mixed >> 32) % (ADVISOR_HOT_BLOCKS_ROWS / ADVISOR_HOT_BLOCKS_WAYS);
 
-    return &hottest->rows[set * ADVISOR_HOTTEST_WAYS];
+    return &hottest->rows[set * ADVISOR_HOT_BLOCKS_WAYS];
 }
 
 static void
-halve(struct advisor_hottest *hottest, uint64_t now_ms)
+halve(struct advisor_hot_blocks *hottest, uint64_t now_ms)
 {
     if (hottest->halved_ms == 0 || now_ms < hottest->halved_ms)
         hottest->halved_ms = now_ms;
     /* After a day nothing is left in any case. */
-    for (unsigned i = 0; i < 64 && now_ms - hottest->halved_ms >= ADVISOR_HOTTEST_HALVE_MS; i++) {
-        hottest->halved_ms += ADVISOR_HOTTEST_HALVE_MS;
-        for (size_t row = 0; row < ADVISOR_HOTTEST_ROWS; row++) {
+    for (unsigned i = 0; i < 64 && now_ms - hottest->halved_ms >= ADVISOR_HOT_BLOCKS_HALVE_MS;
+         i++) {
+        hottest->halved_ms += ADVISOR_HOT_BLOCKS_HALVE_MS;
+        for (size_t row = 0; row < ADVISOR_HOT_BLOCKS_ROWS; row++) {
             hottest->rows[row].reads /= 2;
             hottest->rows[row].doubt /= 2;
         }
     }
-    if (now_ms - hottest->halved_ms >= ADVISOR_HOTTEST_HALVE_MS)
+    if (now_ms - hottest->halved_ms >= ADVISOR_HOT_BLOCKS_HALVE_MS)
         hottest->halved_ms = now_ms;
 }
 
 void
-advisor_hottest_add(struct advisor_hottest *hottest, const struct advisor_hot_block *block,
-                    uint64_t now_ms)
+advisor_hot_blocks_add(struct advisor_hot_blocks *hottest, const struct advisor_hot_block *block,
+                       uint64_t now_ms)
 {
     struct advisor_hot_block *rows = rows_of(hottest, block->hash, block->ns);
     struct advisor_hot_block *least = &rows[0];
 
     halve(hottest, now_ms);
-    for (size_t i = 0; i < ADVISOR_HOTTEST_WAYS; i++) {
+    for (size_t i = 0; i < ADVISOR_HOT_BLOCKS_WAYS; i++) {
         struct advisor_hot_block *row = &rows[i];
 
         if (row->reads > 0 && row->hash == block->hash && row->ns == block->ns) {
@@ -79,13 +80,13 @@ by_reads(const void *left, const void *right)
 }
 
 size_t
-advisor_hottest_top(const struct advisor_hottest *hottest, struct advisor_hot_block *out,
-                    size_t capacity)
+advisor_hot_blocks_top(const struct advisor_hot_blocks *hottest, struct advisor_hot_block *out,
+                       size_t capacity)
 {
-    struct advisor_hot_block sorted[ADVISOR_HOTTEST_ROWS];
+    struct advisor_hot_block sorted[ADVISOR_HOT_BLOCKS_ROWS];
     size_t count = 0;
 
-    for (size_t i = 0; i < ADVISOR_HOTTEST_ROWS; i++)
+    for (size_t i = 0; i < ADVISOR_HOT_BLOCKS_ROWS; i++)
         if (hottest->rows[i].reads > hottest->rows[i].doubt)
             sorted[count++] = hottest->rows[i];
     qsort(sorted, count, sizeof(sorted[0]), by_reads);

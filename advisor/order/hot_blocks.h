@@ -8,7 +8,7 @@
  *
  * Ownership: plain values, inside somebody's struct.
  * Threads:   none; the owner's lock.
- * Limits:    ADVISOR_HOTTEST_ROWS rows; counts are halved every ADVISOR_HOTTEST_HALVE_MS.
+ * Limits:    ADVISOR_HOT_BLOCKS_ROWS rows; counts are halved every ADVISOR_HOT_BLOCKS_HALVE_MS.
  */
 #ifndef ADVISOR_ORDER_HOT_BLOCKS_H
 #define ADVISOR_ORDER_HOT_BLOCKS_H
@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ADVISOR_HOTTEST_WAYS     8
-#define ADVISOR_HOTTEST_ROWS     1024
-#define ADVISOR_HOTTEST_HALVE_MS 600000
+#define ADVISOR_HOT_BLOCKS_WAYS     8
+#define ADVISOR_HOT_BLOCKS_ROWS     1024
+#define ADVISOR_HOT_BLOCKS_HALVE_MS 600000
 
 struct advisor_hot_block {
     uint64_t hash;
@@ -31,18 +31,18 @@ struct advisor_hot_block {
     uint32_t position;
 };
 
-struct advisor_hottest {
-    struct advisor_hot_block rows[ADVISOR_HOTTEST_ROWS]; /* reads 0: free */
+struct advisor_hot_blocks {
+    struct advisor_hot_block rows[ADVISOR_HOT_BLOCKS_ROWS]; /* reads 0: free */
     uint64_t halved_ms;
 };
 
 /** `block->reads` reads of it. */
-void advisor_hottest_add(struct advisor_hottest *hottest, const struct advisor_hot_block *block,
-                         uint64_t now_ms);
+void advisor_hot_blocks_add(struct advisor_hot_blocks *hottest,
+                            const struct advisor_hot_block *block, uint64_t now_ms);
 
 /** At most `capacity`, most reads first, of equal ones the nearer to the root; those of which
  *  nothing is certain are left out.  Returns how many. */
-size_t advisor_hottest_top(const struct advisor_hottest *hottest, struct advisor_hot_block *out,
-                           size_t capacity);
+size_t advisor_hot_blocks_top(const struct advisor_hot_blocks *hottest,
+                              struct advisor_hot_block *out, size_t capacity);
 
 #endif /* ADVISOR_ORDER_HOT_BLOCKS_H */

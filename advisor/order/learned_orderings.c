@@ -22,7 +22,7 @@ load_one(void *arg, const char *tier, const char *ordering, const void *bytes, s
     at = advisor_orders_find(&ranking->orders, ordering);
     if (at == ranking->orders.count)
         return KVT_OK; /* of another one, which may be chosen again */
-    if (policy_roster_load(ranking->rosters[at], bytes, size) != KVT_OK)
+    if (policy_tier_blocks_load(ranking->rosters[at], bytes, size) != KVT_OK)
         kvt_log_warn("advisor.planner", "learned",
                      "what %s learned of %s cannot be read: it begins anew", ordering, tier);
     return KVT_OK;
@@ -37,8 +37,8 @@ advisor_planner_load_learned(struct advisor_planner *planner, const struct advis
 static enum kvt_err
 save_one(const struct advisor_txn *txn, const struct advisor_tier *tier, uint32_t at)
 {
-    const struct policy_roster *roster = tier->ranking.rosters[at];
-    const size_t size = policy_roster_save(roster, NULL, 0);
+    const struct policy_tier_blocks *roster = tier->ranking.rosters[at];
+    const size_t size = policy_tier_blocks_save(roster, NULL, 0);
     void *bytes = size == 0 ? NULL : kvt_calloc(1, size);
     enum kvt_err rc;
 
@@ -46,7 +46,7 @@ save_one(const struct advisor_txn *txn, const struct advisor_tier *tier, uint32_
         return KVT_OK;
     if (bytes == NULL)
         return KVT_NOMEM;
-    (void)policy_roster_save(roster, bytes, size);
+    (void)policy_tier_blocks_save(roster, bytes, size);
     rc = advisor_store_put_learned(txn, tier->name, tier->ranking.orders.list[at]->name, bytes,
                                    size);
     kvt_free(bytes);

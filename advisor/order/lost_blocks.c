@@ -24,10 +24,10 @@ enum {
 
 struct loss {
     struct advisor_planner *planner;
-    struct advisor_map *told;  /* each event of a block once */
-    struct advisor_map *ended; /* whether all behind a block has ended; of this look alone */
-    bool keeps;                /* what was told is the planner's */
-    uint32_t ns;               /* the store's */
+    struct advisor_number_map *told;  /* each event of a block once */
+    struct advisor_number_map *ended; /* whether all behind a block has ended; of this look alone */
+    bool keeps;                       /* what was told is the planner's */
+    uint32_t ns;                      /* the store's */
     uint32_t index_ns;
     uint32_t visits;
     uint64_t stack[STACK_MAX];
@@ -54,12 +54,13 @@ tell(struct loss *loss, const struct index_view *view, uint64_t hash, enum polic
     const struct key key = {.hash = hash, .ns = loss->ns, .event = (uint32_t)event};
     uint32_t former;
 
-    if (advisor_map_get(loss->told, &key, sizeof(key), &former) ||
-        advisor_map_put(loss->told, &key, sizeof(key), 1) != KVT_OK)
+    if (advisor_number_map_get(loss->told, &key, sizeof(key), &former) ||
+        advisor_number_map_put(loss->told, &key, sizeof(key), 1) != KVT_OK)
         return false;
     for (uint32_t i = 0; i < view->place_count && i < INDEX_PLACES_MAX; i++) {
-        const uint32_t holder = advisor_names_store_holder(planner->names, view->places[i].holder);
-        const uint32_t tier = holder == ADVISOR_NAMES_NOBODY
+        const uint32_t holder =
+            advisor_name_table_store_holder(planner->names, view->places[i].holder);
+        const uint32_t tier = holder == ADVISOR_NAME_TABLE_NOBODY
                                   ? ADVISOR_NONE
                                   : advisor_planner_tier_of(planner, holder);
 
@@ -76,7 +77,7 @@ recall(const struct loss *loss, uint64_t hash, uint32_t *ended)
 {
     const struct key key = {.hash = hash, .ns = loss->ns};
 
-    return advisor_map_get(loss->ended, &key, sizeof(key), ended);
+    return advisor_number_map_get(loss->ended, &key, sizeof(key), ended);
 }
 
 static void
@@ -84,7 +85,7 @@ remember(struct loss *loss, uint64_t hash, bool ended)
 {
     const struct key key = {.hash = hash, .ns = loss->ns};
 
-    if (advisor_map_put(loss->ended, &key, sizeof(key), ended ? 1 : 0) != KVT_OK)
+    if (advisor_number_map_put(loss->ended, &key, sizeof(key), ended ? 1 : 0) != KVT_OK)
         return; /* it saves time only */
 }
 
@@ -206,17 +207,17 @@ look_at(struct loss *loss, const uint64_t *hashes, uint32_t count)
 static void
 look_at_row(struct loss *loss, const void *row, size_t size)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
 
-    if (advisor_log_open(&reader, row, size) != KVT_OK)
+    if (advisor_event_log_open(&reader, row, size) != KVT_OK)
         return;
-    while (is_room(loss) && advisor_log_next(&reader, &op) == KVT_OK) {
+    while (is_room(loss) && advisor_event_log_next(&reader, &op) == KVT_OK) {
         /* What RAM had no room for went from nobody. */
-        if (op.kind != ADVISOR_LOG_REMOVE || op.place.time_s == 0)
+        if (op.kind != ADVISOR_EVENT_LOG_REMOVE || op.place.time_s == 0)
             continue;
         loss->ns = op.place.ns;
-        loss->index_ns = advisor_names_index_namespace(loss->planner->names, op.place.ns);
+        loss->index_ns = advisor_name_table_index_namespace(loss->planner->names, op.place.ns);
         look_at(loss, op.hashes, op.count);
     }
 }
@@ -226,27 +227,27 @@ end(struct loss *loss)
 {
     if (loss == NULL)
         return;
-    advisor_map_free(loss->ended);
+    advisor_number_map_free(loss->ended);
     if (!loss->keeps)
-        advisor_map_free(loss->told);
+        advisor_number_map_free(loss->told);
     kvt_free(loss);
 }
 
 /* `kept`: what was told in former looks, to which this one adds; NULL: that is of no interest.
  * NULL: no rule asks, or no memory. */
 static struct loss *
-begin(struct advisor_planner *planner, struct advisor_map **kept)
+begin(struct advisor_planner *planner, struct advisor_number_map **kept)
 {
     struct loss *loss;
 
     if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL)
         return NULL;
     loss = kvt_calloc(1, sizeof(*loss));
-    if (loss == NULL || advisor_map_new(&loss->ended) != KVT_OK)
+    if (loss == NULL || advisor_number_map_new(&loss->ended) != KVT_OK)
         goto fail;
     loss->planner = planner;
     loss->told = kept == NULL ? NULL : *kept;
-    if (loss->told == NULL && advisor_map_new(&loss->told) != KVT_OK)
+    if (loss->told == NULL && advisor_number_map_new(&loss->told) != KVT_OK)
         goto fail;
     loss->keeps = kept != NULL;
     if (loss->keeps)
@@ -259,19 +260,19 @@ fail:
 }
 
 void
-advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log)
+advisor_planner_lose(struct advisor_planner *planner, const struct advisor_event_log *log)
 {
     const void *row;
     struct loss *loss;
     size_t size;
 
     /* What went with its holder is gone through by advisor_planner_depart(). */
-    if (advisor_log_count(log) == 0)
+    if (advisor_event_log_count(log) == 0)
         return;
     loss = begin(planner, NULL);
     if (loss == NULL)
         return;
-    for (size_t at = 0; is_room(loss) && advisor_log_row(log, at, &row, &size); at++)
+    for (size_t at = 0; is_room(loss) && advisor_event_log_row(log, at, &row, &size); at++)
         look_at_row(loss, row, size);
     end(loss);
 }
@@ -281,7 +282,7 @@ advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *
 static void
 forget_told(struct advisor_planner *planner)
 {
-    advisor_map_free(planner->departed_told);
+    advisor_number_map_free(planner->departed_told);
     planner->departed_told = NULL;
 }
 
@@ -289,26 +290,27 @@ void
 advisor_planner_free_departed(struct advisor_planner *planner)
 {
     forget_told(planner);
-    advisor_departed_free(planner->departed);
+    advisor_departed_blocks_free(planner->departed);
     planner->departed = NULL;
 }
 
-struct advisor_departed *
+struct advisor_departed_blocks *
 advisor_planner_departed(struct advisor_planner *planner)
 {
     if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL) {
         advisor_planner_free_departed(planner);
-    } else if (planner->departed == NULL && advisor_departed_new(&planner->departed) != KVT_OK) {
+    } else if (planner->departed == NULL &&
+               advisor_departed_blocks_new(&planner->departed) != KVT_OK) {
         return NULL;
     }
     return planner->departed;
 }
 
 static void
-look_at_piece(struct loss *loss, const struct advisor_departed_piece *piece)
+look_at_piece(struct loss *loss, const struct advisor_departed_blocks_piece *piece)
 {
     loss->ns = piece->ns;
-    loss->index_ns = advisor_names_index_namespace(loss->planner->names, piece->ns);
+    loss->index_ns = advisor_name_table_index_namespace(loss->planner->names, piece->ns);
     look_at(loss, piece->hashes, piece->count);
     if (loss->planner->hears_ends)
         end_session(loss, piece->parent);
@@ -319,14 +321,14 @@ look_at_piece(struct loss *loss, const struct advisor_departed_piece *piece)
 static bool
 may_go_on(const struct loss *loss, uint32_t looked)
 {
-    return looked < ADVISOR_DEPARTED_A_LOOK && loss->visits < VISITS_LEAST &&
+    return looked < ADVISOR_DEPARTED_BLOCKS_A_LOOK && loss->visits < VISITS_LEAST &&
            loss->planner->news_count <= ADVISOR_NEWS_MAX / 2;
 }
 
 static void
 say_left_out(struct advisor_planner *planner)
 {
-    const uint64_t left_out = advisor_departed_left_out(planner->departed);
+    const uint64_t left_out = advisor_departed_blocks_left_out(planner->departed);
 
     if (left_out > 0)
         kvt_log_warn("advisor.planner", "departed",
@@ -340,34 +342,36 @@ say_left_out(struct advisor_planner *planner)
 static void
 review_told(struct advisor_planner *planner)
 {
-    if (advisor_departed_count(planner->departed) != planner->departed_rest ||
-        (planner->departed_told != NULL && advisor_map_count(planner->departed_told) >= TOLD_MAX))
+    if (advisor_departed_blocks_count(planner->departed) != planner->departed_rest ||
+        (planner->departed_told != NULL &&
+         advisor_number_map_count(planner->departed_told) >= TOLD_MAX))
         forget_told(planner);
 }
 
 void
-advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled_fn *settled,
+advisor_planner_depart(struct advisor_planner *planner, advisor_departed_blocks_settled_fn *settled,
                        void *arg)
 {
-    struct advisor_departed_piece piece;
+    struct advisor_departed_blocks_piece piece;
     uint32_t looked = 0;
     struct loss *loss;
 
-    if (advisor_planner_departed(planner) == NULL || advisor_departed_count(planner->departed) == 0)
+    if (advisor_planner_departed(planner) == NULL ||
+        advisor_departed_blocks_count(planner->departed) == 0)
         return;
     say_left_out(planner);
     review_told(planner);
     loss = begin(planner, &planner->departed_told);
     for (int turns = 0; loss != NULL && turns < TURNS && may_go_on(loss, looked); turns++) {
-        if (!advisor_departed_turn(planner->departed, settled, arg))
+        if (!advisor_departed_blocks_turn(planner->departed, settled, arg))
             continue;
-        while (may_go_on(loss, looked) && advisor_departed_next(planner->departed, &piece)) {
+        while (may_go_on(loss, looked) && advisor_departed_blocks_next(planner->departed, &piece)) {
             look_at_piece(loss, &piece);
             looked += piece.count + 1;
         }
     }
     end(loss);
-    planner->departed_rest = advisor_departed_count(planner->departed);
+    planner->departed_rest = advisor_departed_blocks_count(planner->departed);
     if (planner->departed_rest == 0)
         forget_told(planner);
 }

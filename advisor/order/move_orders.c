@@ -218,7 +218,7 @@ was_copied(const struct advisor_planner *planner, const struct advisor_order *or
            const struct advisor_refused *block)
 {
     return order->row.keep != 0 && order->to != ADVISOR_NONE &&
-           policy_roster_has(planner->tiers[order->to].roster, block->ns, block->hash);
+           policy_tier_blocks_has(planner->tiers[order->to].roster, block->ns, block->hash);
 }
 
 /* What it did not move may be chosen again: soon, or after a pause where the gateway did not let it
@@ -241,7 +241,7 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
         struct advisor_tier *tier = &planner->tiers[order->from];
 
         if (refused && !was_copied(planner, order, &block) &&
-            policy_roster_is_taken(tier->roster, block.ns, block.hash))
+            policy_tier_blocks_is_taken(tier->roster, block.ns, block.hash))
             refuse(planner, &block, now_ms);
         else
             advisor_ranking_give_back(&tier->ranking, block.ns, block.hash);
@@ -296,7 +296,7 @@ advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t 
 }
 
 /* What the tier is to the gateway that moves it. */
-static enum advisor_rung
+static enum advisor_tier_kind
 rung_of(const struct advisor_planner *planner, const struct advisor_order_row *row,
         const char *name)
 {
@@ -304,25 +304,27 @@ rung_of(const struct advisor_planner *planner, const struct advisor_order_row *r
     const uint32_t cold = number == ADVISOR_NONE ? ADVISOR_NONE : planner->gateways[number].cold;
 
     if (strncmp(name, "hot@", 4) == 0)
-        return ADVISOR_RUNG_HOT;
+        return ADVISOR_TIER_KIND_HOT;
     if (strncmp(name, "warm@", 5) == 0)
-        return ADVISOR_RUNG_WARM;
-    return cold == ADVISOR_NONE || strcmp(planner->tiers[cold].name, name) == 0 ? ADVISOR_RUNG_COLD
-                                                                                : ADVISOR_RUNG_FAR;
+        return ADVISOR_TIER_KIND_WARM;
+    return cold == ADVISOR_NONE || strcmp(planner->tiers[cold].name, name) == 0
+               ? ADVISOR_TIER_KIND_COLD
+               : ADVISOR_TIER_KIND_FAR;
 }
 
-static struct advisor_tally_flow
+static struct advisor_traffic_flow
 flow_of(const struct advisor_planner *planner, const struct advisor_order_row *row)
 {
-    struct advisor_tally_flow flow = {
-        .verb = (enum kvt_order_verb)row->verb, .from = ADVISOR_RUNG_COLD, .to = ADVISOR_RUNG_HOT};
+    struct advisor_traffic_flow flow = {.verb = (enum kvt_order_verb)row->verb,
+                                        .from = ADVISOR_TIER_KIND_COLD,
+                                        .to = ADVISOR_TIER_KIND_HOT};
 
     if (flow.verb == KVT_ORDER_DEMOTE) {
-        flow.from = ADVISOR_RUNG_HOT;
-        flow.to = ADVISOR_RUNG_COLD;
+        flow.from = ADVISOR_TIER_KIND_HOT;
+        flow.to = ADVISOR_TIER_KIND_COLD;
     }
     if (flow.verb == KVT_ORDER_DELETE)
-        flow.to = ADVISOR_RUNG_GONE;
+        flow.to = ADVISOR_TIER_KIND_GONE;
     if (row->from[0] != '\0') {
         flow.from = rung_of(planner, row, row->from);
         flow.to = rung_of(planner, row, row->to);
@@ -339,8 +341,8 @@ count_result(struct advisor_planner *planner, const struct advisor_order *order,
     /* A demotion mostly lets go of a volume's copy of which the bucket has another, and a pin moves
      * nothing: of those a gateway tells only what it copied. */
     const bool told = row->verb == KVT_ORDER_DELETE || fills(order);
-    const struct advisor_tally_flow flow = flow_of(planner, row);
-    struct advisor_tally_moves moves = {
+    const struct advisor_traffic_flow flow = flow_of(planner, row);
+    struct advisor_traffic_moves moves = {
         .blocks = blocks,
         .failed = row->failed,
         .bytes = told ? row->bytes_moved : (row->items == 0 ? 0 : row->bytes / row->items * blocks),
@@ -348,7 +350,7 @@ count_result(struct advisor_planner *planner, const struct advisor_order *order,
 
     if (row->keep != 0) /* a copy ahead of the move, which counts when it comes */
         moves.blocks = moves.bytes = 0;
-    advisor_tally_moved(planner->options.tally, &flow, &moves, now_ms);
+    advisor_traffic_moved(planner->options.tally, &flow, &moves, now_ms);
 }
 
 void

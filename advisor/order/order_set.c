@@ -25,7 +25,7 @@ advisor_tick_add(struct advisor_tick *plan, const struct advisor_edge *edge,
     set->edges[set->count] = *edge;
     set->rules[set->count++] = rule;
     if (edge->to != ADVISOR_NONE &&
-        !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+        !policy_tier_blocks_has(planner->tiers[edge->to].roster, block->ns, block->hash))
         plan->used[edge->to] += advisor_planner_bytes(block);
     if (rule >= 0)
         advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
@@ -93,7 +93,7 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
     }
     say_why(plan, rule, order.row.reason, sizeof(order.row.reason));
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
-                   advisor_names_namespace_text(planner->names, order.ns));
+                   advisor_name_table_namespace_text(planner->names, order.ns));
     for (uint32_t i = first; i < set->count; i++) {
         const struct policy_block *block = &set->blocks[i];
 
@@ -105,7 +105,7 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
         };
         order.row.bytes += advisor_planner_bytes(block);
         if (edge->to != ADVISOR_NONE &&
-            !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+            !policy_tier_blocks_has(planner->tiers[edge->to].roster, block->ns, block->hash))
             order.bringing += advisor_planner_bytes(block);
     }
     return advisor_planner_add_order(plan->planner, &order);

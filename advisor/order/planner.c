@@ -84,18 +84,19 @@ advisor_planner_free(struct advisor_planner *planner)
 
 /* ---- tiers and gateways ---- */
 
-struct policy_roster_options
+struct policy_tier_blocks_options
 advisor_planner_roster_options(const struct advisor_planner *planner)
 {
-    return (struct policy_roster_options){.ordering_options = planner->options.ordering_options,
-                                          .bytes_max = planner->options.bytes_max,
-                                          .request_ticks = ADVISOR_REQUEST_TICKS};
+    return (struct policy_tier_blocks_options){.ordering_options =
+                                                   planner->options.ordering_options,
+                                               .bytes_max = planner->options.bytes_max,
+                                               .request_ticks = ADVISOR_REQUEST_TICKS};
 }
 
 uint32_t
 advisor_planner_tier(struct advisor_planner *planner, const char *name)
 {
-    const struct policy_roster_options roster = advisor_planner_roster_options(planner);
+    const struct policy_tier_blocks_options roster = advisor_planner_roster_options(planner);
     struct advisor_orders orders;
     struct index_holder key = {.tier = KVT_TIER_G4};
     struct advisor_tier *tier;
@@ -129,12 +130,12 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
 uint32_t
 advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
 {
-    const struct index_holder *key = advisor_names_holder_key(planner->names, holder);
+    const struct index_holder *key = advisor_name_table_holder_key(planner->names, holder);
 
     if (key->tier != KVT_TIER_G4)
         return ADVISOR_NONE;
     if (holder >= planner->tier_of_count) {
-        const uint32_t count = advisor_names_holder_count(planner->names);
+        const uint32_t count = advisor_name_table_holder_count(planner->names);
         uint32_t *more = kvt_realloc(planner->tier_of, count, sizeof(*more));
 
         if (more == NULL)
@@ -204,7 +205,7 @@ take_reads(struct advisor_planner *planner, struct advisor_gateway *gateway,
         gateway->reads[i] = report->reads[i];
     }
     if (gateway->reads_known)
-        advisor_tally_reads(planner->options.tally, more, now_ms);
+        advisor_traffic_reads(planner->options.tally, more, now_ms);
     gateway->reads_known = true;
 }
 
@@ -266,7 +267,7 @@ load_gateway(void *arg, const struct advisor_gateway_row *row)
 
 enum kvt_err
 advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *txn,
-                     const struct advisor_names *names, uint64_t now_ms)
+                     const struct advisor_name_table *names, uint64_t now_ms)
 {
     uint64_t mode = 0;
     uint64_t epoch = 0;
@@ -372,24 +373,25 @@ show_marks(const struct advisor_planner *planner, const struct advisor_tier *tie
            struct advisor_tier_view *view)
 {
     const struct policy *policy = planner->rules->policy;
-    const int32_t last = advisor_chooser_last(policy, tier->place);
+    const int32_t last = advisor_watermark_last(policy, tier->place);
 
     view->start_ppm = view->stop_ppm = 0;
-    view->limit_bytes = advisor_chooser_capacity(policy, tier->place, tier->report.capacity_bytes);
+    view->limit_bytes =
+        advisor_watermark_capacity(policy, tier->place, tier->report.capacity_bytes);
     if (last < 0 || view->limit_bytes == 0)
         return;
     view->start_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.start;
     view->stop_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.stop;
 }
 
-static enum advisor_rung
+static enum advisor_tier_kind
 volume_rung(const char *name)
 {
-    return strncmp(name, "warm@", 5) == 0 ? ADVISOR_RUNG_WARM : ADVISOR_RUNG_HOT;
+    return strncmp(name, "warm@", 5) == 0 ? ADVISOR_TIER_KIND_WARM : ADVISOR_TIER_KIND_HOT;
 }
 
 /* A bucket that is the first one of any gateway, or of which nobody tells any more, is cold. */
-static enum advisor_rung
+static enum advisor_tier_kind
 rung_of(const struct advisor_planner *planner, uint32_t tier)
 {
     bool is_far = false;
@@ -398,10 +400,10 @@ rung_of(const struct advisor_planner *planner, uint32_t tier)
         return volume_rung(planner->tiers[tier].name);
     for (uint32_t i = 0; i < planner->gateway_count; i++) {
         if (planner->gateways[i].cold == tier)
-            return ADVISOR_RUNG_COLD;
+            return ADVISOR_TIER_KIND_COLD;
         is_far = is_far || advisor_gateway_has(&planner->gateways[i], tier);
     }
-    return is_far ? ADVISOR_RUNG_FAR : ADVISOR_RUNG_COLD;
+    return is_far ? ADVISOR_TIER_KIND_FAR : ADVISOR_TIER_KIND_COLD;
 }
 
 static void
@@ -411,12 +413,12 @@ show_rungs(const struct advisor_planner *planner, const struct advisor_gateway *
     memset(view->tiers, 0, sizeof(view->tiers));
     for (uint32_t i = 0; i < gateway->tier_count; i++) {
         const struct advisor_tier *tier = &planner->tiers[gateway->tiers[i]];
-        enum advisor_rung rung = ADVISOR_RUNG_FAR;
+        enum advisor_tier_kind rung = ADVISOR_TIER_KIND_FAR;
 
         if (tier->volume)
             rung = volume_rung(tier->name);
         else if (gateway->tiers[i] == gateway->cold)
-            rung = ADVISOR_RUNG_COLD;
+            rung = ADVISOR_TIER_KIND_COLD;
         if (view->tiers[rung][0] == '\0')
             memcpy(view->tiers[rung], tier->name, sizeof(view->tiers[rung]));
     }
@@ -437,7 +439,7 @@ advisor_planner_show(struct advisor_planner *planner)
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         const struct advisor_tier *tier = &planner->tiers[i];
         struct advisor_tier_view *view = &planner->shared.tiers[count];
-        struct policy_roster_counts counts;
+        struct policy_tier_blocks_counts counts;
 
         if (tier->report_ms == 0)
             continue;
@@ -445,7 +447,7 @@ advisor_planner_show(struct advisor_planner *planner)
         view->tier = tier->report;
         show_marks(planner, tier, view);
         view->refused_blocks = advisor_refusals_count(planner->refusals, i);
-        policy_roster_counts(tier->roster, &counts);
+        policy_tier_blocks_counts(tier->roster, &counts);
         view->passed_blocks = counts.passed;
         view->stuck = tier->stuck;
         view->draining = advisor_rule_set_any(&tier->draining);

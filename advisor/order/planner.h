@@ -48,7 +48,7 @@ struct advisor_planner_options {
     const struct advisor_counters *counters;
     struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
     struct index *index;               /* whose blocks have how many children */
-    struct advisor_tally *tally;       /* NULL: nobody looks */
+    struct advisor_traffic *tally;     /* NULL: nobody looks */
     enum advisor_mode mode;
     bool can_enforce;       /* there is a key to sign orders with */
     uint32_t hot_start_ppm; /* of the settings, to be shown; the rulebook has them as a policy */
@@ -73,7 +73,8 @@ void advisor_planner_free(struct advisor_planner *planner);
 /** Take up a new epoch and the orders that were pending. */
 KVT_NODISCARD enum kvt_err advisor_planner_load(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn,
-                                                const struct advisor_names *names, uint64_t now_ms);
+                                                const struct advisor_name_table *names,
+                                                uint64_t now_ms);
 /** Then the blocks of the G4 tiers, which takes a while where there are many.  `cancel` may be set
  *  by anybody meanwhile: then KVT_CANCELLED, and the planner is of no use. */
 KVT_NODISCARD enum kvt_err advisor_planner_load_blocks(struct advisor_planner *planner,
@@ -91,16 +92,16 @@ void advisor_planner_apply(struct advisor_planner *planner, const struct advisor
                            size_t count);
 
 /** What workers let go of, which the index has followed: is that the end of a block? */
-void advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log);
+void advisor_planner_lose(struct advisor_planner *planner, const struct advisor_event_log *log);
 /** Where to put what goes with a holder as a whole; NULL: no rule asks for that, or no memory. */
-struct advisor_departed *advisor_planner_departed(struct advisor_planner *planner);
+struct advisor_departed_blocks *advisor_planner_departed(struct advisor_planner *planner);
 /** The same question for some of that, of holders that are settled; the index has followed all that
  *  was told of them. */
-void advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled_fn *settled,
-                            void *arg);
+void advisor_planner_depart(struct advisor_planner *planner,
+                            advisor_departed_blocks_settled_fn *settled, void *arg);
 /** By how many bytes that changed what namespaces have at holders. */
-void advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
-                           size_t count);
+void advisor_planner_count(struct advisor_planner *planner,
+                           const struct advisor_byte_sums_row *sums, size_t count);
 
 /** A report; false when it was seen before (its results count all the same).  Its accesses are the
  *  engine's business. */
@@ -140,7 +141,7 @@ struct advisor_tier_view {
     uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */
     bool stuck;              /* it has to be drained, and they are all that is left */
     bool draining;
-    enum advisor_rung rung;
+    enum advisor_tier_kind rung;
     struct advisor_orders orders; /* by which its blocks leave now, its own first */
     bool reranking;               /* it gets others: */
     uint64_t ranked;              /* rows of the store that were read for them */
@@ -179,7 +180,7 @@ struct advisor_gateway_view {
     char name[KVT_NAME_MAX];
     bool healthy;
     uint64_t last_report_ms;
-    char tiers[ADVISOR_RUNG_COUNT][KVT_NAME_MAX]; /* its holders by rung; "": it has none */
+    char tiers[ADVISOR_TIER_KIND_COUNT][KVT_NAME_MAX]; /* its holders by rung; "": it has none */
 };
 
 size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,

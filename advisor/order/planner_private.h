@@ -23,12 +23,12 @@
 
 #include "policy/decide/tier_blocks.h"
 
-#define ADVISOR_CANDIDATES_MAX  KVT_ORDER_ITEMS_MAX
-#define ADVISOR_LOOKS_MAX       8192  /* blocks of a tier that are looked at in a tick */
-#define ADVISOR_NEWS_MAX        16384 /* blocks that came, to be asked about; more are left out */
-#define ADVISOR_DEPARTED_A_LOOK 4096  /* blocks of workers that left, looked at in a round */
-#define ADVISOR_RESUME_MAX      65536 /* of a tier that were set aside and come back in a tick */
-#define ADVISOR_NONE            UINT32_MAX
+#define ADVISOR_CANDIDATES_MAX         KVT_ORDER_ITEMS_MAX
+#define ADVISOR_LOOKS_MAX              8192  /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_NEWS_MAX               16384 /* new blocks to be asked about; more are left out */
+#define ADVISOR_DEPARTED_BLOCKS_A_LOOK 4096  /* blocks of workers that left, looked at in a round */
+#define ADVISOR_RESUME_MAX             65536 /* set-aside blocks that return in a tick */
+#define ADVISOR_NONE                   UINT32_MAX
 
 /* Reports older than this say nothing about now. */
 #define ADVISOR_REPORT_STALE_MS  15000
@@ -55,7 +55,7 @@ struct advisor_tier {
     uint64_t exhausted_ms;                /* since when nothing else is left to choose; 0: it is */
     bool truncated;                       /* some of its blocks did not fit into the roster */
     struct advisor_ranking ranking;
-    struct policy_roster *roster; /* its first: who is there, and how it stands */
+    struct policy_tier_blocks *roster; /* its first: who is there, and how it stands */
     struct kvt_report_tier report;
     uint64_t report_ms;     /* 0: never */
     uint32_t gateway;       /* who reported it last */
@@ -154,7 +154,7 @@ struct advisor_order_key {
 struct advisor_planner {
     struct advisor_planner_options options;
     struct advisor_counters counters;
-    const struct advisor_names *names;
+    const struct advisor_name_table *names;
     struct advisor_refusals *refusals;
     struct advisor_store *store;
     const struct advisor_rules *rules; /* that are followed; taken */
@@ -174,13 +174,13 @@ struct advisor_planner {
     bool hears_stored;                  /* some rule is asked when a block is stored, */
     bool hears_lost;                    /* when no worker has it any more, */
     bool hears_ends;                    /* or when nobody can go on from it */
-    struct advisor_departed *departed;  /* NULL: none yet */
-    struct advisor_map *departed_told;  /* of them, until they are through; NULL: nothing */
-    size_t departed_rest;               /* that there were after the last look */
-    struct advisor_news *news;          /* ADVISOR_NEWS_MAX; NULL: none yet */
+    struct advisor_departed_blocks *departed; /* NULL: none yet */
+    struct advisor_number_map *departed_told; /* of them, until they are through; NULL: nothing */
+    size_t departed_rest;                     /* that there were after the last look */
+    struct advisor_news *news;                /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */
-    struct advisor_preview *preview; /* that goes on */
+    struct advisor_dry_run *preview; /* that goes on */
     uint64_t now_ms;                 /* of the last tick */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
@@ -273,7 +273,8 @@ uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name)
 uint32_t advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder);
 void advisor_planner_show(struct advisor_planner *planner);
 /** Of any tier's; without an ordering. */
-struct policy_roster_options advisor_planner_roster_options(const struct advisor_planner *planner);
+struct policy_tier_blocks_options
+advisor_planner_roster_options(const struct advisor_planner *planner);
 
 /* planner_blocks.c */
 /** Some of its blocks are not considered. */

@@ -19,14 +19,14 @@ see_stuck(const struct advisor_tick *plan, uint32_t number, bool last)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks_counts counts;
     bool stuck;
 
-    policy_roster_counts(tier->roster, &counts);
+    policy_tier_blocks_counts(tier->roster, &counts);
     /* A rule that wants some blocks only may well have had them all. */
     stuck =
         last && plan->set->count == 0 &&
-        advisor_rule_set_has(&tier->draining, advisor_chooser_last(plan->policy, tier->place)) &&
+        advisor_rule_set_has(&tier->draining, advisor_watermark_last(plan->policy, tier->place)) &&
         (refused > 0 || tier->return_ms != 0 || counts.passed > 0);
     if (stuck && !tier->stuck)
         kvt_log_warn("advisor.planner", "stuck",
@@ -57,9 +57,9 @@ rest_of(const struct advisor_tick *plan, const struct advisor_tier *tier)
 static void
 resume(const struct advisor_tick *plan, struct advisor_tier *tier)
 {
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks_counts counts;
 
-    policy_roster_counts(tier->roster, &counts);
+    policy_tier_blocks_counts(tier->roster, &counts);
     if (counts.passed == 0)
         tier->resuming = false;
     if (!tier->resuming && (counts.passed == 0 || tier->exhausted_ms == 0 ||
@@ -81,8 +81,8 @@ set_watermarks(const struct advisor_tick *plan, struct advisor_tier *tier, uint6
 {
     const struct advisor_rule_set before = tier->draining;
 
-    advisor_chooser_watermarks(plan->policy, tier->place, tier->report.used_bytes, capacity,
-                               &tier->draining);
+    advisor_watermark_rules(plan->policy, tier->place, tier->report.used_bytes, capacity,
+                            &tier->draining);
     for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
         const bool now = advisor_rule_set_has(&tier->draining, i);
 
@@ -198,7 +198,7 @@ is_due(struct advisor_tick *plan, uint32_t number, const struct policy_block *bl
     if (row == NULL || !advisor_rule_drains(row) || row->verb != POLICY_DEMOTE ||
         !advisor_edge_of(planner, planner->rules, row, number, ADVISOR_NONE, plan->now_ms, edge))
         return false;
-    return (policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
+    return (policy_tier_blocks_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
             advisor_edge_has_room(planner, planner->rules, edge->to, plan->used[edge->to],
                                   advisor_planner_bytes(block))) &&
            advisor_planner_may(plan->planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS;
@@ -258,7 +258,7 @@ drain(struct advisor_tick *plan, uint32_t number)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const uint64_t capacity =
-        advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
+        advisor_watermark_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
     const bool draining = capacity > 0 && set_watermarks(plan, tier, capacity);
     const bool waits = advisor_tick_waits(plan, tier);
 
@@ -333,7 +333,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
     advisor_planner_expect(planner);
     /* A plan that waits for an order has set nothing aside. */
-    chooses = planner->preview == NULL || !advisor_preview_chooses(planner->preview);
+    chooses = planner->preview == NULL || !advisor_dry_run_chooses(planner->preview);
     if (chooses) {
         advisor_planner_drain_quotas(&plan);
         drain_all(&plan);

@@ -16,7 +16,7 @@ find_rules(const struct advisor_tick *plan, const struct advisor_tier *tier, uin
 
         if (tier->place >= 0 && advisor_rule_drains(rule) && rule->verb == POLICY_DEMOTE &&
             policy_rule_tier(rule) == tier->place && rule->trigger.prestage > 0 &&
-            tier->report.used_bytes > advisor_chooser_mark(capacity, rule->trigger.prestage) &&
+            tier->report.used_bytes > advisor_watermark_bytes(capacity, rule->trigger.prestage) &&
             advisor_planner_may(plan->planner, i, plan->now_ms) == ADVISOR_RULE_ACTS)
             advisor_rule_set_put(set, i, true);
     }

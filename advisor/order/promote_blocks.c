@@ -17,9 +17,9 @@ static struct room
 room_of(const struct advisor_tick *plan, uint32_t number)
 {
     const struct advisor_tier *tier = &plan->planner->tiers[number];
-    const int32_t last = advisor_chooser_last(plan->policy, tier->place);
+    const int32_t last = advisor_watermark_last(plan->policy, tier->place);
     uint64_t capacity =
-        advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
+        advisor_watermark_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
     struct room room = {.used = plan->used[number]};
 
     if (capacity == 0 && !tier->volume)
@@ -28,8 +28,8 @@ room_of(const struct advisor_tick *plan, uint32_t number)
     if (last >= 0 && capacity != UINT64_MAX) {
         const struct policy_trigger *trigger = &policy_rule_at(plan->policy, (size_t)last)->trigger;
 
-        room.stop = advisor_chooser_mark(capacity, trigger->stop);
-        room.limit = advisor_chooser_mark(capacity, trigger->start);
+        room.stop = advisor_watermark_bytes(capacity, trigger->stop);
+        room.limit = advisor_watermark_bytes(capacity, trigger->start);
     }
     return room;
 }
@@ -42,7 +42,7 @@ is_open(const struct advisor_tick *plan, uint32_t number, const struct room *roo
 
     return tier->coming == 0 &&
            !advisor_rule_set_has(&tier->draining,
-                                 advisor_chooser_last(plan->policy, tier->place)) &&
+                                 advisor_watermark_last(plan->policy, tier->place)) &&
            room->used < room->limit;
 }
 
@@ -67,7 +67,7 @@ is_there(const struct advisor_planner *planner, const struct advisor_candidate *
     const struct advisor_tier *tier = &planner->tiers[candidate->tier];
 
     return tier->truncated ||
-           policy_roster_has(tier->roster, candidate->block.ns, candidate->block.hash);
+           policy_tier_blocks_has(tier->roster, candidate->block.ns, candidate->block.hash);
 }
 
 bool
@@ -76,7 +76,7 @@ advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
 {
     const struct advisor_refused refused = {.hash = block->hash, .ns = block->ns, .tier = tier};
 
-    return policy_roster_is_leaving(planner->tiers[tier].roster, block->ns, block->hash) &&
+    return policy_tier_blocks_is_leaving(planner->tiers[tier].roster, block->ns, block->hash) &&
            !advisor_refusals_has(planner->refusals, &refused);
 }
 
@@ -99,7 +99,7 @@ promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, u
     /* Another gateway's volume would not serve who reads here. */
     if (edge->gateway != gateway && planner->tiers[edge->to].volume)
         return -1;
-    if (policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
+    if (policy_tier_blocks_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
         advisor_planner_is_leaving(planner, candidate->tier, block) ||
         !(plan->observed || policy_is_enforced(plan->policy, block->hash)))
         return -1;
@@ -113,8 +113,8 @@ is_worth_it(const struct advisor_tick *plan, const struct policy_block *block, i
 {
     return policy_rule_at(plan->policy, (size_t)rule)->promote_by != POLICY_BY_PRICE ||
            room->used + advisor_planner_bytes(block) <= room->stop ||
-           policy_roster_pays(plan->planner->tiers[edge->to].roster, block->ns, block->hash,
-                              plan->now_ms / ADVISOR_TICK_MS);
+           policy_tier_blocks_pays(plan->planner->tiers[edge->to].roster, block->ns, block->hash,
+                                   plan->now_ms / ADVISOR_TICK_MS);
 }
 
 /* True: it waits for room. */

@@ -23,8 +23,8 @@ leaving(void *arg, int32_t quota)
             order->from == ADVISOR_NONE)
             continue;
         for (uint32_t k = 0; k < order->row.items; k++)
-            blocks += policy_roster_is_taken(planner->tiers[order->from].roster, order->ns,
-                                             order->items[k].block.hash);
+            blocks += policy_tier_blocks_is_taken(planner->tiers[order->from].roster, order->ns,
+                                                  order->items[k].block.hash);
         bytes += order->row.bytes / order->row.items * blocks;
     }
     return bytes;

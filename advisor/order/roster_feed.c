@@ -92,11 +92,11 @@ count(struct advisor_planner *planner, const struct advisor_effect *effect,
         .reads = effect->op.count,
         .bytes = effect->op.size,
         .ns = block->ns,
-        .index_ns = advisor_names_index_namespace(planner->names, block->ns),
+        .index_ns = advisor_name_table_index_namespace(planner->names, block->ns),
         .position = block->position};
 
     /* By our clock: one gateway's that is far behind would make all others' reads old. */
-    advisor_tally_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());
+    advisor_traffic_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());
 }
 
 /* Is it being taken out of another tier?  Then an order of ours brought it. */
@@ -104,7 +104,8 @@ static bool
 is_moved(const struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
 {
     for (uint32_t i = 0; i < planner->tier_count; i++)
-        if (i != tier && policy_roster_is_taken(planner->tiers[i].roster, block->ns, block->hash))
+        if (i != tier &&
+            policy_tier_blocks_is_taken(planner->tiers[i].roster, block->ns, block->hash))
             return true;
     return false;
 }
@@ -122,7 +123,8 @@ advisor_planner_hear(struct advisor_planner *planner, const struct advisor_news 
 static void
 hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
 {
-    if (block->ranks == 0 || policy_roster_has(planner->tiers[tier].roster, block->ns, block->hash))
+    if (block->ranks == 0 ||
+        policy_tier_blocks_has(planner->tiers[tier].roster, block->ns, block->hash))
         return;
     advisor_planner_hear(planner, &(struct advisor_news){.hash = block->hash,
                                                          .ns = block->ns,
@@ -136,7 +138,7 @@ parent_of(const struct advisor_planner *planner, uint32_t ns, uint64_t hash, uin
           uint64_t parent)
 {
     return advisor_ranking_parent(
-        planner->options.index, advisor_names_index_namespace(planner->names, ns),
+        planner->options.index, advisor_name_table_index_namespace(planner->names, ns),
         &(struct kvt_block_id){.hash = hash, .parent = parent, .position = position});
 }
 
@@ -213,7 +215,7 @@ advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effe
 }
 
 void
-advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
+advisor_planner_count(struct advisor_planner *planner, const struct advisor_byte_sums_row *sums,
                       size_t count)
 {
     for (size_t i = 0; i < count; i++) {

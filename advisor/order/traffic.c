@@ -9,17 +9,17 @@
 
 /* A second, a minute, five, a quarter, an hour, four, twelve, a day, two, four, a week, two, a
  * month. */
-const uint64_t advisor_tally_bounds[ADVISOR_TALLY_AGES] = {
+const uint64_t advisor_traffic_bounds[ADVISOR_TRAFFIC_AGES] = {
     1, 60, 300, 900, 3600, 14400, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000};
 
-static const char *const tier_names[ADVISOR_TALLY_TIERS] = {"hot", "cold", "warm"};
+static const char *const tier_names[ADVISOR_TRAFFIC_TIERS] = {"hot", "cold", "warm"};
 
 #define FLOW(verb, from, to, always)                                                               \
     {                                                                                              \
-        KVT_ORDER_##verb, ADVISOR_RUNG_##from, ADVISOR_RUNG_##to, always                           \
+        KVT_ORDER_##verb, ADVISOR_TIER_KIND_##from, ADVISOR_TIER_KIND_##to, always                 \
     }
 
-const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS] = {
+const struct advisor_traffic_flow advisor_traffic_flows[ADVISOR_TRAFFIC_FLOWS] = {
     FLOW(DEMOTE, HOT, COLD, true),   FLOW(DEMOTE, HOT, WARM, false),
     FLOW(DEMOTE, HOT, FAR, false),   FLOW(DEMOTE, WARM, COLD, false),
     FLOW(DEMOTE, WARM, FAR, false),  FLOW(DEMOTE, COLD, FAR, false),
@@ -39,17 +39,17 @@ struct move_series {
     struct kvt_metric *copied;
 };
 
-struct advisor_tally {
+struct advisor_traffic {
     struct kvt_metric *reads[KVT_READ_RESULTS];
-    struct kvt_metric *read_bytes[ADVISOR_TALLY_TIERS];
-    struct move_series moves[ADVISOR_TALLY_VERBS];
-    struct kvt_metric *edges[ADVISOR_TALLY_FLOWS]; /* blocks; NULL of the one that is no edge */
+    struct kvt_metric *read_bytes[ADVISOR_TRAFFIC_TIERS];
+    struct move_series moves[ADVISOR_TRAFFIC_VERBS];
+    struct kvt_metric *edges[ADVISOR_TRAFFIC_FLOWS]; /* blocks; NULL of the one that is no edge */
     struct kvt_histogram ages;
 
     pthread_mutex_t lock; /* guards what follows; nothing else is taken under it */
-    struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS];  /* by number modulo their count */
-    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS]; /* all */
-    struct advisor_hottest hottest;
+    struct advisor_traffic_slot slots[ADVISOR_TRAFFIC_SLOTS];  /* by number modulo their count */
+    struct advisor_traffic_moves flows[ADVISOR_TRAFFIC_FLOWS]; /* all */
+    struct advisor_hot_blocks hottest;
 };
 
 static struct kvt_metric *
@@ -82,17 +82,17 @@ register_moves(struct kvt_metrics *metrics, struct move_series *series, const ch
 }
 
 static void
-register_edges(struct kvt_metrics *metrics, struct advisor_tally *tally)
+register_edges(struct kvt_metrics *metrics, struct advisor_traffic *tally)
 {
-    for (size_t i = 0; i < ADVISOR_TALLY_FLOWS; i++) {
-        const struct advisor_tally_flow *flow = &advisor_tally_flows[i];
+    for (size_t i = 0; i < ADVISOR_TRAFFIC_FLOWS; i++) {
+        const struct advisor_traffic_flow *flow = &advisor_traffic_flows[i];
         char label[64];
 
-        if (flow->to == ADVISOR_RUNG_GONE)
+        if (flow->to == ADVISOR_TIER_KIND_GONE)
             continue;
         (void)snprintf(label, sizeof(label), "verb=\"%s\",from=\"%s\",to=\"%s\"",
-                       kvt_order_verb_name(flow->verb), advisor_rung_name(flow->from),
-                       advisor_rung_name(flow->to));
+                       kvt_order_verb_name(flow->verb), advisor_tier_kind_name(flow->from),
+                       advisor_tier_kind_name(flow->to));
         tally->edges[i] =
             kvt_metrics_add(metrics, KVT_METRIC_COUNTER, "kvtier_advisor_edge_blocks_total", label,
                             "Blocks that orders moved between two tiers of a "
@@ -101,10 +101,10 @@ register_edges(struct kvt_metrics *metrics, struct advisor_tally *tally)
 }
 
 enum kvt_err
-advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
+advisor_traffic_new(struct advisor_traffic **out, struct kvt_metrics *metrics)
 {
     static const char *const results[KVT_READ_RESULTS] = {"hot", "cold", "miss"};
-    struct advisor_tally *tally = kvt_calloc(1, sizeof(*tally));
+    struct advisor_traffic *tally = kvt_calloc(1, sizeof(*tally));
 
     *out = NULL;
     if (tally == NULL)
@@ -116,16 +116,16 @@ advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
     for (unsigned i = 0; i < KVT_READ_RESULTS; i++)
         tally->reads[i] = add_counter(metrics, "kvtier_advisor_reads_total", "result", results[i],
                                       "Reads at all gateways, by where they were answered.");
-    for (unsigned i = 0; i < ADVISOR_TALLY_TIERS; i++)
+    for (unsigned i = 0; i < ADVISOR_TRAFFIC_TIERS; i++)
         tally->read_bytes[i] =
             add_counter(metrics, "kvtier_advisor_read_bytes_total", "tier", tier_names[i],
                         "Bytes read at all gateways, by the tier they came from.");
-    for (unsigned verb = 1; verb < ADVISOR_TALLY_VERBS; verb++)
+    for (unsigned verb = 1; verb < ADVISOR_TRAFFIC_VERBS; verb++)
         register_moves(metrics, &tally->moves[verb],
                        kvt_order_verb_name((enum kvt_order_verb)verb));
     register_edges(metrics, tally);
-    tally->ages =
-        (struct kvt_histogram){.bounds = advisor_tally_bounds, .bound_count = ADVISOR_TALLY_AGES};
+    tally->ages = (struct kvt_histogram){.bounds = advisor_traffic_bounds,
+                                         .bound_count = ADVISOR_TRAFFIC_AGES};
     kvt_metrics_add_histogram(metrics, &tally->ages, "kvtier_advisor_reuse_age_seconds",
                               "Time between a read of a block and its use before.");
     *out = tally;
@@ -133,7 +133,7 @@ advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
 }
 
 void
-advisor_tally_free(struct advisor_tally *tally)
+advisor_traffic_free(struct advisor_traffic *tally)
 {
     if (tally == NULL)
         return;
@@ -142,22 +142,22 @@ advisor_tally_free(struct advisor_tally *tally)
 }
 
 /* Under the lock: the slot of now, empty when its time has just begun. */
-static struct advisor_tally_slot *
-slot_of(struct advisor_tally *tally, uint64_t now_ms)
+static struct advisor_traffic_slot *
+slot_of(struct advisor_traffic *tally, uint64_t now_ms)
 {
-    const uint64_t number = now_ms / ADVISOR_TALLY_SLOT_MS;
-    struct advisor_tally_slot *slot = &tally->slots[number % ADVISOR_TALLY_SLOTS];
+    const uint64_t number = now_ms / ADVISOR_TRAFFIC_SLOT_MS;
+    struct advisor_traffic_slot *slot = &tally->slots[number % ADVISOR_TRAFFIC_SLOTS];
 
     if (slot->number != number)
-        *slot = (struct advisor_tally_slot){.number = number};
+        *slot = (struct advisor_traffic_slot){.number = number};
     return slot;
 }
 
 void
-advisor_tally_reads(struct advisor_tally *tally, const uint64_t reads[KVT_READ_RESULTS],
-                    uint64_t now_ms)
+advisor_traffic_reads(struct advisor_traffic *tally, const uint64_t reads[KVT_READ_RESULTS],
+                      uint64_t now_ms)
 {
-    struct advisor_tally_slot *slot;
+    struct advisor_traffic_slot *slot;
 
     if (tally == NULL)
         return;
@@ -171,11 +171,11 @@ advisor_tally_reads(struct advisor_tally *tally, const uint64_t reads[KVT_READ_R
 }
 
 void
-advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t bytes, uint64_t now_ms)
+advisor_traffic_bytes(struct advisor_traffic *tally, unsigned tier, uint64_t bytes, uint64_t now_ms)
 {
     if (tally == NULL)
         return;
-    assert(tier < ADVISOR_TALLY_TIERS);
+    assert(tier < ADVISOR_TRAFFIC_TIERS);
     kvt_metric_inc(tally->read_bytes[tier], (int64_t)bytes);
     (void)pthread_mutex_lock(&tally->lock);
     slot_of(tally, now_ms)->read_bytes[tier] += bytes;
@@ -183,19 +183,19 @@ advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t bytes, 
 }
 
 void
-advisor_tally_block(struct advisor_tally *tally, const struct advisor_hot_block *block,
-                    uint64_t age_ms, uint64_t now_ms)
+advisor_traffic_block(struct advisor_traffic *tally, const struct advisor_hot_block *block,
+                      uint64_t age_ms, uint64_t now_ms)
 {
     if (tally == NULL)
         return;
     kvt_histogram_add(&tally->ages, (age_ms + 999) / 1000);
     (void)pthread_mutex_lock(&tally->lock);
-    advisor_hottest_add(&tally->hottest, block, now_ms);
+    advisor_hot_blocks_add(&tally->hottest, block, now_ms);
     (void)pthread_mutex_unlock(&tally->lock);
 }
 
 static void
-add_moves(struct advisor_tally_moves *to, const struct advisor_tally_moves *moves)
+add_moves(struct advisor_traffic_moves *to, const struct advisor_traffic_moves *moves)
 {
     to->blocks += moves->blocks;
     to->failed += moves->failed;
@@ -204,20 +204,20 @@ add_moves(struct advisor_tally_moves *to, const struct advisor_tally_moves *move
 }
 
 static size_t
-find_flow(const struct advisor_tally_flow *flow)
+find_flow(const struct advisor_traffic_flow *flow)
 {
     size_t i = 0;
 
-    while (i < ADVISOR_TALLY_FLOWS &&
-           (advisor_tally_flows[i].verb != flow->verb ||
-            advisor_tally_flows[i].from != flow->from || advisor_tally_flows[i].to != flow->to))
+    while (i < ADVISOR_TRAFFIC_FLOWS &&
+           (advisor_traffic_flows[i].verb != flow->verb ||
+            advisor_traffic_flows[i].from != flow->from || advisor_traffic_flows[i].to != flow->to))
         i++;
     return i;
 }
 
 void
-advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow *flow,
-                    const struct advisor_tally_moves *moves, uint64_t now_ms)
+advisor_traffic_moved(struct advisor_traffic *tally, const struct advisor_traffic_flow *flow,
+                      const struct advisor_traffic_moves *moves, uint64_t now_ms)
 {
     const size_t at = find_flow(flow);
     const struct move_series *series;
@@ -229,7 +229,7 @@ advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow
     kvt_metric_inc(series->failed, (int64_t)moves->failed);
     kvt_metric_inc(series->bytes, (int64_t)moves->bytes);
     kvt_metric_inc(series->copied, (int64_t)moves->copied);
-    if (at == ADVISOR_TALLY_FLOWS)
+    if (at == ADVISOR_TRAFFIC_FLOWS)
         return;
     if (tally->edges[at] != NULL)
         kvt_metric_inc(tally->edges[at], (int64_t)moves->blocks);
@@ -246,17 +246,17 @@ value_of(struct kvt_metric *metric)
 }
 
 static void
-look_at_slots(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally_view *view)
+look_at_slots(struct advisor_traffic *tally, uint64_t now_ms, struct advisor_traffic_view *view)
 {
-    const uint64_t last = now_ms / ADVISOR_TALLY_SLOT_MS;
+    const uint64_t last = now_ms / ADVISOR_TRAFFIC_SLOT_MS;
 
     (void)pthread_mutex_lock(&tally->lock);
     memcpy(view->flows, tally->flows, sizeof(view->flows));
-    for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
-        const uint64_t number = last - (ADVISOR_TALLY_SLOTS - 1) + i;
-        const struct advisor_tally_slot *slot = &tally->slots[number % ADVISOR_TALLY_SLOTS];
+    for (unsigned i = 0; i < ADVISOR_TRAFFIC_SLOTS; i++) {
+        const uint64_t number = last - (ADVISOR_TRAFFIC_SLOTS - 1) + i;
+        const struct advisor_traffic_slot *slot = &tally->slots[number % ADVISOR_TRAFFIC_SLOTS];
 
-        view->slots[i] = (struct advisor_tally_slot){.number = number};
+        view->slots[i] = (struct advisor_traffic_slot){.number = number};
         if (slot->number == number)
             view->slots[i] = *slot;
     }
@@ -264,30 +264,32 @@ look_at_slots(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally
 }
 
 void
-advisor_tally_look(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally_view *view)
+advisor_traffic_look(struct advisor_traffic *tally, uint64_t now_ms,
+                     struct advisor_traffic_view *view)
 {
     memset(view, 0, sizeof(*view));
     if (tally == NULL)
         return;
     for (unsigned i = 0; i < KVT_READ_RESULTS; i++)
         view->reads[i] = value_of(tally->reads[i]);
-    for (unsigned i = 0; i < ADVISOR_TALLY_TIERS; i++)
+    for (unsigned i = 0; i < ADVISOR_TRAFFIC_TIERS; i++)
         view->read_bytes[i] = value_of(tally->read_bytes[i]);
-    for (unsigned verb = 1; verb < ADVISOR_TALLY_VERBS; verb++)
+    for (unsigned verb = 1; verb < ADVISOR_TRAFFIC_VERBS; verb++)
         view->moves[verb] =
-            (struct advisor_tally_moves){.blocks = value_of(tally->moves[verb].blocks),
-                                         .failed = value_of(tally->moves[verb].failed),
-                                         .bytes = value_of(tally->moves[verb].bytes),
-                                         .copied = value_of(tally->moves[verb].copied)};
-    for (unsigned i = 0; i <= ADVISOR_TALLY_AGES; i++)
+            (struct advisor_traffic_moves){.blocks = value_of(tally->moves[verb].blocks),
+                                           .failed = value_of(tally->moves[verb].failed),
+                                           .bytes = value_of(tally->moves[verb].bytes),
+                                           .copied = value_of(tally->moves[verb].copied)};
+    for (unsigned i = 0; i <= ADVISOR_TRAFFIC_AGES; i++)
         view->ages[i] = value_of(tally->ages.buckets[i]);
     look_at_slots(tally, now_ms, view);
 }
 
 size_t
-advisor_tally_hottest(struct advisor_tally *tally, struct advisor_hot_block *out, size_t capacity)
+advisor_traffic_hottest(struct advisor_traffic *tally, struct advisor_hot_block *out,
+                        size_t capacity)
 {
-    struct advisor_hottest *copy = kvt_calloc(1, sizeof(*copy));
+    struct advisor_hot_blocks *copy = kvt_calloc(1, sizeof(*copy));
     size_t count;
 
     if (tally == NULL || copy == NULL) {
@@ -298,7 +300,7 @@ advisor_tally_hottest(struct advisor_tally *tally, struct advisor_hot_block *out
     (void)pthread_mutex_lock(&tally->lock);
     *copy = tally->hottest;
     (void)pthread_mutex_unlock(&tally->lock);
-    count = advisor_hottest_top(copy, out, capacity);
+    count = advisor_hot_blocks_top(copy, out, capacity);
     kvt_free(copy);
     return count;
 }

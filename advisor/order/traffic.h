@@ -10,8 +10,8 @@
  * was read or stored before.
  *
  * Ownership: series belong to the registry.
- * Threads:   the engine's thread counts; advisor_tally_look() any, under a leaf lock.
- * Limits:    ADVISOR_TALLY_SLOTS slots; advisor/order/hot_blocks.h.
+ * Threads:   the engine's thread counts; advisor_traffic_look() any, under a leaf lock.
+ * Limits:    ADVISOR_TRAFFIC_SLOTS slots; advisor/order/hot_blocks.h.
  */
 #ifndef ADVISOR_ORDER_TRAFFIC_H
 #define ADVISOR_ORDER_TRAFFIC_H
@@ -26,17 +26,17 @@
 #include "kvtier/order.h"
 #include "kvtier/report.h"
 
-#define ADVISOR_TALLY_SLOTS   60
-#define ADVISOR_TALLY_SLOT_MS 60000
-#define ADVISOR_TALLY_VERBS   (KVT_ORDER_VERB_LAST + 1)
-#define ADVISOR_TALLY_AGES    13
-#define ADVISOR_TALLY_TIERS   3 /* hot, cold, warm */
-#define ADVISOR_TALLY_FLOWS   19
+#define ADVISOR_TRAFFIC_SLOTS   60
+#define ADVISOR_TRAFFIC_SLOT_MS 60000
+#define ADVISOR_TRAFFIC_VERBS   (KVT_ORDER_VERB_LAST + 1)
+#define ADVISOR_TRAFFIC_AGES    13
+#define ADVISOR_TRAFFIC_TIERS   3 /* hot, cold, warm */
+#define ADVISOR_TRAFFIC_FLOWS   19
 
-struct advisor_tally;
+struct advisor_traffic;
 
 /* Of orders with a result. */
-struct advisor_tally_moves {
+struct advisor_traffic_moves {
     uint64_t blocks; /* whose effect holds */
     uint64_t failed;
     uint64_t bytes;  /* of those blocks */
@@ -44,59 +44,59 @@ struct advisor_tally_moves {
 };
 
 /* Orders move blocks along these edges; the first few are shown where nothing moved, too. */
-struct advisor_tally_flow {
+struct advisor_traffic_flow {
     enum kvt_order_verb verb;
-    enum advisor_rung from;
-    enum advisor_rung to;
+    enum advisor_tier_kind from;
+    enum advisor_tier_kind to;
     bool always;
 };
 
-extern const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS];
+extern const struct advisor_traffic_flow advisor_traffic_flows[ADVISOR_TRAFFIC_FLOWS];
 
-struct advisor_tally_slot {
-    uint64_t number; /* unix_ms / ADVISOR_TALLY_SLOT_MS */
+struct advisor_traffic_slot {
+    uint64_t number; /* unix_ms / ADVISOR_TRAFFIC_SLOT_MS */
     uint64_t reads[KVT_READ_RESULTS];
-    uint64_t read_bytes[ADVISOR_TALLY_TIERS];
-    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS];
+    uint64_t read_bytes[ADVISOR_TRAFFIC_TIERS];
+    struct advisor_traffic_moves flows[ADVISOR_TRAFFIC_FLOWS];
 };
 
-struct advisor_tally_view {
+struct advisor_traffic_view {
     uint64_t reads[KVT_READ_RESULTS];
-    uint64_t read_bytes[ADVISOR_TALLY_TIERS];
-    struct advisor_tally_moves moves[ADVISOR_TALLY_VERBS];
-    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS];
-    uint64_t ages[ADVISOR_TALLY_AGES + 1]; /* reads up to each bound, and beyond the last */
-    struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS]; /* oldest first; the last is now */
+    uint64_t read_bytes[ADVISOR_TRAFFIC_TIERS];
+    struct advisor_traffic_moves moves[ADVISOR_TRAFFIC_VERBS];
+    struct advisor_traffic_moves flows[ADVISOR_TRAFFIC_FLOWS];
+    uint64_t ages[ADVISOR_TRAFFIC_AGES + 1]; /* reads up to each bound, and beyond the last */
+    struct advisor_traffic_slot slots[ADVISOR_TRAFFIC_SLOTS]; /* oldest first; the last is now */
 };
 
 /** The bounds of the ages, in seconds. */
-extern const uint64_t advisor_tally_bounds[ADVISOR_TALLY_AGES];
+extern const uint64_t advisor_traffic_bounds[ADVISOR_TRAFFIC_AGES];
 
-KVT_NODISCARD enum kvt_err advisor_tally_new(struct advisor_tally **out,
-                                             struct kvt_metrics *metrics);
-void advisor_tally_free(struct advisor_tally *tally);
+KVT_NODISCARD enum kvt_err advisor_traffic_new(struct advisor_traffic **out,
+                                               struct kvt_metrics *metrics);
+void advisor_traffic_free(struct advisor_traffic *tally);
 
 /* ---- the engine's thread; nothing happens without a tally ---- */
 
 /** A gateway's totals went up by so much. */
-void advisor_tally_reads(struct advisor_tally *tally, const uint64_t reads[KVT_READ_RESULTS],
-                         uint64_t now_ms);
+void advisor_traffic_reads(struct advisor_traffic *tally, const uint64_t reads[KVT_READ_RESULTS],
+                           uint64_t now_ms);
 /** Bytes that a gateway read from a tier (0 hot, 1 cold, 2 warm). */
-void advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t bytes,
-                         uint64_t now_ms);
+void advisor_traffic_bytes(struct advisor_traffic *tally, unsigned tier, uint64_t bytes,
+                           uint64_t now_ms);
 /** A block was read, `age_ms` after its use before. */
-void advisor_tally_block(struct advisor_tally *tally, const struct advisor_hot_block *block,
-                         uint64_t age_ms, uint64_t now_ms);
+void advisor_traffic_block(struct advisor_traffic *tally, const struct advisor_hot_block *block,
+                           uint64_t age_ms, uint64_t now_ms);
 /** An order has its result; what is no move between two of these counts by its verb only. */
-void advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow *flow,
-                         const struct advisor_tally_moves *moves, uint64_t now_ms);
+void advisor_traffic_moved(struct advisor_traffic *tally, const struct advisor_traffic_flow *flow,
+                           const struct advisor_traffic_moves *moves, uint64_t now_ms);
 
 /* ---- any thread ---- */
 
-void advisor_tally_look(struct advisor_tally *tally, uint64_t now_ms,
-                        struct advisor_tally_view *view);
-/** As advisor_hottest_top(). */
-size_t advisor_tally_hottest(struct advisor_tally *tally, struct advisor_hot_block *out,
-                             size_t capacity);
+void advisor_traffic_look(struct advisor_traffic *tally, uint64_t now_ms,
+                          struct advisor_traffic_view *view);
+/** As advisor_hot_blocks_top(). */
+size_t advisor_traffic_hottest(struct advisor_traffic *tally, struct advisor_hot_block *out,
+                               size_t capacity);
 
 #endif /* ADVISOR_ORDER_TRAFFIC_H */

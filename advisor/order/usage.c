@@ -12,15 +12,15 @@ advisor_usage_init(struct advisor_usage *usage, struct advisor_planner *planner,
     enum kvt_err rc;
 
     *usage = (struct advisor_usage){.below = below == NULL ? "" : below};
-    rc = advisor_rungs_take(&usage->rungs, planner);
-    return rc == KVT_OK ? advisor_map_new(&usage->slots) : rc;
+    rc = advisor_tier_kinds_take(&usage->rungs, planner);
+    return rc == KVT_OK ? advisor_number_map_new(&usage->slots) : rc;
 }
 
 void
 advisor_usage_release(struct advisor_usage *usage)
 {
-    advisor_rungs_release(&usage->rungs);
-    advisor_map_free(usage->slots);
+    advisor_tier_kinds_release(&usage->rungs);
+    advisor_number_map_free(usage->slots);
     kvt_free(usage->rows);
     *usage = (struct advisor_usage){.below = ""};
 }
@@ -44,13 +44,13 @@ row_of(struct advisor_usage *usage, const char *name)
     if (!is_wanted(usage, name))
         return NULL;
     /* A key of a map has a byte at least, and a name may be empty. */
-    if (advisor_map_get(usage->slots, name, strlen(name) + 1, &slot))
+    if (advisor_number_map_get(usage->slots, name, strlen(name) + 1, &slot))
         return &usage->rows[slot];
     rows = kvt_grow(usage->rows, &usage->capacity, usage->count + 1, sizeof(*rows));
     if (rows != NULL)
         usage->rows = rows;
-    if (rows == NULL ||
-        advisor_map_put(usage->slots, name, strlen(name) + 1, (uint32_t)usage->count) != KVT_OK) {
+    if (rows == NULL || advisor_number_map_put(usage->slots, name, strlen(name) + 1,
+                                               (uint32_t)usage->count) != KVT_OK) {
         usage->failed = true;
         return NULL;
     }
@@ -68,18 +68,18 @@ tier_of(const struct advisor_usage *usage, const struct index_holder *holder)
     case KVT_TIER_G3: return ADVISOR_USAGE_g3;
     default: break;
     }
-    switch (advisor_rungs_of(&usage->rungs, holder->name)) {
-    case ADVISOR_RUNG_HOT: return ADVISOR_USAGE_hot;
-    case ADVISOR_RUNG_WARM: return ADVISOR_USAGE_warm;
-    case ADVISOR_RUNG_FAR: return ADVISOR_USAGE_far;
-    case ADVISOR_RUNG_COLD:
-    case ADVISOR_RUNG_GONE: break;
+    switch (advisor_tier_kinds_of(&usage->rungs, holder->name)) {
+    case ADVISOR_TIER_KIND_HOT: return ADVISOR_USAGE_hot;
+    case ADVISOR_TIER_KIND_WARM: return ADVISOR_USAGE_warm;
+    case ADVISOR_TIER_KIND_FAR: return ADVISOR_USAGE_far;
+    case ADVISOR_TIER_KIND_COLD:
+    case ADVISOR_TIER_KIND_GONE: break;
     }
     return ADVISOR_USAGE_cold;
 }
 
 static void
-add_place(void *arg, const struct advisor_find_row *found)
+add_place(void *arg, const struct advisor_finder_row *found)
 {
     struct advisor_usage_row *row = row_of(arg, found->namespace_);
     const unsigned tier = tier_of(arg, &found->holder);
@@ -140,7 +140,7 @@ advisor_usage_page(const struct advisor_finder *finder, struct advisor_usage_cur
     if (cursor->blocks)
         rc = blocks_page(finder, cursor->at, &next, usage);
     else
-        rc = advisor_find_rows(finder, cursor->at, ADVISOR_USAGE_PAGE, &next, add_place, usage);
+        rc = advisor_finder_rows(finder, cursor->at, ADVISOR_USAGE_PAGE, &next, add_place, usage);
     if (rc == KVT_OK && usage->failed)
         rc = KVT_NOMEM;
     if (rc != KVT_OK)

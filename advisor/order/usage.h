@@ -30,7 +30,7 @@ enum {
         ADVISOR_USAGE_TIER_COUNT
 };
 
-struct advisor_map;
+struct advisor_number_map;
 
 struct advisor_usage_row {
     char namespace_[KVT_NAMESPACE_MAX];
@@ -43,11 +43,11 @@ struct advisor_usage_row {
 
 struct advisor_usage {
     const char *below; /* only this namespace and those below it; NULL or "": all */
-    struct advisor_rungs rungs;
+    struct advisor_tier_kinds rungs;
     struct advisor_usage_row *rows;
     size_t count;
     size_t capacity;
-    struct advisor_map *slots;
+    struct advisor_number_map *slots;
     bool failed; /* there was no memory for a row */
 };
 

@@ -16,7 +16,7 @@ enum {
 /* What one tier lets go another has to take: the last of the policy first.  Of one place of the
  * policy in the planner's order. */
 static void
-set_order(struct advisor_preview *preview)
+set_order(struct advisor_dry_run *preview)
 {
     const struct advisor_planner *planner = preview->planner;
 
@@ -31,7 +31,7 @@ set_order(struct advisor_preview *preview)
 /* From here on the planner drains nothing, so that what the tiers have is this, with what it only
  * observed. */
 static void
-begin_choosing(struct advisor_preview *preview)
+begin_choosing(struct advisor_dry_run *preview)
 {
     struct advisor_planner *planner = preview->planner;
 
@@ -44,10 +44,10 @@ begin_choosing(struct advisor_preview *preview)
 }
 
 enum kvt_err
-advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planner,
+advisor_dry_run_new(struct advisor_dry_run **out, struct advisor_planner *planner,
                     const struct advisor_rules *rules, uint64_t now_ms)
 {
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
 
     *out = NULL;
     if (planner->preview != NULL)
@@ -60,7 +60,7 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->now_ms = now_ms;
     preview->since_ms = planner->now_ms;
     preview->choosing = true;
-    if (advisor_preview_quotas_new(preview) != KVT_OK) {
+    if (advisor_dry_run_quotas_new(preview) != KVT_OK) {
         kvt_free(preview);
         return KVT_NOMEM;
     }
@@ -71,39 +71,39 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     return KVT_OK;
 }
 
-struct advisor_preview_pins
-advisor_preview_pinned(const struct advisor_preview *preview, int32_t rule)
+struct advisor_dry_run_pins
+advisor_dry_run_pinned(const struct advisor_dry_run *preview, int32_t rule)
 {
     return preview->pins[rule];
 }
 
 bool
-advisor_preview_waits(const struct advisor_preview *preview)
+advisor_dry_run_waits(const struct advisor_dry_run *preview)
 {
     return preview->waits;
 }
 
 bool
-advisor_preview_chooses(const struct advisor_preview *preview)
+advisor_dry_run_chooses(const struct advisor_dry_run *preview)
 {
     return preview->chooses;
 }
 
-struct advisor_preview_miss
-advisor_preview_missed(const struct advisor_preview *preview)
+struct advisor_dry_run_miss
+advisor_dry_run_missed(const struct advisor_dry_run *preview)
 {
     return preview->miss;
 }
 
 bool
-advisor_preview_is_cut(const struct advisor_preview *preview)
+advisor_dry_run_is_cut(const struct advisor_dry_run *preview)
 {
-    return preview->cut || preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
+    return preview->cut || preview->moves == ADVISOR_DRY_RUN_MOVES_MAX;
 }
 
 /* A roster never goes back in time, so the time that a plan is asked for must not lead it. */
 static uint64_t
-tick_of(const struct advisor_preview *preview)
+tick_of(const struct advisor_dry_run *preview)
 {
     const uint64_t clock_ms = preview->planner->now_ms;
 
@@ -112,26 +112,27 @@ tick_of(const struct advisor_preview *preview)
 
 /* Is any of it to leave? */
 static bool
-is_drained(const struct advisor_preview *preview)
+is_drained(const struct advisor_dry_run *preview)
 {
     const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
     const struct policy *policy = preview->rules->policy;
     const int32_t place = advisor_rules_tier(preview->rules, tier->name);
-    const uint64_t capacity = advisor_chooser_capacity(policy, place, tier->report.capacity_bytes);
+    const uint64_t capacity =
+        advisor_watermark_capacity(policy, place, tier->report.capacity_bytes);
     struct advisor_rule_set set = {.bits = {0}};
 
     if (preview->rules == preview->planner->rules)
         set = tier->draining; /* between the watermarks it goes on */
     if (tier->report_ms == 0 || capacity == 0)
         return false;
-    advisor_chooser_watermarks(policy, place, advisor_preview_used(preview, preview->tier),
-                               capacity, &set);
+    advisor_watermark_rules(policy, place, advisor_dry_run_used(preview, preview->tier), capacity,
+                            &set);
     return advisor_rule_set_any(&set);
 }
 
 /* An order of the tier that is looked at could not be made. */
 static void
-note_miss(struct advisor_preview *preview)
+note_miss(struct advisor_dry_run *preview)
 {
     const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
     const struct advisor_orders *own = &tier->ranking.orders;
@@ -152,7 +153,7 @@ note_miss(struct advisor_preview *preview)
 
 /* Find the order of the tier; false: it is being made. */
 static bool
-find_order(struct advisor_preview *preview)
+find_order(struct advisor_dry_run *preview)
 {
     const enum kvt_err rc = advisor_planner_plan_order(preview->planner, preview->rules,
                                                        preview->tier, &preview->ranking);
@@ -170,7 +171,7 @@ find_order(struct advisor_preview *preview)
 
 /* Set the chooser on the next tier; false: it drains nothing. */
 static bool
-begin_tier(struct advisor_preview *preview)
+begin_tier(struct advisor_dry_run *preview)
 {
     const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
     const struct policy *policy = preview->rules->policy;
@@ -180,20 +181,20 @@ begin_tier(struct advisor_preview *preview)
     *chooser = (struct advisor_chooser){.asker = preview->asker,
                                         .tier = preview->tier,
                                         .ranking = preview->ranking,
-                                        .used = advisor_preview_used(preview, preview->tier),
+                                        .used = advisor_dry_run_used(preview, preview->tier),
                                         .tick = tick_of(preview),
                                         .everybody = false,
-                                        .moved = advisor_preview_moved(preview),
+                                        .moved = advisor_dry_run_moved(preview),
                                         .planned = preview->used};
     if (preview->rules == preview->planner->rules) {
         chooser->set = tier->draining; /* between the watermarks it goes on */
         memcpy(preview->kept, tier->kept, sizeof(preview->kept));
         chooser->kept = preview->kept;
     }
-    chooser->capacity = advisor_chooser_capacity(policy, place, tier->report.capacity_bytes);
+    chooser->capacity = advisor_watermark_capacity(policy, place, tier->report.capacity_bytes);
     if (tier->report_ms == 0 || chooser->capacity == 0)
         return false;
-    advisor_chooser_watermarks(policy, place, chooser->used, chooser->capacity, &chooser->set);
+    advisor_watermark_rules(policy, place, chooser->used, chooser->capacity, &chooser->set);
     advisor_chooser_begin(chooser);
     chooser->acting = chooser->set;
     return advisor_rule_set_any(&chooser->set);
@@ -201,19 +202,19 @@ begin_tier(struct advisor_preview *preview)
 
 /* All that is looked at is set aside, chosen or not: so it comes back in the order it left. */
 static void
-set_aside(struct advisor_preview *preview, const struct policy_block *block)
+set_aside(struct advisor_dry_run *preview, const struct policy_block *block)
 {
     advisor_ranking_pass_all(preview->ranking, block->ns, block->hash);
 }
 
 bool
-advisor_preview_tell(struct advisor_preview *preview, const struct advisor_edge *edge,
+advisor_dry_run_tell(struct advisor_dry_run *preview, const struct advisor_edge *edge,
                      const struct policy_block *block, int32_t rule, int32_t quota)
 {
     const struct advisor_planner *planner = preview->planner;
     const struct policy *policy = preview->rules->policy;
     const struct advisor_copy copy = {block->hash, block->ns, edge->to};
-    const struct advisor_preview_move move = {
+    const struct advisor_dry_run_move move = {
         .verb = rule < 0 ? KVT_ORDER_DEMOTE
                          : advisor_rule_order_verb(policy_rule_at(policy, (size_t)rule)),
         .rule = rule,
@@ -222,7 +223,7 @@ advisor_preview_tell(struct advisor_preview *preview, const struct advisor_edge 
         .tier = planner->tiers[edge->from].name,
         .to = edge->to == ADVISOR_NONE ? "" : planner->tiers[edge->to].name,
         .plain = advisor_edge_is_plain(planner, edge),
-        .namespace_ = advisor_names_namespace_text(planner->names, block->ns),
+        .namespace_ = advisor_name_table_namespace_text(planner->names, block->ns),
         .block = *block,
         .bytes = advisor_planner_bytes(block),
         .classes = preview->classes,
@@ -234,15 +235,15 @@ advisor_preview_tell(struct advisor_preview *preview, const struct advisor_edge 
         preview->used[edge->from] -=
             move.bytes < preview->used[edge->from] ? move.bytes : preview->used[edge->from];
     if (edge->to != ADVISOR_NONE &&
-        !advisor_quota_is_there(planner, advisor_preview_moved(preview), &copy))
+        !advisor_quota_is_there(planner, advisor_dry_run_moved(preview), &copy))
         preview->used[edge->to] += move.bytes;
-    advisor_preview_quotas_count(preview, edge, block, move.verb, quota);
-    return preview->callback(preview->arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX &&
+    advisor_dry_run_quotas_count(preview, edge, block, move.verb, quota);
+    return preview->callback(preview->arg, &move) && preview->moves < ADVISOR_DRY_RUN_MOVES_MAX &&
            !preview->cut && preview->rc == KVT_OK;
 }
 
 static void
-next_tier(struct advisor_preview *preview)
+next_tier(struct advisor_dry_run *preview)
 {
     preview->begun = preview->resumed = false;
     preview->ranking = NULL;
@@ -253,7 +254,7 @@ next_tier(struct advisor_preview *preview)
 }
 
 void
-advisor_preview_look_again(struct advisor_preview *preview)
+advisor_dry_run_look_again(struct advisor_dry_run *preview)
 {
     const uint32_t step = preview->step;
 
@@ -273,7 +274,7 @@ advisor_preview_look_again(struct advisor_preview *preview)
 
 /* One block.  False: no more moves are wanted. */
 static bool
-look(struct advisor_preview *preview)
+look(struct advisor_dry_run *preview)
 {
     struct policy_block block;
     int32_t rule;
@@ -284,9 +285,10 @@ look(struct advisor_preview *preview)
     case ADVISOR_CHOSEN:
         set_aside(preview, &block);
         /* An order of the plan's own does not hear what leaves meanwhile. */
-        if (!policy_roster_has(preview->planner->tiers[preview->tier].roster, block.ns, block.hash))
+        if (!policy_tier_blocks_has(preview->planner->tiers[preview->tier].roster, block.ns,
+                                    block.hash))
             return true;
-        return advisor_preview_tell(preview, &preview->chooser.edges[rule], &block, rule, -1);
+        return advisor_dry_run_tell(preview, &preview->chooser.edges[rule], &block, rule, -1);
     case ADVISOR_LAST:
     case ADVISOR_ENOUGH: break;
     }
@@ -297,7 +299,7 @@ look(struct advisor_preview *preview)
 /* ---- rules without a watermark ---- */
 
 struct page {
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
     bool enough; /* no more moves are wanted */
 };
 
@@ -305,7 +307,7 @@ struct page {
 static bool
 sweep_copy(struct page *page, uint32_t tier, const struct policy_block *block, int32_t rule)
 {
-    struct advisor_preview *preview = page->preview;
+    struct advisor_dry_run *preview = page->preview;
     const struct policy_rule *row = policy_rule_at(preview->rules->policy, (size_t)rule);
     struct advisor_edge edge;
 
@@ -319,9 +321,9 @@ sweep_copy(struct page *page, uint32_t tier, const struct policy_block *block, i
                          preview->planner->now_ms, &edge) ||
         !advisor_edge_takes(preview->planner, preview->rules, row, &edge, block, preview->used) ||
         (row->verb == POLICY_PROMOTE &&
-         !advisor_preview_quotas_admit(preview, block->ns, edge.to, advisor_planner_bytes(block))))
+         !advisor_dry_run_quotas_admit(preview, block->ns, edge.to, advisor_planner_bytes(block))))
         return false;
-    page->enough = !advisor_preview_tell(preview, &edge, block, rule, -1);
+    page->enough = !advisor_dry_run_tell(preview, &edge, block, rule, -1);
     return row->verb == POLICY_EXPIRE;
 }
 
@@ -340,8 +342,9 @@ sweep_row(void *arg, const struct advisor_store_block *row)
 
         if (tier == ADVISOR_NONE || block.ranks == 0 ||
             advisor_rules_tier(page->preview->rules, planner->tiers[tier].name) < 0 ||
-            advisor_moved_has(advisor_preview_moved(page->preview),
-                              &(struct advisor_copy){row->hash, row->ns, tier}, ADVISOR_COPY_GONE))
+            advisor_planned_moves_has(advisor_dry_run_moved(page->preview),
+                                      &(struct advisor_copy){row->hash, row->ns, tier},
+                                      ADVISOR_COPY_GONE))
             continue;
         rule = advisor_asker_rule_of_row(asker, tier, row, block.ranks, POLICY_ON_NOTHING);
         if (asker->elsewhere)
@@ -355,7 +358,7 @@ sweep_row(void *arg, const struct advisor_store_block *row)
 
 /* Some rows.  False: those were all, or no more moves are wanted. */
 static bool
-sweep(struct advisor_preview *preview)
+sweep(struct advisor_dry_run *preview)
 {
     struct page page = {.preview = preview};
     struct advisor_asker *asker = preview->asker;
@@ -379,12 +382,12 @@ static bool
 is_time(uint64_t began_ms, uint32_t *looks)
 {
     return ++*looks % LOOKS_A_CLOCK == 0 &&
-           kvt_clock_mono_ms() - began_ms >= ADVISOR_PREVIEW_SLICE_MS;
+           kvt_clock_mono_ms() - began_ms >= ADVISOR_DRY_RUN_SLICE_MS;
 }
 
 /* By watermarks.  False: the order of a tier is being made. */
 static bool
-drain(struct advisor_preview *preview)
+drain(struct advisor_dry_run *preview)
 {
     if (preview->ranking == NULL && !is_drained(preview)) {
         next_tier(preview);
@@ -400,25 +403,25 @@ drain(struct advisor_preview *preview)
         preview->choosing = look(preview);
     }
     if (preview->step == preview->tier_count)
-        advisor_preview_quotas_again(preview);
+        advisor_dry_run_quotas_again(preview);
     return true;
 }
 
 /* False: the slice is over. */
 static bool
-choose(struct advisor_preview *preview, uint64_t began_ms)
+choose(struct advisor_dry_run *preview, uint64_t began_ms)
 {
     struct advisor_asker asker;
     bool over = false;
     uint32_t looks = 0;
 
     advisor_asker_begin(&asker, preview->planner, preview->rules, preview->now_ms);
-    asker.moved = advisor_preview_moved(preview);
+    asker.moved = advisor_dry_run_moved(preview);
     preview->asker = preview->chooser.asker = &asker;
     while (preview->choosing && !over) {
         if (preview->step == preview->tier_count)
             begin_choosing(preview);
-        if (preview->chooses && advisor_preview_quotas_go_on(preview)) {
+        if (preview->chooses && advisor_dry_run_quotas_go_on(preview)) {
             looks = LOOKS_A_CLOCK - 1; /* it is long, as a page of rows */
         } else if (preview->choosing && preview->step < preview->tier_count) {
             if (!drain(preview))
@@ -436,9 +439,9 @@ choose(struct advisor_preview *preview, uint64_t began_ms)
 
 /* It chooses no more once it is too old; a clock that stepped back makes it so too. */
 static void
-look_at_age(struct advisor_preview *preview)
+look_at_age(struct advisor_dry_run *preview)
 {
-    if (preview->ended || preview->planner->now_ms - preview->since_ms < ADVISOR_PREVIEW_MS_MAX)
+    if (preview->ended || preview->planner->now_ms - preview->since_ms < ADVISOR_DRY_RUN_MS_MAX)
         return;
     preview->choosing = false;
     preview->rc = KVT_TIMEOUT;
@@ -446,7 +449,7 @@ look_at_age(struct advisor_preview *preview)
 
 /* The planner goes on. */
 static void
-end(struct advisor_preview *preview)
+end(struct advisor_dry_run *preview)
 {
     struct advisor_planner *planner = preview->planner;
 
@@ -461,7 +464,7 @@ end(struct advisor_preview *preview)
 }
 
 enum kvt_err
-advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
+advisor_dry_run_step(struct advisor_dry_run *preview, advisor_dry_run_fn *callback, void *arg)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
 
@@ -478,7 +481,7 @@ advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callba
 void
 advisor_planner_end_preview(struct advisor_planner *planner)
 {
-    struct advisor_preview *preview = planner->preview;
+    struct advisor_dry_run *preview = planner->preview;
 
     if (preview == NULL)
         return;
@@ -490,11 +493,11 @@ advisor_planner_end_preview(struct advisor_planner *planner)
 }
 
 void
-advisor_preview_free(struct advisor_preview *preview)
+advisor_dry_run_free(struct advisor_dry_run *preview)
 {
     if (preview == NULL)
         return;
     end(preview);
-    advisor_preview_quotas_free(preview);
+    advisor_dry_run_quotas_free(preview);
     kvt_free(preview);
 }

@@ -19,12 +19,12 @@
  * goes on while the first order is made, and waits while one of a further tier is.  One that is
  * read comes back at once.
  *
- * Ownership: planner and rules are borrowed until advisor_preview_free().
+ * Ownership: planner and rules are borrowed until advisor_dry_run_free().
  * Threads:   the engine's.
- * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves, under a policy with quotas what
- *            ADVISOR_MOVED_MAX changes hold; a call of advisor_preview_step() takes about
- *            ADVISOR_PREVIEW_SLICE_MS.  One that looked at its first block so long as
- *            ADVISOR_PREVIEW_MS_MAX ago, or that nobody went on with since, is ended, whoever still
+ * Limits:    one at a time; ADVISOR_DRY_RUN_MOVES_MAX moves, under a policy with quotas what
+ *            ADVISOR_PLANNED_MOVES_MAX changes hold; a call of advisor_dry_run_step() takes about
+ *            ADVISOR_DRY_RUN_SLICE_MS.  One that looked at its first block so long as
+ *            ADVISOR_DRY_RUN_MS_MAX ago, or that nobody went on with since, is ended, whoever still
  *            holds it.
  */
 #ifndef ADVISOR_PLAN_DRY_RUN_H
@@ -35,13 +35,13 @@
 
 #include "policy/decide/tier_blocks.h"
 
-#define ADVISOR_PREVIEW_MOVES_MAX 4194304
-#define ADVISOR_PREVIEW_SLICE_MS  40
-#define ADVISOR_PREVIEW_MS_MAX    300000
+#define ADVISOR_DRY_RUN_MOVES_MAX 4194304
+#define ADVISOR_DRY_RUN_SLICE_MS  40
+#define ADVISOR_DRY_RUN_MS_MAX    300000
 
-struct advisor_preview;
+struct advisor_dry_run;
 
-struct advisor_preview_move {
+struct advisor_dry_run_move {
     enum kvt_order_verb verb;
     int32_t rule;        /* of the policy; -1: the quota itself moves it down */
     int32_t quota;       /* of the policy, for which it leaves; -1: for none */
@@ -56,20 +56,20 @@ struct advisor_preview_move {
 };
 
 /* What a rule pins, of all tiers. */
-struct advisor_preview_pins {
+struct advisor_dry_run_pins {
     uint64_t blocks; /* copies of them */
     uint64_t bytes;
 };
 
 /* A tier that is not looked at as the policy asks. */
-struct advisor_preview_miss {
+struct advisor_dry_run_miss {
     char tier[KVT_NAME_MAX];
     const char *now;    /* the ordering that its blocks are in; a constant */
     const char *wanted; /* the one that could not be made; the same */
 };
 
 /* Of one quota; bytes are those that it counts. */
-struct advisor_preview_quota {
+struct advisor_dry_run_quota {
     uint64_t before;
     uint64_t after;  /* all that the plan moves; may be beyond it: the rest may not leave */
     uint64_t blocks; /* that leave for it */
@@ -79,43 +79,43 @@ struct advisor_preview_quota {
 };
 
 /** Each move in its order; false: no more of them are wanted. */
-typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
+typedef bool advisor_dry_run_fn(void *arg, const struct advisor_dry_run_move *move);
 
 /** Of any version of a policy, in force or not.  `now_ms` is what facts are as of; the orderings
  *  stay at the planner's own time where that is earlier.  KVT_OK, KVT_NOMEM, or KVT_BUSY: another
  *  goes on. */
-KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
+KVT_NODISCARD enum kvt_err advisor_dry_run_new(struct advisor_dry_run **out,
                                                struct advisor_planner *planner,
                                                const struct advisor_rules *rules, uint64_t now_ms);
 
 /** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all; KVT_TIMEOUT: it
  *  took too long, and moves are missing. */
-KVT_NODISCARD enum kvt_err advisor_preview_step(struct advisor_preview *preview,
-                                                advisor_preview_fn *callback, void *arg);
+KVT_NODISCARD enum kvt_err advisor_dry_run_step(struct advisor_dry_run *preview,
+                                                advisor_dry_run_fn *callback, void *arg);
 /** At each tick of the planner: end one that is too old. */
 void advisor_planner_end_preview(struct advisor_planner *planner);
 
 /** Once it is done: what rule number `rule` pins. */
-struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview *preview,
+struct advisor_dry_run_pins advisor_dry_run_pinned(const struct advisor_dry_run *preview,
                                                    int32_t rule);
 
 /** Once it is done: what quota number `quota` of the policy does. */
-struct advisor_preview_quota advisor_preview_quota(const struct advisor_preview *preview,
+struct advisor_dry_run_quota advisor_dry_run_quota(const struct advisor_dry_run *preview,
                                                    int32_t quota);
 
 /** Did the last step end because the order that a tier would have is being made?  That may take a
  *  while, and is done by another thread. */
-bool advisor_preview_waits(const struct advisor_preview *preview);
+bool advisor_dry_run_waits(const struct advisor_dry_run *preview);
 /** Has it begun to look at blocks, so that none may be chosen beside it? */
-bool advisor_preview_chooses(const struct advisor_preview *preview);
+bool advisor_dry_run_chooses(const struct advisor_dry_run *preview);
 /** Of the first tier that had to be looked at in the order that it has, for one that the policy
  *  asks for could not be made; `wanted` is NULL: there is none. */
-struct advisor_preview_miss advisor_preview_missed(const struct advisor_preview *preview);
+struct advisor_dry_run_miss advisor_dry_run_missed(const struct advisor_dry_run *preview);
 
 /** Did it stop at one of these limits? */
-bool advisor_preview_is_cut(const struct advisor_preview *preview);
+bool advisor_dry_run_is_cut(const struct advisor_dry_run *preview);
 
 /** NULL is allowed; what was set aside comes back. */
-void advisor_preview_free(struct advisor_preview *preview);
+void advisor_dry_run_free(struct advisor_dry_run *preview);
 
 #endif /* ADVISOR_PLAN_DRY_RUN_H */

@@ -18,23 +18,23 @@ enum phase {
     REST,  /* nothing more leaves for now */
 };
 
-struct advisor_preview_quotas {
+struct advisor_dry_run_quotas {
     enum phase phase;
     size_t row;                       /* of the ledger, that is added next */
     size_t moves;                     /* of the plan, when quotas had their turn last */
     bool enough;                      /* no more moves are wanted */
     bool looked_back;                 /* after the tiers */
     int64_t shift[ADVISOR_TIERS_MAX]; /* bytes that quotas brought to each tier, less what left */
-    struct advisor_moved *moved;
-    struct advisor_preview_quota list[ADVISOR_QUOTAS_MAX]; /* `after` is the drain's to say */
+    struct advisor_planned_moves *moved;
+    struct advisor_dry_run_quota list[ADVISOR_QUOTAS_MAX]; /* `after` is the drain's to say */
     struct advisor_quota_drain drain;
 };
 
 enum kvt_err
-advisor_preview_quotas_new(struct advisor_preview *preview)
+advisor_dry_run_quotas_new(struct advisor_dry_run *preview)
 {
     const size_t count = preview->rules->policy->quotas.count;
-    struct advisor_preview_quotas *quotas;
+    struct advisor_dry_run_quotas *quotas;
 
     if (count == 0)
         return KVT_OK;
@@ -43,33 +43,33 @@ advisor_preview_quotas_new(struct advisor_preview *preview)
         return KVT_NOMEM;
     preview->quotas = quotas;
     quotas->drain.count = (uint32_t)(count < ADVISOR_QUOTAS_MAX ? count : ADVISOR_QUOTAS_MAX);
-    if (advisor_moved_new(&quotas->moved) == KVT_OK)
+    if (advisor_planned_moves_new(&quotas->moved) == KVT_OK)
         return KVT_OK;
-    advisor_preview_quotas_free(preview);
+    advisor_dry_run_quotas_free(preview);
     return KVT_NOMEM;
 }
 
 void
-advisor_preview_quotas_free(struct advisor_preview *preview)
+advisor_dry_run_quotas_free(struct advisor_dry_run *preview)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
 
     if (quotas == NULL)
         return;
-    advisor_moved_free(quotas->moved);
+    advisor_planned_moves_free(quotas->moved);
     kvt_free(quotas->drain.pass.picks);
     kvt_free(quotas);
     preview->quotas = NULL;
 }
 
-const struct advisor_moved *
-advisor_preview_moved(const struct advisor_preview *preview)
+const struct advisor_planned_moves *
+advisor_dry_run_moved(const struct advisor_dry_run *preview)
 {
     return preview->quotas == NULL ? NULL : preview->quotas->moved;
 }
 
 uint64_t
-advisor_preview_used(const struct advisor_preview *preview, uint32_t tier)
+advisor_dry_run_used(const struct advisor_dry_run *preview, uint32_t tier)
 {
     const uint64_t used = preview->planner->tiers[tier].report.used_bytes;
     const int64_t shift = preview->quotas == NULL ? 0 : preview->quotas->shift[tier];
@@ -80,7 +80,7 @@ advisor_preview_used(const struct advisor_preview *preview, uint32_t tier)
 /* ---- sums ---- */
 
 static void
-add(struct advisor_preview *preview, uint32_t ns, uint32_t tier, int64_t bytes)
+add(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier, int64_t bytes)
 {
     struct advisor_quota_state *states = preview->quotas->drain.states;
     int32_t quotas[2];
@@ -93,7 +93,7 @@ add(struct advisor_preview *preview, uint32_t ns, uint32_t tier, int64_t bytes)
 
 /* Those of the policy in force go on where the planner is. */
 static void
-start(struct advisor_preview *preview)
+start(struct advisor_dry_run *preview)
 {
     const struct advisor_quota_drain *live = &preview->planner->quotas->drain;
     struct advisor_quota_drain *drain = &preview->quotas->drain;
@@ -110,7 +110,7 @@ start(struct advisor_preview *preview)
 
 /* What was ordered before the plan counts as done. */
 static void
-add_ordered(struct advisor_preview *preview)
+add_ordered(struct advisor_dry_run *preview)
 {
     const struct advisor_planner *planner = preview->planner;
 
@@ -126,11 +126,11 @@ add_ordered(struct advisor_preview *preview)
             const uint64_t hash = order->items[k].block.hash;
             const int64_t bytes = (int64_t)(order->row.bytes / order->row.items);
 
-            if (!policy_roster_is_leaving(planner->tiers[order->from].roster, order->ns, hash))
+            if (!policy_tier_blocks_is_leaving(planner->tiers[order->from].roster, order->ns, hash))
                 continue;
             add(preview, order->ns, order->from, -bytes);
             if (order->to != ADVISOR_NONE &&
-                !policy_roster_has(planner->tiers[order->to].roster, order->ns, hash))
+                !policy_tier_blocks_has(planner->tiers[order->to].roster, order->ns, hash))
                 add(preview, order->ns, order->to, bytes);
         }
     }
@@ -138,12 +138,12 @@ add_ordered(struct advisor_preview *preview)
 
 /* Some rows; in the end all sums are there. */
 static void
-add_up(struct advisor_preview *preview)
+add_up(struct advisor_dry_run *preview)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
     size_t count;
-    const struct advisor_ledger_row *sums =
-        advisor_ledger_rows(preview->planner->quotas->ledger, &count);
+    const struct advisor_byte_sums_row *sums =
+        advisor_byte_sums_rows(preview->planner->quotas->ledger, &count);
 
     for (int looks = 0; looks < ROWS_A_LOOK && quotas->row < count; looks++, quotas->row++)
         add(preview, sums[quotas->row].ns, sums[quotas->row].place, sums[quotas->row].bytes);
@@ -157,10 +157,10 @@ add_up(struct advisor_preview *preview)
 
 /* A copy is there no more. */
 static void
-lose(struct advisor_preview *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
+lose(struct advisor_dry_run *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
-    const enum kvt_err rc = advisor_moved_add(quotas->moved, copy, ADVISOR_COPY_GONE);
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    const enum kvt_err rc = advisor_planned_moves_add(quotas->moved, copy, ADVISOR_COPY_GONE);
 
     preview->cut = preview->cut || rc == KVT_FULL;
     preview->rc = rc == KVT_NOMEM ? rc : preview->rc;
@@ -169,18 +169,19 @@ lose(struct advisor_preview *preview, const struct advisor_copy *copy, uint64_t 
 }
 
 static void
-gain(struct advisor_preview *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
+gain(struct advisor_dry_run *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
     enum kvt_err rc;
 
     if (advisor_quota_is_there(preview->planner, quotas->moved, copy))
         return;
-    rc = advisor_moved_add(quotas->moved, copy, ADVISOR_COPY_CAME);
+    rc = advisor_planned_moves_add(quotas->moved, copy, ADVISOR_COPY_CAME);
     if (rc == KVT_OK && shifts) /* that is a use */
-        rc = advisor_moved_add(quotas->moved,
-                               &(struct advisor_copy){copy->hash, copy->ns, ADVISOR_MOVED_ANYWHERE},
-                               ADVISOR_COPY_CAME);
+        rc = advisor_planned_moves_add(
+            quotas->moved,
+            &(struct advisor_copy){copy->hash, copy->ns, ADVISOR_PLANNED_MOVES_ANYWHERE},
+            ADVISOR_COPY_CAME);
     preview->cut = preview->cut || rc == KVT_FULL;
     preview->rc = rc == KVT_NOMEM ? rc : preview->rc;
     add(preview, copy->ns, copy->tier, (int64_t)bytes);
@@ -189,7 +190,7 @@ gain(struct advisor_preview *preview, const struct advisor_copy *copy, uint64_t 
 
 /* Deleting takes all copies. */
 static void
-lose_others(struct advisor_preview *preview, const struct advisor_copy *copy, bool shifts)
+lose_others(struct advisor_dry_run *preview, const struct advisor_copy *copy, bool shifts)
 {
     const struct advisor_planner *planner = preview->planner;
 
@@ -199,8 +200,8 @@ lose_others(struct advisor_preview *preview, const struct advisor_copy *copy, bo
         uint64_t bytes;
 
         if (i == copy->tier || !advisor_quota_is_there(planner, preview->quotas->moved, &other) ||
-            policy_roster_standing(planner->tiers[i].roster, copy->ns, copy->hash,
-                                   planner->now_ms / ADVISOR_TICK_MS, 1, &standing) != KVT_OK)
+            policy_tier_blocks_standing(planner->tiers[i].roster, copy->ns, copy->hash,
+                                        planner->now_ms / ADVISOR_TICK_MS, 1, &standing) != KVT_OK)
             continue;
         bytes = advisor_planner_bytes(&standing.block);
         preview->used[i] -= bytes < preview->used[i] ? bytes : preview->used[i];
@@ -218,7 +219,7 @@ stays(const struct advisor_planner *planner, const struct advisor_edge *edge,
 }
 
 void
-advisor_preview_quotas_count(struct advisor_preview *preview, const struct advisor_edge *edge,
+advisor_dry_run_quotas_count(struct advisor_dry_run *preview, const struct advisor_edge *edge,
                              const struct policy_block *block, enum kvt_order_verb verb,
                              int32_t quota)
 {
@@ -241,10 +242,10 @@ advisor_preview_quotas_count(struct advisor_preview *preview, const struct advis
 }
 
 bool
-advisor_preview_quotas_admit(struct advisor_preview *preview, uint32_t ns, uint32_t tier,
+advisor_dry_run_quotas_admit(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier,
                              uint64_t bytes)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
     const int32_t quota = quotas == NULL ? -1
                                          : advisor_quota_refuses(preview->planner, preview->rules,
                                                                  &quotas->drain, ns, tier, bytes);
@@ -256,10 +257,10 @@ advisor_preview_quotas_admit(struct advisor_preview *preview, uint32_t ns, uint3
     return false;
 }
 
-struct advisor_preview_quota
-advisor_preview_quota(const struct advisor_preview *preview, int32_t quota)
+struct advisor_dry_run_quota
+advisor_dry_run_quota(const struct advisor_dry_run *preview, int32_t quota)
 {
-    struct advisor_preview_quota row = preview->quotas->list[quota];
+    struct advisor_dry_run_quota row = preview->quotas->list[quota];
 
     row.after = preview->quotas->drain.states[quota].used;
     return row;
@@ -270,7 +271,7 @@ advisor_preview_quota(const struct advisor_preview *preview, int32_t quota)
 static bool
 can_drain(void *arg, uint32_t tier)
 {
-    const struct advisor_preview *preview = arg;
+    const struct advisor_dry_run *preview = arg;
 
     return preview->planner->tiers[tier].report_ms != 0;
 }
@@ -288,7 +289,7 @@ leaving(void *arg, int32_t quota)
 static bool
 is_over(void *arg)
 {
-    const struct advisor_preview *preview = arg;
+    const struct advisor_dry_run *preview = arg;
 
     return preview->quotas->enough;
 }
@@ -296,14 +297,14 @@ is_over(void *arg)
 static enum advisor_quota_answer
 take(void *arg, const struct policy_block *block, const struct advisor_quota_way *way)
 {
-    struct advisor_preview *preview = arg;
+    struct advisor_dry_run *preview = arg;
 
     /* It was ordered since the tier was gone through. */
-    if (policy_roster_is_leaving(preview->planner->tiers[way->edge.from].roster, block->ns,
-                                 block->hash))
+    if (policy_tier_blocks_is_leaving(preview->planner->tiers[way->edge.from].roster, block->ns,
+                                      block->hash))
         return ADVISOR_QUOTA_STAYS;
     preview->quotas->enough =
-        !advisor_preview_tell(preview, &way->edge, block, way->rule, way->quota);
+        !advisor_dry_run_tell(preview, &way->edge, block, way->rule, way->quota);
     return ADVISOR_QUOTA_TAKEN;
 }
 
@@ -312,9 +313,9 @@ static const struct advisor_quota_hands hands = {
 
 /* A step of it. */
 static void
-drain(struct advisor_preview *preview)
+drain(struct advisor_dry_run *preview)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
     const uint64_t clock_ms = preview->planner->now_ms;
     struct advisor_quota_drainer drainer = {
         .planner = preview->planner,
@@ -340,7 +341,7 @@ drain(struct advisor_preview *preview)
         quotas->phase = REST;
         quotas->moves = preview->moves;
         if (!quotas->looked_back)
-            advisor_preview_look_again(preview);
+            advisor_dry_run_look_again(preview);
     } else if (rc != KVT_OK) {
         preview->rc = rc;
     }
@@ -349,9 +350,9 @@ drain(struct advisor_preview *preview)
 }
 
 bool
-advisor_preview_quotas_go_on(struct advisor_preview *preview)
+advisor_dry_run_quotas_go_on(struct advisor_dry_run *preview)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
 
     if (quotas == NULL || quotas->phase == REST)
         return false;
@@ -365,9 +366,9 @@ advisor_preview_quotas_go_on(struct advisor_preview *preview)
 }
 
 void
-advisor_preview_quotas_again(struct advisor_preview *preview)
+advisor_dry_run_quotas_again(struct advisor_dry_run *preview)
 {
-    struct advisor_preview_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = preview->quotas;
 
     if (quotas == NULL || quotas->phase != REST || quotas->looked_back)
         return; /* they have not had their turn, or had it twice */

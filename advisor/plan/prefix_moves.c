@@ -8,8 +8,8 @@
 enum { CHILDREN = 64, ROUTES_OF_A_BLOCK = 16 };
 
 struct making {
-    struct advisor_selection *selection;
-    const struct advisor_selection_options *options;
+    struct advisor_prefix_moves *selection;
+    const struct advisor_prefix_moves_options *options;
     struct advisor_tier_view *tiers; /* ADVISOR_TIERS_MAX */
     size_t tier_count;
     struct advisor_gateway_view *gateways; /* ADVISOR_GATEWAYS_MAX */
@@ -23,7 +23,7 @@ struct making {
 /* What is asked of a gateway about a block. */
 struct route {
     const struct advisor_gateway_view *gateway;
-    enum advisor_rung from; /* as in a part */
+    enum advisor_tier_kind from; /* as in a part */
     uint32_t ranks;
 };
 
@@ -35,15 +35,15 @@ struct routes {
 
 /* ---- which gateways ---- */
 
-/* What the holder is to that gateway; ADVISOR_RUNG_GONE: it does not have it. */
-static enum advisor_rung
+/* What the holder is to that gateway; ADVISOR_TIER_KIND_GONE: it does not have it. */
+static enum advisor_tier_kind
 rung_at(const struct advisor_gateway_view *gateway, const char *holder)
 {
-    unsigned rung = ADVISOR_RUNG_HOT;
+    unsigned rung = ADVISOR_TIER_KIND_HOT;
 
-    while (rung < ADVISOR_RUNG_COUNT && strcmp(gateway->tiers[rung], holder) != 0)
+    while (rung < ADVISOR_TIER_KIND_COUNT && strcmp(gateway->tiers[rung], holder) != 0)
         rung++;
-    return (enum advisor_rung)rung;
+    return (enum advisor_tier_kind)rung;
 }
 
 /* Who reported this tier last; NULL: nobody did. */
@@ -66,9 +66,9 @@ static bool
 can_warm(const struct making *making, const struct advisor_gateway_view *gateway,
          const char *holder)
 {
-    const enum advisor_rung from = rung_at(gateway, holder);
+    const enum advisor_tier_kind from = rung_at(gateway, holder);
 
-    return from > making->options->to && from < ADVISOR_RUNG_COUNT &&
+    return from > making->options->to && from < ADVISOR_TIER_KIND_COUNT &&
            gateway->tiers[making->options->to][0] != '\0';
 }
 
@@ -87,24 +87,24 @@ warmer_of(const struct making *making, const char *holder)
 }
 
 static size_t
-shown_places(const struct advisor_find_block *block)
+shown_places(const struct advisor_finder_block *block)
 {
-    return block->place_count < ADVISOR_FIND_PLACES_MAX ? block->place_count
-                                                        : ADVISOR_FIND_PLACES_MAX;
+    return block->place_count < ADVISOR_FINDER_PLACES_MAX ? block->place_count
+                                                          : ADVISOR_FINDER_PLACES_MAX;
 }
 
-/* The uppermost tier that it is in; ADVISOR_RUNG_GONE: in none that is reported. */
-static enum advisor_rung
-top_of(const struct making *making, const struct advisor_find_block *block)
+/* The uppermost tier that it is in; ADVISOR_TIER_KIND_GONE: in none that is reported. */
+static enum advisor_tier_kind
+top_of(const struct making *making, const struct advisor_finder_block *block)
 {
-    enum advisor_rung top = ADVISOR_RUNG_GONE;
+    enum advisor_tier_kind top = ADVISOR_TIER_KIND_GONE;
 
     for (size_t i = 0; i < shown_places(block); i++) {
         const struct index_holder *holder = &block->places[i].holder;
         const struct advisor_gateway_view *gateway =
             holder->tier == KVT_TIER_G4 ? gateway_of(making, holder->name) : NULL;
-        const enum advisor_rung rung =
-            gateway == NULL ? ADVISOR_RUNG_GONE : rung_at(gateway, holder->name);
+        const enum advisor_tier_kind rung =
+            gateway == NULL ? ADVISOR_TIER_KIND_GONE : rung_at(gateway, holder->name);
 
         top = rung < top ? rung : top;
     }
@@ -112,8 +112,8 @@ top_of(const struct making *making, const struct advisor_find_block *block)
 }
 
 static void
-add_route(struct routes *routes, const struct advisor_gateway_view *gateway, enum advisor_rung from,
-          uint32_t ranks)
+add_route(struct routes *routes, const struct advisor_gateway_view *gateway,
+          enum advisor_tier_kind from, uint32_t ranks)
 {
     for (size_t i = 0; i < routes->count; i++)
         if (routes->list[i].gateway == gateway && routes->list[i].from == from) {
@@ -127,12 +127,12 @@ add_route(struct routes *routes, const struct advisor_gateway_view *gateway, enu
 
 /* Each shard from the next tier below that has it. */
 static void
-choose_warm(const struct making *making, const struct advisor_find_block *block,
+choose_warm(const struct making *making, const struct advisor_finder_block *block,
             struct routes *routes)
 {
-    for (unsigned from = making->options->to + 1; from < ADVISOR_RUNG_COUNT; from++)
+    for (unsigned from = making->options->to + 1; from < ADVISOR_TIER_KIND_COUNT; from++)
         for (size_t i = 0; i < shown_places(block); i++) {
-            const struct advisor_find_place *place = &block->places[i];
+            const struct advisor_finder_place *place = &block->places[i];
             const struct advisor_gateway_view *gateway =
                 place->holder.tier == KVT_TIER_G4 ? warmer_of(making, place->holder.name) : NULL;
             uint32_t ranks = place->ranks;
@@ -143,19 +143,19 @@ choose_warm(const struct making *making, const struct advisor_find_block *block,
                 if (routes->list[at].gateway == gateway && routes->list[at].from < from)
                     ranks &= ~routes->list[at].ranks;
             if (ranks != 0)
-                add_route(routes, gateway, (enum advisor_rung)from, ranks);
+                add_route(routes, gateway, (enum advisor_tier_kind)from, ranks);
         }
 }
 
 /* The gateways that have it, of a pin those with the uppermost copy: all shards at each. */
 static void
-choose_gateways(const struct making *making, const struct advisor_find_block *block,
-                enum advisor_rung top, struct routes *routes)
+choose_gateways(const struct making *making, const struct advisor_finder_block *block,
+                enum advisor_tier_kind top, struct routes *routes)
 {
     uint32_t ranks = 0;
 
     for (size_t i = 0; i < shown_places(block); i++) {
-        const struct advisor_find_place *place = &block->places[i];
+        const struct advisor_finder_place *place = &block->places[i];
         const struct advisor_gateway_view *gateway =
             place->holder.tier == KVT_TIER_G4 ? gateway_of(making, place->holder.name) : NULL;
 
@@ -163,7 +163,7 @@ choose_gateways(const struct making *making, const struct advisor_find_block *bl
             (making->options->verb == KVT_ORDER_PIN && rung_at(gateway, place->holder.name) != top))
             continue;
         ranks |= place->ranks;
-        add_route(routes, gateway, ADVISOR_RUNG_GONE, place->ranks);
+        add_route(routes, gateway, ADVISOR_TIER_KIND_GONE, place->ranks);
     }
     for (size_t i = 0; i < routes->count; i++)
         routes->list[i].ranks = ranks;
@@ -171,24 +171,24 @@ choose_gateways(const struct making *making, const struct advisor_find_block *bl
 
 /* ---- parts ---- */
 
-static struct advisor_selection_part *
+static struct advisor_prefix_moves_part *
 part_of(const struct making *making, const struct route *route)
 {
-    struct advisor_selection *selection = making->selection;
-    const enum advisor_rung to = making->options->to;
-    struct advisor_selection_part *part;
+    struct advisor_prefix_moves *selection = making->selection;
+    const enum advisor_tier_kind to = making->options->to;
+    struct advisor_prefix_moves_part *part;
 
     for (size_t i = 0; i < selection->part_count; i++)
         if (selection->parts[i].from == route->from &&
             strcmp(selection->parts[i].gateway, route->gateway->name) == 0)
             return &selection->parts[i];
-    if (selection->part_count == ADVISOR_SELECTION_PARTS_MAX)
+    if (selection->part_count == ADVISOR_PREFIX_MOVES_PARTS_MAX)
         return NULL;
     part = &selection->parts[selection->part_count++];
     memcpy(part->gateway, route->gateway->name, sizeof(part->gateway));
     part->from = route->from;
-    if (route->from != ADVISOR_RUNG_GONE &&
-        (route->from != ADVISOR_RUNG_COLD || to != ADVISOR_RUNG_HOT)) {
+    if (route->from != ADVISOR_TIER_KIND_GONE &&
+        (route->from != ADVISOR_TIER_KIND_COLD || to != ADVISOR_TIER_KIND_HOT)) {
         memcpy(part->from_holder, route->gateway->tiers[route->from], KVT_NAME_MAX);
         memcpy(part->to_holder, route->gateway->tiers[to], KVT_NAME_MAX);
     }
@@ -196,10 +196,10 @@ part_of(const struct making *making, const struct route *route)
 }
 
 static enum kvt_err
-take(struct making *making, const struct advisor_find_block *block)
+take(struct making *making, const struct advisor_finder_block *block)
 {
-    struct advisor_selection *selection = making->selection;
-    const enum advisor_rung top = top_of(making, block);
+    struct advisor_prefix_moves *selection = making->selection;
+    const enum advisor_tier_kind top = top_of(making, block);
     struct routes routes = {.count = 0};
     uint32_t ranks = 0;
 
@@ -208,10 +208,10 @@ take(struct making *making, const struct advisor_find_block *block)
     else if (top > making->options->to)
         choose_warm(making, block, &routes);
     selection->blocks++;
-    selection->elsewhere += top == ADVISOR_RUNG_GONE;
+    selection->elsewhere += top == ADVISOR_TIER_KIND_GONE;
     for (size_t i = 0; i < routes.count; i++) {
         const struct route *route = &routes.list[i];
-        struct advisor_selection_part *part = part_of(making, route);
+        struct advisor_prefix_moves_part *part = part_of(making, route);
         struct kvt_order_item *items =
             part == NULL ? NULL
                          : kvt_grow(part->items, &part->capacity, part->count + 1, sizeof(*items));
@@ -235,10 +235,10 @@ push(struct making *making, const uint64_t *hashes, size_t count)
 {
     uint64_t *queue;
 
-    if (making->count + count > ADVISOR_SELECTION_BLOCKS_MAX)
+    if (making->count + count > ADVISOR_PREFIX_MOVES_BLOCKS_MAX)
         return kvt_error_set(making->err, KVT_RANGE,
                              "more than %d blocks hang on it: name one further down",
-                             ADVISOR_SELECTION_BLOCKS_MAX);
+                             ADVISOR_PREFIX_MOVES_BLOCKS_MAX);
     queue =
         kvt_grow(making->queue, &making->capacity, making->count + count, sizeof(*making->queue));
     if (queue == NULL)
@@ -253,22 +253,23 @@ push(struct making *making, const uint64_t *hashes, size_t count)
 static enum kvt_err
 push_children(struct making *making, uint64_t hash)
 {
-    const struct advisor_selection_options *options = making->options;
+    const struct advisor_prefix_moves_options *options = making->options;
     uint64_t few[CHILDREN];
-    size_t count = advisor_find_children(options->finder, options->namespace_, hash, few, CHILDREN);
+    size_t count =
+        advisor_finder_children(options->finder, options->namespace_, hash, few, CHILDREN);
     uint64_t *many;
     size_t room;
     enum kvt_err rc;
 
     if (count <= CHILDREN)
         return push(making, few, count);
-    if (count > ADVISOR_SELECTION_BLOCKS_MAX)
+    if (count > ADVISOR_PREFIX_MOVES_BLOCKS_MAX)
         return push(making, few, count); /* which says so */
     room = count;
     many = kvt_calloc(room, sizeof(*many));
     if (many == NULL)
         return kvt_error_set(making->err, KVT_NOMEM, "no memory for %zu children", count);
-    count = advisor_find_children(options->finder, options->namespace_, hash, many, room);
+    count = advisor_finder_children(options->finder, options->namespace_, hash, many, room);
     rc = push(making, many, count < room ? count : room);
     kvt_free(many);
     return rc;
@@ -293,14 +294,14 @@ fail(const struct making *making, enum kvt_err rc)
 static enum kvt_err
 walk(struct making *making)
 {
-    const struct advisor_selection_options *options = making->options;
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    const struct advisor_prefix_moves_options *options = making->options;
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
     enum kvt_err rc = push(making, &options->hash, 1);
 
     if (block == NULL)
         rc = kvt_error_set(making->err, KVT_NOMEM, "out of memory");
     for (size_t i = 0; rc == KVT_OK && i < making->count; i++) {
-        rc = advisor_find_block(options->finder, options->namespace_, making->queue[i], block);
+        rc = advisor_finder_block(options->finder, options->namespace_, making->queue[i], block);
         if (rc == KVT_OK)
             rc = take(making, block);
         else if (rc == KVT_NOTFOUND && i > 0)
@@ -315,7 +316,7 @@ walk(struct making *making)
 }
 
 static void
-reverse(struct advisor_selection_part *part)
+reverse(struct advisor_prefix_moves_part *part)
 {
     for (size_t i = 0; i < part->count / 2; i++) {
         const struct kvt_order_item item = part->items[i];
@@ -329,7 +330,7 @@ reverse(struct advisor_selection_part *part)
 static enum kvt_err
 look(struct making *making)
 {
-    const struct advisor_selection_options *options = making->options;
+    const struct advisor_prefix_moves_options *options = making->options;
     bool any = options->verb != KVT_ORDER_WARM;
 
     making->tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*making->tiers));
@@ -345,20 +346,20 @@ look(struct making *making)
         return KVT_OK;
     return kvt_error_set(making->err, KVT_NOTFOUND,
                          "no gateway has a %s tier; which there are: kvtier tier ls",
-                         advisor_rung_name(options->to));
+                         advisor_tier_kind_name(options->to));
 }
 
 enum kvt_err
-advisor_selection_make(struct advisor_selection *selection,
-                       const struct advisor_selection_options *options, struct kvt_error *err)
+advisor_prefix_moves_make(struct advisor_prefix_moves *selection,
+                          const struct advisor_prefix_moves_options *options, struct kvt_error *err)
 {
     struct making making = {.selection = selection, .options = options, .err = err};
     enum kvt_err rc;
 
-    *selection = (struct advisor_selection){.blocks = 0};
-    if (!advisor_memory_whole(options->finder->memory))
+    *selection = (struct advisor_prefix_moves){.blocks = 0};
+    if (!advisor_ram_index_whole(options->finder->memory))
         return kvt_error_set(err, KVT_AGAIN, "the index is being read into memory: try again soon");
-    selection->parts = kvt_calloc(ADVISOR_SELECTION_PARTS_MAX, sizeof(*selection->parts));
+    selection->parts = kvt_calloc(ADVISOR_PREFIX_MOVES_PARTS_MAX, sizeof(*selection->parts));
     rc = look(&making);
     if (rc == KVT_OK)
         rc = walk(&making);
@@ -372,10 +373,10 @@ advisor_selection_make(struct advisor_selection *selection,
 }
 
 void
-advisor_selection_release(struct advisor_selection *selection)
+advisor_prefix_moves_release(struct advisor_prefix_moves *selection)
 {
     for (size_t i = 0; i < selection->part_count; i++)
         kvt_free(selection->parts[i].items);
     kvt_free(selection->parts);
-    *selection = (struct advisor_selection){.blocks = 0};
+    *selection = (struct advisor_prefix_moves){.blocks = 0};
 }

@@ -4,9 +4,9 @@
  *
  * Why: a person names a prefix; orders name blocks, at a gateway.  No client has to fetch a million
  * hashes to send them back.
- * Ownership: the caller owns a selection (init by advisor_selection_make(), release).
+ * Ownership: the caller owns a selection (init by advisor_prefix_moves_make(), release).
  * Threads:   any; the RAM index, read transactions and the planner's views.
- * Limits:    ADVISOR_SELECTION_BLOCKS_MAX blocks, ADVISOR_SELECTION_PARTS_MAX parts.
+ * Limits:    ADVISOR_PREFIX_MOVES_BLOCKS_MAX blocks, ADVISOR_PREFIX_MOVES_PARTS_MAX parts.
  */
 #ifndef ADVISOR_PLAN_PREFIX_MOVES_H
 #define ADVISOR_PLAN_PREFIX_MOVES_H
@@ -20,13 +20,13 @@
 #include "kvtier/error.h"
 #include "kvtier/order.h"
 
-#define ADVISOR_SELECTION_BLOCKS_MAX 500000
+#define ADVISOR_PREFIX_MOVES_BLOCKS_MAX 500000
 /* What is warmed comes from one of the tiers below. */
-#define ADVISOR_SELECTION_PARTS_MAX  (ADVISOR_GATEWAYS_MAX * (ADVISOR_RUNG_COUNT - 1))
+#define ADVISOR_PREFIX_MOVES_PARTS_MAX  (ADVISOR_GATEWAYS_MAX * (ADVISOR_TIER_KIND_COUNT - 1))
 
-struct advisor_selection_part {
+struct advisor_prefix_moves_part {
     char gateway[KVT_NAME_MAX];
-    enum advisor_rung from;         /* of WARM; else ADVISOR_RUNG_GONE */
+    enum advisor_tier_kind from;    /* of WARM; else ADVISOR_TIER_KIND_GONE */
     char from_holder[KVT_NAME_MAX]; /* as orders want it: "" for the bucket to the hot volume, */
     char to_holder[KVT_NAME_MAX];   /* and of what moves nothing */
     struct kvt_order_item *items;
@@ -35,8 +35,8 @@ struct advisor_selection_part {
     uint64_t bytes;
 };
 
-struct advisor_selection {
-    struct advisor_selection_part *parts; /* ADVISOR_SELECTION_PARTS_MAX */
+struct advisor_prefix_moves {
+    struct advisor_prefix_moves_part *parts; /* ADVISOR_PREFIX_MOVES_PARTS_MAX */
     size_t part_count;
     uint64_t blocks;    /* of the prefix, wherever they are */
     uint64_t chosen;    /* that are in the parts, each once */
@@ -44,13 +44,13 @@ struct advisor_selection {
     uint64_t elsewhere; /* in no volume or bucket that a gateway reports */
 };
 
-struct advisor_selection_options {
+struct advisor_prefix_moves_options {
     const struct advisor_finder *finder;
     struct advisor_planner *planner;
     const char *namespace_;
     uint64_t hash;
-    enum kvt_order_verb verb; /* PIN, UNPIN, WARM or DELETE */
-    enum advisor_rung to;     /* of WARM: HOT, WARM or COLD */
+    enum kvt_order_verb verb;  /* PIN, UNPIN, WARM or DELETE */
+    enum advisor_tier_kind to; /* of WARM: HOT, WARM or COLD */
 };
 
 /**
@@ -63,10 +63,11 @@ struct advisor_selection_options {
  *         there are more blocks than the limit; KVT_AGAIN: the index is being read into memory;
  *         KVT_NOMEM.  Release it in any case
  */
-KVT_NODISCARD enum kvt_err advisor_selection_make(struct advisor_selection *selection,
-                                                  const struct advisor_selection_options *options,
-                                                  struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+advisor_prefix_moves_make(struct advisor_prefix_moves *selection,
+                          const struct advisor_prefix_moves_options *options,
+                          struct kvt_error *err);
 
-void advisor_selection_release(struct advisor_selection *selection);
+void advisor_prefix_moves_release(struct advisor_prefix_moves *selection);
 
 #endif /* ADVISOR_PLAN_PREFIX_MOVES_H */

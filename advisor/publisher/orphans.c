@@ -22,7 +22,7 @@ struct advisor_orphans {
     size_t block_buckets;                 /* a power of two */
     size_t block_count;
     struct advisor_orphan *newest;
-    struct advisor_map *waiting; /* publisher -> blocks that wait */
+    struct advisor_number_map *waiting; /* publisher -> blocks that wait */
     size_t bytes;
     size_t count;
     uint64_t serial;   /* of the last one made */
@@ -43,7 +43,7 @@ advisor_orphans_new(struct advisor_orphans **out)
         return KVT_NOMEM;
     orphans->block_buckets = BLOCK_BUCKETS_MIN;
     orphans->blocks = kvt_calloc(BLOCK_BUCKETS_MIN, sizeof(*orphans->blocks));
-    if (orphans->blocks == NULL || advisor_map_new(&orphans->waiting) != KVT_OK) {
+    if (orphans->blocks == NULL || advisor_number_map_new(&orphans->waiting) != KVT_OK) {
         kvt_free(orphans->blocks);
         kvt_free(orphans);
         return KVT_NOMEM;
@@ -77,7 +77,7 @@ advisor_orphans_free(struct advisor_orphans *orphans)
         orphans->newest = orphan->older;
         advisor_orphan_free(orphan);
     }
-    advisor_map_free(orphans->waiting);
+    advisor_number_map_free(orphans->waiting);
     kvt_buffer_release(&orphans->row);
     kvt_free(orphans->gone);
     kvt_free(orphans->blocks);
@@ -174,7 +174,8 @@ advisor_orphans_waiting(const struct advisor_orphans *orphans, uint32_t publishe
 {
     uint32_t count;
 
-    return advisor_map_get(orphans->waiting, &publisher, sizeof(publisher), &count) ? count : 0;
+    return advisor_number_map_get(orphans->waiting, &publisher, sizeof(publisher), &count) ? count
+                                                                                           : 0;
 }
 
 static void
@@ -186,10 +187,10 @@ count_less(struct advisor_orphans *orphans, const struct advisor_orphan *orphan)
     enum kvt_err rc = KVT_OK;
 
     if (waiting == 0)
-        advisor_map_remove(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher));
+        advisor_number_map_remove(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher));
     else
-        rc = advisor_map_put(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher),
-                             waiting);
+        rc = advisor_number_map_put(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher),
+                                    waiting);
     assert(rc == KVT_OK); /* a known key needs no memory */
     (void)rc;
     orphans->bytes -= orphan->bytes;
@@ -311,8 +312,8 @@ put_in(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
     enum kvt_err rc = reserve_gone(orphans);
 
     if (rc == KVT_OK)
-        rc = advisor_map_put(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher),
-                             waiting + orphan->event.count);
+        rc = advisor_number_map_put(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher),
+                                    waiting + orphan->event.count);
     if (rc != KVT_OK)
         return rc;
     orphan->next = orphans->buckets[bucket];

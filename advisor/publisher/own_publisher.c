@@ -160,17 +160,17 @@ advisor_publisher_applied(struct advisor_publisher *publisher, const struct kvt_
 /* ---- held messages ---- */
 
 bool
-advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item *item)
+advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_inbox_item *item)
 {
-    struct advisor_item *kept = NULL;
+    struct advisor_inbox_item *kept = NULL;
 
     if (publisher->held_count < ADVISOR_HOLD_MESSAGES_MAX &&
         publisher->held_bytes + item->size <= ADVISOR_HOLD_BYTES_MAX)
-        kept = advisor_item_keep(item);
+        kept = advisor_inbox_item_keep(item);
     if (kept == NULL) {
         advisor_publisher_unhold_all(publisher);
         publisher->missed = true;
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
         return false;
     }
     item = kept;
@@ -185,10 +185,10 @@ advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item 
     return true;
 }
 
-struct advisor_item *
+struct advisor_inbox_item *
 advisor_publisher_unhold(struct advisor_publisher *publisher)
 {
-    struct advisor_item *item = publisher->held_first;
+    struct advisor_inbox_item *item = publisher->held_first;
 
     if (item == NULL)
         return NULL;
@@ -202,7 +202,7 @@ advisor_publisher_unhold(struct advisor_publisher *publisher)
 }
 
 void
-advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_item *item)
+advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_inbox_item *item)
 {
     item->next = publisher->held_first;
     publisher->held_first = item;
@@ -215,10 +215,10 @@ advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_ite
 void
 advisor_publisher_unhold_all(struct advisor_publisher *publisher)
 {
-    struct advisor_item *item = advisor_publisher_unhold(publisher);
+    struct advisor_inbox_item *item = advisor_publisher_unhold(publisher);
 
     while (item != NULL) {
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
         item = advisor_publisher_unhold(publisher);
     }
 }

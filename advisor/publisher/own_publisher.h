@@ -87,8 +87,8 @@ struct advisor_publisher {
     char error[KVT_ERROR_TEXT_MAX];
     struct advisor_publisher_spot spots[ADVISOR_PUBLISHER_SPOTS]; /* by location, modulo */
 
-    struct advisor_item *held_first;
-    struct advisor_item *held_last;
+    struct advisor_inbox_item *held_first;
+    struct advisor_inbox_item *held_last;
     size_t held_bytes;
     uint32_t held_count;
 
@@ -147,13 +147,13 @@ void advisor_publisher_applied(struct advisor_publisher *publisher,
                                const struct kvt_event_batch *batch, uint32_t unknown);
 
 /** Keep the message for later.  False: too many; then all are dropped (and freed), `item` too. */
-bool advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item *item);
+bool advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_inbox_item *item);
 
 /** Take the oldest message held back, or NULL. */
-struct advisor_item *advisor_publisher_unhold(struct advisor_publisher *publisher);
+struct advisor_inbox_item *advisor_publisher_unhold(struct advisor_publisher *publisher);
 
 /** Put the one just taken back to the front. */
-void advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_item *item);
+void advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_inbox_item *item);
 
 /** Drop what is held back. */
 void advisor_publisher_unhold_all(struct advisor_publisher *publisher);

@@ -45,9 +45,9 @@ advisor_publishers_new(struct advisor_publishers **out)
         kvt_free(table);
         return KVT_NOMEM;
     }
-    if (advisor_map_new(&table->by_name) != KVT_OK ||
-        advisor_map_new(&table->by_number) != KVT_OK ||
-        advisor_map_new(&table->shared.doubtful) != KVT_OK) {
+    if (advisor_number_map_new(&table->by_name) != KVT_OK ||
+        advisor_number_map_new(&table->by_number) != KVT_OK ||
+        advisor_number_map_new(&table->shared.doubtful) != KVT_OK) {
         advisor_publishers_free(table);
         return KVT_NOMEM;
     }
@@ -64,9 +64,9 @@ advisor_publishers_free(struct advisor_publishers *table)
         advisor_publisher_unhold_all(table->slots[i]);
         kvt_free(table->slots[i]);
     }
-    advisor_map_free(table->by_name);
-    advisor_map_free(table->by_number);
-    advisor_map_free(table->shared.doubtful);
+    advisor_number_map_free(table->by_name);
+    advisor_number_map_free(table->by_number);
+    advisor_number_map_free(table->shared.doubtful);
     (void)pthread_mutex_destroy(&table->shared.lock);
     kvt_free(table->shared.views);
     kvt_free(table);
@@ -111,8 +111,9 @@ evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
     const struct name_key key = name_key(publisher);
 
     *recent_of(table, publisher->row.worker) = NULL;
-    advisor_map_remove(table->by_name, key.bytes, key.size);
-    advisor_map_remove(table->by_number, &publisher->row.number, sizeof(publisher->row.number));
+    advisor_number_map_remove(table->by_name, key.bytes, key.size);
+    advisor_number_map_remove(table->by_number, &publisher->row.number,
+                              sizeof(publisher->row.number));
     table->evicted[table->evicted_count++] = publisher->row.number;
     for (size_t i = 0; publisher->active && i < table->active_count; i++)
         if (table->active[i] == publisher) {
@@ -134,13 +135,13 @@ advisor_publishers_place(struct advisor_publishers *table, const struct advisor_
         return KVT_NOMEM;
     *publisher = *model;
     publisher->slot = (uint32_t)slot;
-    if (advisor_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK) {
+    if (advisor_number_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK) {
         kvt_free(publisher);
         return KVT_NOMEM;
     }
-    if (advisor_map_put(table->by_number, &model->row.number, sizeof(model->row.number),
-                        (uint32_t)slot) != KVT_OK) {
-        advisor_map_remove(table->by_name, key.bytes, key.size);
+    if (advisor_number_map_put(table->by_number, &model->row.number, sizeof(model->row.number),
+                               (uint32_t)slot) != KVT_OK) {
+        advisor_number_map_remove(table->by_name, key.bytes, key.size);
         kvt_free(publisher);
         return KVT_NOMEM;
     }
@@ -164,7 +165,7 @@ get(struct advisor_publishers *table, struct advisor_publisher *model,
     enum kvt_err rc;
 
     *out = NULL;
-    if (advisor_map_get(table->by_name, key.bytes, key.size, &known)) {
+    if (advisor_number_map_get(table->by_name, key.bytes, key.size, &known)) {
         *out = table->slots[known];
         activate(table, *out);
         return KVT_OK;
@@ -240,7 +241,7 @@ advisor_publishers_by_number(struct advisor_publishers *table, uint32_t number)
 {
     uint32_t slot;
 
-    if (!advisor_map_get(table->by_number, &number, sizeof(number), &slot))
+    if (!advisor_number_map_get(table->by_number, &number, sizeof(number), &slot))
         return NULL;
     activate(table, table->slots[slot]);
     return table->slots[slot];
@@ -308,7 +309,7 @@ advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t sou
     uint64_t least = 0;
 
     for (size_t i = 0; i < table->active_count; i++) {
-        const struct advisor_item *item = table->active[i]->held_first;
+        const struct advisor_inbox_item *item = table->active[i]->held_first;
 
         if (item != NULL && table->active[i]->foreign.source == source && item->stream_seq != 0 &&
             (least == 0 || item->stream_seq < least))

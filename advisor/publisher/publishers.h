@@ -26,7 +26,7 @@ void advisor_publishers_free(struct advisor_publishers *table);
 
 KVT_NODISCARD enum kvt_err advisor_publishers_load(struct advisor_publishers *table,
                                                    const struct advisor_txn *txn,
-                                                   const struct advisor_names *names,
+                                                   const struct advisor_name_table *names,
                                                    uint64_t now_ms);
 /** Write rows that changed; advisor_publishers_saved() once that is committed. */
 KVT_NODISCARD enum kvt_err advisor_publishers_save(struct advisor_publishers *table,

@@ -18,8 +18,8 @@
 #define ADVISOR_PUBLISHERS_RECENT 1024
 
 struct advisor_publishers {
-    struct advisor_map *by_name;   /* (ns, worker) -> slot */
-    struct advisor_map *by_number; /* number -> slot */
+    struct advisor_number_map *by_name;   /* (ns, worker) -> slot */
+    struct advisor_number_map *by_number; /* number -> slot */
     struct advisor_publisher *slots[ADVISOR_PUBLISHERS_MAX];
     size_t count;
     struct advisor_publisher *active[ADVISOR_PUBLISHERS_MAX]; /* with something to do */
@@ -38,9 +38,9 @@ struct advisor_publishers {
         size_t live; /* of the views */
         size_t uncertain;
         size_t silent;
-        struct advisor_map *doubtful; /* struct doubt_key of the uncertain ones */
-        uint32_t doubtful_buckets;    /* the same for what the row's `buckets` says */
-        bool stale;                   /* neither is what the views say */
+        struct advisor_number_map *doubtful; /* struct doubt_key of the uncertain ones */
+        uint32_t doubtful_buckets;           /* the same for what the row's `buckets` says */
+        bool stale;                          /* neither is what the views say */
     } shared;
 };
 

@@ -9,7 +9,7 @@
 
 struct load {
     struct advisor_publishers *table;
-    const struct advisor_names *names;
+    const struct advisor_name_table *names;
     struct advisor_foreign_row *foreign; /* in the order of their numbers */
     size_t foreign_count;
     size_t foreign_capacity;
@@ -55,7 +55,7 @@ load_row(void *arg, const struct advisor_publisher_row *row)
     if (load->table->count == ADVISOR_PUBLISHERS_MAX)
         return KVT_FULL;
     (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s",
-                   advisor_names_namespace_text(load->names, row->ns));
+                   advisor_name_table_namespace_text(load->names, row->ns));
     if (foreign != NULL) {
         model.is_foreign = true;
         model.foreign = *foreign;
@@ -70,7 +70,7 @@ load_row(void *arg, const struct advisor_publisher_row *row)
 
 enum kvt_err
 advisor_publishers_load(struct advisor_publishers *table, const struct advisor_txn *txn,
-                        const struct advisor_names *names, uint64_t now_ms)
+                        const struct advisor_name_table *names, uint64_t now_ms)
 {
     struct load load = {.table = table, .names = names, .now_ms = now_ms};
     uint64_t next = 0;

@@ -36,14 +36,14 @@ struct doubt_key {
 };
 
 static enum kvt_err
-doubt(struct advisor_map *doubtful, uint32_t rank, const char *before, const char *name)
+doubt(struct advisor_number_map *doubtful, uint32_t rank, const char *before, const char *name)
 {
     struct doubt_key key = {.rank = rank};
     const int size = snprintf(key.name, sizeof(key.name), "%s%s", before, name);
 
     if (size >= (int)sizeof(key.name))
         return KVT_OK; /* no holder has such a name */
-    return advisor_map_put(doubtful, &key, sizeof(key.rank) + (size_t)size, 1);
+    return advisor_number_map_put(doubtful, &key, sizeof(key.rank) + (size_t)size, 1);
 }
 
 static uint32_t
@@ -79,7 +79,7 @@ advisor_publishers_reported(struct advisor_publishers *table, uint32_t number, c
 }
 
 static enum kvt_err
-doubt_view(struct advisor_map *doubtful, const struct advisor_publisher_view *view)
+doubt_view(struct advisor_number_map *doubtful, const struct advisor_publisher_view *view)
 {
     const bool one_rank = view->foreign.number != 0 && view->foreign.any_rank == 0;
     enum kvt_err rc =
@@ -96,11 +96,11 @@ doubt_view(struct advisor_map *doubtful, const struct advisor_publisher_view *vi
 static void
 note_doubtful(struct advisor_publishers *table)
 {
-    struct advisor_map *doubtful;
+    struct advisor_number_map *doubtful;
     uint32_t buckets = 0;
     enum kvt_err rc;
 
-    if (!table->shared.stale || advisor_map_new(&doubtful) != KVT_OK)
+    if (!table->shared.stale || advisor_number_map_new(&doubtful) != KVT_OK)
         return;
     rc = KVT_OK;
     for (size_t i = 0; i < table->shared.view_count && rc == KVT_OK; i++) {
@@ -110,12 +110,12 @@ note_doubtful(struct advisor_publishers *table)
         buckets |= table->shared.views[i].row.buckets;
     }
     if (rc == KVT_OK) {
-        advisor_map_free(table->shared.doubtful);
+        advisor_number_map_free(table->shared.doubtful);
         table->shared.doubtful = doubtful;
         table->shared.doubtful_buckets = buckets;
         table->shared.stale = false;
     } else {
-        advisor_map_free(doubtful);
+        advisor_number_map_free(doubtful);
     }
 }
 
@@ -123,7 +123,7 @@ note_doubtful(struct advisor_publishers *table)
 static bool
 is_doubtful(const struct advisor_publishers *table, const struct wire_query_holder *holder)
 {
-    const struct advisor_map *doubtful = table->shared.doubtful;
+    const struct advisor_number_map *doubtful = table->shared.doubtful;
     const bool g4 = holder->tier == KVT_TIER_G4;
     const size_t length = strnlen(holder->name, sizeof(holder->name) - 1);
     struct doubt_key key = {.rank = g4 ? NO_RANK : holder->dp_rank};
@@ -131,12 +131,12 @@ is_doubtful(const struct advisor_publishers *table, const struct wire_query_hold
     uint32_t ignored;
 
     memcpy(key.name, holder->name, length);
-    if (advisor_map_get(doubtful, &key, size, &ignored))
+    if (advisor_number_map_get(doubtful, &key, size, &ignored))
         return true;
     if (g4)
         return (table->shared.doubtful_buckets & bucket_bit(holder->name, length)) != 0;
     key.rank = ANY_RANK;
-    return advisor_map_get(doubtful, &key, size, &ignored);
+    return advisor_number_map_get(doubtful, &key, size, &ignored);
 }
 
 void
@@ -144,7 +144,7 @@ advisor_publishers_mark(struct advisor_publishers *table, struct wire_query_hold
                         size_t count)
 {
     (void)pthread_mutex_lock(&table->shared.lock);
-    if (advisor_map_count(table->shared.doubtful) > 0)
+    if (advisor_number_map_count(table->shared.doubtful) > 0)
         for (size_t i = 0; i < count; i++)
             holders[i].uncertain = is_doubtful(table, &holders[i]);
     (void)pthread_mutex_unlock(&table->shared.lock);

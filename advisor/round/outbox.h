@@ -3,10 +3,10 @@
  *
  * Why: a worker that hangs must cost the courier two seconds and the engine none.
  *
- * Ownership: a letter belongs to whoever holds it: the sender until advisor_courier_send() took it,
- *            then the courier, then whoever took it back with advisor_courier_take().
- * Threads:   send and take on any thread; ADVISOR_COURIER_THREADS own threads.
- * Limits:    ADVISOR_COURIER_LETTERS_MAX letters under way; sending more is KVT_AGAIN.
+ * Ownership: a letter belongs to whoever holds it: the sender until advisor_outbox_send() took it,
+ *            then the courier, then whoever took it back with advisor_outbox_take().
+ * Threads:   send and take on any thread; ADVISOR_OUTBOX_THREADS own threads.
+ * Limits:    ADVISOR_OUTBOX_LETTERS_MAX letters under way; sending more is KVT_AGAIN.
  */
 #ifndef ADVISOR_ROUND_OUTBOX_H
 #define ADVISOR_ROUND_OUTBOX_H
@@ -18,23 +18,23 @@
 #include "base/core/buffer.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_COURIER_THREADS     2
-#define ADVISOR_COURIER_LETTERS_MAX 256
-#define ADVISOR_COURIER_WAIT_MS     2000
-#define ADVISOR_COURIER_FILL_MS     10000 /* what a worker holds may be much */
-#define ADVISOR_COURIER_ANSWER_MAX  (256u << 20)
+#define ADVISOR_OUTBOX_THREADS     2
+#define ADVISOR_OUTBOX_LETTERS_MAX 256
+#define ADVISOR_OUTBOX_WAIT_MS     2000
+#define ADVISOR_OUTBOX_FILL_MS     10000 /* what a worker holds may be much */
+#define ADVISOR_OUTBOX_ANSWER_MAX  (256u << 20)
 
 struct wire_bus;
-struct advisor_courier;
+struct advisor_outbox;
 
-enum advisor_letter_kind {
-    ADVISOR_LETTER_ASK,   /* request-reply */
-    ADVISOR_LETTER_ORDER, /* publish on the stream and wait for its word */
-    ADVISOR_LETTER_FILL,  /* ask a source for what a publisher's gap lacks */
+enum advisor_outbox_message_kind {
+    ADVISOR_OUTBOX_MESSAGE_ASK,   /* request-reply */
+    ADVISOR_OUTBOX_MESSAGE_ORDER, /* publish on the stream and wait for its word */
+    ADVISOR_OUTBOX_MESSAGE_FILL,  /* ask a source for what a publisher's gap lacks */
 };
 
-struct advisor_letter {
-    enum advisor_letter_kind kind;
+struct advisor_outbox_message {
+    enum advisor_outbox_message_kind kind;
     uint64_t number; /* the sender's own */
     uint64_t about;  /* the sender's own: a publisher's number, an order's id */
     char subject[512];
@@ -50,20 +50,20 @@ struct advisor_letter {
     struct kvt_error err;                 /* FILL */
 };
 
-KVT_NODISCARD enum kvt_err advisor_letter_new(struct advisor_letter **out,
-                                              enum advisor_letter_kind kind);
+KVT_NODISCARD enum kvt_err advisor_outbox_message_new(struct advisor_outbox_message **out,
+                                                      enum advisor_outbox_message_kind kind);
 /** NULL is allowed. */
-void advisor_letter_free(struct advisor_letter *letter);
+void advisor_outbox_message_free(struct advisor_outbox_message *letter);
 
-KVT_NODISCARD enum kvt_err advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus);
-/** Waits for what is under way, at most about ADVISOR_COURIER_FILL_MS. */
-void advisor_courier_free(struct advisor_courier *courier);
+KVT_NODISCARD enum kvt_err advisor_outbox_new(struct advisor_outbox **out, struct wire_bus *bus);
+/** Waits for what is under way, at most about ADVISOR_OUTBOX_FILL_MS. */
+void advisor_outbox_free(struct advisor_outbox *courier);
 
 /** KVT_OK: taken over.  KVT_AGAIN: still the caller's. */
-KVT_NODISCARD enum kvt_err advisor_courier_send(struct advisor_courier *courier,
-                                                struct advisor_letter *letter);
+KVT_NODISCARD enum kvt_err advisor_outbox_send(struct advisor_outbox *courier,
+                                               struct advisor_outbox_message *letter);
 
 /** A letter that is done, or NULL. */
-struct advisor_letter *advisor_courier_take(struct advisor_courier *courier);
+struct advisor_outbox_message *advisor_outbox_take(struct advisor_outbox *courier);
 
 #endif /* ADVISOR_ROUND_OUTBOX_H */

@@ -25,26 +25,27 @@ enum {
 };
 
 bool
-advisor_engine_has_less(const struct advisor_engine *engine, size_t enough)
+advisor_round_has_less(const struct advisor_round *engine, size_t enough)
 {
-    const size_t count = advisor_group_count(engine->group);
+    const size_t count = advisor_change_group_count(engine->group);
 
-    return count < enough && (engine->evict == NULL || count < advisor_evict_limit(engine->evict));
+    return count < enough &&
+           (engine->evict == NULL || count < advisor_index_eviction_limit(engine->evict));
 }
 
 bool
-advisor_engine_has_room(const struct advisor_engine *engine)
+advisor_round_has_room(const struct advisor_round *engine)
 {
-    return advisor_engine_has_less(engine, ADVISOR_GROUP_ENOUGH);
+    return advisor_round_has_less(engine, ADVISOR_CHANGE_GROUP_ENOUGH);
 }
 
 /* ---- life ---- */
 
 enum kvt_err
-advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_options *options,
-                   struct kvt_error *err)
+advisor_round_new(struct advisor_round **out, const struct advisor_round_options *options,
+                  struct kvt_error *err)
 {
-    struct advisor_engine *engine = kvt_calloc(1, sizeof(*engine));
+    struct advisor_round *engine = kvt_calloc(1, sizeof(*engine));
     enum kvt_err rc;
 
     *out = NULL;
@@ -56,26 +57,27 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
         kvt_free(engine);
         return kvt_error_set(err, KVT_NOMEM, "engine");
     }
-    rc = advisor_names_new(&engine->names, options->index,
-                           options->holders_max == 0 ? INDEX_HOLDERS_MAX : options->holders_max);
+    rc = advisor_name_table_new(&engine->names, options->index,
+                                options->holders_max == 0 ? INDEX_HOLDERS_MAX
+                                                          : options->holders_max);
     if (rc == KVT_OK)
-        rc = advisor_errands_new(&engine->errands);
+        rc = advisor_writer_calls_new(&engine->errands);
     if (rc == KVT_OK)
         rc = advisor_publishers_new(&engine->publishers);
     if (rc == KVT_OK)
         rc = advisor_sweeper_new(&engine->sweeper);
     if (rc == KVT_OK)
-        rc = advisor_group_new(&engine->group);
+        rc = advisor_change_group_new(&engine->group);
     if (rc == KVT_OK)
-        rc = advisor_snapshot_new(&engine->snapshot, &engine->memory);
+        rc = advisor_ram_snapshot_new(&engine->snapshot, &engine->memory);
     if (rc == KVT_OK)
-        rc = advisor_log_new(&engine->taken_back);
+        rc = advisor_event_log_new(&engine->taken_back);
     if (rc == KVT_OK && options->cold_bytes > 0)
-        rc = advisor_cold_new(&engine->cold, options->cold_bytes);
+        rc = advisor_evicted_new(&engine->cold, options->cold_bytes);
     if (rc == KVT_OK && options->cold_bytes > 0)
-        rc = advisor_evict_new(&engine->evict, &engine->memory);
+        rc = advisor_index_eviction_new(&engine->evict, &engine->memory);
     if (rc == KVT_OK)
-        rc = advisor_engine_foreign_new(engine);
+        rc = advisor_round_foreign_new(engine);
     engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
     engine->accesses = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*engine->accesses));
     engine->results = kvt_calloc(KVT_REPORT_RESULTS_MAX, sizeof(*engine->results));
@@ -92,7 +94,7 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     engine->memory.cold = engine->cold;
     engine->memory.taken_back = engine->taken_back;
     atomic_store(&engine->memory.loading, true);
-    rc = advisor_engine_load_tables(engine, err);
+    rc = advisor_round_load_tables(engine, err);
     if (rc != KVT_OK)
         goto fail;
     advisor_publishers_show(engine->publishers);
@@ -100,26 +102,26 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     return KVT_OK;
 
 fail:
-    advisor_engine_free(engine);
+    advisor_round_free(engine);
     return rc;
 }
 
 void
-advisor_engine_free(struct advisor_engine *engine)
+advisor_round_free(struct advisor_round *engine)
 {
     if (engine == NULL)
         return;
-    advisor_engine_foreign_free(engine);
-    advisor_evict_free(engine->evict);
-    advisor_cold_free(engine->cold);
-    advisor_snapshot_free(engine->snapshot);
-    advisor_log_free(engine->taken_back);
-    advisor_group_free(engine->group);
-    advisor_memory_release(&engine->memory);
+    advisor_round_foreign_free(engine);
+    advisor_index_eviction_free(engine->evict);
+    advisor_evicted_free(engine->cold);
+    advisor_ram_snapshot_free(engine->snapshot);
+    advisor_event_log_free(engine->taken_back);
+    advisor_change_group_free(engine->group);
+    advisor_ram_index_release(&engine->memory);
     advisor_sweeper_free(engine->sweeper);
     advisor_publishers_free(engine->publishers);
-    advisor_names_free(engine->names);
-    advisor_errands_free(engine->errands);
+    advisor_name_table_free(engine->names);
+    advisor_writer_calls_free(engine->errands);
     kvt_free(engine->decoded);
     kvt_free(engine->accesses);
     kvt_free(engine->results);
@@ -129,8 +131,8 @@ advisor_engine_free(struct advisor_engine *engine)
 }
 
 void
-advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
-                         struct advisor_position *reports)
+advisor_round_positions(const struct advisor_round *engine, struct advisor_position *events,
+                        struct advisor_position *reports)
 {
     const struct advisor_intake *ours =
         engine->feeds.sources == NULL ? NULL : advisor_sources_by_number(engine->feeds.sources, 0);
@@ -140,23 +142,23 @@ advisor_engine_positions(const struct advisor_engine *engine, struct advisor_pos
 }
 
 void
-advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds)
+advisor_round_attach(struct advisor_round *engine, const struct advisor_feeds *feeds)
 {
     engine->feeds = *feeds;
-    advisor_engine_doubt_sources(engine);
-    advisor_engine_staff_all(engine);
+    advisor_round_doubt_sources(engine);
+    advisor_round_workers_all(engine);
 }
 
 /* ---- one round ---- */
 
 static void
-sweep(struct advisor_engine *engine)
+sweep(struct advisor_round *engine)
 {
     struct kvt_error err = {.text = ""};
     struct advisor_txn txn;
     enum kvt_err rc;
 
-    if (!advisor_sweeper_busy(engine->sweeper) || advisor_group_ops(engine->group) > 0)
+    if (!advisor_sweeper_busy(engine->sweeper) || advisor_change_group_ops(engine->group) > 0)
         return;
     rc = advisor_store_read(engine->options.store, &txn, &err);
     if (rc == KVT_OK)
@@ -169,9 +171,9 @@ sweep(struct advisor_engine *engine)
 }
 
 static size_t
-take_reports(struct advisor_engine *engine)
+take_reports(struct advisor_round *engine)
 {
-    struct advisor_item *items[POLL_MAX];
+    struct advisor_inbox_item *items[POLL_MAX];
     size_t total = 0;
     size_t count;
 
@@ -180,9 +182,9 @@ take_reports(struct advisor_engine *engine)
     do {
         /* What is polled is taken: room for one message each must be left. */
         count = advisor_source_poll(engine->feeds.reports, items,
-                                    advisor_engine_has_room(engine) ? POLL_MAX : 0, 0);
+                                    advisor_round_has_room(engine) ? POLL_MAX : 0, 0);
         for (size_t i = 0; i < count; i++)
-            advisor_engine_take_report(engine, items[i]);
+            advisor_round_take_report(engine, items[i]);
         total += count;
     } while (count > 0 && total < REPORTS_MAX);
     return total;
@@ -190,7 +192,7 @@ take_reports(struct advisor_engine *engine)
 
 /* Orders that are durable go out; the courier brings back how it went. */
 static void
-send_orders(struct advisor_engine *engine)
+send_orders(struct advisor_round *engine)
 {
     struct advisor_planner *planner = engine->options.planner;
     struct kvt_order order;
@@ -198,8 +200,8 @@ send_orders(struct advisor_engine *engine)
     if (planner == NULL || engine->options.order_key == NULL || engine->feeds.courier == NULL)
         return;
     while (advisor_planner_next(planner, &order, kvt_clock_unix_ms())) {
-        struct advisor_letter *letter = NULL;
-        enum kvt_err rc = advisor_letter_new(&letter, ADVISOR_LETTER_ORDER);
+        struct advisor_outbox_message *letter = NULL;
+        enum kvt_err rc = advisor_outbox_message_new(&letter, ADVISOR_OUTBOX_MESSAGE_ORDER);
 
         if (rc == KVT_OK) {
             letter->about = order.id;
@@ -210,9 +212,9 @@ send_orders(struct advisor_engine *engine)
         if (rc == KVT_OK)
             rc = wire_order_encode(&order, engine->options.order_key, &letter->bytes);
         if (rc == KVT_OK)
-            rc = advisor_courier_send(engine->feeds.courier, letter);
+            rc = advisor_outbox_send(engine->feeds.courier, letter);
         if (rc != KVT_OK) {
-            advisor_letter_free(letter);
+            advisor_outbox_message_free(letter);
             advisor_planner_unsent(planner, order.id, kvt_clock_unix_ms());
         }
     }
@@ -220,15 +222,15 @@ send_orders(struct advisor_engine *engine)
 
 /* Numbers for people. */
 static void
-show_counts(struct advisor_engine *engine)
+show_counts(struct advisor_round *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
-    const uint64_t cold = engine->cold == NULL ? 0 : advisor_cold_count(engine->cold);
+    const uint64_t cold = engine->cold == NULL ? 0 : advisor_evicted_count(engine->cold);
     struct index_stats stats;
     uint64_t used;
     uint64_t max;
 
-    advisor_engine_show_sources(engine);
+    advisor_round_show_sources(engine);
     index_stats(engine->options.index, &stats);
     advisor_store_size(engine->options.store, &used, &max);
     kvt_metric_set(counters->blocks, (int64_t)(stats.blocks + cold));
@@ -236,12 +238,12 @@ show_counts(struct advisor_engine *engine)
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->evicted, (int64_t)cold);
     kvt_metric_set(counters->log_bytes, (int64_t)engine->log.bytes);
-    kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
+    kvt_metric_set(counters->spilled, advisor_ram_index_whole(&engine->memory) ? 0 : 1);
 }
 
 /* Who is in doubt is said with every answer, so it is always up to date. */
 static void
-show(struct advisor_engine *engine, size_t taken)
+show(struct advisor_round *engine, size_t taken)
 {
     const struct advisor_counters *counters = &engine->counters;
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -265,7 +267,7 @@ show(struct advisor_engine *engine, size_t taken)
 static uint32_t
 floor_of(void *arg, uint32_t number)
 {
-    const struct advisor_engine *engine = arg;
+    const struct advisor_round *engine = arg;
     const struct advisor_publisher *publisher =
         advisor_publishers_by_number(engine->publishers, number);
 
@@ -273,55 +275,55 @@ floor_of(void *arg, uint32_t number)
 }
 
 static bool
-has_changes(const struct advisor_engine *engine)
+has_changes(const struct advisor_round *engine)
 {
-    return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
-           advisor_sweeper_dirty(engine->sweeper) || advisor_aliases_dirty(engine->aliases) ||
-           advisor_orphans_dirty(engine->orphans) ||
+    return advisor_change_group_count(engine->group) > 0 ||
+           advisor_publishers_dirty(engine->publishers) || advisor_sweeper_dirty(engine->sweeper) ||
+           advisor_aliases_dirty(engine->aliases) || advisor_orphans_dirty(engine->orphans) ||
            (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
            (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs));
 }
 
 /* Work that goes on without events: a snapshot, and what is void by the last one. */
 static bool
-has_work(const struct advisor_engine *engine)
+has_work(const struct advisor_round *engine)
 {
-    return engine->log.oldest < engine->log.from || advisor_snapshot_busy(engine->snapshot);
+    return engine->log.oldest < engine->log.from || advisor_ram_snapshot_busy(engine->snapshot);
 }
 
 static void
-finish(struct advisor_engine *engine, size_t taken)
+finish(struct advisor_round *engine, size_t taken)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     bool due = has_changes(engine);
 
-    if (due && advisor_engine_follow(engine))
+    if (due && advisor_round_follow(engine))
         due = false;
     if (engine->moved && engine->moved_ms == 0)
         engine->moved_ms = now_ms;
     if (due || has_work(engine) ||
         (engine->moved && now_ms - engine->moved_ms >= SEQ_ONLY_EVERY_MS))
-        advisor_engine_commit(engine);
+        advisor_round_commit(engine);
     if (engine->unsynced_ms != 0 &&
         (taken == 0 || now_ms - engine->unsynced_ms >= engine->options.commit_max_wait_ms / 2))
-        advisor_engine_flush(engine);
+        advisor_round_flush(engine);
 }
 
 /* The first round: the index, and what the start left to do. */
 static void
-begin(struct advisor_engine *engine)
+begin(struct advisor_round *engine)
 {
-    advisor_engine_load(engine);
-    if (engine->failure == KVT_OK && advisor_group_count(engine->group) == 0)
-        advisor_engine_reclaim(engine, INDEX_HOLDERS_MAX);
+    advisor_round_load(engine);
+    if (engine->failure == KVT_OK && advisor_change_group_count(engine->group) == 0)
+        advisor_round_reclaim(engine, INDEX_HOLDERS_MAX);
 }
 
 /* The group is still there, as it was; nothing may come behind it. */
 static void
-try_again(struct advisor_engine *engine, uint64_t wait_ms)
+try_again(struct advisor_round *engine, uint64_t wait_ms)
 {
     if (kvt_clock_mono_ms() >= engine->retry_at_ms)
-        advisor_engine_commit(engine);
+        advisor_round_commit(engine);
     else
         kvt_clock_sleep_ms(wait_ms < BLOCKED_NAP_MS ? wait_ms : BLOCKED_NAP_MS);
     show(engine, 0);
@@ -329,26 +331,26 @@ try_again(struct advisor_engine *engine, uint64_t wait_ms)
 
 /* What can be done before anything is taken.  True: there is something to write. */
 static bool
-go_on(struct advisor_engine *engine)
+go_on(struct advisor_round *engine)
 {
-    advisor_engine_take_back(engine);
+    advisor_round_take_back(engine);
     advisor_aliases_purge(engine->aliases, floor_of, engine);
-    advisor_engine_take_letters(engine);
-    advisor_engine_drain_held(engine);
-    return advisor_group_count(engine->group) > 0 || has_work(engine) ||
+    advisor_round_take_letters(engine);
+    advisor_round_drain_held(engine);
+    return advisor_change_group_count(engine->group) > 0 || has_work(engine) ||
            (!engine->options.volatile_places && has_changes(engine));
 }
 
 /* What is evicted comes first in its group.  False: there is no room in RAM for more. */
 static bool
-make_room(struct advisor_engine *engine)
+make_room(struct advisor_round *engine)
 {
-    return engine->evict == NULL || advisor_group_count(engine->group) > 0 ||
-           advisor_evict_step(engine->evict, advisor_group_log(engine->group));
+    return engine->evict == NULL || advisor_change_group_count(engine->group) > 0 ||
+           advisor_index_eviction_step(engine->evict, advisor_change_group_log(engine->group));
 }
 
 void
-advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
+advisor_round_step(struct advisor_round *engine, uint64_t wait_ms)
 {
     uint64_t now_ms;
     size_t taken;
@@ -359,7 +361,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         return;
     }
     engine->now_ms = kvt_clock_mono_ms();
-    (void)advisor_errands_serve(engine->errands); /* also while the group finds no room */
+    (void)advisor_writer_calls_serve(engine->errands); /* also while the group finds no room */
     if (engine->retry_at_ms != 0) {
         try_again(engine, wait_ms);
         return;
@@ -369,7 +371,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         if (engine->failure != KVT_OK)
             return;
     }
-    advisor_engine_recover(engine);
+    advisor_round_recover(engine);
     room = make_room(engine);
     sweep(engine); /* also where nothing is taken, and beside what is evicted: it makes room too */
     if (!room) {
@@ -380,14 +382,14 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
     }
     if (go_on(engine))
         wait_ms = 0;
-    taken = advisor_engine_poll(engine, wait_ms) + take_reports(engine);
+    taken = advisor_round_poll(engine, wait_ms) + take_reports(engine);
     now_ms = kvt_clock_mono_ms();
     if (now_ms - engine->aged_ms >= AGE_EVERY_MS) {
         engine->aged_ms = now_ms;
-        advisor_engine_age(engine, now_ms);
+        advisor_round_age(engine, now_ms);
     }
-    advisor_engine_staff(engine); /* before the group is written: who left is not asked again */
-    advisor_engine_ask_publishers(engine, now_ms);
+    advisor_round_workers(engine); /* before the group is written: who left is not asked again */
+    advisor_round_ask_publishers(engine, now_ms);
     if (engine->options.jobs != NULL)
         advisor_jobs_tick(engine->options.jobs, kvt_clock_unix_ms());
     if (engine->options.planner != NULL &&
@@ -396,7 +398,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         advisor_planner_tick(engine->options.planner, kvt_clock_unix_ms());
     }
     finish(engine, taken);
-    advisor_engine_depart(engine);
+    advisor_round_depart(engine);
     if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0) {
         if (engine->options.jobs != NULL)
             advisor_jobs_synced(engine->options.jobs);
@@ -407,26 +409,26 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
 
 /* ---- any thread ---- */
 
-struct advisor_errands *
-advisor_engine_errands(struct advisor_engine *engine)
+struct advisor_writer_calls *
+advisor_round_errands(struct advisor_round *engine)
 {
     return engine->errands;
 }
 
-struct advisor_memory *
-advisor_engine_memory(struct advisor_engine *engine)
+struct advisor_ram_index *
+advisor_round_memory(struct advisor_round *engine)
 {
     return &engine->memory;
 }
 
 struct advisor_publishers *
-advisor_engine_publishers(struct advisor_engine *engine)
+advisor_round_publishers(struct advisor_round *engine)
 {
     return engine->publishers;
 }
 
 bool
-advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_MAX])
+advisor_round_blocked(struct advisor_round *engine, char text[KVT_ERROR_TEXT_MAX])
 {
     bool blocked;
 
@@ -438,7 +440,7 @@ advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_M
 }
 
 bool
-advisor_engine_caught_up(struct advisor_engine *engine)
+advisor_round_caught_up(struct advisor_round *engine)
 {
     return atomic_load(&engine->caught_up);
 }

@@ -9,9 +9,9 @@
  *
  * Ownership: the engine owns its tables; store, index, sources, courier, planner and jobs are
  *            borrowed.
- * Threads:   advisor_engine_step() on one thread; the readers named below on any.
- * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is
- *            kept and tried again, and nothing more is taken from the sources.
+ * Threads:   advisor_round_step() on one thread; the readers named below on any.
+ * Limits:    a group holds ADVISOR_CHANGE_GROUP_OPS_MAX changes.  When the store is full, the
+ *            group is kept and tried again, and nothing more is taken from the sources.
  */
 #ifndef ADVISOR_ROUND_ROUND_H
 #define ADVISOR_ROUND_ROUND_H
@@ -27,16 +27,16 @@
 #include "advisor/store/durable_store.h"
 #include "index/index.h"
 
-struct advisor_courier;
-struct advisor_engine;
-struct advisor_errands;
+struct advisor_outbox;
+struct advisor_round;
+struct advisor_writer_calls;
 struct advisor_jobs;
-struct advisor_load_progress;
+struct advisor_index_load_progress;
 struct advisor_planner;
 struct wire_bus;
 struct wire_order_key;
 
-struct advisor_engine_options {
+struct advisor_round_options {
     struct advisor_store *store;
     struct index *index;
     struct advisor_planner *planner;        /* NULL: plans nothing */
@@ -56,60 +56,61 @@ struct advisor_engine_options {
 
 /** Load what is small.  The index itself is read in the first step; until then questions are
  *  answered from the store. */
-KVT_NODISCARD enum kvt_err advisor_engine_new(struct advisor_engine **out,
-                                              const struct advisor_engine_options *options,
-                                              struct kvt_error *err);
-void advisor_engine_free(struct advisor_engine *engine);
+KVT_NODISCARD enum kvt_err advisor_round_new(struct advisor_round **out,
+                                             const struct advisor_round_options *options,
+                                             struct kvt_error *err);
+void advisor_round_free(struct advisor_round *engine);
 
-void advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
-                              struct advisor_position *reports);
+void advisor_round_positions(const struct advisor_round *engine, struct advisor_position *events,
+                             struct advisor_position *reports);
 
 /** The number of a source of another system, and up to where its stream is applied.  KVT_OK, or
  *  KVT_FULL: too many names were used on this store. */
-KVT_NODISCARD enum kvt_err advisor_engine_source(struct advisor_engine *engine, const char *name,
-                                                 uint32_t *number,
-                                                 struct advisor_position *position);
+KVT_NODISCARD enum kvt_err advisor_round_source(struct advisor_round *engine, const char *name,
+                                                uint32_t *number,
+                                                struct advisor_position *position);
 
 struct router_workers;
 
 struct advisor_feeds {
     struct advisor_sources *sources;
-    struct advisor_source *reports;  /* NULL: none */
-    struct advisor_courier *courier; /* NULL: nobody is asked, no order leaves */
-    struct wire_bus *bus;            /* NULL: taken as connected */
-    struct router_workers *workers;  /* are told who lives by its events; NULL: nobody routes */
+    struct advisor_source *reports; /* NULL: none */
+    struct advisor_outbox *courier; /* NULL: nobody is asked, no order leaves */
+    struct wire_bus *bus;           /* NULL: taken as connected */
+    struct router_workers *workers; /* are told who lives by its events; NULL: nobody routes */
 };
 
 /** Before the first step. */
-void advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds);
+void advisor_round_attach(struct advisor_round *engine, const struct advisor_feeds *feeds);
 
 /** One round: take what is there (waiting up to `wait_ms` for it), write it, follow in RAM. */
-void advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms);
+void advisor_round_step(struct advisor_round *engine, uint64_t wait_ms);
 
 /** KVT_OK, or why the index could not be read: no step does anything then.  On the engine's thread,
  *  or behind it. */
-KVT_NODISCARD enum kvt_err advisor_engine_failed(const struct advisor_engine *engine,
-                                                 struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_round_failed(const struct advisor_round *engine,
+                                                struct kvt_error *err);
 
 /** Make what was committed durable against power cuts; at the end of the program. */
-void advisor_engine_flush(struct advisor_engine *engine);
+void advisor_round_flush(struct advisor_round *engine);
 
 /* ---- any thread ---- */
 
-/** How far the index is read; `cancel` of it is advisor_engine_cancel(). */
-const struct advisor_load_progress *advisor_engine_progress(const struct advisor_engine *engine);
+/** How far the index is read; `cancel` of it is advisor_round_cancel(). */
+const struct advisor_index_load_progress *
+advisor_round_progress(const struct advisor_round *engine);
 /** Stop reading it: the program is to end. */
-void advisor_engine_cancel(struct advisor_engine *engine);
+void advisor_round_cancel(struct advisor_round *engine);
 
 /** What is handed over is done in the next round. */
-struct advisor_errands *advisor_engine_errands(struct advisor_engine *engine);
-struct advisor_memory *advisor_engine_memory(struct advisor_engine *engine);
-struct advisor_publishers *advisor_engine_publishers(struct advisor_engine *engine);
+struct advisor_writer_calls *advisor_round_errands(struct advisor_round *engine);
+struct advisor_ram_index *advisor_round_memory(struct advisor_round *engine);
+struct advisor_publishers *advisor_round_publishers(struct advisor_round *engine);
 
 /** True while the store takes nothing; `text` says why. */
-bool advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_MAX]);
+bool advisor_round_blocked(struct advisor_round *engine, char text[KVT_ERROR_TEXT_MAX]);
 
 /** True once everything that was in the stream at the start is applied. */
-bool advisor_engine_caught_up(struct advisor_engine *engine);
+bool advisor_round_caught_up(struct advisor_round *engine);
 
 #endif /* ADVISOR_ROUND_ROUND_H */

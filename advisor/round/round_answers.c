@@ -19,7 +19,7 @@ enum { DUMP_PAGE = 4096, ASK_MAX = 64 };
 /* A publisher may listen under its name as it is: each second try in a row is for that one. */
 static enum kvt_err
 write_subject(const struct advisor_publisher *publisher, const struct advisor_question *question,
-              struct advisor_letter *letter)
+              struct advisor_outbox_message *letter)
 {
     const bool range = question->what == ADVISOR_RESYNC_RANGE;
     const char *worker = publisher->row.worker;
@@ -35,7 +35,7 @@ write_subject(const struct advisor_publisher *publisher, const struct advisor_qu
 
 static enum kvt_err
 write_question(const struct advisor_publisher *publisher, const struct advisor_question *question,
-               struct advisor_letter *letter)
+               struct advisor_outbox_message *letter)
 {
     const struct wire_query_range range = {question->incarnation, question->from, question->to};
     const struct wire_query_dump dump = {question->cursor, DUMP_PAGE};
@@ -50,17 +50,17 @@ write_question(const struct advisor_publisher *publisher, const struct advisor_q
 /* KVTier's own worker is asked over NATS. */
 static enum kvt_err
 address_own(const struct advisor_publisher *publisher, const struct advisor_question *question,
-            struct advisor_letter **out)
+            struct advisor_outbox_message **out)
 {
-    enum kvt_err rc = advisor_letter_new(out, ADVISOR_LETTER_ASK);
+    enum kvt_err rc = advisor_outbox_message_new(out, ADVISOR_OUTBOX_MESSAGE_ASK);
 
     return rc == KVT_OK ? write_question(publisher, question, *out) : rc;
 }
 
 /* Another system's is asked as its source knows how. */
 static enum kvt_err
-address_foreign(const struct advisor_engine *engine, const struct advisor_publisher *publisher,
-                const struct advisor_question *question, struct advisor_letter **out)
+address_foreign(const struct advisor_round *engine, const struct advisor_publisher *publisher,
+                const struct advisor_question *question, struct advisor_outbox_message **out)
 {
     const struct advisor_intake *intake =
         advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
@@ -71,7 +71,7 @@ address_foreign(const struct advisor_engine *engine, const struct advisor_publis
     *out = NULL;
     if (intake == NULL || intake->source == NULL)
         return KVT_UNAVAILABLE;
-    rc = advisor_letter_new(out, ADVISOR_LETTER_FILL);
+    rc = advisor_outbox_message_new(out, ADVISOR_OUTBOX_MESSAGE_FILL);
     if (rc != KVT_OK)
         return rc;
     (*out)->source = intake->source;
@@ -89,20 +89,20 @@ address_foreign(const struct advisor_engine *engine, const struct advisor_publis
 
 /* False: the courier is busy, or memory is short: next round. */
 static bool
-ask(struct advisor_engine *engine, struct advisor_publisher *publisher,
+ask(struct advisor_round *engine, struct advisor_publisher *publisher,
     const struct advisor_question *question)
 {
-    struct advisor_letter *letter = NULL;
+    struct advisor_outbox_message *letter = NULL;
     enum kvt_err rc = publisher->is_foreign ? address_foreign(engine, publisher, question, &letter)
                                             : address_own(publisher, question, &letter);
 
     if (rc == KVT_OK) {
         letter->number = ++engine->ask_number;
         letter->about = publisher->row.number;
-        rc = advisor_courier_send(engine->feeds.courier, letter);
+        rc = advisor_outbox_send(engine->feeds.courier, letter);
     }
     if (rc != KVT_OK) {
-        advisor_letter_free(letter);
+        advisor_outbox_message_free(letter);
         return false;
     }
     advisor_publisher_asked(publisher, engine->ask_number);
@@ -111,7 +111,7 @@ ask(struct advisor_engine *engine, struct advisor_publisher *publisher,
 }
 
 void
-advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
+advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms)
 {
     size_t asked = 0;
 
@@ -137,7 +137,7 @@ advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
 
 /* What the dump's locations in G4 held before, and it no longer names. */
 static enum kvt_err
-sweep_dumped(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+sweep_dumped(struct advisor_round *engine, const struct advisor_publisher *publisher,
              const struct kvt_event_batch *batch)
 {
     enum kvt_err rc = KVT_OK;
@@ -147,15 +147,15 @@ sweep_dumped(struct advisor_engine *engine, const struct advisor_publisher *publ
 
         if (batch->locations[i].tier != KVT_TIER_G4)
             continue;
-        rc = advisor_engine_resolve(engine, batch, i, &holder);
+        rc = advisor_round_resolve(engine, batch, i, &holder);
         if (rc == KVT_OK)
-            rc = advisor_engine_sweep_holder(engine, publisher, holder);
+            rc = advisor_round_sweep_holder(engine, publisher, holder);
     }
     return rc;
 }
 
 static void
-take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
+take_page(struct advisor_round *engine, struct advisor_publisher *publisher,
           const struct advisor_page *page)
 {
     const enum advisor_resync what = publisher->resync;
@@ -167,13 +167,13 @@ take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
     }
     /* What its own tiers held is told anew from here on; while it is not told to the end, it is
      * uncertain. */
-    if (step.fresh && advisor_engine_drop(engine, publisher) != KVT_OK) {
+    if (step.fresh && advisor_round_drop(engine, publisher) != KVT_OK) {
         advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         advisor_publisher_back_off(publisher, kvt_err_text(KVT_NOMEM), kvt_clock_mono_ms());
         return;
     }
     if (step.apply)
-        advisor_engine_apply(engine, publisher, page->batch, step.skip);
+        advisor_round_apply(engine, publisher, page->batch, step.skip);
     if (step.sweep && sweep_dumped(engine, publisher, page->batch) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
@@ -185,8 +185,8 @@ take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
 }
 
 static void
-take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            const struct advisor_letter *letter)
+take_answer(struct advisor_round *engine, struct advisor_publisher *publisher,
+            const struct advisor_outbox_message *letter)
 {
     struct kvt_event_batch batch = {.events = engine->decoded};
     struct advisor_page page = {.status = KVT_OK};
@@ -204,7 +204,7 @@ take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
                                 &page.next_cursor, &bytes, &size, &err);
     if (rc == KVT_OK && page.status == KVT_OK) {
         rc = wire_event_decode(bytes, size, &batch, KVT_EVENTS_PER_BATCH_MAX, &page.unknown, &err);
-        batch.time_ms = advisor_engine_time(batch.time_ms);
+        batch.time_ms = advisor_round_time(batch.time_ms);
         page.batch = &batch;
         if (rc == KVT_OK && (strcmp(batch.worker, publisher->row.worker) != 0 ||
                              strcmp(batch.namespace_, publisher->namespace_) != 0))
@@ -225,40 +225,40 @@ take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
 }
 
 static void
-take_letter(struct advisor_engine *engine, struct advisor_letter *letter)
+take_letter(struct advisor_round *engine, struct advisor_outbox_message *letter)
 {
     struct advisor_publisher *publisher;
 
     switch (letter->kind) {
-    case ADVISOR_LETTER_ASK:
+    case ADVISOR_OUTBOX_MESSAGE_ASK:
         publisher = advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);
         /* An answer nobody waits for any more (a newer life was seen meanwhile) is void. */
         if (publisher != NULL && publisher->asked && publisher->ask_number == letter->number)
             take_answer(engine, publisher, letter);
         break;
-    case ADVISOR_LETTER_ORDER:
+    case ADVISOR_OUTBOX_MESSAGE_ORDER:
         if (letter->rc == KVT_OK)
             break;
         kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", letter->about,
                      kvt_err_text(letter->rc));
         advisor_planner_unsent(engine->options.planner, letter->about, kvt_clock_unix_ms());
         break;
-    case ADVISOR_LETTER_FILL:
-        if (advisor_engine_fill(engine, letter))
+    case ADVISOR_OUTBOX_MESSAGE_FILL:
+        if (advisor_round_fill(engine, letter))
             return;
         break;
     }
-    advisor_letter_free(letter);
+    advisor_outbox_message_free(letter);
 }
 
 void
-advisor_engine_take_letters(struct advisor_engine *engine)
+advisor_round_take_letters(struct advisor_round *engine)
 {
-    struct advisor_letter *letter;
+    struct advisor_outbox_message *letter;
 
     if (engine->feeds.courier == NULL)
         return;
-    while (advisor_engine_replay(engine) && advisor_engine_has_room(engine) &&
-           (letter = advisor_courier_take(engine->feeds.courier)) != NULL)
+    while (advisor_round_replay(engine) && advisor_round_has_room(engine) &&
+           (letter = advisor_outbox_take(engine->feeds.courier)) != NULL)
         take_letter(engine, letter);
 }

@@ -20,7 +20,7 @@ enum { MS_PER_S = 1000 };
 /* ---- changes ---- */
 
 uint64_t
-advisor_engine_time(uint64_t time_ms)
+advisor_round_time(uint64_t time_ms)
 {
     const uint64_t now_ms = kvt_clock_unix_coarse_ms();
 
@@ -30,15 +30,15 @@ advisor_engine_time(uint64_t time_ms)
 }
 
 enum kvt_err
-advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch,
-                       uint32_t location, uint32_t *holder)
+advisor_round_resolve(struct advisor_round *engine, const struct kvt_event_batch *batch,
+                      uint32_t location, uint32_t *holder)
 {
     const struct kvt_location *from = &batch->locations[location];
     const char *name = from->tier == KVT_TIER_G4 ? from->name : batch->worker;
     struct index_holder key = {.dp_rank = from->dp_rank, .tier = from->tier};
 
     (void)snprintf(key.name, sizeof(key.name), "%s", name);
-    return advisor_names_holder(engine->names, &key, holder);
+    return advisor_name_table_holder(engine->names, &key, holder);
 }
 
 /* A location of a batch, looked up once. */
@@ -52,7 +52,7 @@ struct spot {
 
 /* A tier of the worker's own, as nearly every message names one: known from the one before. */
 static bool
-recall_spot(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+recall_spot(struct advisor_round *engine, const struct advisor_publisher *publisher,
             const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
     const struct advisor_publisher_spot *known =
@@ -60,32 +60,32 @@ recall_spot(struct advisor_engine *engine, const struct advisor_publisher *publi
     const struct kvt_location *from = &batch->locations[location];
 
     if (known->tier == 0 || known->tier != from->tier || known->dp_rank != from->dp_rank ||
-        !advisor_names_meet(engine->names, known->holder, batch->worker, known->dp_rank,
-                            known->tier))
+        !advisor_name_table_meet(engine->names, known->holder, batch->worker, known->dp_rank,
+                                 known->tier))
         return false;
     *spot = (struct spot){.holder = known->holder};
     return true;
 }
 
 static enum kvt_err
-look_up(struct advisor_engine *engine, struct advisor_publisher *publisher,
+look_up(struct advisor_round *engine, struct advisor_publisher *publisher,
         const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
-    const enum kvt_err rc = advisor_engine_resolve(engine, batch, location, &spot->holder);
+    const enum kvt_err rc = advisor_round_resolve(engine, batch, location, &spot->holder);
     const struct index_holder *key;
 
     if (rc != KVT_OK) {
         spot->holder = NO_HOLDER;
         return rc;
     }
-    key = advisor_names_holder_key(engine->names, spot->holder);
+    key = advisor_name_table_holder_key(engine->names, spot->holder);
     spot->g4 = key->tier == KVT_TIER_G4;
     spot->hot = advisor_holder_is_hot(key);
     spot->cold = advisor_holder_is_cold(key);
     if (!spot->g4) {
         publisher->spots[location % ADVISOR_PUBLISHER_SPOTS] = (struct advisor_publisher_spot){
             .holder = spot->holder, .dp_rank = key->dp_rank, .tier = key->tier};
-        advisor_engine_met(engine, publisher, key->dp_rank);
+        advisor_round_met(engine, publisher, key->dp_rank);
         return KVT_OK;
     }
     /* In a dump everything older is void; its sweep only comes with the last page. */
@@ -97,7 +97,7 @@ look_up(struct advisor_engine *engine, struct advisor_publisher *publisher,
 
 /* A place in G4: a row. */
 static enum kvt_err
-change_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
+change_row(struct advisor_round *engine, struct advisor_publisher *publisher,
            const struct kvt_event_batch *batch, const struct kvt_event *event,
            const struct spot *spot)
 {
@@ -123,15 +123,15 @@ change_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
         publisher->row.holds_g4 = 1;
         publisher->dirty = true;
     }
-    return op.ranks == 0 ? KVT_OK : advisor_group_add(engine->group, &op);
+    return op.ranks == 0 ? KVT_OK : advisor_change_group_add(engine->group, &op);
 }
 
 /* A place of a worker: the log. */
 static enum kvt_err
-change_log(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+change_log(struct advisor_round *engine, const struct advisor_publisher *publisher,
            const struct kvt_event_batch *batch, const struct kvt_event *event, uint32_t holder)
 {
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .size = event->block_size,
         .holder = holder,
         .ns = publisher->row.ns,
@@ -140,13 +140,13 @@ change_log(struct advisor_engine *engine, const struct advisor_publisher *publis
     };
 
     return event->type == KVT_EVENT_STORE
-               ? advisor_group_store(engine->group, &place, event->parent, event->position,
-                                     &event->sequence_hash, &event->tokens_hash, 1)
-               : advisor_group_remove(engine->group, &place, &event->sequence_hash, 1);
+               ? advisor_change_group_store(engine->group, &place, event->parent, event->position,
+                                            &event->sequence_hash, &event->tokens_hash, 1)
+               : advisor_change_group_remove(engine->group, &place, &event->sequence_hash, 1);
 }
 
 static enum kvt_err
-apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
+apply_event(struct advisor_round *engine, struct advisor_publisher *publisher,
             const struct kvt_event_batch *batch, const struct kvt_event *event,
             const struct spot *spot)
 {
@@ -155,12 +155,12 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
     case KVT_EVENT_REMOVE:
         return spot->g4 ? change_row(engine, publisher, batch, event, spot)
                         : change_log(engine, publisher, batch, event, spot->holder);
-    case KVT_EVENT_CLEAR: return advisor_engine_clear(engine, publisher, spot->holder);
+    case KVT_EVENT_CLEAR: return advisor_round_clear(engine, publisher, spot->holder);
     case KVT_EVENT_BYE:
         advisor_publisher_leave(publisher);
-        advisor_engine_parted(engine, publisher);
+        advisor_round_parted(engine, publisher);
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
-        return advisor_engine_void(engine, publisher);
+        return advisor_round_void(engine, publisher);
     }
     return KVT_OK;
 }
@@ -168,8 +168,8 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
 /* The events of a batch behind the first `skip`.  What cannot be resolved is refused and counted:
  * the numbers must go on. */
 void
-advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                     const struct kvt_event_batch *batch, uint32_t skip)
+advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publisher,
+                    const struct kvt_event_batch *batch, uint32_t skip)
 {
     struct spot spots[KVT_LOCATIONS_MAX];
 
@@ -204,8 +204,8 @@ advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *pu
 /* ---- messages ---- */
 
 static void
-malformed(struct advisor_engine *engine, struct advisor_intake *intake,
-          const struct advisor_item *item, const char *why)
+malformed(struct advisor_round *engine, struct advisor_intake *intake,
+          const struct advisor_inbox_item *item, const char *why)
 {
     kvt_metric_inc(engine->counters.malformed, 1);
     intake->counts.malformed++;
@@ -215,7 +215,7 @@ malformed(struct advisor_engine *engine, struct advisor_intake *intake,
 }
 
 static enum kvt_err
-find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batch,
+find_publisher(struct advisor_round *engine, const struct kvt_event_batch *batch,
                struct advisor_publisher **out)
 {
     uint32_t ns;
@@ -224,7 +224,7 @@ find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batc
     *out = advisor_publishers_recall(engine->publishers, batch->namespace_, batch->worker);
     if (*out != NULL)
         return KVT_OK;
-    rc = advisor_names_namespace(engine->names, batch->namespace_, &ns);
+    rc = advisor_name_table_namespace(engine->names, batch->namespace_, &ns);
     if (rc == KVT_OK)
         rc = advisor_publishers_get(engine->publishers, ns, batch->namespace_, batch->worker, out);
     return rc;
@@ -232,7 +232,7 @@ find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batc
 
 /* What a message shows of its publisher is counted, and said where it is a fault. */
 static void
-tell(struct advisor_engine *engine, struct advisor_intake *intake,
+tell(struct advisor_round *engine, struct advisor_intake *intake,
      const struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
      const struct advisor_step *step)
 {
@@ -261,8 +261,8 @@ tell(struct advisor_engine *engine, struct advisor_intake *intake,
 }
 
 bool
-advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
-                    struct advisor_item *item, bool held)
+advisor_round_feed(struct advisor_round *engine, struct advisor_intake *intake,
+                   struct advisor_inbox_item *item, bool held)
 {
     struct kvt_event_batch batch; /* 5 KiB: the decoder sets what counts of it */
     struct advisor_publisher *publisher;
@@ -281,7 +281,7 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
         malformed(engine, intake, item, err.text);
         return false;
     }
-    batch.time_ms = advisor_engine_time(batch.time_ms);
+    batch.time_ms = advisor_round_time(batch.time_ms);
     rc = find_publisher(engine, &batch, &publisher);
     if (rc != KVT_OK) {
         kvt_metric_inc(engine->counters.refused, 1);
@@ -300,7 +300,7 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
     publisher->staff.anew = publisher->staff.anew || step.replaced;
-    if (step.replaced && advisor_engine_void(engine, publisher) != KVT_OK)
+    if (step.replaced && advisor_round_void(engine, publisher) != KVT_OK)
         publisher->row.need_dump = 1; /* its first page voids too */
     switch (step.verdict) {
     case ADVISOR_SEE_DROP: return false;
@@ -316,24 +316,24 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
         kvt_metric_inc(engine->counters.unknown, unknown);
     intake->counts.skipped[WIRE_RAW_UNKNOWN_KIND] += unknown;
     intake->counts.events += batch.event_count - step.skip;
-    advisor_engine_apply(engine, publisher, &batch, step.skip);
+    advisor_round_apply(engine, publisher, &batch, step.skip);
     advisor_publisher_applied(publisher, &batch, unknown);
     return false;
 }
 
 static void
-start_over(struct advisor_engine *engine, struct advisor_intake *intake,
-           const struct advisor_item *item)
+start_over(struct advisor_round *engine, struct advisor_intake *intake,
+           const struct advisor_inbox_item *item)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
-    const bool first = item->kind == ADVISOR_ITEM_START && item->stream_seq == 0 &&
+    const bool first = item->kind == ADVISOR_INBOX_ITEM_START && item->stream_seq == 0 &&
                        intake->taken.seq == 0 && intake->taken.created_ms == 0;
-    const bool told = item->kind == ADVISOR_ITEM_START && intake->told;
+    const bool told = item->kind == ADVISOR_INBOX_ITEM_START && intake->told;
 
     intake->told = false;
     intake->counts.gaps += first || told ? 0 : 1; /* a stream that begins with us lacks nothing */
-    if (item->kind == ADVISOR_ITEM_START) {
+    if (item->kind == ADVISOR_INBOX_ITEM_START) {
         intake->taken =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
         engine->moved = true;
@@ -348,7 +348,7 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
         if (publisher->foreign.source != intake->number)
             continue;
         /* Sequences of another stream must not hold this one's back. */
-        if (item->kind == ADVISOR_ITEM_START)
+        if (item->kind == ADVISOR_INBOX_ITEM_START)
             advisor_publisher_unhold_all(publisher);
         if (told)
             continue; /* what they held before it is known */
@@ -362,8 +362,8 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
 
 /* True: `item` was kept. */
 static bool
-take_message(struct advisor_engine *engine, struct advisor_intake *intake,
-             struct advisor_item *item)
+take_message(struct advisor_round *engine, struct advisor_intake *intake,
+             struct advisor_inbox_item *item)
 {
     const struct advisor_hearing hearing = {.intake = intake, .item = item};
 
@@ -375,33 +375,33 @@ take_message(struct advisor_engine *engine, struct advisor_intake *intake,
     intake->counts.messages++;
     intake->counts.last_message_ms = item->time_ms;
     if (intake->ops->decode != NULL)
-        return advisor_engine_feed(engine, intake, item, false);
-    (void)advisor_engine_hear(engine, &hearing);
+        return advisor_round_feed(engine, intake, item, false);
+    (void)advisor_round_hear(engine, &hearing);
     return false;
 }
 
 void
-advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
-                          struct advisor_item *item)
+advisor_round_take_event(struct advisor_round *engine, struct advisor_intake *intake,
+                         struct advisor_inbox_item *item)
 {
     bool kept = false;
 
     switch (item->kind) {
-    case ADVISOR_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
-    case ADVISOR_ITEM_GAP:
-    case ADVISOR_ITEM_START: start_over(engine, intake, item); break;
-    case ADVISOR_ITEM_HOLDS: advisor_engine_take_holds(engine, intake, item); break;
-    case ADVISOR_ITEM_HELD: advisor_engine_take_held(engine, intake); break;
-    case ADVISOR_ITEM_GONE: advisor_engine_worker_gone(engine, intake, item->worker_id); break;
+    case ADVISOR_INBOX_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
+    case ADVISOR_INBOX_ITEM_GAP:
+    case ADVISOR_INBOX_ITEM_START: start_over(engine, intake, item); break;
+    case ADVISOR_INBOX_ITEM_HOLDS: advisor_round_take_holds(engine, intake, item); break;
+    case ADVISOR_INBOX_ITEM_HELD: advisor_round_take_held(engine, intake); break;
+    case ADVISOR_INBOX_ITEM_GONE: advisor_round_worker_gone(engine, intake, item->worker_id); break;
     }
     if (!kept)
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
 }
 
 /* True: the item was put back, or kept. */
 static bool
-feed_held(struct advisor_engine *engine, struct advisor_publisher *publisher,
-          struct advisor_item *item)
+feed_held(struct advisor_round *engine, struct advisor_publisher *publisher,
+          struct advisor_inbox_item *item)
 {
     struct advisor_intake *intake =
         advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
@@ -410,26 +410,26 @@ feed_held(struct advisor_engine *engine, struct advisor_publisher *publisher,
     if (intake == NULL)
         return false;
     if (!publisher->is_foreign)
-        return advisor_engine_feed(engine, intake, item, true);
-    if (advisor_engine_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
+        return advisor_round_feed(engine, intake, item, true);
+    if (advisor_round_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
         return false;
     advisor_publisher_rehold(publisher, item);
     return true;
 }
 
 void
-advisor_engine_drain_held(struct advisor_engine *engine)
+advisor_round_drain_held(struct advisor_round *engine)
 {
     engine->held_bytes = 0;
     for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers); i++) {
         struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
 
         while (publisher->held_count > 0 && !advisor_publisher_uncertain(publisher) &&
-               publisher->row.gone == 0 && advisor_engine_has_room(engine)) {
-            struct advisor_item *item = advisor_publisher_unhold(publisher);
+               publisher->row.gone == 0 && advisor_round_has_room(engine)) {
+            struct advisor_inbox_item *item = advisor_publisher_unhold(publisher);
 
             if (!feed_held(engine, publisher, item))
-                advisor_item_free(item);
+                advisor_inbox_item_free(item);
         }
         if (publisher->row.gone != 0)
             advisor_publisher_unhold_all(publisher);
@@ -446,7 +446,7 @@ why_of(const struct advisor_publisher *publisher)
 }
 
 static void
-age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+age_foreign(struct advisor_round *engine, struct advisor_publisher *publisher, uint64_t now_ms)
 {
     struct advisor_intake *intake =
         advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
@@ -475,15 +475,15 @@ age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, 
         kvt_log_warn("advisor.publishers", "gone",
                      "%s of %s: silent and not answering (%s): its blocks are dropped",
                      publisher->row.worker, intake->name, why_of(publisher));
-        advisor_engine_forget(engine, publisher);
+        advisor_round_forget(engine, publisher);
         break;
     }
     if (gave_up)
-        advisor_engine_given_up(engine, publisher);
+        advisor_round_given_up(engine, publisher);
 }
 
 void
-advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
+advisor_round_age(struct advisor_round *engine, uint64_t now_ms)
 {
     const bool connected = engine->feeds.bus == NULL || wire_bus_connected(engine->feeds.bus);
     const size_t count = advisor_publishers_count(engine->publishers);
@@ -514,7 +514,7 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
                          "%s: silent and not answering (%s): its blocks are dropped",
                          publisher->row.worker, why_of(publisher));
             advisor_publisher_unhold_all(publisher);
-            if (advisor_engine_void(engine, publisher) != KVT_OK)
+            if (advisor_round_void(engine, publisher) != KVT_OK)
                 publisher->row.gone = 0; /* again next time */
             break;
         }

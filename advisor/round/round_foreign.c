@@ -13,7 +13,7 @@
 /* Messages of other systems: who speaks, in which life, and is it their turn? */
 
 enum kvt_err
-advisor_engine_foreign_new(struct advisor_engine *engine)
+advisor_round_foreign_new(struct advisor_round *engine)
 {
     enum kvt_err rc = wire_raw_batch_new(&engine->raw);
 
@@ -24,7 +24,7 @@ advisor_engine_foreign_new(struct advisor_engine *engine)
     if (rc == KVT_OK)
         rc = advisor_orphans_new(&engine->orphans);
     if (rc == KVT_OK)
-        rc = advisor_map_new(&engine->lives);
+        rc = advisor_number_map_new(&engine->lives);
     engine->named = kvt_calloc(WIRE_RAW_BLOCKS_MAX, sizeof(*engine->named));
     engine->recent = kvt_calloc(ADVISOR_RECENT_BLOCKS, sizeof(*engine->recent));
     engine->life = kvt_calloc(ADVISOR_LIVES_MAX, sizeof(*engine->life));
@@ -34,13 +34,13 @@ advisor_engine_foreign_new(struct advisor_engine *engine)
 }
 
 void
-advisor_engine_foreign_free(struct advisor_engine *engine)
+advisor_round_foreign_free(struct advisor_round *engine)
 {
-    advisor_engine_replay_free(engine);
+    advisor_round_replay_free(engine);
     wire_raw_batch_free(engine->raw);
     advisor_aliases_free(engine->aliases);
     advisor_orphans_free(engine->orphans);
-    advisor_map_free(engine->lives);
+    advisor_number_map_free(engine->lives);
     kvt_free(engine->named);
     kvt_free(engine->recent);
     kvt_free(engine->life);
@@ -50,12 +50,12 @@ advisor_engine_foreign_free(struct advisor_engine *engine)
 
 /* What it stored so far is void; it may well speak on. */
 static void
-void_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
+void_all(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     advisor_publisher_unhold_all(publisher);
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_engine_void(engine, publisher) == KVT_OK)
+    if (advisor_round_void(engine, publisher) == KVT_OK)
         return;
     kvt_log_error("advisor.publishers", "void", "%s: no memory to drop what it held",
                   publisher->row.worker);
@@ -63,15 +63,15 @@ void_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
 }
 
 void
-advisor_engine_forget(struct advisor_engine *engine, struct advisor_publisher *publisher)
+advisor_round_forget(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     advisor_foreign_leave(publisher);
-    advisor_engine_parted(engine, publisher);
+    advisor_round_parted(engine, publisher);
     void_all(engine, publisher);
 }
 
 void
-advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher)
+advisor_round_renewed(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     kvt_log_info("advisor.publishers", "renewed", "%s began anew while it was not heard",
                  publisher->row.worker);
@@ -81,7 +81,7 @@ advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *
 }
 
 void
-advisor_engine_given_up(struct advisor_engine *engine, struct advisor_publisher *publisher)
+advisor_round_given_up(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     (void)engine;
     kvt_log_warn("advisor.publishers", "given_up", "%s: uncertain until it clears or restarts: %s",
@@ -89,8 +89,8 @@ advisor_engine_given_up(struct advisor_engine *engine, struct advisor_publisher 
 }
 
 void
-advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_intake *intake,
-                           uint64_t worker_id)
+advisor_round_worker_gone(struct advisor_round *engine, const struct advisor_intake *intake,
+                          uint64_t worker_id)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
 
@@ -102,7 +102,7 @@ advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_i
             continue;
         kvt_log_info("advisor.publishers", "gone", "%s of %s left its cluster",
                      publisher->row.worker, intake->name);
-        advisor_engine_forget(engine, publisher);
+        advisor_round_forget(engine, publisher);
     }
     advisor_publishers_wake(engine->publishers);
 }
@@ -119,24 +119,24 @@ struct life_key {
 
 /* The life's messages, made on first sight; NULL: no memory, which costs an early warning. */
 static struct advisor_life *
-find_life(struct advisor_engine *engine, const struct life_key *key, bool *fresh)
+find_life(struct advisor_round *engine, const struct life_key *key, bool *fresh)
 {
     uint32_t at;
 
     *fresh = false;
-    if (advisor_map_get(engine->lives, key, sizeof(*key), &at))
+    if (advisor_number_map_get(engine->lives, key, sizeof(*key), &at))
         return &engine->life[at];
-    if (advisor_map_count(engine->lives) == ADVISOR_LIVES_MAX) {
+    if (advisor_number_map_count(engine->lives) == ADVISOR_LIVES_MAX) {
         /* Begin anew: the numbers of events still tell what is missing. */
-        struct advisor_map *lives;
+        struct advisor_number_map *lives;
 
-        if (advisor_map_new(&lives) != KVT_OK)
+        if (advisor_number_map_new(&lives) != KVT_OK)
             return NULL;
-        advisor_map_free(engine->lives);
+        advisor_number_map_free(engine->lives);
         engine->lives = lives;
     }
-    at = (uint32_t)advisor_map_count(engine->lives);
-    if (advisor_map_put(engine->lives, key, sizeof(*key), at) != KVT_OK)
+    at = (uint32_t)advisor_number_map_count(engine->lives);
+    if (advisor_number_map_put(engine->lives, key, sizeof(*key), at) != KVT_OK)
         return NULL;
     *fresh = true;
     return &engine->life[at];
@@ -144,7 +144,7 @@ find_life(struct advisor_engine *engine, const struct life_key *key, bool *fresh
 
 /* Messages between were lost: whoever speaks in that life may miss something. */
 static void
-doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, const struct life_key *key)
+doubt_life(struct advisor_round *engine, struct advisor_intake *intake, const struct life_key *key)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -163,7 +163,7 @@ doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, const s
 /* What the message's own number says.  What came before, from another broker, is left to the
  * numbers of its events: they know for certain. */
 static void
-note_sequence(struct advisor_engine *engine, struct advisor_intake *intake)
+note_sequence(struct advisor_round *engine, struct advisor_intake *intake)
 {
     const struct wire_raw_batch *raw = engine->raw;
     struct life_key key = {.life = raw->publisher, .source = intake->number};
@@ -202,7 +202,7 @@ numbering_of(const struct advisor_intake *intake, const struct wire_raw_batch *r
 }
 
 static enum kvt_err
-find_speaker(struct advisor_engine *engine, const struct advisor_hearing *hearing,
+find_speaker(struct advisor_round *engine, const struct advisor_hearing *hearing,
              const struct wire_raw_event *event, struct advisor_publisher **out)
 {
     const struct wire_raw_batch *raw = engine->raw;
@@ -230,7 +230,7 @@ find_speaker(struct advisor_engine *engine, const struct advisor_hearing *hearin
         key.worker = hearing->intake->ops->dialect == WIRE_DIALECT_ENGINE ? hearing->item->subject
                                                                           : hearing->intake->name;
     }
-    rc = advisor_names_namespace(engine->names, key.namespace_, &key.ns);
+    rc = advisor_name_table_namespace(engine->names, key.namespace_, &key.ns);
     if (rc == KVT_OK)
         rc = advisor_publishers_get_foreign(engine->publishers, &key, out);
     if (rc == KVT_OK && (*out)->subject[0] == '\0')
@@ -247,7 +247,7 @@ find_speaker(struct advisor_engine *engine, const struct advisor_hearing *hearin
 /* ---- turns ---- */
 
 static void
-tell(const struct advisor_hearing *hearing, struct advisor_engine *engine,
+tell(const struct advisor_hearing *hearing, struct advisor_round *engine,
      const struct advisor_publisher *publisher, const struct advisor_foreign_step *step)
 {
     const char *name = publisher->row.worker;
@@ -271,7 +271,7 @@ tell(const struct advisor_hearing *hearing, struct advisor_engine *engine,
 }
 
 uint32_t
-advisor_engine_digest(const struct advisor_item *item)
+advisor_round_digest(const struct advisor_inbox_item *item)
 {
     const uint32_t digest = (uint32_t)XXH3_64bits(item->bytes, item->size);
 
@@ -280,17 +280,18 @@ advisor_engine_digest(const struct advisor_item *item)
 
 /* Keep a copy of the message for this publisher's turn. */
 static void
-hold(struct advisor_engine *engine, const struct advisor_hearing *hearing,
+hold(struct advisor_round *engine, const struct advisor_hearing *hearing,
      struct advisor_publisher *publisher)
 {
-    const struct advisor_item *item = hearing->item;
-    struct advisor_item *copy;
+    const struct advisor_inbox_item *item = hearing->item;
+    struct advisor_inbox_item *copy;
 
     if (publisher->held_message == engine->message)
         return;
     publisher->held_message = engine->message;
     if (engine->held_bytes + item->size > ADVISOR_HELD_BYTES_MAX ||
-        advisor_item_new(&copy, item->kind, item->subject, item->bytes, item->size) != KVT_OK) {
+        advisor_inbox_item_new(&copy, item->kind, item->subject, item->bytes, item->size) !=
+            KVT_OK) {
         publisher->missed = true;
         return;
     }
@@ -306,7 +307,7 @@ hold(struct advisor_engine *engine, const struct advisor_hearing *hearing,
 
 /* May what carries this mark be applied now? */
 static enum advisor_verdict
-turn(struct advisor_engine *engine, const struct advisor_hearing *hearing,
+turn(struct advisor_round *engine, const struct advisor_hearing *hearing,
      struct advisor_publisher *publisher, const struct advisor_mark *mark)
 {
     const struct advisor_foreign_step step =
@@ -334,7 +335,7 @@ clears_all(const struct wire_raw_event *event)
 
 /* Each event has its worker and its number. */
 static enum advisor_heard
-hear_events(struct advisor_engine *engine, const struct advisor_hearing *hearing)
+hear_events(struct advisor_round *engine, const struct advisor_hearing *hearing)
 {
     const struct wire_raw_batch *raw = engine->raw;
     struct advisor_publisher *publisher = NULL;
@@ -351,7 +352,7 @@ hear_events(struct advisor_engine *engine, const struct advisor_hearing *hearing
 
         if (event->unnumbered) {
             if (hearing->only == NULL)
-                advisor_engine_apply_raw(engine, hearing->intake, NULL, event);
+                advisor_round_apply_raw(engine, hearing->intake, NULL, event);
             continue;
         }
         if (former == NULL || former->worker != event->worker ||
@@ -367,7 +368,7 @@ hear_events(struct advisor_engine *engine, const struct advisor_hearing *hearing
             return ADVISOR_HEARD_HOLD;
         if (verdict != ADVISOR_SEE_APPLY)
             continue;
-        advisor_engine_apply_raw(engine, hearing->intake, publisher, event);
+        advisor_round_apply_raw(engine, hearing->intake, publisher, event);
         advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     }
     return ADVISOR_HEARD;
@@ -375,7 +376,7 @@ hear_events(struct advisor_engine *engine, const struct advisor_hearing *hearing
 
 /* All events of the message have their turn together. */
 static enum advisor_heard
-hear_message(struct advisor_engine *engine, const struct advisor_hearing *hearing)
+hear_message(struct advisor_round *engine, const struct advisor_hearing *hearing)
 {
     struct wire_raw_batch *raw = engine->raw;
     const bool numbered = numbering_of(hearing->intake, raw) == NUMBERED_MESSAGES;
@@ -404,28 +405,28 @@ hear_message(struct advisor_engine *engine, const struct advisor_hearing *hearin
         publisher->foreign.groups_partial = groups.partial;
     }
     for (uint32_t i = 0; i < raw->event_count; i++)
-        advisor_engine_apply_raw(engine, hearing->intake, publisher, &raw->events[i]);
+        advisor_round_apply_raw(engine, hearing->intake, publisher, &raw->events[i]);
     if (numbered)
-        publisher->foreign.digest = advisor_engine_digest(hearing->item);
+        publisher->foreign.digest = advisor_round_digest(hearing->item);
     advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     return ADVISOR_HEARD;
 }
 
 enum advisor_heard
-advisor_engine_hear_raw(struct advisor_engine *engine, const struct advisor_hearing *hearing)
+advisor_round_hear_raw(struct advisor_round *engine, const struct advisor_hearing *hearing)
 {
     if (engine->raw->time_ms == 0)
         engine->raw->time_ms = hearing->item->time_ms;
-    engine->raw->time_ms = advisor_engine_time(engine->raw->time_ms);
+    engine->raw->time_ms = advisor_round_time(engine->raw->time_ms);
     return numbering_of(hearing->intake, engine->raw) == NUMBERED_EVENTS
                ? hear_events(engine, hearing)
                : hear_message(engine, hearing);
 }
 
 enum advisor_heard
-advisor_engine_hear(struct advisor_engine *engine, const struct advisor_hearing *hearing)
+advisor_round_hear(struct advisor_round *engine, const struct advisor_hearing *hearing)
 {
-    const struct advisor_item *item = hearing->item;
+    const struct advisor_inbox_item *item = hearing->item;
     struct advisor_intake *intake = hearing->intake;
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
@@ -448,29 +449,29 @@ advisor_engine_hear(struct advisor_engine *engine, const struct advisor_hearing 
     }
     if (hearing->only == NULL && numbering_of(intake, engine->raw) == NUMBERED_EVENTS)
         note_sequence(engine, intake);
-    return advisor_engine_hear_raw(engine, hearing);
+    return advisor_round_hear_raw(engine, hearing);
 }
 
 /* ---- all that one holds ---- */
 
 void
-advisor_engine_begin_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
+advisor_round_begin_all(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_engine_drop(engine, publisher) == KVT_OK)
+    if (advisor_round_drop(engine, publisher) == KVT_OK)
         return;
     advisor_foreign_lose(publisher, "no memory to drop what it held before");
-    advisor_engine_given_up(engine, publisher);
+    advisor_round_given_up(engine, publisher);
 }
 
 void
-advisor_engine_end_all(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                       uint64_t number)
+advisor_round_end_all(struct advisor_round *engine, struct advisor_publisher *publisher,
+                      uint64_t number)
 {
     advisor_foreign_dump_end(publisher, number);
     publisher->heard_ms = kvt_clock_mono_ms();
-    if (advisor_engine_sweep(engine, publisher) != KVT_OK)
+    if (advisor_round_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
 }
@@ -478,10 +479,10 @@ advisor_engine_end_all(struct advisor_engine *engine, struct advisor_publisher *
 /* ---- what a cluster keeps for those who come late ---- */
 
 void
-advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
-                          const struct advisor_item *item)
+advisor_round_take_holds(struct advisor_round *engine, struct advisor_intake *intake,
+                         const struct advisor_inbox_item *item)
 {
-    struct advisor_item said = *item; /* find_speaker() reads it */
+    struct advisor_inbox_item said = *item; /* find_speaker() reads it */
     const struct advisor_hearing hearing = {.intake = intake, .item = &said};
     struct wire_raw_batch *raw = engine->raw;
     struct kvt_error err = {.text = ""};
@@ -493,7 +494,7 @@ advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *
         kvt_log_error("advisor.events", "malformed", "%s, snapshot: %s", intake->name, err.text);
         return;
     }
-    raw->time_ms = advisor_engine_time(item->time_ms);
+    raw->time_ms = advisor_round_time(item->time_ms);
     intake->tellings += intake->telling ? 0 : 1;
     intake->telling = true;
     for (uint32_t i = 0; i < raw->event_count; i++) {
@@ -505,15 +506,15 @@ advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *
         if (publisher->told != intake->tellings) {
             publisher->told = intake->tellings;
             advisor_foreign_told_begin(publisher, kvt_clock_mono_ms());
-            advisor_engine_begin_all(engine, publisher);
+            advisor_round_begin_all(engine, publisher);
         }
         if (publisher->dump_incarnation != 0) /* else a limit was reached */
-            advisor_engine_apply_raw(engine, intake, publisher, event);
+            advisor_round_apply_raw(engine, intake, publisher, event);
     }
 }
 
 void
-advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *intake)
+advisor_round_take_held(struct advisor_round *engine, struct advisor_intake *intake)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
 
@@ -521,7 +522,7 @@ advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *i
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
         if (publisher->foreign.source == intake->number && publisher->dump_incarnation != 0)
-            advisor_engine_end_all(engine, publisher, 0);
+            advisor_round_end_all(engine, publisher, 0);
     }
     intake->telling = false;
     intake->told = true;

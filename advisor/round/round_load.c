@@ -9,10 +9,10 @@
 /* What the store has: small tables when the engine is made, the index in its first round. */
 
 static enum kvt_err
-load_tables(struct advisor_engine *engine, const struct advisor_txn *txn)
+load_tables(struct advisor_round *engine, const struct advisor_txn *txn)
 {
     uint64_t was_volatile = 0;
-    enum kvt_err rc = advisor_names_load(engine->names, txn);
+    enum kvt_err rc = advisor_name_table_load(engine->names, txn);
 
     if (rc == KVT_OK)
         rc = advisor_publishers_load(engine->publishers, txn, engine->names, kvt_clock_mono_ms());
@@ -27,7 +27,7 @@ load_tables(struct advisor_engine *engine, const struct advisor_txn *txn)
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_REPORTS_CREATED, &engine->reports.created_ms);
     if (rc == KVT_OK)
-        rc = advisor_engine_load_sources(engine, txn);
+        rc = advisor_round_load_sources(engine, txn);
     if (rc == KVT_OK)
         rc = advisor_aliases_load(engine->aliases, txn);
     if (rc == KVT_OK)
@@ -46,14 +46,14 @@ load_tables(struct advisor_engine *engine, const struct advisor_txn *txn)
 
 /* Nor does what was evicted from a RAM that is gone count. */
 static enum kvt_err
-discard_cold(struct advisor_engine *engine, struct kvt_error *err)
+discard_cold(struct advisor_round *engine, struct kvt_error *err)
 {
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_write(engine->options.store, &txn, err);
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_cold_discard(&txn);
+    rc = advisor_evicted_discard(&txn);
     if (rc == KVT_OK)
         return advisor_store_commit(&txn, err);
     advisor_store_end(&txn);
@@ -63,7 +63,7 @@ discard_cold(struct advisor_engine *engine, struct kvt_error *err)
 /* What the log says was true before a time it knows nothing of.  An empty snapshot makes all of it
  * void. */
 static enum kvt_err
-empty_log(struct advisor_engine *engine, struct kvt_error *err)
+empty_log(struct advisor_round *engine, struct kvt_error *err)
 {
     struct advisor_store_log log = engine->log;
     struct advisor_txn txn;
@@ -87,7 +87,7 @@ empty_log(struct advisor_engine *engine, struct kvt_error *err)
 }
 
 enum kvt_err
-advisor_engine_load_tables(struct advisor_engine *engine, struct kvt_error *err)
+advisor_round_load_tables(struct advisor_round *engine, struct kvt_error *err)
 {
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_read(engine->options.store, &txn, err);
@@ -104,7 +104,7 @@ advisor_engine_load_tables(struct advisor_engine *engine, struct kvt_error *err)
 }
 
 static enum kvt_err
-load_index(struct advisor_engine *engine, struct kvt_error *err)
+load_index(struct advisor_round *engine, struct kvt_error *err)
 {
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_read(engine->options.store, &txn, err);
@@ -112,9 +112,9 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     if (engine->cold != NULL)
-        rc = advisor_cold_load(engine->cold, &txn, &engine->progress.cancel);
+        rc = advisor_evicted_load(engine->cold, &txn, &engine->progress.cancel);
     if (rc == KVT_OK)
-        rc = advisor_load(&engine->memory, &txn, &engine->progress, err);
+        rc = advisor_index_load(&engine->memory, &txn, &engine->progress, err);
     else
         rc = kvt_error_set(err, rc, "load what is cold: %s", kvt_err_text(rc));
     if (rc == KVT_OK && engine->options.planner != NULL) {
@@ -127,7 +127,7 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
 }
 
 void
-advisor_engine_forgive(struct advisor_engine *engine)
+advisor_round_forgive(struct advisor_round *engine)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -141,7 +141,7 @@ advisor_engine_forgive(struct advisor_engine *engine)
 }
 
 void
-advisor_engine_load(struct advisor_engine *engine)
+advisor_round_load(struct advisor_round *engine)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
     struct kvt_error err = {.text = ""};
@@ -155,7 +155,7 @@ advisor_engine_load(struct advisor_engine *engine)
         engine->failure = rc;
         return;
     }
-    advisor_engine_forgive(engine);
+    advisor_round_forgive(engine);
     atomic_store(&engine->memory.loading, false);
     index_stats(engine->options.index, &stats);
     kvt_log_info("advisor.engine", "loaded",
@@ -164,21 +164,21 @@ advisor_engine_load(struct advisor_engine *engine)
 }
 
 enum kvt_err
-advisor_engine_failed(const struct advisor_engine *engine, struct kvt_error *err)
+advisor_round_failed(const struct advisor_round *engine, struct kvt_error *err)
 {
     if (engine->failure != KVT_OK)
         *err = engine->failed;
     return engine->failure;
 }
 
-const struct advisor_load_progress *
-advisor_engine_progress(const struct advisor_engine *engine)
+const struct advisor_index_load_progress *
+advisor_round_progress(const struct advisor_round *engine)
 {
     return &engine->progress;
 }
 
 void
-advisor_engine_cancel(struct advisor_engine *engine)
+advisor_round_cancel(struct advisor_round *engine)
 {
     atomic_store(&engine->progress.cancel, true);
 }

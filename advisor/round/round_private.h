@@ -32,8 +32,9 @@
 
 /* A group takes no further message beyond this; what one message or page can add, with the stores
  * that waited for it, fits above it. */
-#define ADVISOR_GROUP_ENOUGH     (ADVISOR_GROUP_OPS_MAX / 4)
-#define ADVISOR_GROUP_ENOUGH_OWN (ADVISOR_GROUP_OPS_MAX / 2) /* for a message of our own */
+#define ADVISOR_CHANGE_GROUP_ENOUGH (ADVISOR_CHANGE_GROUP_OPS_MAX / 4)
+#define ADVISOR_CHANGE_GROUP_ENOUGH_OWN                                                            \
+    (ADVISOR_CHANGE_GROUP_OPS_MAX / 2) /* for a message of our own */
 
 #define ADVISOR_SOURCE_ROWS_MAX 256          /* names of sources that are remembered */
 #define ADVISOR_RECENT_BLOCKS   65536        /* blocks whose position is remembered */
@@ -55,23 +56,23 @@ struct advisor_life {
     uint64_t last;
 };
 
-struct advisor_engine {
-    struct advisor_engine_options options;
+struct advisor_round {
+    struct advisor_round_options options;
     struct advisor_counters counters;
     struct advisor_feeds feeds;
-    struct advisor_memory memory;
-    struct advisor_errands *errands;
-    struct advisor_names *names;
-    struct advisor_cold *cold;   /* NULL: nothing is evicted */
-    struct advisor_evict *evict; /* the same */
+    struct advisor_ram_index memory;
+    struct advisor_writer_calls *errands;
+    struct advisor_name_table *names;
+    struct advisor_evicted *cold;         /* NULL: nothing is evicted */
+    struct advisor_index_eviction *evict; /* the same */
     struct advisor_publishers *publishers;
     struct advisor_sweeper *sweeper;
-    struct advisor_group *group;
-    struct advisor_snapshot *snapshot;
-    struct advisor_store_log log;   /* as it is committed */
-    struct advisor_log *taken_back; /* of `memory`, for the next group */
+    struct advisor_change_group *group;
+    struct advisor_ram_snapshot *snapshot;
+    struct advisor_store_log log;         /* as it is committed */
+    struct advisor_event_log *taken_back; /* of `memory`, for the next group */
 
-    struct advisor_load_progress progress;
+    struct advisor_index_load_progress progress;
     enum kvt_err failure; /* of the index's loading; `failed` says why */
     struct kvt_error failed;
     bool forgotten; /* workers' places of before are not known, which is not durable yet */
@@ -107,7 +108,7 @@ struct advisor_engine {
     struct wire_raw_batch *raw;
     struct advisor_named *named; /* WIRE_RAW_BLOCKS_MAX */
     struct advisor_recent *recent;
-    struct advisor_map *lives; /* (source, life) -> one of those below */
+    struct advisor_number_map *lives; /* (source, life) -> one of those below */
     struct advisor_life *life;
     struct advisor_replay *replay;      /* an answer that is being applied; NULL: none */
     struct advisor_publisher *speaking; /* whose blocks are being named */
@@ -123,120 +124,119 @@ struct advisor_engine {
 };
 
 /* engine_load.c */
-enum kvt_err advisor_engine_load_tables(struct advisor_engine *engine, struct kvt_error *err);
+enum kvt_err advisor_round_load_tables(struct advisor_round *engine, struct kvt_error *err);
 /** The index and the policy's order of blocks; sets `failure`. */
-void advisor_engine_load(struct advisor_engine *engine);
+void advisor_round_load(struct advisor_round *engine);
 
 /* engine_commit.c */
 /** Write the group and all else that changed, and let RAM follow.  When the store takes nothing,
  *  the group stays as it is and `retry_at_ms` is set. */
-void advisor_engine_commit(struct advisor_engine *engine);
+void advisor_round_commit(struct advisor_round *engine);
 /** Let RAM follow without a transaction, where nothing of the group must be durable.  False: it
  *  must be written. */
-bool advisor_engine_follow(struct advisor_engine *engine);
+bool advisor_round_follow(struct advisor_round *engine);
 
 /** Put what RAM refused into the group, as gone. */
-void advisor_engine_take_back(struct advisor_engine *engine);
+void advisor_round_take_back(struct advisor_round *engine);
 
 /** Nobody was listened to for a while: none of it counts as silence, or as a question without an
  *  answer. */
-void advisor_engine_forgive(struct advisor_engine *engine);
+void advisor_round_forgive(struct advisor_round *engine);
 
 /* engine_recover.c */
 /** When RAM is no copy of the store any more: read it anew once there is room, now and then. */
-void advisor_engine_recover(struct advisor_engine *engine);
+void advisor_round_recover(struct advisor_round *engine);
 
 /* engine_events.c */
-void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
-                               struct advisor_item *item);
-void advisor_engine_drain_held(struct advisor_engine *engine);
-void advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms);
+void advisor_round_take_event(struct advisor_round *engine, struct advisor_intake *intake,
+                              struct advisor_inbox_item *item);
+void advisor_round_drain_held(struct advisor_round *engine);
+void advisor_round_age(struct advisor_round *engine, uint64_t now_ms);
 /** A time that a sender told, by our clock: one far ahead is not believed, or what it stored would
  *  be the last to leave.  Of no time it is the present one, so that it is never in the second
  *  0, which says something else in the log. */
-uint64_t advisor_engine_time(uint64_t time_ms);
+uint64_t advisor_round_time(uint64_t time_ms);
 /** Take one of our own messages through its publisher's state machine.  True: `item` was kept. */
-bool advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
-                         struct advisor_item *item, bool held);
+bool advisor_round_feed(struct advisor_round *engine, struct advisor_intake *intake,
+                        struct advisor_inbox_item *item, bool held);
 /** The events of a batch behind the first `skip`. */
-void advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                          const struct kvt_event_batch *batch, uint32_t skip);
+void advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publisher,
+                         const struct kvt_event_batch *batch, uint32_t skip);
 /** The holder a location of this batch speaks of. */
-enum kvt_err advisor_engine_resolve(struct advisor_engine *engine,
-                                    const struct kvt_event_batch *batch, uint32_t location,
-                                    uint32_t *holder);
+enum kvt_err advisor_round_resolve(struct advisor_round *engine,
+                                   const struct kvt_event_batch *batch, uint32_t location,
+                                   uint32_t *holder);
 
 /* engine_places.c */
 /** Have rules asked about some of what left with workers.  Only while nothing is in the group: RAM
  *  has all that publishers told. */
-void advisor_engine_depart(struct advisor_engine *engine);
+void advisor_round_depart(struct advisor_round *engine);
 /** What the publisher's worker holds in its own tiers goes, now.  KVT_OK or KVT_NOMEM. */
-enum kvt_err advisor_engine_drop(struct advisor_engine *engine,
-                                 const struct advisor_publisher *publisher);
+enum kvt_err advisor_round_drop(struct advisor_round *engine,
+                                const struct advisor_publisher *publisher);
 /** What the publisher reported under older generations of its own places in G4 goes. */
-enum kvt_err advisor_engine_sweep(struct advisor_engine *engine,
-                                  const struct advisor_publisher *publisher);
-/** Both. */
-enum kvt_err advisor_engine_void(struct advisor_engine *engine,
+enum kvt_err advisor_round_sweep(struct advisor_round *engine,
                                  const struct advisor_publisher *publisher);
+/** Both. */
+enum kvt_err advisor_round_void(struct advisor_round *engine,
+                                const struct advisor_publisher *publisher);
 /** What it reported of one holder in G4 under older generations goes. */
-enum kvt_err advisor_engine_sweep_holder(struct advisor_engine *engine,
-                                         const struct advisor_publisher *publisher,
-                                         uint32_t holder);
+enum kvt_err advisor_round_sweep_holder(struct advisor_round *engine,
+                                        const struct advisor_publisher *publisher, uint32_t holder);
 /** The publisher emptied one holder. */
-enum kvt_err advisor_engine_clear(struct advisor_engine *engine,
-                                  struct advisor_publisher *publisher, uint32_t holder);
+enum kvt_err advisor_round_clear(struct advisor_round *engine, struct advisor_publisher *publisher,
+                                 uint32_t holder);
 
 /* engine_staff.c */
 /** The publisher has places in a tier of its own, of this rank. */
-void advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                        uint32_t dp_rank);
+void advisor_round_met(struct advisor_round *engine, struct advisor_publisher *publisher,
+                       uint32_t dp_rank);
 /** It left: its place in the table may be another's before the round ends. */
-void advisor_engine_parted(struct advisor_engine *engine, struct advisor_publisher *publisher);
+void advisor_round_parted(struct advisor_round *engine, struct advisor_publisher *publisher);
 /** Tell routers who came, left or lives anew since the last call. */
-void advisor_engine_staff(struct advisor_engine *engine);
+void advisor_round_workers(struct advisor_round *engine);
 /** The same at the start, from what is known. */
-void advisor_engine_staff_all(struct advisor_engine *engine);
+void advisor_round_workers_all(struct advisor_round *engine);
 
 /* engine_answers.c */
-void advisor_engine_take_letters(struct advisor_engine *engine);
-void advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms);
+void advisor_round_take_letters(struct advisor_round *engine);
+void advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms);
 
 /* engine_replay.c */
-struct advisor_letter;
+struct advisor_outbox_message;
 /** The answer of another system's worker, or that there was none.  True: the letter was kept. */
-bool advisor_engine_fill(struct advisor_engine *engine, struct advisor_letter *letter);
+bool advisor_round_fill(struct advisor_round *engine, struct advisor_outbox_message *letter);
 /** Go on with it, as far as there is room.  False: there is more of it. */
-bool advisor_engine_replay(struct advisor_engine *engine);
-void advisor_engine_replay_free(struct advisor_engine *engine);
+bool advisor_round_replay(struct advisor_round *engine);
+void advisor_round_replay_free(struct advisor_round *engine);
 
 /* engine_sources.c */
-enum kvt_err advisor_engine_load_sources(struct advisor_engine *engine,
-                                         const struct advisor_txn *txn);
-enum kvt_err advisor_engine_save_sources(struct advisor_engine *engine,
-                                         const struct advisor_txn *txn);
+enum kvt_err advisor_round_load_sources(struct advisor_round *engine,
+                                        const struct advisor_txn *txn);
+enum kvt_err advisor_round_save_sources(struct advisor_round *engine,
+                                        const struct advisor_txn *txn);
 /** After the commit. */
-void advisor_engine_sources_saved(struct advisor_engine *engine);
+void advisor_round_sources_saved(struct advisor_round *engine);
 /** What was committed survives a power cut now: the sources may be told. */
-void advisor_engine_sources_synced(struct advisor_engine *engine);
+void advisor_round_sources_synced(struct advisor_round *engine);
 /** Up to where the source's stream is in the store once this group is. */
-struct advisor_position advisor_engine_durable(const struct advisor_engine *engine,
-                                               const struct advisor_intake *intake);
-size_t advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms);
-void advisor_engine_show_sources(struct advisor_engine *engine);
+struct advisor_position advisor_round_durable(const struct advisor_round *engine,
+                                              const struct advisor_intake *intake);
+size_t advisor_round_poll(struct advisor_round *engine, uint64_t wait_ms);
+void advisor_round_show_sources(struct advisor_round *engine);
 /** Those of sources that are not followed any more leave; those of planes that were not heard
  *  meanwhile are in doubt. */
-void advisor_engine_doubt_sources(struct advisor_engine *engine);
+void advisor_round_doubt_sources(struct advisor_round *engine);
 
 /* engine_foreign.c */
-enum kvt_err advisor_engine_foreign_new(struct advisor_engine *engine);
-void advisor_engine_foreign_free(struct advisor_engine *engine);
+enum kvt_err advisor_round_foreign_new(struct advisor_round *engine);
+void advisor_round_foreign_free(struct advisor_round *engine);
 
 /* How a message came. */
 struct advisor_hearing {
     struct advisor_intake *intake;
-    struct advisor_item *item;      /* may be kept: a copy of it */
-    struct advisor_publisher *only; /* held back, or an answer: only this one's events count */
+    struct advisor_inbox_item *item; /* may be kept: a copy of it */
+    struct advisor_publisher *only;  /* held back, or an answer: only this one's events count */
 };
 
 enum advisor_heard {
@@ -246,50 +246,50 @@ enum advisor_heard {
 };
 
 /** Take another system's message. */
-enum advisor_heard advisor_engine_hear(struct advisor_engine *engine,
-                                       const struct advisor_hearing *hearing);
+enum advisor_heard advisor_round_hear(struct advisor_round *engine,
+                                      const struct advisor_hearing *hearing);
 /** The same for what is in engine->raw. */
-enum advisor_heard advisor_engine_hear_raw(struct advisor_engine *engine,
-                                           const struct advisor_hearing *hearing);
+enum advisor_heard advisor_round_hear_raw(struct advisor_round *engine,
+                                          const struct advisor_hearing *hearing);
 /** It began anew while it was not heard: what the former life held goes. */
-void advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher);
+void advisor_round_renewed(struct advisor_round *engine, struct advisor_publisher *publisher);
 /** Of a message's bytes, never 0. */
-uint32_t advisor_engine_digest(const struct advisor_item *item);
+uint32_t advisor_round_digest(const struct advisor_inbox_item *item);
 /** All it holds is told anew, from here on: what is known of its own tiers goes.  Without memory it
  *  is given up as unanswered. */
-void advisor_engine_begin_all(struct advisor_engine *engine, struct advisor_publisher *publisher);
+void advisor_round_begin_all(struct advisor_round *engine, struct advisor_publisher *publisher);
 /** ... and was told: the rest is gone.  `number` as advisor_foreign_dump_end(). */
-void advisor_engine_end_all(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                            uint64_t number);
+void advisor_round_end_all(struct advisor_round *engine, struct advisor_publisher *publisher,
+                           uint64_t number);
 /** What a cluster keeps of who holds what: for each publisher in it, in place of what was known. */
-void advisor_engine_take_holds(struct advisor_engine *engine, struct advisor_intake *intake,
-                               const struct advisor_item *item);
+void advisor_round_take_holds(struct advisor_round *engine, struct advisor_intake *intake,
+                              const struct advisor_inbox_item *item);
 /** That was all of it: its publishers are certain, whatever number is next. */
-void advisor_engine_take_held(struct advisor_engine *engine, struct advisor_intake *intake);
+void advisor_round_take_held(struct advisor_round *engine, struct advisor_intake *intake);
 /** A worker is gone from its cluster. */
-void advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_intake *intake,
-                                uint64_t worker_id);
+void advisor_round_worker_gone(struct advisor_round *engine, const struct advisor_intake *intake,
+                               uint64_t worker_id);
 /** What it held, what waits of it, what is held back and what was asked of it is void. */
-void advisor_engine_forget(struct advisor_engine *engine, struct advisor_publisher *publisher);
-void advisor_engine_given_up(struct advisor_engine *engine, struct advisor_publisher *publisher);
+void advisor_round_forget(struct advisor_round *engine, struct advisor_publisher *publisher);
+void advisor_round_given_up(struct advisor_round *engine, struct advisor_publisher *publisher);
 
 /* engine_raw.c */
 /** Apply one event of engine->raw. */
-void advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *intake,
-                              struct advisor_publisher *publisher,
-                              const struct wire_raw_event *event);
+void advisor_round_apply_raw(struct advisor_round *engine, struct advisor_intake *intake,
+                             struct advisor_publisher *publisher,
+                             const struct wire_raw_event *event);
 
 /* engine_reports.c */
-void advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *item);
+void advisor_round_take_report(struct advisor_round *engine, struct advisor_inbox_item *item);
 
 /* engine_names.c */
 /** When numbers run short: look at up to `max` holders for some that hold nothing.  Only right
  *  after a commit or the start, while the group is empty. */
-void advisor_engine_reclaim(struct advisor_engine *engine, uint32_t max);
+void advisor_round_reclaim(struct advisor_round *engine, uint32_t max);
 
 /** Room for another message in this group? */
-bool advisor_engine_has_room(const struct advisor_engine *engine);
+bool advisor_round_has_room(const struct advisor_round *engine);
 /** The same for one that may come while there are fewer than `enough` changes. */
-bool advisor_engine_has_less(const struct advisor_engine *engine, size_t enough);
+bool advisor_round_has_less(const struct advisor_round *engine, size_t enough);
 
 #endif /* ADVISOR_ROUND_ROUND_PRIVATE_H */

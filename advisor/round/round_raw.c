@@ -14,7 +14,7 @@ enum { MS_PER_S = 1000 };
 /* ---- positions of blocks ---- */
 
 static struct advisor_recent *
-recent_of(const struct advisor_engine *engine, uint32_t ns, uint64_t hash)
+recent_of(const struct advisor_round *engine, uint32_t ns, uint64_t hash)
 {
     return &engine->recent[(hash ^ ((uint64_t)ns << 32)) % ADVISOR_RECENT_BLOCKS];
 }
@@ -27,16 +27,16 @@ known_position(uint64_t parent, uint32_t position)
 
 /* Of a block that was evicted from RAM. */
 static uint32_t
-cold_position(struct advisor_engine *engine, uint32_t ns, uint64_t hash)
+cold_position(struct advisor_round *engine, uint32_t ns, uint64_t hash)
 {
     struct advisor_store_block block = {.ns = ns, .hash = hash};
     uint32_t position = ADVISOR_POSITION_NOBODY;
     struct advisor_txn txn;
 
-    if (engine->cold == NULL || !advisor_cold_may_have(engine->cold, ns, hash) ||
+    if (engine->cold == NULL || !advisor_evicted_may_have(engine->cold, ns, hash) ||
         advisor_store_read(engine->options.store, &txn, NULL) != KVT_OK)
         return position;
-    if (advisor_cold_get(&txn, ns, hash, &block) == KVT_OK)
+    if (advisor_evicted_get(&txn, ns, hash, &block) == KVT_OK)
         position = known_position(block.parent, block.position);
     advisor_store_block_release(&block);
     advisor_store_end(&txn);
@@ -47,21 +47,21 @@ cold_position(struct advisor_engine *engine, uint32_t ns, uint64_t hash)
 static uint32_t
 position_of(void *arg, uint64_t hash)
 {
-    struct advisor_engine *engine = arg;
+    struct advisor_round *engine = arg;
     const uint32_t ns = engine->speaking->row.ns;
     const struct advisor_recent *recent = recent_of(engine, ns, hash);
     struct index_view view;
 
     if (recent->hash == hash && recent->ns == ns)
         return recent->position;
-    if (index_get(engine->options.index, advisor_names_index_namespace(engine->names, ns), hash,
-                  &view) != KVT_OK)
+    if (index_get(engine->options.index, advisor_name_table_index_namespace(engine->names, ns),
+                  hash, &view) != KVT_OK)
         return cold_position(engine, ns, hash);
     return known_position(view.block.id.parent, view.block.id.position);
 }
 
 static struct advisor_speaker
-speaker_of(struct advisor_engine *engine, struct advisor_publisher *publisher)
+speaker_of(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     engine->speaking = publisher;
     return (struct advisor_speaker){.publisher = publisher->row.number,
@@ -74,7 +74,7 @@ speaker_of(struct advisor_engine *engine, struct advisor_publisher *publisher)
 /* ---- places ---- */
 
 static enum kvt_err
-find_holder(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+find_holder(struct advisor_round *engine, const struct advisor_publisher *publisher,
             const struct wire_raw_event *event, enum kvt_tier tier, uint32_t *holder)
 {
     const bool named = tier == KVT_TIER_G4 && engine->raw->holder[0] != '\0';
@@ -82,20 +82,20 @@ find_holder(struct advisor_engine *engine, const struct advisor_publisher *publi
 
     (void)snprintf(key.name, sizeof(key.name), "%s",
                    named ? engine->raw->holder : publisher->row.worker);
-    return advisor_names_holder(engine->names, &key, holder);
+    return advisor_name_table_holder(engine->names, &key, holder);
 }
 
 /* What all blocks of an event have in common. */
 struct change {
     bool g4;
-    struct advisor_op op;           /* in G4: rows */
-    struct advisor_log_place place; /* else: the log */
+    struct advisor_op op;                 /* in G4: rows */
+    struct advisor_event_log_place place; /* else: the log */
 };
 
 static void
-begin_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
-          const struct advisor_log_place *place, const struct index_holder *key, uint64_t time_ms,
-          struct advisor_op *op)
+begin_row(struct advisor_round *engine, struct advisor_publisher *publisher,
+          const struct advisor_event_log_place *place, const struct index_holder *key,
+          uint64_t time_ms, struct advisor_op *op)
 {
     *op = (struct advisor_op){
         .size = place->size,
@@ -120,13 +120,13 @@ begin_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
 }
 
 static enum kvt_err
-begin(struct advisor_engine *engine, struct advisor_publisher *publisher,
+begin(struct advisor_round *engine, struct advisor_publisher *publisher,
       const struct wire_raw_event *event, uint64_t time_ms, struct change *change)
 {
     const struct index_holder *key;
     enum kvt_err rc;
 
-    change->place = (struct advisor_log_place){
+    change->place = (struct advisor_event_log_place){
         .size = event->size,
         .ns = publisher->row.ns,
         .ranks = event->ranks == 0 ? 1 : event->ranks,
@@ -135,41 +135,41 @@ begin(struct advisor_engine *engine, struct advisor_publisher *publisher,
     rc = find_holder(engine, publisher, event, event->tier, &change->place.holder);
     if (rc != KVT_OK)
         return rc;
-    key = advisor_names_holder_key(engine->names, change->place.holder);
+    key = advisor_name_table_holder_key(engine->names, change->place.holder);
     change->g4 = key->tier == KVT_TIER_G4;
     if (change->g4)
         begin_row(engine, publisher, &change->place, key, time_ms, &change->op);
     else
-        advisor_engine_met(engine, publisher, key->dp_rank);
+        advisor_round_met(engine, publisher, key->dp_rank);
     return KVT_OK;
 }
 
 static enum kvt_err
-add_block(struct advisor_engine *engine, struct change *change, const struct advisor_named *block)
+add_block(struct advisor_round *engine, struct change *change, const struct advisor_named *block)
 {
     if (!change->g4)
-        return advisor_group_store(engine->group, &change->place, block->parent, block->position,
-                                   &block->hash, &block->tokens_hash, 1);
+        return advisor_change_group_store(engine->group, &change->place, block->parent,
+                                          block->position, &block->hash, &block->tokens_hash, 1);
     change->op.kind = ADVISOR_OP_STORE;
     change->op.hash = block->hash;
     change->op.parent = block->parent;
     change->op.tokens_hash = block->tokens_hash;
     change->op.position = block->position;
-    return advisor_group_add(engine->group, &change->op);
+    return advisor_change_group_add(engine->group, &change->op);
 }
 
 static enum kvt_err
-remove_block(struct advisor_engine *engine, struct change *change, uint64_t hash)
+remove_block(struct advisor_round *engine, struct change *change, uint64_t hash)
 {
     if (!change->g4)
-        return advisor_group_remove(engine->group, &change->place, &hash, 1);
+        return advisor_change_group_remove(engine->group, &change->place, &hash, 1);
     change->op.kind = ADVISOR_OP_REMOVE;
     change->op.hash = hash;
-    return advisor_group_add(engine->group, &change->op);
+    return advisor_change_group_add(engine->group, &change->op);
 }
 
 static enum kvt_err
-add_named(struct advisor_engine *engine, struct change *change, const struct advisor_named *named,
+add_named(struct advisor_round *engine, struct change *change, const struct advisor_named *named,
           uint32_t count, const bool *left)
 {
     const uint32_t ns = change->place.ns;
@@ -191,7 +191,7 @@ add_named(struct advisor_engine *engine, struct change *change, const struct adv
 /* ---- stores ---- */
 
 static enum kvt_err
-wait_for_parent(struct advisor_engine *engine, struct advisor_intake *intake,
+wait_for_parent(struct advisor_round *engine, struct advisor_intake *intake,
                 struct advisor_publisher *publisher, const struct wire_raw_batch *batch,
                 const struct wire_raw_event *event)
 {
@@ -203,14 +203,14 @@ wait_for_parent(struct advisor_engine *engine, struct advisor_intake *intake,
     intake->counts.orphans++;
     if (publisher->foreign.lost == 0 && !advisor_publisher_uncertain(publisher)) {
         advisor_foreign_lose(publisher, "too many stores without a known parent");
-        advisor_engine_given_up(engine, publisher);
+        advisor_round_given_up(engine, publisher);
     }
     return KVT_OK;
 }
 
 /* One store, ours or one that had waited (`left`: which of its blocks are gone meanwhile). */
 static enum kvt_err
-store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
+store_blocks(struct advisor_round *engine, struct advisor_intake *intake,
              struct advisor_publisher *publisher, const struct wire_raw_batch *batch,
              const struct wire_raw_event *event, const bool *left)
 {
@@ -243,7 +243,7 @@ store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
 
 /* Those that wait for a block of this event, put behind `end`; returns the new end. */
 static struct advisor_orphan **
-collect(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+collect(struct advisor_round *engine, const struct advisor_publisher *publisher,
         const struct wire_raw_batch *batch, const struct wire_raw_event *event,
         struct advisor_orphan **end)
 {
@@ -264,7 +264,7 @@ collect(struct advisor_engine *engine, const struct advisor_publisher *publisher
 
 /* Whoever waited for one of these blocks is named now, and whoever waited for those. */
 static enum kvt_err
-join(struct advisor_engine *engine, struct advisor_intake *intake,
+join(struct advisor_round *engine, struct advisor_intake *intake,
      struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     struct advisor_orphan *first = NULL;
@@ -287,7 +287,7 @@ join(struct advisor_engine *engine, struct advisor_intake *intake,
 }
 
 static enum kvt_err
-store(struct advisor_engine *engine, struct advisor_intake *intake,
+store(struct advisor_round *engine, struct advisor_intake *intake,
       struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     enum kvt_err rc;
@@ -306,7 +306,7 @@ store(struct advisor_engine *engine, struct advisor_intake *intake,
 /* ---- what goes ---- */
 
 static enum kvt_err
-remove_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
+remove_blocks(struct advisor_round *engine, struct advisor_intake *intake,
               struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     const struct advisor_speaker speaker = speaker_of(engine, publisher);
@@ -331,7 +331,7 @@ remove_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
 
 /* The holder of a tier is empty. */
 static enum kvt_err
-clear_tier(struct advisor_engine *engine, struct advisor_publisher *publisher,
+clear_tier(struct advisor_round *engine, struct advisor_publisher *publisher,
            const struct wire_raw_event *event)
 {
     struct advisor_speaker speaker = speaker_of(engine, publisher);
@@ -342,11 +342,11 @@ clear_tier(struct advisor_engine *engine, struct advisor_publisher *publisher,
         return rc;
     advisor_identity_clear(engine->aliases, &speaker, event->tier);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, event->tier);
-    return advisor_engine_clear(engine, publisher, holder);
+    return advisor_round_clear(engine, publisher, holder);
 }
 
 static enum kvt_err
-clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
+clear(struct advisor_round *engine, struct advisor_publisher *publisher,
       const struct wire_raw_event *event)
 {
     if (event->tier != WIRE_RAW_TIER_ALL)
@@ -354,12 +354,12 @@ clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
     advisor_foreign_cleared(publisher);
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    return advisor_engine_void(engine, publisher);
+    return advisor_round_void(engine, publisher);
 }
 
 /* `publisher` is NULL where not even that could be read. */
 static void
-skip(struct advisor_engine *engine, struct advisor_intake *intake,
+skip(struct advisor_round *engine, struct advisor_intake *intake,
      struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     intake->counts.skipped[event->why < WIRE_RAW_WHY_COUNT ? event->why : WIRE_RAW_MALFORMED]++;
@@ -372,13 +372,13 @@ skip(struct advisor_engine *engine, struct advisor_intake *intake,
         advisor_foreign_want_dump(publisher, kvt_clock_mono_ms());
     } else {
         advisor_foreign_lose(publisher, "an event of it could not be read");
-        advisor_engine_given_up(engine, publisher);
+        advisor_round_given_up(engine, publisher);
     }
 }
 
 void
-advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *intake,
-                         struct advisor_publisher *publisher, const struct wire_raw_event *event)
+advisor_round_apply_raw(struct advisor_round *engine, struct advisor_intake *intake,
+                        struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     const bool dumping = publisher != NULL && publisher->dump_incarnation != 0;
     enum kvt_err rc = KVT_OK;
@@ -389,7 +389,7 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
     case WIRE_RAW_CLEAR: rc = clear(engine, publisher, event); break;
     case WIRE_RAW_BYE:
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
-        advisor_engine_forget(engine, publisher);
+        advisor_round_forget(engine, publisher);
         break;
     case WIRE_RAW_SKIP: skip(engine, intake, publisher, event); return;
     }
@@ -405,9 +405,9 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
     /* Applied in part it is wrong for good, and a dump would meet the same limit. */
     advisor_foreign_lose(publisher, rc == KVT_FULL ? "a limit was reached: no room for its blocks"
                                                    : "out of memory while its events were applied");
-    advisor_engine_given_up(engine, publisher);
+    advisor_round_given_up(engine, publisher);
     /* Half of a dump has replaced what was known in G4: the older half has no names any more. */
-    if (dumping && advisor_engine_sweep(engine, publisher) != KVT_OK)
+    if (dumping && advisor_round_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
 }

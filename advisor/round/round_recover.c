@@ -46,7 +46,7 @@ empty(struct index *index)
 /* No snapshot is written while RAM is no copy, so the log has all that did not fit, and read in one
  * piece it would not fit again, whatever has gone since.  More often in vain: in more parts. */
 static uint32_t
-parts_of(const struct advisor_engine *engine)
+parts_of(const struct advisor_round *engine)
 {
     const uint64_t parts = 2 * engine->recover_after_ms / FIRST_MS;
 
@@ -55,9 +55,9 @@ parts_of(const struct advisor_engine *engine)
 
 /* Into a memory of its own: nobody is answered from RAM until it is whole. */
 static enum kvt_err
-load(struct advisor_engine *engine, struct kvt_error *err)
+load(struct advisor_round *engine, struct kvt_error *err)
 {
-    struct advisor_memory fresh = {
+    struct advisor_ram_index fresh = {
         .index = engine->memory.index,
         .names = engine->names,
         .cold = engine->cold,
@@ -69,16 +69,16 @@ load(struct advisor_engine *engine, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_load_parts(&fresh, &txn, parts_of(engine), &engine->progress, err);
+    rc = advisor_index_load_parts(&fresh, &txn, parts_of(engine), &engine->progress, err);
     advisor_store_end(&txn);
-    advisor_memory_release(&fresh);
+    advisor_ram_index_release(&fresh);
     if (rc == KVT_OK && atomic_load(&fresh.spilled))
         rc = kvt_error_set(err, KVT_FULL, "it does not fit in memory");
     return rc;
 }
 
 void
-advisor_engine_recover(struct advisor_engine *engine)
+advisor_round_recover(struct advisor_round *engine)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
     struct kvt_error err = {.text = ""};
@@ -94,14 +94,14 @@ advisor_engine_recover(struct advisor_engine *engine)
     }
     /* Without a log there is nothing to read; before a commit it is not what RAM followed. */
     if (began_ms < engine->recover_at_ms || engine->options.volatile_places ||
-        advisor_group_count(engine->group) > 0 || atomic_load(&engine->progress.cancel) ||
+        advisor_change_group_count(engine->group) > 0 || atomic_load(&engine->progress.cancel) ||
         !has_room(engine->memory.index))
         return;
-    advisor_snapshot_forget(engine->snapshot);
+    advisor_ram_snapshot_forget(engine->snapshot);
     empty(engine->memory.index);
     rc = load(engine, &err);
     engine->deaf = true;
-    advisor_engine_forgive(engine);
+    advisor_round_forgive(engine);
     if (engine->recover_after_ms < MOST_MS)
         engine->recover_after_ms *= 2;
     engine->recover_at_ms = kvt_clock_mono_ms() + engine->recover_after_ms;

@@ -16,7 +16,7 @@ enum { MESSAGE_HEAD = 16 };
 
 /* An answer of another system's worker, applied a piece a round. */
 struct advisor_replay {
-    struct advisor_letter *letter;
+    struct advisor_outbox_message *letter;
     struct advisor_intake *intake;
     struct wire_dynamo_part part;
     size_t at;         /* MESSAGES: bytes taken */
@@ -28,18 +28,18 @@ struct advisor_replay {
 };
 
 void
-advisor_engine_replay_free(struct advisor_engine *engine)
+advisor_round_replay_free(struct advisor_round *engine)
 {
     if (engine->replay == NULL)
         return;
-    advisor_letter_free(engine->replay->letter);
+    advisor_outbox_message_free(engine->replay->letter);
     kvt_free(engine->replay);
     engine->replay = NULL;
 }
 
 /* An answer that could not be used, or none. */
 static void
-unanswered(struct advisor_engine *engine, struct advisor_publisher *publisher, enum kvt_err rc,
+unanswered(struct advisor_round *engine, struct advisor_publisher *publisher, enum kvt_err rc,
            const char *text)
 {
     const bool began = publisher->dump_incarnation != 0;
@@ -47,24 +47,24 @@ unanswered(struct advisor_engine *engine, struct advisor_publisher *publisher, e
     if (!advisor_foreign_unanswered(publisher, rc, text, kvt_clock_mono_ms(),
                                     engine->options.give_up_after_ms))
         return;
-    advisor_engine_given_up(engine, publisher);
+    advisor_round_given_up(engine, publisher);
     /* Half of a dump has replaced what was known in G4: the older half has no names any more. */
-    if (began && advisor_engine_sweep(engine, publisher) != KVT_OK)
+    if (began && advisor_round_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
 }
 
 static void
-begin_dump(struct advisor_engine *engine, struct advisor_publisher *publisher)
+begin_dump(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     engine->replay->dumping = true;
     advisor_foreign_dump_begin(publisher);
-    advisor_engine_begin_all(engine, publisher);
+    advisor_round_begin_all(engine, publisher);
 }
 
 /* All it holds is told anew: one part of that. */
 static void
-take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publisher)
+take_dump_part(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     struct advisor_intake *intake = engine->replay->intake;
 
@@ -72,7 +72,7 @@ take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publishe
         const struct wire_raw_event *event = &engine->raw->events[i];
 
         if (event->unnumbered) {
-            advisor_engine_apply_raw(engine, intake, NULL, event);
+            advisor_round_apply_raw(engine, intake, NULL, event);
             engine->replay->unreadable = true; /* it may be anybody's */
             continue;
         }
@@ -88,17 +88,17 @@ take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publishe
         if (event->kind == WIRE_RAW_CLEAR)
             begin_dump(engine, publisher); /* live events may end a dump: all before is void */
         else
-            advisor_engine_apply_raw(engine, intake, publisher, event);
+            advisor_round_apply_raw(engine, intake, publisher, event);
     }
 }
 
 static void
-end_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t number)
+end_dump(struct advisor_round *engine, struct advisor_publisher *publisher, uint64_t number)
 {
-    advisor_engine_end_all(engine, publisher, number);
+    advisor_round_end_all(engine, publisher, number);
     if (engine->replay->unreadable) {
         advisor_foreign_lose(publisher, "an event of what it holds cannot be read");
-        advisor_engine_given_up(engine, publisher);
+        advisor_round_given_up(engine, publisher);
     } else if (!advisor_publisher_uncertain(publisher)) {
         kvt_log_info("advisor.publishers", "certain", "%s: certain again (dump)",
                      publisher->row.worker);
@@ -108,7 +108,7 @@ end_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, uin
 /* The next part of what the worker holds (an indexer says it of all workers).  True: that was the
  * last. */
 static bool
-replay_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, bool http)
+replay_dump(struct advisor_round *engine, struct advisor_publisher *publisher, bool http)
 {
     struct advisor_replay *replay = engine->replay;
 
@@ -132,7 +132,7 @@ replay_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, 
 
 /* The asked events were taken, as far as they came. */
 static void
-end_range(struct advisor_engine *engine, struct advisor_publisher *publisher)
+end_range(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     const struct advisor_replay *replay = engine->replay;
 
@@ -152,17 +152,17 @@ end_range(struct advisor_engine *engine, struct advisor_publisher *publisher)
 
 /* Events of the answer under their own numbers.  False: a hole; nothing behind it fits. */
 static bool
-take_events(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            struct advisor_item *item, bool decoded)
+take_events(struct advisor_round *engine, struct advisor_publisher *publisher,
+            struct advisor_inbox_item *item, bool decoded)
 {
     const struct advisor_hearing hearing = {
         .intake = engine->replay->intake, .item = item, .only = publisher};
     const enum advisor_heard heard =
-        decoded ? advisor_engine_hear_raw(engine, &hearing) : advisor_engine_hear(engine, &hearing);
+        decoded ? advisor_round_hear_raw(engine, &hearing) : advisor_round_hear(engine, &hearing);
 
     if (heard == ADVISOR_HEARD_MALFORMED && item->has_sequence) {
         /* Its number is used up, and what it said is lost. */
-        publisher->foreign.digest = advisor_engine_digest(item);
+        publisher->foreign.digest = advisor_round_digest(item);
         advisor_foreign_applied(publisher, item->sequence + 1, 0);
         engine->replay->unreadable = true;
     }
@@ -171,12 +171,12 @@ take_events(struct advisor_engine *engine, struct advisor_publisher *publisher,
 
 /* One part of a worker's answer.  True: that was all. */
 static bool
-replay_query(struct advisor_engine *engine, struct advisor_publisher *publisher)
+replay_query(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     struct advisor_replay *replay = engine->replay;
     const struct kvt_buffer *answer = &replay->letter->answer;
     const bool http = replay->letter->answer_kind == ADVISOR_ANSWER_DUMP;
-    struct advisor_item item = {.subject = publisher->subject};
+    struct advisor_inbox_item item = {.subject = publisher->subject};
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
@@ -223,29 +223,29 @@ read_le64(const uint8_t *bytes)
 
 /* The first message of the answer is to be the last one that was heard.  True: go on. */
 static bool
-vouch(struct advisor_engine *engine, struct advisor_publisher *publisher,
-      const struct advisor_item *item)
+vouch(struct advisor_round *engine, struct advisor_publisher *publisher,
+      const struct advisor_inbox_item *item)
 {
     if (item->sequence + 1 != publisher->row.last_seq || publisher->foreign.digest == 0) {
         unanswered(engine, publisher, KVT_NOTFOUND, "it may have begun anew");
         return false;
     }
-    if (advisor_engine_digest(item) == publisher->foreign.digest) {
+    if (advisor_round_digest(item) == publisher->foreign.digest) {
         advisor_foreign_vouched(publisher);
         return true;
     }
-    advisor_engine_renewed(engine, publisher);
+    advisor_round_renewed(engine, publisher);
     return false;
 }
 
 /* The next message of an engine's ring.  True: that was the last. */
 static bool
-replay_message(struct advisor_engine *engine, struct advisor_publisher *publisher)
+replay_message(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     struct advisor_replay *replay = engine->replay;
     const struct kvt_buffer *answer = &replay->letter->answer;
     const size_t left = answer->size - replay->at;
-    struct advisor_item item = {.subject = replay->letter->worker, .has_sequence = true};
+    struct advisor_inbox_item item = {.subject = replay->letter->worker, .has_sequence = true};
 
     if (left >= MESSAGE_HEAD && !replay->hole) {
         const uint8_t *head = answer->data + replay->at;
@@ -269,7 +269,7 @@ replay_message(struct advisor_engine *engine, struct advisor_publisher *publishe
     end_range(engine, publisher);
     if (replay->unreadable && publisher->foreign.lost == 0) {
         advisor_foreign_lose(publisher, "a message that was lost cannot be read");
-        advisor_engine_given_up(engine, publisher);
+        advisor_round_given_up(engine, publisher);
     }
     return true;
 }
@@ -283,10 +283,10 @@ still_holds(const struct advisor_replay *replay, const struct advisor_publisher 
 }
 
 bool
-advisor_engine_replay(struct advisor_engine *engine)
+advisor_round_replay(struct advisor_round *engine)
 {
-    while (engine->replay != NULL && advisor_engine_has_room(engine)) {
-        const struct advisor_letter *letter = engine->replay->letter;
+    while (engine->replay != NULL && advisor_round_has_room(engine)) {
+        const struct advisor_outbox_message *letter = engine->replay->letter;
         struct advisor_publisher *publisher =
             advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);
         bool done = true;
@@ -296,13 +296,13 @@ advisor_engine_replay(struct advisor_engine *engine)
                        ? replay_message(engine, publisher)
                        : replay_query(engine, publisher);
         if (done)
-            advisor_engine_replay_free(engine);
+            advisor_round_replay_free(engine);
     }
     return engine->replay == NULL;
 }
 
 bool
-advisor_engine_fill(struct advisor_engine *engine, struct advisor_letter *letter)
+advisor_round_fill(struct advisor_round *engine, struct advisor_outbox_message *letter)
 {
     struct advisor_publisher *publisher =
         advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);

@@ -13,7 +13,7 @@
 static enum kvt_err
 load_source(void *arg, const struct advisor_source_row *row)
 {
-    struct advisor_engine *engine = arg;
+    struct advisor_round *engine = arg;
 
     if (memchr(row->name, '\0', sizeof(row->name)) == NULL || row->number == 0)
         return KVT_CORRUPT;
@@ -24,14 +24,14 @@ load_source(void *arg, const struct advisor_source_row *row)
 }
 
 enum kvt_err
-advisor_engine_load_sources(struct advisor_engine *engine, const struct advisor_txn *txn)
+advisor_round_load_sources(struct advisor_round *engine, const struct advisor_txn *txn)
 {
     return advisor_store_sources(txn, load_source, engine);
 }
 
 enum kvt_err
-advisor_engine_source(struct advisor_engine *engine, const char *name, uint32_t *number,
-                      struct advisor_position *position)
+advisor_round_source(struct advisor_round *engine, const char *name, uint32_t *number,
+                     struct advisor_position *position)
 {
     struct advisor_source_row *row;
     uint32_t next = 1;
@@ -60,7 +60,7 @@ advisor_engine_source(struct advisor_engine *engine, const char *name, uint32_t 
 
 /* What is held back is not in the store: reading must begin again before it. */
 struct advisor_position
-advisor_engine_durable(const struct advisor_engine *engine, const struct advisor_intake *intake)
+advisor_round_durable(const struct advisor_round *engine, const struct advisor_intake *intake)
 {
     const uint64_t held = advisor_publishers_held_seq(engine->publishers, intake->number);
     struct advisor_position position = intake->taken;
@@ -71,7 +71,7 @@ advisor_engine_durable(const struct advisor_engine *engine, const struct advisor
 }
 
 static struct advisor_source_row *
-row_of(struct advisor_engine *engine, uint32_t number)
+row_of(struct advisor_round *engine, uint32_t number)
 {
     for (size_t i = 0; i < engine->source_row_count; i++)
         if (engine->source_rows[i].number == number)
@@ -80,10 +80,10 @@ row_of(struct advisor_engine *engine, uint32_t number)
 }
 
 static enum kvt_err
-save_intake(struct advisor_engine *engine, const struct advisor_txn *txn,
+save_intake(struct advisor_round *engine, const struct advisor_txn *txn,
             const struct advisor_intake *intake)
 {
-    const struct advisor_position position = advisor_engine_durable(engine, intake);
+    const struct advisor_position position = advisor_round_durable(engine, intake);
     const struct advisor_source_row *known = row_of(engine, intake->number);
     struct advisor_source_row row;
     enum kvt_err rc;
@@ -101,7 +101,7 @@ save_intake(struct advisor_engine *engine, const struct advisor_txn *txn,
 }
 
 enum kvt_err
-advisor_engine_save_sources(struct advisor_engine *engine, const struct advisor_txn *txn)
+advisor_round_save_sources(struct advisor_round *engine, const struct advisor_txn *txn)
 {
     const size_t count =
         engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
@@ -113,7 +113,7 @@ advisor_engine_save_sources(struct advisor_engine *engine, const struct advisor_
 }
 
 void
-advisor_engine_sources_saved(struct advisor_engine *engine)
+advisor_round_sources_saved(struct advisor_round *engine)
 {
     const size_t count =
         engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
@@ -122,7 +122,7 @@ advisor_engine_sources_saved(struct advisor_engine *engine)
         struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
         struct advisor_source_row *row = row_of(engine, intake->number);
 
-        intake->committed = advisor_engine_durable(engine, intake);
+        intake->committed = advisor_round_durable(engine, intake);
         if (row != NULL) {
             row->seq = intake->committed.seq;
             row->created_ms = intake->committed.created_ms;
@@ -131,7 +131,7 @@ advisor_engine_sources_saved(struct advisor_engine *engine)
 }
 
 void
-advisor_engine_sources_synced(struct advisor_engine *engine)
+advisor_round_sources_synced(struct advisor_round *engine)
 {
     const size_t count =
         engine->feeds.sources == NULL ? 0 : advisor_sources_count(engine->feeds.sources);
@@ -147,7 +147,7 @@ advisor_engine_sources_synced(struct advisor_engine *engine)
 
 /* What it holds in its worker's tiers was not kept: all of it is asked for, where that can be. */
 static void
-forget_places(struct advisor_engine *engine, struct advisor_publisher *publisher,
+forget_places(struct advisor_round *engine, struct advisor_publisher *publisher,
               const struct advisor_intake *intake, uint64_t now_ms)
 {
     if (!publisher->is_foreign) {
@@ -163,11 +163,11 @@ forget_places(struct advisor_engine *engine, struct advisor_publisher *publisher
         return;
     }
     advisor_foreign_lose(publisher, "what it held before a restart was not kept");
-    advisor_engine_given_up(engine, publisher);
+    advisor_round_given_up(engine, publisher);
 }
 
 static void
-doubt_own(struct advisor_engine *engine, struct advisor_publisher *publisher)
+doubt_own(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     /* In doubt when the program ended, and nobody else would remember. */
     if (engine->forgotten)
@@ -177,7 +177,7 @@ doubt_own(struct advisor_engine *engine, struct advisor_publisher *publisher)
 }
 
 static void
-doubt_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+doubt_foreign(struct advisor_round *engine, struct advisor_publisher *publisher, uint64_t now_ms)
 {
     const struct advisor_intake *intake =
         advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
@@ -185,7 +185,7 @@ doubt_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher
     if (intake == NULL) {
         kvt_log_info("advisor.publishers", "dropped", "%s: its source is not followed any more",
                      publisher->row.worker);
-        advisor_engine_forget(engine, publisher);
+        advisor_round_forget(engine, publisher);
         return;
     }
     if (!intake->kept)
@@ -197,7 +197,7 @@ doubt_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher
 }
 
 void
-advisor_engine_doubt_sources(struct advisor_engine *engine)
+advisor_round_doubt_sources(struct advisor_round *engine)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -220,15 +220,16 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
 
 /* One of our own messages is small beside what one of another system may be. */
 static bool
-has_room(const struct advisor_engine *engine, const struct advisor_intake *intake)
+has_room(const struct advisor_round *engine, const struct advisor_intake *intake)
 {
-    return intake->ops->decode == NULL ? advisor_engine_has_room(engine)
-                                       : advisor_engine_has_less(engine, ADVISOR_GROUP_ENOUGH_OWN);
+    return intake->ops->decode == NULL
+               ? advisor_round_has_room(engine)
+               : advisor_round_has_less(engine, ADVISOR_CHANGE_GROUP_ENOUGH_OWN);
 }
 
 /* Up to a few messages of one source, so that all have their turn. */
 static size_t
-poll_one(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t wait_ms)
+poll_one(struct advisor_round *engine, struct advisor_intake *intake, uint64_t wait_ms)
 {
     size_t taken = 0;
 
@@ -241,12 +242,12 @@ poll_one(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t 
         engine->now_ms = kvt_clock_mono_ms();
     }
     for (; intake->ready_at < intake->ready_count && has_room(engine, intake); taken++)
-        advisor_engine_take_event(engine, intake, intake->ready[intake->ready_at++]);
+        advisor_round_take_event(engine, intake, intake->ready[intake->ready_at++]);
     return taken;
 }
 
 static size_t
-poll_all(struct advisor_engine *engine, uint64_t wait_ms)
+poll_all(struct advisor_round *engine, uint64_t wait_ms)
 {
     const size_t count = advisor_sources_count(engine->feeds.sources);
     const uint64_t each_ms = count == 0 || wait_ms == 0 ? 0 : (wait_ms + count - 1) / count;
@@ -259,7 +260,7 @@ poll_all(struct advisor_engine *engine, uint64_t wait_ms)
 }
 
 size_t
-advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms)
+advisor_round_poll(struct advisor_round *engine, uint64_t wait_ms)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
     size_t total = 0;
@@ -275,7 +276,7 @@ advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms)
 /* ---- for people ---- */
 
 static void
-count_publishers(struct advisor_engine *engine)
+count_publishers(struct advisor_round *engine)
 {
     const size_t sources = advisor_sources_count(engine->feeds.sources);
     const size_t count = advisor_publishers_count(engine->publishers);
@@ -316,11 +317,11 @@ reached(struct advisor_intake *intake, const struct advisor_source_state *state)
 }
 
 static void
-show_ours(struct advisor_engine *engine, const struct advisor_intake *intake,
+show_ours(struct advisor_round *engine, const struct advisor_intake *intake,
           const struct advisor_source_state *state)
 {
     const struct advisor_counters *counters = &engine->counters;
-    const uint64_t durable = advisor_engine_durable(engine, intake).seq;
+    const uint64_t durable = advisor_round_durable(engine, intake).seq;
 
     kvt_metric_set(counters->events_seq, (int64_t)intake->committed.seq);
     /* Heartbeats are applied at once and only now and then worth a commit. */
@@ -332,7 +333,7 @@ show_ours(struct advisor_engine *engine, const struct advisor_intake *intake,
 }
 
 void
-advisor_engine_show_sources(struct advisor_engine *engine)
+advisor_round_show_sources(struct advisor_round *engine)
 {
     const size_t count = advisor_sources_count(engine->feeds.sources);
     const uint64_t unix_ms = kvt_clock_unix_ms();

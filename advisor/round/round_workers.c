@@ -38,8 +38,7 @@ worker_of(const struct advisor_publisher *publisher, uint32_t dp_rank)
 }
 
 static void
-tell_seen(struct advisor_engine *engine, const struct advisor_publisher *publisher,
-          uint32_t dp_rank)
+tell_seen(struct advisor_round *engine, const struct advisor_publisher *publisher, uint32_t dp_rank)
 {
     const struct router_worker worker = worker_of(publisher, dp_rank);
     const enum kvt_err rc =
@@ -51,7 +50,7 @@ tell_seen(struct advisor_engine *engine, const struct advisor_publisher *publish
 }
 
 static void
-join(struct advisor_engine *engine, struct advisor_publisher *publisher)
+join(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     publisher->staff.there = true;
     publisher->staff.anew = false;
@@ -62,7 +61,7 @@ join(struct advisor_engine *engine, struct advisor_publisher *publisher)
 
 /* Ranks that another publisher of the name vouches for stay: a worker may have several. */
 static void
-leave(struct advisor_engine *engine, struct advisor_publisher *publisher)
+leave(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     struct advisor_staff others = {.there = false};
@@ -86,8 +85,8 @@ leave(struct advisor_engine *engine, struct advisor_publisher *publisher)
 }
 
 void
-advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publisher,
-                   uint32_t dp_rank)
+advisor_round_met(struct advisor_round *engine, struct advisor_publisher *publisher,
+                  uint32_t dp_rank)
 {
     if (engine->feeds.workers == NULL || dp_rank >= ADVISOR_STAFF_RANKS_MAX ||
         has(&publisher->staff, dp_rank))
@@ -98,14 +97,14 @@ advisor_engine_met(struct advisor_engine *engine, struct advisor_publisher *publ
 }
 
 void
-advisor_engine_parted(struct advisor_engine *engine, struct advisor_publisher *publisher)
+advisor_round_parted(struct advisor_round *engine, struct advisor_publisher *publisher)
 {
     if (engine->feeds.workers != NULL && publisher->staff.there)
         leave(engine, publisher);
 }
 
 void
-advisor_engine_staff(struct advisor_engine *engine)
+advisor_round_workers(struct advisor_round *engine)
 {
     if (engine->feeds.workers == NULL)
         return;
@@ -126,7 +125,7 @@ advisor_engine_staff(struct advisor_engine *engine)
 
 /* The ranks of each name that holds, or held, something in its own tiers. */
 struct known {
-    struct advisor_map *by_name; /* to a place in `staff` */
+    struct advisor_number_map *by_name; /* to a place in `staff` */
     struct advisor_staff *staff;
     size_t count;
     size_t capacity;
@@ -141,13 +140,13 @@ know(struct known *known, const struct index_holder *key)
 
     if (key->tier == KVT_TIER_G4 || size == 0 || key->dp_rank >= ADVISOR_STAFF_RANKS_MAX)
         return KVT_OK;
-    if (!advisor_map_get(known->by_name, key->name, size, &at)) {
+    if (!advisor_number_map_get(known->by_name, key->name, size, &at)) {
         at = (uint32_t)known->count;
         grown = kvt_grow(known->staff, &known->capacity, known->count + 1, sizeof(*known->staff));
         if (grown == NULL)
             return KVT_NOMEM;
         known->staff = grown;
-        if (advisor_map_put(known->by_name, key->name, size, at) != KVT_OK)
+        if (advisor_number_map_put(known->by_name, key->name, size, at) != KVT_OK)
             return KVT_NOMEM;
         known->staff[known->count++] = (struct advisor_staff){.there = false};
     }
@@ -162,7 +161,7 @@ recall(struct advisor_publisher *publisher, const struct known *known)
     const char *name = publisher->row.worker;
     uint32_t at;
 
-    if (!advisor_map_get(known->by_name, name, strlen(name), &at))
+    if (!advisor_number_map_get(known->by_name, name, strlen(name), &at))
         return;
     if (!one_rank)
         publisher->staff = known->staff[at];
@@ -172,18 +171,18 @@ recall(struct advisor_publisher *publisher, const struct known *known)
 }
 
 void
-advisor_engine_staff_all(struct advisor_engine *engine)
+advisor_round_workers_all(struct advisor_round *engine)
 {
-    const uint32_t holders = advisor_names_holder_count(engine->names);
+    const uint32_t holders = advisor_name_table_holder_count(engine->names);
     const size_t count = advisor_publishers_count(engine->publishers);
     struct known known = {.count = 0};
     enum kvt_err rc;
 
     if (engine->feeds.workers == NULL)
         return;
-    rc = advisor_map_new(&known.by_name);
+    rc = advisor_number_map_new(&known.by_name);
     for (uint32_t i = 0; i < holders && rc == KVT_OK; i++)
-        rc = know(&known, advisor_names_holder_key(engine->names, i));
+        rc = know(&known, advisor_name_table_holder_key(engine->names, i));
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
@@ -194,6 +193,6 @@ advisor_engine_staff_all(struct advisor_engine *engine)
     if (rc != KVT_OK)
         kvt_log_error("advisor.engine", "staff", "workers are known by their next events: %s",
                       kvt_err_text(rc));
-    advisor_map_free(known.by_name);
+    advisor_number_map_free(known.by_name);
     kvt_free(known.staff);
 }

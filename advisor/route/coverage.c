@@ -39,8 +39,8 @@ struct advisor_coverage_work {
     uint32_t stamp;
     size_t asked;
     /* What is known of the index's numbers, of one crew. */
-    struct advisor_crew *known;
-    struct index_found *found;
+    struct advisor_worker_set *known;
+    struct index_find_result *found;
     struct index_match *matches;
     uint32_t (*numbers)[OWN_TIERS]; /* by row: holder's number + 1; 0: none */
     uint32_t *seats;                /* by number: row * OWN_TIERS + tier; COLD; NOBODY: none here */
@@ -53,7 +53,7 @@ struct look {
     struct advisor_coverage *coverage;
     struct advisor_coverage_work *work;
     const struct advisor_finder *finder;
-    struct advisor_crew *crew;
+    struct advisor_worker_set *crew;
     struct wire_query query;
     uint64_t *hashes;
     uint32_t count;
@@ -118,7 +118,7 @@ release_blocks(struct advisor_coverage_work *work)
 static void
 forget_numbers(struct advisor_coverage_work *work)
 {
-    advisor_crew_leave(work->known);
+    advisor_worker_set_leave(work->known);
     kvt_free(work->numbers);
     kvt_free(work->seats);
     kvt_free(work->matches);
@@ -135,7 +135,7 @@ advisor_coverage_free(struct advisor_coverage *coverage)
     if (coverage == NULL)
         return;
     forget_numbers(coverage->work);
-    index_found_free(coverage->work->found);
+    index_find_result_free(coverage->work->found);
     release_rows(coverage);
     release_blocks(coverage->work);
     kvt_free(coverage->work->holders);
@@ -217,7 +217,7 @@ learn_numbers(struct look *look, uint32_t from)
             work->seats[i] = COLD;
             continue;
         }
-        row = advisor_crew_find(look->crew, key.name, key.dp_rank);
+        row = advisor_worker_set_find(look->crew, key.name, key.dp_rank);
         if (row == look->crew->count)
             continue;
         work->seats[i] = (uint32_t)row * OWN_TIERS + (uint32_t)(key.tier - KVT_TIER_G1);
@@ -235,7 +235,7 @@ meet_cold(struct look *look, uint32_t number)
     if (!look->doubts || look->coverage->cold_uncertain)
         return;
     index_holder_info(look->index, number, &key, NULL, NULL);
-    advisor_find_name(&holder, &key, 0);
+    advisor_finder_name(&holder, &key, 0);
     advisor_publishers_mark(look->finder->publishers, &holder, 1);
     look->coverage->cold_uncertain = holder.uncertain;
 }
@@ -252,7 +252,7 @@ know_numbers(struct look *look)
     uint32_t *seats;
     struct index_match *matches;
 
-    if (work->found == NULL && index_found_new(&work->found) != KVT_OK)
+    if (work->found == NULL && index_find_result_new(&work->found) != KVT_OK)
         return KVT_NOMEM;
     if (from == count && from > 0)
         return KVT_OK;
@@ -261,7 +261,7 @@ know_numbers(struct look *look)
         work->numbers = kvt_calloc(look->crew->count + 1, sizeof(*work->numbers));
         if (work->numbers == NULL)
             return KVT_NOMEM;
-        work->known = advisor_crew_keep(look->crew);
+        work->known = advisor_worker_set_keep(look->crew);
         work->renames = renames;
     }
     seats = kvt_realloc(work->seats, (size_t)count + 1, sizeof(*seats));
@@ -287,7 +287,7 @@ ask_by_number(struct look *look, uint32_t depth)
                                             .key = INDEX_BY_SEQUENCE};
     const enum kvt_err rc = index_find(look->index, &question, work->found);
     const size_t count =
-        rc == KVT_OK ? index_found_best(work->found, work->matches, work->seat_count) : 0;
+        rc == KVT_OK ? index_find_result_best(work->found, work->matches, work->seat_count) : 0;
 
     for (size_t i = 0; i < count; i++) {
         const uint32_t number = work->matches[i].holder;
@@ -307,8 +307,8 @@ ask_by_number(struct look *look, uint32_t depth)
 static bool
 is_by_number(const struct advisor_finder *finder)
 {
-    return advisor_find_from_ram(finder) &&
-           (finder->memory->cold == NULL || advisor_cold_count(finder->memory->cold) == 0);
+    return advisor_finder_from_ram(finder) &&
+           (finder->memory->cold == NULL || advisor_evicted_count(finder->memory->cold) == 0);
 }
 
 /* ---- answers of the finder ---- */
@@ -335,7 +335,7 @@ find_from(struct look *look, uint32_t depth, size_t *count)
             work->holders = more;
             work->holder_capacity = capacity;
         }
-        rc = advisor_find_matches(look->finder, &look->query, work->holders, capacity, count);
+        rc = advisor_finder_matches(look->finder, &look->query, work->holders, capacity, count);
         if (rc != KVT_OK || *count < capacity || capacity >= INDEX_HOLDERS_MAX)
             return rc;
         capacity *= 4;
@@ -365,7 +365,7 @@ ask_from(struct look *look, uint32_t depth)
             look->coverage->cold_uncertain |= holder->uncertain;
             continue;
         }
-        row = advisor_crew_find(look->crew, holder->name, holder->dp_rank);
+        row = advisor_worker_set_find(look->crew, holder->name, holder->dp_rank);
         if (row == look->crew->count)
             continue;
         work->reach[row].stamp[holder->tier - KVT_TIER_G1] = work->stamp;
@@ -462,8 +462,8 @@ static enum kvt_err
 look_at_blocks(struct look *look)
 {
     struct advisor_coverage_work *work = look->work;
-    const enum kvt_err rc = advisor_find_masks(look->finder, look->query.namespace_, look->hashes,
-                                               look->count, work->masks);
+    const enum kvt_err rc = advisor_finder_masks(look->finder, look->query.namespace_, look->hashes,
+                                                 look->count, work->masks);
 
     if (rc != KVT_OK)
         return rc;
@@ -504,7 +504,7 @@ descend(struct look *look)
 
 enum kvt_err
 advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_finder *finder,
-                      struct advisor_crew *crew, const char *namespace_, uint64_t *hashes,
+                      struct advisor_worker_set *crew, const char *namespace_, uint64_t *hashes,
                       size_t count)
 {
     struct look look = {.coverage = coverage,

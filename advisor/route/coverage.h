@@ -43,12 +43,13 @@ void advisor_coverage_free(struct advisor_coverage *coverage);
  * Fill the columns.
  *
  * @param hashes  sequence hashes of the request's blocks, root first; only read
- * @return KVT_OK, KVT_NOMEM, KVT_RANGE (too many blocks), or as advisor_find_matches()
+ * @return KVT_OK, KVT_NOMEM, KVT_RANGE (too many blocks), or as advisor_finder_matches()
  */
 KVT_NODISCARD enum kvt_err advisor_coverage_look(struct advisor_coverage *coverage,
                                                  const struct advisor_finder *finder,
-                                                 struct advisor_crew *crew, const char *namespace_,
-                                                 uint64_t *hashes, size_t count);
+                                                 struct advisor_worker_set *crew,
+                                                 const char *namespace_, uint64_t *hashes,
+                                                 size_t count);
 
 /** Times the finder was asked for holders in the last look. */
 size_t advisor_coverage_asked(const struct advisor_coverage *coverage);

@@ -25,15 +25,15 @@ struct record {
 
 struct advisor_presence {
     struct router_workers *workers;
-    struct wire_kv *kv; /* NULL: no bucket */
+    struct wire_kv_watch *kv; /* NULL: no bucket */
     struct wire_bus *bus;
     pthread_t thread;
     bool threaded;
     _Atomic bool stopping;
 
     /* The thread's own. */
-    struct advisor_map *by_key;  /* to a place in `records` */
-    struct advisor_map *by_name; /* to how many keys name it */
+    struct advisor_number_map *by_key;  /* to a place in `records` */
+    struct advisor_number_map *by_name; /* to how many keys name it */
     struct record *records;
     size_t record_count; /* ever used */
     size_t record_capacity;
@@ -108,14 +108,14 @@ named(const struct advisor_presence *presence, const char *name)
 {
     uint32_t keys;
 
-    (void)advisor_map_get(presence->by_name, name, strlen(name), &keys);
+    (void)advisor_number_map_get(presence->by_name, name, strlen(name), &keys);
     return keys;
 }
 
 static enum kvt_err
 name_more(struct advisor_presence *presence, const char *name)
 {
-    return advisor_map_put(presence->by_name, name, strlen(name), named(presence, name) + 1);
+    return advisor_number_map_put(presence->by_name, name, strlen(name), named(presence, name) + 1);
 }
 
 static void
@@ -124,8 +124,8 @@ name_less(struct advisor_presence *presence, const char *name)
     const uint32_t keys = named(presence, name);
 
     if (keys <= 1)
-        advisor_map_remove(presence->by_name, name, strlen(name));
-    else if (advisor_map_put(presence->by_name, name, strlen(name), keys - 1) != KVT_OK)
+        advisor_number_map_remove(presence->by_name, name, strlen(name));
+    else if (advisor_number_map_put(presence->by_name, name, strlen(name), keys - 1) != KVT_OK)
         return; /* not without room: the name is there */
 }
 
@@ -161,7 +161,7 @@ add_record(struct advisor_presence *presence, const char *key, struct record **o
     if (grown == NULL)
         return KVT_NOMEM;
     presence->records = grown;
-    rc = advisor_map_put(presence->by_key, key, strlen(key), at);
+    rc = advisor_number_map_put(presence->by_key, key, strlen(key), at);
     if (rc != KVT_OK)
         return rc;
     if (fresh)
@@ -178,7 +178,8 @@ find_record(const struct advisor_presence *presence, const char *key)
 {
     uint32_t at;
 
-    return advisor_map_get(presence->by_key, key, strlen(key), &at) ? &presence->records[at] : NULL;
+    return advisor_number_map_get(presence->by_key, key, strlen(key), &at) ? &presence->records[at]
+                                                                           : NULL;
 }
 
 static void
@@ -188,7 +189,7 @@ remove_record(struct advisor_presence *presence, const char *key, struct record 
     kvt_free(record->ranks);
     *record = (struct record){.rank_count = 0, .next = presence->free};
     presence->free = (uint32_t)(record - presence->records);
-    advisor_map_remove(presence->by_key, key, strlen(key));
+    advisor_number_map_remove(presence->by_key, key, strlen(key));
 }
 
 /* The worker's key says something else, or nothing any more. */
@@ -262,7 +263,7 @@ keep(struct advisor_presence *presence, const char *key, const struct advisor_pr
 }
 
 static void
-put(struct advisor_presence *presence, const struct wire_kv_news *news)
+put(struct advisor_presence *presence, const struct wire_kv_watch_news *news)
 {
     struct advisor_presence_entry *entry = &presence->entry;
     struct record *record;
@@ -286,25 +287,25 @@ put(struct advisor_presence *presence, const struct wire_kv_news *news)
 }
 
 static void
-heard(void *arg, const struct wire_kv_news *news)
+heard(void *arg, const struct wire_kv_watch_news *news)
 {
     struct advisor_presence *presence = arg;
     struct record *record;
 
-    if (news->what == WIRE_KV_PUT) {
+    if (news->what == WIRE_KV_WATCH_PUT) {
         put(presence, news);
         return;
     }
     record = find_record(presence, news->key);
     if (record == NULL)
         return;
-    for (uint32_t i = 0; news->what == WIRE_KV_FORGOTTEN && i < record->rank_count; i++) {
+    for (uint32_t i = 0; news->what == WIRE_KV_WATCH_FORGOTTEN && i < record->rank_count; i++) {
         const struct router_worker worker = worker_of(record->name, record->ranks[i]);
 
         if (!is_named_elsewhere(presence, record, &record->ranks[i]))
             router_workers_forgotten(presence->workers, &worker, ROUTER_ORIGIN_BUCKET);
     }
-    if (news->what == WIRE_KV_GONE)
+    if (news->what == WIRE_KV_WATCH_GONE)
         leave(presence, record, NULL);
     remove_record(presence, news->key, record);
 }
@@ -330,7 +331,7 @@ complain(struct advisor_presence *presence, enum kvt_err rc)
 static void
 show(struct advisor_presence *presence)
 {
-    const struct wire_kv_state state = wire_kv_state(presence->kv);
+    const struct wire_kv_watch_state state = wire_kv_watch_state(presence->kv);
     struct advisor_presence_view view;
 
     (void)pthread_mutex_lock(&presence->shared.lock);
@@ -355,7 +356,7 @@ run(void *arg)
     struct advisor_presence *presence = arg;
 
     while (!atomic_load(&presence->stopping)) {
-        const enum kvt_err rc = wire_kv_poll(presence->kv, WAIT_MS);
+        const enum kvt_err rc = wire_kv_watch_poll(presence->kv, WAIT_MS);
 
         show(presence);
         complain(presence, rc);
@@ -388,18 +389,18 @@ open_bucket(struct advisor_presence *presence, const struct advisor_presence_opt
 {
     enum kvt_err rc;
 
-    if (!wire_kv_bucket_ok(options->bucket))
+    if (!wire_kv_watch_bucket_ok(options->bucket))
         return kvt_error_set(err, KVT_INVALID,
                              "route.bucket: %s: want letters, digits, - and _, below %d",
-                             options->bucket, WIRE_KV_BUCKET_MAX);
+                             options->bucket, WIRE_KV_WATCH_BUCKET_MAX);
     presence->shared.view.has_bucket = true;
     presence->bus = options->bus;
     add_metrics(presence, options->metrics);
-    rc = advisor_map_new(&presence->by_key);
+    rc = advisor_number_map_new(&presence->by_key);
     if (rc == KVT_OK)
-        rc = advisor_map_new(&presence->by_name);
+        rc = advisor_number_map_new(&presence->by_name);
     if (rc == KVT_OK)
-        rc = wire_kv_open(&presence->kv, options->bus, options->bucket, heard, presence);
+        rc = wire_kv_watch_open(&presence->kv, options->bus, options->bucket, heard, presence);
     if (rc == KVT_OK && pthread_create(&presence->thread, NULL, run, presence) != 0)
         rc = KVT_NOMEM;
     if (rc != KVT_OK)
@@ -447,12 +448,12 @@ advisor_presence_close(struct advisor_presence *presence)
     atomic_store(&presence->stopping, true);
     if (presence->threaded)
         (void)pthread_join(presence->thread, NULL);
-    wire_kv_close(presence->kv);
+    wire_kv_watch_close(presence->kv);
     for (size_t i = 0; i < presence->record_count; i++)
         kvt_free(presence->records[i].ranks);
     kvt_free(presence->records);
-    advisor_map_free(presence->by_key);
-    advisor_map_free(presence->by_name);
+    advisor_number_map_free(presence->by_key);
+    advisor_number_map_free(presence->by_name);
     (void)pthread_mutex_destroy(&presence->shared.lock);
     kvt_free(presence);
 }

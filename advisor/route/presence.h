@@ -62,7 +62,7 @@ void advisor_presence_close(struct advisor_presence *presence);
 
 struct advisor_presence_view {
     bool has_bucket;
-    struct wire_kv_state bucket;
+    struct wire_kv_watch_state bucket;
     uint64_t configured; /* workers, a rank each */
     uint64_t odd;        /* keys and values that could not be read, so far */
     uint64_t refused;    /* workers there was no room for, so far */

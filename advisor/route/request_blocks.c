@@ -9,14 +9,14 @@
 #include "kvtier/token.h"
 
 void
-advisor_prompt_release(struct advisor_prompt *prompt)
+advisor_request_blocks_release(struct advisor_request_blocks *prompt)
 {
     kvt_free(prompt->hashes);
-    *prompt = (struct advisor_prompt){.hashes = NULL};
+    *prompt = (struct advisor_request_blocks){.hashes = NULL};
 }
 
 uint64_t *
-advisor_prompt_running(const uint64_t *hashes, uint32_t count, const char *namespace_)
+advisor_request_blocks_running(const uint64_t *hashes, uint32_t count, const char *namespace_)
 {
     const size_t length = strlen(namespace_);
     const uint64_t space = length == 0 ? 0 : XXH3_64bits(namespace_, length);
@@ -29,7 +29,7 @@ advisor_prompt_running(const uint64_t *hashes, uint32_t count, const char *names
 
 /* Local hashes of the whole blocks of tokens. */
 static enum kvt_err
-hash_tokens(struct advisor_prompt *prompt, const struct wire_route_question *question,
+hash_tokens(struct advisor_request_blocks *prompt, const struct wire_route_question *question,
             struct kvt_error *err)
 {
     const uint64_t seed = kvt_token_seed(question->adapter, strlen(question->adapter),
@@ -55,7 +55,7 @@ hash_tokens(struct advisor_prompt *prompt, const struct wire_route_question *que
 
 /* From local hashes to the chain over them. */
 static void
-chain(struct advisor_prompt *prompt)
+chain(struct advisor_request_blocks *prompt)
 {
     for (uint32_t i = 1; i < prompt->hash_count; i++)
         prompt->hashes[i] = kvt_token_chain(prompt->hashes[i - 1], prompt->hashes[i]);
@@ -63,7 +63,7 @@ chain(struct advisor_prompt *prompt)
 
 /* How long it is and how many blocks that makes. */
 static enum kvt_err
-measure(struct advisor_prompt *prompt, const struct wire_route_question *question,
+measure(struct advisor_request_blocks *prompt, const struct wire_route_question *question,
         struct kvt_error *err)
 {
     const bool tokens = question->kind == WIRE_ROUTE_TOKENS;
@@ -97,13 +97,14 @@ measure(struct advisor_prompt *prompt, const struct wire_route_question *questio
 }
 
 enum kvt_err
-advisor_prompt_read(struct advisor_prompt *prompt, const struct wire_route_question *question,
-                    uint32_t block_tokens, struct kvt_error *err)
+advisor_request_blocks_read(struct advisor_request_blocks *prompt,
+                            const struct wire_route_question *question, uint32_t block_tokens,
+                            struct kvt_error *err)
 {
     enum kvt_err rc;
 
     assert(block_tokens > 0 && block_tokens <= WIRE_ROUTE_BLOCK_MAX);
-    *prompt = (struct advisor_prompt){
+    *prompt = (struct advisor_request_blocks){
         .block_tokens = question->block_tokens == 0 ? block_tokens : question->block_tokens};
     if (prompt->block_tokens > WIRE_ROUTE_BLOCK_MAX)
         return kvt_error_set(err, KVT_RANGE, "block_tokens: %u; at most %d", prompt->block_tokens,
@@ -117,7 +118,7 @@ advisor_prompt_read(struct advisor_prompt *prompt, const struct wire_route_quest
     if (question->kind == WIRE_ROUTE_TOKENS) {
         rc = hash_tokens(prompt, question, err);
         if (rc != KVT_OK) {
-            advisor_prompt_release(prompt);
+            advisor_request_blocks_release(prompt);
             return rc;
         }
     } else if (prompt->hash_count > 0) {

@@ -47,7 +47,7 @@ check_options(const struct advisor_router_options *options, struct kvt_error *er
 static enum kvt_err
 open_tables(struct advisor_router *router)
 {
-    const struct router_slots_options slots = {
+    const struct router_request_table_options slots = {
         .expiry_ms = router->options.expiry_ms,
         .requests_max = router->options.requests_max,
         .blocks_max = (uint64_t)router->options.requests_max * BLOCKS_A_REQUEST,
@@ -64,7 +64,7 @@ open_tables(struct advisor_router *router)
     enum kvt_err rc = router_workers_new(&router->workers);
 
     if (rc == KVT_OK)
-        rc = router_slots_new(&router->slots, &slots);
+        rc = router_request_table_new(&router->slots, &slots);
     if (rc == KVT_OK && router->options.send != NULL)
         rc = router_replica_new(&router->replica, router->slots, &replica);
     return rc;
@@ -107,9 +107,9 @@ advisor_router_free(struct advisor_router *router)
         return;
     for (size_t i = 0; i < router->spare_count; i++)
         advisor_coverage_free(router->spares[i]);
-    advisor_crew_leave(router->crew);
+    advisor_worker_set_leave(router->crew);
     router_replica_free(router->replica);
-    router_slots_free(router->slots);
+    router_request_table_free(router->slots);
     router_workers_free(router->workers);
     (void)pthread_mutex_destroy(&router->lock);
     kvt_free(router);
@@ -131,29 +131,29 @@ drop_who_left(void *arg, const struct router_worker_row *row)
     if (router->replica != NULL)
         router_replica_left(router->replica, &row->worker, kvt_clock_mono_ms());
     else
-        router_slots_drop(router->slots, &row->worker, NULL, NULL, kvt_clock_mono_ms());
+        router_request_table_drop(router->slots, &row->worker, NULL, NULL, kvt_clock_mono_ms());
 }
 
 enum kvt_err
 advisor_router_refresh(struct advisor_router *router)
 {
-    struct advisor_crew *crew;
+    struct advisor_worker_set *crew;
     enum kvt_err rc;
 
     if (router->crew != NULL && router->crew->version == router_workers_version(router->workers))
         return KVT_OK;
-    rc = advisor_crew_new(&crew, router->workers);
+    rc = advisor_worker_set_new(&crew, router->workers);
     if (rc != KVT_OK)
         return rc;
-    rc = router_slots_bind(router->slots, crew->rows, crew->count);
+    rc = router_request_table_bind(router->slots, crew->rows, crew->count);
     if (rc != KVT_OK) {
-        advisor_crew_leave(crew);
+        advisor_worker_set_leave(crew);
         return rc;
     }
     if (router->crew != NULL)
         router_workers_left(router->crew->rows, router->crew->count, crew->rows, crew->count,
                             drop_who_left, router);
-    advisor_crew_leave(router->crew);
+    advisor_worker_set_leave(router->crew);
     router->crew = crew;
     kvt_metric_set(router->counters.workers, (int64_t)crew->count);
     return KVT_OK;
@@ -177,7 +177,7 @@ advisor_router_book(struct advisor_router *router, struct router_request *reques
     request->router = router->options.number;
     request->added_ms = kvt_clock_unix_ms();
     request->state = ROUTER_ADDED;
-    rc = router_slots_merge(router->slots, request, kvt_clock_mono_ms(), changed);
+    rc = router_request_table_merge(router->slots, request, kvt_clock_mono_ms(), changed);
     if (*changed)
         tell(router, request->id, ROUTER_ADDED);
     return rc;
@@ -207,7 +207,7 @@ is_told(struct advisor_router *router, const struct wire_route_step *step, const
 {
     struct router_request there;
 
-    return router_slots_get(router->slots, step->id, &there) == KVT_OK &&
+    return router_request_table_get(router->slots, step->id, &there) == KVT_OK &&
            strcmp(there.worker.name, step->worker) == 0 && there.worker.dp_rank == step->dp_rank &&
            there.blocks == step->blocks && there.prefill_tokens == step->prefill_tokens &&
            (there.hash_count == step->hash_count ||
@@ -256,7 +256,7 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
     if (rc != KVT_OK)
         return rc;
     if (step->kind == WIRE_ROUTE_ADD) {
-        hashes = advisor_prompt_running(step->hashes, step->hash_count, step->namespace_);
+        hashes = advisor_request_blocks_running(step->hashes, step->hash_count, step->namespace_);
         if (hashes == NULL)
             return kvt_error_set(err, KVT_NOMEM, "request %s: %s", step->id,
                                  kvt_err_text(KVT_NOMEM));
@@ -269,12 +269,12 @@ advisor_router_step(struct advisor_router *router, const struct wire_route_step 
         rc = add(router, step, hashes, changed);
         break;
     case WIRE_ROUTE_PREFILLED:
-        rc = router_slots_prefilled(router->slots, step->id, now_ms, changed);
+        rc = router_request_table_prefilled(router->slots, step->id, now_ms, changed);
         if (*changed)
             tell(router, step->id, ROUTER_PREFILLED);
         break;
     case WIRE_ROUTE_FREE:
-        rc = router_slots_end(router->slots, step->id, now_ms, changed);
+        rc = router_request_table_end(router->slots, step->id, now_ms, changed);
         if (*changed)
             tell(router, step->id, ROUTER_FREED);
         break;
@@ -315,18 +315,18 @@ advisor_router_tick(struct advisor_router *router, bool linked)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct router_replica_stats replica = {.peers = 0};
-    struct router_slots_stats stats;
+    struct router_request_table_stats stats;
     enum kvt_err rc;
 
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
-    router_slots_expire(router->slots, now_ms);
+    router_request_table_expire(router->slots, now_ms);
     router->linked = router->linked || linked;
     if (router->replica != NULL && router->linked) {
         router_replica_tick(router->replica, now_ms);
         replica = router_replica_stats(router->replica);
     }
-    stats = router_slots_stats(router->slots);
+    stats = router_request_table_stats(router->slots);
     (void)pthread_mutex_unlock(&router->lock);
     (void)rc; /* without memory it is as it was, until the next time */
     kvt_metric_set(router->counters.expired, (int64_t)stats.expired);
@@ -351,7 +351,7 @@ advisor_router_view(struct advisor_router *router, struct advisor_router_view *v
     (void)pthread_mutex_lock(&router->lock);
     if (advisor_router_refresh(router) == KVT_OK)
         view->workers = router->crew->count;
-    view->slots = router_slots_stats(router->slots);
+    view->slots = router_request_table_stats(router->slots);
     view->shared = router->replica != NULL;
     if (view->shared)
         view->replica = router_replica_stats(router->replica);
@@ -375,7 +375,7 @@ advisor_router_loads(struct advisor_router *router, struct advisor_router_load *
     }
     if (rc == KVT_OK) {
         *count = router->crew->count;
-        router_slots_project(router->slots, NULL, 0, 0, &columns);
+        router_request_table_project(router->slots, NULL, 0, 0, &columns);
         assert(columns.count == *count);
         for (size_t i = 0; i < *count; i++)
             (*loads)[i] = (struct advisor_router_load){
@@ -391,13 +391,13 @@ advisor_router_loads(struct advisor_router *router, struct advisor_router_load *
 }
 
 bool
-advisor_router_requests(struct advisor_router *router, uint64_t *cursor, router_slots_fn *callback,
-                        void *arg)
+advisor_router_requests(struct advisor_router *router, uint64_t *cursor,
+                        router_request_table_fn *callback, void *arg)
 {
     bool more;
 
     (void)pthread_mutex_lock(&router->lock);
-    more = router_slots_each(router->slots, cursor, ADVISOR_ROUTER_ROWS_MAX, callback, arg);
+    more = router_request_table_each(router->slots, cursor, ADVISOR_ROUTER_ROWS_MAX, callback, arg);
     (void)pthread_mutex_unlock(&router->lock);
     return more;
 }

@@ -60,7 +60,7 @@ struct router_workers *advisor_router_workers(struct advisor_router *router);
  *                question asks for them
  * @return KVT_OK, KVT_NOTFOUND (no worker, or none of those that are allowed), KVT_INVALID and
  *         KVT_RANGE (the question), KVT_EXISTS (a request of this id runs already), or as
- *         advisor_find_matches(); a request that the slot table has no room for is routed and not
+ *         advisor_finder_matches(); a request that the slot table has no room for is routed and not
  *         booked
  */
 KVT_NODISCARD enum kvt_err advisor_router_ask(struct advisor_router *router,
@@ -74,7 +74,7 @@ KVT_NODISCARD enum kvt_err advisor_router_ask(struct advisor_router *router,
  *
  * @param[out] changed  false: it was known already, or the request has ended
  * @return KVT_OK; KVT_NOTFOUND: prefilled or freed before it was added here, which is remembered;
- *         KVT_EXISTS, KVT_FULL, KVT_NOMEM as router_slots_merge(); KVT_INVALID, KVT_RANGE
+ *         KVT_EXISTS, KVT_FULL, KVT_NOMEM as router_request_table_merge(); KVT_INVALID, KVT_RANGE
  */
 KVT_NODISCARD enum kvt_err advisor_router_step(struct advisor_router *router,
                                                const struct wire_route_step *step, bool *changed,
@@ -92,7 +92,7 @@ void advisor_router_tick(struct advisor_router *router, bool linked);
 /* ---- for people ---- */
 
 struct advisor_router_view {
-    struct router_slots_stats slots;
+    struct router_request_table_stats slots;
     struct router_replica_stats replica; /* all 0: alone */
     struct router_weights weights;
     uint64_t number;
@@ -124,6 +124,6 @@ KVT_NODISCARD enum kvt_err advisor_router_loads(struct advisor_router *router,
  *  callback runs under the lock: it copies and leaves. */
 #define ADVISOR_ROUTER_ROWS_MAX 256
 bool advisor_router_requests(struct advisor_router *router, uint64_t *cursor,
-                             router_slots_fn *callback, void *arg);
+                             router_request_table_fn *callback, void *arg);
 
 #endif /* ADVISOR_ROUTE_ROUTER_H */

@@ -20,10 +20,10 @@ struct decision {
     struct advisor_router *router;
     const struct wire_route_question *question;
     struct router_weights weights;
-    struct advisor_prompt prompt;
+    struct advisor_request_blocks prompt;
     uint64_t *running; /* its blocks among those of running requests */
     struct router_load load;
-    struct advisor_crew *crew;
+    struct advisor_worker_set *crew;
     struct advisor_coverage *coverage;
     /* The candidates: all of the crew, or those that are allowed, with columns of their own. */
     struct router_candidates columns;
@@ -69,10 +69,10 @@ begin(struct decision *decision, struct kvt_error *err)
     enum kvt_err rc = read_weights(decision, err);
 
     if (rc == KVT_OK)
-        rc = advisor_prompt_read(&decision->prompt, decision->question,
-                                 decision->router->options.block_tokens, err);
+        rc = advisor_request_blocks_read(&decision->prompt, decision->question,
+                                         decision->router->options.block_tokens, err);
     if (rc == KVT_OK) {
-        decision->running = advisor_prompt_running(
+        decision->running = advisor_request_blocks_running(
             decision->prompt.hashes, decision->prompt.hash_count, decision->question->namespace_);
         if (decision->running == NULL)
             rc = kvt_error_set(err, KVT_NOMEM, "no memory for %u hashes",
@@ -190,8 +190,8 @@ project(struct decision *decision)
 {
     struct router_candidates all;
 
-    router_slots_project(decision->router->slots, decision->running, decision->prompt.hash_count,
-                         decision->prompt.blocks, &all);
+    router_request_table_project(decision->router->slots, decision->running,
+                                 decision->prompt.hash_count, decision->prompt.blocks, &all);
     assert(all.count == decision->crew->count);
     if (decision->allowed == NULL) {
         decision->columns = all;
@@ -355,7 +355,7 @@ book(struct decision *decision, struct wire_route_answer *answer, struct kvt_err
     enum kvt_err rc;
 
     memcpy(request.id, decision->question->id, sizeof(request.id));
-    if (router_slots_get(decision->router->slots, request.id, &there) == KVT_OK &&
+    if (router_request_table_get(decision->router->slots, request.id, &there) == KVT_OK &&
         there.worker.name[0] != '\0')
         return kvt_error_set(err, KVT_EXISTS, "request %.64s runs on %s already", request.id,
                              there.worker.name);
@@ -413,7 +413,7 @@ take_crew(struct decision *decision)
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
     if (rc == KVT_OK)
-        decision->crew = advisor_crew_keep(router->crew);
+        decision->crew = advisor_worker_set_keep(router->crew);
     if (rc == KVT_OK && decision->coverage == NULL && router->spare_count > 0)
         decision->coverage = router->spares[--router->spare_count];
     (void)pthread_mutex_unlock(&router->lock);
@@ -461,7 +461,7 @@ end(struct decision *decision)
     struct advisor_router *router = decision->router;
     bool kept = false;
 
-    advisor_prompt_release(&decision->prompt);
+    advisor_request_blocks_release(&decision->prompt);
     kvt_free(decision->running);
     if (decision->coverage == NULL)
         return;
@@ -507,7 +507,7 @@ advisor_router_ask(struct advisor_router *router, const struct advisor_finder *f
     rc = begin(&decision, err);
     for (int i = 0; i < TRIES && rc == KVT_OK; i++) {
         rc = try(&decision, finder, answer, err);
-        advisor_crew_leave(decision.crew);
+        advisor_worker_set_leave(decision.crew);
         decision.crew = NULL;
         release_candidates(&decision);
         if (rc != KVT_AGAIN)

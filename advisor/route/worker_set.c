@@ -8,14 +8,14 @@
 enum { TABLE_LEAST = 8 };
 
 static size_t
-first_seat(const struct advisor_crew *crew, const char *name, uint32_t dp_rank)
+first_seat(const struct advisor_worker_set *crew, const char *name, uint32_t dp_rank)
 {
     return XXH3_64bits_withSeed(name, strnlen(name, KVT_NAME_MAX), dp_rank) & crew->table_mask;
 }
 
 /* Copy who is there; some may come between two looks. */
 static enum kvt_err
-copy_rows(struct advisor_crew *crew, struct router_workers *workers)
+copy_rows(struct advisor_worker_set *crew, struct router_workers *workers)
 {
     size_t capacity = 0;
 
@@ -32,7 +32,7 @@ copy_rows(struct advisor_crew *crew, struct router_workers *workers)
 }
 
 static enum kvt_err
-make_table(struct advisor_crew *crew)
+make_table(struct advisor_worker_set *crew)
 {
     size_t size = TABLE_LEAST;
 
@@ -54,9 +54,9 @@ make_table(struct advisor_crew *crew)
 }
 
 enum kvt_err
-advisor_crew_new(struct advisor_crew **out, struct router_workers *workers)
+advisor_worker_set_new(struct advisor_worker_set **out, struct router_workers *workers)
 {
-    struct advisor_crew *crew = kvt_calloc(1, sizeof(*crew));
+    struct advisor_worker_set *crew = kvt_calloc(1, sizeof(*crew));
     enum kvt_err rc;
 
     *out = NULL;
@@ -67,22 +67,22 @@ advisor_crew_new(struct advisor_crew **out, struct router_workers *workers)
     if (rc == KVT_OK)
         rc = make_table(crew);
     if (rc != KVT_OK) {
-        advisor_crew_leave(crew);
+        advisor_worker_set_leave(crew);
         return rc;
     }
     *out = crew;
     return KVT_OK;
 }
 
-struct advisor_crew *
-advisor_crew_keep(struct advisor_crew *crew)
+struct advisor_worker_set *
+advisor_worker_set_keep(struct advisor_worker_set *crew)
 {
     (void)atomic_fetch_add_explicit(&crew->users, 1, memory_order_relaxed);
     return crew;
 }
 
 void
-advisor_crew_leave(struct advisor_crew *crew)
+advisor_worker_set_leave(struct advisor_worker_set *crew)
 {
     if (crew == NULL || atomic_fetch_sub_explicit(&crew->users, 1, memory_order_acq_rel) > 1)
         return;
@@ -92,7 +92,7 @@ advisor_crew_leave(struct advisor_crew *crew)
 }
 
 size_t
-advisor_crew_find(const struct advisor_crew *crew, const char *name, uint32_t dp_rank)
+advisor_worker_set_find(const struct advisor_worker_set *crew, const char *name, uint32_t dp_rank)
 {
     size_t seat = first_seat(crew, name, dp_rank);
 

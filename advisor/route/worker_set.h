@@ -19,7 +19,7 @@
 
 #include "router/workers.h"
 
-struct advisor_crew {
+struct advisor_worker_set {
     struct router_worker_row *rows; /* by (name, dp rank) */
     size_t count;
     uint64_t version; /* of the workers */
@@ -29,14 +29,15 @@ struct advisor_crew {
 };
 
 /** Who is there now; one user.  KVT_OK or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err advisor_crew_new(struct advisor_crew **out,
-                                            struct router_workers *workers);
+KVT_NODISCARD enum kvt_err advisor_worker_set_new(struct advisor_worker_set **out,
+                                                  struct router_workers *workers);
 /** One user more. */
-struct advisor_crew *advisor_crew_keep(struct advisor_crew *crew);
+struct advisor_worker_set *advisor_worker_set_keep(struct advisor_worker_set *crew);
 /** One user less.  NULL is allowed. */
-void advisor_crew_leave(struct advisor_crew *crew);
+void advisor_worker_set_leave(struct advisor_worker_set *crew);
 
 /** The row of a worker; `count` when there is none. */
-size_t advisor_crew_find(const struct advisor_crew *crew, const char *name, uint32_t dp_rank);
+size_t advisor_worker_set_find(const struct advisor_worker_set *crew, const char *name,
+                               uint32_t dp_rank);
 
 #endif /* ADVISOR_ROUTE_WORKER_SET_H */

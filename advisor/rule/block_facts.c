@@ -4,7 +4,7 @@
 #include <string.h>
 
 uint64_t
-advisor_facts_fill(uint64_t used_bytes, uint64_t capacity_bytes)
+advisor_block_facts_fill(uint64_t used_bytes, uint64_t capacity_bytes)
 {
     return capacity_bytes == 0
                ? 0
@@ -37,7 +37,7 @@ since(uint64_t now_ms, uint64_t then_ms)
 }
 
 static void
-note_prefix(struct advisor_facts *out, const struct advisor_rules *rules, uint64_t hash)
+note_prefix(struct advisor_block_facts *out, const struct advisor_rules *rules, uint64_t hash)
 {
     for (size_t i = 0; i < rules->prefix_count; i++)
         if (rules->prefixes[i] == hash)
@@ -47,13 +47,13 @@ note_prefix(struct advisor_facts *out, const struct advisor_rules *rules, uint64
 /* Which of the hashes that the policy asks for the block is, or comes behind.  A gateway does not
  * know parents: the index may have heard of them from workers. */
 static void
-find_prefixes(struct advisor_facts *out, const struct advisor_facts_source *source)
+find_prefixes(struct advisor_block_facts *out, const struct advisor_block_facts_source *source)
 {
     const struct advisor_rules *rules = source->rules;
     uint64_t hash = source->block->hash;
     uint64_t parent = source->block->parent;
 
-    for (int i = 0; i < ADVISOR_FACTS_ANCESTORS_MAX; i++) {
+    for (int i = 0; i < ADVISOR_BLOCK_FACTS_ANCESTORS_MAX; i++) {
         struct index_view view;
 
         note_prefix(out, rules, hash);
@@ -69,7 +69,8 @@ find_prefixes(struct advisor_facts *out, const struct advisor_facts_source *sour
 }
 
 void
-advisor_facts_of(struct advisor_facts *out, const struct advisor_facts_source *source)
+advisor_block_facts_of(struct advisor_block_facts *out,
+                       const struct advisor_block_facts_source *source)
 {
     const struct advisor_store_block *block = source->block;
 

@@ -5,7 +5,7 @@
  *
  * Ownership: the facts borrow from their struct, the source and the rules: they must stay.
  * Threads:   any; reads the index as index_get() does.
- * Limits:    ADVISOR_FACTS_ANCESTORS_MAX blocks before this one are looked at for prefix().
+ * Limits:    ADVISOR_BLOCK_FACTS_ANCESTORS_MAX blocks before this one are looked at for prefix().
  */
 #ifndef ADVISOR_RULE_BLOCK_FACTS_H
 #define ADVISOR_RULE_BLOCK_FACTS_H
@@ -19,22 +19,22 @@
 
 #include "policy/expression/facts.h"
 
-#define ADVISOR_FACTS_ANCESTORS_MAX 16384
+#define ADVISOR_BLOCK_FACTS_ANCESTORS_MAX 16384
 
-struct advisor_facts {
+struct advisor_block_facts {
     struct policy_facts facts;
     char tenant[KVT_NAMESPACE_MAX];
     char model[KVT_NAMESPACE_MAX];
     uint64_t prefixes[ADVISOR_RULES_PREFIXES_MAX];
 };
 
-struct advisor_facts_source {
+struct advisor_block_facts_source {
     const struct advisor_store_block *block;
     const struct advisor_rules *rules;
     const char *namespace_;
     const char *tier;    /* its name in the policy */
     uint32_t ranks;      /* shards of it that are there */
-    uint64_t fill_ppm;   /* advisor_facts_fill() */
+    uint64_t fill_ppm;   /* advisor_block_facts_fill() */
     struct index *index; /* NULL: no fanout, and only the block itself for prefix() */
     uint32_t index_ns;
     bool pinned;
@@ -42,9 +42,10 @@ struct advisor_facts_source {
     uint64_t now_ms; /* Unix */
 };
 
-void advisor_facts_of(struct advisor_facts *out, const struct advisor_facts_source *source);
+void advisor_block_facts_of(struct advisor_block_facts *out,
+                            const struct advisor_block_facts_source *source);
 
 /** Parts per million; a tier without a cap is empty. */
-uint64_t advisor_facts_fill(uint64_t used_bytes, uint64_t capacity_bytes);
+uint64_t advisor_block_facts_fill(uint64_t used_bytes, uint64_t capacity_bytes);
 
 #endif /* ADVISOR_RULE_BLOCK_FACTS_H */

@@ -315,12 +315,13 @@ install(void *arg, struct kvt_error *err)
 }
 
 static enum kvt_err
-hand_over(struct installation *job, struct advisor_errands *errands, uint64_t *version,
+hand_over(struct installation *job, struct advisor_writer_calls *errands, uint64_t *version,
           struct kvt_error *err)
 {
     const enum kvt_err rc =
-        errands == NULL ? install(job, err)
-                        : advisor_errands_do(errands, install, job, ADVISOR_ERRANDS_WAIT_MS, err);
+        errands == NULL
+            ? install(job, err)
+            : advisor_writer_calls_do(errands, install, job, ADVISOR_WRITER_CALLS_WAIT_MS, err);
 
     *version = job->in_force;
     version_free(job->version);
@@ -328,7 +329,7 @@ hand_over(struct installation *job, struct advisor_errands *errands, uint64_t *v
 }
 
 enum kvt_err
-advisor_rulebook_install(struct advisor_rulebook *book, struct advisor_errands *errands,
+advisor_rulebook_install(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
                          const struct advisor_rulebook_change *change,
                          struct policy_problems *problems, uint64_t *version, struct kvt_error *err)
 {
@@ -382,7 +383,7 @@ done:
 }
 
 enum kvt_err
-advisor_rulebook_rollback(struct advisor_rulebook *book, struct advisor_errands *errands,
+advisor_rulebook_rollback(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
                           uint64_t to, uint64_t expected, uint64_t *version, struct kvt_error *err)
 {
     struct installation job = {.book = book, .expected = expected};
@@ -439,7 +440,7 @@ read_file_digest(struct advisor_rulebook *book, char digest[ADVISOR_POLICY_DIGES
 
 /* The file, where it is another than the last that was installed. */
 static enum kvt_err
-install_file(struct advisor_rulebook *book, struct advisor_errands *errands, const char *path,
+install_file(struct advisor_rulebook *book, struct advisor_writer_calls *errands, const char *path,
              struct kvt_error *err)
 {
     struct policy_problems *problems = kvt_calloc(1, sizeof(*problems));
@@ -556,7 +557,7 @@ advisor_rulebook_open(struct advisor_rulebook **out, const struct advisor_rulebo
 }
 
 enum kvt_err
-advisor_rulebook_reload(struct advisor_rulebook *book, struct advisor_errands *errands,
+advisor_rulebook_reload(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
                         const char *path, struct kvt_error *err)
 {
     struct kvt_error why = {.text = ""};

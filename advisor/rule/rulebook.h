@@ -28,7 +28,7 @@
 
 #define ADVISOR_RULES_PREFIXES_MAX 256 /* hashes that prefix() asks for in one policy */
 
-struct advisor_errands;
+struct advisor_writer_calls;
 struct advisor_rulebook;
 
 /* One version; it does not change. */
@@ -107,7 +107,7 @@ struct advisor_rulebook_change {
  *         nothing is changed then, but where only its sync failed: it is in force, as `err` says
  */
 KVT_NODISCARD enum kvt_err advisor_rulebook_install(struct advisor_rulebook *book,
-                                                    struct advisor_errands *errands,
+                                                    struct advisor_writer_calls *errands,
                                                     const struct advisor_rulebook_change *change,
                                                     struct policy_problems *problems,
                                                     uint64_t *version, struct kvt_error *err);
@@ -115,14 +115,14 @@ KVT_NODISCARD enum kvt_err advisor_rulebook_install(struct advisor_rulebook *boo
 /** Put an earlier version in force again, as a new one; `to` 0 is the one before this.
  *  KVT_NOTFOUND: it is not kept. */
 KVT_NODISCARD enum kvt_err advisor_rulebook_rollback(struct advisor_rulebook *book,
-                                                     struct advisor_errands *errands, uint64_t to,
-                                                     uint64_t expected, uint64_t *version,
-                                                     struct kvt_error *err);
+                                                     struct advisor_writer_calls *errands,
+                                                     uint64_t to, uint64_t expected,
+                                                     uint64_t *version, struct kvt_error *err);
 
 /** Read the file again, as at a start.  Whatever is wrong is in the log and in `err`, and what was
  *  in force stays; as advisor_rulebook_install() in what it returns. */
 KVT_NODISCARD enum kvt_err advisor_rulebook_reload(struct advisor_rulebook *book,
-                                                   struct advisor_errands *errands,
+                                                   struct advisor_writer_calls *errands,
                                                    const char *path, struct kvt_error *err);
 /** Why the file was not taken when it was read last; "": it was.  Any thread. */
 void advisor_rulebook_file_error(struct advisor_rulebook *book, struct kvt_error *why);

@@ -68,12 +68,12 @@ fail:
 void
 advisor_inbox_free(struct advisor_inbox *inbox)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
     if (inbox == NULL)
         return;
     while (advisor_inbox_take(inbox, &item, 1, 0) > 0)
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     while (inbox->shared.spare != NULL) {
         struct advisor_chunk *next = inbox->shared.spare->next;
 
@@ -173,7 +173,7 @@ room_for(struct advisor_inbox *inbox, size_t size)
 }
 
 static void
-add(struct advisor_inbox *inbox, struct advisor_chunk *chunk, struct advisor_item *item)
+add(struct advisor_inbox *inbox, struct advisor_chunk *chunk, struct advisor_inbox_item *item)
 {
     chunk->items[chunk->count++] = item;
     chunk->payload += item->size;
@@ -186,7 +186,7 @@ add(struct advisor_inbox *inbox, struct advisor_chunk *chunk, struct advisor_ite
 }
 
 enum kvt_err
-advisor_inbox_put(struct advisor_inbox *inbox, struct advisor_item *item, uint64_t wait_ms)
+advisor_inbox_put(struct advisor_inbox *inbox, struct advisor_inbox_item *item, uint64_t wait_ms)
 {
     struct advisor_chunk *chunk = NULL;
     enum kvt_err rc;
@@ -206,30 +206,31 @@ advisor_inbox_put(struct advisor_inbox *inbox, struct advisor_item *item, uint64
 
 /* Larger than what a chunk should be begun anew for. */
 static enum kvt_err
-copy_alone(struct advisor_inbox *inbox, const struct advisor_item *like, const char *subject,
+copy_alone(struct advisor_inbox *inbox, const struct advisor_inbox_item *like, const char *subject,
            const void *bytes, size_t size, uint64_t wait_ms)
 {
-    struct advisor_item *item;
-    enum kvt_err rc = advisor_item_new(&item, like->kind, subject, bytes, size);
+    struct advisor_inbox_item *item;
+    enum kvt_err rc = advisor_inbox_item_new(&item, like->kind, subject, bytes, size);
 
     if (rc != KVT_OK)
         return rc;
-    advisor_item_number(item, like);
+    advisor_inbox_item_number(item, like);
     rc = advisor_inbox_put(inbox, item, wait_ms);
     if (rc != KVT_OK)
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     return rc;
 }
 
 enum kvt_err
-advisor_inbox_copy(struct advisor_inbox *inbox, const struct advisor_item *like,
+advisor_inbox_copy(struct advisor_inbox *inbox, const struct advisor_inbox_item *like,
                    const char *subject, const void *bytes, size_t size, uint64_t wait_ms)
 {
     const size_t named = strlen(subject) + 1;
-    const size_t align = alignof(struct advisor_item);
-    const size_t total = (sizeof(struct advisor_item) + named + size + align - 1) / align * align;
+    const size_t align = alignof(struct advisor_inbox_item);
+    const size_t total =
+        (sizeof(struct advisor_inbox_item) + named + size + align - 1) / align * align;
     struct advisor_chunk *chunk;
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     enum kvt_err rc;
 
     if (total > ADVISOR_INBOX_CHUNK_BYTES / 4)
@@ -241,7 +242,7 @@ advisor_inbox_copy(struct advisor_inbox *inbox, const struct advisor_item *like,
         (void)pthread_mutex_unlock(&inbox->shared.lock);
         return rc == KVT_OK ? KVT_NOMEM : rc;
     }
-    item = (struct advisor_item *)(void *)&chunk->bytes[chunk->used];
+    item = (struct advisor_inbox_item *)(void *)&chunk->bytes[chunk->used];
     *item = *like;
     item->next = NULL;
     item->chunk = chunk;
@@ -323,7 +324,7 @@ next_chunk(struct advisor_inbox *inbox, uint64_t wait_ms)
 }
 
 size_t
-advisor_inbox_take(struct advisor_inbox *inbox, struct advisor_item **items, size_t max,
+advisor_inbox_take(struct advisor_inbox *inbox, struct advisor_inbox_item **items, size_t max,
                    uint64_t wait_ms)
 {
     size_t count = 0;

@@ -20,8 +20,8 @@ struct advisor_chunk {
     uint32_t live;  /* items that lie in `bytes` and were not freed */
     size_t used;
     size_t payload; /* sum of the items' sizes */
-    struct advisor_item *items[ADVISOR_INBOX_CHUNK_ITEMS];
-    alignas(alignof(struct advisor_item)) uint8_t bytes[ADVISOR_INBOX_CHUNK_BYTES];
+    struct advisor_inbox_item *items[ADVISOR_INBOX_CHUNK_ITEMS];
+    alignas(alignof(struct advisor_inbox_item)) uint8_t bytes[ADVISOR_INBOX_CHUNK_BYTES];
 };
 
 /** An item that lies in it was freed. */

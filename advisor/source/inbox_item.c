@@ -6,10 +6,10 @@
 #include "base/core/alloc.h"
 
 enum kvt_err
-advisor_item_new(struct advisor_item **out, enum advisor_item_kind kind, const char *subject,
-                 const void *bytes, size_t size)
+advisor_inbox_item_new(struct advisor_inbox_item **out, enum advisor_inbox_item_kind kind,
+                       const char *subject, const void *bytes, size_t size)
 {
-    struct advisor_item *item = kvt_calloc(1, sizeof(*item));
+    struct advisor_inbox_item *item = kvt_calloc(1, sizeof(*item));
 
     *out = NULL;
     if (item == NULL)
@@ -19,7 +19,7 @@ advisor_item_new(struct advisor_item **out, enum advisor_item_kind kind, const c
     item->subject = kvt_strdup(subject);
     item->bytes = kvt_calloc(size == 0 ? 1 : size, 1);
     if (item->subject == NULL || item->bytes == NULL) {
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
         return KVT_NOMEM;
     }
     if (size > 0)
@@ -29,7 +29,7 @@ advisor_item_new(struct advisor_item **out, enum advisor_item_kind kind, const c
 }
 
 void
-advisor_item_number(struct advisor_item *item, const struct advisor_item *like)
+advisor_inbox_item_number(struct advisor_inbox_item *item, const struct advisor_inbox_item *like)
 {
     item->stream_seq = like->stream_seq;
     item->time_ms = like->time_ms;
@@ -42,22 +42,22 @@ advisor_item_number(struct advisor_item *item, const struct advisor_item *like)
     item->new_life = like->new_life;
 }
 
-struct advisor_item *
-advisor_item_keep(struct advisor_item *item)
+struct advisor_inbox_item *
+advisor_inbox_item_keep(struct advisor_inbox_item *item)
 {
-    struct advisor_item *own;
+    struct advisor_inbox_item *own;
 
     if (item->chunk == NULL)
         return item;
-    if (advisor_item_new(&own, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
+    if (advisor_inbox_item_new(&own, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
         return NULL;
-    advisor_item_number(own, item);
-    advisor_item_free(item);
+    advisor_inbox_item_number(own, item);
+    advisor_inbox_item_free(item);
     return own;
 }
 
 void
-advisor_item_free(struct advisor_item *item)
+advisor_inbox_item_free(struct advisor_inbox_item *item)
 {
     if (item == NULL)
         return;

@@ -73,7 +73,7 @@ advisor_source_close(struct advisor_source *source)
 }
 
 size_t
-advisor_source_poll(struct advisor_source *source, struct advisor_item **items, size_t max,
+advisor_source_poll(struct advisor_source *source, struct advisor_inbox_item **items, size_t max,
                     uint64_t wait_ms)
 {
     return advisor_inbox_take(source->inbox, items, max, wait_ms);
@@ -137,17 +137,17 @@ came_in(struct advisor_source *source, enum kvt_err rc)
 }
 
 bool
-advisor_source_push_wait(struct advisor_source *source, struct advisor_item *item)
+advisor_source_push_wait(struct advisor_source *source, struct advisor_inbox_item *item)
 {
     while (!atomic_load(&source->stopping))
         if (came_in(source, advisor_inbox_put(source->inbox, item, ROOM_WAIT_MS)))
             return true;
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
     return false;
 }
 
 bool
-advisor_source_copy_wait(struct advisor_source *source, const struct advisor_item *like,
+advisor_source_copy_wait(struct advisor_source *source, const struct advisor_inbox_item *like,
                          const char *subject, const void *bytes, size_t size)
 {
     while (!atomic_load(&source->stopping))
@@ -166,7 +166,7 @@ advisor_source_count_dropped(struct advisor_source *source)
 }
 
 bool
-advisor_source_copy(struct advisor_source *source, const struct advisor_item *like,
+advisor_source_copy(struct advisor_source *source, const struct advisor_inbox_item *like,
                     const char *subject, const void *bytes, size_t size)
 {
     atomic_fetch_add_explicit(&source->messages, 1, memory_order_relaxed);
@@ -177,12 +177,12 @@ advisor_source_copy(struct advisor_source *source, const struct advisor_item *li
 }
 
 bool
-advisor_source_push(struct advisor_source *source, struct advisor_item *item)
+advisor_source_push(struct advisor_source *source, struct advisor_inbox_item *item)
 {
     atomic_fetch_add(&source->messages, 1);
     if (advisor_inbox_put(source->inbox, item, 0) == KVT_OK)
         return true;
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
     advisor_source_count_dropped(source);
     return false;
 }

@@ -19,12 +19,15 @@
  *                            vouch for them); `epoch` names the life where SGLang does.  `bytes`
  *                            is the payload.
  *   kvbm-zmq                 `bytes` is the payload, `subject` the topic; nothing is numbered.
- *   kvbm-nats                the same; ADVISOR_ITEM_GAP when messages were lost: the connection
+ *   kvbm-nats                the same; ADVISOR_INBOX_ITEM_GAP when messages were lost: the
+ *   connection
  *                            came back, or there was no room.
- *   any with `discovery`     ADVISOR_ITEM_GONE for a worker whose instance record vanished.
- *   dynamo-jetstream         With `snapshot_bucket` ADVISOR_ITEM_HOLDS and one ADVISOR_ITEM_HELD
+ *   any with `discovery`     ADVISOR_INBOX_ITEM_GONE for a worker whose instance record vanished.
+ *   dynamo-jetstream         With `snapshot_bucket` ADVISOR_INBOX_ITEM_HOLDS and one
+ *   ADVISOR_INBOX_ITEM_HELD
  *                            before the first START.
- *   minio-nats, no stream    ADVISOR_ITEM_GAP when notifications were lost.  With `bucket_url`
+ *   minio-nats, no stream    ADVISOR_INBOX_ITEM_GAP when notifications were lost.  With
+ *   `bucket_url`
  *                            then, and at first, all that the bucket holds, as notifications of it,
  *                            of which the first of each namespace is a `new_life`.
  *
@@ -159,8 +162,8 @@ void advisor_source_stop(struct advisor_source *source);
 void advisor_source_close(struct advisor_source *source);
 
 /** Up to `max` items, waiting up to `wait_ms` for the first. */
-size_t advisor_source_poll(struct advisor_source *source, struct advisor_item **items, size_t max,
-                           uint64_t wait_ms);
+size_t advisor_source_poll(struct advisor_source *source, struct advisor_inbox_item **items,
+                           size_t max, uint64_t wait_ms);
 
 void advisor_source_state(struct advisor_source *source, struct advisor_source_state *state);
 

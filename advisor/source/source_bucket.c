@@ -49,8 +49,8 @@ heard(void *arg, const char *subject, const char *reply, const void *bytes, size
 {
     struct advisor_source *source = arg;
     struct advisor_source_bucket *bucket = source->own;
-    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
-                                      .time_ms = kvt_clock_unix_coarse_ms()};
+    const struct advisor_inbox_item like = {.kind = ADVISOR_INBOX_ITEM_MESSAGE,
+                                            .time_ms = kvt_clock_unix_coarse_ms()};
 
     (void)reply;
     (void)pthread_mutex_lock(&bucket->lock);
@@ -74,7 +74,7 @@ hold(struct advisor_source_bucket *bucket)
 static void
 release(struct advisor_source_bucket *bucket)
 {
-    struct advisor_item *items[RELEASE_ITEMS];
+    struct advisor_inbox_item *items[RELEASE_ITEMS];
     size_t count;
 
     do {
@@ -85,7 +85,7 @@ release(struct advisor_source_bucket *bucket)
         for (size_t i = 0; i < count; i++) {
             (void)advisor_source_copy_wait(bucket->source, items[i], items[i]->subject,
                                            items[i]->bytes, items[i]->size);
-            advisor_item_free(items[i]);
+            advisor_inbox_item_free(items[i]);
         }
     } while (count > 0);
 }
@@ -94,8 +94,8 @@ release(struct advisor_source_bucket *bucket)
 
 struct teller {
     struct advisor_source *source;
-    struct advisor_map *spaces; /* namespaces that were begun */
-    char name[ADVISOR_BUCKET_NAME_MAX];
+    struct advisor_number_map *spaces; /* namespaces that were begun */
+    char name[ADVISOR_BUCKET_LISTING_NAME_MAX];
     char space[KVT_NAMESPACE_MAX]; /* of the message: it may speak of one only */
     struct kvt_buffer message;
     size_t records;
@@ -106,8 +106,8 @@ struct teller {
 static bool
 end_message(struct teller *teller, bool begins)
 {
-    const struct advisor_item like = {
-        .kind = ADVISOR_ITEM_MESSAGE, .time_ms = kvt_clock_unix_ms(), .new_life = begins};
+    const struct advisor_inbox_item like = {
+        .kind = ADVISOR_INBOX_ITEM_MESSAGE, .time_ms = kvt_clock_unix_ms(), .new_life = begins};
     bool ok;
 
     if (teller->records == 0)
@@ -146,11 +146,11 @@ begin_space(struct teller *teller, const char *space, const char *key, uint64_t 
     if (!end_message(teller, false))
         return false;
     (void)snprintf(teller->space, sizeof(teller->space), "%s", space);
-    if (advisor_map_get(teller->spaces, name, strlen(name) + 1, &at)) {
+    if (advisor_number_map_get(teller->spaces, name, strlen(name) + 1, &at)) {
         add_record(teller, "ObjectCreated:Put", key, size);
         return true;
     }
-    if (advisor_map_put(teller->spaces, name, strlen(name) + 1, 1) != KVT_OK)
+    if (advisor_number_map_put(teller->spaces, name, strlen(name) + 1, 1) != KVT_OK)
         return false;
     add_record(teller, "BucketRemoved:*", "", 0);
     if (key != NULL)
@@ -161,7 +161,7 @@ begin_space(struct teller *teller, const char *space, const char *key, uint64_t 
 static bool
 tell_object(struct teller *teller, const char *key, uint64_t size)
 {
-    char plain[ADVISOR_BUCKET_KEY_MAX];
+    char plain[ADVISOR_BUCKET_LISTING_KEY_MAX];
     struct kvt_key parsed;
 
     (void)snprintf(plain, sizeof(plain), "%s", key);
@@ -192,17 +192,17 @@ tell_objects(struct teller *teller, const struct kvt_buffer *keys)
     if (!end_message(teller, false))
         return false;
     /* Who has no namespace can be told that nothing is left. */
-    return advisor_map_get(teller->spaces, "", 1, &at) || begin_space(teller, "", NULL, 0);
+    return advisor_number_map_get(teller->spaces, "", 1, &at) || begin_space(teller, "", NULL, 0);
 }
 
 static enum kvt_err
-replace(struct advisor_source *source, const struct advisor_bucket *bucket,
+replace(struct advisor_source *source, const struct advisor_bucket_listing *bucket,
         const struct kvt_buffer *keys, struct kvt_error *err)
 {
     struct teller teller = {.source = source};
-    enum kvt_err rc = advisor_map_new(&teller.spaces);
+    enum kvt_err rc = advisor_number_map_new(&teller.spaces);
 
-    advisor_bucket_name(bucket, teller.name);
+    advisor_bucket_listing_name(bucket, teller.name);
     kvt_buffer_init(&teller.message, MESSAGE_MAX);
     if (rc == KVT_OK && !tell_objects(&teller, keys)) {
         rc = kvt_error_set(err, KVT_NOMEM, "the listing could not be told whole");
@@ -212,7 +212,7 @@ replace(struct advisor_source *source, const struct advisor_bucket *bucket,
         kvt_log_info("advisor.source", "listed", "%s: %s holds %zu blocks' objects",
                      source->options.name, teller.name, teller.told);
     kvt_buffer_release(&teller.message);
-    advisor_map_free(teller.spaces);
+    advisor_number_map_free(teller.spaces);
     return rc;
 }
 
@@ -220,7 +220,7 @@ static enum kvt_err
 list(struct advisor_source_bucket *bucket, struct kvt_error *err)
 {
     struct advisor_source *source = bucket->source;
-    const struct advisor_bucket place = {
+    const struct advisor_bucket_listing place = {
         .url = source->options.bucket_url,
         .region = source->options.bucket_region,
         .credentials_file = source->options.bucket_credentials_file,
@@ -231,7 +231,7 @@ list(struct advisor_source_bucket *bucket, struct kvt_error *err)
     kvt_buffer_init(&keys, ADVISOR_SOURCE_LISTING_MAX);
     hold(bucket);
     wire_bus_settle(source->options.bus); /* the server knows what we listen to */
-    rc = advisor_bucket_list(&place, &source->stopping, &keys, err);
+    rc = advisor_bucket_listing_list(&place, &source->stopping, &keys, err);
     if (rc == KVT_OK)
         rc = replace(source, &place, &keys, err);
     release(bucket);

@@ -25,9 +25,9 @@ advisor_source_discovery_look(struct advisor_source *source, struct advisor_disc
         return rc;
     gone = advisor_discovery_gone(discovery, &count);
     for (size_t i = 0; i < count; i++) {
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
-        while (advisor_item_new(&item, ADVISOR_ITEM_GONE, "", NULL, 0) != KVT_OK) {
+        while (advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_GONE, "", NULL, 0) != KVT_OK) {
             if (atomic_load(&source->stopping))
                 return KVT_CANCELLED;
             kvt_clock_sleep_ms(NAP_MS);

@@ -16,7 +16,7 @@
 
 #define ADVISOR_SOURCE_DISCOVERY_EVERY_MS 1000
 
-/** Scan, and hand over an ADVISOR_ITEM_GONE for each worker that went.  As
+/** Scan, and hand over an ADVISOR_INBOX_ITEM_GONE for each worker that went.  As
  *  advisor_discovery_scan(); also KVT_CANCELLED: the source is stopping. */
 KVT_NODISCARD enum kvt_err advisor_source_discovery_look(struct advisor_source *source,
                                                          struct advisor_discovery *discovery,

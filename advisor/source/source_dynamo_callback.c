@@ -13,9 +13,9 @@ enum { READ_MAX = 4096 };
 _Static_assert(ADVISOR_DYNAMO_GREETING_MAX >= WIRE_DYNAMO_RPC_HEADER_MAX + READ_MAX, "a name fits");
 
 void
-advisor_dynamo_door_init(struct advisor_dynamo_door *door, const char *subject)
+advisor_dynamo_callback_init(struct advisor_dynamo_callback *door, const char *subject)
 {
-    *door = (struct advisor_dynamo_door){.listener = -1, .subject = subject};
+    *door = (struct advisor_dynamo_callback){.listener = -1, .subject = subject};
     for (size_t i = 0; i < ADVISOR_DYNAMO_VISITORS_MAX; i++) {
         door->visitors[i].fd = -1;
         kvt_buffer_init(&door->visitors[i].bytes, ADVISOR_DYNAMO_GREETING_MAX);
@@ -32,7 +32,7 @@ dismiss(struct advisor_dynamo_visitor *visitor)
 }
 
 void
-advisor_dynamo_door_close(struct advisor_dynamo_door *door)
+advisor_dynamo_callback_close(struct advisor_dynamo_callback *door)
 {
     for (size_t i = 0; i < ADVISOR_DYNAMO_VISITORS_MAX; i++)
         dismiss(&door->visitors[i]);
@@ -42,7 +42,7 @@ advisor_dynamo_door_close(struct advisor_dynamo_door *door)
 }
 
 void
-advisor_dynamo_door_polls(const struct advisor_dynamo_door *door, struct pollfd *items)
+advisor_dynamo_callback_polls(const struct advisor_dynamo_callback *door, struct pollfd *items)
 {
     items[0] = (struct pollfd){.fd = door->listener, .events = POLLIN};
     for (size_t i = 0; i < ADVISOR_DYNAMO_VISITORS_MAX; i++)
@@ -50,7 +50,7 @@ advisor_dynamo_door_polls(const struct advisor_dynamo_door *door, struct pollfd 
 }
 
 static enum kvt_err
-welcome(struct advisor_dynamo_door *door, struct kvt_error *err)
+welcome(struct advisor_dynamo_callback *door, struct kvt_error *err)
 {
     const int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct advisor_dynamo_visitor *visitor;
@@ -82,7 +82,7 @@ listen_to(struct advisor_dynamo_visitor *visitor)
 
 /* KVT_OK: it said the name, which is `*used` bytes long; KVT_AGAIN: it may still. */
 static enum kvt_err
-judge(const struct advisor_dynamo_door *door, const struct advisor_dynamo_visitor *visitor,
+judge(const struct advisor_dynamo_callback *door, const struct advisor_dynamo_visitor *visitor,
       size_t *used)
 {
     struct wire_dynamo_rpc_frame frame;
@@ -99,7 +99,7 @@ judge(const struct advisor_dynamo_door *door, const struct advisor_dynamo_visito
 
 /* The rest of what it said goes with it. */
 static enum kvt_err
-hand_over(struct advisor_dynamo_door *door, struct advisor_dynamo_visitor *visitor, size_t used,
+hand_over(struct advisor_dynamo_callback *door, struct advisor_dynamo_visitor *visitor, size_t used,
           int *fd, struct kvt_buffer *frames, struct kvt_error *err)
 {
     kvt_buffer_append(frames, visitor->bytes.data + used, visitor->bytes.size - used);
@@ -107,13 +107,13 @@ hand_over(struct advisor_dynamo_door *door, struct advisor_dynamo_visitor *visit
         return kvt_error_set(err, KVT_NOMEM, "no memory for the answer");
     *fd = visitor->fd;
     visitor->fd = -1;
-    advisor_dynamo_door_close(door);
+    advisor_dynamo_callback_close(door);
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_dynamo_door_hear(struct advisor_dynamo_door *door, const struct pollfd *items, int *fd,
-                         struct kvt_buffer *frames, struct kvt_error *err)
+advisor_dynamo_callback_hear(struct advisor_dynamo_callback *door, const struct pollfd *items,
+                             int *fd, struct kvt_buffer *frames, struct kvt_error *err)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     const uint32_t count = door->count;

@@ -18,10 +18,10 @@
 #include "base/core/buffer.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_DYNAMO_VISITORS_MAX 16
-#define ADVISOR_DYNAMO_GREETING_MS  2000
-#define ADVISOR_DYNAMO_GREETING_MAX (72u << 10) /* a header, and what comes right behind it */
-#define ADVISOR_DYNAMO_DOOR_POLLS   (ADVISOR_DYNAMO_VISITORS_MAX + 1)
+#define ADVISOR_DYNAMO_VISITORS_MAX   16
+#define ADVISOR_DYNAMO_GREETING_MS    2000
+#define ADVISOR_DYNAMO_GREETING_MAX   (72u << 10) /* a header, and what comes right behind it */
+#define ADVISOR_DYNAMO_CALLBACK_POLLS (ADVISOR_DYNAMO_VISITORS_MAX + 1)
 
 struct advisor_dynamo_visitor {
     int fd; /* -1: nobody */
@@ -29,20 +29,21 @@ struct advisor_dynamo_visitor {
     struct kvt_buffer bytes;
 };
 
-struct advisor_dynamo_door {
+struct advisor_dynamo_callback {
     int listener;        /* listens and does not block; -1: there is none */
     const char *subject; /* the name to say; borrowed */
     uint32_t count;      /* who dialled so far */
     struct advisor_dynamo_visitor visitors[ADVISOR_DYNAMO_VISITORS_MAX];
 };
 
-/** Closed, so that advisor_dynamo_door_close() may follow. */
-void advisor_dynamo_door_init(struct advisor_dynamo_door *door, const char *subject);
+/** Closed, so that advisor_dynamo_callback_close() may follow. */
+void advisor_dynamo_callback_init(struct advisor_dynamo_callback *door, const char *subject);
 /** The port, and all who wait at it. */
-void advisor_dynamo_door_close(struct advisor_dynamo_door *door);
+void advisor_dynamo_callback_close(struct advisor_dynamo_callback *door);
 
-/** What to wait for: ADVISOR_DYNAMO_DOOR_POLLS items. */
-void advisor_dynamo_door_polls(const struct advisor_dynamo_door *door, struct pollfd *items);
+/** What to wait for: ADVISOR_DYNAMO_CALLBACK_POLLS items. */
+void advisor_dynamo_callback_polls(const struct advisor_dynamo_callback *door,
+                                   struct pollfd *items);
 
 /**
  * Hear who is there.
@@ -52,9 +53,9 @@ void advisor_dynamo_door_polls(const struct advisor_dynamo_door *door, struct po
  * @param[out] frames  what that one said behind it
  * @return KVT_OK, KVT_UNAVAILABLE (more dialled than may), KVT_RANGE or KVT_NOMEM
  */
-KVT_NODISCARD enum kvt_err advisor_dynamo_door_hear(struct advisor_dynamo_door *door,
-                                                    const struct pollfd *items, int *fd,
-                                                    struct kvt_buffer *frames,
-                                                    struct kvt_error *err);
+KVT_NODISCARD enum kvt_err advisor_dynamo_callback_hear(struct advisor_dynamo_callback *door,
+                                                        const struct pollfd *items, int *fd,
+                                                        struct kvt_buffer *frames,
+                                                        struct kvt_error *err);
 
 #endif /* ADVISOR_SOURCE_SOURCE_DYNAMO_CALLBACK_H */

@@ -41,9 +41,9 @@ struct address {
 struct call {
     struct advisor_source *source;
     const struct advisor_ask *ask;
-    struct advisor_dynamo_door door; /* where the worker dials */
-    int request;                     /* TCP request plane: where the question goes; or -1 */
-    int worker;                      /* who dialled and named our stream; or -1 */
+    struct advisor_dynamo_callback door; /* where the worker dials */
+    int request;                         /* TCP request plane: where the question goes; or -1 */
+    int worker;                          /* who dialled and named our stream; or -1 */
     bool acked;
     bool answered; /* the data is in `answer` */
     size_t wanted; /* bytes the next frame needs, as far as known */
@@ -471,7 +471,7 @@ hear(struct call *call, const struct pollfd *items, bool *done)
 
     if (call->worker >= 0)
         return items[0].revents != 0 ? read_worker(call, done) : KVT_OK;
-    rc = advisor_dynamo_door_hear(&call->door, items, &call->worker, &call->frames, call->err);
+    rc = advisor_dynamo_callback_hear(&call->door, items, &call->worker, &call->frames, call->err);
     return rc == KVT_OK && call->worker >= 0 ? judge_frames(call, done) : rc;
 }
 
@@ -483,15 +483,15 @@ listen_to_worker(struct call *call)
     bool done = false;
 
     while (!done && (rc = may_go_on(call)) == KVT_OK) {
-        struct pollfd items[1 + ADVISOR_DYNAMO_DOOR_POLLS] = {
+        struct pollfd items[1 + ADVISOR_DYNAMO_CALLBACK_POLLS] = {
             {.fd = call->request, .events = POLLIN},
             {.fd = call->worker, .events = POLLIN},
         };
         nfds_t count = 2;
 
         if (call->worker < 0) {
-            advisor_dynamo_door_polls(&call->door, items + 1);
-            count = 1 + ADVISOR_DYNAMO_DOOR_POLLS;
+            advisor_dynamo_callback_polls(&call->door, items + 1);
+            count = 1 + ADVISOR_DYNAMO_CALLBACK_POLLS;
         }
         if (poll(items, count, time_left(call)) < 0)
             continue;
@@ -575,7 +575,7 @@ advisor_dynamo_query(struct advisor_source *source, const struct advisor_discove
 
     random_id(call.subject);
     random_id(call.id);
-    advisor_dynamo_door_init(&call.door, call.subject);
+    advisor_dynamo_callback_init(&call.door, call.subject);
     kvt_buffer_init(&call.ack, ACK_ROOM);
     kvt_buffer_init(&call.frames, answer->limit + FRAME_ROOM);
     if (target->tcp[0] != '\0')
@@ -588,7 +588,7 @@ advisor_dynamo_query(struct advisor_source *source, const struct advisor_discove
         (void)close(call.request);
     if (call.worker >= 0)
         (void)close(call.worker);
-    advisor_dynamo_door_close(&call.door);
+    advisor_dynamo_callback_close(&call.door);
     kvt_buffer_release(&call.ack);
     kvt_buffer_release(&call.frames);
     return rc;

@@ -130,7 +130,7 @@ pass_on(struct reader *reader, const struct advisor_zmq_message *message)
     char subject[ADVISOR_DISCOVERY_TEXT_MAX];
     struct wire_dynamo_frames frames;
     struct advisor_zmq_frame envelope;
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
     if (message->count != FRAMES || topic->size >= sizeof(subject) ||
         wire_dynamo_frames(message->frames[1].bytes, message->frames[1].size,

@@ -41,7 +41,7 @@ put_le64(uint8_t bytes[NUMBER_SIZE], uint64_t value)
 
 static enum ending
 listen_on(struct advisor_source *source, struct advisor_zmq *zmq,
-          const struct advisor_engine_question *question, take_fn *take, void *arg)
+          const struct advisor_source_engine_question *question, take_fn *take, void *arg)
 {
     struct advisor_zmq_message message;
 
@@ -80,10 +80,10 @@ listen_on(struct advisor_source *source, struct advisor_zmq *zmq,
 }
 
 static enum kvt_err
-ask(struct advisor_source *source, const struct advisor_engine_question *question, take_fn *take,
-    void *arg, enum ending *ending, struct kvt_error *err)
+ask(struct advisor_source *source, const struct advisor_source_engine_question *question,
+    take_fn *take, void *arg, enum ending *ending, struct kvt_error *err)
 {
-    const struct advisor_engine *engine = source->own;
+    const struct advisor_source_engine *engine = source->own;
     const char *endpoint =
         question->endpoint < engine->replays.count ? engine->replays.texts[question->endpoint] : "";
     uint8_t number[NUMBER_SIZE];
@@ -129,8 +129,9 @@ take_first(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload
 }
 
 enum kvt_err
-advisor_engine_first(struct advisor_source *source, const struct advisor_engine_question *question,
-                     uint64_t *sequence, uint64_t *digest)
+advisor_source_engine_first(struct advisor_source *source,
+                            const struct advisor_source_engine_question *question,
+                            uint64_t *sequence, uint64_t *digest)
 {
     struct first first = {0};
     enum ending ending;
@@ -187,7 +188,7 @@ collect(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload)
 /* A ROUTER drops what its peer does not take in time, so a long answer has holes: what is behind
  * one is asked for again, while each question brings something. */
 static enum kvt_err
-ask_all(struct advisor_source *source, struct advisor_engine_question *question,
+ask_all(struct advisor_source *source, struct advisor_source_engine_question *question,
         struct collected *collected, enum ending *ending, struct kvt_error *err)
 {
     for (;;) {
@@ -203,15 +204,16 @@ ask_all(struct advisor_source *source, struct advisor_engine_question *question,
 }
 
 void
-advisor_engine_prefix(const struct advisor_source *source, char prefix[ADVISOR_ENGINE_PREFIX_MAX])
+advisor_source_engine_prefix(const struct advisor_source *source,
+                             char prefix[ADVISOR_SOURCE_ENGINE_PREFIX_MAX])
 {
     const char *name = source->options.name;
     const size_t size = strlen(name);
 
-    if (size + 1 < ADVISOR_ENGINE_PREFIX_MAX)
-        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%.*s:", (int)size, name);
+    if (size + 1 < ADVISOR_SOURCE_ENGINE_PREFIX_MAX)
+        (void)snprintf(prefix, ADVISOR_SOURCE_ENGINE_PREFIX_MAX, "%.*s:", (int)size, name);
     else
-        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%.12s~%016llx:", name,
+        (void)snprintf(prefix, ADVISOR_SOURCE_ENGINE_PREFIX_MAX, "%.12s~%016llx:", name,
                        (unsigned long long)XXH3_64bits(name, size));
 }
 
@@ -219,13 +221,13 @@ advisor_engine_prefix(const struct advisor_source *source, char prefix[ADVISOR_E
 static bool
 endpoint_of(const struct advisor_source *source, const char *worker, uint32_t *endpoint)
 {
-    char start[ADVISOR_ENGINE_PREFIX_MAX];
+    char start[ADVISOR_SOURCE_ENGINE_PREFIX_MAX];
     char digits[12];
     uint64_t number;
     size_t size;
 
     *endpoint = 0;
-    advisor_engine_prefix(source, start);
+    advisor_source_engine_prefix(source, start);
     if (worker == NULL || strncmp(worker, start, strlen(start)) != 0)
         return false;
     worker += strlen(start);
@@ -240,10 +242,11 @@ endpoint_of(const struct advisor_source *source, const char *worker, uint32_t *e
 }
 
 enum kvt_err
-advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *asked,
-                   enum advisor_answer_kind *kind, struct kvt_buffer *answer, struct kvt_error *err)
+advisor_source_engine_ask(struct advisor_source *source, const struct advisor_ask *asked,
+                          enum advisor_answer_kind *kind, struct kvt_buffer *answer,
+                          struct kvt_error *err)
 {
-    struct advisor_engine_question question = {
+    struct advisor_source_engine_question question = {
         .from = asked->from, .to = asked->to, .deadline_ms = asked->deadline_ms};
     struct collected collected = {.answer = answer, .first = asked->from};
     enum ending ending;

@@ -29,7 +29,7 @@ struct peer {
     uint32_t endpoint;
 };
 
-struct advisor_engine_reader {
+struct advisor_source_engine_reader {
     struct advisor_source *source;
     struct advisor_zmq *zmq;
     size_t count;
@@ -57,16 +57,16 @@ epoch_of(const struct advisor_zmq_frame *topic)
 
 /* Topics of those who connect to us tell them apart; they may hold anything. */
 static void
-subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_message *message,
-           char subject[KVT_NAME_MAX])
+subject_of(const struct advisor_source_engine_reader *reader,
+           const struct advisor_zmq_message *message, char subject[KVT_NAME_MAX])
 {
     const struct advisor_zmq_frame *topic = &message->frames[0];
-    char text[ADVISOR_ZMQ_PEER_MAX + 32 + ADVISOR_ENGINE_PREFIX_MAX];
-    char prefix[ADVISOR_ENGINE_PREFIX_MAX];
+    char text[ADVISOR_ZMQ_PEER_MAX + 32 + ADVISOR_SOURCE_ENGINE_PREFIX_MAX];
+    char prefix[ADVISOR_SOURCE_ENGINE_PREFIX_MAX];
     size_t used;
     size_t size;
 
-    advisor_engine_prefix(reader->source, prefix);
+    advisor_source_engine_prefix(reader->source, prefix);
     if (!reader->source->options.bind) {
         (void)snprintf(subject, KVT_NAME_MAX, "%s%u", prefix, message->socket);
         return;
@@ -91,7 +91,7 @@ subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_
 
 /* NULL: it is heard for the first time. */
 static struct peer *
-find_peer(struct advisor_engine_reader *reader, const char *subject, uint32_t socket)
+find_peer(struct advisor_source_engine_reader *reader, const char *subject, uint32_t socket)
 {
     if (!reader->source->options.bind)
         return reader->direct[socket];
@@ -102,7 +102,7 @@ find_peer(struct advisor_engine_reader *reader, const char *subject, uint32_t so
 }
 
 static struct peer *
-add_peer(struct advisor_engine_reader *reader, const char *subject,
+add_peer(struct advisor_source_engine_reader *reader, const char *subject,
          const struct advisor_zmq_message *message)
 {
     struct peer *peer;
@@ -122,9 +122,9 @@ add_peer(struct advisor_engine_reader *reader, const char *subject,
 
 /* Is the message we heard last still what the publisher says it sent under that number? */
 static bool
-vouched(struct advisor_engine_reader *reader, const struct peer *peer)
+vouched(struct advisor_source_engine_reader *reader, const struct peer *peer)
 {
-    const struct advisor_engine_question question = {
+    const struct advisor_source_engine_question question = {
         .endpoint = peer->endpoint,
         .from = peer->last,
         .to = peer->last,
@@ -133,15 +133,15 @@ vouched(struct advisor_engine_reader *reader, const struct peer *peer)
     uint64_t sequence = 0;
     uint64_t digest = 0;
 
-    return advisor_engine_first(reader->source, &question, &sequence, &digest) == KVT_OK &&
+    return advisor_source_engine_first(reader->source, &question, &sequence, &digest) == KVT_OK &&
            sequence == peer->last && digest == peer->digest;
 }
 
 /* Did the publisher begin anew in front of this message?  Messages of an earlier connection may
  * still be read after the next was made, so one that follows says nothing about the connection. */
 static bool
-is_new_life(struct advisor_engine_reader *reader, struct peer *peer,
-            const struct advisor_item *item, const struct advisor_zmq_message *message)
+is_new_life(struct advisor_source_engine_reader *reader, struct peer *peer,
+            const struct advisor_inbox_item *item, const struct advisor_zmq_message *message)
 {
     const bool same_epoch = item->epoch == peer->epoch;
     uint64_t before;
@@ -157,12 +157,12 @@ is_new_life(struct advisor_engine_reader *reader, struct peer *peer,
 
 /* False: the source is stopping. */
 static bool
-pass_on(struct advisor_engine_reader *reader, const struct advisor_zmq_message *message)
+pass_on(struct advisor_source_engine_reader *reader, const struct advisor_zmq_message *message)
 {
     const struct advisor_zmq_frame *number = &message->frames[message->count - 2];
     const struct advisor_zmq_frame *payload = &message->frames[message->count - 1];
     char subject[KVT_NAME_MAX];
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct peer *peer;
 
     subject_of(reader, message, subject);
@@ -193,7 +193,7 @@ is_framed(const struct advisor_zmq_message *message)
 }
 
 static void
-receive(struct advisor_engine_reader *reader)
+receive(struct advisor_source_engine_reader *reader)
 {
     struct advisor_zmq_message message;
     uint64_t told_ms = 0;
@@ -216,7 +216,7 @@ static void *
 run(void *arg)
 {
     struct advisor_source *source = arg;
-    const struct advisor_engine *engine = source->own;
+    const struct advisor_source_engine *engine = source->own;
     bool going = true;
 
     for (uint32_t i = 0; source->options.bind && going && i < engine->endpoints.count; i++)
@@ -231,7 +231,7 @@ static enum kvt_err
 open_sockets(struct advisor_source *source, struct advisor_zmq *zmq, struct kvt_error *err)
 {
     const struct advisor_source_options *options = &source->options;
-    const struct advisor_engine *engine = source->own;
+    const struct advisor_source_engine *engine = source->own;
     const char *topic = options->topic == NULL ? "" : options->topic;
     enum kvt_err rc = KVT_OK;
 
@@ -248,7 +248,7 @@ open_sockets(struct advisor_source *source, struct advisor_zmq *zmq, struct kvt_
 static enum kvt_err
 engine_open(struct advisor_source *source)
 {
-    struct advisor_engine *engine = kvt_calloc(1, sizeof(*engine));
+    struct advisor_source_engine *engine = kvt_calloc(1, sizeof(*engine));
     struct kvt_error err = {.text = "no address of a publisher"};
     enum kvt_err rc;
 
@@ -275,7 +275,7 @@ engine_open(struct advisor_source *source)
 static void
 engine_close(struct advisor_source *source)
 {
-    struct advisor_engine *engine = source->own;
+    struct advisor_source_engine *engine = source->own;
 
     advisor_source_join(source);
     if (engine != NULL) {
@@ -294,5 +294,5 @@ const struct advisor_source_ops advisor_source_engine_zmq = {
     .dialect = WIRE_DIALECT_ENGINE,
     .open = engine_open,
     .close = engine_close,
-    .ask = advisor_engine_ask,
+    .ask = advisor_source_engine_ask,
 };

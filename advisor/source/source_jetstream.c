@@ -67,11 +67,11 @@ look(struct reader *reader, struct wire_stream_state *state)
 }
 
 static bool
-tell(struct reader *reader, enum advisor_item_kind kind)
+tell(struct reader *reader, enum advisor_inbox_item_kind kind)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    while (advisor_item_new(&item, kind, reader->source->options.stream, NULL, 0) != KVT_OK) {
+    while (advisor_inbox_item_new(&item, kind, reader->source->options.stream, NULL, 0) != KVT_OK) {
         if (stopping(reader))
             return false;
         kvt_clock_sleep_ms(AWAY_WAIT_MS);
@@ -159,11 +159,11 @@ begin(struct reader *reader)
         return false;
     if (is_other(reader, &state)) {
         restart(reader, &state);
-        if (!tell(reader, ADVISOR_ITEM_START))
+        if (!tell(reader, ADVISOR_INBOX_ITEM_START))
             return false;
     } else if (is_cut(reader, &state)) {
         reader->last_seq = state.first_seq - 1;
-        if (!tell(reader, ADVISOR_ITEM_GAP))
+        if (!tell(reader, ADVISOR_INBOX_ITEM_GAP))
             return false;
     }
     stream.start_seq = reader->last_seq + 1;
@@ -186,19 +186,19 @@ gap(struct reader *reader)
     if (!is_other(reader, &state)) {
         if (is_cut(reader, &state))
             reader->last_seq = state.first_seq - 1;
-        return tell(reader, ADVISOR_ITEM_GAP);
+        return tell(reader, ADVISOR_INBOX_ITEM_GAP);
     }
     restart(reader, &state);
-    return tell(reader, ADVISOR_ITEM_START);
+    return tell(reader, ADVISOR_INBOX_ITEM_START);
 }
 
 /* Memory may be short for a while: a message is never skipped. */
 static bool
 hand_over(struct reader *reader, struct wire_message *message)
 {
-    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
-                                      .stream_seq = wire_message_stream_seq(message),
-                                      .time_ms = wire_message_time_ms(message)};
+    const struct advisor_inbox_item like = {.kind = ADVISOR_INBOX_ITEM_MESSAGE,
+                                            .stream_seq = wire_message_stream_seq(message),
+                                            .time_ms = wire_message_time_ms(message)};
     size_t size;
     const void *bytes = wire_message_bytes(message, &size);
 

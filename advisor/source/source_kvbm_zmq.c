@@ -23,7 +23,7 @@ receive(struct advisor_source *source, struct advisor_zmq *zmq)
 
     while (!atomic_load(&source->stopping)) {
         const enum kvt_err rc = advisor_zmq_receive(zmq, ADVISOR_SOURCE_ZMQ_WAIT_MS, &message);
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
         char subject[KVT_NAMESPACE_MAX];
         size_t size;
 

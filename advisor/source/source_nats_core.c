@@ -12,8 +12,8 @@ enum { SUBJECT_MAX = 512, NAP_MS = 100 };
 static void
 heard(void *arg, const char *subject, const char *reply, const void *bytes, size_t size)
 {
-    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
-                                      .time_ms = kvt_clock_unix_coarse_ms()};
+    const struct advisor_inbox_item like = {.kind = ADVISOR_INBOX_ITEM_MESSAGE,
+                                            .time_ms = kvt_clock_unix_coarse_ms()};
 
     (void)reply;
     /* What there is no room for is dropped: its numbers will be missed. */
@@ -82,9 +82,9 @@ advisor_source_lost(struct advisor_source *source)
 bool
 advisor_source_tell_gap(struct advisor_source *source)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    while (advisor_item_new(&item, ADVISOR_ITEM_GAP, "", NULL, 0) != KVT_OK) {
+    while (advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_GAP, "", NULL, 0) != KVT_OK) {
         if (atomic_load(&source->stopping))
             return false;
         kvt_clock_sleep_ms(NAP_MS);

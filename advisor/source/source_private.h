@@ -39,15 +39,15 @@ struct advisor_source {
 };
 
 /** Hand an item over, waiting for room; false when the source is stopping (the item is freed). */
-bool advisor_source_push_wait(struct advisor_source *source, struct advisor_item *item);
+bool advisor_source_push_wait(struct advisor_source *source, struct advisor_inbox_item *item);
 
 /** The same without waiting; false when there is no room (the item is freed). */
-bool advisor_source_push(struct advisor_source *source, struct advisor_item *item);
+bool advisor_source_push(struct advisor_source *source, struct advisor_inbox_item *item);
 
 /** The same with a copy of a message, which is how many small ones are handed over. */
-bool advisor_source_copy_wait(struct advisor_source *source, const struct advisor_item *like,
+bool advisor_source_copy_wait(struct advisor_source *source, const struct advisor_inbox_item *like,
                               const char *subject, const void *bytes, size_t size);
-bool advisor_source_copy(struct advisor_source *source, const struct advisor_item *like,
+bool advisor_source_copy(struct advisor_source *source, const struct advisor_inbox_item *like,
                          const char *subject, const void *bytes, size_t size);
 
 /** A message was lost for want of room. */

@@ -84,12 +84,12 @@ fetch_agreed(struct advisor_source *source, struct wire_stream_state *state,
 }
 
 static bool
-push(struct advisor_source *source, enum advisor_item_kind kind, const struct kvt_buffer *bytes,
-     uint64_t time_ms)
+push(struct advisor_source *source, enum advisor_inbox_item_kind kind,
+     const struct kvt_buffer *bytes, uint64_t time_ms)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    while (advisor_item_new(&item, kind, source->options.stream, bytes->data, bytes->size) !=
+    while (advisor_inbox_item_new(&item, kind, source->options.stream, bytes->data, bytes->size) !=
            KVT_OK) {
         if (stopping(source))
             return false;
@@ -110,7 +110,7 @@ push_full(struct advisor_source *source, struct kvt_buffer *item, uint64_t time_
     kvt_buffer_puts(item, "]");
     if (!kvt_buffer_ok(item))
         return KVT_NOMEM;
-    going = push(source, ADVISOR_ITEM_HOLDS, item, time_ms);
+    going = push(source, ADVISOR_INBOX_ITEM_HOLDS, item, time_ms);
     kvt_buffer_clear(item);
     return going ? KVT_OK : KVT_CANCELLED;
 }
@@ -146,7 +146,7 @@ push_all(struct advisor_source *source, const struct kvt_buffer *bytes, uint64_t
         rc = push_chain(source, &kept, &item, time_ms);
     if (rc == KVT_OK)
         rc = push_full(source, &item, time_ms);
-    if (rc == KVT_OK && !push(source, ADVISOR_ITEM_HELD, &item, time_ms))
+    if (rc == KVT_OK && !push(source, ADVISOR_INBOX_ITEM_HELD, &item, time_ms))
         rc = KVT_CANCELLED;
     kvt_buffer_release(&item);
     return rc;

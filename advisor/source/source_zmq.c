@@ -90,12 +90,13 @@ advisor_source_zmq_release(struct advisor_source_zmq_list *list)
     *list = (struct advisor_source_zmq_list){0};
 }
 
-struct advisor_item *
+struct advisor_inbox_item *
 advisor_source_zmq_item(const char *subject, const struct advisor_zmq_frame *body)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    if (advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, subject, body->bytes, body->size) != KVT_OK)
+    if (advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, subject, body->bytes,
+                               body->size) != KVT_OK)
         return NULL;
     item->time_ms = kvt_clock_unix_ms();
     return item;

@@ -33,8 +33,8 @@ KVT_NODISCARD enum kvt_err advisor_source_zmq_split(struct advisor_source_zmq_li
 void advisor_source_zmq_release(struct advisor_source_zmq_list *list);
 
 /** A message with the frame as its bytes, or NULL: no memory, its number will be missed. */
-struct advisor_item *advisor_source_zmq_item(const char *subject,
-                                             const struct advisor_zmq_frame *body);
+struct advisor_inbox_item *advisor_source_zmq_item(const char *subject,
+                                                   const struct advisor_zmq_frame *body);
 
 /** Count a message that nobody can read. */
 void advisor_source_zmq_refuse(struct advisor_source *source);

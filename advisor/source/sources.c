@@ -87,7 +87,7 @@ advisor_sources_free(struct advisor_sources *sources)
         struct advisor_intake *intake = sources->intakes[i];
 
         while (intake->ready_at < intake->ready_count)
-            advisor_item_free(intake->ready[intake->ready_at++]);
+            advisor_inbox_item_free(intake->ready[intake->ready_at++]);
         advisor_source_close(intake->source);
         wire_bus_close(intake->bus);
         kvt_free(intake);

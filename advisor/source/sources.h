@@ -56,7 +56,7 @@ struct advisor_intake {
     uint32_t block_tokens;
     struct advisor_position taken;     /* into the group, or before */
     struct advisor_position committed; /* behind `taken` while messages are held back */
-    struct advisor_item *ready[ADVISOR_INTAKE_READY]; /* polled, and not taken yet */
+    struct advisor_inbox_item *ready[ADVISOR_INTAKE_READY]; /* polled, and not taken yet */
     size_t ready_at;
     size_t ready_count;
     struct advisor_source_counts counts;

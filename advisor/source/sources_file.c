@@ -116,7 +116,7 @@ static enum kvt_err
 check_bucket(struct kvt_yaml_value value, const struct advisor_source_entry *entry,
              const struct texts *texts, struct kvt_error *err)
 {
-    const struct advisor_bucket bucket = {.url = texts->bucket_url};
+    const struct advisor_bucket_listing bucket = {.url = texts->bucket_url};
     const bool any = texts->bucket_url[0] != '\0' || texts->bucket_region[0] != '\0' ||
                      texts->bucket_credentials_file[0] != '\0' ||
                      entry->options.bucket_every_ms != 0;
@@ -128,7 +128,7 @@ check_bucket(struct kvt_yaml_value value, const struct advisor_source_entry *ent
         return kvt_yaml_refuse(value, err, "bucket_url means nothing to kind %s", texts->kind);
     if (texts->stream[0] != '\0')
         return kvt_yaml_refuse(value, err, "bucket_url means nothing where a stream is read");
-    if (advisor_bucket_check(&bucket, &why) != KVT_OK)
+    if (advisor_bucket_listing_check(&bucket, &why) != KVT_OK)
         return kvt_yaml_refuse(value, err, "bucket_url: %.150s", why.text);
     if (texts->bucket_credentials_file[0] == '\0')
         return kvt_yaml_refuse(value, err, "bucket_credentials_file is missing");

@@ -25,7 +25,7 @@ static const char *const table_names[ADVISOR_TABLE_COUNT] = {
 enum kvt_err
 advisor_store_code(int rc)
 {
-    return kvt_db_error(NULL, rc, "");
+    return kvt_lmdb_error(NULL, rc, "");
 }
 
 static enum kvt_err
@@ -65,7 +65,7 @@ open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
             store->tables[i] = 0;
             continue;
         }
-        rc = kvt_db_error(err, code, "open the index");
+        rc = kvt_lmdb_error(err, code, "open the index");
         /* Another format has other tables: what is missing says less than the format does. */
         if (rc == KVT_OK && i == ADVISOR_TABLE_META)
             rc = check_format(&txn, read_only, err);
@@ -102,7 +102,7 @@ enum kvt_err
 advisor_store_open(struct advisor_store **out, const struct advisor_store_options *options,
                    struct kvt_error *err)
 {
-    const struct kvt_db_options db = {
+    const struct kvt_lmdb_options db = {
         .path = options->path,
         .map_bytes = options->map_bytes,
         .databases_max = ADVISOR_TABLE_COUNT,
@@ -118,11 +118,11 @@ advisor_store_open(struct advisor_store **out, const struct advisor_store_option
     store->lock_fd = -1;
     rc = options->read_only ? KVT_OK : lock_folder(store, options->path, err);
     if (rc == KVT_OK)
-        rc = kvt_db_open(&store->env, &db, err);
+        rc = kvt_lmdb_open(&store->env, &db, err);
     if (rc == KVT_OK)
         rc = open_tables(store, options->read_only, err);
     if (rc == KVT_OK)
-        rc = kvt_db_error(err, mdb_env_info(store->env, &info), "look at the index");
+        rc = kvt_lmdb_error(err, mdb_env_info(store->env, &info), "look at the index");
     if (rc != KVT_OK) {
         advisor_store_close(store);
         return rc;
@@ -147,7 +147,7 @@ advisor_store_close(struct advisor_store *store)
 void
 advisor_store_size(struct advisor_store *store, uint64_t *used, uint64_t *max)
 {
-    *used = kvt_db_used(store->env);
+    *used = kvt_lmdb_used(store->env);
     *max = store->map_bytes;
 }
 
@@ -155,14 +155,14 @@ static enum kvt_err
 begin(struct advisor_store *store, unsigned flags, struct advisor_txn *txn, struct kvt_error *err)
 {
     *txn = (struct advisor_txn){.store = store};
-    return kvt_db_error(err, mdb_txn_begin(store->env, NULL, flags, &txn->handle),
-                        "begin a transaction");
+    return kvt_lmdb_error(err, mdb_txn_begin(store->env, NULL, flags, &txn->handle),
+                          "begin a transaction");
 }
 
 enum kvt_err
 advisor_store_write(struct advisor_store *store, struct advisor_txn *txn, struct kvt_error *err)
 {
-    kvt_db_forget_dead(store->env); /* a command that was killed must not keep pages for ever */
+    kvt_lmdb_forget_dead(store->env); /* a command that was killed must not keep pages for ever */
     return begin(store, 0, txn, err);
 }
 
@@ -179,7 +179,7 @@ advisor_store_commit(struct advisor_txn *txn, struct kvt_error *err)
 
     assert(handle != NULL);
     txn->handle = NULL; /* freed also when it fails */
-    return kvt_db_error(err, mdb_txn_commit(handle), "commit to the index");
+    return kvt_lmdb_error(err, mdb_txn_commit(handle), "commit to the index");
 }
 
 void
@@ -193,5 +193,5 @@ advisor_store_end(struct advisor_txn *txn)
 enum kvt_err
 advisor_store_sync(struct advisor_store *store, struct kvt_error *err)
 {
-    return kvt_db_sync(store->env, err);
+    return kvt_lmdb_sync(store->env, err);
 }

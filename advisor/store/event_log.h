@@ -20,8 +20,8 @@
  *
  * Ownership: a log owns its bytes; what a reader gives points into the row it reads.
  * Threads:   none; one owner.
- * Limits:    ADVISOR_LOG_ROW_MAX bytes a row, so that LMDB keeps two in a page, and
- *            ADVISOR_LOG_BLOCKS_MAX blocks an operation; a longer STORE is several.
+ * Limits:    ADVISOR_EVENT_LOG_ROW_MAX bytes a row, so that LMDB keeps two in a page, and
+ *            ADVISOR_EVENT_LOG_BLOCKS_MAX blocks an operation; a longer STORE is several.
  */
 #ifndef ADVISOR_STORE_EVENT_LOG_H
 #define ADVISOR_STORE_EVENT_LOG_H
@@ -32,19 +32,19 @@
 
 #include "kvtier/error.h"
 
-#define ADVISOR_LOG_ROW_MAX    2016 /* bytes; rows are 8-aligned, and a multiple of 8 long */
-#define ADVISOR_LOG_BLOCKS_MAX 112
+#define ADVISOR_EVENT_LOG_ROW_MAX    2016 /* bytes; rows are 8-aligned, and a multiple of 8 long */
+#define ADVISOR_EVENT_LOG_BLOCKS_MAX 112
 
-enum advisor_log_kind {
-    ADVISOR_LOG_STORE = 1,
-    ADVISOR_LOG_REMOVE,
-    ADVISOR_LOG_DROP,
-    ADVISOR_LOG_RUN,
-    ADVISOR_LOG_HOLD,
+enum advisor_event_log_kind {
+    ADVISOR_EVENT_LOG_STORE = 1,
+    ADVISOR_EVENT_LOG_REMOVE,
+    ADVISOR_EVENT_LOG_DROP,
+    ADVISOR_EVENT_LOG_RUN,
+    ADVISOR_EVENT_LOG_HOLD,
 };
 
 /* Where, and what all blocks of an operation have in common. */
-struct advisor_log_place {
+struct advisor_event_log_place {
     uint64_t size; /* bytes of one shard; STORE, RUN */
     uint32_t holder;
     uint32_t ns;
@@ -53,13 +53,13 @@ struct advisor_log_place {
                       * a REMOVE: nobody let go of it, the advisor evicted it or takes it back */
 };
 
-struct advisor_log;
+struct advisor_event_log;
 
-KVT_NODISCARD enum kvt_err advisor_log_new(struct advisor_log **out);
-void advisor_log_free(struct advisor_log *log);
-void advisor_log_clear(struct advisor_log *log);
+KVT_NODISCARD enum kvt_err advisor_event_log_new(struct advisor_event_log **out);
+void advisor_event_log_free(struct advisor_event_log *log);
+void advisor_event_log_clear(struct advisor_event_log *log);
 /** Each has what the other had. */
-void advisor_log_swap(struct advisor_log *a, struct advisor_log *b);
+void advisor_event_log_swap(struct advisor_event_log *a, struct advisor_event_log *b);
 
 /**
  * Consecutive blocks, root side first, came to a place.  What goes on where the operation before
@@ -69,63 +69,68 @@ void advisor_log_swap(struct advisor_log *a, struct advisor_log *b);
  * @param tokens  local token hashes, 0 where not known; NULL: none is
  * @return KVT_OK or KVT_NOMEM; nothing is added then
  */
-KVT_NODISCARD enum kvt_err advisor_log_store(struct advisor_log *log,
-                                             const struct advisor_log_place *place, uint64_t parent,
-                                             uint32_t position, const uint64_t *hashes,
-                                             const uint64_t *tokens, size_t count);
+KVT_NODISCARD enum kvt_err advisor_event_log_store(struct advisor_event_log *log,
+                                                   const struct advisor_event_log_place *place,
+                                                   uint64_t parent, uint32_t position,
+                                                   const uint64_t *hashes, const uint64_t *tokens,
+                                                   size_t count);
 /** Blocks, in any order, went from a place. */
-KVT_NODISCARD enum kvt_err advisor_log_remove(struct advisor_log *log,
-                                              const struct advisor_log_place *place,
-                                              const uint64_t *hashes, size_t count);
+KVT_NODISCARD enum kvt_err advisor_event_log_remove(struct advisor_event_log *log,
+                                                    const struct advisor_event_log_place *place,
+                                                    const uint64_t *hashes, size_t count);
 /** All the holder has in the namespace went. */
-KVT_NODISCARD enum kvt_err advisor_log_drop(struct advisor_log *log, uint32_t holder, uint32_t ns);
+KVT_NODISCARD enum kvt_err advisor_event_log_drop(struct advisor_event_log *log, uint32_t holder,
+                                                  uint32_t ns);
 
-/** Blocks of a snapshot, at most ADVISOR_LOG_BLOCKS_MAX; `place` without holder and ranks.  What
+/** Blocks of a snapshot, at most ADVISOR_EVENT_LOG_BLOCKS_MAX; `place` without holder and ranks.
+ * What
  *  holds them follows; a RUN nobody holds keeps parents of what hangs on it. */
-KVT_NODISCARD enum kvt_err advisor_log_run(struct advisor_log *log,
-                                           const struct advisor_log_place *place, uint64_t parent,
-                                           uint32_t position, const uint64_t *hashes,
-                                           const uint64_t *tokens, size_t count);
+KVT_NODISCARD enum kvt_err advisor_event_log_run(struct advisor_event_log *log,
+                                                 const struct advisor_event_log_place *place,
+                                                 uint64_t parent, uint32_t position,
+                                                 const uint64_t *hashes, const uint64_t *tokens,
+                                                 size_t count);
 /** Blocks [from, from + count) of the last RUN are at a holder.  A row that is full is followed by
  *  one that begins with the RUN again. */
-KVT_NODISCARD enum kvt_err advisor_log_hold(struct advisor_log *log, uint32_t holder,
-                                            uint32_t ranks, uint32_t from, uint32_t count);
+KVT_NODISCARD enum kvt_err advisor_event_log_hold(struct advisor_event_log *log, uint32_t holder,
+                                                  uint32_t ranks, uint32_t from, uint32_t count);
 
 /** Blocks named in STORE and REMOVE, plus one a DROP. */
-size_t advisor_log_count(const struct advisor_log *log);
+size_t advisor_event_log_count(const struct advisor_event_log *log);
 /** Of all rows. */
-size_t advisor_log_bytes(const struct advisor_log *log);
+size_t advisor_event_log_bytes(const struct advisor_event_log *log);
 
 /** Rows in their order, from 0 on; the last one may still grow.  False: there is none.  `bytes` is
  *  valid until the log changes. */
-bool advisor_log_row(const struct advisor_log *log, size_t at, const void **bytes, size_t *size);
+bool advisor_event_log_row(const struct advisor_event_log *log, size_t at, const void **bytes,
+                           size_t *size);
 
 /* ---- reading ---- */
 
 /* One change.  A HOLD is given as the STORE it stands for, a RUN as itself before them. */
-struct advisor_log_op {
-    enum advisor_log_kind kind; /* never HOLD */
+struct advisor_event_log_op {
+    enum advisor_event_log_kind kind; /* never HOLD */
     uint32_t position;
     uint32_t count;
     uint64_t parent;
     const uint64_t *hashes;
     const uint64_t *tokens; /* NULL: not known */
-    struct advisor_log_place place;
+    struct advisor_event_log_place place;
 };
 
-struct advisor_log_reader {
+struct advisor_event_log_reader {
     const uint8_t *at;
     const uint8_t *end;
-    struct advisor_log_place place;
-    struct advisor_log_op run; /* the last RUN; count 0: none */
-    bool placed;               /* an operation of the row had a place */
+    struct advisor_event_log_place place;
+    struct advisor_event_log_op run; /* the last RUN; count 0: none */
+    bool placed;                     /* an operation of the row had a place */
 };
 
 /** `row` must be 8-aligned (asserted).  KVT_OK or KVT_CORRUPT (length or crc). */
-KVT_NODISCARD enum kvt_err advisor_log_open(struct advisor_log_reader *reader, const void *row,
-                                            size_t size);
+KVT_NODISCARD enum kvt_err advisor_event_log_open(struct advisor_event_log_reader *reader,
+                                                  const void *row, size_t size);
 /** KVT_OK, KVT_NOTFOUND (the end) or KVT_CORRUPT (what the crc cannot tell: a writer's fault). */
-KVT_NODISCARD enum kvt_err advisor_log_next(struct advisor_log_reader *reader,
-                                            struct advisor_log_op *op);
+KVT_NODISCARD enum kvt_err advisor_event_log_next(struct advisor_event_log_reader *reader,
+                                                  struct advisor_event_log_op *op);
 
 #endif /* ADVISOR_STORE_EVENT_LOG_H */

@@ -77,8 +77,8 @@ change_state(const struct advisor_txn *txn, struct advisor_store_log *state,
 
 /* Behind all rows that are there; `next` and `bytes` follow. */
 static enum kvt_err
-append(const struct advisor_txn *txn, MDB_dbi table, const struct advisor_log *log, uint64_t *next,
-       uint64_t *bytes)
+append(const struct advisor_txn *txn, MDB_dbi table, const struct advisor_event_log *log,
+       uint64_t *next, uint64_t *bytes)
 {
     MDB_cursor *cursor;
     const void *row;
@@ -87,7 +87,7 @@ append(const struct advisor_txn *txn, MDB_dbi table, const struct advisor_log *l
 
     if (rc != 0)
         return advisor_store_code(rc);
-    for (size_t at = 0; rc == 0 && advisor_log_row(log, at, &row, &size); at++) {
+    for (size_t at = 0; rc == 0 && advisor_event_log_row(log, at, &row, &size); at++) {
         struct row_key id = {htobe64(*next)};
         MDB_val key = advisor_val(&id, sizeof(id));
         MDB_val value = {.mv_size = size};
@@ -104,7 +104,7 @@ append(const struct advisor_txn *txn, MDB_dbi table, const struct advisor_log *l
 
 enum kvt_err
 advisor_store_log_append(const struct advisor_txn *txn, struct advisor_store_log *state,
-                         const struct advisor_log *log)
+                         const struct advisor_event_log *log)
 {
     struct advisor_store_log changed = *state;
     const enum kvt_err rc =
@@ -137,7 +137,7 @@ advisor_store_log_begin(const struct advisor_txn *txn, struct advisor_store_log 
 
 enum kvt_err
 advisor_store_log_add(const struct advisor_txn *txn, struct advisor_store_log *state,
-                      const struct advisor_log *slice)
+                      const struct advisor_event_log *slice)
 {
     struct advisor_store_log changed = *state;
     const enum kvt_err rc = append(txn, runs_table(txn, state->building), slice,
@@ -283,7 +283,7 @@ give_rows(const struct advisor_txn *txn, MDB_dbi table, uint64_t end,
     int rc = mdb_cursor_open(txn->handle, table, &cursor);
 
     if (rc != 0)
-        return kvt_db_error(err, rc, "read the index's log");
+        return kvt_lmdb_error(err, rc, "read the index's log");
     for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY); rc == 0 && at->row < end;
          rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         code = give_row(at, &key, &value, callback, arg, err);
@@ -294,7 +294,7 @@ give_rows(const struct advisor_txn *txn, MDB_dbi table, uint64_t end,
     if (code != KVT_OK || at->row == end)
         return code;
     return rc == MDB_NOTFOUND ? damaged(at, "is missing", err)
-                              : kvt_db_error(err, rc, "read the index's log");
+                              : kvt_lmdb_error(err, rc, "read the index's log");
 }
 
 enum kvt_err
@@ -337,13 +337,13 @@ static enum kvt_err
 read_row(void *arg, const void *row, size_t size)
 {
     const struct read *read = arg;
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
 
-    if (advisor_log_open(&reader, row, size) != KVT_OK)
+    if (advisor_event_log_open(&reader, row, size) != KVT_OK)
         return damaged(read->at, "fails its check", read->err);
     for (;;) {
-        enum kvt_err rc = advisor_log_next(&reader, &op);
+        enum kvt_err rc = advisor_event_log_next(&reader, &op);
 
         if (rc == KVT_NOTFOUND)
             return KVT_OK;

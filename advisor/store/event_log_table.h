@@ -48,7 +48,7 @@ KVT_NODISCARD enum kvt_err advisor_store_log_get(const struct advisor_txn *txn,
  */
 KVT_NODISCARD enum kvt_err advisor_store_log_append(const struct advisor_txn *txn,
                                                     struct advisor_store_log *state,
-                                                    const struct advisor_log *log);
+                                                    const struct advisor_event_log *log);
 
 /** Begin a snapshot: what comes into the journal from here on is applied over it.  One that was
  *  begun before and not ended is thrown away. */
@@ -57,7 +57,7 @@ KVT_NODISCARD enum kvt_err advisor_store_log_begin(const struct advisor_txn *txn
 /** A slice of it. */
 KVT_NODISCARD enum kvt_err advisor_store_log_add(const struct advisor_txn *txn,
                                                  struct advisor_store_log *state,
-                                                 const struct advisor_log *slice);
+                                                 const struct advisor_event_log *slice);
 /** It is thrown away, whoever began it: its room is free two transactions later.  Without one that
  *  was begun the state is written as it is, which is such a transaction. */
 KVT_NODISCARD enum kvt_err advisor_store_log_abandon(const struct advisor_txn *txn,
@@ -80,7 +80,7 @@ struct advisor_store_log_cursor {
     bool done;
 };
 
-typedef enum kvt_err advisor_store_log_fn(void *arg, const struct advisor_log_op *op);
+typedef enum kvt_err advisor_store_log_fn(void *arg, const struct advisor_event_log_op *op);
 
 /**
  * Give the operations of the next `rows_max` rows, the snapshot's first, then the journal's.

@@ -15,7 +15,7 @@ struct head {
 };
 
 _Static_assert(sizeof(struct head) == 32, "no padding on disk");
-_Static_assert(sizeof(struct advisor_cold_place) == 16, "no padding on disk");
+_Static_assert(sizeof(struct advisor_evicted_place) == 16, "no padding on disk");
 
 struct drop_key {
     uint32_t holder_big;
@@ -23,14 +23,14 @@ struct drop_key {
 };
 
 void
-advisor_cold_row_release(struct advisor_cold_row *row)
+advisor_evicted_row_release(struct advisor_evicted_row *row)
 {
     kvt_free(row->places);
-    *row = (struct advisor_cold_row){0};
+    *row = (struct advisor_evicted_row){0};
 }
 
 enum kvt_err
-advisor_cold_row_reserve(struct advisor_cold_row *row, uint32_t count)
+advisor_evicted_row_reserve(struct advisor_evicted_row *row, uint32_t count)
 {
     void *places = row->places;
     const enum kvt_err rc =
@@ -41,25 +41,25 @@ advisor_cold_row_reserve(struct advisor_cold_row *row, uint32_t count)
 }
 
 static void
-clear(struct advisor_cold_row *row, uint32_t ns, uint64_t hash)
+clear(struct advisor_evicted_row *row, uint32_t ns, uint64_t hash)
 {
-    *row = (struct advisor_cold_row){
+    *row = (struct advisor_evicted_row){
         .hash = hash, .ns = ns, .places = row->places, .place_capacity = row->place_capacity};
 }
 
 static enum kvt_err
-unpack(const MDB_val *value, struct advisor_cold_row *row)
+unpack(const MDB_val *value, struct advisor_evicted_row *row)
 {
     struct head head;
     enum kvt_err rc;
     uint32_t count;
 
     if (value->mv_size < sizeof(head) ||
-        (value->mv_size - sizeof(head)) % sizeof(struct advisor_cold_place) != 0)
+        (value->mv_size - sizeof(head)) % sizeof(struct advisor_evicted_place) != 0)
         return KVT_CORRUPT;
     memcpy(&head, value->mv_data, sizeof(head));
-    count = (uint32_t)((value->mv_size - sizeof(head)) / sizeof(struct advisor_cold_place));
-    rc = advisor_cold_row_reserve(row, count);
+    count = (uint32_t)((value->mv_size - sizeof(head)) / sizeof(struct advisor_evicted_place));
+    rc = advisor_evicted_row_reserve(row, count);
     if (rc != KVT_OK)
         return rc;
     row->parent = head.parent;
@@ -75,7 +75,7 @@ unpack(const MDB_val *value, struct advisor_cold_row *row)
 
 enum kvt_err
 advisor_store_get_cold(const struct advisor_txn *txn, uint32_t ns, uint64_t hash,
-                       struct advisor_cold_row *row)
+                       struct advisor_evicted_row *row)
 {
     MDB_val value;
     const enum kvt_err rc = advisor_store_get_row(txn, ADVISOR_TABLE_COLD, ns, hash, &value);
@@ -85,7 +85,7 @@ advisor_store_get_cold(const struct advisor_txn *txn, uint32_t ns, uint64_t hash
 }
 
 enum kvt_err
-advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_cold_row *row)
+advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_evicted_row *row)
 {
     struct head head = {.parent = row->parent,
                         .tokens_hash = row->tokens_hash,
@@ -98,14 +98,14 @@ advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_cold_
 }
 
 uint64_t
-advisor_store_cold_count(const struct advisor_txn *txn)
+advisor_store_evicted_count(const struct advisor_txn *txn)
 {
     return advisor_store_row_count(txn, ADVISOR_TABLE_COLD);
 }
 
 struct walk {
-    struct advisor_cold_row row;
-    advisor_store_cold_fn *callback;
+    struct advisor_evicted_row row;
+    advisor_store_evicted_fn *callback;
     void *arg;
 };
 
@@ -122,15 +122,15 @@ give_row(void *arg, uint32_t ns, uint64_t hash, const MDB_val *value)
 
 enum kvt_err
 advisor_store_colds(const struct advisor_txn *txn, uint64_t from, size_t max, uint64_t *next,
-                    advisor_store_cold_fn *callback, void *arg)
+                    advisor_store_evicted_fn *callback, void *arg)
 {
     struct walk walk = {.callback = callback, .arg = arg};
     enum kvt_err rc = KVT_OK;
 
     *next = 0;
-    if (advisor_store_cold_count(txn) > 0)
+    if (advisor_store_evicted_count(txn) > 0)
         rc = advisor_store_rows(txn, ADVISOR_TABLE_COLD, from, max, next, give_row, &walk);
-    advisor_cold_row_release(&walk.row);
+    advisor_evicted_row_release(&walk.row);
     return rc;
 }
 
@@ -149,7 +149,7 @@ advisor_store_put_cold_drop(const struct advisor_txn *txn, uint32_t holder, uint
 }
 
 uint64_t
-advisor_store_cold_drop_count(const struct advisor_txn *txn)
+advisor_store_evicted_drop_count(const struct advisor_txn *txn)
 {
     return advisor_store_row_count(txn, ADVISOR_TABLE_COLD_DROPS);
 }
@@ -201,13 +201,13 @@ get_drop(const struct advisor_txn *txn, uint32_t holder, uint32_t ns, uint64_t *
 }
 
 enum kvt_err
-advisor_store_cold_prune(const struct advisor_txn *txn, struct advisor_cold_row *row,
-                         uint32_t *count)
+advisor_store_evicted_prune(const struct advisor_txn *txn, struct advisor_evicted_row *row,
+                            uint32_t *count)
 {
     uint32_t kept = 0;
 
     *count = 0;
-    if (advisor_store_cold_drop_count(txn) == 0)
+    if (advisor_store_evicted_drop_count(txn) == 0)
         return KVT_OK;
     for (uint32_t i = 0; i < row->place_count; i++) {
         uint64_t number;
@@ -216,7 +216,7 @@ advisor_store_cold_prune(const struct advisor_txn *txn, struct advisor_cold_row 
         if (rc != KVT_OK && rc != KVT_NOTFOUND)
             return rc;
         if (rc == KVT_NOTFOUND || row->places[i].number > number) {
-            const struct advisor_cold_place place = row->places[kept];
+            const struct advisor_evicted_place place = row->places[kept];
 
             row->places[kept++] = row->places[i];
             row->places[i] = place;

@@ -24,9 +24,9 @@ struct inverse {
     size_t capacity;
 };
 
-struct advisor_names {
+struct advisor_name_table {
     struct index *index;
-    struct advisor_map *by_name; /* of both: the key's first byte tells which */
+    struct advisor_number_map *by_name; /* of both: the key's first byte tells which */
     struct holder *holders;
     struct space *spaces;
     struct inverse holders_by_index;
@@ -37,22 +37,22 @@ struct advisor_names {
     uint32_t holders_max;
     uint32_t spare_count;
     uint32_t renamed_count;
-    uint32_t spares[ADVISOR_NAMES_SPARES_MAX];
-    uint32_t renamed[ADVISOR_NAMES_SPARES_MAX]; /* since the last save */
+    uint32_t spares[ADVISOR_NAME_TABLE_SPARES_MAX];
+    uint32_t renamed[ADVISOR_NAME_TABLE_SPARES_MAX]; /* since the last save */
     uint32_t space_count;
     size_t space_capacity;
     uint32_t space_saved;
 };
 
 struct key {
-    uint8_t bytes[ADVISOR_MAP_KEY_MAX];
+    uint8_t bytes[ADVISOR_NUMBER_MAP_KEY_MAX];
     size_t size;
 };
 
 enum kvt_err
-advisor_names_new(struct advisor_names **out, struct index *index, uint32_t holders_max)
+advisor_name_table_new(struct advisor_name_table **out, struct index *index, uint32_t holders_max)
 {
-    struct advisor_names *names = kvt_calloc(1, sizeof(*names));
+    struct advisor_name_table *names = kvt_calloc(1, sizeof(*names));
 
     *out = NULL;
     if (names == NULL)
@@ -60,8 +60,8 @@ advisor_names_new(struct advisor_names **out, struct index *index, uint32_t hold
     assert(holders_max <= INDEX_HOLDERS_MAX);
     names->index = index;
     names->holders_max = holders_max;
-    if (advisor_map_new(&names->by_name) != KVT_OK) {
-        advisor_names_free(names);
+    if (advisor_number_map_new(&names->by_name) != KVT_OK) {
+        advisor_name_table_free(names);
         return KVT_NOMEM;
     }
     *out = names;
@@ -69,11 +69,11 @@ advisor_names_new(struct advisor_names **out, struct index *index, uint32_t hold
 }
 
 void
-advisor_names_free(struct advisor_names *names)
+advisor_name_table_free(struct advisor_name_table *names)
 {
     if (names == NULL)
         return;
-    advisor_map_free(names->by_name);
+    advisor_number_map_free(names->by_name);
     kvt_free(names->holders);
     kvt_free(names->spaces);
     kvt_free(names->holders_by_index.numbers);
@@ -118,21 +118,21 @@ widen(struct inverse *inverse, uint32_t number)
     if (more == NULL)
         return KVT_NOMEM;
     for (size_t i = inverse->capacity; i < capacity; i++)
-        more[i] = ADVISOR_NAMES_NOBODY;
+        more[i] = ADVISOR_NAME_TABLE_NOBODY;
     inverse->numbers = more;
     inverse->capacity = capacity;
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t *ns)
+advisor_name_table_namespace(struct advisor_name_table *names, const char *name, uint32_t *ns)
 {
     const struct key key = space_key(name);
     struct space space = {0};
     enum kvt_err rc;
     void *rows;
 
-    if (advisor_map_get(names->by_name, key.bytes, key.size, ns))
+    if (advisor_number_map_get(names->by_name, key.bytes, key.size, ns))
         return KVT_OK;
     if (names->space_count >= INDEX_NAMESPACES_MAX)
         return KVT_FULL;
@@ -146,7 +146,7 @@ advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t 
     if (rc == KVT_OK)
         rc = widen(&names->spaces_by_index, space.index_number);
     if (rc == KVT_OK)
-        rc = advisor_map_put(names->by_name, key.bytes, key.size, names->space_count);
+        rc = advisor_number_map_put(names->by_name, key.bytes, key.size, names->space_count);
     if (rc != KVT_OK)
         return rc;
     names->spaces[names->space_count] = space;
@@ -157,7 +157,7 @@ advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t 
 
 /* Its name is met again, or its number goes: no longer spare. */
 static void
-unspare(struct advisor_names *names, uint32_t number)
+unspare(struct advisor_name_table *names, uint32_t number)
 {
     uint32_t at = 0;
 
@@ -171,7 +171,7 @@ unspare(struct advisor_names *names, uint32_t number)
 
 /* Give a spare number to `wanted`. */
 static enum kvt_err
-reuse(struct advisor_names *names, const struct index_holder *wanted, const struct key *key,
+reuse(struct advisor_name_table *names, const struct index_holder *wanted, const struct key *key,
       uint32_t *number)
 {
     struct key former;
@@ -180,26 +180,26 @@ reuse(struct advisor_names *names, const struct index_holder *wanted, const stru
     if (names->spare_count == 0)
         return KVT_FULL;
     *number = names->spares[names->spare_count - 1];
-    rc = advisor_map_put(names->by_name, key->bytes, key->size, *number);
+    rc = advisor_number_map_put(names->by_name, key->bytes, key->size, *number);
     if (rc != KVT_OK)
         return rc;
     rc = index_holder_rename(names->index, names->holders[*number].index_number, wanted);
     if (rc != KVT_OK) {
-        advisor_map_remove(names->by_name, key->bytes, key->size);
+        advisor_number_map_remove(names->by_name, key->bytes, key->size);
         return rc;
     }
     unspare(names, *number);
     former = holder_key(&names->holders[*number].key);
-    advisor_map_remove(names->by_name, former.bytes, former.size);
+    advisor_number_map_remove(names->by_name, former.bytes, former.size);
     names->holders[*number].key = *wanted;
-    assert(names->renamed_count < ADVISOR_NAMES_SPARES_MAX);
+    assert(names->renamed_count < ADVISOR_NAME_TABLE_SPARES_MAX);
     names->renamed[names->renamed_count++] = *number;
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_names_holder(struct advisor_names *names, const struct index_holder *wanted,
-                     uint32_t *number)
+advisor_name_table_holder(struct advisor_name_table *names, const struct index_holder *wanted,
+                          uint32_t *number)
 {
     struct holder holder = {0};
     struct key key;
@@ -211,7 +211,7 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     holder.key.tier = wanted->tier;
     holder.key.dp_rank = wanted->tier == KVT_TIER_G4 ? 0 : wanted->dp_rank;
     key = holder_key(&holder.key);
-    if (advisor_map_get(names->by_name, key.bytes, key.size, number)) {
+    if (advisor_number_map_get(names->by_name, key.bytes, key.size, number)) {
         unspare(names, *number);
         return KVT_OK;
     }
@@ -228,7 +228,7 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     if (rc == KVT_OK)
         rc = widen(&names->holders_by_index, holder.index_number);
     if (rc == KVT_OK)
-        rc = advisor_map_put(names->by_name, key.bytes, key.size, names->holder_count);
+        rc = advisor_number_map_put(names->by_name, key.bytes, key.size, names->holder_count);
     if (rc != KVT_OK)
         return rc;
     names->holders[names->holder_count] = holder;
@@ -238,8 +238,8 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
 }
 
 bool
-advisor_names_meet(struct advisor_names *names, uint32_t holder, const char *name, uint32_t dp_rank,
-                   enum kvt_tier tier)
+advisor_name_table_meet(struct advisor_name_table *names, uint32_t holder, const char *name,
+                        uint32_t dp_rank, enum kvt_tier tier)
 {
     const struct index_holder *key = &names->holders[holder].key;
 
@@ -252,9 +252,9 @@ advisor_names_meet(struct advisor_names *names, uint32_t holder, const char *nam
 static enum kvt_err
 load_space(void *arg, uint32_t number, const char *name)
 {
-    struct advisor_names *names = arg;
+    struct advisor_name_table *names = arg;
     uint32_t ns;
-    const enum kvt_err rc = advisor_names_namespace(names, name, &ns);
+    const enum kvt_err rc = advisor_name_table_namespace(names, name, &ns);
 
     if (rc == KVT_OK && ns != number)
         return KVT_CORRUPT;
@@ -264,31 +264,31 @@ load_space(void *arg, uint32_t number, const char *name)
 static enum kvt_err
 load_holder(void *arg, uint32_t number, const struct index_holder *key)
 {
-    struct advisor_names *names = arg;
+    struct advisor_name_table *names = arg;
     uint32_t holder;
     enum kvt_err rc;
 
     if (memchr(key->name, '\0', sizeof(key->name)) == NULL)
         return KVT_CORRUPT;
-    rc = advisor_names_holder(names, key, &holder);
+    rc = advisor_name_table_holder(names, key, &holder);
     if (rc == KVT_OK && holder != number)
         return KVT_CORRUPT;
     return rc;
 }
 
 enum kvt_err
-advisor_names_load(struct advisor_names *names, const struct advisor_txn *txn)
+advisor_name_table_load(struct advisor_name_table *names, const struct advisor_txn *txn)
 {
     enum kvt_err rc = advisor_store_namespaces(txn, load_space, names);
 
     if (rc == KVT_OK)
         rc = advisor_store_holders(txn, load_holder, names);
-    advisor_names_saved(names);
+    advisor_name_table_saved(names);
     return rc;
 }
 
 enum kvt_err
-advisor_names_save(const struct advisor_names *names, const struct advisor_txn *txn)
+advisor_name_table_save(const struct advisor_name_table *names, const struct advisor_txn *txn)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -303,7 +303,7 @@ advisor_names_save(const struct advisor_names *names, const struct advisor_txn *
 }
 
 void
-advisor_names_saved(struct advisor_names *names)
+advisor_name_table_saved(struct advisor_name_table *names)
 {
     names->space_saved = names->space_count;
     names->holder_saved = names->holder_count;
@@ -311,67 +311,68 @@ advisor_names_saved(struct advisor_names *names)
 }
 
 bool
-advisor_names_dirty(const struct advisor_names *names)
+advisor_name_table_dirty(const struct advisor_name_table *names)
 {
     return names->space_saved != names->space_count || names->holder_saved != names->holder_count ||
            names->renamed_count > 0;
 }
 
 const char *
-advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns)
+advisor_name_table_namespace_text(const struct advisor_name_table *names, uint32_t ns)
 {
     assert(ns < names->space_count);
     return names->spaces[ns].name;
 }
 
 const struct index_holder *
-advisor_names_holder_key(const struct advisor_names *names, uint32_t holder)
+advisor_name_table_holder_key(const struct advisor_name_table *names, uint32_t holder)
 {
     assert(holder < names->holder_count);
     return &names->holders[holder].key;
 }
 
 uint32_t
-advisor_names_holder_count(const struct advisor_names *names)
+advisor_name_table_holder_count(const struct advisor_name_table *names)
 {
     return names->holder_count;
 }
 
 uint32_t
-advisor_names_namespace_count(const struct advisor_names *names)
+advisor_name_table_namespace_count(const struct advisor_name_table *names)
 {
     return names->space_count;
 }
 
 bool
-advisor_names_short(const struct advisor_names *names)
+advisor_name_table_short(const struct advisor_name_table *names)
 {
     const uint32_t quarter = names->holders_max / 4;
-    const uint32_t wanted = quarter < ADVISOR_NAMES_SPARES_MAX ? quarter : ADVISOR_NAMES_SPARES_MAX;
+    const uint32_t wanted =
+        quarter < ADVISOR_NAME_TABLE_SPARES_MAX ? quarter : ADVISOR_NAME_TABLE_SPARES_MAX;
 
     return names->holders_max - names->holder_count + names->spare_count < wanted;
 }
 
 void
-advisor_names_spare(struct advisor_names *names, uint32_t holder)
+advisor_name_table_spare(struct advisor_name_table *names, uint32_t holder)
 {
     assert(holder < names->holder_count && names->holders[holder].key.tier != KVT_TIER_G4);
-    assert(!advisor_names_dirty(names));
-    if (names->holders[holder].spare || names->spare_count == ADVISOR_NAMES_SPARES_MAX)
+    assert(!advisor_name_table_dirty(names));
+    if (names->holders[holder].spare || names->spare_count == ADVISOR_NAME_TABLE_SPARES_MAX)
         return;
     names->holders[holder].spare = true;
     names->spares[names->spare_count++] = holder;
 }
 
 uint32_t
-advisor_names_index_namespace(const struct advisor_names *names, uint32_t ns)
+advisor_name_table_index_namespace(const struct advisor_name_table *names, uint32_t ns)
 {
     assert(ns < names->space_count);
     return names->spaces[ns].index_number;
 }
 
 uint32_t
-advisor_names_index_holder(const struct advisor_names *names, uint32_t holder)
+advisor_name_table_index_holder(const struct advisor_name_table *names, uint32_t holder)
 {
     assert(holder < names->holder_count);
     return names->holders[holder].index_number;
@@ -380,28 +381,28 @@ advisor_names_index_holder(const struct advisor_names *names, uint32_t holder)
 static uint32_t
 invert(const struct inverse *inverse, uint32_t number)
 {
-    return number < inverse->capacity ? inverse->numbers[number] : ADVISOR_NAMES_NOBODY;
+    return number < inverse->capacity ? inverse->numbers[number] : ADVISOR_NAME_TABLE_NOBODY;
 }
 
 uint32_t
-advisor_names_store_namespace(const struct advisor_names *names, uint32_t number)
+advisor_name_table_store_namespace(const struct advisor_name_table *names, uint32_t number)
 {
     return invert(&names->spaces_by_index, number);
 }
 
 uint32_t
-advisor_names_store_holder(const struct advisor_names *names, uint32_t number)
+advisor_name_table_store_holder(const struct advisor_name_table *names, uint32_t number)
 {
     return invert(&names->holders_by_index, number);
 }
 
 uint32_t
-advisor_names_find_namespace(const struct advisor_names *names, const char *text)
+advisor_name_table_find_namespace(const struct advisor_name_table *names, const char *text)
 {
-    for (uint32_t ns = 0; ns < advisor_names_namespace_count(names); ns++)
-        if (strcmp(advisor_names_namespace_text(names, ns), text) == 0)
+    for (uint32_t ns = 0; ns < advisor_name_table_namespace_count(names); ns++)
+        if (strcmp(advisor_name_table_namespace_text(names, ns), text) == 0)
             return ns;
-    return ADVISOR_NAMES_NOBODY;
+    return ADVISOR_NAME_TABLE_NOBODY;
 }
 
 bool

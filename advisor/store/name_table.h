@@ -17,59 +17,62 @@
 #include "index/index.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_NAMES_SPARES_MAX 256
+#define ADVISOR_NAME_TABLE_SPARES_MAX 256
 
-struct advisor_names;
+struct advisor_name_table;
 
-KVT_NODISCARD enum kvt_err advisor_names_new(struct advisor_names **out, struct index *index,
-                                             uint32_t holders_max);
-void advisor_names_free(struct advisor_names *names);
+KVT_NODISCARD enum kvt_err advisor_name_table_new(struct advisor_name_table **out,
+                                                  struct index *index, uint32_t holders_max);
+void advisor_name_table_free(struct advisor_name_table *names);
 
 /** Read what the store has. */
-KVT_NODISCARD enum kvt_err advisor_names_load(struct advisor_names *names,
-                                              const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_name_table_load(struct advisor_name_table *names,
+                                                   const struct advisor_txn *txn);
 
-/** Write what the store has not; call advisor_names_saved() once that is committed. */
-KVT_NODISCARD enum kvt_err advisor_names_save(const struct advisor_names *names,
-                                              const struct advisor_txn *txn);
-void advisor_names_saved(struct advisor_names *names);
-bool advisor_names_dirty(const struct advisor_names *names);
+/** Write what the store has not; call advisor_name_table_saved() once that is committed. */
+KVT_NODISCARD enum kvt_err advisor_name_table_save(const struct advisor_name_table *names,
+                                                   const struct advisor_txn *txn);
+void advisor_name_table_saved(struct advisor_name_table *names);
+bool advisor_name_table_dirty(const struct advisor_name_table *names);
 
 /** The number, made on first use.  KVT_OK, KVT_FULL or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err advisor_names_namespace(struct advisor_names *names, const char *name,
-                                                   uint32_t *ns);
+KVT_NODISCARD enum kvt_err advisor_name_table_namespace(struct advisor_name_table *names,
+                                                        const char *name, uint32_t *ns);
 /** For G4 the location's name alone is the holder: its dp_rank is taken as 0. */
-KVT_NODISCARD enum kvt_err advisor_names_holder(struct advisor_names *names,
-                                                const struct index_holder *key, uint32_t *holder);
+KVT_NODISCARD enum kvt_err advisor_name_table_holder(struct advisor_name_table *names,
+                                                     const struct index_holder *key,
+                                                     uint32_t *holder);
 
 /** Is this still the number of that holder, not of G4?  Then it is met, as by
- *  advisor_names_holder(). */
-bool advisor_names_meet(struct advisor_names *names, uint32_t holder, const char *name,
-                        uint32_t dp_rank, enum kvt_tier tier);
+ *  advisor_name_table_holder(). */
+bool advisor_name_table_meet(struct advisor_name_table *names, uint32_t holder, const char *name,
+                             uint32_t dp_rank, enum kvt_tier tier);
 
-const char *advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns);
-/** The number of a namespace that has one; ADVISOR_NAMES_NOBODY. */
-uint32_t advisor_names_find_namespace(const struct advisor_names *names, const char *text);
-const struct index_holder *advisor_names_holder_key(const struct advisor_names *names,
-                                                    uint32_t holder);
-uint32_t advisor_names_holder_count(const struct advisor_names *names);
-uint32_t advisor_names_namespace_count(const struct advisor_names *names);
+const char *advisor_name_table_namespace_text(const struct advisor_name_table *names, uint32_t ns);
+/** The number of a namespace that has one; ADVISOR_NAME_TABLE_NOBODY. */
+uint32_t advisor_name_table_find_namespace(const struct advisor_name_table *names,
+                                           const char *text);
+const struct index_holder *advisor_name_table_holder_key(const struct advisor_name_table *names,
+                                                         uint32_t holder);
+uint32_t advisor_name_table_holder_count(const struct advisor_name_table *names);
+uint32_t advisor_name_table_namespace_count(const struct advisor_name_table *names);
 
 /** Few numbers are left to give, and more spare ones would be remembered. */
-bool advisor_names_short(const struct advisor_names *names);
+bool advisor_name_table_short(const struct advisor_name_table *names);
 /** This holder, not of G4, holds nothing: its number may go to another unless its name is met again
  *  before.  Only while nothing is unsaved. */
-void advisor_names_spare(struct advisor_names *names, uint32_t holder);
+void advisor_name_table_spare(struct advisor_name_table *names, uint32_t holder);
 
 /** The numbers the RAM index knows them by: they stay when a holder gets another name. */
-uint32_t advisor_names_index_namespace(const struct advisor_names *names, uint32_t ns);
-uint32_t advisor_names_index_holder(const struct advisor_names *names, uint32_t holder);
+uint32_t advisor_name_table_index_namespace(const struct advisor_name_table *names, uint32_t ns);
+uint32_t advisor_name_table_index_holder(const struct advisor_name_table *names, uint32_t holder);
 
-#define ADVISOR_NAMES_NOBODY UINT32_MAX
+#define ADVISOR_NAME_TABLE_NOBODY UINT32_MAX
 
-/** And back; ADVISOR_NAMES_NOBODY: the index has it from somebody else. */
-uint32_t advisor_names_store_namespace(const struct advisor_names *names, uint32_t number);
-uint32_t advisor_names_store_holder(const struct advisor_names *names, uint32_t number);
+/** And back; ADVISOR_NAME_TABLE_NOBODY: the index has it from somebody else. */
+uint32_t advisor_name_table_store_namespace(const struct advisor_name_table *names,
+                                            uint32_t number);
+uint32_t advisor_name_table_store_holder(const struct advisor_name_table *names, uint32_t number);
 
 /** "hot@<gateway>", "warm@<gateway>" (its second volume) and "cold@<bucket>" in G4. */
 bool advisor_holder_is_hot(const struct index_holder *key);

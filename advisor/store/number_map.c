@@ -16,23 +16,23 @@ struct slot {
 };
 
 /* Open addressing, linear probing, at most half full; removal moves later entries back. */
-struct advisor_map {
+struct advisor_number_map {
     struct slot *slots;
     size_t slot_count; /* a power of two */
     size_t count;
 };
 
 enum kvt_err
-advisor_map_new(struct advisor_map **out)
+advisor_number_map_new(struct advisor_number_map **out)
 {
-    struct advisor_map *map = kvt_calloc(1, sizeof(*map));
+    struct advisor_number_map *map = kvt_calloc(1, sizeof(*map));
 
     *out = NULL;
     if (map == NULL)
         return KVT_NOMEM;
     map->slots = kvt_calloc(SLOTS_MIN, sizeof(*map->slots));
     if (map->slots == NULL) {
-        advisor_map_free(map);
+        advisor_number_map_free(map);
         return KVT_NOMEM;
     }
     map->slot_count = SLOTS_MIN;
@@ -41,7 +41,7 @@ advisor_map_new(struct advisor_map **out)
 }
 
 void
-advisor_map_free(struct advisor_map *map)
+advisor_number_map_free(struct advisor_number_map *map)
 {
     if (map == NULL)
         return;
@@ -53,7 +53,7 @@ advisor_map_free(struct advisor_map *map)
 
 /* The slot of the key, or the free one where it belongs. */
 static size_t
-find(const struct advisor_map *map, uint64_t hash, const void *key, size_t size)
+find(const struct advisor_number_map *map, uint64_t hash, const void *key, size_t size)
 {
     const size_t mask = map->slot_count - 1;
     size_t at = (size_t)hash & mask;
@@ -69,7 +69,8 @@ find(const struct advisor_map *map, uint64_t hash, const void *key, size_t size)
 }
 
 bool
-advisor_map_get(const struct advisor_map *map, const void *key, size_t size, uint32_t *value)
+advisor_number_map_get(const struct advisor_number_map *map, const void *key, size_t size,
+                       uint32_t *value)
 {
     const struct slot *slot = &map->slots[find(map, XXH3_64bits(key, size), key, size)];
 
@@ -78,7 +79,7 @@ advisor_map_get(const struct advisor_map *map, const void *key, size_t size, uin
 }
 
 static enum kvt_err
-grow(struct advisor_map *map)
+grow(struct advisor_number_map *map)
 {
     const size_t slot_count = map->slot_count * 2;
     struct slot *slots = kvt_calloc(slot_count, sizeof(*slots));
@@ -101,12 +102,12 @@ grow(struct advisor_map *map)
 }
 
 enum kvt_err
-advisor_map_put(struct advisor_map *map, const void *key, size_t size, uint32_t value)
+advisor_number_map_put(struct advisor_number_map *map, const void *key, size_t size, uint32_t value)
 {
     const uint64_t hash = XXH3_64bits(key, size);
     struct slot *slot = &map->slots[find(map, hash, key, size)];
 
-    assert(size > 0 && size <= ADVISOR_MAP_KEY_MAX);
+    assert(size > 0 && size <= ADVISOR_NUMBER_MAP_KEY_MAX);
     if (slot->key == NULL) {
         uint8_t *copy;
 
@@ -127,7 +128,7 @@ advisor_map_put(struct advisor_map *map, const void *key, size_t size, uint32_t 
 }
 
 void
-advisor_map_remove(struct advisor_map *map, const void *key, size_t size)
+advisor_number_map_remove(struct advisor_number_map *map, const void *key, size_t size)
 {
     const size_t mask = map->slot_count - 1;
     size_t hole = find(map, XXH3_64bits(key, size), key, size);
@@ -155,7 +156,7 @@ advisor_map_remove(struct advisor_map *map, const void *key, size_t size)
 }
 
 size_t
-advisor_map_count(const struct advisor_map *map)
+advisor_number_map_count(const struct advisor_number_map *map)
 {
     return map->count;
 }

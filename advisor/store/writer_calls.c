@@ -8,24 +8,24 @@
 
 /* On the waiting thread's stack. */
 struct errand {
-    advisor_errand_fn *run;
+    advisor_writer_call_fn *run;
     void *arg;
     struct kvt_error *err;
     enum kvt_err rc;
     bool done;
 };
 
-struct advisor_errands {
+struct advisor_writer_calls {
     pthread_mutex_t lock; /* guards all below, and is not held while an errand runs */
     pthread_cond_t ended;
-    struct errand *waiting[ADVISOR_ERRANDS_MAX]; /* the oldest first; none of them is begun */
+    struct errand *waiting[ADVISOR_WRITER_CALLS_MAX]; /* the oldest first; none of them is begun */
     size_t count;
 };
 
 enum kvt_err
-advisor_errands_new(struct advisor_errands **out)
+advisor_writer_calls_new(struct advisor_writer_calls **out)
 {
-    struct advisor_errands *errands = kvt_calloc(1, sizeof(*errands));
+    struct advisor_writer_calls *errands = kvt_calloc(1, sizeof(*errands));
 
     *out = NULL;
     if (errands == NULL)
@@ -44,7 +44,7 @@ advisor_errands_new(struct advisor_errands **out)
 }
 
 void
-advisor_errands_free(struct advisor_errands *errands)
+advisor_writer_calls_free(struct advisor_writer_calls *errands)
 {
     if (errands == NULL)
         return;
@@ -54,7 +54,7 @@ advisor_errands_free(struct advisor_errands *errands)
 }
 
 static void
-take_out(struct advisor_errands *errands, size_t at)
+take_out(struct advisor_writer_calls *errands, size_t at)
 {
     errands->count--;
     for (size_t i = at; i < errands->count; i++)
@@ -63,7 +63,7 @@ take_out(struct advisor_errands *errands, size_t at)
 
 /* False: it is not waiting any more, so it is running or done. */
 static bool
-withdraw(struct advisor_errands *errands, const struct errand *errand)
+withdraw(struct advisor_writer_calls *errands, const struct errand *errand)
 {
     for (size_t i = 0; i < errands->count; i++)
         if (errands->waiting[i] == errand) {
@@ -74,17 +74,18 @@ withdraw(struct advisor_errands *errands, const struct errand *errand)
 }
 
 enum kvt_err
-advisor_errands_do(struct advisor_errands *errands, advisor_errand_fn *run, void *arg,
-                   uint64_t wait_ms, struct kvt_error *err)
+advisor_writer_calls_do(struct advisor_writer_calls *errands, advisor_writer_call_fn *run,
+                        void *arg, uint64_t wait_ms, struct kvt_error *err)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
     struct errand errand = {.run = run, .arg = arg, .err = err};
     bool in_time = true;
 
     (void)pthread_mutex_lock(&errands->lock);
-    if (errands->count == ADVISOR_ERRANDS_MAX) {
+    if (errands->count == ADVISOR_WRITER_CALLS_MAX) {
         (void)pthread_mutex_unlock(&errands->lock);
-        return kvt_error_set(err, KVT_AGAIN, "more than %d requests wait", ADVISOR_ERRANDS_MAX);
+        return kvt_error_set(err, KVT_AGAIN, "more than %d requests wait",
+                             ADVISOR_WRITER_CALLS_MAX);
     }
     errands->waiting[errands->count++] = &errand;
     while (!errand.done && in_time)
@@ -101,12 +102,12 @@ advisor_errands_do(struct advisor_errands *errands, advisor_errand_fn *run, void
 }
 
 size_t
-advisor_errands_serve(struct advisor_errands *errands)
+advisor_writer_calls_serve(struct advisor_writer_calls *errands)
 {
     size_t served = 0;
 
     (void)pthread_mutex_lock(&errands->lock);
-    while (errands->count > 0 && served < ADVISOR_ERRANDS_MAX) {
+    while (errands->count > 0 && served < ADVISOR_WRITER_CALLS_MAX) {
         struct errand *errand = errands->waiting[0];
         enum kvt_err rc;
 

@@ -19,9 +19,9 @@ struct page {
     XML_Parser parser;
     struct kvt_buffer *keys;
     char *next;
-    char text[ADVISOR_BUCKET_KEY_MAX];
+    char text[ADVISOR_BUCKET_LISTING_KEY_MAX];
     size_t text_size;
-    char key[ADVISOR_BUCKET_KEY_MAX];
+    char key[ADVISOR_BUCKET_LISTING_KEY_MAX];
     uint64_t size;
     int depth;
     bool in_object;
@@ -84,7 +84,7 @@ on_end(void *arg, const XML_Char *name)
         else if (strcmp(name, "IsTruncated") == 0)
             page->more = strcmp(page->text, "true") == 0;
         else if (strcmp(name, "NextContinuationToken") == 0)
-            (void)snprintf(page->next, ADVISOR_BUCKET_KEY_MAX, "%s", page->text);
+            (void)snprintf(page->next, ADVISOR_BUCKET_LISTING_KEY_MAX, "%s", page->text);
     }
     page->text_size = 0;
 }
@@ -117,8 +117,8 @@ on_doctype(void *arg, const XML_Char *name, const XML_Char *system, const XML_Ch
 }
 
 enum kvt_err
-advisor_bucket_read(const char *xml, size_t size, struct kvt_buffer *keys,
-                    char token[ADVISOR_BUCKET_KEY_MAX], struct kvt_error *err)
+advisor_bucket_listing_read(const char *xml, size_t size, struct kvt_buffer *keys,
+                            char token[ADVISOR_BUCKET_LISTING_KEY_MAX], struct kvt_error *err)
 {
     struct page *page = kvt_calloc(1, sizeof(*page));
     enum kvt_err rc = KVT_NOMEM;
@@ -158,12 +158,13 @@ done:
 /* ---- all of them ---- */
 
 static enum kvt_err
-fetch_page(const struct advisor_bucket *bucket, const char *credentials, const char *token,
+fetch_page(const struct advisor_bucket_listing *bucket, const char *credentials, const char *token,
            struct kvt_buffer *answer, struct kvt_error *err)
 {
-    struct advisor_bucket_request *request = kvt_calloc(1, sizeof(*request));
+    struct advisor_bucket_listing_request *request = kvt_calloc(1, sizeof(*request));
     const char *headers[sizeof(request->headers) / sizeof(request->headers[0]) + 1] = {NULL};
-    struct kvt_fetch fetch = {.headers = headers, .timeout_ms = ADVISOR_BUCKET_PAGE_WAIT_MS};
+    struct kvt_fetch fetch = {.headers = headers,
+                              .timeout_ms = ADVISOR_BUCKET_LISTING_PAGE_WAIT_MS};
     char date[KVT_CLOCK_BASIC_MAX];
     unsigned status = 0;
     enum kvt_err rc;
@@ -171,7 +172,7 @@ fetch_page(const struct advisor_bucket *bucket, const char *credentials, const c
     if (request == NULL)
         return kvt_error_set(err, KVT_NOMEM, "out of memory");
     kvt_clock_format_basic(kvt_clock_unix_ms(), date);
-    rc = advisor_bucket_sign(bucket, credentials, date, token, request, err);
+    rc = advisor_bucket_listing_sign(bucket, credentials, date, token, request, err);
     for (size_t i = 0; request->headers[i][0] != '\0'; i++)
         headers[i] = request->headers[i];
     fetch.url = request->url;
@@ -189,33 +190,35 @@ fetch_page(const struct advisor_bucket *bucket, const char *credentials, const c
 }
 
 static enum kvt_err
-list_pages(const struct advisor_bucket *bucket, const char *credentials,
+list_pages(const struct advisor_bucket_listing *bucket, const char *credentials,
            const _Atomic bool *stopping, struct kvt_buffer *keys, struct kvt_error *err)
 {
-    char token[ADVISOR_BUCKET_KEY_MAX] = "";
+    char token[ADVISOR_BUCKET_LISTING_KEY_MAX] = "";
     struct kvt_buffer answer;
     enum kvt_err rc;
 
-    kvt_buffer_init(&answer, ADVISOR_BUCKET_PAGE_MAX);
+    kvt_buffer_init(&answer, ADVISOR_BUCKET_LISTING_PAGE_MAX);
     do {
         kvt_buffer_clear(&answer);
         rc = atomic_load(stopping) ? kvt_error_set(err, KVT_CANCELLED, "stopping")
                                    : fetch_page(bucket, credentials, token, &answer, err);
         if (rc == KVT_OK)
-            rc = advisor_bucket_read((const char *)answer.data, answer.size, keys, token, err);
+            rc = advisor_bucket_listing_read((const char *)answer.data, answer.size, keys, token,
+                                             err);
     } while (rc == KVT_OK && token[0] != '\0');
     kvt_buffer_release(&answer);
     return rc;
 }
 
 enum kvt_err
-advisor_bucket_list(const struct advisor_bucket *bucket, const _Atomic bool *stopping,
-                    struct kvt_buffer *keys, struct kvt_error *err)
+advisor_bucket_listing_list(const struct advisor_bucket_listing *bucket,
+                            const _Atomic bool *stopping, struct kvt_buffer *keys,
+                            struct kvt_error *err)
 {
     char *credentials;
     size_t size;
     enum kvt_err rc = kvt_file_read(&credentials, &size, bucket->credentials_file,
-                                    ADVISOR_BUCKET_SECRET_MAX, err);
+                                    ADVISOR_BUCKET_LISTING_SECRET_MAX, err);
 
     if (rc != KVT_OK)
         return rc;

@@ -23,7 +23,7 @@ enum {
 /* The parts of "http[s]://host[:port]/bucket". */
 struct place {
     char host[256];
-    char bucket[ADVISOR_BUCKET_NAME_MAX];
+    char bucket[ADVISOR_BUCKET_LISTING_NAME_MAX];
     size_t base_size; /* of the URL, up to the bucket's slash */
 };
 
@@ -58,17 +58,18 @@ parse_place(const char *url, struct place *place)
 }
 
 void
-advisor_bucket_name(const struct advisor_bucket *bucket, char name[ADVISOR_BUCKET_NAME_MAX])
+advisor_bucket_listing_name(const struct advisor_bucket_listing *bucket,
+                            char name[ADVISOR_BUCKET_LISTING_NAME_MAX])
 {
     struct place place;
 
     name[0] = '\0';
     if (parse_place(bucket->url, &place))
-        (void)snprintf(name, ADVISOR_BUCKET_NAME_MAX, "%s", place.bucket);
+        (void)snprintf(name, ADVISOR_BUCKET_LISTING_NAME_MAX, "%s", place.bucket);
 }
 
 enum kvt_err
-advisor_bucket_check(const struct advisor_bucket *bucket, struct kvt_error *err)
+advisor_bucket_listing_check(const struct advisor_bucket_listing *bucket, struct kvt_error *err)
 {
     struct place place;
 
@@ -127,7 +128,7 @@ static bool
 sign(const char *secret, const char *scope, const char *region, const char *date,
      const char *canonical, char signature[HEX_SIZE])
 {
-    char text[ADVISOR_BUCKET_SECRET_MAX];
+    char text[ADVISOR_BUCKET_LISTING_SECRET_MAX];
     char day[DAY_SIZE + 1];
     uint8_t hash[HASH_SIZE];
     char digest[HEX_SIZE];
@@ -149,9 +150,9 @@ sign(const char *secret, const char *scope, const char *region, const char *date
 /* The request's parts, once its place and query are known. */
 static enum kvt_err
 fill(const struct place *place, const char *region, char *credentials, const char *date,
-     const char *query, struct advisor_bucket_request *request, struct kvt_error *err)
+     const char *query, struct advisor_bucket_listing_request *request, struct kvt_error *err)
 {
-    char canonical[2 * ADVISOR_BUCKET_REQUEST_MAX];
+    char canonical[2 * ADVISOR_BUCKET_LISTING_REQUEST_MAX];
     char signature[HEX_SIZE];
     char scope[SCOPE_MAX];
     const char *session;
@@ -188,19 +189,19 @@ fill(const struct place *place, const char *region, char *credentials, const cha
 }
 
 enum kvt_err
-advisor_bucket_sign(const struct advisor_bucket *bucket, const char *credentials, const char *date,
-                    const char *token, struct advisor_bucket_request *request,
-                    struct kvt_error *err)
+advisor_bucket_listing_sign(const struct advisor_bucket_listing *bucket, const char *credentials,
+                            const char *date, const char *token,
+                            struct advisor_bucket_listing_request *request, struct kvt_error *err)
 {
     const char *region = bucket->region[0] == '\0' ? "us-east-1" : bucket->region;
-    char copy[ADVISOR_BUCKET_SECRET_MAX / 2];
-    char query[ADVISOR_BUCKET_REQUEST_MAX / 2];
-    char escaped[ADVISOR_BUCKET_REQUEST_MAX / 2 - 128];
+    char copy[ADVISOR_BUCKET_LISTING_SECRET_MAX / 2];
+    char query[ADVISOR_BUCKET_LISTING_REQUEST_MAX / 2];
+    char escaped[ADVISOR_BUCKET_LISTING_REQUEST_MAX / 2 - 128];
     struct place place;
     enum kvt_err rc;
 
     memset(request, 0, sizeof(*request));
-    rc = advisor_bucket_check(bucket, err);
+    rc = advisor_bucket_listing_check(bucket, err);
     if (rc != KVT_OK)
         return rc;
     if (strlen(date) != DATE_SIZE || strlen(credentials) >= sizeof(copy) ||

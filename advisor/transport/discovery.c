@@ -14,7 +14,7 @@
 #include "base/core/alloc.h"
 #include "base/core/file.h"
 
-enum { KEY_MAX = ADVISOR_MAP_KEY_MAX, MISSING_SCANS = 2, PATH_ROOM = 4096 };
+enum { KEY_MAX = ADVISOR_NUMBER_MAP_KEY_MAX, MISSING_SCANS = 2, PATH_ROOM = 4096 };
 
 /* A file that was seen. */
 struct entry {
@@ -37,7 +37,7 @@ struct entry {
 struct advisor_discovery {
     char *folder;
     char *scope;
-    struct advisor_map *map; /* key -> place in `entries` */
+    struct advisor_number_map *map; /* key -> place in `entries` */
     struct entry **entries;
     size_t count;
     size_t capacity;
@@ -64,7 +64,7 @@ advisor_discovery_new(struct advisor_discovery **out, const char *folder, const 
     discovery->folder = kvt_strdup(folder);
     discovery->scope = kvt_strdup(scope == NULL ? "" : scope);
     if (discovery->folder == NULL || discovery->scope == NULL ||
-        advisor_map_new(&discovery->map) != KVT_OK) {
+        advisor_number_map_new(&discovery->map) != KVT_OK) {
         advisor_discovery_free(discovery);
         return KVT_NOMEM;
     }
@@ -87,7 +87,7 @@ advisor_discovery_free(struct advisor_discovery *discovery)
     for (size_t i = 0; i < discovery->count; i++)
         free_entry(discovery->entries[i]);
     if (discovery->map != NULL)
-        advisor_map_free(discovery->map);
+        advisor_number_map_free(discovery->map);
     kvt_free(discovery->entries);
     kvt_free(discovery->endpoints);
     kvt_free(discovery->texts);
@@ -131,7 +131,8 @@ add_entry(struct advisor_discovery *discovery, enum advisor_discovery_bucket buc
     memcpy(entry->key, key, key_size);
     entry->key_size = key_size;
     entry->bucket = bucket;
-    if (advisor_map_put(discovery->map, key, key_size, (uint32_t)discovery->count) != KVT_OK) {
+    if (advisor_number_map_put(discovery->map, key, key_size, (uint32_t)discovery->count) !=
+        KVT_OK) {
         kvt_free(entry);
         return NULL;
     }
@@ -145,10 +146,10 @@ remove_entry(struct advisor_discovery *discovery, size_t at)
     struct entry *entry = discovery->entries[at];
     struct entry *last = discovery->entries[--discovery->count];
 
-    advisor_map_remove(discovery->map, entry->key, entry->key_size);
+    advisor_number_map_remove(discovery->map, entry->key, entry->key_size);
     if (last != entry) {
         const enum kvt_err rc =
-            advisor_map_put(discovery->map, last->key, last->key_size, (uint32_t)at);
+            advisor_number_map_put(discovery->map, last->key, last->key_size, (uint32_t)at);
 
         assert(rc == KVT_OK); /* its key is there already: this takes no memory */
         discovery->entries[at] = last;
@@ -230,7 +231,7 @@ see_file(struct advisor_discovery *discovery, enum advisor_discovery_bucket buck
         discovery->odd++;
         return KVT_OK;
     }
-    if (advisor_map_get(discovery->map, key, key_size, &at)) {
+    if (advisor_number_map_get(discovery->map, key, key_size, &at)) {
         entry = discovery->entries[at];
     } else {
         if (discovery->count == ADVISOR_DISCOVERY_RECORDS_MAX) {

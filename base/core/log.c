@@ -20,7 +20,7 @@ static struct {
 
     struct {
         pthread_mutex_t lock; /* guards the repeat table; nothing is written under it */
-        struct kvt_limiter limiter;
+        struct kvt_log_limiter limiter;
     } shared;
 } sink = {
     .program = "kvtier",
@@ -100,7 +100,7 @@ kvt_log(enum kvt_log_level level, const char *area, const char *event, const cha
     if (level < sink.least)
         return;
     (void)pthread_mutex_lock(&sink.shared.lock);
-    pass = kvt_limiter_pass(&sink.shared.limiter, area, event, kvt_clock_mono_ms(), &held);
+    pass = kvt_log_limiter_pass(&sink.shared.limiter, area, event, kvt_clock_mono_ms(), &held);
     (void)pthread_mutex_unlock(&sink.shared.lock);
     if (!pass)
         return;
@@ -116,12 +116,12 @@ kvt_log(enum kvt_log_level level, const char *area, const char *event, const cha
 void
 kvt_log_flush(bool all)
 {
-    struct kvt_limiter_row sum;
+    struct kvt_log_limiter_row sum;
     bool more = true;
 
     while (more) {
         (void)pthread_mutex_lock(&sink.shared.lock);
-        more = kvt_limiter_sum(&sink.shared.limiter, kvt_clock_mono_ms(), all, &sum);
+        more = kvt_log_limiter_sum(&sink.shared.limiter, kvt_clock_mono_ms(), all, &sum);
         (void)pthread_mutex_unlock(&sink.shared.lock);
         if (more)
             write_sum(sum.area, sum.event, sum.held);

@@ -30,7 +30,7 @@ struct kvt_http {
     char *bind;
     char *token;
     char *hosts;
-    struct kvt_http_life life;
+    struct kvt_http_daemon life;
     uint16_t port;
     size_t memory_max;
     _Atomic size_t memory;                      /* bytes of bodies and answers held now */
@@ -534,8 +534,8 @@ start_daemon(struct kvt_http *http, struct kvt_error *err)
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
 
     http->life.daemon = MHD_start_daemon(
-        flags, http->port, kvt_http_life_accept, &http->life, on_request, http,
-        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
+        flags, http->port, kvt_http_daemon_accept, &http->life, on_request, http,
+        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_daemon_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
         http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)KVT_HTTP_THREADS,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_UNESCAPE_CALLBACK, unescape,
@@ -618,8 +618,8 @@ kvt_http_stop(struct kvt_http *http)
 {
     if (http == NULL)
         return;
-    kvt_http_life_drain(&http->life);
-    kvt_http_life_end(&http->life);
+    kvt_http_daemon_drain(&http->life);
+    kvt_http_daemon_end(&http->life);
     kvt_free(http->bind);
     if (http->token != NULL)
         explicit_bzero(http->token, strlen(http->token));

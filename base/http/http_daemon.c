@@ -11,7 +11,7 @@
 enum { DRAIN_STEP_MS = 5 };
 
 void
-kvt_http_life_log(void *area, const char *format, va_list args)
+kvt_http_daemon_log(void *area, const char *format, va_list args)
 {
     char text[256];
 
@@ -22,17 +22,17 @@ kvt_http_life_log(void *area, const char *format, va_list args)
 }
 
 enum MHD_Result
-kvt_http_life_accept(void *life, const struct sockaddr *address, socklen_t size)
+kvt_http_daemon_accept(void *life, const struct sockaddr *address, socklen_t size)
 {
     (void)address;
     (void)size;
-    return atomic_load(&((struct kvt_http_life *)life)->drains) ? MHD_NO : MHD_YES;
+    return atomic_load(&((struct kvt_http_daemon *)life)->drains) ? MHD_NO : MHD_YES;
 }
 
 void
-kvt_http_life_drain(struct kvt_http_life *life)
+kvt_http_daemon_drain(struct kvt_http_daemon *life)
 {
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + KVT_HTTP_LIFE_DRAIN_MS;
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + KVT_HTTP_DAEMON_DRAIN_MS;
 
     if (life->daemon == NULL)
         return;
@@ -42,7 +42,7 @@ kvt_http_life_drain(struct kvt_http_life *life)
 }
 
 void
-kvt_http_life_end(struct kvt_http_life *life)
+kvt_http_daemon_end(struct kvt_http_daemon *life)
 {
     if (life->daemon != NULL)
         MHD_stop_daemon(life->daemon);

@@ -8,7 +8,7 @@
  * Ownership: the listening socket is the caller's until `daemon` runs, then the library's, which
  *            closes it.
  * Threads:   drain and end from one thread; the rest from any.
- * Limits:    requests that run are waited for KVT_HTTP_LIFE_DRAIN_MS.
+ * Limits:    requests that run are waited for KVT_HTTP_DAEMON_DRAIN_MS.
  */
 #ifndef BASE_HTTP_HTTP_DAEMON_H
 #define BASE_HTTP_HTTP_DAEMON_H
@@ -19,9 +19,9 @@
 
 #include "kvtier/error.h"
 
-#define KVT_HTTP_LIFE_DRAIN_MS 5000
+#define KVT_HTTP_DAEMON_DRAIN_MS 5000
 
-struct kvt_http_life {
+struct kvt_http_daemon {
     struct MHD_Daemon *daemon;   /* NULL: not running */
     int fd;                      /* the listening socket while it is ours; else -1 */
     _Atomic unsigned call_count; /* requests begun and not finished */
@@ -29,16 +29,16 @@ struct kvt_http_life {
 };
 
 /** For MHD_OPTION_EXTERNAL_LOGGER: the library's words go to the debug log.  `area`: a literal. */
-void kvt_http_life_log(void *area, const char *format, va_list args) KVT_PRINTF(2, 0);
+void kvt_http_daemon_log(void *area, const char *format, va_list args) KVT_PRINTF(2, 0);
 
-/** The MHD_AcceptPolicyCallback that start must be given, with the struct kvt_http_life. */
-enum MHD_Result kvt_http_life_accept(void *life, const struct sockaddr *address, socklen_t size);
+/** The MHD_AcceptPolicyCallback that start must be given, with the struct kvt_http_daemon. */
+enum MHD_Result kvt_http_daemon_accept(void *life, const struct sockaddr *address, socklen_t size);
 
 /** Take no new connections and give those that are served time to end. */
-void kvt_http_life_drain(struct kvt_http_life *life);
+void kvt_http_daemon_drain(struct kvt_http_daemon *life);
 
 /** Stop the daemon, whose connections must not be suspended, or close the socket of one that never
  *  ran. */
-void kvt_http_life_end(struct kvt_http_life *life);
+void kvt_http_daemon_end(struct kvt_http_daemon *life);
 
 #endif /* BASE_HTTP_HTTP_DAEMON_H */

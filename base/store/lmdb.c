@@ -5,7 +5,7 @@
 enum { FILE_MODE = 0600, READERS_MAX = 126 };
 
 enum kvt_err
-kvt_db_error(struct kvt_error *err, int rc, const char *what)
+kvt_lmdb_error(struct kvt_error *err, int rc, const char *what)
 {
     enum kvt_err code;
 
@@ -41,7 +41,7 @@ map_size(uint64_t bytes)
 }
 
 enum kvt_err
-kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_error *err)
+kvt_lmdb_open(MDB_env **out, const struct kvt_lmdb_options *options, struct kvt_error *err)
 {
     const unsigned flags = options->read_only ? MDB_RDONLY | MDB_NOTLS : MDB_NOMETASYNC | MDB_NOTLS;
     MDB_env *env = NULL;
@@ -64,7 +64,7 @@ kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_erro
     if (rc == 0)
         rc = mdb_env_open(env, options->path, flags, FILE_MODE);
     if (rc != 0) {
-        code = kvt_db_error(err, rc, options->path);
+        code = kvt_lmdb_error(err, rc, options->path);
         mdb_env_close(env); /* NULL is allowed */
         return code;
     }
@@ -77,19 +77,19 @@ kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_erro
         }
     }
     if (!options->read_only)
-        kvt_db_forget_dead(env);
+        kvt_lmdb_forget_dead(env);
     *out = env;
     return KVT_OK;
 }
 
 enum kvt_err
-kvt_db_sync(MDB_env *env, struct kvt_error *err)
+kvt_lmdb_sync(MDB_env *env, struct kvt_error *err)
 {
-    return kvt_db_error(err, mdb_env_sync(env, 1), "sync the database");
+    return kvt_lmdb_error(err, mdb_env_sync(env, 1), "sync the database");
 }
 
 void
-kvt_db_forget_dead(MDB_env *env)
+kvt_lmdb_forget_dead(MDB_env *env)
 {
     int dead;
 
@@ -97,7 +97,7 @@ kvt_db_forget_dead(MDB_env *env)
 }
 
 uint64_t
-kvt_db_used(MDB_env *env)
+kvt_lmdb_used(MDB_env *env)
 {
     MDB_envinfo info;
     MDB_stat stat;
@@ -108,7 +108,7 @@ kvt_db_used(MDB_env *env)
 }
 
 MDB_val
-kvt_db_val(const void *bytes, size_t size)
+kvt_lmdb_val(const void *bytes, size_t size)
 {
     union {
         const void *in;

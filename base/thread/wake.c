@@ -12,7 +12,7 @@ kvt_wake_open(void)
 }
 
 void
-kvt_wake_ring(int file)
+kvt_wake_signal(int file)
 {
     const uint64_t one = 1;
 
@@ -21,7 +21,7 @@ kvt_wake_ring(int file)
 }
 
 void
-kvt_wake_hear(int file)
+kvt_wake_clear(int file)
 {
     uint64_t count;
 

@@ -15,10 +15,10 @@ int kvt_wake_open(void);
 
 /** Make it readable.  Of any eventfd(2), also one that others made; one whose counter is full and
  *  that blocks is waited for.  May be called in a handler of signals. */
-void kvt_wake_ring(int file);
+void kvt_wake_signal(int file);
 
 /** It is readable no more, until it is rung again.  Of a file of kvt_wake_open(), which does not
  *  block. */
-void kvt_wake_hear(int file);
+void kvt_wake_clear(int file);
 
 #endif /* BASE_THREAD_WAKE_H */

@@ -119,13 +119,13 @@ struct bare {
 static bool
 bare_open(struct bare *bare)
 {
-    struct kvt_db_options options = {.map_bytes = ROUNDS_MAP_BYTES, .databases_max = 1};
+    struct kvt_lmdb_options options = {.map_bytes = ROUNDS_MAP_BYTES, .databases_max = 1};
     struct kvt_error err = {.text = ""};
     MDB_txn *txn;
 
     *bare = (struct bare){.env = NULL};
     options.path = test_folder_make(bare->folder, sizeof(bare->folder));
-    if (kvt_db_open(&bare->env, &options, &err) != KVT_OK ||
+    if (kvt_lmdb_open(&bare->env, &options, &err) != KVT_OK ||
         mdb_txn_begin(bare->env, NULL, 0, &txn) != 0)
         return false;
     bare->synced_ms = kvt_clock_mono_ms();
@@ -165,7 +165,7 @@ bare_commit(struct bare *bare, int rc, bool last)
     if (!last && kvt_clock_mono_ms() - bare->synced_ms < ROUNDS_SYNC_MS)
         return true;
     bare->synced_ms = kvt_clock_mono_ms();
-    return kvt_db_sync(bare->env, NULL) == KVT_OK;
+    return kvt_lmdb_sync(bare->env, NULL) == KVT_OK;
 }
 
 static int
@@ -237,7 +237,7 @@ run_rows(struct bench *bench)
 static bool
 append_bytes(struct bare *bare, uint64_t *number, uint64_t bytes, bool last)
 {
-    uint8_t row[ADVISOR_LOG_ROW_MAX];
+    uint8_t row[ADVISOR_EVENT_LOG_ROW_MAX];
     int rc = 0;
 
     memset(row, 0x5a, sizeof(row));

@@ -67,7 +67,7 @@ fill(struct rounds *rounds, struct stream *stream)
 
 /* Does the index say that whoever stored an event's last block has it? */
 static bool
-check(struct index *index, const struct advisor_names *names, struct stream *stream)
+check(struct index *index, const struct advisor_name_table *names, struct stream *stream)
 {
     struct index_place places[ROUNDS_WORKERS];
     struct stream_event event;
@@ -80,10 +80,10 @@ check(struct index *index, const struct advisor_names *names, struct stream *str
 
         if (i % CHECKED != 0)
             continue;
-        count = index_places(index, advisor_names_index_namespace(names, event.ns),
+        count = index_places(index, advisor_name_table_index_namespace(names, event.ns),
                              event.hashes[event.count - 1], places, ROUNDS_WORKERS);
         for (size_t place = 0; place < count; place++)
-            found |= places[place].holder == advisor_names_index_holder(names, event.worker);
+            found |= places[place].holder == advisor_name_table_index_holder(names, event.worker);
         good = found;
     }
     if (!good)
@@ -125,18 +125,18 @@ run_live(struct stream *stream, struct figure *figure)
 }
 
 static bool
-load(struct advisor_memory *memory, struct advisor_names *names, struct advisor_store *store,
-     struct kvt_error *err)
+load(struct advisor_ram_index *memory, struct advisor_name_table *names,
+     struct advisor_store *store, struct kvt_error *err)
 {
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_read(store, &txn, err);
 
     if (rc == KVT_OK)
-        rc = advisor_names_load(names, &txn);
+        rc = advisor_name_table_load(names, &txn);
     if (rc == KVT_OK)
-        rc = advisor_load(memory, &txn, NULL, err);
+        rc = advisor_index_load(memory, &txn, NULL, err);
     advisor_store_end(&txn);
-    return rc == KVT_OK && advisor_memory_whole(memory);
+    return rc == KVT_OK && advisor_ram_index_whole(memory);
 }
 
 /* A start: all that is in the store. */
@@ -144,13 +144,13 @@ static bool
 run_restart(struct stream *stream, struct advisor_store *store, struct figure *figure)
 {
     struct kvt_error err = {.text = ""};
-    struct advisor_names *names = NULL;
+    struct advisor_name_table *names = NULL;
     struct index *index = NULL;
-    struct advisor_memory memory = {.index = NULL};
+    struct advisor_ram_index memory = {.index = NULL};
     double start_cpu_s;
     uint64_t start_ns;
     bool good = index_new(&index, ROUNDS_INDEX_BYTES) == KVT_OK &&
-                advisor_names_new(&names, index, INDEX_HOLDERS_MAX) == KVT_OK;
+                advisor_name_table_new(&names, index, INDEX_HOLDERS_MAX) == KVT_OK;
 
     *figure = (struct figure){.seconds = 0};
     if (good) {
@@ -165,8 +165,8 @@ run_restart(struct stream *stream, struct advisor_store *store, struct figure *f
     if (!good)
         (void)fprintf(stderr, "bench_index_restart: load: %s\n", err.text);
     good = good && check(index, names, stream);
-    advisor_memory_release(&memory);
-    advisor_names_free(names);
+    advisor_ram_index_release(&memory);
+    advisor_name_table_free(names);
     index_free(index);
     return good;
 }
@@ -213,8 +213,8 @@ main(int argc, char **argv)
     }
     good = rounds_open(&rounds, true);
     if (good && quick)
-        advisor_snapshot_sizes(rounds.snapshot, ADVISOR_SNAPSHOT_LOG_MIN / QUICK,
-                               ADVISOR_SNAPSHOT_SLICE_MIN);
+        advisor_ram_snapshot_sizes(rounds.snapshot, ADVISOR_RAM_SNAPSHOT_LOG_MIN / QUICK,
+                                   ADVISOR_RAM_SNAPSHOT_SLICE_MIN);
     good = good && fill(&rounds, &stream);
     if (good)
         (void)printf("store %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", rounds.log.runs_bytes,

@@ -28,11 +28,11 @@ name_all(struct rounds *rounds)
 
     for (uint32_t i = 0; i < STREAM_NAMESPACES && rc == KVT_OK; i++) {
         (void)snprintf(name, sizeof(name), "model%u", i);
-        rc = advisor_names_namespace(rounds->names, name, &number);
+        rc = advisor_name_table_namespace(rounds->names, name, &number);
     }
     for (uint32_t i = 0; i < ROUNDS_WORKERS && rc == KVT_OK; i++) {
         (void)snprintf(holder.name, sizeof(holder.name), "worker%u", i);
-        rc = advisor_names_holder(rounds->names, &holder, &number);
+        rc = advisor_name_table_holder(rounds->names, &holder, &number);
     }
     return is_ok(rc, "names");
 }
@@ -50,21 +50,21 @@ rounds_open(struct rounds *rounds, bool store)
             return false;
     }
     if (!is_ok(index_new(&rounds->index, ROUNDS_INDEX_BYTES), "index") ||
-        !is_ok(advisor_names_new(&rounds->names, rounds->index, INDEX_HOLDERS_MAX), "names") ||
-        !is_ok(advisor_group_new(&rounds->group), "group") || !name_all(rounds))
+        !is_ok(advisor_name_table_new(&rounds->names, rounds->index, INDEX_HOLDERS_MAX), "names") ||
+        !is_ok(advisor_change_group_new(&rounds->group), "group") || !name_all(rounds))
         return false;
-    rounds->memory = (struct advisor_memory){.index = rounds->index, .names = rounds->names};
+    rounds->memory = (struct advisor_ram_index){.index = rounds->index, .names = rounds->names};
     rounds->synced_ms = kvt_clock_mono_ms();
-    return is_ok(advisor_snapshot_new(&rounds->snapshot, &rounds->memory), "snapshot");
+    return is_ok(advisor_ram_snapshot_new(&rounds->snapshot, &rounds->memory), "snapshot");
 }
 
 void
 rounds_close(struct rounds *rounds)
 {
-    advisor_snapshot_free(rounds->snapshot);
-    advisor_group_free(rounds->group);
-    advisor_memory_release(&rounds->memory);
-    advisor_names_free(rounds->names);
+    advisor_ram_snapshot_free(rounds->snapshot);
+    advisor_change_group_free(rounds->group);
+    advisor_ram_index_release(&rounds->memory);
+    advisor_name_table_free(rounds->names);
     index_free(rounds->index);
     advisor_store_close(rounds->store);
     if (rounds->folder[0] != '\0')
@@ -75,21 +75,21 @@ rounds_close(struct rounds *rounds)
 bool
 rounds_add(struct rounds *rounds, const struct stream_event *event)
 {
-    const struct advisor_log_place place = {.size = BLOCK_SIZE,
-                                            .holder = event->worker,
-                                            .ns = event->ns,
-                                            .ranks = 1,
-                                            .time_s = 1700000000};
+    const struct advisor_event_log_place place = {.size = BLOCK_SIZE,
+                                                  .holder = event->worker,
+                                                  .ns = event->ns,
+                                                  .ranks = 1,
+                                                  .time_s = 1700000000};
 
-    return is_ok(advisor_group_store(rounds->group, &place, event->parent, event->position,
-                                     event->hashes, event->tokens, event->count),
+    return is_ok(advisor_change_group_store(rounds->group, &place, event->parent, event->position,
+                                            event->hashes, event->tokens, event->count),
                  "store");
 }
 
 bool
 rounds_is_full(const struct rounds *rounds)
 {
-    return advisor_group_count(rounds->group) >= ROUNDS_GROUP_BLOCKS;
+    return advisor_change_group_count(rounds->group) >= ROUNDS_GROUP_BLOCKS;
 }
 
 static bool
@@ -104,12 +104,12 @@ no_volume(void *arg, uint32_t reporter, uint32_t holder)
 static enum kvt_err
 write_group(struct rounds *rounds, const struct advisor_txn *txn, struct advisor_store_log *log)
 {
-    enum kvt_err rc = advisor_names_save(rounds->names, txn);
+    enum kvt_err rc = advisor_name_table_save(rounds->names, txn);
 
     if (rc == KVT_OK)
-        rc = advisor_group_write(rounds->group, txn, log, no_volume, NULL);
+        rc = advisor_change_group_write(rounds->group, txn, log, no_volume, NULL);
     if (rc == KVT_OK)
-        rc = advisor_snapshot_write(rounds->snapshot, txn, log);
+        rc = advisor_ram_snapshot_write(rounds->snapshot, txn, log);
     if (rc == KVT_OK)
         rc = advisor_store_log_trim(txn, log);
     return rc;
@@ -127,7 +127,7 @@ write_store(struct rounds *rounds)
         !is_ok(write_group(rounds, &txn, &log), "write") ||
         !is_ok(advisor_store_commit(&txn, &err), "commit"))
         return false;
-    rounds->bytes += advisor_log_bytes(advisor_group_log(rounds->group));
+    rounds->bytes += advisor_event_log_bytes(advisor_change_group_log(rounds->group));
     if (log.building != 0 && log.building == before.building)
         rounds->bytes += log.building_bytes - before.building_bytes;
     if (log.from != before.from) {
@@ -135,8 +135,8 @@ write_store(struct rounds *rounds)
         rounds->snapshots++;
     }
     rounds->log = log;
-    advisor_names_saved(rounds->names);
-    advisor_snapshot_saved(rounds->snapshot);
+    advisor_name_table_saved(rounds->names);
+    advisor_ram_snapshot_saved(rounds->snapshot);
     return true;
 }
 
@@ -145,9 +145,9 @@ rounds_commit(struct rounds *rounds)
 {
     if (rounds->store != NULL && !write_store(rounds))
         return false;
-    advisor_memory_apply(&rounds->memory, advisor_group_log(rounds->group), NULL, 0);
-    advisor_group_clear(rounds->group);
-    if (!advisor_memory_whole(&rounds->memory))
+    advisor_ram_index_apply(&rounds->memory, advisor_change_group_log(rounds->group), NULL, 0);
+    advisor_change_group_clear(rounds->group);
+    if (!advisor_ram_index_whole(&rounds->memory))
         return is_ok(KVT_FULL, "index");
     if (rounds->store == NULL || kvt_clock_mono_ms() - rounds->synced_ms < ROUNDS_SYNC_MS)
         return true;

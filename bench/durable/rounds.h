@@ -28,10 +28,10 @@ struct rounds {
     char folder[256];
     struct advisor_store *store; /* NULL: nothing is written */
     struct index *index;
-    struct advisor_names *names;
-    struct advisor_memory memory;
-    struct advisor_group *group;
-    struct advisor_snapshot *snapshot;
+    struct advisor_name_table *names;
+    struct advisor_ram_index memory;
+    struct advisor_change_group *group;
+    struct advisor_ram_snapshot *snapshot;
     struct advisor_store_log log;
     uint64_t synced_ms;
     uint64_t bytes; /* given to the store */

@@ -46,7 +46,7 @@ make_queries(const struct corpus *corpus, enum index_key key)
 struct lookup {
     struct subject *subject;
     const struct corpus *corpus;
-    struct index_found *found;
+    struct index_find_result *found;
     struct index_match *matches;
     uint64_t *queries;
 };
@@ -77,13 +77,14 @@ time_lookups(const struct lookup *lookup, const struct measure_lookups *lookups,
         memcpy(query, lookup->queries + number * corpus->length, corpus->length * sizeof(*query));
         start_ns = kvt_clock_mono_ns();
         rc = index_find(lookup->subject->index, &question, lookup->found);
-        got = index_found_best(lookup->found, lookup->matches, best);
+        got = index_find_result_best(lookup->found, lookup->matches, best);
 
         times[i] = kvt_clock_mono_ns() - start_ns;
-        if (rc != KVT_OK || got != wanted || index_found_count(lookup->found) != corpus->workers)
+        if (rc != KVT_OK || got != wanted ||
+            index_find_result_count(lookup->found) != corpus->workers)
             return kvt_error_set(err, rc == KVT_OK ? KVT_CORRUPT : rc,
                                  "query %zu: %zu of %zu holders, %zu wanted", i, got,
-                                 index_found_count(lookup->found), wanted);
+                                 index_find_result_count(lookup->found), wanted);
     }
     return KVT_OK;
 }
@@ -94,7 +95,7 @@ static enum kvt_err
 check_lengths(const struct lookup *lookup, uint32_t sequence, uint32_t right, struct kvt_error *err)
 {
     const struct corpus *corpus = lookup->corpus;
-    const size_t count = index_found_best(lookup->found, lookup->matches, INDEX_HOLDERS_MAX);
+    const size_t count = index_find_result_best(lookup->found, lookup->matches, INDEX_HOLDERS_MAX);
     uint32_t *lengths = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*lengths));
     enum kvt_err rc = lengths == NULL ? KVT_NOMEM : KVT_OK;
 
@@ -149,7 +150,7 @@ measure_find(struct subject *subject, const struct corpus *corpus,
              const struct measure_lookups *lookups, uint64_t *times, struct kvt_error *err)
 {
     struct lookup lookup = {.subject = subject, .corpus = corpus};
-    enum kvt_err rc = index_found_new(&lookup.found);
+    enum kvt_err rc = index_find_result_new(&lookup.found);
 
     lookup.queries = make_queries(corpus, lookups->key);
     lookup.matches = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*lookup.matches));
@@ -164,6 +165,6 @@ measure_find(struct subject *subject, const struct corpus *corpus,
         measure_sort(times, lookups->count);
     kvt_free(lookup.matches);
     kvt_free(lookup.queries);
-    index_found_free(lookup.found);
+    index_find_result_free(lookup.found);
     return rc;
 }

@@ -9,7 +9,7 @@ struct replay {
     struct subject *subject;
     const struct trace *trace;
     struct subject_batch *batch;
-    struct index_found *found;
+    struct index_find_result *found;
     struct index_match *matches;
     uint64_t *locals;
     uint64_t *hashes;
@@ -28,7 +28,7 @@ look_up(const struct replay *replay, size_t number, uint64_t *time_ns, size_t *a
     };
     const uint64_t start_ns = kvt_clock_mono_ns();
     const enum kvt_err rc = index_find(replay->subject->index, &question, replay->found);
-    const size_t count = index_found_best(replay->found, replay->matches, TRACE_WORKERS_MAX);
+    const size_t count = index_find_result_best(replay->found, replay->matches, TRACE_WORKERS_MAX);
     uint64_t scores = 0;
 
     *time_ns = kvt_clock_mono_ns() - start_ns;
@@ -135,7 +135,7 @@ measure_replay(struct subject *subject, const struct trace *trace, struct measur
     *took = (struct measure_took){.blocks = 0};
     *asked = 0;
     if (rc == KVT_OK)
-        rc = index_found_new(&replay.found);
+        rc = index_find_result_new(&replay.found);
     replay.matches = kvt_calloc(TRACE_WORKERS_MAX, sizeof(*replay.matches));
     replay.locals = kvt_calloc((size_t)trace->longest + 1, sizeof(*replay.locals));
     replay.hashes = kvt_calloc((size_t)trace->longest + 1, sizeof(*replay.hashes));
@@ -148,7 +148,7 @@ measure_replay(struct subject *subject, const struct trace *trace, struct measur
     kvt_free(replay.hashes);
     kvt_free(replay.locals);
     kvt_free(replay.matches);
-    index_found_free(replay.found);
+    index_find_result_free(replay.found);
     subject_batch_free(replay.batch);
     return rc;
 }

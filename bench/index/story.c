@@ -12,7 +12,7 @@
 struct story {
     struct subject *subject;
     struct subject_batch *batch;
-    struct index_found *found;
+    struct index_find_result *found;
     struct index_match *matches;
     uint64_t *workers; /* of each holder */
     uint64_t sequence[CORPUS_CHAIN_MAX];
@@ -98,7 +98,8 @@ look_up(struct story *story, enum index_key key, size_t *count)
     };
     const enum kvt_err rc = index_find(story->subject->index, &question, story->found);
 
-    *count = rc == KVT_OK ? index_found_best(story->found, story->matches, INDEX_HOLDERS_MAX) : 0;
+    *count =
+        rc == KVT_OK ? index_find_result_best(story->found, story->matches, INDEX_HOLDERS_MAX) : 0;
     qsort(story->matches, *count, sizeof(*story->matches), compare_matches);
     return rc;
 }
@@ -177,7 +178,8 @@ measure_story(struct subject *subject, const char *path, const char *answers, si
     story->workers = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*story->workers));
     story->matches = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*story->matches));
     if (story->workers == NULL || story->matches == NULL ||
-        subject_batch_new(&story->batch) != KVT_OK || index_found_new(&story->found) != KVT_OK)
+        subject_batch_new(&story->batch) != KVT_OK ||
+        index_find_result_new(&story->found) != KVT_OK)
         goto end;
     rc = file == NULL || story->answers == NULL
              ? kvt_error_set(err, KVT_IO, "%.100s or %.100s cannot be opened", path, answers)
@@ -189,7 +191,7 @@ end:
     if (story != NULL) {
         if (story->answers != NULL && fclose(story->answers) != 0 && rc == KVT_OK)
             rc = kvt_error_set(err, KVT_IO, "%.100s cannot be written", answers);
-        index_found_free(story->found);
+        index_find_result_free(story->found);
         subject_batch_free(story->batch);
         kvt_free(story->matches);
         kvt_free(story->workers);

@@ -5,7 +5,7 @@
  * history, events in the decoders' shape, a worker looked up for each, changes applied in batches.
  *
  * Ownership: a subject owns its index, a batch its events.
- * Threads:   one writer; lookups from any thread, each with an `index_found` of its own.
+ * Threads:   one writer; lookups from any thread, each with an `index_find_result` of its own.
  * Limits:    SUBJECT_HOLDERS_MAX workers.
  */
 #ifndef BENCH_INDEX_SUBJECT_H

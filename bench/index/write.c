@@ -168,7 +168,7 @@ measure_remove(struct subject *subject, const struct corpus *corpus, struct meas
 struct check {
     struct subject *subject;
     const struct corpus *corpus;
-    struct index_found *found;
+    struct index_find_result *found;
     struct index_match *matches;
     uint32_t *lengths; /* by holder number */
 };
@@ -189,9 +189,9 @@ check_chain(const struct check *check, uint32_t chain, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "a lookup failed");
-    count = index_found_count(check->found);
+    count = index_find_result_count(check->found);
     if (count != wanted_count ||
-        index_found_best(check->found, check->matches, INDEX_HOLDERS_MAX) != count)
+        index_find_result_best(check->found, check->matches, INDEX_HOLDERS_MAX) != count)
         return kvt_error_set(err, KVT_CORRUPT, "chain %" PRIu32 ": %zu holders, not %" PRIu32,
                              chain, count, wanted_count);
     memset(check->lengths, 0, INDEX_HOLDERS_MAX * sizeof(*check->lengths));
@@ -217,7 +217,7 @@ measure_check(struct subject *subject, const struct corpus *corpus, struct kvt_e
 {
     struct check check = {.subject = subject, .corpus = corpus};
     const uint32_t step = corpus->chains < CHECKED_CHAINS ? 1 : corpus->chains / CHECKED_CHAINS;
-    enum kvt_err rc = index_found_new(&check.found);
+    enum kvt_err rc = index_find_result_new(&check.found);
 
     check.matches = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*check.matches));
     check.lengths = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*check.lengths));
@@ -227,6 +227,6 @@ measure_check(struct subject *subject, const struct corpus *corpus, struct kvt_e
         rc = check_chain(&check, corpus->order[i * step], err);
     kvt_free(check.lengths);
     kvt_free(check.matches);
-    index_found_free(check.found);
+    index_find_result_free(check.found);
     return rc;
 }

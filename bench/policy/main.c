@@ -32,7 +32,7 @@ static const uint32_t all_sizes[] = {1, 2, 3, 4, 5, 7, 10, 13, 16, 20, 25, 30, 3
 
 struct subject {
     struct policy_workload *workload;
-    struct policy_best *best;
+    struct policy_belady *best;
     uint64_t known_reads;
 };
 
@@ -52,7 +52,7 @@ begin(const char *shape, const char *trace, uint64_t seed)
         policy_workload_reads(subject.workload) - policy_workload_blocks(subject.workload);
     if (subject.known_reads == 0)
         stop("nothing is read twice");
-    if (policy_best_new(&subject.best, subject.workload) != KVT_OK)
+    if (policy_belady_new(&subject.best, subject.workload) != KVT_OK)
         stop("no memory");
     return subject;
 }
@@ -60,7 +60,7 @@ begin(const char *shape, const char *trace, uint64_t seed)
 static void
 end(struct subject *subject)
 {
-    policy_best_free(subject->best);
+    policy_belady_free(subject->best);
     policy_workload_free(subject->workload);
 }
 
@@ -70,26 +70,26 @@ blocks_of(const struct subject *subject, uint32_t percent)
     return (uint64_t)policy_workload_blocks(subject->workload) * percent / 100;
 }
 
-static struct policy_simulate_result
+static struct policy_tier_simulation_result
 run(const struct subject *subject, const struct kvt_ordering *ordering, uint32_t percent,
     enum policy_promotion promotion)
 {
-    const struct policy_simulate_options options = {
+    const struct policy_tier_simulation_options options = {
         .ordering = ordering,
         .ordering_options = {.prices = prices, .idle_ticks = IDLE_TICKS},
         .capacity = blocks_of(subject, percent),
         .promotion = promotion,
         .second_ticks = SECOND_TICKS,
     };
-    struct policy_simulate_result result;
+    struct policy_tier_simulation_result result;
 
-    if (policy_simulate_run(subject->workload, &options, &result) != KVT_OK)
+    if (policy_tier_simulation_run(subject->workload, &options, &result) != KVT_OK)
         stop("no memory");
     return result;
 }
 
 static double
-share(const struct policy_simulate_result *result, uint64_t bound)
+share(const struct policy_tier_simulation_result *result, uint64_t bound)
 {
     return bound == 0 ? 100 : 100 * (double)result->prefix_hits / (double)bound;
 }
@@ -98,11 +98,11 @@ static void
 print_hits(const struct subject *subject, const uint32_t *sizes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint64_t bound = policy_best_hits(subject->best, blocks_of(subject, sizes[i]));
-        const struct policy_simulate_result ours =
+        const uint64_t bound = policy_belady_hits(subject->best, blocks_of(subject, sizes[i]));
+        const struct policy_tier_simulation_result ours =
             run(subject, policy_ordering_find(POLICY_ORDERING_DEFAULT), sizes[i],
                 POLICY_PROMOTE_ALWAYS);
-        const struct policy_simulate_result lru =
+        const struct policy_tier_simulation_result lru =
             run(subject, policy_ordering_find("lru"), sizes[i], POLICY_PROMOTE_ALWAYS);
 
         (void)printf("point %" PRIu32 " %.4f %.4f\n", sizes[i], share(&ours, bound),
@@ -111,9 +111,9 @@ print_hits(const struct subject *subject, const uint32_t *sizes, size_t count)
 }
 
 static double
-cost(const struct subject *subject, const struct policy_simulate_result *result)
+cost(const struct subject *subject, const struct policy_tier_simulation_result *result)
 {
-    return policy_simulate_cost(result, &prices) / (double)subject->known_reads;
+    return policy_tier_simulation_cost(result, &prices) / (double)subject->known_reads;
 }
 
 static void
@@ -121,14 +121,15 @@ print_cost(const struct subject *subject)
 {
     for (size_t i = 0; i < sizeof(few_sizes) / sizeof(few_sizes[0]); i++) {
         const uint64_t capacity = blocks_of(subject, few_sizes[i]);
-        const struct policy_simulate_result ours =
+        const struct policy_tier_simulation_result ours =
             run(subject, policy_ordering_find(POLICY_ORDERING_DEFAULT), few_sizes[i],
                 POLICY_PROMOTE_PRICE);
-        const struct policy_simulate_result lru =
+        const struct policy_tier_simulation_result lru =
             run(subject, policy_ordering_find("lru"), few_sizes[i], POLICY_PROMOTE_ALWAYS);
-        const double bound = policy_best_cost(subject->best, capacity,
-                                              policy_best_hits(subject->best, capacity), &prices) /
-                             (double)subject->known_reads;
+        const double bound =
+            policy_belady_cost(subject->best, capacity, policy_belady_hits(subject->best, capacity),
+                               &prices) /
+            (double)subject->known_reads;
 
         (void)printf("point %" PRIu32 " %.4f %.4f %.4f\n", few_sizes[i], cost(subject, &ours),
                      cost(subject, &lru), bound);
@@ -150,7 +151,7 @@ static void
 print_cpu(const struct subject *subject)
 {
     const double before = cpu_ns();
-    const struct policy_simulate_result result = run(
+    const struct policy_tier_simulation_result result = run(
         subject, policy_ordering_find(POLICY_ORDERING_DEFAULT), CPU_PERCENT, POLICY_PROMOTE_ALWAYS);
     const double after = cpu_ns();
 
@@ -173,10 +174,10 @@ print_table(const struct subject *subject)
             (void)printf("\n%-8s %-12s", all[i]->name,
                          policy_promotion_text((enum policy_promotion)promotion));
             for (size_t k = 0; k < sizeof(few_sizes) / sizeof(few_sizes[0]); k++) {
-                const struct policy_simulate_result result =
+                const struct policy_tier_simulation_result result =
                     run(subject, all[i], few_sizes[k], (enum policy_promotion)promotion);
                 const uint64_t bound =
-                    policy_best_hits(subject->best, blocks_of(subject, few_sizes[k]));
+                    policy_belady_hits(subject->best, blocks_of(subject, few_sizes[k]));
 
                 (void)printf("  %5.1f %6.2f", share(&result, bound), cost(subject, &result));
             }

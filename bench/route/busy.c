@@ -15,7 +15,7 @@ enum { TURN = 16 };
 
 struct busy {
     const struct ready *ready;
-    struct router_slots *slots;
+    struct router_request_table *slots;
     uint64_t questions[READY_REQUESTS_MAX][READY_BLOCKS];
 };
 
@@ -48,7 +48,7 @@ run(struct busy *busy, uint64_t seed, const struct router_worker *worker, uint32
     (void)snprintf(request.id, sizeof request.id, "%" PRIu32 "-%" PRIu32, w, r);
     for (uint32_t i = 0; i < blocks; i++)
         hashes[i] = hash(seed, i < common ? question : own, i);
-    return router_slots_merge(busy->slots, &request, 1, NULL);
+    return router_request_table_merge(busy->slots, &request, 1, NULL);
 }
 
 static enum kvt_err
@@ -61,7 +61,7 @@ fill(struct busy *busy, struct router_worker_row *rows, uint64_t seed, uint32_t 
                        corpus_worker_id(w));
         rows[w].slot = w;
     }
-    rc = router_slots_bind(busy->slots, rows, busy->ready->workers);
+    rc = router_request_table_bind(busy->slots, rows, busy->ready->workers);
     for (uint32_t w = 0; w < busy->ready->workers; w++)
         for (uint32_t r = 0; r < running && rc == KVT_OK; r++)
             rc = run(busy, seed, &rows[w].worker, w, r);
@@ -71,7 +71,7 @@ fill(struct busy *busy, struct router_worker_row *rows, uint64_t seed, uint32_t 
 enum kvt_err
 busy_new(struct busy **out, const struct ready *ready, uint64_t seed, uint32_t running)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = 3600000,
         .requests_max = ready->workers * running + 1,
         .blocks_max = UINT64_C(2) * READY_BLOCKS * ready->workers * running + 1,
@@ -86,7 +86,7 @@ busy_new(struct busy **out, const struct ready *ready, uint64_t seed, uint32_t r
         for (uint32_t q = 0; q < ready->requests; q++)
             for (uint32_t i = 0; i < READY_BLOCKS; i++)
                 busy->questions[q][i] = hash(seed, q, i);
-        rc = router_slots_new(&busy->slots, &options);
+        rc = router_request_table_new(&busy->slots, &options);
     }
     if (rc == KVT_OK)
         rc = fill(busy, rows, seed, running);
@@ -103,7 +103,7 @@ busy_free(struct busy *busy)
 {
     if (busy == NULL)
         return;
-    router_slots_free(busy->slots);
+    router_request_table_free(busy->slots);
     kvt_free(busy);
 }
 
@@ -112,8 +112,8 @@ busy_candidates(struct busy *busy, uint32_t request)
 {
     struct router_candidates candidates = ready_candidates(busy->ready, request);
 
-    router_slots_project(busy->slots, busy->questions[request], READY_BLOCKS, READY_BLOCKS,
-                         &candidates);
+    router_request_table_project(busy->slots, busy->questions[request], READY_BLOCKS, READY_BLOCKS,
+                                 &candidates);
     return candidates;
 }
 

@@ -43,7 +43,7 @@ struct fleet {
     const struct hour *hour;
     const struct fleet_options *options;
     struct fleet_result *result;
-    struct router_slots *slots;
+    struct router_request_table *slots;
     struct router_worker_row rows[FLEET_WORKERS_MAX];
     struct worker workers[FLEET_WORKERS_MAX];
     bool *stored; /* in G4 */
@@ -198,8 +198,8 @@ by_cost(struct fleet *fleet, const struct hour_request *request, const uint32_t 
         fleet->cached[0][w] = cache_prefix(&fleet->workers[w].cache, chain, request->count);
         fleet->cached[1][w] = in_g4(fleet, chain, fleet->cached[0][w], request->count);
     }
-    router_slots_project(fleet->slots, fleet->hour->hashes + request->first, request->count,
-                         request->count, &candidates);
+    router_request_table_project(fleet->slots, fleet->hour->hashes + request->first, request->count,
+                                 request->count, &candidates);
     candidates.cached[0] = fleet->cached[0];
     if (!fleet->options->blind)
         candidates.cached[3] = fleet->cached[1];
@@ -215,7 +215,7 @@ by_load(struct fleet *fleet)
 {
     struct router_candidates candidates = {0};
 
-    router_slots_project(fleet->slots, NULL, 0, 0, &candidates);
+    router_request_table_project(fleet->slots, NULL, 0, 0, &candidates);
     for (size_t i = 0; i < candidates.count; i++)
         fleet->costs[i] = (double)candidates.decode_blocks[i];
     return (uint32_t)router_pick(fleet->costs, NULL, candidates.count, 0,
@@ -251,7 +251,7 @@ arrive(struct fleet *fleet, uint32_t at)
     enum kvt_err rc;
 
     (void)snprintf(booked.id, sizeof booked.id, "%" PRIu32, at);
-    rc = router_slots_merge(fleet->slots, &booked, fleet->now_us / 1000, NULL);
+    rc = router_request_table_merge(fleet->slots, &booked, fleet->now_us / 1000, NULL);
     if (rc == KVT_OK)
         give(fleet, at, to);
     return rc;
@@ -265,9 +265,9 @@ happen(struct fleet *fleet, struct event event)
     (void)snprintf(id, sizeof id, "%" PRIu32, event.request);
     fleet->now_us = event.at_us;
     if (event.end)
-        return router_slots_end(fleet->slots, id, fleet->now_us / 1000, NULL);
+        return router_request_table_end(fleet->slots, id, fleet->now_us / 1000, NULL);
     computed(fleet, event.request);
-    return router_slots_prefilled(fleet->slots, id, fleet->now_us / 1000, NULL);
+    return router_request_table_prefilled(fleet->slots, id, fleet->now_us / 1000, NULL);
 }
 
 /* ---- the whole ---- */
@@ -342,12 +342,12 @@ sum_up(struct fleet *fleet)
 static enum kvt_err
 make(struct fleet *fleet)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = UINT64_C(1) << 40,
         .requests_max = (uint32_t)fleet->hour->count + 1,
         .blocks_max = fleet->hour->accesses + 1,
     };
-    enum kvt_err rc = router_slots_new(&fleet->slots, &options);
+    enum kvt_err rc = router_request_table_new(&fleet->slots, &options);
 
     for (uint32_t w = 0; w < fleet->options->workers && rc == KVT_OK; w++) {
         fleet->workers[w].head = NONE;
@@ -357,7 +357,7 @@ make(struct fleet *fleet)
         rc = cache_new(&fleet->workers[w].cache, fleet->hour->distinct, fleet->options->capacity);
     }
     if (rc == KVT_OK)
-        rc = router_slots_bind(fleet->slots, fleet->rows, fleet->options->workers);
+        rc = router_request_table_bind(fleet->slots, fleet->rows, fleet->options->workers);
     fleet->stored = kvt_calloc((size_t)fleet->hour->distinct + 1, sizeof(*fleet->stored));
     fleet->jobs = kvt_calloc(fleet->hour->count + 1, sizeof(*fleet->jobs));
     fleet->events = kvt_calloc(2 * fleet->hour->count + 2, sizeof(*fleet->events));
@@ -405,7 +405,7 @@ fleet_run(const struct hour *hour, const struct fleet_options *options, struct f
         rc = sum_up(fleet);
     for (uint32_t w = 0; w < options->workers; w++)
         cache_release(&fleet->workers[w].cache);
-    router_slots_free(fleet->slots);
+    router_request_table_free(fleet->slots);
     kvt_free(fleet->stored);
     kvt_free(fleet->jobs);
     kvt_free(fleet->events);

@@ -10,15 +10,15 @@
 #include "cli/remote/listener.h"
 
 static bool
-show(void *arg, const struct wire_record *message)
+show(void *arg, const struct wire_recording *message)
 {
-    return cli_printer_show(arg, message);
+    return cli_event_printer_show(arg, message);
 }
 
 static bool
 flush(void *arg)
 {
-    const struct cli_printer *printer = arg;
+    const struct cli_event_printer *printer = arg;
 
     return fflush(printer->context->out) == 0;
 }
@@ -105,7 +105,7 @@ cli_events_tail(const struct cli_context *context)
         .each = show,
         .pause = flush};
     const char *wrong = conflict(context->options, listener.dialect);
-    struct cli_printer printer = {0};
+    struct cli_event_printer printer = {0};
     struct kvt_error err = {0};
     bool asked = false;
     bool lost;
@@ -113,8 +113,8 @@ cli_events_tail(const struct cli_context *context)
 
     if (wrong != NULL)
         return cli_context_usage(context, "%s", wrong);
-    cli_watch_begin();
-    rc = cli_printer_init(&printer, context);
+    cli_interrupt_begin();
+    rc = cli_event_printer_init(&printer, context);
     printer.limit = kvt_config_u64(context->options, CLI_EVENTS_LIMIT);
     printer.heartbeats = kvt_config_bool(context->options, CLI_EVENTS_HEARTBEATS);
     listener.arg = &printer;
@@ -123,7 +123,7 @@ cli_events_tail(const struct cli_context *context)
     else
         (void)kvt_error_set(&err, rc, "out of memory");
     lost = printer.malformed > 0;
-    cli_printer_release(&printer);
+    cli_event_printer_release(&printer);
     lost = cli_listener_complain(&listener) || lost;
     if (rc == KVT_OK)
         return lost ? CLI_EXIT_PARTIAL : CLI_EXIT_DONE;

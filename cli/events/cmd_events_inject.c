@@ -298,7 +298,7 @@ read_input(struct inject *inject, int fd, struct kvt_error *err)
 {
     enum kvt_err rc = KVT_OK;
 
-    while (rc == KVT_OK && !cli_watch_wait(0)) {
+    while (rc == KVT_OK && !cli_interrupt_wait(0)) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         char bytes[READ];
         ssize_t count;
@@ -403,7 +403,7 @@ cli_inject_run(const struct cli_context *context)
     int fd = -1;
     enum kvt_err rc;
 
-    cli_watch_begin();
+    cli_interrupt_begin();
     rc = set_up(&inject, &err);
     if (rc == KVT_OK) {
         fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);

@@ -16,7 +16,7 @@ enum { PROGRESS_MS = 500 };
 
 struct recording {
     const struct cli_context *context;
-    struct wire_record_writer *writer;
+    struct wire_recording_writer *writer;
     uint64_t messages;
     uint64_t limit;
     uint64_t too_large; /* messages a recording cannot hold */
@@ -35,17 +35,17 @@ show_progress(struct recording *recording)
         return;
     recording->next_ms = now + PROGRESS_MS;
     recording->drawn = true;
-    kvt_size_format(wire_record_size(recording->writer), size);
+    kvt_size_format(wire_recording_size(recording->writer), size);
     (void)fprintf(recording->context->err, "\rrecorded %" PRIu64 " messages, %s; Ctrl-C ends\033[K",
                   recording->messages, size);
     (void)fflush(recording->context->err);
 }
 
 static bool
-take(void *arg, const struct wire_record *message)
+take(void *arg, const struct wire_recording *message)
 {
     struct recording *recording = arg;
-    const enum kvt_err rc = wire_record_put(recording->writer, message, &recording->err);
+    const enum kvt_err rc = wire_recording_put(recording->writer, message, &recording->err);
 
     if (rc == KVT_RANGE) { /* this one alone */
         recording->too_large++;
@@ -77,7 +77,7 @@ flush(void *arg)
     struct recording *recording = arg;
 
     show_progress(recording);
-    return wire_record_flush(recording->writer, &recording->err) == KVT_OK;
+    return wire_recording_flush(recording->writer, &recording->err) == KVT_OK;
 }
 
 static enum kvt_err
@@ -155,12 +155,12 @@ finish(struct recording *recording, const struct cli_listener *listener, enum kv
 {
     const struct cli_context *context = recording->context;
     const char *path = context->arguments[0];
-    const uint64_t size = wire_record_size(recording->writer);
+    const uint64_t size = wire_recording_size(recording->writer);
     struct kvt_error cause = recording->err;
     struct kvt_error closing = {0};
     bool lost;
 
-    if (wire_record_close(recording->writer, &closing) != KVT_OK && cause.code == KVT_OK)
+    if (wire_recording_close(recording->writer, &closing) != KVT_OK && cause.code == KVT_OK)
         cause = closing;
     print(recording, listener, path, size);
     lost = cli_listener_complain(listener) || recording->too_large > 0;
@@ -181,8 +181,9 @@ enum cli_exit
 cli_record_run(const struct cli_context *context)
 {
     const struct kvt_config *options = context->options;
-    const struct wire_record_options file = {.replace = kvt_config_bool(options, CLI_RECORD_FORCE),
-                                             .size_max = kvt_config_u64(options, CLI_RECORD_SIZE)};
+    const struct wire_recording_options file = {
+        .replace = kvt_config_bool(options, CLI_RECORD_FORCE),
+        .size_max = kvt_config_u64(options, CLI_RECORD_SIZE)};
     struct recording recording = {.context = context,
                                   .limit = kvt_config_u64(options, CLI_RECORD_COUNT)};
     struct cli_listener listener = {
@@ -198,8 +199,8 @@ cli_record_run(const struct cli_context *context)
 
     if (wrong != NULL)
         return cli_context_usage(context, "%s", wrong);
-    cli_watch_begin();
-    rc = wire_record_create(&recording.writer, context->arguments[0], &file, &err);
+    cli_interrupt_begin();
+    rc = wire_recording_create(&recording.writer, context->arguments[0], &file, &err);
     if (rc == KVT_EXISTS) {
         const enum cli_exit status = cli_context_fail(context, &err);
 

@@ -70,14 +70,14 @@ show_progress(struct replay *replay)
 
 /* Until it is this record's turn; false: told to stop.  Clocks that went back make no wait. */
 static bool
-wait_turn(struct replay *replay, const struct wire_record *record)
+wait_turn(struct replay *replay, const struct wire_recording *record)
 {
     if (replay->sent == 0) {
         replay->first_ns = record->time_ns;
         replay->started_ns = kvt_clock_mono_ns();
     }
     if (replay->speed == 0 || record->time_ns <= replay->first_ns)
-        return replay->sent % LOOK != 0 || !cli_watch_wait(0);
+        return replay->sent % LOOK != 0 || !cli_interrupt_wait(0);
     for (;;) {
         const double due = (double)(record->time_ns - replay->first_ns) / replay->speed;
         const double gone = (double)(kvt_clock_mono_ns() - replay->started_ns);
@@ -85,15 +85,15 @@ wait_turn(struct replay *replay, const struct wire_record *record)
 
         show_progress(replay);
         if (rest_ms <= 0)
-            return replay->sent % LOOK != 0 || !cli_watch_wait(0);
-        if (cli_watch_wait(rest_ms > PROGRESS_MS ? PROGRESS_MS : (uint64_t)rest_ms + 1))
+            return replay->sent % LOOK != 0 || !cli_interrupt_wait(0);
+        if (cli_interrupt_wait(rest_ms > PROGRESS_MS ? PROGRESS_MS : (uint64_t)rest_ms + 1))
             return false;
     }
 }
 
 /* A server that is away for a moment is waited for: a message left out would be a gap. */
 static enum kvt_err
-send_one(struct replay *replay, const struct wire_record *record, struct kvt_error *err)
+send_one(struct replay *replay, const struct wire_recording *record, struct kvt_error *err)
 {
     const char *subject = replay->subject != NULL ? replay->subject : record->subject;
     const uint64_t deadline = kvt_clock_mono_ms() + replay->timeout_ms;
@@ -113,7 +113,7 @@ send_one(struct replay *replay, const struct wire_record *record, struct kvt_err
         if (kvt_clock_mono_ms() >= deadline || wire_bus_refused(replay->bus) ||
             (replay->jetstream && wire_bus_connected(replay->bus)))
             break;
-        if (cli_watch_wait(RETRY_MS))
+        if (cli_interrupt_wait(RETRY_MS))
             return kvt_error_set(err, KVT_CANCELLED, "stopped");
     }
     if (rc == KVT_OK)
@@ -124,14 +124,14 @@ send_one(struct replay *replay, const struct wire_record *record, struct kvt_err
 }
 
 static enum kvt_err
-send_all(struct replay *replay, struct wire_record_reader *reader, struct kvt_error *err)
+send_all(struct replay *replay, struct wire_recording_reader *reader, struct kvt_error *err)
 {
     const bool skip = kvt_config_bool(replay->context->options, CLI_REPLAY_SKIP_BAD);
-    struct wire_record record;
+    struct wire_recording record;
     enum kvt_err rc;
 
     while (replay->limit == 0 || replay->sent < replay->limit) {
-        rc = wire_record_next(reader, &record, err);
+        rc = wire_recording_next(reader, &record, err);
         if (rc == KVT_CORRUPT && skip) {
             replay->bad++;
             (void)fprintf(replay->context->err, "kvtier: %s; skipped\n", err->text);
@@ -207,7 +207,7 @@ cli_replay_run(const struct cli_context *context)
         .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
         .limit = kvt_config_u64(options, CLI_REPLAY_COUNT),
     };
-    struct wire_record_reader *reader = NULL;
+    struct wire_recording_reader *reader = NULL;
     struct kvt_error err = {0};
     enum cli_exit status;
     enum kvt_err rc;
@@ -215,18 +215,18 @@ cli_replay_run(const struct cli_context *context)
     if (!parse_speed(kvt_config_string(options, CLI_REPLAY_SPEED), &replay.speed))
         return cli_context_usage(context, "--speed: \"%s\": want max, or a number from 0.001 on",
                                  kvt_config_string(options, CLI_REPLAY_SPEED));
-    cli_watch_begin();
-    rc = wire_record_open(&reader, context->arguments[0], &err);
+    cli_interrupt_begin();
+    rc = wire_recording_open(&reader, context->arguments[0], &err);
     if (rc != KVT_OK)
         return cli_context_fail(context, &err);
     rc = cli_bus_open(context, &replay.bus, &err);
     if (rc == KVT_OK) {
         rc = send_all(&replay, reader, &err);
-        status = finish(&replay, wire_record_torn(reader), rc, &err);
+        status = finish(&replay, wire_recording_torn(reader), rc, &err);
     } else {
         status = cli_bus_fail(context, &err);
     }
     wire_bus_close(replay.bus);
-    wire_record_free(reader);
+    wire_recording_free(reader);
     return status;
 }

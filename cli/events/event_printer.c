@@ -13,9 +13,9 @@
 enum { NS_PER_MS = 1000000, WORKER_MAX = 64, BATCH_LINE_MAX = 4096 };
 
 enum kvt_err
-cli_printer_init(struct cli_printer *printer, const struct cli_context *context)
+cli_event_printer_init(struct cli_event_printer *printer, const struct cli_context *context)
 {
-    *printer = (struct cli_printer){.context = context};
+    *printer = (struct cli_event_printer){.context = context};
     printer->batch.events = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*printer->batch.events));
     if (printer->batch.events == NULL)
         return KVT_NOMEM;
@@ -23,15 +23,15 @@ cli_printer_init(struct cli_printer *printer, const struct cli_context *context)
 }
 
 void
-cli_printer_release(struct cli_printer *printer)
+cli_event_printer_release(struct cli_event_printer *printer)
 {
     wire_raw_batch_free(printer->raw);
     kvt_free(printer->batch.events);
-    *printer = (struct cli_printer){0};
+    *printer = (struct cli_event_printer){0};
 }
 
 static bool
-malformed(struct cli_printer *printer, const struct wire_record *message, const char *why)
+malformed(struct cli_event_printer *printer, const struct wire_recording *message, const char *why)
 {
     printer->malformed++;
     (void)fprintf(printer->context->err, "kvtier: %s: %s\n", message->subject, why);
@@ -108,7 +108,7 @@ text_event(FILE *out, const struct kvt_event_batch *batch, const struct kvt_even
 
 /* What a batch says beside its events: that its sender lives, or numbers of what was skipped. */
 static void
-note(const struct cli_printer *printer, const char *type, uint64_t seq, uint32_t count)
+note(const struct cli_event_printer *printer, const char *type, uint64_t seq, uint32_t count)
 {
     const struct kvt_event_batch *batch = &printer->batch;
     struct kvt_buffer line;
@@ -141,7 +141,7 @@ note(const struct cli_printer *printer, const char *type, uint64_t seq, uint32_t
 }
 
 static bool
-show_canonical(struct cli_printer *printer, const struct wire_record *message)
+show_canonical(struct cli_event_printer *printer, const struct wire_recording *message)
 {
     struct kvt_event_batch *batch = &printer->batch;
     struct kvt_error err = {0};
@@ -202,7 +202,7 @@ raw_worker(const struct wire_raw_batch *batch, const struct wire_raw_event *even
 }
 
 static uint64_t
-raw_time(const struct wire_raw_batch *batch, const struct wire_record *message)
+raw_time(const struct wire_raw_batch *batch, const struct wire_recording *message)
 {
     return batch->time_ms != 0 ? batch->time_ms : message->time_ns / NS_PER_MS;
 }
@@ -226,7 +226,7 @@ json_blocks(struct kvt_buffer *line, const struct wire_raw_batch *batch,
 }
 
 static void
-json_raw(struct cli_printer *printer, const struct wire_record *message,
+json_raw(struct cli_event_printer *printer, const struct wire_recording *message,
          const struct wire_raw_event *event)
 {
     const struct wire_raw_batch *batch = printer->raw;
@@ -236,7 +236,7 @@ json_raw(struct cli_printer *printer, const struct wire_record *message,
 
     raw_worker(batch, event, worker);
     kvt_hash_format(event->parent, parent);
-    kvt_buffer_init(&line, CLI_PRINTER_LINE_MAX);
+    kvt_buffer_init(&line, CLI_EVENT_PRINTER_LINE_MAX);
     kvt_buffer_printf(&line, "{\"schema_version\":1,\"dialect\":");
     kvt_buffer_json_string(&line, message->dialect);
     kvt_buffer_printf(&line, ",\"subject\":");
@@ -274,7 +274,7 @@ json_raw(struct cli_printer *printer, const struct wire_record *message,
 }
 
 static void
-text_raw(struct cli_printer *printer, const struct wire_record *message,
+text_raw(struct cli_event_printer *printer, const struct wire_recording *message,
          const struct wire_raw_event *event)
 {
     const struct wire_raw_batch *batch = printer->raw;
@@ -303,7 +303,8 @@ text_raw(struct cli_printer *printer, const struct wire_record *message,
 }
 
 static bool
-show_raw(struct cli_printer *printer, enum wire_dialect dialect, const struct wire_record *message)
+show_raw(struct cli_event_printer *printer, enum wire_dialect dialect,
+         const struct wire_recording *message)
 {
     struct kvt_error err = {0};
 
@@ -326,7 +327,7 @@ show_raw(struct cli_printer *printer, enum wire_dialect dialect, const struct wi
 }
 
 bool
-cli_printer_show(struct cli_printer *printer, const struct wire_record *message)
+cli_event_printer_show(struct cli_event_printer *printer, const struct wire_recording *message)
 {
     enum wire_dialect dialect;
     bool more;

@@ -6,7 +6,7 @@
  *
  * Ownership: init/release; the context is borrowed.
  * Threads:   one owner.
- * Limits:    CLI_PRINTER_LINE_MAX bytes a line.
+ * Limits:    CLI_EVENT_PRINTER_LINE_MAX bytes a line.
  */
 #ifndef CLI_EVENTS_EVENT_PRINTER_H
 #define CLI_EVENTS_EVENT_PRINTER_H
@@ -19,9 +19,9 @@
 #include "wire/dialect/raw_batch.h"
 #include "wire/message/recording.h"
 
-#define CLI_PRINTER_LINE_MAX (16u << 20)
+#define CLI_EVENT_PRINTER_LINE_MAX (16u << 20)
 
-struct cli_printer {
+struct cli_event_printer {
     const struct cli_context *context;
     struct kvt_event_batch batch;
     struct wire_raw_batch *raw;
@@ -31,11 +31,12 @@ struct cli_printer {
     bool heartbeats;
 };
 
-KVT_NODISCARD enum kvt_err cli_printer_init(struct cli_printer *printer,
-                                            const struct cli_context *context);
-void cli_printer_release(struct cli_printer *printer);
+KVT_NODISCARD enum kvt_err cli_event_printer_init(struct cli_event_printer *printer,
+                                                  const struct cli_context *context);
+void cli_event_printer_release(struct cli_event_printer *printer);
 
 /** Print the events of a message.  False: `limit` is reached, or nobody reads any more. */
-bool cli_printer_show(struct cli_printer *printer, const struct wire_record *message);
+bool cli_event_printer_show(struct cli_event_printer *printer,
+                            const struct wire_recording *message);
 
 #endif /* CLI_EVENTS_EVENT_PRINTER_H */

@@ -51,7 +51,7 @@ check_pair(const struct kvt_config *config, size_t start, size_t stop, const cha
 }
 
 enum kvt_err
-cli_daemons_advisor(const char *path, struct kvt_config **config, struct kvt_error *err)
+cli_daemon_settings_advisor(const char *path, struct kvt_config **config, struct kvt_error *err)
 {
     enum kvt_err rc;
 
@@ -71,7 +71,7 @@ cli_daemons_advisor(const char *path, struct kvt_config **config, struct kvt_err
 }
 
 enum kvt_err
-cli_daemons_gateway(const char *path, struct kvt_config **config, struct kvt_error *err)
+cli_daemon_settings_gateway(const char *path, struct kvt_config **config, struct kvt_error *err)
 {
     *config = NULL;
     return load(config, cli_gateway_settings, CLI_GATEWAY_COUNT, path, err);

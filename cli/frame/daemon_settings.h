@@ -38,11 +38,11 @@ extern const struct kvt_param cli_gateway_settings[CLI_GATEWAY_COUNT];
 
 /** Check an advisor's file: every key and value, and that what starts also stops.  On KVT_OK the
  *  config belongs to the caller. */
-KVT_NODISCARD enum kvt_err cli_daemons_advisor(const char *path, struct kvt_config **config,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err cli_daemon_settings_advisor(const char *path, struct kvt_config **config,
+                                                       struct kvt_error *err);
 
 /** The same for a gateway's. */
-KVT_NODISCARD enum kvt_err cli_daemons_gateway(const char *path, struct kvt_config **config,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err cli_daemon_settings_gateway(const char *path, struct kvt_config **config,
+                                                       struct kvt_error *err);
 
 #endif /* CLI_FRAME_DAEMON_SETTINGS_H */

@@ -15,7 +15,7 @@ signals(sigset_t *set)
 }
 
 void
-cli_watch_begin(void)
+cli_interrupt_begin(void)
 {
     sigset_t set;
 
@@ -24,7 +24,7 @@ cli_watch_begin(void)
 }
 
 bool
-cli_watch_wait(uint64_t wait_ms)
+cli_interrupt_wait(uint64_t wait_ms)
 {
     const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
                                   .tv_nsec = (long)(wait_ms % 1000) * 1000000};
@@ -35,7 +35,7 @@ cli_watch_wait(uint64_t wait_ms)
 }
 
 void
-cli_watch_end(void)
+cli_interrupt_end(void)
 {
     sigset_t set;
 

@@ -104,21 +104,21 @@ cli_g4_walk(const struct cli_context *context, const struct cli_g4_walk *walk, v
     struct kvt_buffer path;
     enum kvt_err rc;
 
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/objects?limit=%d", PAGE);
     if (walk->tier != NULL && walk->tier[0] != '\0')
         kvt_buffer_printf(&path, "&tier=%s", walk->tier);
     if (walk->prefix[0] != '\0')
         kvt_buffer_printf(&path, "&prefix=");
-    cli_server_escape(&path, walk->prefix, false);
+    cli_admin_escape(&path, walk->prefix, false);
     if (walk->after[0] != '\0')
         kvt_buffer_printf(&path, "&after=");
-    cli_server_escape(&path, walk->after, false);
+    cli_admin_escape(&path, walk->after, false);
     if (!kvt_buffer_ok(&path))
         rc = kvt_error_set(err, KVT_INVALID, "the prefix is too long");
     else
-        rc = cli_server_walk(context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), walk->each, arg,
-                             err);
+        rc = cli_admin_walk(context, CLI_ADMIN_GATEWAY, kvt_buffer_text(&path), walk->each, arg,
+                            err);
     kvt_buffer_release(&path);
     return rc;
 }
@@ -135,7 +135,7 @@ list_catalog(const struct cli_context *context, struct listing *listing)
     struct kvt_error err = {0};
 
     if (cli_g4_walk(context, &walk, listing, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     if (listing->count == 0)
         print_titles(context);
     print_total(listing, "copies");
@@ -261,16 +261,16 @@ stat_catalog(const struct cli_context *context)
     struct kvt_error err = {0};
     enum kvt_err rc;
 
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/objects/");
-    cli_server_escape(&path, context->arguments[0], true);
+    cli_admin_escape(&path, context->arguments[0], true);
     rc = kvt_buffer_ok(&path)
-             ? cli_server_ask(context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), NULL, false,
-                              &object, &err)
+             ? cli_admin_ask(context, CLI_ADMIN_GATEWAY, kvt_buffer_text(&path), NULL, false,
+                             &object, &err)
              : kvt_error_set(&err, KVT_INVALID, "a key has at most %d bytes", KVT_KEY_MAX - 1);
     kvt_buffer_release(&path);
     if (rc != KVT_OK) {
-        const enum cli_exit status = cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        const enum cli_exit status = cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
         uint64_t hash;
 
         if (rc == KVT_NOTFOUND && kvt_hash_parse(context->arguments[0], &hash))

@@ -30,7 +30,7 @@ ask(const struct cli_context *context, const char *action, struct json_object **
         (void)json_object_object_add(
             body, "rate", json_object_new_uint64(kvt_config_u64(context->options, CLI_ADOPT_RATE)));
     }
-    rc = cli_server_ask(context, CLI_SERVER_GATEWAY, PATH, body, action != NULL, answer, err);
+    rc = cli_admin_ask(context, CLI_ADMIN_GATEWAY, PATH, body, action != NULL, answer, err);
     (void)json_object_put(body);
     return rc;
 }
@@ -121,7 +121,7 @@ watch(const struct cli_context *context, bool stopping)
 
     for (;;) {
         if (ask(context, NULL, &answer, &err) != KVT_OK) {
-            status = cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+            status = cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
             (void)fprintf(context->err,
                           stopping ? "  whether it stopped: kvtier g4 adopt --show\n"
                                    : "  it goes on by itself when the gateway runs again\n");
@@ -130,7 +130,7 @@ watch(const struct cli_context *context, bool stopping)
         if (strcmp(state_of(answer), "running") != 0)
             break;
         print_progress(context, answer);
-        if (cli_watch_wait(LOOK_MS)) {
+        if (cli_interrupt_wait(LOOK_MS)) {
             print_answer(context, answer);
             (void)json_object_put(answer);
             (void)fprintf(context->err,
@@ -157,7 +157,7 @@ once(const struct cli_context *context, const char *action)
     struct kvt_error err = {0};
 
     if (ask(context, action, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     print_answer(context, answer);
     (void)json_object_put(answer);
     return CLI_EXIT_DONE;
@@ -182,9 +182,9 @@ cli_g4_adopt(const struct cli_context *context)
         return once(context, NULL);
     if (detach)
         return once(context, "start");
-    cli_watch_begin();
+    cli_interrupt_begin();
     if (ask(context, stop ? "stop" : "start", &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     (void)json_object_put(answer);
     return watch(context, stop);
 }

@@ -30,7 +30,7 @@ ask(const struct cli_context *context, bool dry, uint64_t *ticket, struct kvt_er
     *ticket = 0;
     (void)json_object_object_add(body, "namespace", json_object_new_string(context->arguments[0]));
     (void)json_object_object_add(body, "dry_run", json_object_new_boolean(dry));
-    rc = cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/compact", body, true, &answer, err);
+    rc = cli_admin_ask(context, CLI_ADMIN_GATEWAY, "/v1/compact", body, true, &answer, err);
     if (rc == KVT_OK)
         *ticket = cli_json_u64(answer, "ticket");
     (void)json_object_put(answer);
@@ -165,9 +165,9 @@ watch(const struct cli_context *context, uint64_t ticket, bool dry)
         struct kvt_error err = {0};
         bool ends = false;
 
-        if (cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/status", NULL, false, &answer, &err) !=
+        if (cli_admin_ask(context, CLI_ADMIN_GATEWAY, "/v1/status", NULL, false, &answer, &err) !=
             KVT_OK)
-            return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+            return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
         row = row_of(answer, context->arguments[0]);
         if (row != NULL && cli_json_u64(row, "answered") >= ticket) {
             status = conclude(context, row, dry);
@@ -178,7 +178,7 @@ watch(const struct cli_context *context, uint64_t ticket, bool dry)
         }
         if (ends)
             (void)fprintf(context->err, "not done yet: %s\n", cli_json_text(row, "last.error"));
-        if (waits && (row == NULL || ends || cli_watch_wait(LOOK_MS))) {
+        if (waits && (row == NULL || ends || cli_interrupt_wait(LOOK_MS))) {
             (void)fprintf(context->err, "it goes on in the gateway: kvtier status\n");
             waits = false;
         }
@@ -194,8 +194,8 @@ cli_g4_compact(const struct cli_context *context)
     struct kvt_error err = {0};
     uint64_t ticket;
 
-    cli_watch_begin();
+    cli_interrupt_begin();
     if (ask(context, dry, &ticket, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     return watch(context, ticket, dry);
 }

@@ -16,7 +16,7 @@
 #include "cli/remote/cli_bucket.h"
 #include "g4/object/kind.h"
 
-enum { SIDES = 5, PATH_MAX_BYTES = 3 * CLI_SERVER_CURSOR_MAX, PROGRESS_EVERY = 5000 };
+enum { SIDES = 5, PATH_MAX_BYTES = 3 * CLI_ADMIN_CURSOR_MAX, PROGRESS_EVERY = 5000 };
 
 /* KVBM's own formatter names shards by number: the first one is in front of its blocks. */
 #define FIRST_SHARD "0/"
@@ -28,10 +28,11 @@ static const char *const tier_names[SIDES] = {"", "cold", "hot", "warm", "far"};
 struct check {
     const struct cli_context *context;
     struct cli_findings findings;
-    struct cli_resume resume;
+    struct cli_progress_file resume;
     char paths[SIDES][PATH_MAX_BYTES];
-    struct cli_side sides[SIDES];
-    struct cli_side data; /* blocks of shard 0 beside the commit records; open once one was seen */
+    struct cli_sorted_listing sides[SIDES];
+    struct cli_sorted_listing
+        data; /* blocks of shard 0 beside the commit records; open once one was seen */
     bool metas;
 };
 
@@ -39,7 +40,7 @@ struct check {
 
 /* Does the catalog's row speak of a copy on this tier? */
 static bool
-names_tier(const struct cli_side_row *row, const char *tier)
+names_tier(const struct cli_sorted_listing_row *row, const char *tier)
 {
     char wanted[16];
 
@@ -50,10 +51,10 @@ names_tier(const struct cli_side_row *row, const char *tier)
 /* Does what the listings say of a block or an opaque object not fit together?  The row's ETag is
  * that of the first bucket that has it. */
 static bool
-is_odd(const struct cli_side_row *rows[SIDES])
+is_odd(const struct cli_sorted_listing_row *rows[SIDES])
 {
-    const struct cli_side_row *row = rows[CATALOG];
-    const struct cli_side_row *object = rows[COLD] != NULL ? rows[COLD] : rows[FAR];
+    const struct cli_sorted_listing_row *row = rows[CATALOG];
+    const struct cli_sorted_listing_row *object = rows[COLD] != NULL ? rows[COLD] : rows[FAR];
 
     if (row == NULL)
         return true; /* whatever it is, nobody counts it */
@@ -72,12 +73,12 @@ is_odd(const struct cli_side_row *rows[SIDES])
 static enum kvt_err
 pass_data(struct check *check, const char *display, struct kvt_error *err)
 {
-    const struct cli_side_row *row;
+    const struct cli_sorted_listing_row *row;
     enum kvt_err rc;
     int order;
 
     for (;;) {
-        rc = cli_side_head(&check->data, &row, err);
+        rc = cli_sorted_listing_head(&check->data, &row, err);
         if (rc != KVT_OK || row == NULL)
             return rc;
         order = display == NULL ? -1 : strcmp(row->key + strlen(FIRST_SHARD), display);
@@ -87,7 +88,7 @@ pass_data(struct check *check, const char *display, struct kvt_error *err)
             cli_finding_show(&check->findings, "data-without-meta", row->key,
                              "KVBM does not know that it is complete: its commit record is "
                              "missing, or not written yet");
-        cli_side_next(&check->data);
+        cli_sorted_listing_next(&check->data);
         if (order == 0)
             return KVT_OK;
     }
@@ -104,8 +105,8 @@ pass_meta(struct check *check, const char *key, struct kvt_error *err)
     if (strchr(key, '/') != NULL || !g4_kind_meta_block(key, block) || check->resume.resumed)
         return KVT_OK;
     if (!check->metas) {
-        rc = cli_side_open(&check->data, check->context, "/v1/store?tier=cold&prefix=" FIRST_SHARD,
-                           err);
+        rc = cli_sorted_listing_open(&check->data, check->context,
+                                     "/v1/store?tier=cold&prefix=" FIRST_SHARD, err);
         if (rc != KVT_OK)
             return rc;
         check->metas = true;
@@ -120,7 +121,7 @@ open_sides(struct check *check, struct kvt_error *err)
 {
     struct json_object *status = NULL;
     enum kvt_err rc =
-        cli_server_ask(check->context, CLI_SERVER_GATEWAY, "/v1/status", NULL, false, &status, err);
+        cli_admin_ask(check->context, CLI_ADMIN_GATEWAY, "/v1/status", NULL, false, &status, err);
 
     for (size_t i = 0; i < SIDES && rc == KVT_OK; i++) {
         struct kvt_buffer path;
@@ -137,10 +138,10 @@ open_sides(struct check *check, struct kvt_error *err)
             kvt_buffer_printf(&path, "/v1/store?tier=%s", tier_names[i]);
         if (check->resume.after[0] != '\0')
             kvt_buffer_printf(&path, "&after=");
-        cli_server_escape(&path, check->resume.after, false);
+        cli_admin_escape(&path, check->resume.after, false);
         (void)snprintf(check->paths[i], sizeof(check->paths[i]), "%s", kvt_buffer_text(&path));
         rc = kvt_buffer_ok(&path)
-                 ? cli_side_open(&check->sides[i], check->context, check->paths[i], err)
+                 ? cli_sorted_listing_open(&check->sides[i], check->context, check->paths[i], err)
                  : kvt_error_set(err, KVT_NOMEM, "out of memory");
         kvt_buffer_release(&path);
     }
@@ -150,13 +151,13 @@ open_sides(struct check *check, struct kvt_error *err)
 
 /* The smallest key at hand and who has it; `key` "" = no side has any more. */
 static enum kvt_err
-next_key(struct check *check, const struct cli_side_row *rows[SIDES], char key[KVT_KEY_MAX],
-         struct kvt_error *err)
+next_key(struct check *check, const struct cli_sorted_listing_row *rows[SIDES],
+         char key[KVT_KEY_MAX], struct kvt_error *err)
 {
     const char *least = NULL;
 
     for (size_t i = 0; i < SIDES; i++) {
-        const enum kvt_err rc = cli_side_head(&check->sides[i], &rows[i], err);
+        const enum kvt_err rc = cli_sorted_listing_head(&check->sides[i], &rows[i], err);
 
         if (rc != KVT_OK)
             return rc;
@@ -171,7 +172,7 @@ next_key(struct check *check, const struct cli_side_row *rows[SIDES], char key[K
 }
 
 static enum kvt_err
-compare(struct check *check, const char *key, const struct cli_side_row *rows[SIDES],
+compare(struct check *check, const char *key, const struct cli_sorted_listing_row *rows[SIDES],
         struct kvt_error *err)
 {
     const enum g4_kind kind = g4_kind_of_key(key, NULL);
@@ -189,7 +190,7 @@ compare(struct check *check, const char *key, const struct cli_side_row *rows[SI
 static enum kvt_err
 walk(struct check *check, struct kvt_error *err)
 {
-    const struct cli_side_row *rows[SIDES];
+    const struct cli_sorted_listing_row *rows[SIDES];
     char key[KVT_KEY_MAX];
     enum kvt_err rc = open_sides(check, err);
 
@@ -200,17 +201,17 @@ walk(struct check *check, struct kvt_error *err)
         rc = compare(check, key, rows, err);
         for (size_t i = 0; i < SIDES; i++)
             if (rows[i] != NULL)
-                cli_side_next(&check->sides[i]);
+                cli_sorted_listing_next(&check->sides[i]);
         if (rc == KVT_OK)
-            rc = cli_resume_done(&check->resume, key, false, err);
+            rc = cli_progress_file_done(&check->resume, key, false, err);
         if (check->resume.done % PROGRESS_EVERY == 0 && cli_context_interactive(check->context))
             (void)fprintf(check->context->err, "\r%" PRIu64 " keys compared ", check->resume.done);
     }
     if (rc == KVT_OK && check->metas)
         rc = pass_data(check, NULL, err);
     for (size_t i = 0; i < SIDES; i++)
-        cli_side_close(&check->sides[i]);
-    cli_side_close(&check->data);
+        cli_sorted_listing_close(&check->sides[i]);
+    cli_sorted_listing_close(&check->data);
     return rc;
 }
 
@@ -221,14 +222,14 @@ begin(struct check *check, struct kvt_error *err)
 {
     const struct cli_context *context = check->context;
     const char *after = kvt_config_string(context->options, CLI_FSCK_AFTER);
-    char what[CLI_RESUME_WHAT_MAX];
+    char what[CLI_PROGRESS_FILE_WHAT_MAX];
     enum kvt_err rc;
 
     if (strlen(after) >= KVT_KEY_MAX)
         return kvt_error_set(err, KVT_INVALID, "--after is longer than a key");
-    (void)snprintf(what, sizeof(what), "fsck %s", cli_server_url(context, CLI_SERVER_GATEWAY));
-    rc = cli_resume_begin(&check->resume, kvt_config_string(context->options, CLI_FSCK_STATE), what,
-                          err);
+    (void)snprintf(what, sizeof(what), "fsck %s", cli_admin_url(context, CLI_ADMIN_GATEWAY));
+    rc = cli_progress_file_begin(&check->resume,
+                                 kvt_config_string(context->options, CLI_FSCK_STATE), what, err);
     if (rc == KVT_OK && after[0] != '\0') {
         (void)snprintf(check->resume.after, sizeof(check->resume.after), "%s", after);
         check->resume.resumed = true;
@@ -241,7 +242,7 @@ begin(struct check *check, struct kvt_error *err)
 static enum cli_exit
 fail(const struct check *check, const struct kvt_error *err)
 {
-    const enum cli_exit status = cli_server_fail(check->context, CLI_SERVER_GATEWAY, err);
+    const enum cli_exit status = cli_admin_fail(check->context, CLI_ADMIN_GATEWAY, err);
 
     if (err->code == KVT_AGAIN) /* the gateway is there, and its bucket is not */
         (void)fprintf(check->context->err, "  what is wrong: kvtier doctor\n");
@@ -276,14 +277,14 @@ cli_g4_fsck(const struct cli_context *context)
     }
     rc = walk(check, &err);
     if (rc == KVT_OK && cli_bucket_given(context, CLI_FSCK_S3) &&
-        cli_uploads_find(context, CLI_FSCK_S3, &check->findings, &err) != KVT_OK) {
+        cli_incomplete_uploads_find(context, CLI_FSCK_S3, &check->findings, &err) != KVT_OK) {
         kvt_free(check);
         return cli_bucket_fail(context, CLI_FSCK_S3, &err);
     }
     if (rc == KVT_OK)
-        rc = cli_resume_end(&check->resume, ferror(context->out) == 0, &err);
+        rc = cli_progress_file_end(&check->resume, ferror(context->out) == 0, &err);
     else
-        (void)!cli_resume_end(&check->resume, false, NULL);
+        (void)!cli_progress_file_end(&check->resume, false, NULL);
     if (rc == KVT_OK || check->findings.found > 0)
         cli_finding_summary(&check->findings, check->resume.done,
                             "--repair does what stands under REMEDY, g4 gc collects and frees");
@@ -295,20 +296,21 @@ cli_g4_fsck(const struct cli_context *context)
 /* ---- gc ---- */
 
 static enum kvt_err
-collect(struct cli_side *bucket, struct cli_findings *findings, uint64_t *keys,
+collect(struct cli_sorted_listing *bucket, struct cli_findings *findings, uint64_t *keys,
         struct kvt_error *err)
 {
-    const struct cli_side_row *row;
+    const struct cli_sorted_listing_row *row;
     enum kvt_err rc;
 
-    for (*keys = 0; (rc = cli_side_head(bucket, &row, err)) == KVT_OK && row != NULL; ++*keys) {
+    for (*keys = 0; (rc = cli_sorted_listing_head(bucket, &row, err)) == KVT_OK && row != NULL;
+         ++*keys) {
         const enum g4_kind kind = g4_kind_of_key(row->key, NULL);
 
         if (kind == G4_KIND_LOCK || (kind == G4_KIND_BLOCK && row->length == 0))
             rc = cli_finding_ask(findings, row->key, err);
         if (rc != KVT_OK)
             return rc;
-        cli_side_next(bucket);
+        cli_sorted_listing_next(bucket);
         if (*keys % PROGRESS_EVERY == 0 && cli_context_interactive(findings->context))
             (void)fprintf(findings->context->err, "\r%" PRIu64 " keys ", *keys);
     }
@@ -325,19 +327,19 @@ cli_g4_gc(const struct cli_context *context)
         .older_ms = kvt_config_u64(context->options, CLI_GC_OLDER_THAN),
         .alone = kvt_config_bool(context->options, CLI_GC_ALONE),
     };
-    struct cli_side bucket;
+    struct cli_sorted_listing bucket;
     struct kvt_error err = {0};
     uint64_t keys = 0;
     enum kvt_err rc;
 
-    rc = cli_side_open(&bucket, context, "/v1/store?tier=cold", &err);
+    rc = cli_sorted_listing_open(&bucket, context, "/v1/store?tier=cold", &err);
     if (rc == KVT_OK)
         rc = collect(&bucket, &findings, &keys, &err);
-    cli_side_close(&bucket);
+    cli_sorted_listing_close(&bucket);
     if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     if (cli_bucket_given(context, CLI_GC_S3) &&
-        cli_uploads_find(context, CLI_GC_S3, &findings, &err) != KVT_OK)
+        cli_incomplete_uploads_find(context, CLI_GC_S3, &findings, &err) != KVT_OK)
         return cli_bucket_fail(context, CLI_GC_S3, &err);
     cli_finding_summary(&findings, keys, "--yes does it");
     return findings.failed > 0 ? CLI_EXIT_PARTIAL : CLI_EXIT_DONE;

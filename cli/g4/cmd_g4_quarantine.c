@@ -123,7 +123,7 @@ act_on(const struct cli_context *context, const char *verb, const char *id, bool
     (void)json_object_object_add(body, "action", json_object_new_string(verb));
     (void)json_object_object_add(body, "id", json_object_new_string(id));
     (void)json_object_object_add(body, "dry_run", json_object_new_boolean(!act));
-    rc = cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/quarantine", body, true, answer, err);
+    rc = cli_admin_ask(context, CLI_ADMIN_GATEWAY, "/v1/quarantine", body, true, answer, err);
     (void)json_object_put(body);
     return rc;
 }
@@ -197,7 +197,7 @@ act_all(const struct cli_context *context, struct json_object *answer, const cha
             rc = act_entry(context, verb, entry, &tally, &err);
     }
     if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     if (tally.meant == 0 && name != NULL) {
         (void)kvt_error_set(&err, KVT_NOTFOUND, "nothing of %.120s is in quarantine", name);
         return cli_context_fail(context, &err);
@@ -235,8 +235,8 @@ cli_g4_quarantine(const struct cli_context *context)
     (void)snprintf(path, sizeof(path), "/v1/quarantine?limit=%" PRIu64,
                    ls ? kvt_config_u64(context->options, CLI_QUARANTINE_LIMIT)
                       : (uint64_t)ENTRIES_MAX);
-    if (cli_server_ask(context, CLI_SERVER_GATEWAY, path, NULL, false, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_GATEWAY, path, NULL, false, &answer, &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     if (acts)
         status = act_all(context, answer, verb, name);
     else if (!ls)

@@ -200,7 +200,7 @@ cli_g4_usage(const struct cli_context *context)
     usage->prefix = context->argument_count > 0 ? context->arguments[0] : "";
     if (count_all(usage, bucket, &err) != KVT_OK)
         status = bucket ? cli_bucket_fail(context, CLI_G4_USAGE_S3, &err)
-                        : cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+                        : cli_admin_fail(context, CLI_ADMIN_GATEWAY, &err);
     else if (context->json)
         print_json(usage, bucket);
     else

@@ -30,8 +30,8 @@ struct flight {
 
 struct verification {
     const struct cli_context *context;
-    struct kvt_error err;     /* of the first question that failed */
-    struct cli_resume resume; /* counts of this run and the ones before */
+    struct kvt_error err;            /* of the first question that failed */
+    struct cli_progress_file resume; /* counts of this run and the ones before */
     const char *prefix;
     uint64_t copies;
     uint64_t unchecked;     /* nothing travels beside them that they could be checked against */
@@ -61,7 +61,7 @@ print_copy(const struct verification *verification, const char *word, const char
 static bool
 finish_key(struct verification *verification, const char *key, bool bad)
 {
-    if (cli_resume_done(&verification->resume, key, bad, &verification->err) != KVT_OK)
+    if (cli_progress_file_done(&verification->resume, key, bad, &verification->err) != KVT_OK)
         return false;
     if (verification->resume.done % PROGRESS_EVERY == 0 &&
         cli_context_interactive(verification->context))
@@ -82,8 +82,8 @@ verify_key(struct verification *verification, const char *key)
     enum kvt_err rc;
 
     (void)json_object_object_add(body, "key", json_object_new_string(key));
-    rc = cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/verify", body, true, &answer,
-                        &verification->err);
+    rc = cli_admin_ask(context, CLI_ADMIN_GATEWAY, "/v1/verify", body, true, &answer,
+                       &verification->err);
     (void)json_object_put(body);
     if (rc != KVT_OK)
         return false;
@@ -289,7 +289,7 @@ static void
 print_summary(const struct verification *verification, bool bucket)
 {
     const struct cli_context *context = verification->context;
-    const struct cli_resume *resume = &verification->resume;
+    const struct cli_progress_file *resume = &verification->resume;
 
     if (cli_context_interactive(context))
         (void)fputc('\r', context->err);
@@ -309,8 +309,8 @@ report(struct verification *verification, bool bucket)
     struct kvt_error err = {0};
     enum cli_exit status = verification->resume.bad > 0 ? CLI_EXIT_INTEGRITY : CLI_EXIT_DONE;
 
-    if (cli_resume_end(&verification->resume, code == KVT_OK && ferror(context->out) == 0, &err) !=
-            KVT_OK &&
+    if (cli_progress_file_end(&verification->resume, code == KVT_OK && ferror(context->out) == 0,
+                              &err) != KVT_OK &&
         code == KVT_OK)
         return cli_context_fail(context, &err);
     if (code == KVT_OK && verification->resume.done == 0 && verification->prefix[0] != '\0') {
@@ -320,7 +320,7 @@ report(struct verification *verification, bool bucket)
     }
     if (code != KVT_OK)
         status = bucket ? cli_bucket_fail(context, CLI_G4_VERIFY_S3, &verification->err)
-                        : cli_server_fail(context, CLI_SERVER_GATEWAY, &verification->err);
+                        : cli_admin_fail(context, CLI_ADMIN_GATEWAY, &verification->err);
     if (code != KVT_OK && verification->resume.after[0] != '\0')
         (void)fprintf(context->err, "  go on from there: kvtier g4 verify --after %s\n",
                       verification->resume.after);
@@ -332,12 +332,12 @@ report(struct verification *verification, bool bucket)
 /* Which walk this is, so that the state of another one is not taken for it. */
 static void
 describe(const struct cli_context *context, const char *prefix, bool bucket,
-         char what[CLI_RESUME_WHAT_MAX])
+         char what[CLI_PROGRESS_FILE_WHAT_MAX])
 {
-    (void)snprintf(what, CLI_RESUME_WHAT_MAX, "verify %s %s, keys of \"%s\"",
+    (void)snprintf(what, CLI_PROGRESS_FILE_WHAT_MAX, "verify %s %s, keys of \"%s\"",
                    kvt_config_string(context->settings, CLI_SETTING_BUCKET),
                    bucket ? kvt_config_string(context->options, CLI_G4_VERIFY_S3)
-                          : cli_server_url(context, CLI_SERVER_GATEWAY),
+                          : cli_admin_url(context, CLI_ADMIN_GATEWAY),
                    prefix);
 }
 
@@ -348,7 +348,7 @@ cli_g4_verify(const struct cli_context *context)
     const char *prefix = context->argument_count > 0 ? context->arguments[0] : "";
     const char *after = kvt_config_string(context->options, CLI_G4_VERIFY_AFTER);
     struct verification *verification;
-    char what[CLI_RESUME_WHAT_MAX];
+    char what[CLI_PROGRESS_FILE_WHAT_MAX];
     struct kvt_error err = {0};
     enum cli_exit status;
 
@@ -364,9 +364,9 @@ cli_g4_verify(const struct cli_context *context)
     verification->context = context;
     verification->prefix = prefix;
     describe(context, prefix, bucket, what);
-    if (cli_resume_begin(&verification->resume,
-                         kvt_config_string(context->options, CLI_G4_VERIFY_STATE), what,
-                         &err) != KVT_OK) {
+    if (cli_progress_file_begin(&verification->resume,
+                                kvt_config_string(context->options, CLI_G4_VERIFY_STATE), what,
+                                &err) != KVT_OK) {
         kvt_free(verification);
         return cli_context_fail(context, &err);
     }

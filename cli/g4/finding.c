@@ -86,8 +86,7 @@ repair(struct cli_findings *findings, const char *key, struct json_object **answ
     (void)json_object_object_add(body, "key", json_object_new_string(key));
     (void)json_object_object_add(body, "older_ms", json_object_new_uint64(findings->older_ms));
     (void)json_object_object_add(body, "alone", json_object_new_boolean(findings->alone));
-    rc = cli_server_ask(findings->context, CLI_SERVER_GATEWAY, "/v1/repair", body, true, answer,
-                        err);
+    rc = cli_admin_ask(findings->context, CLI_ADMIN_GATEWAY, "/v1/repair", body, true, answer, err);
     (void)json_object_put(body);
     return rc;
 }
@@ -152,12 +151,12 @@ cli_finding_ask(struct cli_findings *findings, const char *key, struct kvt_error
     struct kvt_buffer path;
     enum kvt_err rc;
 
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/inspect/");
-    cli_server_escape(&path, key, true);
+    cli_admin_escape(&path, key, true);
     if (kvt_buffer_ok(&path))
-        rc = cli_server_ask(findings->context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), NULL,
-                            false, &seen, err);
+        rc = cli_admin_ask(findings->context, CLI_ADMIN_GATEWAY, kvt_buffer_text(&path), NULL,
+                           false, &seen, err);
     else
         rc = kvt_error_set(err, KVT_RANGE, "a key has at most %d bytes", KVT_KEY_MAX - 1);
     kvt_buffer_release(&path);
@@ -168,8 +167,8 @@ cli_finding_ask(struct cli_findings *findings, const char *key, struct kvt_error
 }
 
 void
-cli_finding_tell(struct cli_findings *findings, const char *finding, const char *key,
-                 const char *text, const char *remedy, const char *why_not)
+cli_finding_report(struct cli_findings *findings, const char *finding, const char *key,
+                   const char *text, const char *remedy, const char *why_not)
 {
     const bool done = why_not != NULL && why_not[0] == '\0';
     struct json_object *seen = json_object_new_object();
@@ -199,7 +198,7 @@ void
 cli_finding_show(struct cli_findings *findings, const char *finding, const char *key,
                  const char *text)
 {
-    cli_finding_tell(findings, finding, key, text, "", NULL);
+    cli_finding_report(findings, finding, key, text, "", NULL);
 }
 
 static void

@@ -50,8 +50,8 @@ void cli_finding_show(struct cli_findings *findings, const char *finding, const 
                       const char *text);
 
 /** The same, about which something can be done, or was: `why_not` "" = it was, NULL = not tried. */
-void cli_finding_tell(struct cli_findings *findings, const char *finding, const char *key,
-                      const char *text, const char *remedy, const char *why_not);
+void cli_finding_report(struct cli_findings *findings, const char *finding, const char *key,
+                        const char *text, const char *remedy, const char *why_not);
 
 /** "3 damaged, 1 tombstone" and what came of it, on the error stream; with JSON the last object. */
 void cli_finding_summary(const struct cli_findings *findings, uint64_t keys, const char *advice);

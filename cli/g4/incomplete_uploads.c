@@ -28,14 +28,14 @@ handle(const struct cli_context *context, const struct g4_endpoint *endpoint,
                    age_ms / 1000);
     if (act && g4_bucket_abort(endpoint, kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
                                upload, &err) != KVT_OK)
-        cli_finding_tell(findings, "upload-left", upload->key, text, "abort", err.text);
+        cli_finding_report(findings, "upload-left", upload->key, text, "abort", err.text);
     else
-        cli_finding_tell(findings, "upload-left", upload->key, text, "abort", act ? "" : NULL);
+        cli_finding_report(findings, "upload-left", upload->key, text, "abort", act ? "" : NULL);
 }
 
 enum kvt_err
-cli_uploads_find(const struct cli_context *context, size_t first, struct cli_findings *findings,
-                 struct kvt_error *err)
+cli_incomplete_uploads_find(const struct cli_context *context, size_t first,
+                            struct cli_findings *findings, struct kvt_error *err)
 {
     struct g4_bucket_uploads *page = kvt_calloc(1, sizeof(*page));
     struct g4_endpoint *endpoint = NULL;

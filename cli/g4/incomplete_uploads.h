@@ -18,7 +18,8 @@
 
 /** Tell each that is at least findings->older_ms old as "upload-left", and give it up where
  *  findings say so.  `first`: the command's first row of CLI_OPTIONS_BUCKET. */
-KVT_NODISCARD enum kvt_err cli_uploads_find(const struct cli_context *context, size_t first,
-                                            struct cli_findings *findings, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err cli_incomplete_uploads_find(const struct cli_context *context,
+                                                       size_t first, struct cli_findings *findings,
+                                                       struct kvt_error *err);
 
 #endif /* CLI_G4_INCOMPLETE_UPLOADS_H */

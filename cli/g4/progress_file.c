@@ -13,7 +13,8 @@
 enum { FILE_MAX = 8192 };
 
 static enum kvt_err
-parse(struct cli_resume *resume, struct json_object *state, const char *what, struct kvt_error *err)
+parse(struct cli_progress_file *resume, struct json_object *state, const char *what,
+      struct kvt_error *err)
 {
     const char *earlier = kvt_json_string(state, "walk");
     const char *after = kvt_json_string(state, "after");
@@ -35,15 +36,15 @@ parse(struct cli_resume *resume, struct json_object *state, const char *what, st
 }
 
 enum kvt_err
-cli_resume_begin(struct cli_resume *resume, const char *path, const char *what,
-                 struct kvt_error *err)
+cli_progress_file_begin(struct cli_progress_file *resume, const char *path, const char *what,
+                        struct kvt_error *err)
 {
     struct json_object *state = NULL;
     char *text = NULL;
     size_t size;
     enum kvt_err rc;
 
-    *resume = (struct cli_resume){.path = path, .saved_ms = kvt_clock_mono_ms()};
+    *resume = (struct cli_progress_file){.path = path, .saved_ms = kvt_clock_mono_ms()};
     (void)snprintf(resume->what, sizeof(resume->what), "%s", what);
     if (path[0] == '\0')
         return KVT_OK;
@@ -60,7 +61,7 @@ cli_resume_begin(struct cli_resume *resume, const char *path, const char *what,
 }
 
 static enum kvt_err
-save(struct cli_resume *resume, bool finished, struct kvt_error *err)
+save(struct cli_progress_file *resume, bool finished, struct kvt_error *err)
 {
     struct kvt_buffer text;
     enum kvt_err rc = KVT_NOMEM;
@@ -84,18 +85,19 @@ save(struct cli_resume *resume, bool finished, struct kvt_error *err)
 }
 
 enum kvt_err
-cli_resume_done(struct cli_resume *resume, const char *key, bool bad, struct kvt_error *err)
+cli_progress_file_done(struct cli_progress_file *resume, const char *key, bool bad,
+                       struct kvt_error *err)
 {
     (void)snprintf(resume->after, sizeof(resume->after), "%s", key);
     resume->done++;
     resume->bad += bad;
-    if (kvt_clock_mono_ms() - resume->saved_ms < CLI_RESUME_EVERY_MS)
+    if (kvt_clock_mono_ms() - resume->saved_ms < CLI_PROGRESS_FILE_EVERY_MS)
         return KVT_OK;
     return save(resume, false, err);
 }
 
 enum kvt_err
-cli_resume_end(struct cli_resume *resume, bool all, struct kvt_error *err)
+cli_progress_file_end(struct cli_progress_file *resume, bool all, struct kvt_error *err)
 {
     return save(resume, all, err);
 }

@@ -7,16 +7,16 @@
 #include "cli/output/cli_json.h"
 
 enum kvt_err
-cli_side_open(struct cli_side *side, const struct cli_context *context, const char *path,
-              struct kvt_error *err)
+cli_sorted_listing_open(struct cli_sorted_listing *side, const struct cli_context *context,
+                        const char *path, struct kvt_error *err)
 {
-    *side = (struct cli_side){.context = context, .path = path};
-    side->rows = kvt_calloc(CLI_SIDE_ROWS, sizeof(*side->rows));
+    *side = (struct cli_sorted_listing){.context = context, .path = path};
+    side->rows = kvt_calloc(CLI_SORTED_LISTING_ROWS, sizeof(*side->rows));
     return side->rows == NULL ? kvt_error_set(err, KVT_NOMEM, "out of memory") : KVT_OK;
 }
 
 void
-cli_side_close(struct cli_side *side)
+cli_sorted_listing_close(struct cli_sorted_listing *side)
 {
     kvt_free(side->rows);
     side->rows = NULL;
@@ -26,21 +26,22 @@ cli_side_close(struct cli_side *side)
 static bool
 take_line(void *arg, struct json_object *line)
 {
-    struct cli_side *side = arg;
+    struct cli_sorted_listing *side = arg;
     const char *key = cli_json_text(line, "key");
     const char *tier = cli_json_text(line, "tier");
     size_t used;
-    struct cli_side_row *row = side->count > 0 ? &side->rows[side->count - 1] : NULL;
+    struct cli_sorted_listing_row *row = side->count > 0 ? &side->rows[side->count - 1] : NULL;
 
     if (strlen(key) >= KVT_KEY_MAX)
         return true;
     if (row == NULL || strcmp(row->key, key) != 0) {
-        if (side->count == CLI_SIDE_ROWS)
+        if (side->count == CLI_SORTED_LISTING_ROWS)
             return false; /* more than was asked for: no gateway of ours */
         row = &side->rows[side->count++];
-        *row = (struct cli_side_row){.length = cli_json_u64(line, "length"),
-                                     .modified_ms = cli_json_u64(line, "modified_ms"),
-                                     .stored = strcmp(cli_json_text(line, "state"), "stored") == 0};
+        *row = (struct cli_sorted_listing_row){
+            .length = cli_json_u64(line, "length"),
+            .modified_ms = cli_json_u64(line, "modified_ms"),
+            .stored = strcmp(cli_json_text(line, "state"), "stored") == 0};
         (void)snprintf(row->key, sizeof(row->key), "%s", key);
         (void)snprintf(row->etag, sizeof(row->etag), "%s", cli_json_text(line, "etag"));
     }
@@ -51,7 +52,8 @@ take_line(void *arg, struct json_object *line)
 }
 
 enum kvt_err
-cli_side_head(struct cli_side *side, const struct cli_side_row **row, struct kvt_error *err)
+cli_sorted_listing_head(struct cli_sorted_listing *side, const struct cli_sorted_listing_row **row,
+                        struct kvt_error *err)
 {
     *row = NULL;
     while (side->at == side->count) {
@@ -61,8 +63,8 @@ cli_side_head(struct cli_side *side, const struct cli_side_row **row, struct kvt
             return KVT_OK;
         side->begun = true;
         side->count = side->at = 0;
-        rc = cli_server_page(side->context, CLI_SERVER_GATEWAY, side->path, side->cursor, take_line,
-                             side, err);
+        rc = cli_admin_page(side->context, CLI_ADMIN_GATEWAY, side->path, side->cursor, take_line,
+                            side, err);
         if (rc != KVT_OK)
             return rc;
     }
@@ -71,7 +73,7 @@ cli_side_head(struct cli_side *side, const struct cli_side_row **row, struct kvt
 }
 
 void
-cli_side_next(struct cli_side *side)
+cli_sorted_listing_next(struct cli_sorted_listing *side)
 {
     if (side->at < side->count)
         side->at++;

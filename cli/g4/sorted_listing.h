@@ -5,7 +5,8 @@
  *
  * Ownership: the caller owns the struct (open/close); `path` is borrowed.
  * Threads:   one owner.
- * Limits:    CLI_SIDE_ROWS rows of a page in memory; a key longer than KVT_KEY_MAX - 1 is left out.
+ * Limits:    CLI_SORTED_LISTING_ROWS rows of a page in memory; a key longer than KVT_KEY_MAX - 1
+ *            is left out.
  */
 #ifndef CLI_G4_SORTED_LISTING_H
 #define CLI_G4_SORTED_LISTING_H
@@ -20,9 +21,9 @@
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
-#define CLI_SIDE_ROWS 1000
+#define CLI_SORTED_LISTING_ROWS 1000
 
-struct cli_side_row {
+struct cli_sorted_listing_row {
     char key[KVT_KEY_MAX];
     char etag[G4_ETAG_MAX];
     uint64_t length;
@@ -31,23 +32,25 @@ struct cli_side_row {
     bool stored;    /* of a row of the catalog: not on its way in or out */
 };
 
-struct cli_side {
+struct cli_sorted_listing {
     const struct cli_context *context;
     const char *path; /* with its query */
-    char cursor[CLI_SERVER_CURSOR_MAX];
-    struct cli_side_row *rows;
+    char cursor[CLI_ADMIN_CURSOR_MAX];
+    struct cli_sorted_listing_row *rows;
     size_t count;
     size_t at;
     bool begun;
 };
 
-KVT_NODISCARD enum kvt_err cli_side_open(struct cli_side *side, const struct cli_context *context,
-                                         const char *path, struct kvt_error *err);
-void cli_side_close(struct cli_side *side);
+KVT_NODISCARD enum kvt_err cli_sorted_listing_open(struct cli_sorted_listing *side,
+                                                   const struct cli_context *context,
+                                                   const char *path, struct kvt_error *err);
+void cli_sorted_listing_close(struct cli_sorted_listing *side);
 
-/** The row at hand, NULL behind the last one; it stays until cli_side_next(). */
-KVT_NODISCARD enum kvt_err cli_side_head(struct cli_side *side, const struct cli_side_row **row,
-                                         struct kvt_error *err);
-void cli_side_next(struct cli_side *side);
+/** The row at hand, NULL behind the last one; it stays until cli_sorted_listing_next(). */
+KVT_NODISCARD enum kvt_err cli_sorted_listing_head(struct cli_sorted_listing *side,
+                                                   const struct cli_sorted_listing_row **row,
+                                                   struct kvt_error *err);
+void cli_sorted_listing_next(struct cli_sorted_listing *side);
 
 #endif /* CLI_G4_SORTED_LISTING_H */

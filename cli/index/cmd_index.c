@@ -17,8 +17,8 @@ enum { PAGE = 4096 };
 static enum cli_exit
 fail(const struct cli_context *context, bool offline, const struct kvt_error *err)
 {
-    return offline ? cli_offline_fail(context, err)
-                   : cli_server_fail(context, CLI_SERVER_ADVISOR, err);
+    return offline ? cli_offline_index_fail(context, err)
+                   : cli_admin_fail(context, CLI_ADMIN_ADVISOR, err);
 }
 
 /* ---- stats ---- */
@@ -69,13 +69,13 @@ cli_index_stats(const struct cli_context *context)
     struct kvt_error err = {0};
     enum kvt_err rc;
 
-    rc = offline ? cli_offline_stats(kvt_config_string(context->options, CLI_INDEX_STATS_OFFLINE),
-                                     &stats, &err)
-                 : cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/index/stats", NULL, false,
-                                  &stats, &err);
+    rc = offline ? cli_offline_index_stats(
+                       kvt_config_string(context->options, CLI_INDEX_STATS_OFFLINE), &stats, &err)
+                 : cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/index/stats", NULL, false, &stats,
+                                 &err);
     if (rc != KVT_OK)
         return fail(context, offline, &err);
-    cli_server_loading(context, stats);
+    cli_admin_loading(context, stats);
     if (context->json)
         cli_json_print(context->out, stats);
     else
@@ -104,10 +104,9 @@ ask_match(const struct cli_context *context, const char *namespace_, const uint6
         kvt_hash_format(hashes[i], text);
         (void)json_object_array_add(texts, json_object_new_string(text));
     }
-    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/match", body, false, match, err);
+    rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/match", body, false, match, err);
     if (rc == KVT_OK)
-        rc = cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/find_matches", body, false, &find,
-                            err);
+        rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/find_matches", body, false, &find, err);
     if (rc == KVT_OK)
         (void)json_object_object_add(*match, "matches",
                                      json_object_get(cli_json_at(find, "matches")));
@@ -171,10 +170,10 @@ cli_index_match(const struct cli_context *context)
             goto done;
         }
     if (rc == KVT_OK)
-        rc = offline
-                 ? cli_offline_match(kvt_config_string(context->options, CLI_INDEX_MATCH_OFFLINE),
-                                     namespace_, hashes, context->argument_count, &match, &err)
-                 : ask_match(context, namespace_, hashes, &match, &err);
+        rc = offline ? cli_offline_index_match(
+                           kvt_config_string(context->options, CLI_INDEX_MATCH_OFFLINE), namespace_,
+                           hashes, context->argument_count, &match, &err)
+                     : ask_match(context, namespace_, hashes, &match, &err);
     if (rc != KVT_OK)
         status = fail(context, offline, &err);
     else if (context->json)
@@ -182,7 +181,7 @@ cli_index_match(const struct cli_context *context)
     else
         print_matches(context->out, match);
     if (rc == KVT_OK)
-        cli_server_loading(context, match);
+        cli_admin_loading(context, match);
 done:
     (void)json_object_put(match);
     kvt_free(hashes);
@@ -238,9 +237,10 @@ cli_index_dump(const struct cli_context *context)
 
     (void)snprintf(path, sizeof(path), "/v1/index/dump?limit=%" PRIu64,
                    dump.limit == 0 || dump.limit > PAGE ? (uint64_t)PAGE : dump.limit);
-    rc = offline ? cli_offline_dump(kvt_config_string(context->options, CLI_INDEX_DUMP_OFFLINE),
-                                    dump_line, &dump, &err)
-                 : cli_server_walk(context, CLI_SERVER_ADVISOR, path, dump_line, &dump, &err);
+    rc = offline
+             ? cli_offline_index_dump(kvt_config_string(context->options, CLI_INDEX_DUMP_OFFLINE),
+                                      dump_line, &dump, &err)
+             : cli_admin_walk(context, CLI_ADMIN_ADVISOR, path, dump_line, &dump, &err);
     if (rc != KVT_OK)
         return fail(context, offline, &err);
     if (dump.count == 0)

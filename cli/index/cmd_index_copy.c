@@ -114,7 +114,7 @@ count_line(struct export *export, const char *line, size_t size)
         export->places += count;
 }
 
-/* An advisor_export_fn. */
+/* An advisor_index_export_fn. */
 static enum kvt_err
 write_lines(void *arg, struct kvt_buffer *lines)
 {
@@ -134,7 +134,7 @@ write_lines(void *arg, struct kvt_buffer *lines)
         return kvt_error_sys(&export->cause, errno, "write the export");
     kvt_buffer_clear(lines);
     progress_show(&export->progress, "exported", export->lines, export->bytes);
-    return cli_watch_wait(0)
+    return cli_interrupt_wait(0)
                ? kvt_error_set(&export->cause, KVT_CANCELLED, "stopped before the end")
                : KVT_OK;
 }
@@ -146,13 +146,13 @@ fetch_all(struct export *export, struct kvt_error *err)
     struct kvt_buffer page;
     enum kvt_err rc;
 
-    kvt_buffer_init(&page, CLI_SERVER_ANSWER_MAX);
+    kvt_buffer_init(&page, CLI_ADMIN_ANSWER_MAX);
     do {
         char path[96];
 
         kvt_buffer_clear(&page);
         (void)snprintf(path, sizeof(path), "/v1/index/export?limit=%d&cursor=%s", PAGE, cursor);
-        rc = cli_server_fetch(export->context, CLI_SERVER_ADVISOR, path, &page, err);
+        rc = cli_admin_fetch(export->context, CLI_ADMIN_ADVISOR, path, &page, err);
         if (rc == KVT_OK && !cut_cursor(&page, cursor))
             rc = kvt_error_set(err, KVT_INVALID, "the advisor's answer is no page of an export");
         if (rc == KVT_OK)
@@ -166,7 +166,7 @@ static enum kvt_err
 write_all(struct export *export, struct advisor_store *store, struct kvt_error *err)
 {
     enum kvt_err rc = store == NULL ? fetch_all(export, err)
-                                    : advisor_export_all(store, write_lines, export, err);
+                                    : advisor_index_export_all(store, write_lines, export, err);
 
     if (rc != KVT_OK && export->cause.code != KVT_OK)
         *err = export->cause;
@@ -245,7 +245,7 @@ cli_index_copy_export(const struct cli_context *context)
     struct kvt_error err = {0};
     enum kvt_err rc = KVT_OK;
 
-    cli_watch_begin();
+    cli_interrupt_begin();
     if (offline)
         rc = advisor_store_open(&store, &options, &err);
     if (rc == KVT_OK)
@@ -258,8 +258,8 @@ cli_index_copy_export(const struct cli_context *context)
     if (rc != KVT_OK && export.out == context->raw && ferror(context->raw) != 0)
         return CLI_EXIT_FAILED; /* who read it has left */
     if (rc != KVT_OK)
-        return offline ? cli_offline_fail(context, &err)
-                       : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return offline ? cli_offline_index_fail(context, &err)
+                       : cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (export.out != context->raw)
         print_export(&export, path);
     return CLI_EXIT_DONE;
@@ -269,7 +269,7 @@ cli_index_copy_export(const struct cli_context *context)
 
 struct input {
     FILE *in;
-    struct advisor_import *import;
+    struct advisor_index_import *import;
     struct kvt_buffer line; /* what has come of it */
     uint64_t lines;
     uint64_t bytes;
@@ -284,12 +284,12 @@ take_line(struct input *input, struct kvt_error *err)
     input->lines++;
     if (!kvt_buffer_ok(&input->line))
         return kvt_error_set(err, KVT_RANGE, "line %" PRIu64 ": longer than %u bytes", input->lines,
-                             ADVISOR_IMPORT_LINE_MAX);
+                             ADVISOR_INDEX_IMPORT_LINE_MAX);
     if (input->line.size > 0)
-        rc = advisor_import_line(input->import, kvt_buffer_text(&input->line), input->line.size,
-                                 err);
+        rc = advisor_index_import_line(input->import, kvt_buffer_text(&input->line),
+                                       input->line.size, err);
     kvt_buffer_clear(&input->line);
-    if (rc == KVT_OK && input->lines % LINES == 0 && cli_watch_wait(0))
+    if (rc == KVT_OK && input->lines % LINES == 0 && cli_interrupt_wait(0))
         rc = kvt_error_set(err, KVT_CANCELLED, "stopped before the end; nothing is imported");
     return rc;
 }
@@ -321,7 +321,7 @@ read_lines(struct input *input, const char *name, struct kvt_error *err)
     enum kvt_err rc = KVT_OK;
     size_t count = 1;
 
-    kvt_buffer_init(&input->line, ADVISOR_IMPORT_LINE_MAX);
+    kvt_buffer_init(&input->line, ADVISOR_INDEX_IMPORT_LINE_MAX);
     while (rc == KVT_OK && count > 0) {
         count = fread(bytes, 1, sizeof(bytes), input->in);
         input->bytes += count;
@@ -341,7 +341,7 @@ read_lines(struct input *input, const char *name, struct kvt_error *err)
 
 static void
 print_import(const struct cli_context *context, const char *folder,
-             const struct advisor_import_counts *counts)
+             const struct advisor_index_import_counts *counts)
 {
     if (context->json) {
         (void)fprintf(context->out,
@@ -364,35 +364,35 @@ enum cli_exit
 cli_index_copy_import(const struct cli_context *context)
 {
     const char *path = context->arguments[0];
-    const struct advisor_import_options options = {
+    const struct advisor_index_import_options options = {
         .path = kvt_config_string(context->options, CLI_IMPORT_STATE),
         .map_bytes = kvt_config_u64(context->options, CLI_IMPORT_DB_MAX),
         .replace = kvt_config_bool(context->options, CLI_IMPORT_FORCE),
     };
     const bool standard = strcmp(path, "-") == 0;
     struct input input = {.progress = {.context = context}};
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct kvt_error err = {0};
     enum kvt_err rc;
 
     if (!kvt_config_is_set(context->options, CLI_IMPORT_STATE))
         return cli_context_usage(context,
                                  "index import wants --state DIR, the advisor's state.dir");
-    cli_watch_begin();
+    cli_interrupt_begin();
     input.in = standard ? stdin : fopen(path, "re");
     if (input.in == NULL)
         rc = kvt_error_sys(&err, errno, "open %.*s", PATH_SHOWN, path);
     else
-        rc = advisor_import_open(&input.import, &options, &err);
+        rc = advisor_index_import_open(&input.import, &options, &err);
     if (rc == KVT_OK)
         rc = read_lines(&input, standard ? "standard input" : path, &err);
     if (rc == KVT_OK)
-        rc = advisor_import_finish(input.import, &counts, &err);
-    advisor_import_free(input.import);
+        rc = advisor_index_import_finish(input.import, &counts, &err);
+    advisor_index_import_free(input.import);
     if (input.in != NULL && !standard)
         (void)fclose(input.in);
     if (rc != KVT_OK) {
-        const enum cli_exit status = cli_offline_fail(context, &err);
+        const enum cli_exit status = cli_offline_index_fail(context, &err);
 
         if (rc == KVT_BUSY)
             (void)fputs("  next: stop the advisor, import, start it again\n", context->err);

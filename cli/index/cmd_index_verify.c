@@ -27,8 +27,8 @@ enum { PAGE = 4096, ROUNDS = 4, PAUSE_MS = 300, SUSPECTS_MAX = 10000, TEXT_MAX =
 struct check {
     const struct cli_context *context;
     struct advisor_store *store;
-    struct advisor_image *image;  /* all it says, as of the last look */
-    struct json_object *problems; /* shown ones */
+    struct advisor_index_image *image; /* all it says, as of the last look */
+    struct json_object *problems;      /* shown ones */
     uint64_t problem_count;
     uint64_t blocks; /* of the image */
     uint64_t places;
@@ -39,8 +39,8 @@ struct check {
     size_t capacity;
     struct index_place *row_places; /* of one block in the image */
     size_t row_capacity;
-    struct advisor_map *before; /* suspects of the round before */
-    struct advisor_map *now;
+    struct advisor_number_map *before; /* suspects of the round before */
+    struct advisor_number_map *now;
     uint64_t rows;
     uint64_t log_messages; /* of --log */
     uint64_t differences;  /* of this round that were there in the one before */
@@ -55,14 +55,14 @@ add_problem(void *arg, const char *text)
     check->problem_count++;
     if (check->problem_count <= CLI_INDEX_VERIFY_SHOWN)
         (void)json_object_array_add(check->problems, json_object_new_string(text));
-    check->stopped = check->stopped || cli_watch_wait(0);
+    check->stopped = check->stopped || cli_interrupt_wait(0);
     return !check->stopped;
 }
 
 static struct index *
 store_index(const struct check *check)
 {
-    return advisor_image_memory(check->image)->index;
+    return advisor_index_image_memory(check->image)->index;
 }
 
 /* All the store says at this moment. */
@@ -73,14 +73,14 @@ look(struct check *check, struct kvt_error *err)
     struct advisor_txn txn;
     enum kvt_err rc;
 
-    advisor_image_free(check->image);
+    advisor_index_image_free(check->image);
     check->image = NULL;
     rc = advisor_store_read(check->store, &txn, err);
     if (rc != KVT_OK)
         return rc;
     rc = advisor_store_number(&txn, ADVISOR_META_VOLATILE, &check->unwritten);
     if (rc == KVT_OK)
-        rc = advisor_image_new(&check->image, &txn, err);
+        rc = advisor_index_image_new(&check->image, &txn, err);
     advisor_store_end(&txn);
     if (rc != KVT_OK)
         return rc;
@@ -107,12 +107,13 @@ suspect(struct check *check, const char *text, bool show)
 {
     uint32_t unused;
 
-    if (advisor_map_get(check->now, text, strlen(text), &unused))
+    if (advisor_number_map_get(check->now, text, strlen(text), &unused))
         return;
-    if (advisor_map_count(check->now) < SUSPECTS_MAX &&
-        advisor_map_put(check->now, text, strlen(text), 1) != KVT_OK)
+    if (advisor_number_map_count(check->now) < SUSPECTS_MAX &&
+        advisor_number_map_put(check->now, text, strlen(text), 1) != KVT_OK)
         check->failed = KVT_NOMEM;
-    if (check->before == NULL || advisor_map_get(check->before, text, strlen(text), &unused)) {
+    if (check->before == NULL ||
+        advisor_number_map_get(check->before, text, strlen(text), &unused)) {
         check->differences++;
         if (show)
             (void)add_problem(check, text);
@@ -207,7 +208,7 @@ static void
 compare_row(struct round *round, struct json_object *row)
 {
     struct check *check = round->check;
-    char text[ADVISOR_MAP_KEY_MAX];
+    char text[ADVISOR_NUMBER_MAP_KEY_MAX];
     struct index_holder key;
     enum kvt_tier tier;
     const char *what;
@@ -246,7 +247,7 @@ compare_line(void *arg, struct json_object *line)
     struct check *check = round->check;
 
     compare_row(round, line);
-    check->stopped = check->stopped || (check->rows % PAGE == 0 && cli_watch_wait(0));
+    check->stopped = check->stopped || (check->rows % PAGE == 0 && cli_interrupt_wait(0));
     return check->failed == KVT_OK && !check->stopped;
 }
 
@@ -258,7 +259,7 @@ compare_counts(struct round *round)
 
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t memory = i < check->capacity ? check->counts[i] : 0;
-        char text[ADVISOR_MAP_KEY_MAX];
+        char text[ADVISOR_NUMBER_MAP_KEY_MAX];
         struct index_holder key;
         uint64_t store;
 
@@ -279,21 +280,21 @@ one_round(struct check *check, bool show, struct kvt_error *err)
     char path[64];
     enum kvt_err rc;
 
-    advisor_map_free(check->before);
+    advisor_number_map_free(check->before);
     check->before = check->now;
     check->now = NULL;
     check->rows = 0;
     check->differences = 0;
     for (size_t i = 0; i < check->capacity; i++)
         check->counts[i] = 0;
-    rc = advisor_map_new(&check->now);
+    rc = advisor_number_map_new(&check->now);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "out of memory");
     rc = look(check, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "/v1/index/dump?limit=%d", PAGE);
-    rc = cli_server_walk(check->context, CLI_SERVER_ADVISOR, path, compare_line, &round, err);
+    rc = cli_admin_walk(check->context, CLI_ADMIN_ADVISOR, path, compare_line, &round, err);
     if (rc == KVT_OK && check->failed != KVT_OK)
         rc = kvt_error_set(err, check->failed, "index: %s", kvt_err_text(check->failed));
     if (rc == KVT_OK && !check->stopped)
@@ -309,7 +310,7 @@ compare(struct check *check, struct kvt_error *err)
 
     for (unsigned i = 0; i < ROUNDS && rc == KVT_OK && !check->stopped; i++) {
         if (i > 0)
-            check->stopped = cli_watch_wait(PAUSE_MS);
+            check->stopped = cli_interrupt_wait(PAUSE_MS);
         rc = one_round(check, i == ROUNDS - 1, err);
         if (rc == KVT_OK && check->differences == 0)
             break;
@@ -321,22 +322,22 @@ compare(struct check *check, struct kvt_error *err)
 
 struct replay {
     struct check *check;
-    struct cli_index_log *log;
+    struct cli_index_from_log *log;
     uint64_t places; /* of the store */
     enum kvt_err failed;
 };
 
 static bool
-take_message(void *arg, const struct wire_record *message)
+take_message(void *arg, const struct wire_recording *message)
 {
     struct replay *replay = arg;
 
-    replay->failed = cli_index_log_take(replay->log, message);
+    replay->failed = cli_index_from_log_take(replay->log, message);
     return replay->failed == KVT_OK;
 }
 
 static void
-compare_place(void *arg, const struct advisor_find_row *row)
+compare_place(void *arg, const struct advisor_finder_row *row)
 {
     struct replay *replay = arg;
     struct index_holder key;
@@ -345,7 +346,7 @@ compare_place(void *arg, const struct advisor_find_row *row)
 
     normalize(&key, row->holder.name, row->holder.dp_rank, row->holder.tier);
     replay->places++;
-    ranks = cli_index_log_ranks(replay->log, row->namespace_, &key, row->block.id.hash);
+    ranks = cli_index_from_log_ranks(replay->log, row->namespace_, &key, row->block.id.hash);
     if (ranks == row->block.ranks)
         return;
     (void)snprintf(text, sizeof(text),
@@ -358,12 +359,13 @@ compare_place(void *arg, const struct advisor_find_row *row)
 static enum kvt_err
 walk_store(struct replay *replay)
 {
-    const struct advisor_finder finder = {.memory = advisor_image_memory(replay->check->image)};
+    const struct advisor_finder finder = {.memory =
+                                              advisor_index_image_memory(replay->check->image)};
     uint64_t cursor = 0;
     enum kvt_err rc;
 
     do
-        rc = advisor_find_rows(&finder, cursor, PAGE, &cursor, compare_place, replay);
+        rc = advisor_finder_rows(&finder, cursor, PAGE, &cursor, compare_place, replay);
     while (rc == KVT_OK && cursor != 0 && !replay->check->stopped);
     return rc;
 }
@@ -374,9 +376,9 @@ compare_log(struct check *check, const char *path, struct kvt_error *err)
     struct replay replay = {.check = check};
     struct cli_listener listener = {
         .context = check->context, .each = take_message, .arg = &replay};
-    struct cli_index_log_counts counts;
+    struct cli_index_from_log_counts counts;
     char text[TEXT_MAX];
-    enum kvt_err rc = cli_index_log_new(&replay.log);
+    enum kvt_err rc = cli_index_from_log_new(&replay.log);
 
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "out of memory");
@@ -390,7 +392,7 @@ compare_log(struct check *check, const char *path, struct kvt_error *err)
             (void)kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
     }
     if (rc == KVT_OK && !check->stopped) {
-        cli_index_log_count(replay.log, &counts);
+        cli_index_from_log_count(replay.log, &counts);
         check->log_messages = counts.messages;
         if (counts.gaps > 0)
             (void)fprintf(check->context->err,
@@ -404,7 +406,7 @@ compare_log(struct check *check, const char *path, struct kvt_error *err)
             (void)add_problem(check, text);
         }
     }
-    cli_index_log_free(replay.log);
+    cli_index_from_log_free(replay.log);
     return rc;
 }
 
@@ -488,8 +490,8 @@ run(struct check *check, struct advisor_verify_counts *counts, enum ram *ram, st
         *ram = RAM_LEFT_OUT;
     if (check->stopped || *ram == RAM_LEFT_OUT)
         return KVT_OK;
-    rc = cli_server_ask(check->context, CLI_SERVER_ADVISOR, "/v1/index/stats", NULL, false, &stats,
-                        err);
+    rc = cli_admin_ask(check->context, CLI_ADMIN_ADVISOR, "/v1/index/stats", NULL, false, &stats,
+                       err);
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
         return KVT_OK;
     if (rc != KVT_OK)
@@ -513,7 +515,7 @@ cli_index_verify(const struct cli_context *context)
     if (!kvt_config_is_set(context->options, CLI_INDEX_VERIFY_OFFLINE))
         return cli_context_usage(context, "index verify wants --offline DIR, the advisor's "
                                           "state.dir; the advisor may be running");
-    cli_watch_begin();
+    cli_interrupt_begin();
     check.problems = json_object_new_array();
     rc = advisor_store_open(&check.store, &options, &err);
     if (rc == KVT_OK)
@@ -522,14 +524,14 @@ cli_index_verify(const struct cli_context *context)
         rc = kvt_error_set(&err, KVT_CANCELLED, "stopped before the end");
     if (rc == KVT_OK)
         print(&check, &counts, ram);
-    advisor_image_free(check.image);
+    advisor_index_image_free(check.image);
     advisor_store_close(check.store);
-    advisor_map_free(check.before);
-    advisor_map_free(check.now);
+    advisor_number_map_free(check.before);
+    advisor_number_map_free(check.now);
     kvt_free(check.counts);
     kvt_free(check.row_places);
     (void)json_object_put(check.problems);
     if (rc != KVT_OK)
-        return cli_offline_fail(context, &err);
+        return cli_offline_index_fail(context, &err);
     return check.problem_count == 0 ? CLI_EXIT_DONE : CLI_EXIT_FAILED;
 }

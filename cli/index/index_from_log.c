@@ -27,22 +27,22 @@ struct publisher {
     uint64_t next_seq;
 };
 
-struct cli_index_log {
-    struct advisor_map *namespaces;
-    struct advisor_map *holders;
-    struct advisor_map *publishers; /* slots in `lives` */
+struct cli_index_from_log {
+    struct advisor_number_map *namespaces;
+    struct advisor_number_map *holders;
+    struct advisor_number_map *publishers; /* slots in `lives` */
     struct publisher *lives;
     struct place *places; /* open addressing */
     size_t capacity;
     size_t used;
     struct kvt_event_batch batch;
-    struct cli_index_log_counts counts;
+    struct cli_index_from_log_counts counts;
 };
 
 enum kvt_err
-cli_index_log_new(struct cli_index_log **out)
+cli_index_from_log_new(struct cli_index_from_log **out)
 {
-    struct cli_index_log *log = kvt_calloc(1, sizeof(*log));
+    struct cli_index_from_log *log = kvt_calloc(1, sizeof(*log));
 
     *out = NULL;
     if (log == NULL)
@@ -51,9 +51,10 @@ cli_index_log_new(struct cli_index_log **out)
     log->places = kvt_calloc(log->capacity, sizeof(*log->places));
     log->batch.events = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*log->batch.events));
     if (log->places == NULL || log->batch.events == NULL ||
-        advisor_map_new(&log->namespaces) != KVT_OK || advisor_map_new(&log->holders) != KVT_OK ||
-        advisor_map_new(&log->publishers) != KVT_OK) {
-        cli_index_log_free(log);
+        advisor_number_map_new(&log->namespaces) != KVT_OK ||
+        advisor_number_map_new(&log->holders) != KVT_OK ||
+        advisor_number_map_new(&log->publishers) != KVT_OK) {
+        cli_index_from_log_free(log);
         return KVT_NOMEM;
     }
     *out = log;
@@ -61,13 +62,13 @@ cli_index_log_new(struct cli_index_log **out)
 }
 
 void
-cli_index_log_free(struct cli_index_log *log)
+cli_index_from_log_free(struct cli_index_from_log *log)
 {
     if (log == NULL)
         return;
-    advisor_map_free(log->namespaces);
-    advisor_map_free(log->holders);
-    advisor_map_free(log->publishers);
+    advisor_number_map_free(log->namespaces);
+    advisor_number_map_free(log->holders);
+    advisor_number_map_free(log->publishers);
     kvt_free(log->lives);
     kvt_free(log->places);
     kvt_free(log->batch.events);
@@ -90,14 +91,14 @@ slot(struct place *places, size_t capacity, uint64_t hash, uint32_t ns, uint32_t
 }
 
 static enum kvt_err
-grow(struct cli_index_log *log)
+grow(struct cli_index_from_log *log)
 {
     const size_t capacity = log->capacity * 2;
     struct place *places;
 
     if (log->used * 2 < log->capacity)
         return KVT_OK;
-    if (capacity > CLI_INDEX_LOG_PLACES_MAX)
+    if (capacity > CLI_INDEX_FROM_LOG_PLACES_MAX)
         return KVT_FULL;
     places = kvt_calloc(capacity, sizeof(*places));
     if (places == NULL)
@@ -115,12 +116,12 @@ grow(struct cli_index_log *log)
 /* ---- names ---- */
 
 static enum kvt_err
-number(struct advisor_map *map, const void *key, size_t size, uint32_t *value)
+number(struct advisor_number_map *map, const void *key, size_t size, uint32_t *value)
 {
-    if (advisor_map_get(map, key, size, value))
+    if (advisor_number_map_get(map, key, size, value))
         return KVT_OK;
-    *value = (uint32_t)advisor_map_count(map);
-    return advisor_map_put(map, key, size, *value);
+    *value = (uint32_t)advisor_number_map_count(map);
+    return advisor_number_map_put(map, key, size, *value);
 }
 
 /* G1 to G3 belong to the worker; in G4 the location's name is the holder. */
@@ -141,7 +142,7 @@ holder_of(const struct kvt_event_batch *batch, const struct kvt_location *locati
 
 /* What a publisher stored goes: at one holder, or everywhere in G1 to G3. */
 static void
-drop(struct cli_index_log *log, uint32_t publisher, const uint32_t *holder)
+drop(struct cli_index_from_log *log, uint32_t publisher, const uint32_t *holder)
 {
     for (size_t i = 0; i < log->capacity; i++) {
         struct place *place = &log->places[i];
@@ -153,7 +154,8 @@ drop(struct cli_index_log *log, uint32_t publisher, const uint32_t *holder)
 }
 
 static enum kvt_err
-apply(struct cli_index_log *log, uint32_t ns, uint32_t publisher, const struct kvt_event *event)
+apply(struct cli_index_from_log *log, uint32_t ns, uint32_t publisher,
+      const struct kvt_event *event)
 {
     const struct kvt_location *location = &log->batch.locations[event->location];
     const struct index_holder key = holder_of(&log->batch, location);
@@ -192,11 +194,11 @@ apply(struct cli_index_log *log, uint32_t ns, uint32_t publisher, const struct k
 
 /* Where the publisher is in its numbers; KVT_AGAIN: the batch is of a life that is over. */
 static enum kvt_err
-follow(struct cli_index_log *log, uint32_t *publisher)
+follow(struct cli_index_from_log *log, uint32_t *publisher)
 {
     const struct kvt_event_batch *batch = &log->batch;
     char key[KVT_NAMESPACE_MAX + KVT_NAME_MAX];
-    const size_t known = advisor_map_count(log->publishers);
+    const size_t known = advisor_number_map_count(log->publishers);
     struct publisher *life;
     int size;
 
@@ -227,7 +229,7 @@ follow(struct cli_index_log *log, uint32_t *publisher)
 }
 
 enum kvt_err
-cli_index_log_take(struct cli_index_log *log, const struct wire_record *message)
+cli_index_from_log_take(struct cli_index_from_log *log, const struct wire_recording *message)
 {
     struct kvt_event_batch *batch = &log->batch;
     uint32_t publisher = 0;
@@ -257,20 +259,21 @@ cli_index_log_take(struct cli_index_log *log, const struct wire_record *message)
 }
 
 uint32_t
-cli_index_log_ranks(const struct cli_index_log *log, const char *namespace_,
-                    const struct index_holder *holder, uint64_t hash)
+cli_index_from_log_ranks(const struct cli_index_from_log *log, const char *namespace_,
+                         const struct index_holder *holder, uint64_t hash)
 {
     uint32_t number_of_holder;
     uint32_t ns;
 
-    if (!advisor_map_get(log->namespaces, namespace_, strlen(namespace_) + 1, &ns) ||
-        !advisor_map_get(log->holders, holder, sizeof(*holder), &number_of_holder))
+    if (!advisor_number_map_get(log->namespaces, namespace_, strlen(namespace_) + 1, &ns) ||
+        !advisor_number_map_get(log->holders, holder, sizeof(*holder), &number_of_holder))
         return 0;
     return slot(log->places, log->capacity, hash, ns, number_of_holder)->ranks;
 }
 
 void
-cli_index_log_count(const struct cli_index_log *log, struct cli_index_log_counts *counts)
+cli_index_from_log_count(const struct cli_index_from_log *log,
+                         struct cli_index_from_log_counts *counts)
 {
     *counts = log->counts;
     for (size_t i = 0; i < log->capacity; i++)

@@ -90,7 +90,7 @@ new_answer(void)
 /* ---- stats ---- */
 
 enum kvt_err
-cli_offline_stats(const char *folder, struct json_object **stats, struct kvt_error *err)
+cli_offline_index_stats(const char *folder, struct json_object **stats, struct kvt_error *err)
 {
     struct advisor_store_holder_stats *holders = NULL;
     struct advisor_store_reader *reader;
@@ -165,8 +165,8 @@ add_matches(struct json_object *answer, const struct wire_query_holder *holders,
 }
 
 enum kvt_err
-cli_offline_match(const char *folder, const char *namespace_, uint64_t *hashes, size_t count,
-                  struct json_object **match, struct kvt_error *err)
+cli_offline_index_match(const char *folder, const char *namespace_, uint64_t *hashes, size_t count,
+                        struct json_object **match, struct kvt_error *err)
 {
     struct wire_query query = {.hashes = hashes, .hash_count = (uint32_t)count};
     struct wire_query_holder *holders = NULL;
@@ -191,9 +191,9 @@ cli_offline_match(const char *folder, const char *namespace_, uint64_t *hashes, 
     masks = kvt_calloc(count + 1, 1);
     rc = holders == NULL || masks == NULL
              ? KVT_NOMEM
-             : advisor_find_masks(finder, namespace_, hashes, count, masks);
+             : advisor_finder_masks(finder, namespace_, hashes, count, masks);
     if (rc == KVT_OK)
-        rc = advisor_find_matches(finder, &query, holders, WIRE_QUERY_HOLDERS_MAX, &found);
+        rc = advisor_finder_matches(finder, &query, holders, WIRE_QUERY_HOLDERS_MAX, &found);
     advisor_store_read_close(reader);
     if (rc == KVT_OK) {
         *match = new_answer();
@@ -210,7 +210,7 @@ cli_offline_match(const char *folder, const char *namespace_, uint64_t *hashes, 
 /* ---- one block ---- */
 
 static struct json_object *
-new_block(const char *namespace_, const struct advisor_find_block *block)
+new_block(const char *namespace_, const struct advisor_finder_block *block)
 {
     struct json_object *answer = new_answer();
     struct json_object *places;
@@ -223,8 +223,8 @@ new_block(const char *namespace_, const struct advisor_find_block *block)
     add_number(answer, "size", block->size);
     add_number(answer, "ranks", block->ranks);
     places = add_array(answer, "places");
-    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
-        const struct advisor_find_place *place = &block->places[i];
+    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FINDER_PLACES_MAX; i++) {
+        const struct advisor_finder_place *place = &block->places[i];
         struct json_object *row = json_object_new_object();
 
         add_holder(row, place->holder.name, place->holder.dp_rank, place->holder.tier);
@@ -239,10 +239,10 @@ new_block(const char *namespace_, const struct advisor_find_block *block)
 }
 
 enum kvt_err
-cli_offline_block(const char *folder, const char *namespace_, uint64_t hash,
-                  struct json_object **block, struct kvt_error *err)
+cli_offline_index_block(const char *folder, const char *namespace_, uint64_t hash,
+                        struct json_object **block, struct kvt_error *err)
 {
-    struct advisor_find_block *found = NULL;
+    struct advisor_finder_block *found = NULL;
     struct advisor_store_reader *reader;
     char text[KVT_HASH_TEXT_MAX];
     enum kvt_err rc;
@@ -254,7 +254,7 @@ cli_offline_block(const char *folder, const char *namespace_, uint64_t hash,
     found = kvt_calloc(1, sizeof(*found));
     rc = found == NULL
              ? KVT_NOMEM
-             : advisor_find_block(advisor_store_read_finder(reader), namespace_, hash, found);
+             : advisor_finder_block(advisor_store_read_finder(reader), namespace_, hash, found);
     advisor_store_read_close(reader);
     kvt_hash_format(hash, text);
     if (rc == KVT_OK)
@@ -271,7 +271,7 @@ cli_offline_block(const char *folder, const char *namespace_, uint64_t hash,
 /* ---- all places ---- */
 
 static void
-collect_row(void *arg, const struct advisor_find_row *row)
+collect_row(void *arg, const struct advisor_finder_row *row)
 {
     struct json_object *line = json_object_new_object();
 
@@ -286,8 +286,8 @@ collect_row(void *arg, const struct advisor_find_row *row)
 }
 
 enum kvt_err
-cli_offline_dump(const char *folder, bool (*each)(void *arg, struct json_object *line), void *arg,
-                 struct kvt_error *err)
+cli_offline_index_dump(const char *folder, bool (*each)(void *arg, struct json_object *line),
+                       void *arg, struct kvt_error *err)
 {
     struct kvt_error cause = {.text = ""};
     struct advisor_store_reader *reader;
@@ -306,8 +306,8 @@ cli_offline_dump(const char *folder, bool (*each)(void *arg, struct json_object 
     do {
         struct json_object *page = json_object_new_array();
 
-        rc = advisor_find_rows(advisor_store_read_finder(reader), cursor, CLI_OFFLINE_PAGE, &cursor,
-                               collect_row, page);
+        rc = advisor_finder_rows(advisor_store_read_finder(reader), cursor, CLI_OFFLINE_INDEX_PAGE,
+                                 &cursor, collect_row, page);
         for (size_t i = 0; rc == KVT_OK && more && i < json_object_array_length(page); i++)
             more = each(arg, json_object_array_get_idx(page, i));
         (void)json_object_put(page);
@@ -317,7 +317,7 @@ cli_offline_dump(const char *folder, bool (*each)(void *arg, struct json_object 
 }
 
 enum cli_exit
-cli_offline_fail(const struct cli_context *context, const struct kvt_error *err)
+cli_offline_index_fail(const struct cli_context *context, const struct kvt_error *err)
 {
     const enum cli_exit status = cli_context_fail(context, err);
 

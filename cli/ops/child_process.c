@@ -30,9 +30,9 @@ runnable(const char *path)
 
 /* Beside this program, or in the build folder of `folder`. */
 static bool
-find_near(const char *name, const char *folder, char path[CLI_PROCESS_PATH_MAX])
+find_near(const char *name, const char *folder, char path[CLI_CHILD_PROCESS_PATH_MAX])
 {
-    char self[CLI_PROCESS_PATH_MAX];
+    char self[CLI_CHILD_PROCESS_PATH_MAX];
     const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *slash;
 
@@ -43,23 +43,24 @@ find_near(const char *name, const char *folder, char path[CLI_PROCESS_PATH_MAX])
     if (slash == NULL)
         return false;
     *slash = '\0';
-    if (snprintf(path, CLI_PROCESS_PATH_MAX, "%s/%s", self, name) < CLI_PROCESS_PATH_MAX &&
+    if (snprintf(path, CLI_CHILD_PROCESS_PATH_MAX, "%s/%s", self, name) <
+            CLI_CHILD_PROCESS_PATH_MAX &&
         runnable(path))
         return true;
-    return snprintf(path, CLI_PROCESS_PATH_MAX, "%s/../%s/%s", self, folder, name) <
-               CLI_PROCESS_PATH_MAX &&
+    return snprintf(path, CLI_CHILD_PROCESS_PATH_MAX, "%s/../%s/%s", self, folder, name) <
+               CLI_CHILD_PROCESS_PATH_MAX &&
            runnable(path);
 }
 
 static bool
-find_along(const char *name, const char *places, char path[CLI_PROCESS_PATH_MAX])
+find_along(const char *name, const char *places, char path[CLI_CHILD_PROCESS_PATH_MAX])
 {
     while (places != NULL && *places != '\0') {
         const size_t size = strcspn(places, ":");
 
         if (size > 0 &&
-            snprintf(path, CLI_PROCESS_PATH_MAX, "%.*s/%s", (int)size, places, name) <
-                CLI_PROCESS_PATH_MAX &&
+            snprintf(path, CLI_CHILD_PROCESS_PATH_MAX, "%.*s/%s", (int)size, places, name) <
+                CLI_CHILD_PROCESS_PATH_MAX &&
             runnable(path))
             return true;
         places += size;
@@ -69,11 +70,11 @@ find_along(const char *name, const char *places, char path[CLI_PROCESS_PATH_MAX]
 }
 
 enum kvt_err
-cli_process_find(const char *name, const char *folder, char path[CLI_PROCESS_PATH_MAX],
-                 struct kvt_error *err)
+cli_child_process_find(const char *name, const char *folder, char path[CLI_CHILD_PROCESS_PATH_MAX],
+                       struct kvt_error *err)
 {
     if (strchr(name, '/') != NULL) {
-        (void)snprintf(path, CLI_PROCESS_PATH_MAX, "%s", name);
+        (void)snprintf(path, CLI_CHILD_PROCESS_PATH_MAX, "%s", name);
         if (runnable(path))
             return KVT_OK;
         return kvt_error_set(err, KVT_NOTFOUND, "%s is no program that can be run", name);
@@ -100,7 +101,7 @@ become(const char *const *argv, int log, pid_t parent)
     if (getppid() != parent) /* it died before prctl() */
         _exit(EXIT_NO_EXEC);
     (void)signal(SIGPIPE, SIG_DFL);
-    cli_watch_end();
+    cli_interrupt_end();
     if (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
         _exit(EXIT_NO_EXEC);
     (void)execv(argv[0], arguments);
@@ -108,13 +109,13 @@ become(const char *const *argv, int log, pid_t parent)
 }
 
 enum kvt_err
-cli_process_start(struct cli_process *process, const char *name, const char *const *argv,
-                  const char *log, struct kvt_error *err)
+cli_child_process_start(struct cli_child_process *process, const char *name,
+                        const char *const *argv, const char *log, struct kvt_error *err)
 {
     const pid_t parent = getpid();
     int fd;
 
-    *process = (struct cli_process){.name = name};
+    *process = (struct cli_child_process){.name = name};
     fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return kvt_error_sys(err, errno, "%s", log);
@@ -130,7 +131,7 @@ cli_process_start(struct cli_process *process, const char *name, const char *con
 }
 
 bool
-cli_process_ended(struct cli_process *process)
+cli_child_process_ended(struct cli_child_process *process)
 {
     if (process->pid == 0)
         return true;
@@ -141,7 +142,7 @@ cli_process_ended(struct cli_process *process)
 }
 
 void
-cli_process_explain(const struct cli_process *process, char *text, size_t size)
+cli_child_process_explain(const struct cli_child_process *process, char *text, size_t size)
 {
     if (WIFSIGNALED(process->wait_status))
         (void)snprintf(text, size, "was killed by signal %d", WTERMSIG(process->wait_status));
@@ -152,14 +153,14 @@ cli_process_explain(const struct cli_process *process, char *text, size_t size)
 }
 
 void
-cli_process_stop(struct cli_process *process, uint64_t grace_ms, bool (*hurry)(void))
+cli_child_process_stop(struct cli_child_process *process, uint64_t grace_ms, bool (*hurry)(void))
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + grace_ms;
 
     if (process->pid == 0)
         return;
     (void)kill(process->pid, SIGTERM);
-    while (!cli_process_ended(process)) {
+    while (!cli_child_process_ended(process)) {
         if (kvt_clock_mono_ms() < deadline_ms && !hurry()) {
             kvt_clock_sleep_ms(POLL_MS);
             continue;

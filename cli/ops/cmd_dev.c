@@ -46,7 +46,7 @@ struct dev {
     const struct cli_context *context;
     struct cli_dev_state state;
     struct cli_dev_endpoints endpoints;
-    struct cli_process children[CHILDREN];
+    struct cli_child_process children[CHILDREN];
     struct arguments arguments;
     bool told_to_stop;
 };
@@ -129,8 +129,8 @@ start(struct dev *dev, int which, const char *name, const char *log, struct kvt_
     if (dev->arguments.failed)
         rc = kvt_error_set(err, KVT_NOMEM, "start %s: an argument is too long", name);
     else
-        rc = cli_process_start(&dev->children[which], name,
-                               (const char *const *)dev->arguments.texts, path, err);
+        rc = cli_child_process_start(&dev->children[which], name,
+                                     (const char *const *)dev->arguments.texts, path, err);
     arguments_clear(&dev->arguments);
     return rc;
 }
@@ -142,7 +142,7 @@ wait_for_file(struct dev *dev, int which, const char *path, struct json_object *
 {
     const uint64_t deadline_ms =
         kvt_clock_mono_ms() + kvt_config_u64(dev->context->options, CLI_DEV_READY_WAIT);
-    struct cli_process *child = &dev->children[which];
+    struct cli_child_process *child = &dev->children[which];
     char how[64];
 
     *out = NULL;
@@ -156,11 +156,11 @@ wait_for_file(struct dev *dev, int which, const char *path, struct json_object *
         kvt_free(text);
         if (rc == KVT_OK)
             return KVT_OK;
-        if (cli_process_ended(child)) {
-            cli_process_explain(child, how, sizeof(how));
+        if (cli_child_process_ended(child)) {
+            cli_child_process_explain(child, how, sizeof(how));
             return kvt_error_set(err, KVT_IO, "%s %s", child->name, how);
         }
-        if (cli_watch_wait(POLL_MS)) {
+        if (cli_interrupt_wait(POLL_MS)) {
             dev->told_to_stop = true;
             return kvt_error_set(err, KVT_CANCELLED, "stopped");
         }
@@ -171,15 +171,15 @@ wait_for_file(struct dev *dev, int which, const char *path, struct json_object *
 static enum kvt_err
 start_nats(struct dev *dev, struct kvt_error *err)
 {
-    char program[CLI_PROCESS_PATH_MAX];
+    char program[CLI_CHILD_PROCESS_PATH_MAX];
     char run[CLI_DEV_PATH_MAX];
     char path[CLI_DEV_PATH_MAX];
     struct json_object *ports;
     const char *url;
     enum kvt_err rc;
 
-    rc = cli_process_find(kvt_config_string(dev->context->options, CLI_DEV_NATS_SERVER), "nats",
-                          program, err);
+    rc = cli_child_process_find(kvt_config_string(dev->context->options, CLI_DEV_NATS_SERVER),
+                                "nats", program, err);
     if (rc != KVT_OK)
         return rc;
     cli_dev_state_path(&dev->state, "run", run);
@@ -209,10 +209,10 @@ begin_daemon(struct dev *dev, const char *program, const char *folder, const cha
              struct kvt_error *err)
 {
     char file[CLI_DEV_ROOM];
-    char path[CLI_PROCESS_PATH_MAX];
+    char path[CLI_CHILD_PROCESS_PATH_MAX];
     enum kvt_err rc;
 
-    rc = cli_process_find(program, folder, path, err);
+    rc = cli_child_process_find(program, folder, path, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(file, sizeof(file), "%s.yaml", folder);
@@ -420,7 +420,7 @@ print_endpoints(const struct dev *dev)
 static bool
 hurry(void)
 {
-    return cli_watch_wait(0);
+    return cli_interrupt_wait(0);
 }
 
 /* The gateway still tells NATS what it did, the advisor still commits it; so NATS goes last. */
@@ -428,7 +428,7 @@ static void
 stop_all(struct dev *dev)
 {
     for (int which = CHILDREN - 1; which >= 0; which--)
-        cli_process_stop(&dev->children[which], GRACE_MS, hurry);
+        cli_child_process_stop(&dev->children[which], GRACE_MS, hurry);
 }
 
 /* Until told to stop (KVT_OK) or a child ends. */
@@ -439,11 +439,11 @@ run(struct dev *dev, struct kvt_error *err)
                                                "log/gateway.log"};
     char how[64];
 
-    while (!cli_watch_wait(WATCH_MS)) {
+    while (!cli_interrupt_wait(WATCH_MS)) {
         for (int which = 0; which < CHILDREN; which++) {
-            if (!cli_process_ended(&dev->children[which]))
+            if (!cli_child_process_ended(&dev->children[which]))
                 continue;
-            cli_process_explain(&dev->children[which], how, sizeof(how));
+            cli_child_process_explain(&dev->children[which], how, sizeof(how));
             show_log(dev, logs[which]);
             return kvt_error_set(err, KVT_IO, "%s %s; stopping the others",
                                  dev->children[which].name, how);
@@ -487,7 +487,7 @@ cli_dev_run(const struct cli_context *context)
     }
     dev->context = context;
     dev->endpoints.bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET);
-    cli_watch_begin();
+    cli_interrupt_begin();
     rc = cli_dev_state_open(&dev->state, kvt_config_string(context->options, CLI_DEV_STATE), &err);
     if (rc == KVT_OK)
         rc = prepare_bucket(dev, &err);

@@ -158,7 +158,7 @@ ask(const struct cli_context *context, const char *job, struct json_object **ans
 
     (void)snprintf(path, sizeof(path), "/v1/jobs%s%s", job == NULL ? "" : "/",
                    job == NULL ? "" : job);
-    return cli_server_ask(context, CLI_SERVER_ADVISOR, path, NULL, false, answer, err);
+    return cli_admin_ask(context, CLI_ADMIN_ADVISOR, path, NULL, false, answer, err);
 }
 
 static bool
@@ -192,7 +192,7 @@ show(const struct cli_context *context, const char *job, bool *ended)
 
     *ended = false;
     if (ask(context, job, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else if (job != NULL)
@@ -216,14 +216,14 @@ cli_migrate_status(const struct cli_context *context)
     if (status != CLI_EXIT_DONE)
         return status;
     if (watch)
-        cli_watch_begin();
+        cli_interrupt_begin();
     do {
         if (screen)
             (void)fputs("\033[H\033[J", context->out);
         status = show(context, job, &ended);
         (void)fflush(context->out);
     } while (watch && !ended && status == CLI_EXIT_DONE &&
-             !cli_watch_wait(kvt_config_u64(context->options, CLI_MIGRATE_WATCH)));
+             !cli_interrupt_wait(kvt_config_u64(context->options, CLI_MIGRATE_WATCH)));
     return status;
 }
 
@@ -247,8 +247,8 @@ tell(const struct cli_context *context, const char *verb)
         (void)snprintf(path, sizeof(path), "/v1/planner/%s", verb);
     else
         (void)snprintf(path, sizeof(path), "/v1/jobs/%s/%s", job, verb);
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, path, body, true, &answer, &err) != KVT_OK)
-        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, path, body, true, &answer, &err) != KVT_OK)
+        status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     else if (context->json)
         cli_json_print(context->out, answer);
     else if (job == NULL)
@@ -335,7 +335,7 @@ cli_migrate_follow(const struct cli_context *context, uint64_t job)
                 (void)json_object_put(answer);
         } else if ((rc != KVT_UNAVAILABLE && rc != KVT_TIMEOUT && rc != KVT_AGAIN) ||
                    kvt_clock_mono_ms() - heard_ms > AWAY_MAX_MS) {
-            return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+            return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
         }
         if (!ended)
             kvt_clock_sleep_ms(FOLLOW_EVERY_MS);

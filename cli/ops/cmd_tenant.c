@@ -43,10 +43,10 @@ add(struct cli_tenant_sum *sum, struct json_object *line)
     sum->blocks += cli_json_u64(line, "blocks");
     sum->reads += cli_json_u64(line, "reads");
     sum->cold_reads += cli_json_u64(line, "cold_reads");
-    for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
-        (void)snprintf(name, sizeof(name), "%s_places", cli_rung_name(rung));
+    for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
+        (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(rung));
         sum->places[rung] += cli_json_u64(line, name);
-        (void)snprintf(name, sizeof(name), "%s_bytes", cli_rung_name(rung));
+        (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(rung));
         sum->bytes[rung] += cli_json_u64(line, name);
     }
     for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
@@ -64,15 +64,15 @@ walk(const struct cli_context *context, const char *namespace_,
     struct kvt_buffer path;
     enum kvt_err rc;
 
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/usage?");
     if (namespace_ != NULL) {
         kvt_buffer_printf(&path, "namespace=");
-        cli_server_escape(&path, namespace_, false);
+        cli_admin_escape(&path, namespace_, false);
         kvt_buffer_printf(&path, "&");
     }
     rc = kvt_buffer_ok(&path)
-             ? cli_server_walk(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), each, arg, err)
+             ? cli_admin_walk(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&path), each, arg, err)
              : kvt_error_set(err, KVT_RANGE, "the name is too long");
     kvt_buffer_release(&path);
     return rc;
@@ -135,8 +135,8 @@ ask_quotas(const struct cli_context *context, struct quotas *quotas)
     struct kvt_error err;
 
     *quotas = (struct quotas){.answer = NULL};
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/quotas", NULL, false, &quotas->answer,
-                       &err) == KVT_OK)
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/quotas", NULL, false, &quotas->answer,
+                      &err) == KVT_OK)
         (void)json_object_object_get_ex(quotas->answer, "quotas", &quotas->list);
 }
 
@@ -172,12 +172,12 @@ print_json(FILE *out, const struct rows *rows, const struct quotas *quotas, cons
         (void)json_object_object_add(row, rows->whole ? "namespace" : "tenant",
                                      json_object_new_string(rows->rows[i].name));
         add_member(row, "blocks", sum->blocks);
-        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
             char name[32];
 
-            (void)snprintf(name, sizeof(name), "%s_places", cli_rung_name(rung));
+            (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(rung));
             add_member(row, name, sum->places[rung]);
-            (void)snprintf(name, sizeof(name), "%s_bytes", cli_rung_name(rung));
+            (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(rung));
             add_member(row, name, sum->bytes[rung]);
         }
         add_member(row, "worker_places", sum->worker_places);
@@ -211,11 +211,11 @@ print_table(const struct cli_context *context, const struct rows *rows)
     enum { FIRST_RUNG = 2 };
     const struct cli_column columns[] = {{rows->whole ? "NAMESPACE" : "TENANT", false},
                                          {"BLOCKS", true},
-                                         CLI_RUNG_COLUMNS,
+                                         CLI_STORE_TIER_COLUMNS,
                                          {"WORKERS", true},
                                          {"READS", true},
                                          {"OF THEM COLD", true}};
-    bool used[CLI_RUNG_COUNT] = {false};
+    bool used[CLI_STORE_TIER_COUNT] = {false};
     struct cli_table table;
 
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
@@ -225,7 +225,7 @@ print_table(const struct cli_context *context, const struct rows *rows)
         cli_table_add(&table, "%s",
                       rows->rows[i].name[0] == '\0' ? CLI_TENANT_UNNAMED : rows->rows[i].name);
         cli_table_add(&table, "%" PRIu64, sum->blocks);
-        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
             add_size(&table, sum->bytes[rung]);
             used[rung] = used[rung] || sum->places[rung] > 0;
         }
@@ -233,7 +233,7 @@ print_table(const struct cli_context *context, const struct rows *rows)
         cli_table_add(&table, "%" PRIu64, sum->reads);
         cli_table_add(&table, "%" PRIu64, sum->cold_reads);
     }
-    cli_rungs_hide(&table, context, FIRST_RUNG, used);
+    cli_store_tiers_hide(&table, context, FIRST_RUNG, used);
     cli_table_print(&table, context->out);
     cli_table_release(&table);
 }
@@ -290,7 +290,7 @@ cli_tenant_usage(const struct cli_context *context)
     if (rc == KVT_FULL || rc == KVT_NOTFOUND) {
         status = cli_context_fail(context, &err);
     } else if (rc != KVT_OK) {
-        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     } else if (context->json) {
         print_json(context->out, &rows, &quotas, tenant == NULL ? "" : tenant);
     } else {

@@ -28,11 +28,11 @@ struct cli_tenant_sum {
     uint64_t cold_reads;
     uint64_t worker_places; /* G1 to G3 */
     uint64_t worker_bytes;
-    uint64_t places[CLI_RUNG_COUNT];
-    uint64_t bytes[CLI_RUNG_COUNT];
+    uint64_t places[CLI_STORE_TIER_COUNT];
+    uint64_t bytes[CLI_STORE_TIER_COUNT];
 };
 
-/** What the index has of `namespace_` and all below it.  As cli_server_walk(). */
+/** What the index has of `namespace_` and all below it.  As cli_admin_walk(). */
 KVT_NODISCARD enum kvt_err cli_tenant_sum(const struct cli_context *context, const char *namespace_,
                                           struct cli_tenant_sum *sum, struct kvt_error *err);
 

@@ -62,7 +62,7 @@ run_pass(struct cli_purge *purge, struct cli_purge_gateway *gateway, bool act,
         (void)json_object_object_add(body, "namespace", json_object_new_string(purge->namespace_));
         (void)json_object_object_add(body, "act", json_object_new_boolean(act));
         (void)json_object_object_add(body, "cursor", json_object_new_string(cursor));
-        rc = cli_server_ask(&context, CLI_SERVER_GATEWAY, "/v1/purge", body, true, &answer, err);
+        rc = cli_admin_ask(&context, CLI_ADMIN_GATEWAY, "/v1/purge", body, true, &answer, err);
         (void)json_object_put(body);
         if (rc == KVT_OK) {
             take(gateway, answer);
@@ -166,7 +166,7 @@ show(struct cli_purge *purge)
     bool lost = false;
 
     if (run_round(purge, false, &round, &err) != KVT_OK)
-        return cli_server_fail(purge->context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(purge->context, CLI_ADMIN_GATEWAY, &err);
     purge->removed = 0;
     for (size_t i = 0; i < purge->gateway_count; i++)
         lost = lost || purge->gateways[i].lost.code != KVT_OK;
@@ -232,7 +232,7 @@ act(struct cli_purge *purge)
         (void)fputc('\n', purge->context->err);
     if (rc != KVT_OK) {
         (void)fprintf(purge->context->err, "kvtier: not finished; run it again\n");
-        return cli_server_fail(purge->context, CLI_SERVER_GATEWAY, &err);
+        return cli_admin_fail(purge->context, CLI_ADMIN_GATEWAY, &err);
     }
     cli_purge_check_gateways(purge);
     cli_purge_print(purge, purge->unproven == 0);
@@ -261,7 +261,7 @@ run(struct cli_purge *purge)
 {
     const struct cli_context *context = purge->context;
 
-    if (!add_gateways(purge, cli_server_url(context, CLI_SERVER_GATEWAY)) ||
+    if (!add_gateways(purge, cli_admin_url(context, CLI_ADMIN_GATEWAY)) ||
         !add_gateways(purge, kvt_config_string(context->settings, CLI_SETTING_GATEWAY_OTHERS)))
         return cli_context_usage(context, "at most %d gateways, addresses of %d bytes",
                                  CLI_PURGE_GATEWAYS_MAX, CLI_PURGE_URL_MAX - 1);

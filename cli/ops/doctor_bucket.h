@@ -15,9 +15,10 @@
 #include "g4/s3/bucket.h"
 
 /** Ask the bucket at --s3 and add what its settings do to the cap. */
-void cli_doctor_bucket(const struct cli_context *context, struct cli_checks *checks);
+void cli_doctor_bucket(const struct cli_context *context, struct cli_doctor_checks *checks);
 
 /** Add what these settings do. */
-void cli_doctor_bucket_judge(const struct g4_bucket_settings *settings, struct cli_checks *checks);
+void cli_doctor_bucket_judge(const struct g4_bucket_settings *settings,
+                             struct cli_doctor_checks *checks);
 
 #endif /* CLI_OPS_DOCTOR_BUCKET_H */

@@ -5,19 +5,20 @@
 
 #include "cli/output/cli_json.h"
 
-static const char *const state_names[] = {
-    [CLI_CHECK_OK] = "ok", [CLI_CHECK_WARN] = "warn", [CLI_CHECK_FAIL] = "fail"};
+static const char *const state_names[] = {[CLI_DOCTOR_CHECK_OK] = "ok",
+                                          [CLI_DOCTOR_CHECK_WARN] = "warn",
+                                          [CLI_DOCTOR_CHECK_FAIL] = "fail"};
 
 void
-cli_check_add(struct cli_checks *checks, enum cli_check_state state, const char *name,
-              const char *fix, const char *format, ...)
+cli_doctor_check_add(struct cli_doctor_checks *checks, enum cli_doctor_check_state state,
+                     const char *name, const char *fix, const char *format, ...)
 {
-    struct cli_check *check;
+    struct cli_doctor_check *check;
     va_list arguments;
 
-    checks->failed += state == CLI_CHECK_FAIL;
-    checks->warned += state == CLI_CHECK_WARN;
-    if (checks->count == CLI_CHECKS_MAX) /* a server may give any number of reasons */
+    checks->failed += state == CLI_DOCTOR_CHECK_FAIL;
+    checks->warned += state == CLI_DOCTOR_CHECK_WARN;
+    if (checks->count == CLI_DOCTOR_CHECKS_MAX) /* a server may give any number of reasons */
         return;
     check = &checks->rows[checks->count++];
     check->state = state;
@@ -29,14 +30,14 @@ cli_check_add(struct cli_checks *checks, enum cli_check_state state, const char 
 }
 
 void
-cli_check_print(const struct cli_checks *checks, FILE *out)
+cli_doctor_check_print(const struct cli_doctor_checks *checks, FILE *out)
 {
     for (size_t i = 0; i < checks->count; i++) {
-        const struct cli_check *check = &checks->rows[i];
+        const struct cli_doctor_check *check = &checks->rows[i];
 
         (void)fprintf(out, "%-4s  %-16s  %s\n", state_names[check->state], check->name,
                       check->text);
-        if (check->state != CLI_CHECK_OK && check->fix[0] != '\0')
+        if (check->state != CLI_DOCTOR_CHECK_OK && check->fix[0] != '\0')
             (void)fprintf(out, "      %-16s  -> %s\n", "", check->fix);
     }
     (void)fprintf(out, "\n%zu checks: %zu warning%s, %zu failed\n", checks->count, checks->warned,
@@ -44,13 +45,13 @@ cli_check_print(const struct cli_checks *checks, FILE *out)
 }
 
 void
-cli_check_print_json(const struct cli_checks *checks, FILE *out)
+cli_doctor_check_print_json(const struct cli_doctor_checks *checks, FILE *out)
 {
     struct json_object *all = json_object_new_object();
     struct json_object *rows = json_object_new_array();
 
     for (size_t i = 0; i < checks->count; i++) {
-        const struct cli_check *check = &checks->rows[i];
+        const struct cli_doctor_check *check = &checks->rows[i];
         struct json_object *row = json_object_new_object();
 
         (void)json_object_object_add(row, "check", json_object_new_string(check->name));
@@ -58,7 +59,8 @@ cli_check_print_json(const struct cli_checks *checks, FILE *out)
                                      json_object_new_string(state_names[check->state]));
         (void)json_object_object_add(row, "text", json_object_new_string(check->text));
         (void)json_object_object_add(
-            row, "fix", json_object_new_string(check->state == CLI_CHECK_OK ? "" : check->fix));
+            row, "fix",
+            json_object_new_string(check->state == CLI_DOCTOR_CHECK_OK ? "" : check->fix));
         (void)json_object_array_add(rows, row);
     }
     (void)json_object_object_add(all, "schema_version", json_object_new_int(1));

@@ -14,15 +14,15 @@
 #include "cli/ops/doctor_checks.h"
 
 /** The gateway's S3 port, with the credentials of the settings. */
-void cli_doctor_store_front(const struct cli_context *context, struct cli_checks *checks);
+void cli_doctor_store_front(const struct cli_context *context, struct cli_doctor_checks *checks);
 
 /** The store of --s3, when given. */
-void cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *checks);
+void cli_doctor_store_direct(const struct cli_context *context, struct cli_doctor_checks *checks);
 
 #define CLI_DOCTOR_SKEW_WARN_MS 5000
 #define CLI_DOCTOR_SKEW_FAIL_MS 600000 /* signatures are refused at 15 minutes */
 
 /** One line about a clock difference. */
-void cli_doctor_store_skew(struct cli_checks *checks, const char *name, int64_t skew_ms);
+void cli_doctor_store_skew(struct cli_doctor_checks *checks, const char *name, int64_t skew_ms);
 
 #endif /* CLI_OPS_DOCTOR_STORE_H */

@@ -128,8 +128,8 @@ check_others(struct cli_purge *purge)
     struct kvt_error err = {0};
     char place[CLI_PURGE_LINE_MAX];
 
-    if (cli_server_ask(purge->context, CLI_SERVER_ADVISOR, "/v1/status", NULL, false, &status,
-                       &err) != KVT_OK) {
+    if (cli_admin_ask(purge->context, CLI_ADMIN_ADVISOR, "/v1/status", NULL, false, &status,
+                      &err) != KVT_OK) {
         check(purge, "other gateways", 0, err.text);
         return;
     }
@@ -187,7 +187,7 @@ cli_purge_check_index(struct cli_purge *purge)
     for (;;) {
         rc = cli_tenant_sum(purge->context, purge->namespace_, &sum, &err);
         stored = 0;
-        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++)
+        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++)
             stored += sum.places[rung];
         if ((rc == KVT_OK && stored + sum.blocks == 0) || kvt_clock_mono_ms() >= end_ms)
             break;

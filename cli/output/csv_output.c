@@ -9,7 +9,7 @@
 enum { PATH_SIZE = 256 };
 
 struct columns {
-    char *names[CLI_CSV_COLUMNS_MAX];
+    char *names[CLI_CSV_OUTPUT_COLUMNS_MAX];
     size_t count;
 };
 
@@ -47,7 +47,7 @@ add_column(struct columns *columns, const char *name)
     for (size_t i = 0; i < columns->count; i++)
         if (strcmp(columns->names[i], name) == 0)
             return;
-    copy = columns->count == CLI_CSV_COLUMNS_MAX ? NULL : kvt_strdup(name);
+    copy = columns->count == CLI_CSV_OUTPUT_COLUMNS_MAX ? NULL : kvt_strdup(name);
     if (copy != NULL)
         columns->names[columns->count++] = copy;
 }
@@ -242,13 +242,13 @@ put_object(void *arg, FILE *to, struct json_object *object)
 }
 
 FILE *
-cli_csv_open(FILE *to, const char *lists)
+cli_csv_output_open(FILE *to, const char *lists)
 {
-    static const struct cli_objects_ops ops = {put_object, on_end};
+    static const struct cli_object_stream_ops ops = {put_object, on_end};
     struct csv *csv = kvt_calloc(1, sizeof(*csv));
 
     if (csv == NULL)
         return NULL;
     csv->lists = lists;
-    return cli_objects_open(to, &ops, csv);
+    return cli_object_stream_open(to, &ops, csv);
 }

@@ -8,20 +8,20 @@
  *
  * Ownership: the stream is the caller's; fclose() ends it.  The one below is borrowed.
  * Threads:   one owner.
- * Limits:    those of cli/output/object_stream.h; CLI_CSV_COLUMNS_MAX columns, the others are left
- *            out.
+ * Limits:    those of cli/output/object_stream.h; CLI_CSV_OUTPUT_COLUMNS_MAX columns, the others
+ *            are left out.
  */
 #ifndef CLI_OUTPUT_CSV_OUTPUT_H
 #define CLI_OUTPUT_CSV_OUTPUT_H
 
 #include <stdio.h>
 
-#define CLI_CSV_COLUMNS_MAX 256
+#define CLI_CSV_OUTPUT_COLUMNS_MAX 256
 
 /** A stream that takes JSON objects, whitespace between them.  An object with other columns than
  *  the one before it begins with a line of its own names, after an empty line.  What is no JSON is
  *  an error of the stream, as is one of `to`.  NULL where there is no memory.
  *  `lists`: "rows:name,size|others:name"; NULL or "": nothing is known beforehand. */
-FILE *cli_csv_open(FILE *to, const char *lists);
+FILE *cli_csv_output_open(FILE *to, const char *lists);
 
 #endif /* CLI_OUTPUT_CSV_OUTPUT_H */

@@ -8,7 +8,7 @@
 
 struct objects {
     FILE *to;
-    const struct cli_objects_ops *ops;
+    const struct cli_object_stream_ops *ops;
     void *arg;
     struct json_tokener *tokener;
     size_t taken; /* bytes of the object that is under way */
@@ -32,7 +32,8 @@ take(struct objects *objects, const char *text, size_t size)
         objects->taken = 0;
         return used;
     }
-    return error == json_tokener_continue && objects->taken <= CLI_OBJECTS_SIZE_MAX ? used : 0;
+    return error == json_tokener_continue && objects->taken <= CLI_OBJECT_STREAM_SIZE_MAX ? used
+                                                                                          : 0;
 }
 
 static ssize_t
@@ -68,7 +69,7 @@ on_close(void *cookie)
 }
 
 FILE *
-cli_objects_open(FILE *to, const struct cli_objects_ops *ops, void *arg)
+cli_object_stream_open(FILE *to, const struct cli_object_stream_ops *ops, void *arg)
 {
     struct objects *objects = kvt_calloc(1, sizeof(*objects));
     FILE *stream = NULL;
@@ -80,7 +81,7 @@ cli_objects_open(FILE *to, const struct cli_objects_ops *ops, void *arg)
     objects->to = to;
     objects->ops = ops;
     objects->arg = arg;
-    objects->tokener = json_tokener_new_ex(CLI_OBJECTS_DEPTH_MAX);
+    objects->tokener = json_tokener_new_ex(CLI_OBJECT_STREAM_DEPTH_MAX);
     if (objects->tokener != NULL)
         stream = fopencookie(objects, "w",
                              (cookie_io_functions_t){.write = on_write, .close = on_close});

@@ -13,10 +13,16 @@
 #include "cli/frame/context.h"
 #include "cli/output/cli_table.h"
 
-enum cli_rung { CLI_RUNG_HOT, CLI_RUNG_WARM, CLI_RUNG_COLD, CLI_RUNG_FAR, CLI_RUNG_COUNT };
+enum cli_store_tier {
+    CLI_STORE_TIER_HOT,
+    CLI_STORE_TIER_WARM,
+    CLI_STORE_TIER_COLD,
+    CLI_STORE_TIER_FAR,
+    CLI_STORE_TIER_COUNT
+};
 
 /* In a table that has all of them. */
-#define CLI_RUNG_COLUMNS                                                                           \
+#define CLI_STORE_TIER_COLUMNS                                                                     \
     {"HOT", true}, {"WARM", true}, {"COLD", true},                                                 \
     {                                                                                              \
         "FAR", true                                                                                \
@@ -24,9 +30,9 @@ enum cli_rung { CLI_RUNG_HOT, CLI_RUNG_WARM, CLI_RUNG_COLD, CLI_RUNG_FAR, CLI_RU
 
 /** "hot", "warm", "cold", "far". */
 static inline const char *
-cli_rung_name(unsigned rung)
+cli_store_tier_name(unsigned rung)
 {
-    static const char *const names[CLI_RUNG_COUNT] = {"hot", "warm", "cold", "far"};
+    static const char *const names[CLI_STORE_TIER_COUNT] = {"hot", "warm", "cold", "far"};
 
     return names[rung];
 }
@@ -34,13 +40,13 @@ cli_rung_name(unsigned rung)
 /** Leave out the columns, from `first` on, of tiers that not everybody has and that had nothing in
  *  any row; -o wide has all. */
 static inline void
-cli_rungs_hide(struct cli_table *table, const struct cli_context *context, size_t first,
-               const bool used[CLI_RUNG_COUNT])
+cli_store_tiers_hide(struct cli_table *table, const struct cli_context *context, size_t first,
+                     const bool used[CLI_STORE_TIER_COUNT])
 {
-    if (!context->wide && !used[CLI_RUNG_WARM])
-        cli_table_hide(table, first + CLI_RUNG_WARM);
-    if (!context->wide && !used[CLI_RUNG_FAR])
-        cli_table_hide(table, first + CLI_RUNG_FAR);
+    if (!context->wide && !used[CLI_STORE_TIER_WARM])
+        cli_table_hide(table, first + CLI_STORE_TIER_WARM);
+    if (!context->wide && !used[CLI_STORE_TIER_FAR])
+        cli_table_hide(table, first + CLI_STORE_TIER_FAR);
 }
 
 #endif /* CLI_OUTPUT_STORE_TIERS_H */

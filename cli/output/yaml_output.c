@@ -227,10 +227,10 @@ put_document(void *arg, FILE *to, struct json_object *value)
 }
 
 FILE *
-cli_yaml_open(FILE *to)
+cli_yaml_output_open(FILE *to)
 {
-    static const struct cli_objects_ops ops = {put_document, kvt_free};
+    static const struct cli_object_stream_ops ops = {put_document, kvt_free};
     struct yaml *yaml = kvt_calloc(1, sizeof(*yaml));
 
-    return yaml == NULL ? NULL : cli_objects_open(to, &ops, yaml);
+    return yaml == NULL ? NULL : cli_object_stream_open(to, &ops, yaml);
 }

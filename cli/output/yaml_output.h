@@ -20,6 +20,6 @@
 /** A stream that takes JSON objects, whitespace between them, and writes each to `to` as a
  *  document, with "---" between two.  What is no JSON is an error of the stream, as is one of `to`.
  *  NULL where there is no memory. */
-FILE *cli_yaml_open(FILE *to);
+FILE *cli_yaml_output_open(FILE *to);
 
 #endif /* CLI_OUTPUT_YAML_OUTPUT_H */

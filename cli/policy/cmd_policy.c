@@ -20,9 +20,9 @@ show(const struct cli_context *context, struct json_object *body)
     struct json_object *policy;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, body == NULL ? "/v1/policy" : "/v1/policy/mode",
-                       body, body != NULL, &policy, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, body == NULL ? "/v1/policy" : "/v1/policy/mode",
+                      body, body != NULL, &policy, &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     cli_policy_print(context, policy);
     (void)json_object_put(policy);
     return CLI_EXIT_DONE;
@@ -35,9 +35,9 @@ show_text(const struct cli_context *context)
     struct json_object *policy;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/policy?text=1", NULL, false, &policy,
-                       &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/policy?text=1", NULL, false, &policy,
+                      &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     (void)fputs(cli_json_text(policy, "text"), context->raw);
     (void)json_object_put(policy);
     return CLI_EXIT_DONE;
@@ -109,7 +109,7 @@ cli_policy_validate(const struct cli_context *context)
 
     if (!cli_policy_file_is_settings(context->arguments[0]))
         return cli_policy_file_validate(context);
-    rc = cli_daemons_advisor(context->arguments[0], &config, &err);
+    rc = cli_daemon_settings_advisor(context->arguments[0], &config, &err);
     if (rc == KVT_OK)
         print_valid(context, config);
     kvt_config_free(config);

@@ -42,7 +42,7 @@ static enum kvt_err
 ask(const struct applying *applying, const char *path, struct json_object *body, bool token,
     struct json_object **answer, struct kvt_error *err)
 {
-    return cli_server_ask(applying->context, CLI_SERVER_ADVISOR, path, body, token, answer, err);
+    return cli_admin_ask(applying->context, CLI_ADMIN_ADVISOR, path, body, token, answer, err);
 }
 
 /* ---- where things stand ---- */
@@ -216,12 +216,12 @@ install(struct applying *applying, struct kvt_error *err)
     const char *text = kvt_json_string(applying->plan, "policy");
     char expected[48];
     const char *const headers[] = {expected, NULL};
-    const struct cli_server_request request = {.method = "PUT",
-                                               .path = "/v1/policy",
-                                               .type = "application/yaml",
-                                               .body = text,
-                                               .body_size = strlen(text),
-                                               .headers = headers};
+    const struct cli_admin_request request = {.method = "PUT",
+                                              .path = "/v1/policy",
+                                              .type = "application/yaml",
+                                              .body = text,
+                                              .body_size = strlen(text),
+                                              .headers = headers};
     struct kvt_error again;
     struct json_object *answer;
     enum kvt_err rc;
@@ -230,7 +230,7 @@ install(struct applying *applying, struct kvt_error *err)
         return KVT_OK;
     (void)snprintf(expected, sizeof(expected), "If-Match: %" PRIu64,
                    cli_json_u64(applying->plan, "base_version"));
-    rc = cli_server_send(applying->context, CLI_SERVER_ADVISOR, &request, &answer, err);
+    rc = cli_admin_send(applying->context, CLI_ADMIN_ADVISOR, &request, &answer, err);
     if (rc == KVT_OK)
         applying->version = cli_json_u64(answer, "version");
     (void)json_object_put(answer);
@@ -376,7 +376,7 @@ apply(struct applying *applying)
         rc = give(applying, &err);
     if (rc == KVT_OK)
         return end(applying);
-    status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (applying->job != 0 && applying->filling)
         (void)fprintf(context->err,
                       "kvtier: job %" PRIu64

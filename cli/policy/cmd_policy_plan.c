@@ -298,9 +298,9 @@ cli_plan_make(const struct cli_context *context)
         return status;
     if (question_of(policy, &body, &err) != KVT_OK)
         status = cli_context_fail(context, &err);
-    else if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/plan", body, true, &answer, &err) !=
+    else if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/plan", body, true, &answer, &err) !=
              KVT_OK)
-        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     else if (cli_plan_verify(answer, &err) != KVT_OK)
         status = cli_context_fail(context, &err);
     else if (context->json)

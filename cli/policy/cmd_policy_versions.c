@@ -140,7 +140,7 @@ version_now(const struct cli_context *context, uint64_t *version, struct kvt_err
 {
     struct json_object *policy = NULL;
     const enum kvt_err rc =
-        cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/policy", NULL, false, &policy, err);
+        cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/policy", NULL, false, &policy, err);
 
     *version = rc == KVT_OK ? cli_json_u64(policy, "version") : 0;
     if (rc == KVT_OK)
@@ -149,15 +149,15 @@ version_now(const struct cli_context *context, uint64_t *version, struct kvt_err
 }
 
 static enum cli_exit
-send(const struct cli_context *context, const struct cli_server_request *request)
+send(const struct cli_context *context, const struct cli_admin_request *request)
 {
     struct json_object *policy;
     struct kvt_error err = {0};
     uint64_t before;
 
     if (version_now(context, &before, &err) != KVT_OK ||
-        cli_server_send(context, CLI_SERVER_ADVISOR, request, &policy, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        cli_admin_send(context, CLI_ADMIN_ADVISOR, request, &policy, &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     /* Each change has a number above all before it. */
     if (before > 0 && cli_json_u64(policy, "version") == before)
         (void)fprintf(context->err,
@@ -171,7 +171,7 @@ send(const struct cli_context *context, const struct cli_server_request *request
 enum cli_exit
 cli_policy_install(const struct cli_context *context)
 {
-    struct cli_server_request request = {
+    struct cli_admin_request request = {
         .method = "PUT", .path = "/v1/policy", .type = "application/yaml"};
     const char *path = context->arguments[0];
     enum cli_exit status = check_first(context, path);
@@ -197,7 +197,7 @@ cli_policy_install(const struct cli_context *context)
 enum cli_exit
 cli_policy_rollback(const struct cli_context *context)
 {
-    struct cli_server_request request = {.method = "POST", .path = "/v1/policy/rollback"};
+    struct cli_admin_request request = {.method = "POST", .path = "/v1/policy/rollback"};
     const char *headers[2];
     char line[HEADER_MAX];
     char body[HEADER_MAX] = "{}";
@@ -249,9 +249,9 @@ cli_policy_history(const struct cli_context *context)
     struct json_object *answer;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/policy/history", NULL, false, &answer,
-                       &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/policy/history", NULL, false, &answer,
+                      &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else

@@ -17,17 +17,17 @@ enum { TOKEN_MAX = 256, URL_MAX = 4096, MESSAGE_MAX = 160 };
 #define NO_PATH "no such path" /* base/http/http.c says it */
 
 const char *
-cli_server_name(enum cli_server server)
+cli_admin_name(enum cli_admin server)
 {
-    return server == CLI_SERVER_ADVISOR ? "advisor" : "gateway";
+    return server == CLI_ADMIN_ADVISOR ? "advisor" : "gateway";
 }
 
 const char *
-cli_server_url(const struct cli_context *context, enum cli_server server)
+cli_admin_url(const struct cli_context *context, enum cli_admin server)
 {
-    if (server == CLI_SERVER_GATEWAY && context->gateway_url != NULL)
+    if (server == CLI_ADMIN_GATEWAY && context->gateway_url != NULL)
         return context->gateway_url;
-    return kvt_config_string(context->settings, server == CLI_SERVER_ADVISOR
+    return kvt_config_string(context->settings, server == CLI_ADMIN_ADVISOR
                                                     ? CLI_SETTING_ADVISOR_URL
                                                     : CLI_SETTING_GATEWAY_URL);
 }
@@ -53,17 +53,17 @@ code_of(unsigned status, const char *name)
 
 /* What listens there is not who was meant. */
 static enum kvt_err
-somebody_else(const struct cli_context *context, enum cli_server server, const char *why,
+somebody_else(const struct cli_context *context, enum cli_admin server, const char *why,
               struct kvt_error *err)
 {
-    return kvt_error_set(err, KVT_IO, "%.160s %s: is this %s?", cli_server_url(context, server),
-                         why, server == CLI_SERVER_ADVISOR ? "an advisor" : "a gateway");
+    return kvt_error_set(err, KVT_IO, "%.160s %s: is this %s?", cli_admin_url(context, server), why,
+                         server == CLI_ADMIN_ADVISOR ? "an advisor" : "a gateway");
 }
 
 /* A 4xx or 5xx as an error: the server's own code and words when it gave some.  A path that is
  * not there is not what was asked for: somebody else listens. */
 static enum kvt_err
-refused(const struct cli_context *context, enum cli_server server, unsigned status,
+refused(const struct cli_context *context, enum cli_admin server, unsigned status,
         struct kvt_buffer *answer, struct kvt_error *err)
 {
     struct json_object *object = NULL;
@@ -80,15 +80,15 @@ refused(const struct cli_context *context, enum cli_server server, unsigned stat
     rc = code_of(status, cli_json_text(object, "error.code"));
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
         rc = KVT_AGAIN; /* the server is there: what it asked is not */
-    (void)kvt_error_set(err, rc, "%s: %.*s (HTTP %u)", cli_server_name(server), MESSAGE_MAX,
+    (void)kvt_error_set(err, rc, "%s: %.*s (HTTP %u)", cli_admin_name(server), MESSAGE_MAX,
                         message[0] == '\0' ? kvt_err_text(rc) : message, status);
     (void)json_object_put(object);
     return rc;
 }
 
 static enum kvt_err
-fetch(const struct cli_context *context, enum cli_server server,
-      const struct cli_server_request *request, bool token, struct kvt_buffer *answer,
+fetch(const struct cli_context *context, enum cli_admin server,
+      const struct cli_admin_request *request, bool token, struct kvt_buffer *answer,
       struct kvt_error *err)
 {
     struct kvt_fetch question = {.method = request->method,
@@ -100,7 +100,7 @@ fetch(const struct cli_context *context, enum cli_server server,
                                      kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT)};
     char secret[TOKEN_MAX] = "";
     struct kvt_error cause = {0};
-    const char *base = cli_server_url(context, server);
+    const char *base = cli_admin_url(context, server);
     size_t length = strlen(base);
     char url[URL_MAX];
     const char *text;
@@ -131,40 +131,40 @@ fetch(const struct cli_context *context, enum cli_server server,
     text = strncmp(cause.text, url, strlen(url)) == 0 ? cause.text + strlen(url) : cause.text;
     text += strspn(text, ": ");
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
-        return kvt_error_set(err, rc, "no %s at %s: %.*s", cli_server_name(server),
-                             cli_server_url(context, server), MESSAGE_MAX, text);
+        return kvt_error_set(err, rc, "no %s at %s: %.*s", cli_admin_name(server),
+                             cli_admin_url(context, server), MESSAGE_MAX, text);
     if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "%s: %.*s", cli_server_name(server), MESSAGE_MAX, text);
+        return kvt_error_set(err, rc, "%s: %.*s", cli_admin_name(server), MESSAGE_MAX, text);
     if (status == 401 && token)
         return kvt_error_set(err, KVT_DENIED, "the token in %.160s is not the %s's (HTTP 401)",
                              kvt_config_string(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE),
-                             cli_server_name(server));
+                             cli_admin_name(server));
     return status < 400 ? KVT_OK : refused(context, server, status, answer, err);
 }
 
 enum kvt_err
-cli_server_fetch(const struct cli_context *context, enum cli_server server, const char *path,
-                 struct kvt_buffer *answer, struct kvt_error *err)
+cli_admin_fetch(const struct cli_context *context, enum cli_admin server, const char *path,
+                struct kvt_buffer *answer, struct kvt_error *err)
 {
-    const struct cli_server_request request = {.path = path};
+    const struct cli_admin_request request = {.path = path};
 
     return fetch(context, server, &request, false, answer, err);
 }
 
 static enum kvt_err
-ask(const struct cli_context *context, enum cli_server server,
-    const struct cli_server_request *request, bool token, struct json_object **answer,
+ask(const struct cli_context *context, enum cli_admin server,
+    const struct cli_admin_request *request, bool token, struct json_object **answer,
     struct kvt_error *err)
 {
     struct kvt_buffer buffer;
     enum kvt_err rc;
 
     *answer = NULL;
-    kvt_buffer_init(&buffer, CLI_SERVER_ANSWER_MAX);
+    kvt_buffer_init(&buffer, CLI_ADMIN_ANSWER_MAX);
     rc = fetch(context, server, request, token, &buffer, err);
     if (rc == KVT_OK) {
         rc = kvt_json_parse(answer, kvt_buffer_text(&buffer), buffer.size,
-                            cli_server_url(context, server), err);
+                            cli_admin_url(context, server), err);
         if (rc == KVT_INVALID)
             rc = somebody_else(context, server, "answers with no JSON", err);
     }
@@ -173,11 +173,11 @@ ask(const struct cli_context *context, enum cli_server server,
 }
 
 enum kvt_err
-cli_server_ask(const struct cli_context *context, enum cli_server server, const char *path,
-               struct json_object *body, bool token, struct json_object **answer,
-               struct kvt_error *err)
+cli_admin_ask(const struct cli_context *context, enum cli_admin server, const char *path,
+              struct json_object *body, bool token, struct json_object **answer,
+              struct kvt_error *err)
 {
-    struct cli_server_request request = {.path = path};
+    struct cli_admin_request request = {.path = path};
 
     if (body != NULL) {
         request.method = "POST";
@@ -188,9 +188,9 @@ cli_server_ask(const struct cli_context *context, enum cli_server server, const 
 }
 
 enum kvt_err
-cli_server_send(const struct cli_context *context, enum cli_server server,
-                const struct cli_server_request *request, struct json_object **answer,
-                struct kvt_error *err)
+cli_admin_send(const struct cli_context *context, enum cli_admin server,
+               const struct cli_admin_request *request, struct json_object **answer,
+               struct kvt_error *err)
 {
     return ask(context, server, request, true, answer, err);
 }
@@ -211,8 +211,8 @@ print_offline_hint(const struct cli_context *context)
 }
 
 enum cli_exit
-cli_server_fail(const struct cli_context *context, enum cli_server server,
-                const struct kvt_error *err)
+cli_admin_fail(const struct cli_context *context, enum cli_admin server,
+               const struct kvt_error *err)
 {
     const enum cli_exit status = cli_context_fail(context, err);
 
@@ -223,13 +223,13 @@ cli_server_fail(const struct cli_context *context, enum cli_server server,
                   "  start one here:  kvtier dev          (or: systemctl start kvtier-%s)\n"
                   "  it is elsewhere: kvtier --%s-url URL %s\n"
                   "  what is wrong:   kvtier doctor\n",
-                  cli_server_name(server), cli_server_name(server),
+                  cli_admin_name(server), cli_admin_name(server),
                   context->command == NULL ? "status" : context->command->path);
     return CLI_EXIT_TEMPORARY;
 }
 
 void
-cli_server_loading(const struct cli_context *context, struct json_object *answer)
+cli_admin_loading(const struct cli_context *context, struct json_object *answer)
 {
     char done[KVT_SIZE_TEXT_MAX];
     char all[KVT_SIZE_TEXT_MAX];
@@ -244,7 +244,7 @@ cli_server_loading(const struct cli_context *context, struct json_object *answer
 }
 
 void
-cli_server_escape(struct kvt_buffer *path, const char *text, bool slash)
+cli_admin_escape(struct kvt_buffer *path, const char *text, bool slash)
 {
     for (; *text != '\0'; text++) {
         const unsigned char byte = (unsigned char)*text;
@@ -259,7 +259,7 @@ cli_server_escape(struct kvt_buffer *path, const char *text, bool slash)
 /* One page: its lines to `each`, its last to `cursor` ("" = that was all). */
 static enum kvt_err
 walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_object *line),
-          void *arg, char cursor[CLI_SERVER_CURSOR_MAX], struct kvt_error *err)
+          void *arg, char cursor[CLI_ADMIN_CURSOR_MAX], struct kvt_error *err)
 {
     bool more = true;
 
@@ -275,7 +275,7 @@ walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_obje
             if (rc != KVT_OK)
                 return rc;
             if (json_object_object_get_ex(line, "next_cursor", &next))
-                (void)snprintf(cursor, CLI_SERVER_CURSOR_MAX, "%s", json_object_get_string(next));
+                (void)snprintf(cursor, CLI_ADMIN_CURSOR_MAX, "%s", json_object_get_string(next));
             else
                 more = each(arg, line);
             (void)json_object_put(line);
@@ -289,44 +289,43 @@ walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_obje
 }
 
 enum kvt_err
-cli_server_page(const struct cli_context *context, enum cli_server server, const char *path,
-                char cursor[CLI_SERVER_CURSOR_MAX],
-                bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
+cli_admin_page(const struct cli_context *context, enum cli_admin server, const char *path,
+               char cursor[CLI_ADMIN_CURSOR_MAX], bool (*each)(void *arg, struct json_object *line),
+               void *arg, struct kvt_error *err)
 {
     struct kvt_buffer answer;
     struct kvt_buffer full;
     enum kvt_err rc;
 
-    kvt_buffer_init(&answer, CLI_SERVER_ANSWER_MAX);
-    kvt_buffer_init(&full, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&answer, CLI_ADMIN_ANSWER_MAX);
+    kvt_buffer_init(&full, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&full, "%s", path);
     if (cursor[0] != '\0') {
         kvt_buffer_printf(&full, "%ccursor=", strchr(path, '?') == NULL ? '?' : '&');
-        cli_server_escape(&full, cursor, false);
+        cli_admin_escape(&full, cursor, false);
     }
     cursor[0] = '\0';
     if (!kvt_buffer_ok(&full))
         rc = kvt_error_set(err, KVT_RANGE, "cursor too long");
     else
-        rc = cli_server_fetch(context, server, kvt_buffer_text(&full), &answer, err);
+        rc = cli_admin_fetch(context, server, kvt_buffer_text(&full), &answer, err);
     (void)kvt_buffer_text(&answer); /* terminates it */
     if (rc == KVT_OK && answer.size > 0)
-        rc =
-            walk_page((char *)answer.data, cli_server_url(context, server), each, arg, cursor, err);
+        rc = walk_page((char *)answer.data, cli_admin_url(context, server), each, arg, cursor, err);
     kvt_buffer_release(&full);
     kvt_buffer_release(&answer);
     return rc;
 }
 
 enum kvt_err
-cli_server_walk(const struct cli_context *context, enum cli_server server, const char *path,
-                bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
+cli_admin_walk(const struct cli_context *context, enum cli_admin server, const char *path,
+               bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
 {
-    char cursor[CLI_SERVER_CURSOR_MAX] = "";
+    char cursor[CLI_ADMIN_CURSOR_MAX] = "";
     enum kvt_err rc;
 
     do
-        rc = cli_server_page(context, server, path, cursor, each, arg, err);
+        rc = cli_admin_page(context, server, path, cursor, each, arg, err);
     while (rc == KVT_OK && cursor[0] != '\0');
     return rc;
 }

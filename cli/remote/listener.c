@@ -52,7 +52,7 @@ static bool
 is_over(const struct cli_listener *listener)
 {
     return (listener->deadline_ms != 0 && kvt_clock_mono_ms() >= listener->deadline_ms) ||
-           cli_watch_wait(0);
+           cli_interrupt_wait(0);
 }
 
 static uint64_t
@@ -67,7 +67,7 @@ wait_of(const struct cli_listener *listener)
 
 static void
 name_message(const struct cli_listener *listener, const char *source, const char *subject,
-             struct wire_record *message)
+             struct wire_recording *message)
 {
     (void)snprintf(message->dialect, sizeof(message->dialect), "%s",
                    wire_dialect_name(listener->dialect));
@@ -107,7 +107,7 @@ on_message(void *arg, const char *subject, const char *reply, const void *bytes,
 static bool
 take_held(struct cli_listener *listener, struct held *held)
 {
-    struct wire_record message = {
+    struct wire_recording message = {
         .time_ns = held->time_ns, .bytes = held->bytes, .size = held->size};
     bool more;
 
@@ -205,7 +205,7 @@ cli_listener_core(struct cli_listener *listener, struct wire_bus *bus, const cha
 static bool
 take_message(struct cli_listener *listener, const char *name, const struct wire_message *from)
 {
-    struct wire_record message = {
+    struct wire_recording message = {
         .time_ns = wire_message_time_ms(from) * NS_PER_MS,
         .sequence = wire_message_stream_seq(from),
     };
@@ -282,15 +282,15 @@ zmq_kind(enum wire_dialect dialect)
 }
 
 static bool
-take_item(struct cli_listener *listener, const struct advisor_item *item)
+take_item(struct cli_listener *listener, const struct advisor_inbox_item *item)
 {
-    struct wire_record message = {.time_ns = item->time_ms * NS_PER_MS,
-                                  .sequence = item->has_sequence ? item->sequence : 0,
-                                  .bytes = item->bytes,
-                                  .size = item->size};
+    struct wire_recording message = {.time_ns = item->time_ms * NS_PER_MS,
+                                     .sequence = item->has_sequence ? item->sequence : 0,
+                                     .bytes = item->bytes,
+                                     .size = item->size};
 
-    if (item->kind != ADVISOR_ITEM_MESSAGE) {
-        listener->gaps += item->kind == ADVISOR_ITEM_GONE ? 0 : 1;
+    if (item->kind != ADVISOR_INBOX_ITEM_MESSAGE) {
+        listener->gaps += item->kind == ADVISOR_INBOX_ITEM_GONE ? 0 : 1;
         return true;
     }
     name_message(listener, "zmq", item->subject == NULL ? "" : item->subject, &message);
@@ -305,7 +305,7 @@ cli_listener_zmq(struct cli_listener *listener, const char *endpoints, bool bind
     const struct advisor_source_ops *kind = zmq_kind(listener->dialect);
     struct advisor_source_state state = {0};
     struct advisor_source *source;
-    struct advisor_item *items[TAKE];
+    struct advisor_inbox_item *items[TAKE];
     bool more = true;
     enum kvt_err rc;
 
@@ -322,7 +322,7 @@ cli_listener_zmq(struct cli_listener *listener, const char *endpoints, bool bind
 
         for (size_t i = 0; i < count; i++) {
             more = more && take_item(listener, items[i]);
-            advisor_item_free(items[i]);
+            advisor_inbox_item_free(items[i]);
         }
         if (count < TAKE)
             more = listener->pause(listener->arg) && more;
@@ -339,16 +339,16 @@ enum kvt_err
 cli_listener_recording(struct cli_listener *listener, const char *path, bool skip_bad,
                        struct kvt_error *err)
 {
-    struct wire_record_reader *reader = NULL;
-    struct wire_record message;
+    struct wire_recording_reader *reader = NULL;
+    struct wire_recording message;
     struct kvt_error cause = {0};
     bool more = true;
-    enum kvt_err rc = wire_record_open(&reader, path, err);
+    enum kvt_err rc = wire_recording_open(&reader, path, err);
 
     if (rc != KVT_OK)
         return rc;
     while (more && !is_over(listener)) {
-        rc = wire_record_next(reader, &message, &cause);
+        rc = wire_recording_next(reader, &message, &cause);
         if (rc == KVT_CORRUPT && skip_bad) {
             listener->bad++;
             (void)fprintf(listener->context->err, "kvtier: %s; skipped\n", cause.text);
@@ -358,8 +358,8 @@ cli_listener_recording(struct cli_listener *listener, const char *path, bool ski
             more = listener->each(listener->arg, &message);
         }
     }
-    listener->torn = wire_record_torn(reader);
-    wire_record_free(reader);
+    listener->torn = wire_recording_torn(reader);
+    wire_recording_free(reader);
     if (rc == KVT_NOTFOUND)
         rc = KVT_OK;
     if (rc == KVT_CORRUPT && skip_bad)

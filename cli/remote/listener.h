@@ -7,7 +7,7 @@
  * advisor's own sources.
  *
  * Ownership: a message lives for the call.
- * Threads:   the main thread; cli_watch_begin() was called before.
+ * Threads:   the main thread; cli_interrupt_begin() was called before.
  * Limits:    CLI_LISTENER_QUEUED messages of together CLI_LISTENER_BYTES wait;
  *            CLI_LISTENER_SUBJECTS subjects.
  */
@@ -31,8 +31,8 @@
 struct cli_listener {
     const struct cli_context *context;
     enum wire_dialect dialect;
-    uint64_t deadline_ms;                                       /* monotonic; 0 = none */
-    bool (*each)(void *arg, const struct wire_record *message); /* false: enough */
+    uint64_t deadline_ms;                                          /* monotonic; 0 = none */
+    bool (*each)(void *arg, const struct wire_recording *message); /* false: enough */
     bool (*pause)(void *arg); /* nothing waits at the moment, or a while went by; false: enough */
     void (*heard)(void *arg); /* what is sent to a subject from now on is heard; NULL: no matter */
     void *arg;

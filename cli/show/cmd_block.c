@@ -75,11 +75,10 @@ ask(const struct cli_context *context, uint64_t hash, struct json_object **block
     enum kvt_err rc;
 
     kvt_hash_format(hash, text);
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/blocks/%s?namespace=", text);
-    cli_server_escape(&path, kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), false);
-    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), NULL, false, block,
-                        err);
+    cli_admin_escape(&path, kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), false);
+    rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&path), NULL, false, block, err);
     kvt_buffer_release(&path);
     return rc;
 }
@@ -97,14 +96,14 @@ cli_block_show(const struct cli_context *context)
         return cli_context_usage(context,
                                  "\"%s\" is no hash: sixteen hex digits, 0x..., or decimal",
                                  context->arguments[0]);
-    rc = offline ? cli_offline_block(kvt_config_string(context->options, CLI_BLOCK_OFFLINE),
-                                     kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), hash,
-                                     &block, &err)
+    rc = offline ? cli_offline_index_block(kvt_config_string(context->options, CLI_BLOCK_OFFLINE),
+                                           kvt_config_string(context->options, CLI_BLOCK_NAMESPACE),
+                                           hash, &block, &err)
                  : ask(context, hash, &block, &err);
     if (rc != KVT_OK)
-        return offline ? cli_offline_fail(context, &err)
-                       : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
-    cli_server_loading(context, block);
+        return offline ? cli_offline_index_fail(context, &err)
+                       : cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
+    cli_admin_loading(context, block);
     if (context->json)
         cli_json_print(context->out, block);
     else

@@ -187,17 +187,17 @@ cli_block_explain(const struct cli_context *context)
                                  "\"%s\" is no hash: sixteen hex digits, 0x..., or decimal",
                                  context->arguments[0]);
     kvt_hash_format(hash, text);
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/explain/%s?namespace=", text);
-    cli_server_escape(&path, kvt_config_string(context->options, CLI_BLOCK_EXPLAIN_NAMESPACE),
-                      false);
+    cli_admin_escape(&path, kvt_config_string(context->options, CLI_BLOCK_EXPLAIN_NAMESPACE),
+                     false);
     if (strcmp(event, "nothing") != 0)
         kvt_buffer_printf(&path, "&on=%s", event);
-    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), NULL, false, &answer,
-                        &err);
+    rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&path), NULL, false, &answer,
+                       &err);
     kvt_buffer_release(&path);
     if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else

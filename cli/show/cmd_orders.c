@@ -55,8 +55,8 @@ cli_orders_ls(const struct cli_context *context)
 
     (void)snprintf(path, sizeof(path), "/v1/orders?limit=%" PRIu64,
                    kvt_config_u64(context->options, CLI_ORDERS_LIMIT));
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, path, NULL, false, &orders, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, path, NULL, false, &orders, &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, orders);
     else if (cli_json_count(orders, "orders") == 0)

@@ -24,11 +24,11 @@ ask(const struct cli_context *context, const char *path, const char *hash, const
     enum kvt_err rc;
 
     *answer = NULL;
-    kvt_buffer_init(&text, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&text, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&text, "%s%s%snamespace=", path, hash, join);
-    cli_server_escape(&text, namespace_, false);
-    rc = kvt_buffer_ok(&text) ? cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&text),
-                                               NULL, false, answer, err)
+    cli_admin_escape(&text, namespace_, false);
+    rc = kvt_buffer_ok(&text) ? cli_admin_ask(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&text),
+                                              NULL, false, answer, err)
                               : kvt_error_set(err, KVT_RANGE, "the name is too long");
     kvt_buffer_release(&text);
     return rc;
@@ -57,7 +57,7 @@ add_size(struct cli_table *table, uint64_t bytes, const char *more)
 
 /* Blocks each once, then bytes tier by tier of gateways, and with workers in G1 to G3. */
 static void
-add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_RUNG_COUNT])
+add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_STORE_TIER_COUNT])
 {
     const char *more = totals == NULL || cli_json_bool(totals, "complete") ? "" : "+";
     uint64_t workers = 0;
@@ -69,11 +69,11 @@ add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_RU
             workers += cli_json_u64(tier, "bytes");
     }
     cli_table_add(table, "%" PRIu64 "%s", cli_json_u64(totals, "blocks"), more);
-    for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+    for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
         char name[16];
         uint64_t bytes;
 
-        (void)snprintf(name, sizeof(name), "%s.bytes", cli_rung_name(rung));
+        (void)snprintf(name, sizeof(name), "%s.bytes", cli_store_tier_name(rung));
         bytes = cli_json_u64(totals, name);
         add_size(table, bytes, more);
         used[rung] = used[rung] || bytes > 0;
@@ -83,11 +83,11 @@ add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_RU
 
 static void
 print_table(struct cli_table *table, const struct cli_context *context,
-            const bool used[CLI_RUNG_COUNT])
+            const bool used[CLI_STORE_TIER_COUNT])
 {
     enum { FIRST_RUNG = 4 }; /* of both tables */
 
-    cli_rungs_hide(table, context, FIRST_RUNG, used);
+    cli_store_tiers_hide(table, context, FIRST_RUNG, used);
     cli_table_print(table, context->out);
 }
 
@@ -180,7 +180,7 @@ live_of(const struct cli_context *context, const struct top *top, size_t at)
 }
 
 static void
-add_top(struct cli_table *table, struct json_object *row, bool used[CLI_RUNG_COUNT])
+add_top(struct cli_table *table, struct json_object *row, bool used[CLI_STORE_TIER_COUNT])
 {
     const uint64_t first = cli_json_u64(row, "position");
     const uint64_t last = cli_json_u64(row, "last_position");
@@ -201,20 +201,20 @@ enum cli_exit
 cli_prefix_top(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"READS", true},  {"HASH", false},   {"POSITIONS", true}, {"BLOCKS", true},
-        CLI_RUNG_COLUMNS, {"WORKERS", true}, {"NAMESPACE", false}};
+        {"READS", true},        {"HASH", false},   {"POSITIONS", true}, {"BLOCKS", true},
+        CLI_STORE_TIER_COLUMNS, {"WORKERS", true}, {"NAMESPACE", false}};
     const uint64_t limit = kvt_config_u64(context->options, CLI_PREFIX_TOP_LIMIT);
     struct json_object *answer;
     struct json_object *list;
     struct json_object *overview;
     struct kvt_error err = {0};
-    bool used[CLI_RUNG_COUNT] = {false};
+    bool used[CLI_STORE_TIER_COUNT] = {false};
     struct cli_table table;
     struct top top;
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/overview", NULL, false, &overview, &err) !=
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/overview", NULL, false, &overview, &err) !=
         KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     answer = json_object_new_object();
     list = json_object_new_array();
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
@@ -252,7 +252,7 @@ struct tree {
     uint64_t width;
     size_t nodes;
     bool cut; /* there were more than are asked for */
-    bool used[CLI_RUNG_COUNT];
+    bool used[CLI_STORE_TIER_COUNT];
     struct cli_table table;
 };
 
@@ -335,8 +335,8 @@ enum cli_exit
 cli_prefix_tree(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"HASH", false},  {"POSITION", true}, {"READS", true}, {"BLOCKS", true},
-        CLI_RUNG_COLUMNS, {"WORKERS", true},  {"", false}};
+        {"HASH", false},        {"POSITION", true}, {"READS", true}, {"BLOCKS", true},
+        CLI_STORE_TIER_COLUMNS, {"WORKERS", true},  {"", false}};
     struct tree tree = {.context = context,
                         .namespace_ =
                             kvt_config_string(context->options, CLI_PREFIX_TREE_NAMESPACE),
@@ -356,7 +356,7 @@ cli_prefix_tree(const struct cli_context *context)
     kvt_hash_format(number, hash);
     cli_table_init(&tree.table, columns, sizeof(columns) / sizeof(columns[0]));
     if (visit(&tree, hash, 0, &root, &err) != KVT_OK) {
-        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
         (void)json_object_put(root);
     } else if (context->json) {
         answer = json_object_new_object();

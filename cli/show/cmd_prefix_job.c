@@ -52,7 +52,7 @@ ask(const struct act *act, bool dry, struct json_object **answer, struct kvt_err
     if (act->until_ms > 0)
         (void)json_object_object_add(body, "until_ms", json_object_new_uint64(act->until_ms));
     (void)json_object_object_add(body, "dry_run", json_object_new_boolean(dry));
-    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/jobs", body, true, answer, err);
+    rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/jobs", body, true, answer, err);
     (void)json_object_put(body);
     return rc;
 }
@@ -99,7 +99,7 @@ begin(const struct act *act)
     uint64_t job;
 
     if (ask(act, false, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     job = cli_json_u64(answer, "job.id");
     if (cli_json_at(answer, "job") == NULL) { /* there is nothing of it to be done */
         status = show(act, answer);
@@ -144,7 +144,7 @@ run(struct act *act, bool ask_first)
                                  "says what it is",
                                  context->command->path);
     if (ask(act, true, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     status = show(act, answer);
     (void)json_object_put(answer);
     if (!ask_first || status == CLI_EXIT_NOTHING)

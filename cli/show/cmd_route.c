@@ -218,7 +218,7 @@ print_answer(FILE *out, struct json_object *answer)
 static enum cli_exit
 ask_fails(const struct cli_context *context, const struct kvt_error *err)
 {
-    const enum cli_exit status = cli_server_fail(context, CLI_SERVER_ADVISOR, err);
+    const enum cli_exit status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, err);
 
     if (err->code == KVT_NOTFOUND)
         (void)fputs("  who is there: kvtier route workers\n", context->err);
@@ -250,7 +250,7 @@ cli_route_ask(const struct cli_context *context)
         status = cli_context_fail(context, &err);
     } else {
         add_wishes(context, body);
-        rc = cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/route", body, books, &answer, &err);
+        rc = cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/route", body, books, &answer, &err);
         if (rc != KVT_OK)
             status = ask_fails(context, &err);
         else if (context->json)
@@ -258,7 +258,7 @@ cli_route_ask(const struct cli_context *context)
         else
             print_answer(context->out, answer);
         if (rc == KVT_OK)
-            cli_server_loading(context, answer);
+            cli_admin_loading(context, answer);
     }
     (void)json_object_put(answer);
     (void)json_object_put(body);
@@ -298,9 +298,9 @@ cli_route_workers(const struct cli_context *context)
     struct json_object *answer;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/route/workers", NULL, false, &answer,
-                       &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/route/workers", NULL, false, &answer,
+                      &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else if (cli_json_count(answer, "workers") == 0)
@@ -350,8 +350,8 @@ cli_route_requests(const struct cli_context *context)
 
     (void)snprintf(path, sizeof(path), "/v1/route/requests?limit=%" PRIu64,
                    kvt_config_u64(context->options, CLI_ROUTE_LIMIT));
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, path, NULL, false, &answer, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, path, NULL, false, &answer, &err) != KVT_OK)
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else if (cli_json_count(answer, "requests") == 0)
@@ -375,13 +375,13 @@ cli_route_free(const struct cli_context *context)
         (void)json_object_put(body);
         return CLI_EXIT_USAGE;
     }
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_puts(&path, "/v1/route/requests/");
-    cli_server_escape(&path, context->arguments[0], false);
+    cli_admin_escape(&path, context->arguments[0], false);
     kvt_buffer_puts(&path, "/free");
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), body, true, &answer,
-                       &err) != KVT_OK) {
-        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&path), body, true, &answer,
+                      &err) != KVT_OK) {
+        status = cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     } else {
         const bool changed = cli_json_bool(answer, "changed");
 

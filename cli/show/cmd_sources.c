@@ -64,9 +64,9 @@ cli_sources_ls(const struct cli_context *context)
     struct json_object *answer;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/sources", NULL, false, &answer, &err) !=
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/sources", NULL, false, &answer, &err) !=
         KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
     else if (cli_json_count(answer, "sources") == 0)
@@ -162,15 +162,15 @@ cli_sources_show(const struct cli_context *context)
     struct kvt_buffer path;
     enum kvt_err rc;
 
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_init(&path, CLI_ADMIN_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/sources/");
-    cli_server_escape(&path, context->arguments[0], false);
-    rc = kvt_buffer_ok(&path) ? cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path),
-                                               NULL, false, &source, &err)
+    cli_admin_escape(&path, context->arguments[0], false);
+    rc = kvt_buffer_ok(&path) ? cli_admin_ask(context, CLI_ADMIN_ADVISOR, kvt_buffer_text(&path),
+                                              NULL, false, &source, &err)
                               : kvt_error_set(&err, KVT_RANGE, "the name is too long");
     kvt_buffer_release(&path);
     if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json) {
         cli_json_print(context->out, source);
     } else {

@@ -30,11 +30,11 @@ static void
 picture_take(const struct cli_context *context, struct picture *picture)
 {
     *picture = (struct picture){0};
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/status", NULL, false, &picture->advisor,
-                       &picture->advisor_error) != KVT_OK)
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/status", NULL, false, &picture->advisor,
+                      &picture->advisor_error) != KVT_OK)
         picture->advisor = NULL;
-    if (cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/status", NULL, false, &picture->gateway,
-                       &picture->gateway_error) != KVT_OK)
+    if (cli_admin_ask(context, CLI_ADMIN_GATEWAY, "/v1/status", NULL, false, &picture->gateway,
+                      &picture->gateway_error) != KVT_OK)
         picture->gateway = NULL;
 }
 
@@ -471,7 +471,7 @@ cli_status_run(const struct cli_context *context)
     enum cli_exit status;
 
     if (watch)
-        cli_watch_begin();
+        cli_interrupt_begin();
     if (screen)
         (void)fputs("\033[2J", context->out);
     for (;;) {
@@ -483,7 +483,7 @@ cli_status_run(const struct cli_context *context)
         if (!screen && !context->json)
             (void)fputc('\n', context->out);
         if (fflush(context->out) != 0 ||
-            cli_watch_wait(kvt_config_u64(context->options, CLI_STATUS_WATCH)))
+            cli_interrupt_wait(kvt_config_u64(context->options, CLI_STATUS_WATCH)))
             return status;
     }
 }

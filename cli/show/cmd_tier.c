@@ -151,9 +151,9 @@ cli_tier_ls(const struct cli_context *context)
     struct json_object *status;
     struct kvt_error err = {0};
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/status", NULL, false, &status, &err) !=
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/status", NULL, false, &status, &err) !=
         KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         print_json(context->out, status, now_ms);
     else if (cli_json_count(status, "tiers") == 0)

@@ -37,9 +37,9 @@ show_once(const struct cli_context *context)
     struct json_object *overview;
     struct kvt_error err;
 
-    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/overview", NULL, false, &overview, &err) !=
+    if (cli_admin_ask(context, CLI_ADMIN_ADVISOR, "/v1/overview", NULL, false, &overview, &err) !=
         KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return cli_admin_fail(context, CLI_ADMIN_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, overview);
     else

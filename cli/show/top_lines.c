@@ -136,10 +136,11 @@ bar_room(const struct sheet *sheet, size_t figures)
 }
 
 static bool
-has_rung(struct json_object *all, enum cli_rung rung)
+has_rung(struct json_object *all, enum cli_store_tier rung)
 {
     for (size_t i = 0; i < cli_json_count(all, "tiers"); i++)
-        if (strcmp(cli_json_text(cli_json_item(all, "tiers", i), "rung"), cli_rung_name(rung)) == 0)
+        if (strcmp(cli_json_text(cli_json_item(all, "tiers", i), "rung"),
+                   cli_store_tier_name(rung)) == 0)
             return true;
     return false;
 }
@@ -179,8 +180,9 @@ static void
 add_reads(struct sheet *sheet, struct json_object *all)
 {
     static const char *const keys[] = {"hot", "cold", "miss"};
-    const char *const names[] = {has_rung(all, CLI_RUNG_WARM) ? "volumes" : "hot volume",
-                                 has_rung(all, CLI_RUNG_FAR) ? "buckets" : "bucket", "nowhere"};
+    const char *const names[] = {has_rung(all, CLI_STORE_TIER_WARM) ? "volumes" : "hot volume",
+                                 has_rung(all, CLI_STORE_TIER_FAR) ? "buckets" : "bucket",
+                                 "nowhere"};
     struct json_object *reads = cli_json_at(all, "reads");
     const uint64_t sum =
         cli_json_u64(reads, "hot") + cli_json_u64(reads, "cold") + cli_json_u64(reads, "miss");

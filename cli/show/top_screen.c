@@ -45,8 +45,8 @@ ask(struct view *view)
 {
     struct json_object *overview;
 
-    if (cli_server_ask(view->context, CLI_SERVER_ADVISOR, "/v1/overview", NULL, false, &overview,
-                       &view->error) == KVT_OK) {
+    if (cli_admin_ask(view->context, CLI_ADMIN_ADVISOR, "/v1/overview", NULL, false, &overview,
+                      &view->error) == KVT_OK) {
         (void)json_object_put(view->overview);
         view->overview = overview;
         view->error.code = KVT_OK;
@@ -201,7 +201,7 @@ follow(struct view *view)
             draw(view);
         key = getch(); /* waits KEY_WAIT_MS */
         dirty = key != ERR;
-        if ((dirty && !on_key(view, key)) || cli_watch_wait(0))
+        if ((dirty && !on_key(view, key)) || cli_interrupt_wait(0))
             return;
     }
 }
@@ -214,7 +214,7 @@ cli_top_screen(const struct cli_context *context, uint64_t every_ms)
 
     (void)setlocale(LC_CTYPE, "");
     view.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    cli_watch_begin();
+    cli_interrupt_begin();
     screen = newterm(NULL, stdout, stdin);
     if (screen == NULL)
         return cli_context_usage(context, "cannot draw on a terminal of type \"%s\": use --once",

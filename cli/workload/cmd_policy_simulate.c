@@ -129,8 +129,9 @@ static enum kvt_err
 read_recording(const struct cli_context *context, struct job *job, struct kvt_error *err)
 {
     struct policy_workload *workload;
-    struct cli_recorded_counts counts;
-    const enum kvt_err rc = cli_recorded_read(&workload, context->arguments[0], &counts, err);
+    struct cli_recorded_workload_counts counts;
+    const enum kvt_err rc =
+        cli_recorded_workload_read(&workload, context->arguments[0], &counts, err);
 
     if (rc != KVT_OK)
         return rc;
@@ -407,8 +408,8 @@ cli_policy_simulate(const struct cli_context *context)
     if (rc != KVT_OK)
         (void)kvt_error_set(&err, rc, "out of memory");
     if (rc == KVT_OK && context->argument_count > 0)
-        rc = cli_recorded_is(context->arguments[0]) ? read_recording(context, &job, &err)
-                                                    : read_trace(context, &job, &err);
+        rc = cli_recorded_workload_is(context->arguments[0]) ? read_recording(context, &job, &err)
+                                                             : read_trace(context, &job, &err);
     else if (rc == KVT_OK)
         rc = generate(context, &job, &err);
     if (rc == KVT_OK) {

@@ -32,7 +32,7 @@ struct link {
 /* Blocks that follow each other, until one comes that does not. */
 struct chain {
     struct policy_workload *workload;
-    uint64_t *ids; /* root first; CLI_RECORDED_CHAIN_MAX */
+    uint64_t *ids; /* root first; CLI_RECORDED_WORKLOAD_CHAIN_MAX */
     uint32_t count;
     uint64_t publisher;
     uint64_t time_ms;
@@ -49,7 +49,7 @@ struct reading {
     struct kvt_event *events;
     struct kvt_report report;
     uint64_t *parents; /* of a report's blocks */
-    struct cli_recorded_counts counts;
+    struct cli_recorded_workload_counts counts;
     uint64_t time_ms;
     enum kvt_err failed;
 };
@@ -134,12 +134,12 @@ end_request(struct reading *reading, struct chain *chain)
 static void
 begin_request(struct reading *reading, struct chain *chain, uint64_t id)
 {
-    uint32_t at = CLI_RECORDED_CHAIN_MAX;
+    uint32_t at = CLI_RECORDED_WORKLOAD_CHAIN_MAX;
 
     end_request(reading, chain);
     for (; id != 0 && at > 0; id = parent_of(reading, id))
         chain->ids[--at] = id;
-    chain->count = CLI_RECORDED_CHAIN_MAX - at;
+    chain->count = CLI_RECORDED_WORKLOAD_CHAIN_MAX - at;
     memmove(chain->ids, chain->ids + at, chain->count * sizeof(*chain->ids));
     chain->time_ms = reading->time_ms;
 }
@@ -147,8 +147,9 @@ begin_request(struct reading *reading, struct chain *chain, uint64_t id)
 static void
 use(struct reading *reading, struct chain *chain, uint64_t publisher, uint64_t id, uint64_t parent)
 {
-    const bool follows = chain->count > 0 && chain->count < CLI_RECORDED_CHAIN_MAX && parent != 0 &&
-                         chain->publisher == publisher && chain->ids[chain->count - 1] == parent;
+    const bool follows = chain->count > 0 && chain->count < CLI_RECORDED_WORKLOAD_CHAIN_MAX &&
+                         parent != 0 && chain->publisher == publisher &&
+                         chain->ids[chain->count - 1] == parent;
 
     if (follows)
         chain->ids[chain->count++] = id;
@@ -188,7 +189,7 @@ store(struct reading *reading, uint64_t publisher, enum kvt_tier tier, uint64_t 
 }
 
 static enum kvt_err
-take_events(struct reading *reading, const struct wire_record *record, struct kvt_error *err)
+take_events(struct reading *reading, const struct wire_recording *record, struct kvt_error *err)
 {
     struct kvt_event_batch batch = {.events = reading->events};
     uint64_t publisher;
@@ -228,7 +229,7 @@ take_store(struct reading *reading, const struct wire_raw_event *event)
 }
 
 static enum kvt_err
-take_raw(struct reading *reading, enum wire_dialect dialect, const struct wire_record *record,
+take_raw(struct reading *reading, enum wire_dialect dialect, const struct wire_recording *record,
          struct kvt_error *err)
 {
     enum kvt_err rc;
@@ -254,7 +255,7 @@ by_value(const void *left, const void *right)
 
 /* A block before others of the report was read with them. */
 static enum kvt_err
-take_report(struct reading *reading, const struct wire_record *record, struct kvt_error *err)
+take_report(struct reading *reading, const struct wire_recording *record, struct kvt_error *err)
 {
     struct kvt_report *report = &reading->report;
     enum kvt_err rc = wire_report_decode(record->bytes, record->size, report, err);
@@ -276,7 +277,7 @@ take_report(struct reading *reading, const struct wire_record *record, struct kv
         if (id == 0 || bsearch(&id, reading->parents, report->access_count,
                                sizeof(*reading->parents), by_value) != NULL)
             continue;
-        for (uint32_t n = 0; n < access->count && n < CLI_RECORDED_REPEATS_MAX; n++)
+        for (uint32_t n = 0; n < access->count && n < CLI_RECORDED_WORKLOAD_REPEATS_MAX; n++)
             begin_request(reading, &reading->gateways, id);
         end_request(reading, &reading->gateways);
     }
@@ -286,7 +287,7 @@ take_report(struct reading *reading, const struct wire_record *record, struct kv
 /* ---- the file ---- */
 
 static enum kvt_err
-take(struct reading *reading, const struct wire_record *record, struct kvt_error *err)
+take(struct reading *reading, const struct wire_recording *record, struct kvt_error *err)
 {
     const uint64_t time_ms = record->time_ns / NS_PER_MS;
     enum wire_dialect dialect;
@@ -306,7 +307,7 @@ open_chain(struct chain *chain)
 {
     const enum kvt_err rc = policy_workload_new(&chain->workload);
 
-    chain->ids = kvt_calloc(CLI_RECORDED_CHAIN_MAX, sizeof(*chain->ids));
+    chain->ids = kvt_calloc(CLI_RECORDED_WORKLOAD_CHAIN_MAX, sizeof(*chain->ids));
     return rc == KVT_OK && chain->ids == NULL ? KVT_NOMEM : rc;
 }
 
@@ -350,14 +351,14 @@ open_reading(void)
 }
 
 static enum kvt_err
-take_all(struct reading *reading, struct wire_record_reader *reader, struct kvt_error *err)
+take_all(struct reading *reading, struct wire_recording_reader *reader, struct kvt_error *err)
 {
-    struct wire_record record;
+    struct wire_recording record;
     struct kvt_error bad;
     enum kvt_err rc;
 
     while (reading->failed == KVT_OK) {
-        rc = wire_record_next(reader, &record, err);
+        rc = wire_recording_next(reader, &record, err);
         if (rc == KVT_NOTFOUND)
             break;
         if (rc != KVT_OK && rc != KVT_CORRUPT)
@@ -370,42 +371,42 @@ take_all(struct reading *reading, struct wire_record_reader *reader, struct kvt_
     end_request(reading, &reading->gateways);
     if (reading->failed != KVT_OK)
         return kvt_error_set(err, reading->failed, "requests: %s", kvt_err_text(reading->failed));
-    reading->counts.bad += wire_record_torn(reader) > 0 ? 1 : 0;
+    reading->counts.bad += wire_recording_torn(reader) > 0 ? 1 : 0;
     return KVT_OK;
 }
 
 bool
-cli_recorded_is(const char *path)
+cli_recorded_workload_is(const char *path)
 {
-    char magic[sizeof(WIRE_RECORD_MAGIC) - 1];
+    char magic[sizeof(WIRE_RECORDING_MAGIC) - 1];
     FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
     bool is;
 
     if (file == NULL)
         return false;
     is = fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
-         memcmp(magic, WIRE_RECORD_MAGIC, sizeof(magic)) == 0;
+         memcmp(magic, WIRE_RECORDING_MAGIC, sizeof(magic)) == 0;
     (void)fclose(file);
     return is;
 }
 
 enum kvt_err
-cli_recorded_read(struct policy_workload **out, const char *path,
-                  struct cli_recorded_counts *counts, struct kvt_error *err)
+cli_recorded_workload_read(struct policy_workload **out, const char *path,
+                           struct cli_recorded_workload_counts *counts, struct kvt_error *err)
 {
-    struct wire_record_reader *reader = NULL;
+    struct wire_recording_reader *reader = NULL;
     struct reading *reading = open_reading();
     struct chain *chain;
     enum kvt_err rc;
 
     *out = NULL;
-    *counts = (struct cli_recorded_counts){0};
+    *counts = (struct cli_recorded_workload_counts){0};
     if (reading == NULL)
         return kvt_error_set(err, KVT_NOMEM, "out of memory");
-    rc = wire_record_open(&reader, path, err);
+    rc = wire_recording_open(&reader, path, err);
     if (rc == KVT_OK)
         rc = take_all(reading, reader, err);
-    wire_record_free(reader);
+    wire_recording_free(reader);
     if (rc == KVT_OK) {
         reading->counts.of_gateways = reading->counts.reads > 0;
         chain = reading->counts.of_gateways ? &reading->gateways : &reading->workers;

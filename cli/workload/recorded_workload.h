@@ -16,8 +16,8 @@
  *
  * Ownership: the workload is the caller's, policy_workload_free().
  * Threads:   none; one owner.
- * Limits:    CLI_RECORDED_CHAIN_MAX blocks of a request, CLI_RECORDED_REPEATS_MAX times of a block
- *            in a report; memory.
+ * Limits:    CLI_RECORDED_WORKLOAD_CHAIN_MAX blocks of a request,
+ *            CLI_RECORDED_WORKLOAD_REPEATS_MAX times of a block in a report; memory.
  */
 #ifndef CLI_WORKLOAD_RECORDED_WORKLOAD_H
 #define CLI_WORKLOAD_RECORDED_WORKLOAD_H
@@ -29,10 +29,10 @@
 
 #include "policy/simulate/workload.h"
 
-#define CLI_RECORDED_CHAIN_MAX   65536 /* of a longer chain the end */
-#define CLI_RECORDED_REPEATS_MAX 64
+#define CLI_RECORDED_WORKLOAD_CHAIN_MAX   65536 /* of a longer chain the end */
+#define CLI_RECORDED_WORKLOAD_REPEATS_MAX 64
 
-struct cli_recorded_counts {
+struct cli_recorded_workload_counts {
     uint64_t messages;
     uint64_t bad;     /* that could not be read, or were damaged in the file */
     uint64_t reads;   /* of blocks, that gateways reported */
@@ -40,13 +40,14 @@ struct cli_recorded_counts {
 };
 
 /** Is this file a recording?  False also when it cannot be read. */
-bool cli_recorded_is(const char *path);
+bool cli_recorded_workload_is(const char *path);
 
 /** The requests in a recording.  KVT_OK, or what wire/message/recording.h says of the file,
  * KVT_NOMEM or
  *  KVT_FULL, with *out NULL. */
-KVT_NODISCARD enum kvt_err cli_recorded_read(struct policy_workload **out, const char *path,
-                                             struct cli_recorded_counts *counts,
-                                             struct kvt_error *err);
+KVT_NODISCARD enum kvt_err cli_recorded_workload_read(struct policy_workload **out,
+                                                      const char *path,
+                                                      struct cli_recorded_workload_counts *counts,
+                                                      struct kvt_error *err);
 
 #endif /* CLI_WORKLOAD_RECORDED_WORKLOAD_H */

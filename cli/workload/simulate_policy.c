@@ -22,9 +22,9 @@ enum { TICK_MS = 100, COLD_READS = 2, MONEY_DIGITS = 4 };
 struct run {
     const struct cli_simulate_policy *job;
     struct policy *policy;
-    struct policy_ladder *ladder;
-    struct policy_ladder_options options;
-    struct policy_ladder_result result;
+    struct policy_simulation *ladder;
+    struct policy_simulation_options options;
+    struct policy_simulation_result result;
 };
 
 /* ---- what is asked for ---- */
@@ -44,7 +44,7 @@ read_capacities(struct run *run, struct kvt_error *err)
 {
     const char *at = run->job->capacity;
 
-    for (size_t i = 0; i < run->policy->tiers.count && i < POLICY_LADDER_TIERS_MAX; i++)
+    for (size_t i = 0; i < run->policy->tiers.count && i < POLICY_SIMULATION_TIERS_MAX; i++)
         run->options.capacity[i] = policy_tier_at(run->policy, i)->capacity;
     while (*at != '\0') {
         const size_t size = strcspn(at, ",");
@@ -54,7 +54,7 @@ read_capacities(struct run *run, struct kvt_error *err)
 
         (void)snprintf(text, sizeof(text), "%.*s", name < size ? (int)(size - name - 1) : 0,
                        at + name + (name < size));
-        if (tier < 0 || tier >= POLICY_LADDER_TIERS_MAX ||
+        if (tier < 0 || tier >= POLICY_SIMULATION_TIERS_MAX ||
             kvt_parse_size(text, &run->options.capacity[tier]) != KVT_OK)
             return kvt_error_set(err, KVT_INVALID,
                                  "--capacity: \"%.*s\" is no tier of the policy with a size, as "
@@ -80,14 +80,15 @@ prepare(struct run *run, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    run->options = (struct policy_ladder_options){.policy = run->policy,
-                                                  .workload = run->job->workload,
-                                                  .ordering = ordering_of(run),
-                                                  .ordering_options = run->job->ordering_options,
-                                                  .block_bytes = run->job->block_bytes,
-                                                  .tick_ms = TICK_MS,
-                                                  .cold_reads = COLD_READS,
-                                                  .roster_bytes = ROSTER_BYTES};
+    run->options =
+        (struct policy_simulation_options){.policy = run->policy,
+                                           .workload = run->job->workload,
+                                           .ordering = ordering_of(run),
+                                           .ordering_options = run->job->ordering_options,
+                                           .block_bytes = run->job->block_bytes,
+                                           .tick_ms = TICK_MS,
+                                           .cold_reads = COLD_READS,
+                                           .roster_bytes = ROSTER_BYTES};
     if (run->options.ordering == NULL)
         return kvt_error_set(err, KVT_INVALID,
                              "there is no ordering \"%s\" to simulate: name one with --orderings",
@@ -97,12 +98,12 @@ prepare(struct run *run, struct kvt_error *err)
     rc = read_capacities(run, err);
     if (rc != KVT_OK)
         return rc;
-    rc = policy_ladder_new(&run->ladder, &run->options);
+    rc = policy_simulation_new(&run->ladder, &run->options);
     if (rc == KVT_INVALID)
         return kvt_error_set(err, rc,
                              "%.200s: a simulation needs a volume or a bucket, and up to %d "
                              "tiers",
-                             run->job->path, POLICY_LADDER_TIERS_MAX);
+                             run->job->path, POLICY_SIMULATION_TIERS_MAX);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "out of memory");
 }
 
@@ -115,9 +116,9 @@ simulate(struct run *run, struct kvt_error *err)
     for (size_t i = 0; rc == KVT_OK && i < policy_workload_requests(workload); i++) {
         const struct policy_workload_request request = policy_workload_request(workload, i);
 
-        rc = policy_ladder_request(run->ladder, &request);
+        rc = policy_simulation_request(run->ladder, &request);
     }
-    run->result = policy_ladder_result(run->ladder);
+    run->result = policy_simulation_result(run->ladder);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "out of memory");
 }
 
@@ -141,7 +142,7 @@ money_of(const struct run *run)
     double money = 0;
 
     for (uint32_t i = 0; i < run->result.tier_count; i++)
-        money += policy_ladder_money(&run->result, &run->options, i);
+        money += policy_simulation_money(&run->result, &run->options, i);
     return money;
 }
 
@@ -156,7 +157,7 @@ used_of(const struct run *run, const struct policy_quota *quota)
         for (uint32_t tier = 0; tier < run->result.tier_count; tier++)
             if (strcmp(policy_workload_tenant(workload, tenant)->tenant, quota->tenant) == 0 &&
                 (quota->tier.index < 0 || quota->tier.index == (int32_t)tier))
-                used += policy_ladder_used_by(run->ladder, tenant, tier);
+                used += policy_simulation_used_by(run->ladder, tenant, tier);
     return used;
 }
 
@@ -187,7 +188,7 @@ print_tiers(FILE *out, const struct run *run)
 
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     for (uint32_t i = 0; i < run->result.tier_count; i++) {
-        const struct policy_ladder_tier *tier = &run->result.tiers[i];
+        const struct policy_simulation_tier *tier = &run->result.tiers[i];
 
         cli_table_add(&table, "%s", name_of(run, i));
         if (run->options.capacity[i] == 0)
@@ -200,7 +201,7 @@ print_tiers(FILE *out, const struct run *run)
         cli_table_add(&table, "%" PRIu64, tier->gets);
         cli_table_add(&table, "%" PRIu64, tier->puts);
         cli_table_add(&table, "%.*f", MONEY_DIGITS,
-                      policy_ladder_money(&run->result, &run->options, i));
+                      policy_simulation_money(&run->result, &run->options, i));
     }
     cli_table_print(&table, out);
     cli_table_release(&table);
@@ -216,7 +217,7 @@ print_edges(FILE *out, const struct run *run)
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     for (uint32_t from = 0; from < run->result.tier_count; from++)
         for (uint32_t to = 0; to < run->result.tier_count; to++) {
-            const struct policy_ladder_edge *edge = &run->result.edges[from][to];
+            const struct policy_simulation_edge *edge = &run->result.edges[from][to];
 
             if (edge->blocks == 0)
                 continue;
@@ -265,7 +266,7 @@ is_drained(const struct run *run, uint32_t tier)
         const struct policy_rule *rule = policy_rule_at(run->policy, i);
 
         if ((rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE) &&
-            policy_rule_tier(rule) == (int32_t)tier && !policy_ladder_leaves_out(rule))
+            policy_rule_tier(rule) == (int32_t)tier && !policy_simulation_leaves_out(rule))
             return true;
     }
     return false;
@@ -296,17 +297,17 @@ print_overfull(FILE *out, const struct run *run)
 /* ---- what limits kept back ---- */
 
 static const struct {
-    enum policy_ladder_stop why;
+    enum policy_simulation_stop why;
     const char *key;  /* of the policy */
     const char *name; /* in JSON */
 } stops[] = {
-    {POLICY_LADDER_RATE, "limits.rate", "rate"},
-    {POLICY_LADDER_PER_RUN, "limits.per_run", "per_run"},
-    {POLICY_LADDER_MAX_DELETE, "modes.max_delete", "max_delete"},
+    {POLICY_SIMULATION_RATE, "limits.rate", "rate"},
+    {POLICY_SIMULATION_PER_RUN, "limits.per_run", "per_run"},
+    {POLICY_SIMULATION_MAX_DELETE, "modes.max_delete", "max_delete"},
 };
 
 static void
-print_stops(FILE *out, const char *rule, const struct policy_ladder_figures *figures)
+print_stops(FILE *out, const char *rule, const struct policy_simulation_figures *figures)
 {
     for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
         const uint64_t waited_ms = figures->waited_ms[stops[i].why];
@@ -331,7 +332,7 @@ static void
 print_limits(FILE *out, const struct run *run)
 {
     for (size_t i = 0; i < run->policy->rules.count; i++) {
-        const struct policy_ladder_figures figures = policy_ladder_figures(run->ladder, i);
+        const struct policy_simulation_figures figures = policy_simulation_figures(run->ladder, i);
 
         print_stops(out, policy_rule_at(run->policy, i)->id, &figures);
     }
@@ -346,7 +347,7 @@ print_limits(FILE *out, const struct run *run)
 static void
 print(FILE *out, const struct run *run)
 {
-    const struct policy_ladder_result *result = &run->result;
+    const struct policy_simulation_result *result = &run->result;
     char text[KVT_SIZE_TEXT_MAX];
 
     kvt_size_format(run->options.block_bytes, text);
@@ -363,7 +364,7 @@ print(FILE *out, const struct run *run)
                   "\n%.1f%% prefix hits in %s; a known block is read in %.1f ms; money for this "
                   "time: %.*f\n",
                   share(result->prefix_hits, result->reads), name_of(run, result->entry),
-                  policy_ladder_latency_ms(result, run->policy), MONEY_DIGITS, money_of(run));
+                  policy_simulation_latency_ms(result, run->policy), MONEY_DIGITS, money_of(run));
     print_overfull(out, run);
     print_limits(out, run);
     if (result->expired > 0)
@@ -372,7 +373,7 @@ print(FILE *out, const struct run *run)
     if (result->refused > 0)
         (void)fprintf(out, "%" PRIu64 " promotions were beyond a quota\n", result->refused);
     for (size_t i = 0; i < run->policy->rules.count; i++)
-        if (policy_ladder_leaves_out(policy_rule_at(run->policy, i)))
+        if (policy_simulation_leaves_out(policy_rule_at(run->policy, i)))
             (void)fprintf(out, "not simulated: rule %s\n", policy_rule_at(run->policy, i)->id);
 }
 
@@ -384,7 +385,7 @@ tiers_json(const struct run *run)
     struct json_object *list = json_object_new_array();
 
     for (uint32_t i = 0; i < run->result.tier_count; i++) {
-        const struct policy_ladder_tier *tier = &run->result.tiers[i];
+        const struct policy_simulation_tier *tier = &run->result.tiers[i];
         struct json_object *object = json_object_new_object();
 
         cli_json_add_text(object, "name", name_of(run, i));
@@ -396,8 +397,8 @@ tiers_json(const struct run *run)
         cli_json_add(object, "puts", tier->puts);
         cli_json_add(object, "blocks", tier->blocks);
         cli_json_add(object, "most_blocks", tier->most);
-        cli_json_add_number(object, "money", policy_ladder_money(&run->result, &run->options, i),
-                            MONEY_DIGITS);
+        cli_json_add_number(object, "money",
+                            policy_simulation_money(&run->result, &run->options, i), MONEY_DIGITS);
         (void)json_object_array_add(list, object);
     }
     return list;
@@ -410,7 +411,7 @@ edges_json(const struct run *run)
 
     for (uint32_t from = 0; from < run->result.tier_count; from++)
         for (uint32_t to = 0; to < run->result.tier_count; to++) {
-            const struct policy_ladder_edge *edge = &run->result.edges[from][to];
+            const struct policy_simulation_edge *edge = &run->result.edges[from][to];
             struct json_object *object;
 
             if (edge->blocks == 0)
@@ -451,7 +452,7 @@ left_out_json(const struct run *run)
     struct json_object *list = json_object_new_array();
 
     for (size_t i = 0; i < run->policy->rules.count; i++)
-        if (policy_ladder_leaves_out(policy_rule_at(run->policy, i)))
+        if (policy_simulation_leaves_out(policy_rule_at(run->policy, i)))
             (void)json_object_array_add(list,
                                         json_object_new_string(policy_rule_at(run->policy, i)->id));
     return list;
@@ -463,7 +464,7 @@ rules_json(const struct run *run)
     struct json_object *list = json_object_new_array();
 
     for (size_t i = 0; i < run->policy->rules.count; i++) {
-        const struct policy_ladder_figures figures = policy_ladder_figures(run->ladder, i);
+        const struct policy_simulation_figures figures = policy_simulation_figures(run->ladder, i);
         struct json_object *object = json_object_new_object();
         char name[64];
 
@@ -484,7 +485,7 @@ rules_json(const struct run *run)
 static void
 print_json(FILE *out, const struct run *run)
 {
-    const struct policy_ladder_result *result = &run->result;
+    const struct policy_simulation_result *result = &run->result;
     struct json_object *object = json_object_new_object();
 
     cli_json_add(object, "schema_version", 1);
@@ -501,7 +502,7 @@ print_json(FILE *out, const struct run *run)
     cli_json_add(object, "refused", result->refused);
     cli_json_add(object, "staged", result->staged);
     cli_json_add(object, "observed", result->observed);
-    cli_json_add_number(object, "latency_ms", policy_ladder_latency_ms(result, run->policy),
+    cli_json_add_number(object, "latency_ms", policy_simulation_latency_ms(result, run->policy),
                         MONEY_DIGITS);
     cli_json_add_number(object, "money", money_of(run), MONEY_DIGITS);
     (void)json_object_object_add(object, "tiers", tiers_json(run));
@@ -532,7 +533,7 @@ cli_simulate_policy(const struct cli_context *context, const struct cli_simulate
         print_json(context->out, &run);
     else if (rc == KVT_OK)
         print(context->out, &run);
-    policy_ladder_free(run.ladder);
+    policy_simulation_free(run.ladder);
     policy_free(run.policy);
     if (usage)
         return cli_context_usage(context, "%s", err.text);

@@ -93,7 +93,7 @@ print_picked(FILE *out, const struct cli_study *study)
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t size = 0; size < study->options.size_count; size++) {
         const struct cli_study_cell *cell = &study->cells[study->pick_ordering][size];
-        const struct policy_simulate_result *result = &cell->result;
+        const struct policy_tier_simulation_result *result = &cell->result;
         const uint64_t gets = result->known_reads - result->hot_reads + result->promotions;
         char text[KVT_SIZE_TEXT_MAX];
 
@@ -205,7 +205,7 @@ static struct json_object *
 cell_json(const struct cli_study *study, size_t ordering, size_t size)
 {
     const struct cli_study_cell *cell = &study->cells[ordering][size];
-    const struct policy_simulate_result *result = &cell->result;
+    const struct policy_tier_simulation_result *result = &cell->result;
     struct json_object *object = json_object_new_object();
 
     cli_json_add_text(object, "ordering", study->options.orderings[ordering]->name);

@@ -42,7 +42,8 @@ cli_study_of_best(const struct cli_study *study, size_t ordering, size_t size)
 /* Requests and transfer happened; storage is for the time the workload took.  A promotion reads
  * once more: the read that caused it was answered already. */
 static double
-money(const struct cli_study *study, const struct policy_simulate_result *result, uint64_t size)
+money(const struct cli_study *study, const struct policy_tier_simulation_result *result,
+      uint64_t size)
 {
     const struct cli_study_prices *prices = &study->options.prices;
     const double gets =
@@ -83,7 +84,7 @@ static enum kvt_err
 run_one(struct cli_study *study, size_t ordering, size_t size)
 {
     const struct cli_study_options *options = &study->options;
-    const struct policy_simulate_options simulate = {
+    const struct policy_tier_simulation_options simulate = {
         .ordering = options->orderings[ordering],
         .ordering_options = options->ordering_options,
         .capacity = options->sizes[size],
@@ -91,12 +92,13 @@ run_one(struct cli_study *study, size_t ordering, size_t size)
         .second_ticks = options->second_ticks,
     };
     struct cli_study_cell *cell = &study->cells[ordering][size];
-    const enum kvt_err rc = policy_simulate_run(options->workload, &simulate, &cell->result);
+    const enum kvt_err rc = policy_tier_simulation_run(options->workload, &simulate, &cell->result);
 
     if (rc != KVT_OK)
         return rc;
-    cell->read_cost = policy_simulate_cost(&cell->result, &options->ordering_options.prices) /
-                      (double)cell->result.known_reads / options->ordering_options.prices.hot_read;
+    cell->read_cost =
+        policy_tier_simulation_cost(&cell->result, &options->ordering_options.prices) /
+        (double)cell->result.known_reads / options->ordering_options.prices.hot_read;
     cell->money = money(study, &cell->result, options->sizes[size]);
     return KVT_OK;
 }
@@ -119,18 +121,18 @@ bound(struct cli_study *study)
 {
     const struct cli_study_options *options = &study->options;
     const struct kvt_ordering_prices *prices = &options->ordering_options.prices;
-    struct policy_best *best;
+    struct policy_belady *best;
 
-    if (policy_best_new(&best, options->workload) != KVT_OK)
+    if (policy_belady_new(&best, options->workload) != KVT_OK)
         return KVT_NOMEM;
-    study->endless_hits = policy_best_hits(best, study->blocks);
+    study->endless_hits = policy_belady_hits(best, study->blocks);
     for (size_t i = 0; i < options->size_count; i++) {
-        study->best_hits[i] = policy_best_hits(best, options->sizes[i]);
+        study->best_hits[i] = policy_belady_hits(best, options->sizes[i]);
         study->best_cost[i] =
-            policy_best_cost(best, options->sizes[i], study->best_hits[i], prices) /
+            policy_belady_cost(best, options->sizes[i], study->best_hits[i], prices) /
             (double)(study->reads - study->blocks) / prices->hot_read;
     }
-    policy_best_free(best);
+    policy_belady_free(best);
     return KVT_OK;
 }
 

@@ -43,7 +43,7 @@ struct cli_study_options {
 };
 
 struct cli_study_cell {
-    struct policy_simulate_result result;
+    struct policy_tier_simulation_result result;
     double read_cost; /* of a read of a known block, moves included, in hot reads */
     double money;     /* for the time of the workload */
 };

@@ -156,7 +156,7 @@ engine_connector_open(struct engine_connector **out, const struct engine_connect
     connector->told_last = &connector->told;
     connector->loading = kvt_calloc(options->g1_blocks, sizeof(*connector->loading));
     if (connector->loading == NULL ||
-        kvbm_map_init(&connector->saving, ENGINE_SAVES_MAX) != KVT_OK) {
+        kvbm_block_map_init(&connector->saving, ENGINE_SAVES_MAX) != KVT_OK) {
         kvt_free(connector->loading);
         kvt_free(connector);
         return kvt_error_set(err, KVT_NOMEM, "a connector for %u blocks", options->g1_blocks);
@@ -176,7 +176,7 @@ engine_connector_close(struct engine_connector *connector)
     for (size_t i = 0; i < REQUEST_BUCKETS; i++)
         while (connector->buckets[i] != NULL)
             request_free(connector, connector->buckets[i]);
-    kvbm_map_release(&connector->saving);
+    kvbm_block_map_release(&connector->saving);
     kvt_free(connector->loading);
     kvt_free(connector->invalid);
     kvt_free(connector);

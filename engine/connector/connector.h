@@ -148,11 +148,12 @@ void engine_connector_preempted(struct engine_connector *connector, const char *
 /** It is over, or aborted.  True: its blocks of G1 must not be used until finished() names it. */
 bool engine_connector_request_finished(struct engine_connector *connector, const char *request);
 
-/** What rank `rank` said (hook_heard()); each in its order.  KVT_OK, or as engine_heard_decode():
+/** What rank `rank` said (hook_heard()); each in its order.  KVT_OK, or as
+ * engine_meta_report_decode():
  *  nothing of it counts. */
-KVT_NODISCARD enum kvt_err engine_connector_heard(struct engine_connector *connector, uint32_t rank,
-                                                  const uint8_t *bytes, size_t size,
-                                                  struct kvt_error *err);
+KVT_NODISCARD enum kvt_err engine_connector_report(struct engine_connector *connector,
+                                                   uint32_t rank, const uint8_t *bytes, size_t size,
+                                                   struct kvt_error *err);
 
 /** Rank `rank` died: whatever it has not said has failed there. */
 void engine_connector_lost(struct engine_connector *connector, uint32_t rank);

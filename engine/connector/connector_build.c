@@ -111,7 +111,7 @@ is_known(const struct engine_connector *connector, uint64_t hash)
 {
     uint32_t ignored;
 
-    return kvbm_map_get(&connector->saving, hash, &ignored) ||
+    return kvbm_block_map_get(&connector->saving, hash, &ignored) ||
            kvbm_pool_has(connector->options.g2, hash);
 }
 
@@ -164,7 +164,7 @@ order_save(struct engine_connector *connector, struct engine_request *request,
         assert(named == KVT_OK && begun == KVT_OK); /* it is full, and nobody else's */
         transfer->g1[i] = request->table[positions[i]];
         transfer->g2[i] = handles[i];
-        kvbm_map_put(&connector->saving, transfer->labels[i].id.hash, handles[i].block);
+        kvbm_block_map_put(&connector->saving, transfer->labels[i].id.hash, handles[i].block);
     }
     kvt_free(handles);
     return put_pairs(meta, transfer);

@@ -85,7 +85,7 @@ struct engine_connector {
     uint32_t loading_count; /* marks */
     uint32_t *invalid;      /* room for all that is marked */
     size_t invalid_count, invalid_capacity;
-    struct kvbm_map saving; /* names on their way to G2 */
+    struct kvbm_block_map saving; /* names on their way to G2 */
     uint32_t due_blocks;
     uint32_t fenced;
     struct engine_connector_stats stats;

@@ -213,9 +213,9 @@ engine_meta_release(struct engine_meta *meta)
 /* ---- what a rank answers ---- */
 
 enum kvt_err
-engine_heard_transfer(struct engine_heard *heard, uint64_t id)
+engine_meta_report_transfer(struct engine_meta_report *heard, uint64_t id)
 {
-    struct engine_heard_transfer *transfers;
+    struct engine_meta_report_transfer *transfers;
 
     if (heard->transfer_count == ENGINE_META_TRANSFERS_MAX)
         return KVT_RANGE;
@@ -225,14 +225,14 @@ engine_heard_transfer(struct engine_heard *heard, uint64_t id)
         return KVT_NOMEM;
     heard->transfers = transfers;
     transfers[heard->transfer_count++] =
-        (struct engine_heard_transfer){.id = id, .first = (uint32_t)heard->failure_count};
+        (struct engine_meta_report_transfer){.id = id, .first = (uint32_t)heard->failure_count};
     return KVT_OK;
 }
 
 enum kvt_err
-engine_heard_failure(struct engine_heard *heard, uint32_t at, enum kvt_err why)
+engine_meta_report_failure(struct engine_meta_report *heard, uint32_t at, enum kvt_err why)
 {
-    struct engine_heard_failure *failures;
+    struct engine_meta_report_failure *failures;
 
     if (heard->failure_count == ENGINE_META_PAIRS_MAX)
         return KVT_RANGE;
@@ -241,13 +241,13 @@ engine_heard_failure(struct engine_heard *heard, uint32_t at, enum kvt_err why)
     if (failures == NULL)
         return KVT_NOMEM;
     heard->failures = failures;
-    failures[heard->failure_count++] = (struct engine_heard_failure){at, why};
+    failures[heard->failure_count++] = (struct engine_meta_report_failure){at, why};
     heard->transfers[heard->transfer_count - 1].count++;
     return KVT_OK;
 }
 
 enum kvt_err
-engine_heard_encode(const struct engine_heard *heard, struct kvt_buffer *out)
+engine_meta_report_encode(const struct engine_meta_report *heard, struct kvt_buffer *out)
 {
     const size_t start = out->size;
 
@@ -255,7 +255,7 @@ engine_heard_encode(const struct engine_heard *heard, struct kvt_buffer *out)
     engine_pack_number(out, ENGINE_META_VERSION);
     engine_pack_array(out, (uint32_t)heard->transfer_count);
     for (size_t i = 0; i < heard->transfer_count; i++) {
-        const struct engine_heard_transfer *transfer = &heard->transfers[i];
+        const struct engine_meta_report_transfer *transfer = &heard->transfers[i];
 
         engine_pack_array(out, 2);
         engine_pack_number(out, transfer->id);
@@ -269,7 +269,7 @@ engine_heard_encode(const struct engine_heard *heard, struct kvt_buffer *out)
 }
 
 static enum kvt_err
-get_ended(struct engine_unpack *in, struct engine_heard *heard)
+get_ended(struct engine_unpack *in, struct engine_meta_report *heard)
 {
     enum kvt_err rc;
     uint64_t id;
@@ -280,20 +280,20 @@ get_ended(struct engine_unpack *in, struct engine_heard *heard)
     count = engine_unpack_array(in, 0, 2 * ENGINE_META_PAIRS_MAX);
     if (in->bad || count % 2 != 0)
         return KVT_INVALID;
-    rc = engine_heard_transfer(heard, id);
+    rc = engine_meta_report_transfer(heard, id);
     for (uint32_t i = 0; i < count / 2 && rc == KVT_OK; i++) {
         const uint32_t at = (uint32_t)engine_unpack_number(in, ENGINE_META_PAIRS_MAX - 1);
         const uint64_t why = engine_unpack_number(in, KVT_ERR_COUNT - 1);
 
         rc = in->bad || why == KVT_OK ? KVT_INVALID
-                                      : engine_heard_failure(heard, at, (enum kvt_err)why);
+                                      : engine_meta_report_failure(heard, at, (enum kvt_err)why);
     }
     return rc;
 }
 
 enum kvt_err
-engine_heard_decode(struct engine_heard *heard, const uint8_t *bytes, size_t size,
-                    struct kvt_error *err)
+engine_meta_report_decode(struct engine_meta_report *heard, const uint8_t *bytes, size_t size,
+                          struct kvt_error *err)
 {
     struct engine_unpack in;
     enum kvt_err rc = get_begin(&in, bytes, size, 2);
@@ -307,12 +307,12 @@ engine_heard_decode(struct engine_heard *heard, const uint8_t *bytes, size_t siz
     rc = get_end(&in, rc);
     if (rc == KVT_OK)
         return KVT_OK;
-    engine_heard_release(heard);
+    engine_meta_report_release(heard);
     return kvt_error_set(err, rc, "what a rank said, %zu bytes: %s", size, kvt_err_text(rc));
 }
 
 void
-engine_heard_release(struct engine_heard *heard)
+engine_meta_report_release(struct engine_meta_report *heard)
 {
     kvt_free(heard->transfers);
     kvt_free(heard->failures);

@@ -84,32 +84,34 @@ KVT_NODISCARD enum kvt_err engine_meta_decode(struct engine_meta *meta, const ui
 /** Empty it. */
 void engine_meta_release(struct engine_meta *meta);
 
-struct engine_heard_failure {
+struct engine_meta_report_failure {
     uint32_t at;      /* place of the pair in its transfer */
     enum kvt_err why; /* not KVT_OK */
 };
 
-struct engine_heard_transfer {
+struct engine_meta_report_transfer {
     uint64_t id;
     uint32_t first; /* of `failures` */
     uint32_t count;
 };
 
-struct engine_heard {
-    struct engine_heard_transfer *transfers;
+struct engine_meta_report {
+    struct engine_meta_report_transfer *transfers;
     size_t transfer_count, transfer_capacity;
-    struct engine_heard_failure *failures;
+    struct engine_meta_report_failure *failures;
     size_t failure_count, failure_capacity;
 };
 
 /** As the calls of the same name above. */
-KVT_NODISCARD enum kvt_err engine_heard_transfer(struct engine_heard *heard, uint64_t id);
-KVT_NODISCARD enum kvt_err engine_heard_failure(struct engine_heard *heard, uint32_t at,
-                                                enum kvt_err why);
-KVT_NODISCARD enum kvt_err engine_heard_encode(const struct engine_heard *heard,
-                                               struct kvt_buffer *out);
-KVT_NODISCARD enum kvt_err engine_heard_decode(struct engine_heard *heard, const uint8_t *bytes,
-                                               size_t size, struct kvt_error *err);
-void engine_heard_release(struct engine_heard *heard);
+KVT_NODISCARD enum kvt_err engine_meta_report_transfer(struct engine_meta_report *heard,
+                                                       uint64_t id);
+KVT_NODISCARD enum kvt_err engine_meta_report_failure(struct engine_meta_report *heard, uint32_t at,
+                                                      enum kvt_err why);
+KVT_NODISCARD enum kvt_err engine_meta_report_encode(const struct engine_meta_report *heard,
+                                                     struct kvt_buffer *out);
+KVT_NODISCARD enum kvt_err engine_meta_report_decode(struct engine_meta_report *heard,
+                                                     const uint8_t *bytes, size_t size,
+                                                     struct kvt_error *err);
+void engine_meta_report_release(struct engine_meta_report *heard);
 
 #endif /* ENGINE_CONNECTOR_CONNECTOR_META_H */

@@ -197,7 +197,7 @@ end_save(struct engine_connector *connector, struct transfer *transfer)
     size_t count = 0;
 
     for (uint32_t i = 0; i < transfer->count; i++) {
-        kvbm_map_remove(&connector->saving, transfer->labels[i].id.hash);
+        kvbm_block_map_remove(&connector->saving, transfer->labels[i].id.hash);
         if (sound && transfer->status[i] == KVT_OK) {
             if (register_one(connector, &transfer->g2[i], &transfer->labels[i]))
                 arrived[count++] = transfer->g2[i];
@@ -253,19 +253,19 @@ heard_of(struct engine_connector *connector, uint32_t rank, uint64_t id)
 }
 
 enum kvt_err
-engine_connector_heard(struct engine_connector *connector, uint32_t rank, const uint8_t *bytes,
-                       size_t size, struct kvt_error *err)
+engine_connector_report(struct engine_connector *connector, uint32_t rank, const uint8_t *bytes,
+                        size_t size, struct kvt_error *err)
 {
-    struct engine_heard heard;
+    struct engine_meta_report heard;
     enum kvt_err rc;
 
     if (rank >= connector->options.ranks)
         return kvt_error_set(err, KVT_INVALID, "there is no rank %u", rank);
-    rc = engine_heard_decode(&heard, bytes, size, err);
+    rc = engine_meta_report_decode(&heard, bytes, size, err);
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < heard.transfer_count; i++) {
-        const struct engine_heard_transfer *said = &heard.transfers[i];
+        const struct engine_meta_report_transfer *said = &heard.transfers[i];
         const struct transfer *transfer = heard_of(connector, rank, said->id);
 
         for (uint32_t j = said->first; transfer != NULL && j < said->first + said->count; j++)
@@ -273,11 +273,11 @@ engine_connector_heard(struct engine_connector *connector, uint32_t rank, const 
                 rc = KVT_INVALID;
     }
     if (rc != KVT_OK) {
-        engine_heard_release(&heard);
+        engine_meta_report_release(&heard);
         return kvt_error_set(err, rc, "rank %u speaks of blocks that nobody ordered", rank);
     }
     for (size_t i = 0; i < heard.transfer_count; i++) {
-        const struct engine_heard_transfer *said = &heard.transfers[i];
+        const struct engine_meta_report_transfer *said = &heard.transfers[i];
         struct transfer *transfer = heard_of(connector, rank, said->id);
 
         if (transfer == NULL)
@@ -286,7 +286,7 @@ engine_connector_heard(struct engine_connector *connector, uint32_t rank, const 
             engine_transfer_fail(connector, transfer, heard.failures[j].at, heard.failures[j].why);
         end_at(connector, transfer, rank);
     }
-    engine_heard_release(&heard);
+    engine_meta_report_release(&heard);
     return KVT_OK;
 }
 

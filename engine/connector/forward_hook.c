@@ -83,7 +83,7 @@ engine_hook_close(struct engine_hook *hook)
         engine_hook_stream_close(hook->fetches[i]);
     (void)pthread_cond_destroy(&hook->changed);
     (void)pthread_mutex_destroy(&hook->lock);
-    engine_heard_release(&hook->told);
+    engine_meta_report_release(&hook->told);
     kvt_free(hook->fetches);
     kvt_free(hook->errors);
     kvt_free(hook);
@@ -95,7 +95,7 @@ static enum kvt_err
 tell_transfer(struct engine_hook *hook, const struct engine_hook_stream *stream,
               const struct engine_meta_transfer *transfer)
 {
-    enum kvt_err rc = engine_heard_transfer(&hook->told, transfer->id);
+    enum kvt_err rc = engine_meta_report_transfer(&hook->told, transfer->id);
     uint32_t *errors;
 
     for (uint32_t i = 0; i < transfer->count && rc == KVT_OK; i++) {
@@ -103,7 +103,7 @@ tell_transfer(struct engine_hook *hook, const struct engine_hook_stream *stream,
 
         if (stream->status[at] == KVT_OK)
             continue;
-        rc = engine_heard_failure(&hook->told, i, stream->status[at]);
+        rc = engine_meta_report_failure(&hook->told, i, stream->status[at]);
         if (rc != KVT_OK || stream->to != KVT_TIER_G1)
             continue;
         errors =
@@ -120,7 +120,7 @@ tell_transfer(struct engine_hook *hook, const struct engine_hook_stream *stream,
 static enum kvt_err
 tell(struct engine_hook *hook, const struct engine_hook_stream *stream)
 {
-    const struct engine_heard before = hook->told;
+    const struct engine_meta_report before = hook->told;
     const size_t errors = hook->error_count;
     enum kvt_err rc = KVT_OK;
 
@@ -186,16 +186,16 @@ collect(struct engine_hook *hook)
 }
 
 enum kvt_err
-engine_hook_heard(struct engine_hook *hook, struct kvt_buffer *out)
+engine_hook_report(struct engine_hook *hook, struct kvt_buffer *out)
 {
     enum kvt_err rc;
 
     engine_hook_pump(hook);
     /* What there is no room for now is told next time. */
     (void)collect(hook);
-    rc = engine_heard_encode(&hook->told, out);
+    rc = engine_meta_report_encode(&hook->told, out);
     if (rc == KVT_OK) {
-        engine_heard_release(&hook->told);
+        engine_meta_report_release(&hook->told);
         hook->errors_asked = true;
     }
     return rc;

@@ -55,7 +55,7 @@ KVT_NODISCARD enum kvt_err engine_hook_begin(struct engine_hook *hook, const uin
 void engine_hook_start_load(struct engine_hook *hook);
 
 /** KVT_OK: layer `layer` of all that this iteration loads is in G1.  Else the reason of the first
- *  block that failed: which ones, engine_hook_heard() tells, and they must be computed.  After
+ *  block that failed: which ones, engine_hook_report() tells, and they must be computed.  After
  *  `wait_ms` what has not begun has failed as KVT_TIMEOUT, and what has is waited for all the same:
  *  on return, nothing writes the layer that the engine goes on with. */
 enum kvt_err engine_hook_wait_for_layer_load(struct engine_hook *hook, uint32_t layer,
@@ -67,12 +67,12 @@ void engine_hook_save_layer(struct engine_hook *hook, uint32_t layer);
 /** Everything this iteration saves has left G1 (or failed).  KVT_OK or KVT_TIMEOUT: it goes on. */
 enum kvt_err engine_hook_wait_for_save(struct engine_hook *hook, uint64_t wait_ms);
 
-/** Blocks of G1 that this rank could not load, of what engine_hook_heard() told last, at most
+/** Blocks of G1 that this rank could not load, of what engine_hook_report() told last, at most
  *  `capacity`, each once; returns how many.  For engines that want to hear it from their ranks. */
 size_t engine_hook_load_errors(struct engine_hook *hook, uint32_t *blocks, size_t capacity);
 
-/** What has ended since it was asked last, for engine_connector_heard(); appended to `out`, also
+/** What has ended since it was asked last, for engine_connector_report(); appended to `out`, also
  *  where it is nothing.  KVT_OK, KVT_RANGE or KVT_NOMEM: nothing was, and it is told next time. */
-KVT_NODISCARD enum kvt_err engine_hook_heard(struct engine_hook *hook, struct kvt_buffer *out);
+KVT_NODISCARD enum kvt_err engine_hook_report(struct engine_hook *hook, struct kvt_buffer *out);
 
 #endif /* ENGINE_CONNECTOR_FORWARD_HOOK_H */

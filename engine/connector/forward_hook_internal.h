@@ -77,8 +77,8 @@ struct engine_hook {
     bool open;                           /* ... and has not ended */
     struct engine_hook_stream **fetches; /* in the order of their orders */
     size_t fetch_count, fetch_capacity;
-    struct engine_heard told; /* what has ended and was not asked for */
-    uint32_t *errors;         /* blocks of G1 that `told`, or what was asked for last, has */
+    struct engine_meta_report told; /* what has ended and was not asked for */
+    uint32_t *errors;               /* blocks of G1 that `told`, or what was asked for last, has */
     size_t error_count, error_capacity;
     bool errors_asked; /* they belong to what was asked for */
 

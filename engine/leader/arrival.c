@@ -39,7 +39,7 @@ engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handle
             (void)pthread_cond_signal(&leader->shared.store);
     }
     if (keeps)
-        engine_storer_owe_locked(leader);
+        engine_store_thread_owe_locked(leader);
     (void)pthread_mutex_unlock(&leader->shared.lock);
     if (shown > 0)
         engine_leader_post(leader, &leader->arrived);
@@ -88,7 +88,7 @@ note(struct engine_leader *leader, struct kvt_handle handle, enum engine_shown s
 /* A block that could not be shown is not seen: a peer that wants it is told of none, and the next
  * one, a second later, has it tried again. */
 static void
-was_shown(struct engine_haul *haul)
+was_shown(struct engine_leader_job *haul)
 {
     struct engine_leader *leader = haul->leader;
 
@@ -97,7 +97,7 @@ was_shown(struct engine_haul *haul)
              haul->items[i].status == KVT_OK ? ENGINE_SHOWN_WELL : ENGINE_SHOWN_FAILED);
     kvbm_pool_drop_all(leader->options.g2, haul->sources, haul->job.count);
     engine_leader_post(leader, &leader->arrived);
-    engine_desk_shown(leader);
+    engine_responder_shown(leader);
 }
 
 /* Up to `capacity` of those that wait; what has gone since is left out. */
@@ -129,7 +129,7 @@ take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t c
 static void
 show_more(struct engine_leader *leader, struct engine_message *message)
 {
-    struct engine_haul *haul = engine_haul_take(leader, ENGINE_HAUL_SHOW);
+    struct engine_leader_job *haul = engine_leader_job_take(leader, ENGINE_LEADER_JOB_SHOW);
     size_t count;
     size_t taken;
 
@@ -137,7 +137,7 @@ show_more(struct engine_leader *leader, struct engine_message *message)
         return;
     count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX, &taken);
     if (count == 0) { /* all of these were shown, or have gone */
-        engine_haul_give(haul);
+        engine_leader_job_give(haul);
         if (taken > 0)
             engine_leader_post(leader, message);
         return;
@@ -149,5 +149,5 @@ show_more(struct engine_leader *leader, struct engine_message *message)
             .label = kvbm_pool_label(leader->options.g2, haul->sources[i]),
             .source = haul->sources[i].block,
         };
-    engine_haul_start(haul, KVT_PRIORITY_HIGH, UINT64_MAX, was_shown);
+    engine_leader_job_start(haul, KVT_PRIORITY_HIGH, UINT64_MAX, was_shown);
 }

@@ -16,7 +16,7 @@ static void
 kick(struct engine_leader *leader, struct engine_message *message)
 {
     (void)message;
-    engine_cascade_step(leader);
+    engine_demotion_step(leader);
     engine_stage_all(leader);
 }
 
@@ -24,11 +24,11 @@ static void
 retry(struct engine_leader *leader, struct engine_timer *timer)
 {
     (void)timer;
-    engine_cascade_step(leader);
+    engine_demotion_step(leader);
 }
 
 void
-engine_cascade_open(struct engine_leader *leader)
+engine_demotion_open(struct engine_leader *leader)
 {
     leader->cascade.kick.run = kick;
     leader->cascade.retry.run = retry;
@@ -37,10 +37,10 @@ engine_cascade_open(struct engine_leader *leader)
 /* ---- room ---- */
 
 enum kvt_err
-engine_cascade_room(struct engine_leader *leader, uint32_t count, struct kvt_handle *handles,
-                    uint64_t *since_ms)
+engine_demotion_room(struct engine_leader *leader, uint32_t count, struct kvt_handle *handles,
+                     uint64_t *since_ms)
 {
-    struct engine_cascade *cascade = &leader->cascade;
+    struct engine_demotion *cascade = &leader->cascade;
     struct kvbm_pool *pool = leader->options.g2;
     const uint64_t now_ms = kvt_clock_mono_ms();
     uint32_t demand;
@@ -72,8 +72,8 @@ leaving(const struct engine_leader *leader)
 {
     size_t count = 0;
 
-    for (const struct engine_haul *haul = leader->busy; haul != NULL; haul = haul->next)
-        count += haul->kind == ENGINE_HAUL_DOWN ? haul->job.count : 0;
+    for (const struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next)
+        count += haul->kind == ENGINE_LEADER_JOB_DOWN ? haul->job.count : 0;
     return (uint32_t)count;
 }
 
@@ -82,7 +82,7 @@ leaving(const struct engine_leader *leader)
 static uint32_t
 excess(struct engine_leader *leader)
 {
-    struct engine_cascade *cascade = &leader->cascade;
+    struct engine_demotion *cascade = &leader->cascade;
     const struct kvbm_pool_stats stats = kvbm_pool_stats(leader->options.g2);
     const uint32_t low = share_of(&stats, leader->options.g2_low_ppm);
     const uint32_t going = leaving(leader);
@@ -109,7 +109,7 @@ excess(struct engine_leader *leader)
 static void
 stall(struct engine_leader *leader, uint64_t pause_ms)
 {
-    struct engine_cascade *cascade = &leader->cascade;
+    struct engine_demotion *cascade = &leader->cascade;
 
     cascade->pause_ms = kvt_clock_mono_ms() + pause_ms;
     atomic_store(&cascade->stalled_ms, cascade->pause_ms); /* who needs room evicts */
@@ -144,7 +144,7 @@ stay(struct engine_leader *leader, struct kvt_handle source, enum kvt_err why)
 }
 
 static void
-went_down(struct engine_haul *haul)
+went_down(struct engine_leader_job *haul)
 {
     struct engine_leader *leader = haul->leader;
     struct kvbm_pool *below = leader->options.g3;
@@ -170,7 +170,7 @@ went_down(struct engine_haul *haul)
     if (safe == 0)
         stall(leader, PAUSE_MS);
     haul->job.count = 0; /* they are on their way no more */
-    engine_storer_owe(leader);
+    engine_store_thread_owe(leader);
     (void)pthread_mutex_lock(&leader->shared.lock);
     leader->shared.stats.demoted += safe;
     (void)pthread_cond_broadcast(&leader->shared.moved);
@@ -179,7 +179,7 @@ went_down(struct engine_haul *haul)
 
 /* Sort out what is below already; what is left must be moved. */
 static void
-take_aboard(struct engine_haul *haul, size_t held)
+take_aboard(struct engine_leader_job *haul, size_t held)
 {
     struct engine_leader *leader = haul->leader;
     size_t count = 0;
@@ -200,7 +200,7 @@ take_aboard(struct engine_haul *haul, size_t held)
 
 /* Those from `first` on stay, in their order. */
 static void
-keep(struct engine_haul *haul, size_t first)
+keep(struct engine_leader_job *haul, size_t first)
 {
     while (haul->job.count > first)
         kvbm_pool_drop_cold(haul->leader->options.g2, haul->sources[--haul->job.count]);
@@ -208,7 +208,7 @@ keep(struct engine_haul *haul, size_t first)
 
 /* Room below, by eviction there, for as many as can be had, and off.  False: there is none. */
 static bool
-send(struct engine_haul *haul)
+send(struct engine_leader_job *haul)
 {
     struct engine_leader *leader = haul->leader;
     size_t count = haul->job.count;
@@ -229,44 +229,45 @@ send(struct engine_haul *haul)
     haul->job.verb = ENGINE_COPY;
     haul->job.from = KVT_TIER_G2;
     haul->job.to = KVT_TIER_G3;
-    engine_haul_start(haul, KVT_PRIORITY_NORMAL, UINT64_MAX, went_down);
+    engine_leader_job_start(haul, KVT_PRIORITY_NORMAL, UINT64_MAX, went_down);
     return true;
 }
 
 /* True: it made room, or is about to. */
 static bool
-lower(struct engine_leader *leader, struct engine_haul *haul, uint32_t wanted)
+lower(struct engine_leader *leader, struct engine_leader_job *haul, uint32_t wanted)
 {
     const uint32_t chunk = leader->options.stage_chunk;
     const size_t held =
         kvbm_pool_coldest(leader->options.g2, wanted < chunk ? wanted : chunk, haul->sources);
 
     if (held == 0) {
-        engine_haul_give(haul);
+        engine_leader_job_give(haul);
         if (leaving(leader) == 0)
             stall(leader, DRY_MS);
         return false;
     }
     take_aboard(haul, held);
     if (haul->job.count == 0) {
-        engine_haul_give(haul);
+        engine_leader_job_give(haul);
         return true;
     }
     if (send(haul))
         return true;
-    engine_haul_give(haul);
+    engine_leader_job_give(haul);
     stall(leader, PAUSE_MS);
     return false;
 }
 
 void
-engine_cascade_step(struct engine_leader *leader)
+engine_demotion_step(struct engine_leader *leader)
 {
     bool more = leader->options.g3 != NULL && kvt_clock_mono_ms() >= leader->cascade.pause_ms;
 
-    while (more && leader->under_way[ENGINE_HAUL_DOWN] < JOBS) {
+    while (more && leader->under_way[ENGINE_LEADER_JOB_DOWN] < JOBS) {
         const uint32_t wanted = excess(leader);
-        struct engine_haul *haul = wanted == 0 ? NULL : engine_haul_take(leader, ENGINE_HAUL_DOWN);
+        struct engine_leader_job *haul =
+            wanted == 0 ? NULL : engine_leader_job_take(leader, ENGINE_LEADER_JOB_DOWN);
 
         more = haul != NULL && lower(leader, haul, wanted);
     }

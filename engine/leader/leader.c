@@ -208,7 +208,7 @@ static void
 destroy(struct engine_leader *leader)
 {
     engine_sessions_free(leader);
-    engine_hauls_close(leader);
+    engine_leader_jobs_close(leader);
     kvt_free(leader->showing);
     kvt_free(leader->shared.arrivals);
     kvt_free(leader->shared.stores);
@@ -231,7 +231,7 @@ make_parts(struct engine_leader *leader, const struct engine_leader_options *opt
         (options->endpoint != NULL && leader->endpoint == NULL))
         return KVT_NOMEM;
     leader->options.endpoint = leader->endpoint;
-    return engine_arrival_open(leader) == KVT_OK ? engine_hauls_open(leader) : KVT_NOMEM;
+    return engine_arrival_open(leader) == KVT_OK ? engine_leader_jobs_open(leader) : KVT_NOMEM;
 }
 
 static enum kvt_err
@@ -242,7 +242,7 @@ start_threads(struct engine_leader *leader)
         leader->thread_runs = false;
         return KVT_NOMEM;
     }
-    return engine_storer_open(leader);
+    return engine_store_thread_open(leader);
 }
 
 enum kvt_err
@@ -269,7 +269,7 @@ engine_leader_open(struct engine_leader **out, const struct engine_leader_option
     leader->origins[ENGINE_PLACE_G3] = &engine_origin_g3;
     if (options->worker->objects)
         leader->origins[ENGINE_PLACE_OBJECTS] = &engine_origin_objects;
-    engine_cascade_open(leader);
+    engine_demotion_open(leader);
     rc = make_parts(leader, options);
     if (rc == KVT_OK)
         rc = start_threads(leader);
@@ -290,7 +290,7 @@ engine_leader_close(struct engine_leader *leader)
 {
     if (leader == NULL)
         return;
-    engine_storer_close(leader);
+    engine_store_thread_close(leader);
     engine_sessions_close(leader);
     if (leader->thread_runs) {
         (void)pthread_mutex_lock(&leader->shared.lock);
@@ -375,7 +375,7 @@ engine_leader_allocate(struct engine_leader *leader, size_t count, struct kvt_ha
     if (count > kvbm_pool_stats(pool).blocks)
         return KVT_RANGE;
     for (;;) {
-        const enum kvt_err rc = engine_cascade_room(leader, (uint32_t)count, handles, &since_ms);
+        const enum kvt_err rc = engine_demotion_room(leader, (uint32_t)count, handles, &since_ms);
         struct timespec deadline;
 
         if (rc == KVT_OK)

@@ -18,8 +18,8 @@
  * Threads:   `shared` parts are behind the leader's lock, a leaf; the rest is the leader's
  *            thread's.  Before a match is known to that thread it is its maker's.  A worker's
  *            `done` only posts.
- * Limits:    as engine/leader/leader.h; ENGINE_HAULS batches under way, of them as many of a kind
- *            as haul.c says.
+ * Limits:    as engine/leader/leader.h; ENGINE_LEADER_JOBS batches under way, of them as many of a
+ *            kind as haul.c says.
  */
 #ifndef ENGINE_LEADER_LEADER_INTERNAL_H
 #define ENGINE_LEADER_LEADER_INTERNAL_H
@@ -36,7 +36,7 @@
 #define ENGINE_BATCH      64   /* blocks that are asked for, stored or loaded by one call */
 #define ENGINE_MATCH_JOBS 2    /* hauls of one match: one is moved while the next is planned */
 
-struct engine_haul;
+struct engine_leader_job;
 
 /* ---- what the leader's thread is told ---- */
 
@@ -91,19 +91,24 @@ struct engine_origin {
 
 /* ---- a batch under way ---- */
 
-enum engine_haul_kind { ENGINE_HAUL_BRING, ENGINE_HAUL_ASK, ENGINE_HAUL_DOWN, ENGINE_HAUL_SHOW };
+enum engine_leader_job_kind {
+    ENGINE_LEADER_JOB_BRING,
+    ENGINE_LEADER_JOB_ASK,
+    ENGINE_LEADER_JOB_DOWN,
+    ENGINE_LEADER_JOB_SHOW
+};
 
 /** It has ended; each item says how.  On the leader's thread; the haul is free when it returns. */
-typedef void engine_haul_fn(struct engine_haul *haul);
+typedef void engine_leader_job_fn(struct engine_leader_job *haul);
 
-struct engine_haul {
+struct engine_leader_job {
     struct engine_message message;
     struct engine_leader *leader;
-    struct engine_haul *next;   /* of the free ones, or of those under way */
-    struct engine_match *match; /* NULL: of none, or it is gone */
-    enum engine_haul_kind kind;
+    struct engine_leader_job *next; /* of the free ones, or of those under way */
+    struct engine_match *match;     /* NULL: of none, or it is gone */
+    enum engine_leader_job_kind kind;
     uint32_t first; /* of the match's blocks */
-    engine_haul_fn *ended;
+    engine_leader_job_fn *ended;
     struct engine_job job;
     struct kvt_error error;     /* of the outcome */
     struct engine_item *items;  /* job.count of them, at most ENGINE_ITEMS_MAX */
@@ -113,7 +118,7 @@ struct engine_haul {
     bool lowers;                /* DOWN: on the way to the low watermark, not on demand alone */
 };
 
-#define ENGINE_HAULS 28
+#define ENGINE_LEADER_JOBS 28
 
 /* ---- a match ---- */
 
@@ -146,7 +151,7 @@ struct engine_match {
     uint64_t until_ms;                         /* UINT64_MAX: no end */
     uint64_t room_ms;                          /* since when it waits for room; 0: it does not */
     struct engine_session *session;            /* of blocks that a peer has */
-    struct engine_desk *desk;                  /* whoever it is held for: */
+    struct engine_responder *desk;             /* whoever it is held for: */
     void (*watch)(struct engine_match *match); /* there is news; on the leader's thread */
 
     struct { /* behind the leader's lock */
@@ -177,7 +182,7 @@ struct engine_showing {
     uint64_t again_ms; /* FAILED: it is so until then; who wants it then has it tried again */
 };
 
-struct engine_cascade {
+struct engine_demotion {
     struct engine_message kick;
     struct engine_timer retry;
     bool lowering;     /* between the watermarks, on the way down */
@@ -193,18 +198,18 @@ struct engine_leader {
     char *endpoint; /* a copy; NULL: no peers, and nothing is shown */
     struct engine_match *staging;
     struct engine_timer *timers;
-    struct engine_timer again; /* refused hauls */
-    struct engine_haul *hauls; /* ENGINE_HAULS of them */
-    struct engine_haul *idle, *busy;
+    struct engine_timer again;       /* refused hauls */
+    struct engine_leader_job *hauls; /* ENGINE_LEADER_JOBS of them */
+    struct engine_leader_job *idle, *busy;
     unsigned under_way[4]; /* by kind */
     struct engine_message arrived;
-    struct engine_cascade cascade;
+    struct engine_demotion cascade;
     struct engine_sessions *sessions; /* with other instances */
     struct engine_showing *showing;   /* by block of G2 */
     _Atomic uint64_t pins;
     pthread_t thread, store_thread;
     bool thread_runs;
-    struct engine_storer *storer; /* NULL: none runs */
+    struct engine_store_thread *storer; /* NULL: none runs */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and `shared` of matches; a leaf */
@@ -299,29 +304,30 @@ void engine_stage_all(struct engine_leader *leader);
 
 /* ---- haul.c ---- */
 
-KVT_NODISCARD enum kvt_err engine_hauls_open(struct engine_leader *leader);
-void engine_hauls_close(struct engine_leader *leader);
+KVT_NODISCARD enum kvt_err engine_leader_jobs_open(struct engine_leader *leader);
+void engine_leader_jobs_close(struct engine_leader *leader);
 /** In ENGINE_RETRY_MS what was refused is started again, and who waits for room looked at. */
-void engine_hauls_again(struct engine_leader *leader);
+void engine_leader_jobs_again(struct engine_leader *leader);
 /** A free one of this kind, or NULL: some end later, and then engine_stage_all() is called; or the
  *  leader is being closed, and begins nothing. */
-struct engine_haul *engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind);
+struct engine_leader_job *engine_leader_job_take(struct engine_leader *leader,
+                                                 enum engine_leader_job_kind kind);
 /** Give one back that was not started. */
-void engine_haul_give(struct engine_haul *haul);
+void engine_leader_job_give(struct engine_leader_job *haul);
 /** Its job is filled in but for what is said here; `ended` follows, never from within. */
-void engine_haul_start(struct engine_haul *haul, enum kvt_priority priority, uint64_t wait_ms,
-                       engine_haul_fn *ended);
+void engine_leader_job_start(struct engine_leader_job *haul, enum kvt_priority priority,
+                             uint64_t wait_ms, engine_leader_job_fn *ended);
 
 /* ---- cascade.c ---- */
 
-void engine_cascade_open(struct engine_leader *leader);
+void engine_demotion_open(struct engine_leader *leader);
 /** Go on. */
-void engine_cascade_step(struct engine_leader *leader);
+void engine_demotion_step(struct engine_leader *leader);
 /** May `count` blocks of G2 be taken?  KVT_OK: they were.  KVT_BUSY: room is being made, and that
  *  is worth waiting for; KVT_AGAIN: all is held.  `since_ms` is the caller's, 0 at first.  Any
  *  thread. */
-enum kvt_err engine_cascade_room(struct engine_leader *leader, uint32_t count,
-                                 struct kvt_handle *handles, uint64_t *since_ms);
+enum kvt_err engine_demotion_room(struct engine_leader *leader, uint32_t count,
+                                  struct kvt_handle *handles, uint64_t *since_ms);
 
 /* ---- objects.c ---- */
 
@@ -348,7 +354,7 @@ void engine_store_put(struct engine_leader *leader, const struct engine_store_ba
                       enum kvt_err *statuses);
 
 /* A part of the fence while one thread stores its blocks, batch after batch. */
-struct engine_turn {
+struct engine_store_turn {
     struct engine_leader *leader;
     uint32_t part;
     bool begun;      /* the fence was asked, with this answer: */
@@ -358,14 +364,15 @@ struct engine_turn {
 };
 
 /** Nobody is asked before there is something to store. */
-void engine_turn_open(struct engine_turn *turn, struct engine_leader *leader, uint32_t part);
+void engine_store_turn_open(struct engine_store_turn *turn, struct engine_leader *leader,
+                            uint32_t part);
 /** A batch of this part.  `ours`: what was done under the lease, and counts if the turn lasts. */
-void engine_turn_store(struct engine_turn *turn, const struct engine_store_batch *batch,
-                       enum kvt_err *statuses, bool *ours);
+void engine_store_turn_store(struct engine_store_turn *turn, const struct engine_store_batch *batch,
+                             enum kvt_err *statuses, bool *ours);
 /** Is there time for another batch? */
-bool engine_turn_goes_on(const struct engine_turn *turn);
+bool engine_store_turn_goes_on(const struct engine_store_turn *turn);
 /** Once.  False: the part was lost meanwhile, and what was done is to be asked for again. */
-bool engine_turn_end(struct engine_turn *turn);
+bool engine_store_turn_end(struct engine_store_turn *turn);
 
 struct kvbm_pool *engine_store_pool(const struct engine_leader *leader, enum kvt_tier tier);
 uint32_t engine_store_part(const struct engine_leader *leader, const struct kvbm_label *label);
@@ -379,11 +386,11 @@ void engine_store_note(struct engine_leader *leader, const uint64_t *hashes,
 /* ---- storer.c ---- */
 
 /** Something may be registered that is not stored.  Any thread; the second with the lock held. */
-void engine_storer_owe(struct engine_leader *leader);
-void engine_storer_owe_locked(struct engine_leader *leader);
-KVT_NODISCARD enum kvt_err engine_storer_open(struct engine_leader *leader);
+void engine_store_thread_owe(struct engine_leader *leader);
+void engine_store_thread_owe_locked(struct engine_leader *leader);
+KVT_NODISCARD enum kvt_err engine_store_thread_open(struct engine_leader *leader);
 /** Ends the thread. */
-void engine_storer_close(struct engine_leader *leader);
+void engine_store_thread_close(struct engine_leader *leader);
 
 /* ---- session*.c ---- */
 
@@ -394,6 +401,6 @@ KVT_NODISCARD enum kvt_err engine_sessions_open(struct engine_leader *leader,
 void engine_sessions_close(struct engine_leader *leader);
 void engine_sessions_free(struct engine_leader *leader);
 /** More blocks are shown. */
-void engine_desk_shown(struct engine_leader *leader);
+void engine_responder_shown(struct engine_leader *leader);
 
 #endif /* ENGINE_LEADER_LEADER_INTERNAL_H */

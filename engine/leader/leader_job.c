@@ -9,32 +9,33 @@
 
 /* How many of a kind at once: what is waited for finds one whatever goes down. */
 static const unsigned most[] = {
-    [ENGINE_HAUL_BRING] = 16,
-    [ENGINE_HAUL_ASK] = 6,
-    [ENGINE_HAUL_DOWN] = 3,
-    [ENGINE_HAUL_SHOW] = 3,
+    [ENGINE_LEADER_JOB_BRING] = 16,
+    [ENGINE_LEADER_JOB_ASK] = 6,
+    [ENGINE_LEADER_JOB_DOWN] = 3,
+    [ENGINE_LEADER_JOB_SHOW] = 3,
 };
 
-_Static_assert(ENGINE_HAULS == 16 + 6 + 3 + 3, "a free one of each kind");
+_Static_assert(ENGINE_LEADER_JOBS == 16 + 6 + 3 + 3, "a free one of each kind");
 
 static void run_ended(struct engine_leader *leader, struct engine_message *message);
 static void start_again(struct engine_leader *leader, struct engine_timer *timer);
 
-static struct engine_haul *
+static struct engine_leader_job *
 of_message(struct engine_message *message)
 {
-    return (struct engine_haul *)((char *)message - offsetof(struct engine_haul, message));
+    return (struct engine_leader_job *)((char *)message -
+                                        offsetof(struct engine_leader_job, message));
 }
 
 enum kvt_err
-engine_hauls_open(struct engine_leader *leader)
+engine_leader_jobs_open(struct engine_leader *leader)
 {
     leader->again.run = start_again;
-    leader->hauls = kvt_calloc(ENGINE_HAULS, sizeof(*leader->hauls));
+    leader->hauls = kvt_calloc(ENGINE_LEADER_JOBS, sizeof(*leader->hauls));
     if (leader->hauls == NULL)
         return KVT_NOMEM;
-    for (size_t i = 0; i < ENGINE_HAULS; i++) {
-        struct engine_haul *haul = &leader->hauls[i];
+    for (size_t i = 0; i < ENGINE_LEADER_JOBS; i++) {
+        struct engine_leader_job *haul = &leader->hauls[i];
 
         haul->leader = leader;
         haul->message.run = run_ended;
@@ -50,9 +51,9 @@ engine_hauls_open(struct engine_leader *leader)
 }
 
 void
-engine_hauls_close(struct engine_leader *leader)
+engine_leader_jobs_close(struct engine_leader *leader)
 {
-    for (size_t i = 0; leader->hauls != NULL && i < ENGINE_HAULS; i++) {
+    for (size_t i = 0; leader->hauls != NULL && i < ENGINE_LEADER_JOBS; i++) {
         kvt_free(leader->hauls[i].items);
         kvt_free(leader->hauls[i].targets);
         kvt_free(leader->hauls[i].sources);
@@ -71,10 +72,10 @@ is_closing(struct engine_leader *leader)
     return closing;
 }
 
-struct engine_haul *
-engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind)
+struct engine_leader_job *
+engine_leader_job_take(struct engine_leader *leader, enum engine_leader_job_kind kind)
 {
-    struct engine_haul *haul = leader->idle;
+    struct engine_leader_job *haul = leader->idle;
 
     if (leader->under_way[kind] >= most[kind] || is_closing(leader))
         return NULL;
@@ -93,10 +94,10 @@ engine_haul_take(struct engine_leader *leader, enum engine_haul_kind kind)
 }
 
 void
-engine_haul_give(struct engine_haul *haul)
+engine_leader_job_give(struct engine_leader_job *haul)
 {
     struct engine_leader *leader = haul->leader;
-    struct engine_haul **link = &leader->busy;
+    struct engine_leader_job **link = &leader->busy;
 
     while (*link != haul)
         link = &(*link)->next;
@@ -110,14 +111,14 @@ engine_haul_give(struct engine_haul *haul)
 static void
 done(void *arg, const struct engine_outcome *outcome)
 {
-    struct engine_haul *haul = arg;
+    struct engine_leader_job *haul = arg;
 
     haul->error = outcome->error;
     engine_leader_post(haul->leader, &haul->message);
 }
 
 static void
-refuse(struct engine_haul *haul, enum kvt_err why)
+refuse(struct engine_leader_job *haul, enum kvt_err why)
 {
     for (size_t i = 0; i < haul->job.count; i++)
         haul->items[i].status = why;
@@ -129,21 +130,21 @@ refuse(struct engine_haul *haul, enum kvt_err why)
 /* In a moment.  Who asks for that asks often: the time that was set first stays, or it would never
  * come. */
 void
-engine_hauls_again(struct engine_leader *leader)
+engine_leader_jobs_again(struct engine_leader *leader)
 {
     if (leader->again.link == NULL)
         engine_leader_at(leader, &leader->again, kvt_clock_mono_ms() + ENGINE_RETRY_MS);
 }
 
 static void
-start(struct engine_haul *haul)
+start(struct engine_leader_job *haul)
 {
     struct engine_leader *leader = haul->leader;
     const enum kvt_err rc = engine_worker_start(leader->options.worker, &haul->job);
 
     haul->again = rc == KVT_AGAIN;
     if (haul->again)
-        engine_hauls_again(leader);
+        engine_leader_jobs_again(leader);
     else if (rc != KVT_OK)
         refuse(haul, rc);
 }
@@ -155,11 +156,11 @@ start_again(struct engine_leader *leader, struct engine_timer *timer)
     const bool closing = is_closing(leader);
 
     (void)timer;
-    for (struct engine_haul *haul = leader->busy; haul != NULL; haul = haul->next) {
+    for (struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next) {
         if (!haul->again)
             continue;
         haul->again = false;
-        if (closing || (haul->kind == ENGINE_HAUL_BRING && haul->match == NULL))
+        if (closing || (haul->kind == ENGINE_LEADER_JOB_BRING && haul->match == NULL))
             refuse(haul, KVT_CANCELLED);
         else
             start(haul);
@@ -168,8 +169,8 @@ start_again(struct engine_leader *leader, struct engine_timer *timer)
 }
 
 void
-engine_haul_start(struct engine_haul *haul, enum kvt_priority priority, uint64_t wait_ms,
-                  engine_haul_fn *ended)
+engine_leader_job_start(struct engine_leader_job *haul, enum kvt_priority priority,
+                        uint64_t wait_ms, engine_leader_job_fn *ended)
 {
     haul->ended = ended;
     haul->job.priority = priority;
@@ -185,10 +186,10 @@ engine_haul_start(struct engine_haul *haul, enum kvt_priority priority, uint64_t
 static void
 run_ended(struct engine_leader *leader, struct engine_message *message)
 {
-    struct engine_haul *haul = of_message(message);
+    struct engine_leader_job *haul = of_message(message);
 
     haul->ended(haul);
-    engine_haul_give(haul);
+    engine_leader_job_give(haul);
     engine_stage_all(leader);
-    engine_cascade_step(leader);
+    engine_demotion_step(leader);
 }

@@ -201,7 +201,7 @@ unlist(struct engine_match *match)
 static void
 orphan(struct engine_match *match)
 {
-    for (struct engine_haul *haul = match->leader->busy; haul != NULL; haul = haul->next)
+    for (struct engine_leader_job *haul = match->leader->busy; haul != NULL; haul = haul->next)
         if (haul->match == match)
             haul->match = NULL;
     match->running = 0;

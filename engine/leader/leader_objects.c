@@ -19,7 +19,7 @@ enum {
 /* ---- as an origin ---- */
 
 static void
-asked(struct engine_haul *haul)
+asked(struct engine_leader_job *haul)
 {
     struct engine_match *match = haul->match;
     uint32_t there = 0;
@@ -43,7 +43,7 @@ asked(struct engine_haul *haul)
 static void
 search(struct engine_match *match)
 {
-    struct engine_haul *haul = engine_haul_take(match->leader, ENGINE_HAUL_ASK);
+    struct engine_leader_job *haul = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_ASK);
     const uint32_t first = match->found + match->asked_for;
     const uint64_t now_ms = kvt_clock_mono_ms();
     const uint32_t want = match->asked_for == 0 ? FIRST : GROWTH * match->asked_for;
@@ -62,8 +62,8 @@ search(struct engine_match *match)
     for (uint32_t i = 0; i < count; i++)
         haul->items[i] = (struct engine_item){.label = match->labels[first + i]};
     match->running++;
-    engine_haul_start(haul, KVT_PRIORITY_URGENT,
-                      match->until_ms > now_ms ? match->until_ms - now_ms : 0, asked);
+    engine_leader_job_start(haul, KVT_PRIORITY_URGENT,
+                            match->until_ms > now_ms ? match->until_ms - now_ms : 0, asked);
 }
 
 static void

@@ -11,7 +11,7 @@
 
 /* Does the object tier have what came? */
 static bool
-is_stored(const struct engine_haul *haul, size_t at)
+is_stored(const struct engine_leader_job *haul, size_t at)
 {
     const struct kvt_handle source = haul->sources[at];
 
@@ -21,7 +21,7 @@ is_stored(const struct engine_haul *haul, size_t at)
 
 /* Registered, and held by the item's target; what is not is given back, and its status says why. */
 static size_t
-register_targets(struct engine_haul *haul)
+register_targets(struct engine_leader_job *haul)
 {
     struct kvbm_pool *pool = haul->leader->options.g2;
     size_t came = 0;
@@ -47,7 +47,7 @@ register_targets(struct engine_haul *haul)
 
 /* Where a block cannot be read, it is not there. */
 static void
-let_sources_go(struct engine_haul *haul)
+let_sources_go(struct engine_leader_job *haul)
 {
     struct kvbm_pool *pool = haul->leader->options.g3;
 
@@ -67,7 +67,7 @@ let_sources_go(struct engine_haul *haul)
 
 /* To the match, without a hole; what it has no use for rests in the pool. */
 static void
-hand_over(struct engine_haul *haul, struct engine_match *match)
+hand_over(struct engine_leader_job *haul, struct engine_match *match)
 {
     for (size_t i = 0; match != NULL && i < haul->job.count; i++) {
         const uint32_t at = haul->first + (uint32_t)i;
@@ -84,7 +84,7 @@ hand_over(struct engine_haul *haul, struct engine_match *match)
 }
 
 static void
-brought(struct engine_haul *haul)
+brought(struct engine_leader_job *haul)
 {
     struct engine_match *match = haul->match;
     const size_t came = register_targets(haul);
@@ -124,8 +124,8 @@ take_there(struct engine_match *match)
 static bool
 is_coming(const struct engine_leader *leader, uint64_t hash)
 {
-    for (const struct engine_haul *haul = leader->busy; haul != NULL; haul = haul->next)
-        for (size_t i = 0; haul->kind == ENGINE_HAUL_BRING && i < haul->job.count; i++)
+    for (const struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next)
+        for (size_t i = 0; haul->kind == ENGINE_LEADER_JOB_BRING && i < haul->job.count; i++)
             if (haul->items[i].label.id.hash == hash)
                 return true;
     return false;
@@ -160,7 +160,7 @@ take_room(struct engine_match *match, uint32_t count, struct kvt_handle *handles
 {
     struct engine_leader *leader = match->leader;
     const uint64_t now_ms = kvt_clock_mono_ms();
-    enum kvt_err rc = engine_cascade_room(leader, count, handles, &match->room_ms);
+    enum kvt_err rc = engine_demotion_room(leader, count, handles, &match->room_ms);
 
     while (rc == KVT_AGAIN && count > 1) {
         count /= 2;
@@ -173,12 +173,12 @@ take_room(struct engine_match *match, uint32_t count, struct kvt_handle *handles
     if (rc == KVT_AGAIN && match->running == 0 && now_ms - match->room_ms >= ENGINE_ROOM_MS)
         engine_match_cut(match, match->at, rc, "G2 has no room: all of it is held");
     else
-        engine_hauls_again(leader);
+        engine_leader_jobs_again(leader);
     return 0;
 }
 
 static void
-send(struct engine_match *match, struct engine_haul *haul, uint32_t count)
+send(struct engine_match *match, struct engine_leader_job *haul, uint32_t count)
 {
     struct engine_leader *leader = match->leader;
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -203,8 +203,8 @@ send(struct engine_match *match, struct engine_haul *haul, uint32_t count)
     memset(match->source + first, 0, count * sizeof(*match->source));
     match->at += count;
     match->running++;
-    engine_haul_start(haul, KVT_PRIORITY_URGENT,
-                      match->until_ms > now_ms ? match->until_ms - now_ms : 0, brought);
+    engine_leader_job_start(haul, KVT_PRIORITY_URGENT,
+                            match->until_ms > now_ms ? match->until_ms - now_ms : 0, brought);
 }
 
 /* Begin the next.  False: not now. */
@@ -212,7 +212,7 @@ static bool
 send_next(struct engine_match *match)
 {
     const struct engine_origin *origin = match->leader->origins[match->place[match->at]];
-    struct engine_haul *haul;
+    struct engine_leader_job *haul;
     uint32_t count;
 
     if (is_coming(match->leader, match->labels[match->at].id.hash))
@@ -222,12 +222,12 @@ send_next(struct engine_match *match)
         count = origin->ready(match, match->at, count);
     if (count == 0)
         return false;
-    haul = engine_haul_take(match->leader, ENGINE_HAUL_BRING);
+    haul = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_BRING);
     if (haul == NULL)
         return false;
     count = take_room(match, count, haul->targets);
     if (count == 0) {
-        engine_haul_give(haul);
+        engine_leader_job_give(haul);
         return false;
     }
     send(match, haul, count);

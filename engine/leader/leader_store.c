@@ -129,13 +129,13 @@ ask(struct engine_leader *leader, const struct engine_store_batch *batch, struct
 }
 
 void
-engine_turn_open(struct engine_turn *turn, struct engine_leader *leader, uint32_t part)
+engine_store_turn_open(struct engine_store_turn *turn, struct engine_leader *leader, uint32_t part)
 {
-    *turn = (struct engine_turn){.leader = leader, .part = part, .rc = KVT_UNSUPPORTED};
+    *turn = (struct engine_store_turn){.leader = leader, .part = part, .rc = KVT_UNSUPPORTED};
 }
 
 static enum kvt_err
-begin(struct engine_turn *turn)
+begin(struct engine_store_turn *turn)
 {
     const struct engine_fence *fence = turn->leader->options.fence;
 
@@ -147,8 +147,8 @@ begin(struct engine_turn *turn)
 
 /* The lease bounds the job, so that ranks stop by themselves when nobody tells them to. */
 void
-engine_turn_store(struct engine_turn *turn, const struct engine_store_batch *batch,
-                  enum kvt_err *statuses, bool *ours)
+engine_store_turn_store(struct engine_store_turn *turn, const struct engine_store_batch *batch,
+                        enum kvt_err *statuses, bool *ours)
 {
     struct picked picked = {.count = batch->count};
     const uint64_t began_ms = kvt_clock_mono_ms();
@@ -178,7 +178,7 @@ engine_turn_store(struct engine_turn *turn, const struct engine_store_batch *bat
 }
 
 bool
-engine_turn_goes_on(const struct engine_turn *turn)
+engine_store_turn_goes_on(const struct engine_store_turn *turn)
 {
     if (!turn->begun)
         return true;
@@ -189,7 +189,7 @@ engine_turn_goes_on(const struct engine_turn *turn)
 }
 
 bool
-engine_turn_end(struct engine_turn *turn)
+engine_store_turn_end(struct engine_store_turn *turn)
 {
     const struct engine_fence *fence = turn->leader->options.fence;
 
@@ -209,7 +209,7 @@ put_part(struct engine_leader *leader, const struct engine_store_batch *batch, u
     enum kvt_err came[ENGINE_BATCH];
     size_t at[ENGINE_BATCH];
     bool ours[ENGINE_BATCH];
-    struct engine_turn turn;
+    struct engine_store_turn turn;
     bool lasted;
 
     own.handles = handles;
@@ -221,9 +221,9 @@ put_part(struct engine_leader *leader, const struct engine_store_batch *batch, u
         handles[own.count++] = batch->handles[i];
         done[i] = true;
     }
-    engine_turn_open(&turn, leader, part);
-    engine_turn_store(&turn, &own, came, ours);
-    lasted = engine_turn_end(&turn);
+    engine_store_turn_open(&turn, leader, part);
+    engine_store_turn_store(&turn, &own, came, ours);
+    lasted = engine_store_turn_end(&turn);
     for (size_t i = 0; i < own.count; i++)
         statuses[at[i]] = ours[i] && !lasted ? KVT_BUSY : came[i];
 }

@@ -72,7 +72,7 @@ start(struct engine_session *session, struct engine_peer *peer, uint32_t method,
     call->peer = peer;
     call->method = method;
     kvt_buffer_init(&out, ENGINE_RPC_PAYLOAD_MAX);
-    engine_words_put(&out, words, count);
+    engine_session_words_put(&out, words, count);
     if (kvt_buffer_ok(&out))
         rc = engine_rpc_start(peer->client,
                               &(struct engine_rpc_request){
@@ -184,20 +184,20 @@ look(struct engine_session *session)
 static bool
 take_look(struct engine_session *session, const struct call *call)
 {
-    struct engine_words words;
+    struct engine_session_words words;
     uint32_t found;
     uint32_t ready;
 
-    engine_words_read(&words, call->bytes, call->size);
-    if (engine_words_next(&words, ENGINE_FAILED) == ENGINE_FAILED)
+    engine_session_words_read(&words, call->bytes, call->size);
+    if (engine_session_words_next(&words, ENGINE_FAILED) == ENGINE_FAILED)
         return false;
-    found = (uint32_t)engine_words_next(&words, session->found);
-    ready = (uint32_t)engine_words_next(&words, found);
+    found = (uint32_t)engine_session_words_next(&words, session->found);
+    ready = (uint32_t)engine_session_words_next(&words, found);
     if (words.in.bad || ready < session->ready || words.left != ready - session->ready)
         return false;
     for (uint32_t i = session->ready; i < ready; i++)
-        session->blocks[i] = (uint32_t)engine_words_next(&words, UINT32_MAX);
-    if (!engine_words_end(&words))
+        session->blocks[i] = (uint32_t)engine_session_words_next(&words, UINT32_MAX);
+    if (!engine_session_words_end(&words))
         return false;
     session->ready = ready;
     session->found = found;
@@ -254,18 +254,18 @@ choose(struct engine_session *session)
 static void
 on_open(struct engine_session *session, const struct call *call, struct engine_peer *peer)
 {
-    struct engine_words words;
+    struct engine_session_words words;
     uint32_t found = 0;
 
     session->opens--;
     if (call->status == KVT_OK && peer != NULL) {
         const uint32_t most = session->match == NULL ? 0 : session->match->count - session->base;
 
-        engine_words_read(&words, call->bytes, call->size);
-        (void)engine_words_next(&words, ENGINE_FAILED);
-        found = (uint32_t)engine_words_next(&words, most);
-        (void)engine_words_next(&words, found);
-        if (!engine_words_end(&words))
+        engine_session_words_read(&words, call->bytes, call->size);
+        (void)engine_session_words_next(&words, ENGINE_FAILED);
+        found = (uint32_t)engine_session_words_next(&words, most);
+        (void)engine_session_words_next(&words, found);
+        if (!engine_session_words_end(&words))
             found = 0;
         if (found > session->found) {
             struct engine_peer *less = session->peer;
@@ -291,8 +291,8 @@ search(struct engine_match *match)
     const uint64_t left_ms = match->until_ms > now_ms ? match->until_ms - now_ms : 1;
     const uint32_t count = match->count - match->found;
     struct engine_session *session = kvt_calloc(1, sizeof(*session));
-    uint64_t *words =
-        kvt_calloc(ENGINE_OPEN_WORDS + (size_t)count * ENGINE_LABEL_WORDS, sizeof(*words));
+    uint64_t *words = kvt_calloc(
+        ENGINE_SESSION_OPEN_WORDS + (size_t)count * ENGINE_SESSION_LABEL_WORDS, sizeof(*words));
 
     if (session == NULL || words == NULL || sessions->peers == NULL || sessions->closing) {
         const enum kvt_err rc = session == NULL || words == NULL ? KVT_NOMEM : KVT_OK;
@@ -317,13 +317,14 @@ search(struct engine_match *match)
     words[4] = match->mode == ENGINE_HOLD ? ENGINE_HOLD : ENGINE_FULL;
     words[5] = match->leader->options.hold_ms;
     for (uint32_t i = 0; i < count; i++)
-        engine_words_of_label(words + ENGINE_OPEN_WORDS + (size_t)i * ENGINE_LABEL_WORDS,
-                              &match->labels[match->found + i]);
+        engine_session_words_of_label(words + ENGINE_SESSION_OPEN_WORDS +
+                                          (size_t)i * ENGINE_SESSION_LABEL_WORDS,
+                                      &match->labels[match->found + i]);
     for (struct engine_peer *peer = sessions->peers; peer != NULL; peer = peer->next) {
         words[1] = peer->instance;
         session->opens +=
             start(session, peer, ENGINE_SESSION_OPEN, words,
-                  ENGINE_OPEN_WORDS + (size_t)count * ENGINE_LABEL_WORDS,
+                  ENGINE_SESSION_OPEN_WORDS + (size_t)count * ENGINE_SESSION_LABEL_WORDS,
                   left_ms < ENGINE_SESSION_CALL_MS ? left_ms : ENGINE_SESSION_CALL_MS);
     }
     kvt_free(words);

@@ -31,21 +31,23 @@ enum engine_session_method {
 /* ---- session_wire.c ---- */
 
 /* An array of numbers, read one by one.  What is none reads as 0, and is said (`in.bad`). */
-struct engine_words {
+struct engine_session_words {
     struct engine_unpack in; /* what was not read yet, */
     size_t left;             /* ... words */
 };
 
-void engine_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count);
-void engine_words_read(struct engine_words *words, const uint8_t *bytes, size_t size);
-uint64_t engine_words_next(struct engine_words *words, uint64_t max);
+void engine_session_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count);
+void engine_session_words_read(struct engine_session_words *words, const uint8_t *bytes,
+                               size_t size);
+uint64_t engine_session_words_next(struct engine_session_words *words, uint64_t max);
 /** All of it was read, and was as it should be. */
-bool engine_words_end(const struct engine_words *words);
+bool engine_session_words_end(const struct engine_session_words *words);
 
-#define ENGINE_OPEN_WORDS  6 /* before the labels */
-#define ENGINE_LABEL_WORDS 5
-void engine_words_of_label(uint64_t words[ENGINE_LABEL_WORDS], const struct kvbm_label *label);
-void engine_words_label(struct engine_words *words, struct kvbm_label *label);
+#define ENGINE_SESSION_OPEN_WORDS  6 /* before the labels */
+#define ENGINE_SESSION_LABEL_WORDS 5
+void engine_session_words_of_label(uint64_t words[ENGINE_SESSION_LABEL_WORDS],
+                                   const struct kvbm_label *label);
+void engine_session_words_label(struct engine_session_words *words, struct kvbm_label *label);
 
 /* ---- who there is ---- */
 
@@ -55,13 +57,13 @@ struct engine_peer {
     struct engine_rpc_client *client;
 };
 
-struct engine_desk;
+struct engine_responder;
 
 struct engine_sessions {
     struct engine_leader *leader;
     struct engine_peer *peers;
     struct engine_session *asking;
-    struct engine_desk *desk;
+    struct engine_responder *desk;
     bool closing; /* of the leader's thread */
     struct engine_rpc_server *server;
 };
@@ -74,11 +76,11 @@ void engine_session_lose(struct engine_sessions *sessions, const struct engine_p
 /* ---- session_desk.c ---- */
 
 /** The table of handlers; `arg` of them is the sessions. */
-extern const struct engine_rpc_method engine_desk_methods[];
-extern const size_t engine_desk_method_count;
+extern const struct engine_rpc_method engine_responder_methods[];
+extern const size_t engine_responder_method_count;
 /** Of rpc's server: a link has ended, and with it whatever is held for who spoke over it. */
-void engine_desk_link_gone(void *arg, uint64_t link);
+void engine_responder_link_gone(void *arg, uint64_t link);
 /** Let go of all that is held for others. */
-void engine_desk_clear(struct engine_sessions *sessions);
+void engine_responder_clear(struct engine_sessions *sessions);
 
 #endif /* ENGINE_LEADER_SESSION_INTERNAL_H */

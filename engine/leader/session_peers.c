@@ -85,7 +85,7 @@ clear(struct engine_leader *leader, struct engine_message *message)
     struct errand *errand = (struct errand *)message;
 
     errand->sessions->closing = true;
-    engine_desk_clear(errand->sessions);
+    engine_responder_clear(errand->sessions);
     end_errand(leader, errand);
 }
 
@@ -108,12 +108,12 @@ meet(struct engine_leader *leader, struct engine_peer *peer, uint64_t wait_ms,
     const uint64_t version = ENGINE_SESSION_VERSION;
     struct kvt_buffer question;
     struct kvt_buffer answer;
-    struct engine_words words;
+    struct engine_session_words words;
     enum kvt_err rc;
 
     kvt_buffer_init(&question, 64);
     kvt_buffer_init(&answer, ENGINE_METADATA_MAX + 64);
-    engine_words_put(&question, &version, 1);
+    engine_session_words_put(&question, &version, 1);
     rc = engine_rpc_run(peer->client,
                         &(struct engine_rpc_request){.method = ENGINE_SESSION_DESCRIBE,
                                                      .bytes = question.data,
@@ -125,11 +125,11 @@ meet(struct engine_leader *leader, struct engine_peer *peer, uint64_t wait_ms,
                             (unsigned long long)peer->instance, kvt_err_text(rc));
         goto out;
     }
-    engine_words_read(&words, answer.data, answer.size);
-    if (engine_words_next(&words, UINT64_MAX) != ENGINE_SESSION_VERSION)
+    engine_session_words_read(&words, answer.data, answer.size);
+    if (engine_session_words_next(&words, UINT64_MAX) != ENGINE_SESSION_VERSION)
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "instance %llu speaks another version",
                            (unsigned long long)peer->instance);
-    else if (engine_words_next(&words, UINT64_MAX) != peer->instance || words.in.bad)
+    else if (engine_session_words_next(&words, UINT64_MAX) != peer->instance || words.in.bad)
         rc = kvt_error_set(err, KVT_NOTFOUND, "another instance answers in place of %llu",
                            (unsigned long long)peer->instance);
     else
@@ -187,10 +187,10 @@ engine_sessions_open(struct engine_leader *leader, struct kvt_error *err)
     struct engine_sessions *sessions = kvt_calloc(1, sizeof(*sessions));
     const struct engine_rpc_server_options options = {
         .endpoint = leader->endpoint,
-        .methods = engine_desk_methods,
-        .method_count = engine_desk_method_count,
+        .methods = engine_responder_methods,
+        .method_count = engine_responder_method_count,
         .arg = sessions,
-        .gone = engine_desk_link_gone,
+        .gone = engine_responder_link_gone,
         .threads = 1,
     };
 

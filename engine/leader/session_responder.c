@@ -8,7 +8,7 @@
 #include "engine/leader/session_internal.h"
 
 struct puller {
-    struct engine_desk *desk;
+    struct engine_responder *desk;
     uint64_t number;              /* 0: none */
     uint64_t link;                /* its last word came by */
     struct engine_rpc_call *look; /* that waits for news */
@@ -18,8 +18,8 @@ struct puller {
 };
 
 /* One session. */
-struct engine_desk {
-    struct engine_desk *next;
+struct engine_responder {
+    struct engine_responder *next;
     struct engine_sessions *sessions;
     uint64_t number;
     struct engine_match *match;
@@ -41,7 +41,7 @@ struct question {
 /* ---- answers ---- */
 
 static void
-renew(struct engine_desk *desk)
+renew(struct engine_responder *desk)
 {
     engine_leader_at(desk->sessions->leader, &desk->hold, kvt_clock_mono_ms() + desk->hold_ms);
 }
@@ -52,7 +52,7 @@ answer(struct engine_rpc_call *call, const uint64_t *words, size_t count)
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, ENGINE_RPC_PAYLOAD_MAX);
-    engine_words_put(&out, words, count);
+    engine_session_words_put(&out, words, count);
     engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM,
                       kvt_buffer_ok(&out) ? out.data : NULL, kvt_buffer_ok(&out) ? out.size : 0);
     kvt_buffer_release(&out);
@@ -65,20 +65,20 @@ refuse(struct engine_rpc_call *call, enum kvt_err why)
 }
 
 static uint32_t
-found(const struct engine_desk *desk)
+found(const struct engine_responder *desk)
 {
     return desk->cut ? desk->shown : desk->match->end;
 }
 
 /* No more will be ready than is. */
 static bool
-is_at_end(const struct engine_desk *desk)
+is_at_end(const struct engine_responder *desk)
 {
     return desk->match->state == ENGINE_FAILED || desk->shown == found(desk);
 }
 
 static void
-answer_state(const struct engine_desk *desk, struct engine_rpc_call *call)
+answer_state(const struct engine_responder *desk, struct engine_rpc_call *call)
 {
     const uint64_t words[] = {(uint64_t)desk->match->state, found(desk), desk->shown};
 
@@ -89,7 +89,7 @@ answer_state(const struct engine_desk *desk, struct engine_rpc_call *call)
 static void
 answer_look(struct puller *puller)
 {
-    struct engine_desk *desk = puller->desk;
+    struct engine_responder *desk = puller->desk;
     struct engine_rpc_call *call = puller->look;
     const size_t count = desk->shown > puller->seen ? desk->shown - puller->seen : 0;
     uint64_t *words = kvt_calloc(3 + count, sizeof(*words));
@@ -124,10 +124,10 @@ drop_puller(struct puller *puller, enum kvt_err why)
 }
 
 static void
-close_desk(struct engine_desk *desk)
+close_desk(struct engine_responder *desk)
 {
     struct engine_sessions *sessions = desk->sessions;
-    struct engine_desk **link = &sessions->desk;
+    struct engine_responder **link = &sessions->desk;
 
     while (*link != desk)
         link = &(*link)->next;
@@ -145,7 +145,7 @@ close_desk(struct engine_desk *desk)
 
 /* A session ends with its last puller. */
 static void
-close_unwanted(struct engine_desk *desk)
+close_unwanted(struct engine_responder *desk)
 {
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
         if (desk->pullers[i].number != 0)
@@ -154,7 +154,7 @@ close_unwanted(struct engine_desk *desk)
 }
 
 void
-engine_desk_clear(struct engine_sessions *sessions)
+engine_responder_clear(struct engine_sessions *sessions)
 {
     while (sessions->desk != NULL)
         close_desk(sessions->desk);
@@ -165,7 +165,8 @@ static void
 expire(struct engine_leader *leader, struct engine_timer *timer)
 {
     engine_leader_count(leader, &leader->shared.stats.peer_expired, 1);
-    close_desk((struct engine_desk *)((char *)timer - offsetof(struct engine_desk, hold)));
+    close_desk(
+        (struct engine_responder *)((char *)timer - offsetof(struct engine_responder, hold)));
 }
 
 /* Whoever spoke over this link says no more: nothing is held for him. */
@@ -173,9 +174,9 @@ static void
 end_link(struct engine_sessions *sessions, uint64_t link)
 {
     struct engine_leader *leader = sessions->leader;
-    struct engine_desk *next;
+    struct engine_responder *next;
 
-    for (struct engine_desk *desk = sessions->desk; desk != NULL; desk = next) {
+    for (struct engine_responder *desk = sessions->desk; desk != NULL; desk = next) {
         bool left = false;
 
         next = desk->next;
@@ -194,7 +195,7 @@ end_link(struct engine_sessions *sessions, uint64_t link)
 
 /* Show what is ready, and tell who waits for that. */
 static void
-advance(struct engine_desk *desk)
+advance(struct engine_responder *desk)
 {
     struct engine_leader *leader = desk->sessions->leader;
     const struct engine_match *match = desk->match;
@@ -220,11 +221,11 @@ advance(struct engine_desk *desk)
 }
 
 void
-engine_desk_shown(struct engine_leader *leader)
+engine_responder_shown(struct engine_leader *leader)
 {
     if (leader->sessions == NULL)
         return;
-    for (struct engine_desk *desk = leader->sessions->desk; desk != NULL; desk = desk->next)
+    for (struct engine_responder *desk = leader->sessions->desk; desk != NULL; desk = desk->next)
         advance(desk);
 }
 
@@ -234,10 +235,10 @@ watch(struct engine_match *match)
     advance(match->desk);
 }
 
-static struct engine_desk *
+static struct engine_responder *
 find_desk(struct engine_sessions *sessions, uint64_t number)
 {
-    struct engine_desk *desk = sessions->desk;
+    struct engine_responder *desk = sessions->desk;
 
     while (desk != NULL && desk->number != number)
         desk = desk->next;
@@ -245,7 +246,7 @@ find_desk(struct engine_sessions *sessions, uint64_t number)
 }
 
 static struct puller *
-find_puller(struct engine_desk *desk, uint64_t number)
+find_puller(struct engine_responder *desk, uint64_t number)
 {
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
         if (desk->pullers[i].number == number)
@@ -267,10 +268,10 @@ look_late(struct engine_leader *leader, struct engine_timer *timer)
 /* ---- questions ---- */
 
 static struct engine_match *
-open_match(struct engine_sessions *sessions, struct engine_words *words, enum engine_mode mode,
-           enum kvt_err *rc)
+open_match(struct engine_sessions *sessions, struct engine_session_words *words,
+           enum engine_mode mode, enum kvt_err *rc)
 {
-    const size_t count = words->left / ENGINE_LABEL_WORDS;
+    const size_t count = words->left / ENGINE_SESSION_LABEL_WORDS;
     struct engine_find find = {
         .count = count,
         .mode = mode == ENGINE_HOLD ? ENGINE_HOLD : ENGINE_FULL,
@@ -284,21 +285,21 @@ open_match(struct engine_sessions *sessions, struct engine_words *words, enum en
         return NULL;
     labels = kvt_calloc(count, sizeof(*labels));
     for (size_t i = 0; labels != NULL && i < count; i++)
-        engine_words_label(words, &labels[i]);
+        engine_session_words_label(words, &labels[i]);
     find.labels = labels;
     if (labels == NULL)
         *rc = KVT_NOMEM;
-    else if (engine_words_end(words))
+    else if (engine_session_words_end(words))
         *rc = engine_leader_find(sessions->leader, &find, &match);
     kvt_free(labels);
     return match;
 }
 
-static struct engine_desk *
+static struct engine_responder *
 open_desk(struct engine_sessions *sessions, uint64_t number, struct engine_match *match,
           uint64_t hold_ms)
 {
-    struct engine_desk *desk = kvt_calloc(1, sizeof(*desk));
+    struct engine_responder *desk = kvt_calloc(1, sizeof(*desk));
 
     if (desk == NULL)
         return NULL;
@@ -332,15 +333,16 @@ hold_of(const struct engine_sessions *sessions, uint64_t asked_ms)
 }
 
 static void
-on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct engine_words *words)
+on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
+        struct engine_session_words *words)
 {
-    const bool ours = engine_words_next(words, UINT64_MAX) == ENGINE_SESSION_VERSION;
-    const uint64_t instance = engine_words_next(words, UINT64_MAX);
-    const uint64_t number = engine_words_next(words, UINT64_MAX);
-    const uint64_t puller = engine_words_next(words, UINT64_MAX);
-    const enum engine_mode mode = (enum engine_mode)engine_words_next(words, ENGINE_FULL);
-    const uint64_t hold_ms = hold_of(sessions, engine_words_next(words, UINT64_MAX));
-    struct engine_desk *desk = find_desk(sessions, number);
+    const bool ours = engine_session_words_next(words, UINT64_MAX) == ENGINE_SESSION_VERSION;
+    const uint64_t instance = engine_session_words_next(words, UINT64_MAX);
+    const uint64_t number = engine_session_words_next(words, UINT64_MAX);
+    const uint64_t puller = engine_session_words_next(words, UINT64_MAX);
+    const enum engine_mode mode = (enum engine_mode)engine_session_words_next(words, ENGINE_FULL);
+    const uint64_t hold_ms = hold_of(sessions, engine_session_words_next(words, UINT64_MAX));
+    struct engine_responder *desk = find_desk(sessions, number);
     struct puller *place;
 
     if (!ours || puller == 0) {
@@ -390,10 +392,11 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
 /* The session and the puller that a call names; NULL: refused. */
 static struct puller *
 puller_of(struct engine_sessions *sessions, struct engine_rpc_call *call,
-          struct engine_words *words)
+          struct engine_session_words *words)
 {
-    struct engine_desk *desk = find_desk(sessions, engine_words_next(words, UINT64_MAX));
-    const uint64_t number = engine_words_next(words, UINT64_MAX);
+    struct engine_responder *desk =
+        find_desk(sessions, engine_session_words_next(words, UINT64_MAX));
+    const uint64_t number = engine_session_words_next(words, UINT64_MAX);
     struct puller *puller = desk == NULL || number == 0 ? NULL : find_puller(desk, number);
 
     if (words->in.bad || puller == NULL) {
@@ -406,7 +409,8 @@ puller_of(struct engine_sessions *sessions, struct engine_rpc_call *call,
 }
 
 static void
-on_look(struct engine_sessions *sessions, struct engine_rpc_call *call, struct engine_words *words)
+on_look(struct engine_sessions *sessions, struct engine_rpc_call *call,
+        struct engine_session_words *words)
 {
     struct puller *puller = puller_of(sessions, call, words);
     uint64_t seen;
@@ -414,9 +418,9 @@ on_look(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
 
     if (puller == NULL)
         return;
-    seen = engine_words_next(words, ENGINE_FIND_MAX);
-    wait_ms = engine_words_next(words, UINT64_MAX);
-    if (!engine_words_end(words) || seen > puller->desk->shown) {
+    seen = engine_session_words_next(words, ENGINE_FIND_MAX);
+    wait_ms = engine_session_words_next(words, UINT64_MAX);
+    if (!engine_session_words_end(words) || seen > puller->desk->shown) {
         refuse(call, KVT_CORRUPT);
         return;
     }
@@ -431,16 +435,17 @@ on_look(struct engine_sessions *sessions, struct engine_rpc_call *call, struct e
 }
 
 static void
-on_stage(struct engine_sessions *sessions, struct engine_rpc_call *call, struct engine_words *words)
+on_stage(struct engine_sessions *sessions, struct engine_rpc_call *call,
+         struct engine_session_words *words)
 {
     struct puller *puller = puller_of(sessions, call, words);
-    const struct engine_desk *desk;
+    const struct engine_responder *desk;
     enum kvt_err rc = KVT_OK;
 
     if (puller == NULL)
         return;
     desk = puller->desk;
-    if (engine_words_next(words, ENGINE_FULL) != ENGINE_HOLD &&
+    if (engine_session_words_next(words, ENGINE_FULL) != ENGINE_HOLD &&
         desk->match->state == ENGINE_HOLDING)
         rc = engine_match_stage(desk->match, ENGINE_FULL, ENGINE_HOLD_MAX_MS);
     if (rc != KVT_OK)
@@ -450,7 +455,8 @@ on_stage(struct engine_sessions *sessions, struct engine_rpc_call *call, struct 
 }
 
 static void
-on_close(struct engine_sessions *sessions, struct engine_rpc_call *call, struct engine_words *words)
+on_close(struct engine_sessions *sessions, struct engine_rpc_call *call,
+         struct engine_session_words *words)
 {
     static const uint64_t complete[] = {ENGINE_COMPLETE};
     struct puller *puller = puller_of(sessions, call, words);
@@ -468,7 +474,7 @@ run_question(struct engine_leader *leader, struct engine_message *message)
     struct question *question = (struct question *)message;
     struct engine_sessions *sessions = question->sessions;
     struct engine_rpc_call *call = question->call;
-    struct engine_words words;
+    struct engine_session_words words;
     const uint64_t link = question->link;
     const uint8_t *bytes;
     size_t size;
@@ -480,7 +486,7 @@ run_question(struct engine_leader *leader, struct engine_message *message)
         return;
     }
     bytes = engine_rpc_call_bytes(call, &size);
-    engine_words_read(&words, bytes, size);
+    engine_session_words_read(&words, bytes, size);
     if (sessions->closing)
         refuse(call, KVT_UNAVAILABLE);
     else if (engine_rpc_call_method(call) == ENGINE_SESSION_OPEN)
@@ -512,7 +518,7 @@ hand_over(void *arg, struct engine_rpc_call *call)
 }
 
 void
-engine_desk_link_gone(void *arg, uint64_t link)
+engine_responder_link_gone(void *arg, uint64_t link)
 {
     struct engine_sessions *sessions = arg;
     struct question *question = kvt_calloc(1, sizeof(*question));
@@ -536,7 +542,7 @@ describe(void *arg, struct engine_rpc_call *call)
     enum kvt_err rc;
 
     kvt_buffer_init(&out, ENGINE_METADATA_MAX + 64);
-    engine_words_put(&out, words, 2);
+    engine_session_words_put(&out, words, 2);
     rc = engine_worker_describe(sessions->leader->options.worker, &out, left_ms, NULL);
     if (rc == KVT_OK && !kvt_buffer_ok(&out))
         rc = KVT_NOMEM;
@@ -544,12 +550,12 @@ describe(void *arg, struct engine_rpc_call *call)
     kvt_buffer_release(&out);
 }
 
-const struct engine_rpc_method engine_desk_methods[] = {
+const struct engine_rpc_method engine_responder_methods[] = {
     {ENGINE_SESSION_DESCRIBE, "describe", describe, true},
     {ENGINE_SESSION_OPEN, "open", hand_over, false},
     {ENGINE_SESSION_LOOK, "look", hand_over, false},
     {ENGINE_SESSION_STAGE, "stage", hand_over, false},
     {ENGINE_SESSION_CLOSE, "close", hand_over, false},
 };
-const size_t engine_desk_method_count =
-    sizeof(engine_desk_methods) / sizeof(engine_desk_methods[0]);
+const size_t engine_responder_method_count =
+    sizeof(engine_responder_methods) / sizeof(engine_responder_methods[0]);

@@ -2,7 +2,7 @@
 #include "engine/leader/session_internal.h"
 
 void
-engine_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count)
+engine_session_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count)
 {
     engine_pack_array(out, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
@@ -10,7 +10,7 @@ engine_words_put(struct kvt_buffer *out, const uint64_t *words, size_t count)
 }
 
 void
-engine_words_read(struct engine_words *words, const uint8_t *bytes, size_t size)
+engine_session_words_read(struct engine_session_words *words, const uint8_t *bytes, size_t size)
 {
     const uint32_t most = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 
@@ -19,7 +19,7 @@ engine_words_read(struct engine_words *words, const uint8_t *bytes, size_t size)
 }
 
 uint64_t
-engine_words_next(struct engine_words *words, uint64_t max)
+engine_session_words_next(struct engine_session_words *words, uint64_t max)
 {
     uint64_t value;
 
@@ -32,13 +32,14 @@ engine_words_next(struct engine_words *words, uint64_t max)
 }
 
 bool
-engine_words_end(const struct engine_words *words)
+engine_session_words_end(const struct engine_session_words *words)
 {
     return words->left == 0 && engine_unpack_end(&words->in);
 }
 
 void
-engine_words_of_label(uint64_t words[ENGINE_LABEL_WORDS], const struct kvbm_label *label)
+engine_session_words_of_label(uint64_t words[ENGINE_SESSION_LABEL_WORDS],
+                              const struct kvbm_label *label)
 {
     words[0] = label->id.hash;
     words[1] = label->id.parent;
@@ -48,11 +49,11 @@ engine_words_of_label(uint64_t words[ENGINE_LABEL_WORDS], const struct kvbm_labe
 }
 
 void
-engine_words_label(struct engine_words *words, struct kvbm_label *label)
+engine_session_words_label(struct engine_session_words *words, struct kvbm_label *label)
 {
-    label->id.hash = engine_words_next(words, UINT64_MAX);
-    label->id.parent = engine_words_next(words, UINT64_MAX);
-    label->id.position = (uint32_t)engine_words_next(words, KVT_POSITION_MAX);
-    label->prefix_hash = engine_words_next(words, UINT64_MAX);
-    label->tokens_hash = engine_words_next(words, UINT64_MAX);
+    label->id.hash = engine_session_words_next(words, UINT64_MAX);
+    label->id.parent = engine_session_words_next(words, UINT64_MAX);
+    label->id.position = (uint32_t)engine_session_words_next(words, KVT_POSITION_MAX);
+    label->prefix_hash = engine_session_words_next(words, UINT64_MAX);
+    label->tokens_hash = engine_session_words_next(words, UINT64_MAX);
 }

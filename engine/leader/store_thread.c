@@ -40,7 +40,7 @@ struct sweep {
     bool settled;          /* ... one of them was */
 };
 
-struct engine_storer {
+struct engine_store_thread {
     struct engine_leader *leader;
     struct owed owed[OWED];
     size_t count;
@@ -51,7 +51,7 @@ struct engine_storer {
 /* ---- what there is to do ---- */
 
 void
-engine_storer_owe_locked(struct engine_leader *leader)
+engine_store_thread_owe_locked(struct engine_leader *leader)
 {
     if (!leader->options.store || leader->shared.sweep_ms != UINT64_MAX)
         return;
@@ -60,15 +60,15 @@ engine_storer_owe_locked(struct engine_leader *leader)
 }
 
 void
-engine_storer_owe(struct engine_leader *leader)
+engine_store_thread_owe(struct engine_leader *leader)
 {
     (void)pthread_mutex_lock(&leader->shared.lock);
-    engine_storer_owe_locked(leader);
+    engine_store_thread_owe_locked(leader);
     (void)pthread_mutex_unlock(&leader->shared.lock);
 }
 
 static bool
-is_owed(const struct engine_storer *storer, uint64_t hash)
+is_owed(const struct engine_store_thread *storer, uint64_t hash)
 {
     for (size_t i = 0; i < storer->count; i++)
         if (storer->owed[i].hash == hash)
@@ -79,7 +79,7 @@ is_owed(const struct engine_storer *storer, uint64_t hash)
 /* A held block, given back.  One that was stored meanwhile is not owed, and none is twice: what
  * came of the one is not known before the turn ends. */
 static void
-add(struct engine_storer *storer, enum kvt_tier tier, struct kvt_handle handle, bool swept)
+add(struct engine_store_thread *storer, enum kvt_tier tier, struct kvt_handle handle, bool swept)
 {
     struct kvbm_pool *pool = engine_store_pool(storer->leader, tier);
     const struct kvbm_pool_facts facts = kvbm_pool_facts(pool, handle);
@@ -100,7 +100,7 @@ add(struct engine_storer *storer, enum kvt_tier tier, struct kvt_handle handle, 
 
 /* As many of the oldest arrivals as there is room for. */
 static void
-take_arrivals(struct engine_storer *storer)
+take_arrivals(struct engine_store_thread *storer)
 {
     struct engine_leader *leader = storer->leader;
     struct kvt_handle handles[ENGINE_BATCH];
@@ -127,7 +127,7 @@ take_arrivals(struct engine_storer *storer)
 
 /* True: a walk is due. */
 static bool
-wait_for_work(struct engine_storer *storer)
+wait_for_work(struct engine_store_thread *storer)
 {
     struct engine_leader *leader = storer->leader;
     bool due;
@@ -170,12 +170,12 @@ end_sweep(struct engine_leader *leader)
 {
     sweep_at(leader, UINT64_MAX);
     if (unstored(leader, KVT_TIER_G2) + unstored(leader, KVT_TIER_G3) > 0)
-        engine_storer_owe(leader);
+        engine_store_thread_owe(leader);
 }
 
 /* The next blocks that are not stored. */
 static void
-look(struct engine_storer *storer)
+look(struct engine_store_thread *storer)
 {
     struct sweep *sweep = &storer->sweep;
     struct kvbm_pool *pool = engine_store_pool(storer->leader, sweep->tier);
@@ -199,7 +199,7 @@ look(struct engine_storer *storer)
 
 /* The step is over.  Where nothing that it found was taken, there is a rest. */
 static void
-go_on(struct engine_storer *storer)
+go_on(struct engine_store_thread *storer)
 {
     struct engine_leader *leader = storer->leader;
     struct sweep *sweep = &storer->sweep;
@@ -225,7 +225,7 @@ go_on(struct engine_storer *storer)
 /* ---- a turn ---- */
 
 static bool
-hold(struct engine_storer *storer, struct owed *owed)
+hold(struct engine_store_thread *storer, struct owed *owed)
 {
     struct kvbm_pool *pool = engine_store_pool(storer->leader, owed->tier);
 
@@ -239,7 +239,7 @@ hold(struct engine_storer *storer, struct owed *owed)
 
 /* Blocks of one part that can be stored by one job, held; 0: there are none that were not tried. */
 static size_t
-hold_batch(struct engine_storer *storer, uint32_t part, struct owed **chosen,
+hold_batch(struct engine_store_thread *storer, uint32_t part, struct owed **chosen,
            struct kvt_handle *handles)
 {
     size_t count = 0;
@@ -261,7 +261,7 @@ hold_batch(struct engine_storer *storer, uint32_t part, struct owed **chosen,
 
 /* False: there is no more of this part. */
 static bool
-store_batch(struct engine_storer *storer, struct engine_turn *turn)
+store_batch(struct engine_store_thread *storer, struct engine_store_turn *turn)
 {
     struct owed *chosen[ENGINE_BATCH];
     struct kvt_handle handles[ENGINE_BATCH];
@@ -278,7 +278,7 @@ store_batch(struct engine_storer *storer, struct engine_turn *turn)
         return false;
     batch.tier = chosen[0]->tier;
     batch.ask = chosen[0]->swept;
-    engine_turn_store(turn, &batch, statuses, ours);
+    engine_store_turn_store(turn, &batch, statuses, ours);
     for (size_t i = 0; i < batch.count; i++) {
         chosen[i]->tried = true;
         chosen[i]->ours = ours[i];
@@ -290,7 +290,7 @@ store_batch(struct engine_storer *storer, struct engine_turn *turn)
 
 /* What was tried is noted, and the rest stays in its order. */
 static void
-settle(struct engine_storer *storer, bool lasted)
+settle(struct engine_store_thread *storer, bool lasted)
 {
     size_t left = 0;
 
@@ -314,7 +314,7 @@ settle(struct engine_storer *storer, bool lasted)
 
 /* The part of what waits longest, but another one than before if there is one. */
 static uint32_t
-next_part(const struct engine_storer *storer)
+next_part(const struct engine_store_thread *storer)
 {
     for (size_t i = 0; i < storer->count; i++)
         if (storer->owed[i].part != storer->last)
@@ -323,24 +323,24 @@ next_part(const struct engine_storer *storer)
 }
 
 static void
-take_turn(struct engine_storer *storer)
+take_turn(struct engine_store_thread *storer)
 {
-    struct engine_turn turn;
+    struct engine_store_turn turn;
 
     storer->last = next_part(storer);
-    engine_turn_open(&turn, storer->leader, storer->last);
-    for (unsigned i = 0; i < BATCHES && engine_turn_goes_on(&turn); i++) {
+    engine_store_turn_open(&turn, storer->leader, storer->last);
+    for (unsigned i = 0; i < BATCHES && engine_store_turn_goes_on(&turn); i++) {
         if (engine_store_is_stopped(storer->leader) || !store_batch(storer, &turn))
             break;
         take_arrivals(storer); /* perhaps of this part */
     }
-    settle(storer, engine_turn_end(&turn));
+    settle(storer, engine_store_turn_end(&turn));
 }
 
 static void *
 store(void *arg)
 {
-    struct engine_storer *storer = arg;
+    struct engine_store_thread *storer = arg;
 
     while (!engine_store_is_stopped(storer->leader)) {
         const bool due = wait_for_work(storer);
@@ -359,9 +359,9 @@ store(void *arg)
 /* ---- opening ---- */
 
 enum kvt_err
-engine_storer_open(struct engine_leader *leader)
+engine_store_thread_open(struct engine_leader *leader)
 {
-    struct engine_storer *storer;
+    struct engine_store_thread *storer;
 
     if (!leader->options.store)
         return KVT_OK;
@@ -371,7 +371,7 @@ engine_storer_open(struct engine_leader *leader)
     storer->leader = leader;
     storer->sweep.tier = KVT_TIER_G2;
     storer->sweep.again_ms = leader->options.store_again_ms;
-    engine_storer_owe(leader); /* pools may have blocks of an earlier process */
+    engine_store_thread_owe(leader); /* pools may have blocks of an earlier process */
     if (pthread_create(&leader->store_thread, NULL, store, storer) != 0) {
         kvt_free(storer);
         return KVT_NOMEM;
@@ -381,7 +381,7 @@ engine_storer_open(struct engine_leader *leader)
 }
 
 void
-engine_storer_close(struct engine_leader *leader)
+engine_store_thread_close(struct engine_leader *leader)
 {
     if (leader->storer == NULL)
         return;

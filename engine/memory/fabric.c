@@ -43,7 +43,7 @@ engine_fabric_call(struct engine_fabric *fabric,
     (void)pthread_mutex_lock(&fabric->shared.lock);
     call.next = fabric->shared.calls;
     fabric->shared.calls = &call;
-    kvt_wake_ring(fabric->wake_fd);
+    kvt_wake_signal(fabric->wake_fd);
     while (!call.done)
         (void)pthread_cond_wait(&fabric->shared.called, &fabric->shared.lock);
     (void)pthread_mutex_unlock(&fabric->shared.lock);
@@ -374,7 +374,7 @@ rest(struct engine_fabric *fabric, uint64_t wait_ms)
     }
     ready = poll(files, 1 + ENGINE_RAILS, (int)wait_ms);
     if (ready > 0 && (files[0].revents & POLLIN) != 0) {
-        kvt_wake_hear(fabric->wake_fd);
+        kvt_wake_clear(fabric->wake_fd);
         ready--;
     }
     if (ready <= 0)
@@ -523,7 +523,7 @@ engine_fabric_close(struct engine_fabric *fabric)
     assert(fabric->shared.windows == 0 && fabric->shared.waiting == 0);
     fabric->shared.stopping = true;
     (void)pthread_mutex_unlock(&fabric->shared.lock);
-    kvt_wake_ring(fabric->wake_fd);
+    kvt_wake_signal(fabric->wake_fd);
     (void)pthread_join(fabric->thread, NULL);
     close_rails(fabric);
     engine_fabric_leave_places(fabric);
@@ -570,7 +570,7 @@ enter(struct engine_fabric *fabric, struct engine_move *move)
     }
     (void)pthread_mutex_unlock(&fabric->shared.lock);
     if (rc == KVT_OK)
-        kvt_wake_ring(fabric->wake_fd);
+        kvt_wake_signal(fabric->wake_fd);
     return rc;
 }
 
@@ -578,7 +578,7 @@ enum kvt_err
 engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_move *request,
                     struct kvt_ticket **ticket)
 {
-    const struct kvbm_ticket_ear ear = {request->done, request->arg, 0};
+    const struct kvbm_ticket_listener ear = {request->done, request->arg, 0};
     enum kvt_err rc = check_move(request);
     struct engine_move *move;
 

@@ -39,15 +39,15 @@ KVT_NODISCARD enum kvt_err engine_remote_open(struct engine_worker **out,
                                               const struct engine_remote_options *options,
                                               struct kvt_error *err);
 
-struct engine_serve;
+struct engine_remote_server;
 
 /** Serve `worker` at `endpoint`.  KVT_OK; KVT_BUSY (the address is taken); KVT_INVALID;
  *  KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err engine_serve_open(struct engine_serve **out,
-                                             struct engine_worker *worker, const char *endpoint,
-                                             struct kvt_error *err);
+KVT_NODISCARD enum kvt_err engine_remote_server_open(struct engine_remote_server **out,
+                                                     struct engine_worker *worker,
+                                                     const char *endpoint, struct kvt_error *err);
 
 /** Ends what goes on, and waits for it.  NULL is allowed. */
-void engine_serve_close(struct engine_serve *serve);
+void engine_remote_server_close(struct engine_remote_server *serve);
 
 #endif /* ENGINE_RANK_REMOTE_H */

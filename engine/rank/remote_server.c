@@ -14,7 +14,7 @@
 
 /* A job somebody else asked for. */
 struct served {
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct engine_rpc_call *call;
     uint64_t client;
     uint64_t link;
@@ -34,7 +34,7 @@ struct met {
     uint64_t peer;
 };
 
-struct engine_serve {
+struct engine_remote_server {
     struct engine_worker *worker;
     struct engine_rpc_server *rpc;
     uint64_t life;
@@ -47,7 +47,7 @@ struct engine_serve {
 
 /* KVT_OK; KVT_UNAVAILABLE: meant for a process before this; KVT_DENIED: there is a newer client. */
 static enum kvt_err
-admit_locked(struct engine_serve *serve, const struct engine_remote_head *head)
+admit_locked(struct engine_remote_server *serve, const struct engine_remote_head *head)
 {
     if (head->life != serve->life)
         return KVT_UNAVAILABLE;
@@ -55,7 +55,7 @@ admit_locked(struct engine_serve *serve, const struct engine_remote_head *head)
 }
 
 static enum kvt_err
-admit(struct engine_serve *serve, const struct engine_remote_head *head)
+admit(struct engine_remote_server *serve, const struct engine_remote_head *head)
 {
     enum kvt_err rc;
 
@@ -114,7 +114,7 @@ is_any(const struct served *job, uint64_t client, uint64_t link, uint64_t number
 }
 
 static void
-unlink_locked(struct engine_serve *serve, const struct served *job)
+unlink_locked(struct engine_remote_server *serve, const struct served *job)
 {
     for (struct served **at = &serve->jobs; *at != NULL; at = &(*at)->next)
         if (*at == job) {
@@ -127,7 +127,7 @@ unlink_locked(struct engine_serve *serve, const struct served *job)
 static void
 drop_locked(struct served *job)
 {
-    struct engine_serve *serve = job->serve;
+    struct engine_remote_server *serve = job->serve;
 
     if (--job->users > 0 || !job->over)
         return;
@@ -138,7 +138,7 @@ drop_locked(struct served *job)
 
 /* One that is not even started is cancelled by who starts it. */
 static void
-cancel_all(struct engine_serve *serve, wanted_fn *wanted, uint64_t client, uint64_t link,
+cancel_all(struct engine_remote_server *serve, wanted_fn *wanted, uint64_t client, uint64_t link,
            uint64_t number)
 {
     struct served *job;
@@ -167,7 +167,7 @@ cancel_all(struct engine_serve *serve, wanted_fn *wanted, uint64_t client, uint6
 static void
 let_go(struct served *job)
 {
-    struct engine_serve *serve = job->serve;
+    struct engine_remote_server *serve = job->serve;
 
     (void)pthread_mutex_lock(&serve->lock);
     job->over = true;
@@ -195,7 +195,7 @@ job_ended(void *arg, const struct engine_outcome *outcome)
 /* What an older link or client has still under way may write where this job is to: not before that
  * has ended. */
 static enum kvt_err
-enter(struct engine_serve *serve, struct served *job, const struct engine_remote_head *head)
+enter(struct engine_remote_server *serve, struct served *job, const struct engine_remote_head *head)
 {
     enum kvt_err rc;
     bool old = false;
@@ -220,7 +220,7 @@ enter(struct engine_serve *serve, struct served *job, const struct engine_remote
 static void
 started(struct served *job)
 {
-    struct engine_serve *serve = job->serve;
+    struct engine_remote_server *serve = job->serve;
     bool cancelled;
 
     (void)pthread_mutex_lock(&serve->lock);
@@ -237,7 +237,7 @@ started(struct served *job)
 static void
 take_job(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_serve *serve = arg;
+    struct engine_remote_server *serve = arg;
     struct served *job = kvt_calloc(1, sizeof(*job));
     struct engine_remote_head head;
     const uint8_t *bytes;
@@ -277,7 +277,7 @@ take_job(void *arg, struct engine_rpc_call *call)
 static void
 take_cancel(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_serve *serve = arg;
+    struct engine_remote_server *serve = arg;
     struct engine_remote_head head;
     enum kvt_err rc = read_head(call, ENGINE_REMOTE_CANCEL, &head);
 
@@ -299,7 +299,7 @@ link_gone(void *arg, uint64_t link)
 static void
 take_about(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_serve *serve = arg;
+    struct engine_remote_server *serve = arg;
     const struct engine_worker *worker = serve->worker;
     struct engine_remote_about about = {
         .life = serve->life,
@@ -348,7 +348,7 @@ typedef enum kvt_err bytes_fn(struct engine_worker *worker, struct kvt_buffer *o
                               uint64_t wait_ms, struct kvt_error *err);
 
 static void
-answer_bytes(struct engine_serve *serve, struct engine_rpc_call *call,
+answer_bytes(struct engine_remote_server *serve, struct engine_rpc_call *call,
              enum engine_remote_method method, bytes_fn *ask)
 {
     struct engine_remote_head head;
@@ -382,7 +382,7 @@ take_share(void *arg, struct engine_rpc_call *call)
 
 /* What a leader before this one was connected to it knows nothing of, and cannot part from. */
 static void
-leave_old_peers(struct engine_serve *serve, uint64_t client)
+leave_old_peers(struct engine_remote_server *serve, uint64_t client)
 {
     (void)pthread_mutex_lock(&serve->lock);
     for (size_t i = 0; i < ENGINE_PEERS_MAX; i++) {
@@ -399,7 +399,7 @@ leave_old_peers(struct engine_serve *serve, uint64_t client)
 }
 
 static struct met *
-met_locked(struct engine_serve *serve, uint64_t client, uint64_t peer)
+met_locked(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 {
     for (size_t i = 0; i < ENGINE_PEERS_MAX; i++)
         if (serve->met[i].client == client && serve->met[i].peer == peer)
@@ -409,7 +409,7 @@ met_locked(struct engine_serve *serve, uint64_t client, uint64_t peer)
 
 /* KVT_OK; KVT_EXISTS: it did before; KVT_FULL. */
 static enum kvt_err
-meet(struct engine_serve *serve, uint64_t client, uint64_t peer)
+meet(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 {
     enum kvt_err rc = KVT_EXISTS;
 
@@ -426,7 +426,7 @@ meet(struct engine_serve *serve, uint64_t client, uint64_t peer)
 }
 
 static void
-part(struct engine_serve *serve, uint64_t client, uint64_t peer)
+part(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 {
     struct met *met;
 
@@ -438,14 +438,14 @@ part(struct engine_serve *serve, uint64_t client, uint64_t peer)
 }
 
 static void
-leave_peer(struct engine_serve *serve, const struct engine_remote_head *head)
+leave_peer(struct engine_remote_server *serve, const struct engine_remote_head *head)
 {
     engine_worker_disconnect(serve->worker, head->number);
     part(serve, head->client, head->number);
 }
 
 static enum kvt_err
-connect_peer(struct engine_serve *serve, const struct engine_remote_head *head,
+connect_peer(struct engine_remote_server *serve, const struct engine_remote_head *head,
              const struct engine_rpc_call *call, struct kvt_error *err)
 {
     enum kvt_err known;
@@ -469,7 +469,7 @@ connect_peer(struct engine_serve *serve, const struct engine_remote_head *head,
 static void
 take_connect(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_serve *serve = arg;
+    struct engine_remote_server *serve = arg;
     struct engine_remote_head head;
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = read_head(call, ENGINE_REMOTE_CONNECT, &head);
@@ -484,7 +484,7 @@ take_connect(void *arg, struct engine_rpc_call *call)
 static void
 take_disconnect(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_serve *serve = arg;
+    struct engine_remote_server *serve = arg;
     struct engine_remote_head head;
     enum kvt_err rc = read_head(call, ENGINE_REMOTE_DISCONNECT, &head);
 
@@ -496,8 +496,8 @@ take_disconnect(void *arg, struct engine_rpc_call *call)
 }
 
 enum kvt_err
-engine_serve_open(struct engine_serve **out, struct engine_worker *worker, const char *endpoint,
-                  struct kvt_error *err)
+engine_remote_server_open(struct engine_remote_server **out, struct engine_worker *worker,
+                          const char *endpoint, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
         {ENGINE_REMOTE_ABOUT, "about", take_about, false},
@@ -508,7 +508,7 @@ engine_serve_open(struct engine_serve **out, struct engine_worker *worker, const
         {ENGINE_REMOTE_DISCONNECT, "disconnect", take_disconnect, true},
         {ENGINE_REMOTE_SHARE, "share", take_share, true},
     };
-    struct engine_serve *serve = kvt_calloc(1, sizeof(*serve));
+    struct engine_remote_server *serve = kvt_calloc(1, sizeof(*serve));
     enum kvt_err rc;
 
     *out = NULL;
@@ -531,7 +531,7 @@ engine_serve_open(struct engine_serve **out, struct engine_worker *worker, const
                                 },
                                 err);
     if (rc != KVT_OK) {
-        engine_serve_close(serve);
+        engine_remote_server_close(serve);
         return rc;
     }
     *out = serve;
@@ -539,7 +539,7 @@ engine_serve_open(struct engine_serve **out, struct engine_worker *worker, const
 }
 
 void
-engine_serve_close(struct engine_serve *serve)
+engine_remote_server_close(struct engine_remote_server *serve)
 {
     if (serve == NULL)
         return;

@@ -57,14 +57,14 @@ engine_broadcast_goes(struct engine_broadcast *broadcast, enum engine_way way, c
 /* What a kind says of its job -------------------------------------------------------------- */
 
 uint64_t
-engine_cast_left(const struct engine_cast *cast)
+engine_broadcast_job_left(const struct engine_broadcast_job *cast)
 {
     return kvt_deadline_left(cast->deadline);
 }
 
 /* A rank's first failure is what it is told by; of the ranks the first that has one. */
 static void
-blame(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
+blame(struct engine_broadcast_job *cast, uint32_t rank, size_t at, enum kvt_err status)
 {
     struct engine_outcome *outcome = &cast->outcome;
     bool first = outcome->by_rank[rank] == KVT_OK;
@@ -86,7 +86,8 @@ blame(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
 }
 
 void
-engine_cast_item(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status)
+engine_broadcast_job_item(struct engine_broadcast_job *cast, uint32_t rank, size_t at,
+                          enum kvt_err status)
 {
     assert(status != KVT_OK && rank < cast->outcome.ranks && at < cast->job->count);
     blame(cast, rank, at, status);
@@ -95,15 +96,16 @@ engine_cast_item(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_er
 }
 
 void
-engine_cast_lost(struct engine_cast *cast, const size_t *items, size_t count, enum kvt_err status)
+engine_broadcast_job_lost(struct engine_broadcast_job *cast, const size_t *items, size_t count,
+                          enum kvt_err status)
 {
     for (size_t i = 0; i < count; i++)
         for (uint32_t r = 1; r < cast->outcome.ranks; r++)
-            engine_cast_item(cast, r, items[i], status);
+            engine_broadcast_job_item(cast, r, items[i], status);
 }
 
 static enum kvt_err
-wanted(const struct engine_cast *cast)
+wanted(const struct engine_broadcast_job *cast)
 {
     struct engine_broadcast *broadcast = cast->broadcast;
     bool cancelled;
@@ -113,11 +115,11 @@ wanted(const struct engine_cast *cast)
     (void)pthread_mutex_unlock(&broadcast->shared.lock);
     if (cancelled)
         return KVT_CANCELLED;
-    return engine_cast_left(cast) == 0 ? KVT_TIMEOUT : KVT_OK;
+    return engine_broadcast_job_left(cast) == 0 ? KVT_TIMEOUT : KVT_OK;
 }
 
 size_t
-engine_cast_next(struct engine_cast *cast, size_t *at, size_t *items, size_t room)
+engine_broadcast_job_next(struct engine_broadcast_job *cast, size_t *at, size_t *items, size_t room)
 {
     const enum kvt_err rc = wanted(cast);
     size_t count = 0;
@@ -128,7 +130,7 @@ engine_cast_next(struct engine_cast *cast, size_t *at, size_t *items, size_t roo
         if (rc == KVT_OK)
             items[count++] = *at;
         else
-            engine_cast_lost(cast, at, 1, rc);
+            engine_broadcast_job_lost(cast, at, 1, rc);
     }
     return count;
 }
@@ -188,7 +190,7 @@ take(struct engine_broadcast *broadcast)
 static void
 do_job(struct engine_broadcast *broadcast, const struct engine_broadcast_entry *entry)
 {
-    struct engine_cast cast = {
+    struct engine_broadcast_job cast = {
         .broadcast = broadcast,
         .job = entry->job,
         .deadline = entry->deadline,

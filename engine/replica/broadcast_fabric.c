@@ -25,7 +25,7 @@ struct fabric_broadcast {
 /* Peers ------------------------------------------------------------------------------------ */
 
 static void
-connect_all(struct fabric_broadcast *fabric, const struct engine_cast *cast)
+connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *cast)
 {
     struct kvt_buffer first;
     enum kvt_err rc;
@@ -33,7 +33,8 @@ connect_all(struct fabric_broadcast *fabric, const struct engine_cast *cast)
     if (engine_shares_know_first(fabric->shares))
         return;
     kvt_buffer_init(&first, ENGINE_METADATA_MAX);
-    rc = engine_worker_describe(fabric->shares->of[0].worker, &first, engine_cast_left(cast), NULL);
+    rc = engine_worker_describe(fabric->shares->of[0].worker, &first,
+                                engine_broadcast_job_left(cast), NULL);
     for (uint32_t r = 1; r < fabric->head.ranks; r++) {
         struct engine_share *share = &fabric->shares->of[r];
 
@@ -49,7 +50,7 @@ connect_all(struct fabric_broadcast *fabric, const struct engine_cast *cast)
 /* A step ----------------------------------------------------------------------------------- */
 
 static void
-to_stage(struct fabric_broadcast *fabric, struct engine_cast *cast, size_t count)
+to_stage(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast, size_t count)
 {
     const struct engine_job *job = cast->job;
     struct engine_share *first = &fabric->shares->of[0];
@@ -78,7 +79,7 @@ to_stage(struct fabric_broadcast *fabric, struct engine_cast *cast, size_t count
 }
 
 static void
-to_others(struct fabric_broadcast *fabric, struct engine_cast *cast)
+to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast)
 {
     const struct engine_job *job = cast->job;
     const struct engine_share *first = &fabric->shares->of[0];
@@ -122,14 +123,14 @@ to_others(struct fabric_broadcast *fabric, struct engine_cast *cast)
 }
 
 static void
-fabric_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
+fabric_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
 {
     struct fabric_broadcast *fabric = (struct fabric_broadcast *)broadcast;
     size_t at = 0;
     size_t count;
 
     connect_all(fabric, cast);
-    while ((count = engine_cast_next(cast, &at, fabric->items, broadcast->staged)) > 0) {
+    while ((count = engine_broadcast_job_next(cast, &at, fabric->items, broadcast->staged)) > 0) {
         to_stage(fabric, cast, count);
         if (fabric->shares->of[0].count > 0)
             to_others(fabric, cast);

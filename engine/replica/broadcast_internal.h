@@ -20,7 +20,7 @@
 #define ENGINE_BROADCAST_STEP 64
 
 /* A job being done. */
-struct engine_cast {
+struct engine_broadcast_job {
     struct engine_broadcast *broadcast;
     struct engine_job *job;
     uint64_t deadline; /* monotonic ms */
@@ -30,8 +30,8 @@ struct engine_cast {
 struct engine_broadcast_ops {
     enum engine_way way;
     const char *why; /* it is that, until engine_broadcast_goes() says otherwise */
-    /** Do it: what is wrong is said by engine_cast_item(). */
-    void (*run)(struct engine_broadcast *broadcast, struct engine_cast *cast);
+    /** Do it: what is wrong is said by engine_broadcast_job_item(). */
+    void (*run)(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast);
     /** The thread has ended; free everything. */
     void (*close)(struct engine_broadcast *broadcast);
 };
@@ -72,7 +72,7 @@ KVT_NODISCARD enum kvt_err engine_broadcast_check(const struct engine_broadcast_
                                                   struct kvt_error *err);
 
 /** Milliseconds until its deadline; UINT64_MAX: it has none. */
-uint64_t engine_cast_left(const struct engine_cast *cast);
+uint64_t engine_broadcast_job_left(const struct engine_broadcast_job *cast);
 
 /**
  * The next items to bring, from `*at` on.
@@ -80,14 +80,16 @@ uint64_t engine_cast_left(const struct engine_cast *cast);
  * @param items  filled with up to `room` places of items that are KVT_OK
  * @return how many; 0: no more, or the job is cancelled or late, which all items left are told
  */
-size_t engine_cast_next(struct engine_cast *cast, size_t *at, size_t *items, size_t room);
+size_t engine_broadcast_job_next(struct engine_broadcast_job *cast, size_t *at, size_t *items,
+                                 size_t room);
 
 /** Item `at` did not come to that rank, or not from it. */
-void engine_cast_item(struct engine_cast *cast, uint32_t rank, size_t at, enum kvt_err status);
+void engine_broadcast_job_item(struct engine_broadcast_job *cast, uint32_t rank, size_t at,
+                               enum kvt_err status);
 
 /** None of these came to any rank. */
-void engine_cast_lost(struct engine_cast *cast, const size_t *items, size_t count,
-                      enum kvt_err status);
+void engine_broadcast_job_lost(struct engine_broadcast_job *cast, const size_t *items, size_t count,
+                               enum kvt_err status);
 
 /* Transfers from storage 0 to the others. */
 struct engine_broadcast_copies {
@@ -102,6 +104,7 @@ struct engine_broadcast_copies {
 
 void engine_broadcast_copies_set(struct engine_broadcast_copies *copies,
                                  const struct engine_broadcast_options *options);
-void engine_broadcast_copies_run(struct engine_broadcast_copies *copies, struct engine_cast *cast);
+void engine_broadcast_copies_run(struct engine_broadcast_copies *copies,
+                                 struct engine_broadcast_job *cast);
 
 #endif /* ENGINE_REPLICA_BROADCAST_INTERNAL_H */

@@ -43,10 +43,10 @@ same(const struct said *a, const struct said *b)
 /* Rank 0 ----------------------------------------------------------------------------------- */
 
 static enum kvt_err
-ask_first(const struct ipc_broadcast *ipc, const struct engine_cast *cast, struct said *said,
-          struct kvt_error *err)
+ask_first(const struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast,
+          struct said *said, struct kvt_error *err)
 {
-    const uint64_t left = engine_cast_left(cast);
+    const uint64_t left = engine_broadcast_job_left(cast);
     struct kvt_buffer bytes;
     enum kvt_err rc = KVT_TIMEOUT;
 
@@ -78,7 +78,7 @@ by_fabric(struct ipc_broadcast *ipc, uint32_t rank, enum kvt_err rc, const struc
 }
 
 static bool
-connect_all(struct ipc_broadcast *ipc, const struct engine_cast *cast)
+connect_all(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
 {
     struct kvt_buffer known;
     bool all = true;
@@ -110,7 +110,7 @@ connect_all(struct ipc_broadcast *ipc, const struct engine_cast *cast)
 
 /* Do all have rank 0's memory? */
 static bool
-is_ready(struct ipc_broadcast *ipc, const struct engine_cast *cast)
+is_ready(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
 {
     struct kvt_error err = {.text = ""};
     struct said said;
@@ -141,7 +141,7 @@ is_ready(struct ipc_broadcast *ipc, const struct engine_cast *cast)
 
 /* Did rank 0 live all the while? */
 static void
-confirm(struct ipc_broadcast *ipc, struct engine_cast *cast)
+confirm(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast)
 {
     struct said said;
     enum kvt_err rc = ask_first(ipc, cast, &said, NULL);
@@ -152,14 +152,14 @@ confirm(struct ipc_broadcast *ipc, struct engine_cast *cast)
         return;
     for (size_t i = 0; i < cast->job->count; i++)
         if (cast->job->items[i].status == KVT_OK)
-            engine_cast_item(cast, 0, i, rc);
+            engine_broadcast_job_item(cast, 0, i, rc);
     engine_shares_disconnect(ipc->shares, ENGINE_PEER_G1);
 }
 
 /* A step ----------------------------------------------------------------------------------- */
 
 static void
-run_step(struct ipc_broadcast *ipc, struct engine_cast *cast, size_t count)
+run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast, size_t count)
 {
     const struct engine_job *job = cast->job;
 
@@ -191,7 +191,7 @@ run_step(struct ipc_broadcast *ipc, struct engine_cast *cast, size_t count)
 }
 
 static void
-ipc_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
+ipc_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
 {
     struct ipc_broadcast *ipc = (struct ipc_broadcast *)broadcast;
     size_t at = 0;
@@ -202,7 +202,7 @@ ipc_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
         return;
     }
     engine_broadcast_goes(broadcast, ENGINE_BY_IPC, "all ranks have the device memory of rank 0");
-    while ((count = engine_cast_next(cast, &at, ipc->items, ENGINE_BROADCAST_STEP)) > 0)
+    while ((count = engine_broadcast_job_next(cast, &at, ipc->items, ENGINE_BROADCAST_STEP)) > 0)
         run_step(ipc, cast, count);
     confirm(ipc, cast);
 }

@@ -21,7 +21,8 @@ engine_broadcast_copies_set(struct engine_broadcast_copies *copies,
 }
 
 static enum kvt_err
-begin(struct engine_broadcast_copies *copies, struct engine_cast *cast, uint32_t rank, size_t count)
+begin(struct engine_broadcast_copies *copies, struct engine_broadcast_job *cast, uint32_t rank,
+      size_t count)
 {
     const struct engine_job *job = cast->job;
     struct kvbm_transfer_request request = {
@@ -44,13 +45,13 @@ begin(struct engine_broadcast_copies *copies, struct engine_cast *cast, uint32_t
 
         copies->copies[rank][i] = (struct kvt_copy){block, block, KVT_CANCELLED};
     }
-    return kvbm_transfer_start_wait(copies->transfer, &request, engine_cast_left(cast),
+    return kvbm_transfer_start_wait(copies->transfer, &request, engine_broadcast_job_left(cast),
                                     &copies->tickets[rank]);
 }
 
 /* To all ranks at once; back when the last has ended. */
 static void
-run_step(struct engine_broadcast_copies *copies, struct engine_cast *cast, size_t count)
+run_step(struct engine_broadcast_copies *copies, struct engine_broadcast_job *cast, size_t count)
 {
     enum kvt_err begun[KVT_RANKS_MAX];
 
@@ -67,23 +68,24 @@ run_step(struct engine_broadcast_copies *copies, struct engine_cast *cast, size_
             const enum kvt_err status = begun[r] == KVT_OK ? copies->copies[r][i].status : begun[r];
 
             if (status != KVT_OK)
-                engine_cast_item(cast, r, copies->items[i], status);
+                engine_broadcast_job_item(cast, r, copies->items[i], status);
         }
     }
 }
 
 void
-engine_broadcast_copies_run(struct engine_broadcast_copies *copies, struct engine_cast *cast)
+engine_broadcast_copies_run(struct engine_broadcast_copies *copies,
+                            struct engine_broadcast_job *cast)
 {
     size_t at = 0;
     size_t count;
 
-    while ((count = engine_cast_next(cast, &at, copies->items, ENGINE_BROADCAST_STEP)) > 0)
+    while ((count = engine_broadcast_job_next(cast, &at, copies->items, ENGINE_BROADCAST_STEP)) > 0)
         run_step(copies, cast, count);
 }
 
 static void
-memory_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
+memory_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
 {
     engine_broadcast_copies_run(&((struct memory_broadcast *)broadcast)->copies, cast);
 }

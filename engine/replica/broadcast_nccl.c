@@ -75,7 +75,7 @@ run_step(struct nccl_broadcast *nccl, const struct engine_job *job, size_t count
 }
 
 static void
-nccl_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
+nccl_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
 {
     struct nccl_broadcast *nccl = (struct nccl_broadcast *)broadcast;
     enum kvt_err rc = KVT_OK;
@@ -83,10 +83,10 @@ nccl_run(struct engine_broadcast *broadcast, struct engine_cast *cast)
     size_t count;
 
     while (rc != KVT_UNAVAILABLE &&
-           (count = engine_cast_next(cast, &at, nccl->items, ENGINE_BROADCAST_STEP)) > 0) {
+           (count = engine_broadcast_job_next(cast, &at, nccl->items, ENGINE_BROADCAST_STEP)) > 0) {
         rc = run_step(nccl, cast->job, count);
         if (rc != KVT_OK && rc != KVT_UNAVAILABLE)
-            engine_cast_lost(cast, nccl->items, count, rc);
+            engine_broadcast_job_lost(cast, nccl->items, count, rc);
     }
     /* From the first on: what had arrived arrives again. */
     if (rc == KVT_UNAVAILABLE) {

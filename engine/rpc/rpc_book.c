@@ -149,7 +149,7 @@ tell_of_link(struct engine_rpc_client *client)
 {
     (void)pthread_cond_broadcast(&client->shared.linked);
     if (client->shared.driver != NULL)
-        kvt_wake_ring(client->wake_fd);
+        kvt_wake_signal(client->wake_fd);
 }
 
 static void

@@ -41,7 +41,7 @@ sleep_on(int event_fd, int socket_fd, uint64_t wait_ms)
     if (poll(files, socket_fd >= 0 ? 2 : 1, (int)wait_ms) <= 0)
         return false;
     if ((files[0].revents & POLLIN) != 0)
-        kvt_wake_hear(event_fd);
+        kvt_wake_clear(event_fd);
     return socket_fd >= 0 && (files[1].revents & POLLIN) != 0;
 }
 
@@ -107,9 +107,9 @@ call_the_watch(struct engine_rpc_client *client, uint64_t due_before_ms)
         (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0 || book->due_ms < due_before_ms;
 
     if (news && book->driver != NULL)
-        kvt_wake_ring(client->drive_fd);
+        kvt_wake_signal(client->drive_fd);
     else if (book->driver == NULL && (news || book->parked))
-        kvt_wake_ring(client->wake_fd);
+        kvt_wake_signal(client->wake_fd);
 }
 
 /* A canceller has it.  Where it had ended already, who tells of that lets go of it. */
@@ -185,7 +185,7 @@ tell_ended(struct engine_rpc_client *client, bool own_thread)
         told = true;
     }
     if (!own_thread && client->shared.loud.first != NULL)
-        kvt_wake_ring(client->wake_fd);
+        kvt_wake_signal(client->wake_fd);
     return told;
 }
 
@@ -226,7 +226,7 @@ enum kvt_err
 engine_rpc_start(struct engine_rpc_client *client, const struct engine_rpc_request *request,
                  struct kvt_ticket **ticket)
 {
-    const struct kvbm_ticket_ear ear = {tell, NULL, 0};
+    const struct kvbm_ticket_listener ear = {tell, NULL, 0};
     const uint64_t now_ms = kvt_clock_mono_ms();
     enum kvt_err rc = check(request);
     struct engine_rpc_asked *call;
@@ -280,7 +280,7 @@ pass_on(struct engine_rpc_client *client)
     }
     if (book->deep || (book->async > 0 &&
                        (book->parked || (engine_rpc_port_events(&book->port) & ZMQ_POLLIN) != 0)))
-        kvt_wake_ring(client->wake_fd);
+        kvt_wake_signal(client->wake_fd);
 }
 
 static void
@@ -530,7 +530,7 @@ engine_rpc_client_close(struct engine_rpc_client *client)
     lock(client);
     client->shared.closing = true;
     unlock(client);
-    kvt_wake_ring(client->wake_fd);
+    kvt_wake_signal(client->wake_fd);
     (void)pthread_join(client->thread, NULL);
     destroy(client);
 }

@@ -218,7 +218,7 @@ engine_rpc_answer(struct engine_rpc_call *call, enum kvt_err status, const void 
     /* Sending may have used up the news that something came: its reader must hear of it. */
     if (!pthread_equal(pthread_self(), server->thread) &&
         (engine_rpc_port_events(&server->shared.port) & ZMQ_POLLIN) != 0)
-        kvt_wake_ring(server->wake_fd);
+        kvt_wake_signal(server->wake_fd);
     if (--server->shared.stats.under_way == 0)
         (void)pthread_cond_broadcast(&server->shared.idle);
     unlock(server);
@@ -329,7 +329,7 @@ rest(struct engine_rpc_server *server, uint64_t wait_ms)
                              {.fd = server->wake_fd, .events = POLLIN}};
 
     if (poll(files, 2, (int)wait_ms) > 0 && (files[1].revents & POLLIN) != 0)
-        kvt_wake_hear(server->wake_fd);
+        kvt_wake_clear(server->wake_fd);
 }
 
 static bool
@@ -542,7 +542,7 @@ engine_rpc_server_close(struct engine_rpc_server *server)
     engine_rpc_links_bye(server->shared.links);
     server->shared.closing = true;
     unlock(server);
-    kvt_wake_ring(server->wake_fd);
+    kvt_wake_signal(server->wake_fd);
     (void)pthread_join(server->thread, NULL);
     destroy(server);
 }

@@ -27,7 +27,7 @@ void
 g4_batch_begin(struct g4_batch *batch, enum g4_batch_verb verb, struct g4_batch_entry *entries,
                size_t count)
 {
-    assert(count > 0 && count <= G4_CLIENT_BATCH_MAX);
+    assert(count > 0 && count <= G4_BATCH_CLIENT_BATCH_MAX);
     memset(batch, 0, sizeof(*batch));
     batch->verb = verb;
     batch->entries = entries;
@@ -35,7 +35,7 @@ g4_batch_begin(struct g4_batch *batch, enum g4_batch_verb verb, struct g4_batch_
     for (size_t i = 0; i < count; i++)
         if (verb != G4_BATCH_PUT)
             entries[i].item->size = 0;
-    g4_number_put(batch->out_head, count, COUNT_SIZE);
+    g4_little_endian_put(batch->out_head, count, COUNT_SIZE);
 }
 
 uint64_t
@@ -44,7 +44,7 @@ g4_batch_size(const struct g4_batch *batch)
     uint64_t size = COUNT_SIZE;
 
     for (size_t i = 0; i < batch->count; i++) {
-        const struct g4_client_item *item = batch->entries[i].item;
+        const struct g4_batch_client_item *item = batch->entries[i].item;
 
         size += head_size(batch) + strlen(item->key);
         if (batch->verb == G4_BATCH_PUT)
@@ -56,22 +56,22 @@ g4_batch_size(const struct g4_batch *batch)
 static void
 make_head(struct g4_batch *batch)
 {
-    const struct g4_client_item *item = batch->entries[batch->out_entry].item;
+    const struct g4_batch_client_item *item = batch->entries[batch->out_entry].item;
 
-    g4_number_put(batch->out_head, strlen(item->key), 2);
+    g4_little_endian_put(batch->out_head, strlen(item->key), 2);
     if (batch->verb != G4_BATCH_PUT)
         return;
-    g4_number_put(batch->out_head + 2, 0, 2);
-    g4_number_put(batch->out_head + 4, item->crc32c, 4);
-    g4_number_put(batch->out_head + 8, item->fingerprint, 8);
-    g4_number_put(batch->out_head + 16, item->size, 8);
+    g4_little_endian_put(batch->out_head + 2, 0, 2);
+    g4_little_endian_put(batch->out_head + 4, item->crc32c, 4);
+    g4_little_endian_put(batch->out_head + 8, item->fingerprint, 8);
+    g4_little_endian_put(batch->out_head + 16, item->size, 8);
 }
 
 /* The part that is being sent. */
 static const uint8_t *
 current_part(const struct g4_batch *batch, size_t *size)
 {
-    const struct g4_client_item *item =
+    const struct g4_batch_client_item *item =
         batch->out_entry < batch->count ? batch->entries[batch->out_entry].item : NULL;
 
     switch ((enum part)batch->out_part) {
@@ -136,7 +136,7 @@ static void
 finish_body(struct g4_batch *batch)
 {
     struct g4_batch_entry *entry = &batch->entries[batch->in_entry++];
-    struct g4_client_item *item = entry->item;
+    struct g4_batch_client_item *item = entry->item;
 
     batch->in_body = false;
     if (batch->in_body_size > entry->room) {
@@ -154,21 +154,21 @@ finish_body(struct g4_batch *batch)
 static void
 finish_head(struct g4_batch *batch)
 {
-    struct g4_client_item *item = batch->entries[batch->in_entry].item;
+    struct g4_batch_client_item *item = batch->entries[batch->in_entry].item;
 
     batch->in_head_size = 0;
-    item->status = code_of(g4_number_get(batch->in_head, 4));
+    item->status = code_of(g4_little_endian_get(batch->in_head, 4));
     if (batch->verb == G4_BATCH_PUT) {
         batch->in_entry++;
         return;
     }
-    item->crc32c = (uint32_t)g4_number_get(batch->in_head + 4, 4);
+    item->crc32c = (uint32_t)g4_little_endian_get(batch->in_head + 4, 4);
     if (batch->verb == G4_BATCH_HAS) {
-        item->size = (size_t)g4_number_get(batch->in_head + 8, 8);
+        item->size = (size_t)g4_little_endian_get(batch->in_head + 8, 8);
         batch->in_entry++;
         return;
     }
-    batch->in_body_size = item->status == KVT_OK ? g4_number_get(batch->in_head + 8, 8) : 0;
+    batch->in_body_size = item->status == KVT_OK ? g4_little_endian_get(batch->in_head + 8, 8) : 0;
     batch->in_body_had = 0;
     batch->in_body = true;
     if (item->status != KVT_OK) {

@@ -6,7 +6,7 @@
  *
  * Ownership: entries and items are borrowed.
  * Threads:   none; one owner.
- * Limits:    G4_CLIENT_BATCH_MAX entries; keys below 2^16 bytes.
+ * Limits:    G4_BATCH_CLIENT_BATCH_MAX entries; keys below 2^16 bytes.
  */
 #ifndef G4_BATCH_BATCH_H
 #define G4_BATCH_BATCH_H
@@ -20,7 +20,7 @@
 enum g4_batch_verb { G4_BATCH_HAS, G4_BATCH_GET, G4_BATCH_PUT };
 
 struct g4_batch_entry {
-    struct g4_client_item *item;
+    struct g4_batch_client_item *item;
     size_t room; /* GET: what item->size was before the answer overwrote it */
 };
 

@@ -26,14 +26,14 @@ enum {
     BACKOFF_FIRST_MS = 20,
     BACKOFF_MAX_MS = 1000,
     NAP_MS = 50,             /* between looks at `stopping` */
-    STOP_PATIENCE_MS = 1000, /* what a request under way still gets after g4_client_stop() */
+    STOP_PATIENCE_MS = 1000, /* what a request under way still gets after g4_batch_client_stop() */
     PATH_MAX_SIZE = 128,
     TROUBLE_MAX = 4096,
 };
 
 #define NO_END UINT64_MAX
 
-struct g4_client {
+struct g4_batch_client {
     struct g4_endpoint *endpoint;
     uint64_t timeout_ms;
     uint64_t retry_ms;
@@ -63,7 +63,7 @@ struct patience {
 
 /* One HTTP request of a call. */
 struct transfer {
-    struct g4_client *client;
+    struct g4_batch_client *client;
     uint64_t began_ms;
     CURL *easy;
     struct g4_endpoint_signed prepared;
@@ -89,7 +89,7 @@ time_left(uint64_t end_ms)
 
 /* NULL: none came free in time. */
 static CURL *
-take_handle(struct g4_client *client, uint64_t end_ms)
+take_handle(struct g4_batch_client *client, uint64_t end_ms)
 {
     CURL *easy = NULL;
 
@@ -107,7 +107,7 @@ take_handle(struct g4_client *client, uint64_t end_ms)
 }
 
 static void
-give_handle(struct g4_client *client, CURL *easy)
+give_handle(struct g4_batch_client *client, CURL *easy)
 {
     pthread_mutex_lock(&client->shared.lock);
     client->shared.free[client->shared.free_count++] = easy;
@@ -195,7 +195,7 @@ static enum kvt_err
 judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *err)
 {
     struct g4_request request = {.verb = G4_PUT, .key = transfer->path};
-    struct g4_answer answer;
+    struct g4_s3_answer answer;
     enum kvt_err rc;
     long http = 0;
 
@@ -210,7 +210,7 @@ judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *e
     }
     (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &http);
     request.http = (int)http;
-    rc = g4_answer_status(&request, transfer->trouble, transfer->trouble_size, &answer);
+    rc = g4_s3_answer_status(&request, transfer->trouble, transfer->trouble_size, &answer);
     *again = answer.again;
     if (rc != KVT_OK) {
         *again |= g4_endpoint_refused(transfer->client->endpoint, transfer->easy,
@@ -229,7 +229,7 @@ judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *e
 
 /* What a request that begins now may take; 0: there is no time for one. */
 static uint64_t
-request_ms(const struct g4_client *client, uint64_t end_ms)
+request_ms(const struct g4_batch_client *client, uint64_t end_ms)
 {
     const uint64_t left_ms = time_left(end_ms);
 
@@ -238,7 +238,7 @@ request_ms(const struct g4_client *client, uint64_t end_ms)
 
 /* Send one request once. */
 static enum kvt_err
-attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
+attempt(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
         size_t count, uint64_t end_ms, bool *again, struct kvt_error *err)
 {
     const struct g4_sigv4_header headers[] = {{"Content-Type", "application/octet-stream"},
@@ -290,7 +290,7 @@ set_all(struct g4_batch_entry *entries, size_t count, enum kvt_err status)
 
 /* Nothing was asked: every item carries why. */
 static enum kvt_err
-refuse(struct g4_client_item *items, size_t count, enum kvt_err status, struct kvt_error *err)
+refuse(struct g4_batch_client_item *items, size_t count, enum kvt_err status, struct kvt_error *err)
 {
     for (size_t i = 0; i < count; i++)
         items[i].status = status;
@@ -298,7 +298,7 @@ refuse(struct g4_client_item *items, size_t count, enum kvt_err status, struct k
 }
 
 static bool
-keys_valid(const struct g4_client_item *items, size_t count)
+keys_valid(const struct g4_batch_client_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (items[i].key[0] == '\0' || strlen(items[i].key) >= KVT_KEY_MAX)
@@ -320,7 +320,7 @@ keep_busy(struct g4_batch_entry *entries, size_t count)
 
 /* Sleep before the next try; false when there is no time left for one. */
 static bool
-back_off(const struct g4_client *client, uint64_t *random, unsigned tries, uint64_t until_ms)
+back_off(const struct g4_batch_client *client, uint64_t *random, unsigned tries, uint64_t until_ms)
 {
     const uint64_t bound = (uint64_t)BACKOFF_FIRST_MS << (tries < 6 ? tries : 6);
     const uint64_t wait_ms =
@@ -339,8 +339,8 @@ back_off(const struct g4_client *client, uint64_t *random, unsigned tries, uint6
 
 /* One request's worth of entries, again and again until it is answered or time is up. */
 static enum kvt_err
-ask(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries, size_t count,
-    const struct patience *patience, struct kvt_error *err)
+ask(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
+    size_t count, const struct patience *patience, struct kvt_error *err)
 {
     uint64_t random;
 
@@ -363,13 +363,13 @@ ask(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *en
 
 /* How many of the entries go into one request. */
 static size_t
-share_of(const struct g4_client *client, enum g4_batch_verb verb,
+share_of(const struct g4_batch_client *client, enum g4_batch_verb verb,
          const struct g4_batch_entry *entries, size_t count)
 {
     size_t bytes = 0;
     size_t taken = 0;
 
-    while (taken < count && taken < G4_CLIENT_BATCH_MAX) {
+    while (taken < count && taken < G4_BATCH_CLIENT_BATCH_MAX) {
         const size_t more = verb == G4_BATCH_PUT   ? entries[taken].item->size
                             : verb == G4_BATCH_GET ? entries[taken].room
                                                    : 0;
@@ -383,8 +383,8 @@ share_of(const struct g4_client *client, enum g4_batch_verb verb,
 }
 
 static enum kvt_err
-call(struct g4_client *client, enum g4_batch_verb verb, struct g4_client_item *items, size_t count,
-     uint64_t within_ms, struct kvt_error *err)
+call(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch_client_item *items,
+     size_t count, uint64_t within_ms, struct kvt_error *err)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     const struct patience patience = {
@@ -420,30 +420,30 @@ call(struct g4_client *client, enum g4_batch_verb verb, struct g4_client_item *i
 }
 
 enum kvt_err
-g4_client_has(struct g4_client *client, struct g4_client_item *items, size_t count,
-              struct kvt_error *err)
+g4_batch_client_has(struct g4_batch_client *client, struct g4_batch_client_item *items,
+                    size_t count, struct kvt_error *err)
 {
     return call(client, G4_BATCH_HAS, items, count, NO_END, err);
 }
 
 enum kvt_err
-g4_client_has_within(struct g4_client *client, struct g4_client_item *items, size_t count,
-                     uint64_t within_ms, struct kvt_error *err)
+g4_batch_client_has_within(struct g4_batch_client *client, struct g4_batch_client_item *items,
+                           size_t count, uint64_t within_ms, struct kvt_error *err)
 {
     assert(within_ms > 0);
     return call(client, G4_BATCH_HAS, items, count, within_ms, err);
 }
 
 enum kvt_err
-g4_client_get(struct g4_client *client, struct g4_client_item *items, size_t count,
-              struct kvt_error *err)
+g4_batch_client_get(struct g4_batch_client *client, struct g4_batch_client_item *items,
+                    size_t count, struct kvt_error *err)
 {
     return call(client, G4_BATCH_GET, items, count, NO_END, err);
 }
 
 enum kvt_err
-g4_client_put(struct g4_client *client, struct g4_client_item *items, size_t count,
-              struct kvt_error *err)
+g4_batch_client_put(struct g4_batch_client *client, struct g4_batch_client_item *items,
+                    size_t count, struct kvt_error *err)
 {
     for (size_t i = 0; i < count; i++)
         items[i].crc32c = g4_check_crc32c(items[i].body, items[i].size);
@@ -451,20 +451,20 @@ g4_client_put(struct g4_client *client, struct g4_client_item *items, size_t cou
 }
 
 void
-g4_client_stop(struct g4_client *client)
+g4_batch_client_stop(struct g4_batch_client *client)
 {
     atomic_store(&client->stopped_ms, kvt_clock_mono_ms());
     atomic_store(&client->stopping, true);
 }
 
 uint64_t
-g4_client_corrupt(struct g4_client *client)
+g4_batch_client_corrupt(struct g4_batch_client *client)
 {
     return atomic_load(&client->corrupt);
 }
 
 static enum kvt_err
-make_handles(struct g4_client *client, unsigned count)
+make_handles(struct g4_batch_client *client, unsigned count)
 {
     client->handles = kvt_calloc(count, sizeof(*client->handles));
     client->shared.free = kvt_calloc(count, sizeof(*client->shared.free));
@@ -482,12 +482,12 @@ make_handles(struct g4_client *client, unsigned count)
 }
 
 enum kvt_err
-g4_client_open(struct g4_client **out, const struct g4_client_options *options,
-               struct kvt_error *err)
+g4_batch_client_open(struct g4_batch_client **out, const struct g4_batch_client_options *options,
+                     struct kvt_error *err)
 {
     const unsigned connections =
         options->connections_max == 0 ? CONNECTIONS_DEFAULT : options->connections_max;
-    struct g4_client *client;
+    struct g4_batch_client *client;
     enum kvt_err rc;
 
     *out = NULL;
@@ -526,7 +526,7 @@ g4_client_open(struct g4_client **out, const struct g4_client_options *options,
             (void)kvt_error_set(err, rc, "gateway client");
     }
     if (rc != KVT_OK) {
-        g4_client_close(client);
+        g4_batch_client_close(client);
         return rc;
     }
     *out = client;
@@ -534,7 +534,7 @@ g4_client_open(struct g4_client **out, const struct g4_client_options *options,
 }
 
 void
-g4_client_close(struct g4_client *client)
+g4_batch_client_close(struct g4_batch_client *client)
 {
     if (client == NULL)
         return;

@@ -6,8 +6,8 @@
  *
  * Ownership: options are copied; keys, bodies and buffers are borrowed for the call.
  * Threads:   any number of threads; each call uses a connection of a pool.
- * Limits:    G4_CLIENT_BATCH_MAX keys a call (larger calls are split), `connections_max` at once:
- *            callers beyond wait.
+ * Limits:    G4_BATCH_CLIENT_BATCH_MAX keys a call (larger calls are split), `connections_max` at
+ *            once: callers beyond wait.
  */
 #ifndef G4_BATCH_BATCH_CLIENT_H
 #define G4_BATCH_BATCH_CLIENT_H
@@ -18,11 +18,11 @@
 
 #include "kvtier/error.h"
 
-#define G4_CLIENT_BATCH_MAX 4096
+#define G4_BATCH_CLIENT_BATCH_MAX 4096
 
-struct g4_client;
+struct g4_batch_client;
 
-struct g4_client_options {
+struct g4_batch_client_options {
     const char *endpoint; /* http://host:9480 */
     const char *bucket;
     const char *access_key;
@@ -39,7 +39,7 @@ struct g4_client_options {
     void *progress_arg;
 };
 
-struct g4_client_item {
+struct g4_batch_client_item {
     const char *key;
     uint64_t fingerprint; /* put */
     const void *body;     /* put */
@@ -49,33 +49,37 @@ struct g4_client_item {
     enum kvt_err status;  /* get, has: OK or NOTFOUND, or why it could not be asked */
 };
 
-KVT_NODISCARD enum kvt_err g4_client_open(struct g4_client **out,
-                                          const struct g4_client_options *options,
-                                          struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_batch_client_open(struct g4_batch_client **out,
+                                                const struct g4_batch_client_options *options,
+                                                struct kvt_error *err);
 
 /** Any thread, before the program ends: nothing is asked again any more, and a request gets a
  *  second to be answered in.  What was not answered carries the code of its last try. */
-void g4_client_stop(struct g4_client *client);
-void g4_client_close(struct g4_client *client);
+void g4_batch_client_stop(struct g4_batch_client *client);
+void g4_batch_client_close(struct g4_batch_client *client);
 
 /** Bodies received so far that did not fit their crc and became misses. */
-uint64_t g4_client_corrupt(struct g4_client *client);
+uint64_t g4_batch_client_corrupt(struct g4_batch_client *client);
 
 /* Each sets every item's status; an item that the gateway is too busy for is asked again until
  * `retry_ms` have passed, then carries KVT_AGAIN.  KVT_OK: the batch was answered (items may
  * differ); otherwise the first request that failed, or KVT_CANCELLED; the items that were not asked
  * carry the same code. */
-KVT_NODISCARD enum kvt_err g4_client_has(struct g4_client *client, struct g4_client_item *items,
-                                         size_t count, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_batch_client_has(struct g4_batch_client *client,
+                                               struct g4_batch_client_item *items, size_t count,
+                                               struct kvt_error *err);
 
 /** As has, and it ends within `within_ms` (> 0), whatever it waits for: an answer, a connection, or
  *  the next try. */
-KVT_NODISCARD enum kvt_err g4_client_has_within(struct g4_client *client,
-                                                struct g4_client_item *items, size_t count,
-                                                uint64_t within_ms, struct kvt_error *err);
-KVT_NODISCARD enum kvt_err g4_client_get(struct g4_client *client, struct g4_client_item *items,
-                                         size_t count, struct kvt_error *err);
-KVT_NODISCARD enum kvt_err g4_client_put(struct g4_client *client, struct g4_client_item *items,
-                                         size_t count, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_batch_client_has_within(struct g4_batch_client *client,
+                                                      struct g4_batch_client_item *items,
+                                                      size_t count, uint64_t within_ms,
+                                                      struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_batch_client_get(struct g4_batch_client *client,
+                                               struct g4_batch_client_item *items, size_t count,
+                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_batch_client_put(struct g4_batch_client *client,
+                                               struct g4_batch_client_item *items, size_t count,
+                                               struct kvt_error *err);
 
 #endif /* G4_BATCH_BATCH_CLIENT_H */

@@ -42,7 +42,7 @@ g4_body_read(const struct g4_body *body, uint64_t number, void *buffer, bool wai
 {
     const struct g4_pieces *pieces = &body->object.pieces;
     const size_t size = g4_pieces_length(pieces, body->object.meta.length, number);
-    const off_t at = (off_t)(G4_OBJECT_BODY_AT + (number << pieces->shift));
+    const off_t at = (off_t)(G4_OBJECT_FILE_BODY_AT + (number << pieces->shift));
     enum kvt_err rc = KVT_OK;
 
     if (wait)

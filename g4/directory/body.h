@@ -19,7 +19,7 @@
 
 struct g4_body {
     int fd; /* -1: none */
-    struct g4_object object;
+    struct g4_object_file object;
 };
 
 /**

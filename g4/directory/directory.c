@@ -11,7 +11,7 @@
 enum { THREADS_DEFAULT = 2, THREADS_MAX = 64, QUEUE_DEFAULT = 4096, WAIT_MS = 1000 };
 
 struct directory {
-    struct g4_volume *volume;
+    struct g4_directory_volume *volume;
     struct kvt_queue *queue; /* of struct g4_request */
     pthread_t threads[THREADS_MAX];
     unsigned thread_count; /* that run */
@@ -24,7 +24,7 @@ serve(struct directory *directory, struct g4_request *request)
         request->status =
             kvt_error_set(&request->error, KVT_TIMEOUT, "%s: waited too long", request->key);
     else
-        g4_volume_perform(directory->volume, request);
+        g4_directory_volume_perform(directory->volume, request);
     request->done(request, request->arg);
 }
 
@@ -60,7 +60,7 @@ directory_close(void *self)
     for (unsigned i = 0; i < directory->thread_count; i++)
         (void)pthread_join(directory->threads[i], NULL);
     kvt_queue_free(directory->queue);
-    g4_volume_close(directory->volume);
+    g4_directory_volume_close(directory->volume);
     kvt_free(directory);
 }
 
@@ -102,7 +102,7 @@ g4_directory_open(struct g4_store **out, const struct g4_directory_options *opti
         (void)kvt_error_set(err, rc, "directory store %s", options->path);
         goto fail;
     }
-    rc = g4_volume_open(&directory->volume, options->path, options->bytes_max, err);
+    rc = g4_directory_volume_open(&directory->volume, options->path, options->bytes_max, err);
     if (rc == KVT_OK)
         rc = start_threads(directory, threads, err);
     if (rc != KVT_OK)
@@ -128,7 +128,7 @@ g4_directory_body(struct g4_store *store, const char *key, struct g4_body *body,
     body->fd = -1;
     if (directory == NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "a %s store", g4_store_name(store));
-    return g4_volume_body(directory->volume, key, body, err);
+    return g4_directory_volume_body(directory->volume, key, body, err);
 }
 
 enum kvt_err
@@ -137,7 +137,7 @@ g4_directory_peek(struct g4_store *store, const char *key, struct g4_body *body)
     struct directory *directory = g4_store_self(store, &directory_driver);
 
     body->fd = -1;
-    return directory == NULL ? KVT_AGAIN : g4_volume_peek(directory->volume, key, body);
+    return directory == NULL ? KVT_AGAIN : g4_directory_volume_peek(directory->volume, key, body);
 }
 
 enum kvt_err
@@ -149,5 +149,5 @@ g4_directory_sync(struct g4_store *store, const char *const *keys, size_t count,
     memset(refused, 0, count * sizeof(*refused));
     if (directory == NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "a %s store", g4_store_name(store));
-    return g4_volume_sync(directory->volume, keys, count, refused, err);
+    return g4_directory_volume_sync(directory->volume, keys, count, refused, err);
 }

@@ -23,15 +23,16 @@
 
 enum { SPLITS_MAX = 64 };
 
-struct g4_volume {
+struct g4_directory_volume {
     struct g4_tree *tree;
     uint64_t bytes_max;
 };
 
 enum kvt_err
-g4_volume_open(struct g4_volume **out, const char *path, uint64_t bytes_max, struct kvt_error *err)
+g4_directory_volume_open(struct g4_directory_volume **out, const char *path, uint64_t bytes_max,
+                         struct kvt_error *err)
 {
-    struct g4_volume *volume;
+    struct g4_directory_volume *volume;
     enum kvt_err rc;
     bool alone;
 
@@ -42,12 +43,12 @@ g4_volume_open(struct g4_volume **out, const char *path, uint64_t bytes_max, str
     volume->bytes_max = bytes_max;
     rc = g4_tree_open(&volume->tree, path, &alone, err);
     if (rc == KVT_OK && alone) {
-        rc = g4_walk_recover(volume->tree, err);
+        rc = g4_tree_walk_recover(volume->tree, err);
         if (rc == KVT_OK)
             rc = g4_tree_share(volume->tree, err);
     }
     if (rc != KVT_OK) {
-        g4_volume_close(volume);
+        g4_directory_volume_close(volume);
         return rc;
     }
     *out = volume;
@@ -55,7 +56,7 @@ g4_volume_open(struct g4_volume **out, const char *path, uint64_t bytes_max, str
 }
 
 void
-g4_volume_close(struct g4_volume *volume)
+g4_directory_volume_close(struct g4_directory_volume *volume)
 {
     if (volume == NULL)
         return;
@@ -85,7 +86,7 @@ struct found {
     int folder;
     int file;
     size_t depth;
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
 };
 
 static void
@@ -100,10 +101,10 @@ found_release(struct found *found)
 
 /* The tree is locked.  KVT_OK, KVT_NOTFOUND (the folder is known then), or a failure. */
 static enum kvt_err
-find(struct g4_volume *volume, struct g4_request *request, struct found *found)
+find(struct g4_directory_volume *volume, struct g4_request *request, struct found *found)
 {
     found->file = -1;
-    g4_name_format(request->key, found->name);
+    g4_file_name_format(request->key, found->name);
     found->folder = g4_tree_deepest(volume->tree, request->key, &found->depth);
     if (found->folder < 0)
         return fail_sys(request, errno, "open the folder of");
@@ -117,9 +118,9 @@ find(struct g4_volume *volume, struct g4_request *request, struct found *found)
 
 /* As find(), under a lock of its own that is gone afterwards. */
 static enum kvt_err
-look_up(struct g4_volume *volume, struct g4_request *request, struct found *found)
+look_up(struct g4_directory_volume *volume, struct g4_request *request, struct found *found)
 {
-    const int lock = g4_split_lock(volume->tree);
+    const int lock = g4_folder_split_lock(volume->tree);
     enum kvt_err rc;
 
     *found = (struct found){.folder = -1, .file = -1};
@@ -131,7 +132,7 @@ look_up(struct g4_volume *volume, struct g4_request *request, struct found *foun
 }
 
 static void
-tell(struct g4_request *request, const struct g4_object *object)
+tell(struct g4_request *request, const struct g4_object_file *object)
 {
     request->meta = object->meta;
     request->modified_ms = object->modified_ms;
@@ -147,7 +148,7 @@ read_body(struct g4_request *request, int fd, uint64_t from, size_t size)
 
     while (done < size) {
         const ssize_t got =
-            pread(fd, at + done, size - done, (off_t)(G4_OBJECT_BODY_AT + from + done));
+            pread(fd, at + done, size - done, (off_t)(G4_OBJECT_FILE_BODY_AT + from + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -162,7 +163,8 @@ read_body(struct g4_request *request, int fd, uint64_t from, size_t size)
 
 /* Which bytes were asked for: all of them, or a part, which nobody here can check. */
 static enum kvt_err
-choose(struct g4_request *request, const struct g4_object *object, uint64_t *from, uint64_t *size)
+choose(struct g4_request *request, const struct g4_object_file *object, uint64_t *from,
+       uint64_t *size)
 {
     const uint64_t length = object->meta.length;
 
@@ -180,7 +182,7 @@ choose(struct g4_request *request, const struct g4_object *object, uint64_t *fro
 }
 
 static enum kvt_err
-get_body(struct g4_request *request, int fd, const struct g4_object *object)
+get_body(struct g4_request *request, int fd, const struct g4_object_file *object)
 {
     const bool own = request->buffer == NULL;
     uint64_t chosen;
@@ -191,7 +193,7 @@ get_body(struct g4_request *request, int fd, const struct g4_object *object)
     if (rc != KVT_OK)
         return rc;
     if (own)
-        request->buffer = kvt_aligned(G4_OBJECT_BODY_AT, size);
+        request->buffer = kvt_aligned(G4_OBJECT_FILE_BODY_AT, size);
     if (request->buffer == NULL)
         return say(request, KVT_NOMEM);
     rc = read_body(request, fd, from, size);
@@ -210,10 +212,10 @@ get_body(struct g4_request *request, int fd, const struct g4_object *object)
 /* The header cannot be believed; what stands where a body belongs is handed out as evidence, as far
  * as there is room for it. */
 static void
-get_evidence(struct g4_request *request, int fd, const struct g4_object *object)
+get_evidence(struct g4_request *request, int fd, const struct g4_object_file *object)
 {
     const struct kvt_error verdict = request->error;
-    struct g4_object part = *object;
+    struct g4_object_file part = *object;
 
     part.body_crc32c = 0;
     if (request->range_size != 0)
@@ -226,17 +228,17 @@ get_evidence(struct g4_request *request, int fd, const struct g4_object *object)
 }
 
 static enum kvt_err
-do_get(struct g4_volume *volume, struct g4_request *request)
+do_get(struct g4_directory_volume *volume, struct g4_request *request)
 {
     char wanted[G4_ETAG_MAX];
-    struct g4_object object;
+    struct g4_object_file object;
     struct found found;
     enum kvt_err rc;
 
     memcpy(wanted, request->etag, sizeof(wanted));
     rc = look_up(volume, request, &found);
     if (rc == KVT_OK) {
-        rc = g4_object_read(found.file, request->key, &object, &request->error);
+        rc = g4_object_file_read(found.file, request->key, &object, &request->error);
         tell(request, &object);
         request->object_size = object.meta.length;
     }
@@ -244,7 +246,7 @@ do_get(struct g4_volume *volume, struct g4_request *request)
         rc =
             kvt_error_set(&request->error, KVT_PRECONDITION, "%s is another version", request->key);
     if (rc == KVT_OK && request->attributes != NULL)
-        rc = g4_object_attributes(found.file, &object, request->attributes, &request->error);
+        rc = g4_object_file_attributes(found.file, &object, request->attributes, &request->error);
     if (rc == KVT_CORRUPT && request->verb == G4_GET)
         get_evidence(request, found.file, &object);
     else if (rc == KVT_OK && request->verb == G4_GET)
@@ -258,7 +260,8 @@ do_get(struct g4_volume *volume, struct g4_request *request)
 /* Write-back of all files begins before the first is waited for: the file system then commits once
  * for many of them. */
 static enum kvt_err
-begin_sync(struct g4_volume *volume, const char *key, struct found *found, struct kvt_error *err)
+begin_sync(struct g4_directory_volume *volume, const char *key, struct found *found,
+           struct kvt_error *err)
 {
     struct g4_request request = {.key = key};
     const enum kvt_err rc = look_up(volume, &request, found);
@@ -285,8 +288,8 @@ end_sync(const char *key, const struct found *found, struct kvt_error *err)
 
 /* One that fails does not keep the others: all that could be opened are synced. */
 enum kvt_err
-g4_volume_sync(struct g4_volume *volume, const char *const *keys, size_t count, bool *refused,
-               struct kvt_error *err)
+g4_directory_volume_sync(struct g4_directory_volume *volume, const char *const *keys, size_t count,
+                         bool *refused, struct kvt_error *err)
 {
     struct found found[G4_SYNC_KEYS_MAX];
     enum kvt_err result = KVT_OK;
@@ -310,9 +313,9 @@ g4_volume_sync(struct g4_volume *volume, const char *const *keys, size_t count, 
 static enum kvt_err
 read_head(struct g4_body *body, const char *key, bool wait, struct kvt_error *err)
 {
-    struct g4_object *object = &body->object;
-    enum kvt_err rc = wait ? g4_object_read(body->fd, key, object, err)
-                           : g4_object_read_at_once(body->fd, key, object, err);
+    struct g4_object_file *object = &body->object;
+    enum kvt_err rc = wait ? g4_object_file_read(body->fd, key, object, err)
+                           : g4_object_file_read_at_once(body->fd, key, object, err);
 
     if (rc == KVT_OK && object->pieces.shift == 0)
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "%s is not in pieces", key);
@@ -323,13 +326,13 @@ read_head(struct g4_body *body, const char *key, bool wait, struct kvt_error *er
 }
 
 enum kvt_err
-g4_volume_peek(struct g4_volume *volume, const char *key, struct g4_body *body)
+g4_directory_volume_peek(struct g4_directory_volume *volume, const char *key, struct g4_body *body)
 {
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
     struct kvt_error err;
 
     memset(body, 0, sizeof(*body));
-    g4_name_format(key, name);
+    g4_file_name_format(key, name);
     body->fd = g4_tree_peek(volume->tree, key, name);
     if (body->fd >= 0 && read_head(body, key, false, &err) == KVT_OK)
         return KVT_OK;
@@ -338,8 +341,8 @@ g4_volume_peek(struct g4_volume *volume, const char *key, struct g4_body *body)
 }
 
 enum kvt_err
-g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
-               struct kvt_error *err)
+g4_directory_volume_body(struct g4_directory_volume *volume, const char *key, struct g4_body *body,
+                         struct kvt_error *err)
 {
     struct g4_request request = {.verb = G4_GET, .key = key};
     struct found found;
@@ -361,7 +364,7 @@ g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
 
 /* Count `size` bytes as there before they are; KVT_FULL when they would be too many. */
 static enum kvt_err
-reserve(struct g4_volume *volume, struct g4_request *request, uint64_t size)
+reserve(struct g4_directory_volume *volume, struct g4_request *request, uint64_t size)
 {
     struct g4_tree_usage *usage = g4_tree_usage(volume->tree);
     const uint64_t before = atomic_fetch_add(&usage->bytes, size);
@@ -386,14 +389,14 @@ take_off(_Atomic uint64_t *counter, uint64_t amount)
 }
 
 static void
-release(struct g4_volume *volume, uint64_t size)
+release(struct g4_directory_volume *volume, uint64_t size)
 {
     take_off(&g4_tree_usage(volume->tree)->bytes, size);
 }
 
 /* Make sure that the folder has room for one more; KVT_AGAIN: it was split, look again. */
 static enum kvt_err
-make_room(struct g4_volume *volume, struct g4_request *request, const struct found *found,
+make_room(struct g4_directory_volume *volume, struct g4_request *request, const struct found *found,
           int *lock, size_t *split_depth)
 {
     enum kvt_err rc;
@@ -409,7 +412,7 @@ make_room(struct g4_volume *volume, struct g4_request *request, const struct fou
         *split_depth = found->depth;
         (void)close(*lock);
         *lock = -1;
-        rc = g4_split(volume->tree, request->key, found->depth, &request->error);
+        rc = g4_folder_split(volume->tree, request->key, found->depth, &request->error);
         return rc == KVT_OK ? KVT_AGAIN : rc;
     }
     /* It was split just now and still is this large: its keys cannot be told apart. */
@@ -428,14 +431,14 @@ already_there(struct g4_request *request, const struct found *found)
 
 /* Give the staged file its name, if no other has it. */
 static enum kvt_err
-link_new(struct g4_volume *volume, struct g4_request *request, struct g4_stage *stage)
+link_new(struct g4_directory_volume *volume, struct g4_request *request, struct g4_stage *stage)
 {
     size_t split_depth = SIZE_MAX;
     enum kvt_err rc = KVT_AGAIN;
 
     for (int i = 0; i < SPLITS_MAX && rc == KVT_AGAIN; i++) {
         struct found found = {.folder = -1, .file = -1};
-        int lock = g4_split_lock(volume->tree);
+        int lock = g4_folder_split_lock(volume->tree);
 
         if (lock < 0)
             return fail_sys(request, errno, "lock the store for");
@@ -458,9 +461,9 @@ link_new(struct g4_volume *volume, struct g4_request *request, struct g4_stage *
 
 /* Rename the staged file over the one that is there; the stripe is locked. */
 static enum kvt_err
-rename_over(struct g4_volume *volume, struct g4_request *request, struct g4_stage *stage)
+rename_over(struct g4_directory_volume *volume, struct g4_request *request, struct g4_stage *stage)
 {
-    const int lock = g4_split_lock(volume->tree);
+    const int lock = g4_folder_split_lock(volume->tree);
     struct found found = {.folder = -1, .file = -1};
     enum kvt_err rc;
 
@@ -477,7 +480,7 @@ rename_over(struct g4_volume *volume, struct g4_request *request, struct g4_stag
 }
 
 static enum kvt_err
-describe(struct g4_request *request, struct g4_object *object)
+describe(struct g4_request *request, struct g4_object_file *object)
 {
     uint64_t nonce;
 
@@ -510,12 +513,12 @@ describe(struct g4_request *request, struct g4_object *object)
 }
 
 static enum kvt_err
-stage_body(struct g4_volume *volume, struct g4_request *request, const struct g4_object *object,
-           struct g4_stage *stage)
+stage_body(struct g4_directory_volume *volume, struct g4_request *request,
+           const struct g4_object_file *object, struct g4_stage *stage)
 {
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    uint8_t header[G4_OBJECT_FILE_HEADER_SIZE];
 
-    g4_object_encode(object, header);
+    g4_object_file_encode(object, header);
     if (g4_stage_write(stage, g4_tree_tmp(volume->tree), header, request->attributes, request->body,
                        request->body_size) != 0)
         return fail_sys(request, errno, "write");
@@ -525,7 +528,8 @@ stage_body(struct g4_volume *volume, struct g4_request *request, const struct g4
 }
 
 static enum kvt_err
-put_new(struct g4_volume *volume, struct g4_request *request, const struct g4_object *object)
+put_new(struct g4_directory_volume *volume, struct g4_request *request,
+        const struct g4_object_file *object)
 {
     struct g4_stage stage;
     enum kvt_err rc;
@@ -549,13 +553,13 @@ size_of(int fd)
 {
     struct stat about;
 
-    return fstat(fd, &about) == 0 ? g4_object_body_size((uint64_t)about.st_size) : 0;
+    return fstat(fd, &about) == 0 ? g4_object_file_body_size((uint64_t)about.st_size) : 0;
 }
 
 /* Put the new object in place of the one in `found`; the stripe is locked. */
 static enum kvt_err
-put_over(struct g4_volume *volume, struct g4_request *request, const struct g4_object *object,
-         const struct found *found)
+put_over(struct g4_directory_volume *volume, struct g4_request *request,
+         const struct g4_object_file *object, const struct found *found)
 {
     const uint64_t before = size_of(found->file);
     const uint64_t more = request->body_size > before ? request->body_size - before : 0;
@@ -579,8 +583,8 @@ put_over(struct g4_volume *volume, struct g4_request *request, const struct g4_o
 static enum kvt_err
 check_match(struct g4_request *request, int file)
 {
-    struct g4_object object;
-    const enum kvt_err rc = g4_object_read(file, request->key, &object, &request->error);
+    struct g4_object_file object;
+    const enum kvt_err rc = g4_object_file_read(file, request->key, &object, &request->error);
 
     /* A file that is no object may be replaced too: it has a tag for that. */
     if (rc != KVT_OK && rc != KVT_CORRUPT)
@@ -590,7 +594,8 @@ check_match(struct g4_request *request, int file)
 
 /* PUT always or if it matches: under the key's stripe, so that what was looked at stays. */
 static enum kvt_err
-put_striped(struct g4_volume *volume, struct g4_request *request, const struct g4_object *object)
+put_striped(struct g4_directory_volume *volume, struct g4_request *request,
+            const struct g4_object_file *object)
 {
     const int stripe = g4_tree_lock_stripe(volume->tree, request->key);
     struct found found;
@@ -615,9 +620,9 @@ put_striped(struct g4_volume *volume, struct g4_request *request, const struct g
 }
 
 static enum kvt_err
-do_put(struct g4_volume *volume, struct g4_request *request)
+do_put(struct g4_directory_volume *volume, struct g4_request *request)
 {
-    struct g4_object object;
+    struct g4_object_file object;
     enum kvt_err rc;
 
     if (request->condition == G4_IF_ABSENT) {
@@ -643,7 +648,8 @@ do_put(struct g4_volume *volume, struct g4_request *request)
 }
 
 static enum kvt_err
-remove_found(struct g4_volume *volume, struct g4_request *request, const struct found *found)
+remove_found(struct g4_directory_volume *volume, struct g4_request *request,
+             const struct found *found)
 {
     const uint64_t size = size_of(found->file);
     enum kvt_err rc = KVT_OK;
@@ -660,7 +666,7 @@ remove_found(struct g4_volume *volume, struct g4_request *request, const struct 
 }
 
 static enum kvt_err
-do_delete(struct g4_volume *volume, struct g4_request *request)
+do_delete(struct g4_directory_volume *volume, struct g4_request *request)
 {
     const int stripe = g4_tree_lock_stripe(volume->tree, request->key);
     struct found found = {.folder = -1, .file = -1};
@@ -669,7 +675,7 @@ do_delete(struct g4_volume *volume, struct g4_request *request)
 
     if (stripe < 0)
         return fail_sys(request, errno, "lock");
-    lock = g4_split_lock(volume->tree);
+    lock = g4_folder_split_lock(volume->tree);
     if (lock < 0) {
         rc = fail_sys(request, errno, "lock the store for");
         goto done;
@@ -686,7 +692,7 @@ done:
 }
 
 void
-g4_volume_perform(struct g4_volume *volume, struct g4_request *request)
+g4_directory_volume_perform(struct g4_directory_volume *volume, struct g4_request *request)
 {
     enum kvt_err rc = KVT_UNSUPPORTED;
 
@@ -695,7 +701,7 @@ g4_volume_perform(struct g4_volume *volume, struct g4_request *request)
     case G4_HEAD: rc = do_get(volume, request); break;
     case G4_PUT: rc = do_put(volume, request); break;
     case G4_DELETE: rc = do_delete(volume, request); break;
-    case G4_LIST: rc = g4_walk_list(volume->tree, request); break;
+    case G4_LIST: rc = g4_tree_walk_list(volume->tree, request); break;
     }
     request->status = rc;
     if (rc == KVT_OK) /* the search for a free name leaves "not found" behind */

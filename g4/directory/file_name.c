@@ -62,16 +62,16 @@ take_byte(const char **at)
 }
 
 void
-g4_name_format(const char *key, char out[G4_NAME_MAX])
+g4_file_name_format(const char *key, char out[G4_FILE_NAME_MAX])
 {
     size_t at = 1;
 
     out[0] = '=';
     for (const char *c = key; *c != '\0'; c++) {
-        if (at + ESCAPED >= G4_NAME_MAX) {
+        if (at + ESCAPED >= G4_FILE_NAME_MAX) {
             char hex[G4_SIGV4_SIGNATURE_MAX];
 
-            g4_sigv4_hash(key, strlen(key), hex);
+            g4_sha256_hex(key, strlen(key), hex);
             out[0] = '#';
             memcpy(out + 1, hex, sizeof(hex));
             return;
@@ -82,7 +82,7 @@ g4_name_format(const char *key, char out[G4_NAME_MAX])
 }
 
 bool
-g4_name_parse(const char *name, char key[KVT_KEY_MAX])
+g4_file_name_parse(const char *name, char key[KVT_KEY_MAX])
 {
     const char *at = name + 1;
     size_t size = 0;
@@ -106,7 +106,7 @@ g4_name_parse(const char *name, char key[KVT_KEY_MAX])
 }
 
 int
-g4_name_folder_parse(const char *name)
+g4_file_name_folder_parse(const char *name)
 {
     const char *at = name + 1;
     int byte;
@@ -118,7 +118,7 @@ g4_name_folder_parse(const char *name)
 }
 
 void
-g4_name_path(const char *key, size_t depth, char out[G4_PATH_MAX], size_t *ends)
+g4_file_name_path(const char *key, size_t depth, char out[G4_PATH_MAX], size_t *ends)
 {
     size_t at = 1;
 

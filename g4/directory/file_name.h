@@ -16,25 +16,25 @@
 
 #include "kvtier/key.h"
 
-#define G4_NAME_MAX  256
-#define G4_DEPTH_MAX 256                    /* folders below each other */
-#define G4_PATH_MAX  (5 * G4_DEPTH_MAX + 2) /* "+%2F/" each */
+#define G4_FILE_NAME_MAX 256
+#define G4_DEPTH_MAX     256                    /* folders below each other */
+#define G4_PATH_MAX      (5 * G4_DEPTH_MAX + 2) /* "+%2F/" each */
 
 /** "=<key>", with other bytes than letters, digits and "-_.:=@+," as %XX; "#<sha256>" when that is
  *  too long. */
-void g4_name_format(const char *key, char out[G4_NAME_MAX]);
+void g4_file_name_format(const char *key, char out[G4_FILE_NAME_MAX]);
 
 /** Back again; false for a name this module does not make.  A hashed name gives an empty key. */
-bool g4_name_parse(const char *name, char key[KVT_KEY_MAX]);
+bool g4_file_name_parse(const char *name, char key[KVT_KEY_MAX]);
 
 /** The byte of a folder's name ("+k", "+%2F"), or -1. */
-int g4_name_folder_parse(const char *name);
+int g4_file_name_folder_parse(const char *name);
 
 /**
  * The path of the folder for the first `depth` bytes of `key`, relative to the root: "." for none.
  *
  * @param[out] ends  NULL, or room for depth + 1 offsets: where the path for each depth ends
  */
-void g4_name_path(const char *key, size_t depth, char out[G4_PATH_MAX], size_t *ends);
+void g4_file_name_path(const char *key, size_t depth, char out[G4_PATH_MAX], size_t *ends);
 
 #endif /* G4_DIRECTORY_FILE_NAME_H */

@@ -51,23 +51,23 @@ next_name(DIR *dir)
 static bool
 key_of(int fd, const char *name, char key[KVT_KEY_MAX])
 {
-    char again[G4_NAME_MAX];
-    struct g4_object object;
+    char again[G4_FILE_NAME_MAX];
+    struct g4_object_file object;
     int file;
     bool known;
 
-    if (!g4_name_parse(name, key))
+    if (!g4_file_name_parse(name, key))
         return false;
     if (key[0] != '\0')
         return true;
     file = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return false;
-    known = g4_object_read(file, NULL, &object, NULL) == KVT_OK;
+    known = g4_object_file_read(file, NULL, &object, NULL) == KVT_OK;
     (void)close(file);
     if (!known)
         return false;
-    g4_name_format(object.key, again);
+    g4_file_name_format(object.key, again);
     if (strcmp(again, name) != 0)
         return false;
     memcpy(key, object.key, sizeof(object.key));
@@ -99,7 +99,7 @@ static enum kvt_err
 look_at(struct g4_folder *folder, struct kvt_buffer *found, int fd, const char *name,
         const char *prefix, size_t depth)
 {
-    const int byte = g4_name_folder_parse(name);
+    const int byte = g4_file_name_folder_parse(name);
     char key[KVT_KEY_MAX];
 
     if (byte > 0) {

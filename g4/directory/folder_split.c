@@ -39,8 +39,8 @@ key_of(const char *prefix, size_t depth, const struct g4_folder_entry *entry, ch
 }
 
 enum kvt_err
-g4_split_tidy(struct g4_tree *tree, int fd, const struct g4_folder *folder, const char *prefix,
-              size_t depth, size_t *moved, struct kvt_error *err)
+g4_folder_split_tidy(struct g4_tree *tree, int fd, const struct g4_folder *folder,
+                     const char *prefix, size_t depth, size_t *moved, struct kvt_error *err)
 {
     const struct g4_folder_entry *branch = NULL;
     enum kvt_err rc = KVT_OK;
@@ -127,7 +127,7 @@ split_folder(struct g4_tree *tree, int fd, const char *prefix, size_t depth, boo
     rc = g4_folder_read(&folder, fd, prefix, depth, err);
     if (rc != KVT_OK)
         return rc;
-    rc = g4_split_tidy(tree, fd, &folder, prefix, depth, &moved, err);
+    rc = g4_folder_split_tidy(tree, fd, &folder, prefix, depth, &moved, err);
     if (rc == KVT_OK && grow && depth < G4_DEPTH_MAX)
         rc = move_groups(tree, fd, &folder, prefix, depth, err);
     if (rc == KVT_OK && grow)
@@ -137,7 +137,7 @@ split_folder(struct g4_tree *tree, int fd, const char *prefix, size_t depth, boo
 }
 
 enum kvt_err
-g4_split(struct g4_tree *tree, const char *key, size_t depth, struct kvt_error *err)
+g4_folder_split(struct g4_tree *tree, const char *key, size_t depth, struct kvt_error *err)
 {
     struct g4_tree_usage *usage = g4_tree_usage(tree);
     enum kvt_err rc = KVT_OK;
@@ -202,7 +202,7 @@ finish_split(struct g4_tree *tree)
 }
 
 int
-g4_split_lock(struct g4_tree *tree)
+g4_folder_split_lock(struct g4_tree *tree)
 {
     for (;;) {
         const int lock = g4_tree_lock(tree, false);

@@ -18,17 +18,17 @@
 #include "kvtier/error.h"
 
 /** Take the tree lock shared with every file in its place; the descriptor, or -1 with errno. */
-int g4_split_lock(struct g4_tree *tree);
+int g4_folder_split_lock(struct g4_tree *tree);
 
 /** Split the deepest folder along `key`, unless it is no longer at `depth`.  Takes the tree lock.
  */
-KVT_NODISCARD enum kvt_err g4_split(struct g4_tree *tree, const char *key, size_t depth,
-                                    struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_folder_split(struct g4_tree *tree, const char *key, size_t depth,
+                                           struct kvt_error *err);
 
 /** Move the files of this folder that belong into one of its branches; the tree is locked
  *  exclusively.  `moved` counts. */
-KVT_NODISCARD enum kvt_err g4_split_tidy(struct g4_tree *tree, int fd,
-                                         const struct g4_folder *folder, const char *prefix,
-                                         size_t depth, size_t *moved, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_folder_split_tidy(struct g4_tree *tree, int fd,
+                                                const struct g4_folder *folder, const char *prefix,
+                                                size_t depth, size_t *moved, struct kvt_error *err);
 
 #endif /* G4_DIRECTORY_FOLDER_SPLIT_H */

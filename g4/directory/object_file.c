@@ -36,7 +36,7 @@ static const char magic[8] = {'K', 'V', 'T', 'O', 'B', 'J', '\r', '\n'};
 static uint32_t
 header_crc(const uint8_t *header)
 {
-    return g4_check_crc32c(header + AT_CHECKED, G4_OBJECT_HEADER_SIZE - AT_CHECKED);
+    return g4_check_crc32c(header + AT_CHECKED, G4_OBJECT_FILE_HEADER_SIZE - AT_CHECKED);
 }
 
 /* Texts are copied whole into zeroed room: every field ends with at least one NUL. */
@@ -47,26 +47,27 @@ put_text(uint8_t *at, const char *text, size_t room)
 }
 
 void
-g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER_SIZE])
+g4_object_file_encode(const struct g4_object_file *object,
+                      uint8_t header[G4_OBJECT_FILE_HEADER_SIZE])
 {
-    _Static_assert(AT_PIECES + 4 * G4_PIECES_MAX <= G4_OBJECT_HEADER_SIZE, "pieces fit");
-    memset(header, 0, G4_OBJECT_HEADER_SIZE);
+    _Static_assert(AT_PIECES + 4 * G4_PIECES_MAX <= G4_OBJECT_FILE_HEADER_SIZE, "pieces fit");
+    memset(header, 0, G4_OBJECT_FILE_HEADER_SIZE);
     memcpy(header, magic, sizeof(magic));
-    g4_number_put(header + AT_VERSION, VERSION, 4);
-    g4_number_put(header + AT_LENGTH, object->meta.length, 8);
-    g4_number_put(header + AT_BODY_CRC, object->body_crc32c, 4);
-    g4_number_put(header + AT_FLAGS, object->meta.present ? FLAG_META : 0, 4);
-    g4_number_put(header + AT_FINGERPRINT, object->meta.fingerprint, 8);
-    g4_number_put(header + AT_MODIFIED, object->modified_ms, 8);
+    g4_little_endian_put(header + AT_VERSION, VERSION, 4);
+    g4_little_endian_put(header + AT_LENGTH, object->meta.length, 8);
+    g4_little_endian_put(header + AT_BODY_CRC, object->body_crc32c, 4);
+    g4_little_endian_put(header + AT_FLAGS, object->meta.present ? FLAG_META : 0, 4);
+    g4_little_endian_put(header + AT_FINGERPRINT, object->meta.fingerprint, 8);
+    g4_little_endian_put(header + AT_MODIFIED, object->modified_ms, 8);
     put_text(header + AT_WRITER, object->meta.writer, sizeof(object->meta.writer));
     put_text(header + AT_ETAG, object->etag, sizeof(object->etag));
     put_text(header + AT_KEY, object->key, sizeof(object->key));
-    g4_number_put(header + AT_ATTRIBUTES, object->attributes_size, 4);
-    g4_number_put(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
-    g4_number_put(header + AT_PIECES_SHIFT, object->pieces.shift, 4);
+    g4_little_endian_put(header + AT_ATTRIBUTES, object->attributes_size, 4);
+    g4_little_endian_put(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
+    g4_little_endian_put(header + AT_PIECES_SHIFT, object->pieces.shift, 4);
     for (size_t i = 0; i < G4_PIECES_MAX; i++)
-        g4_number_put(header + AT_PIECES + 4 * i, object->pieces.crc32c[i], 4);
-    g4_number_put(header + AT_CRC, header_crc(header), 4);
+        g4_little_endian_put(header + AT_PIECES + 4 * i, object->pieces.crc32c[i], 4);
+    g4_little_endian_put(header + AT_CRC, header_crc(header), 4);
 }
 
 /* A text field must end inside its room; the header's crc fits, so this only fails for a bad
@@ -79,16 +80,16 @@ get_text(char *out, const uint8_t *at, size_t room)
 }
 
 enum kvt_err
-g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *object,
-                 struct kvt_error *err)
+g4_object_file_decode(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE],
+                      struct g4_object_file *object, struct kvt_error *err)
 {
     memset(object, 0, sizeof(*object));
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return kvt_error_set(err, KVT_CORRUPT, "not an object file");
-    if (g4_number_get(header + AT_VERSION, 4) != VERSION)
+    if (g4_little_endian_get(header + AT_VERSION, 4) != VERSION)
         return kvt_error_set(err, KVT_CORRUPT, "object file version %" PRIu64 ", expected %d",
-                             g4_number_get(header + AT_VERSION, 4), VERSION);
-    if (g4_number_get(header + AT_CRC, 4) != header_crc(header))
+                             g4_little_endian_get(header + AT_VERSION, 4), VERSION);
+    if (g4_little_endian_get(header + AT_CRC, 4) != header_crc(header))
         return kvt_error_set(err, KVT_CORRUPT, "object header fails its crc");
 
     if (!get_text(object->meta.writer, header + AT_WRITER, sizeof(object->meta.writer)) ||
@@ -97,41 +98,41 @@ g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *
         memset(object, 0, sizeof(*object));
         return kvt_error_set(err, KVT_CORRUPT, "object header holds an endless text");
     }
-    object->meta.length = g4_number_get(header + AT_LENGTH, 8);
-    object->body_crc32c = (uint32_t)g4_number_get(header + AT_BODY_CRC, 4);
-    object->meta.present = (g4_number_get(header + AT_FLAGS, 4) & FLAG_META) != 0;
+    object->meta.length = g4_little_endian_get(header + AT_LENGTH, 8);
+    object->body_crc32c = (uint32_t)g4_little_endian_get(header + AT_BODY_CRC, 4);
+    object->meta.present = (g4_little_endian_get(header + AT_FLAGS, 4) & FLAG_META) != 0;
     object->meta.crc32c = object->meta.present ? object->body_crc32c : 0;
-    object->meta.fingerprint = g4_number_get(header + AT_FINGERPRINT, 8);
-    object->modified_ms = g4_number_get(header + AT_MODIFIED, 8);
-    object->attributes_size = (uint32_t)g4_number_get(header + AT_ATTRIBUTES, 4);
-    object->attributes_crc32c = (uint32_t)g4_number_get(header + AT_ATTRIBUTES_CRC, 4);
-    object->pieces.shift = (uint32_t)g4_number_get(header + AT_PIECES_SHIFT, 4);
+    object->meta.fingerprint = g4_little_endian_get(header + AT_FINGERPRINT, 8);
+    object->modified_ms = g4_little_endian_get(header + AT_MODIFIED, 8);
+    object->attributes_size = (uint32_t)g4_little_endian_get(header + AT_ATTRIBUTES, 4);
+    object->attributes_crc32c = (uint32_t)g4_little_endian_get(header + AT_ATTRIBUTES_CRC, 4);
+    object->pieces.shift = (uint32_t)g4_little_endian_get(header + AT_PIECES_SHIFT, 4);
     for (size_t i = 0; i < G4_PIECES_MAX; i++)
-        object->pieces.crc32c[i] = (uint32_t)g4_number_get(header + AT_PIECES + 4 * i, 4);
+        object->pieces.crc32c[i] = (uint32_t)g4_little_endian_get(header + AT_PIECES + 4 * i, 4);
     return KVT_OK;
 }
 
 uint64_t
-g4_object_body_size(uint64_t file_size)
+g4_object_file_body_size(uint64_t file_size)
 {
-    return file_size > G4_OBJECT_BODY_AT ? file_size - G4_OBJECT_BODY_AT : 0;
+    return file_size > G4_OBJECT_FILE_BODY_AT ? file_size - G4_OBJECT_FILE_BODY_AT : 0;
 }
 
 enum kvt_err
-g4_object_attributes(int fd, const struct g4_object *object, char text[G4_ATTRIBUTES_MAX],
-                     struct kvt_error *err)
+g4_object_file_attributes(int fd, const struct g4_object_file *object, char text[G4_ATTRIBUTES_MAX],
+                          struct kvt_error *err)
 {
     const size_t size = object->attributes_size;
     size_t done = 0;
 
-    _Static_assert(G4_OBJECT_HEADER_SIZE + G4_ATTRIBUTES_MAX <= G4_OBJECT_BODY_AT,
+    _Static_assert(G4_OBJECT_FILE_HEADER_SIZE + G4_ATTRIBUTES_MAX <= G4_OBJECT_FILE_BODY_AT,
                    "attributes end where the body starts");
     text[0] = '\0';
     if (size >= G4_ATTRIBUTES_MAX)
         return kvt_error_set(err, KVT_CORRUPT, "attributes of %zu bytes", size);
     while (done < size) {
         const ssize_t got =
-            pread(fd, text + done, size - done, (off_t)(G4_OBJECT_HEADER_SIZE + done));
+            pread(fd, text + done, size - done, (off_t)(G4_OBJECT_FILE_HEADER_SIZE + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -151,10 +152,10 @@ g4_object_attributes(int fd, const struct g4_object *object, char text[G4_ATTRIB
 
 /* What can still be said of a file whose header cannot be believed. */
 static void
-describe_bad(const struct stat *about, struct g4_object *object)
+describe_bad(const struct stat *about, struct g4_object_file *object)
 {
     memset(object, 0, sizeof(*object));
-    object->meta.length = g4_object_body_size((uint64_t)about->st_size);
+    object->meta.length = g4_object_file_body_size((uint64_t)about->st_size);
     object->modified_ms =
         (uint64_t)about->st_mtim.tv_sec * 1000 + (uint64_t)about->st_mtim.tv_nsec / 1000000;
     (void)snprintf(object->etag, sizeof(object->etag), "bad-%jx-%jx-%jx.%lx",
@@ -164,8 +165,8 @@ describe_bad(const struct stat *about, struct g4_object *object)
 
 /* What was read of the header, which may be too little of it. */
 static enum kvt_err
-judge(const uint8_t header[G4_OBJECT_HEADER_SIZE], ssize_t got, int fd, const char *key,
-      struct g4_object *object, struct kvt_error *err)
+judge(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE], ssize_t got, int fd, const char *key,
+      struct g4_object_file *object, struct kvt_error *err)
 {
     struct stat about;
     enum kvt_err rc;
@@ -173,26 +174,26 @@ judge(const uint8_t header[G4_OBJECT_HEADER_SIZE], ssize_t got, int fd, const ch
     memset(object, 0, sizeof(*object));
     if (fstat(fd, &about) != 0)
         return kvt_error_sys(err, errno, "look at an object file");
-    if ((size_t)got < G4_OBJECT_HEADER_SIZE)
+    if ((size_t)got < G4_OBJECT_FILE_HEADER_SIZE)
         rc = kvt_error_set(err, KVT_CORRUPT, "object file of %jd bytes has no header",
                            (intmax_t)about.st_size);
     else
-        rc = g4_object_decode(header, object, err);
+        rc = g4_object_file_decode(header, object, err);
     if (rc == KVT_OK && key != NULL && strcmp(key, object->key) != 0)
         rc = kvt_error_set(err, KVT_CORRUPT, "object file of another key");
-    if (rc == KVT_OK && ((uint64_t)about.st_size < G4_OBJECT_BODY_AT ||
-                         g4_object_body_size((uint64_t)about.st_size) != object->meta.length))
+    if (rc == KVT_OK && ((uint64_t)about.st_size < G4_OBJECT_FILE_BODY_AT ||
+                         g4_object_file_body_size((uint64_t)about.st_size) != object->meta.length))
         rc = kvt_error_set(err, KVT_CORRUPT, "length %" PRIu64 ", expected %" PRIu64,
-                           g4_object_body_size((uint64_t)about.st_size), object->meta.length);
+                           g4_object_file_body_size((uint64_t)about.st_size), object->meta.length);
     if (rc != KVT_OK)
         describe_bad(&about, object);
     return rc;
 }
 
 enum kvt_err
-g4_object_read(int fd, const char *key, struct g4_object *object, struct kvt_error *err)
+g4_object_file_read(int fd, const char *key, struct g4_object_file *object, struct kvt_error *err)
 {
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    uint8_t header[G4_OBJECT_FILE_HEADER_SIZE];
     ssize_t got;
 
     memset(object, 0, sizeof(*object));
@@ -206,9 +207,10 @@ g4_object_read(int fd, const char *key, struct g4_object *object, struct kvt_err
 
 /* Whatever stands in the way of a read that does not wait, the one that waits tells of it. */
 enum kvt_err
-g4_object_read_at_once(int fd, const char *key, struct g4_object *object, struct kvt_error *err)
+g4_object_file_read_at_once(int fd, const char *key, struct g4_object_file *object,
+                            struct kvt_error *err)
 {
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    uint8_t header[G4_OBJECT_FILE_HEADER_SIZE];
     struct iovec part = {.iov_base = header, .iov_len = sizeof(header)};
 
     memset(object, 0, sizeof(*object));

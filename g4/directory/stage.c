@@ -46,15 +46,16 @@ int
 g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const char *attributes,
                const void *body, size_t size)
 {
-    uint8_t page[G4_OBJECT_BODY_AT] = {0};
+    uint8_t page[G4_OBJECT_FILE_BODY_AT] = {0};
     int sys;
 
     *stage = (struct g4_stage){.fd = -1, .tmp = tmp};
     if (open_file(stage) != 0)
         return -1;
-    memcpy(page, header, G4_OBJECT_HEADER_SIZE);
+    memcpy(page, header, G4_OBJECT_FILE_HEADER_SIZE);
     if (attributes != NULL)
-        memcpy(page + G4_OBJECT_HEADER_SIZE, attributes, strnlen(attributes, G4_ATTRIBUTES_MAX));
+        memcpy(page + G4_OBJECT_FILE_HEADER_SIZE, attributes,
+               strnlen(attributes, G4_ATTRIBUTES_MAX));
     sys = kvt_file_put(stage->fd, page, sizeof(page));
     if (sys == 0)
         sys = kvt_file_put(stage->fd, body, size);

@@ -291,9 +291,9 @@ peek_at(struct g4_tree *tree, const char *key, const char *name, size_t depth)
                                  .resolve = RESOLVE_CACHED | RESOLVE_NO_SYMLINKS};
     size_t ends[G4_DEPTH_MAX + 1];
     char folder[G4_PATH_MAX];
-    char path[G4_PATH_MAX + G4_NAME_MAX];
+    char path[G4_PATH_MAX + G4_FILE_NAME_MAX];
 
-    g4_name_path(key, depth, folder, ends);
+    g4_file_name_path(key, depth, folder, ends);
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     return (int)syscall(SYS_openat2, tree->objects, path, &how, sizeof(how));
 }
@@ -337,7 +337,7 @@ g4_tree_deepest(struct g4_tree *tree, const char *key, size_t *depth)
     int best = -1;
 
     *depth = 0;
-    g4_name_path(key, most, path, ends);
+    g4_file_name_path(key, most, path, ends);
     if (guess > most)
         guess = most;
     for (;;) {
@@ -380,7 +380,7 @@ g4_tree_folder(struct g4_tree *tree, const char *key, size_t depth, bool make)
     char path[G4_PATH_MAX];
     int fd;
 
-    g4_name_path(key, depth, path, ends);
+    g4_file_name_path(key, depth, path, ends);
     if (!make)
         return openat(tree->objects, path, FOLDER_FLAGS);
     fd = openat(tree->objects, ".", FOLDER_FLAGS);

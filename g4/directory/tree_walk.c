@@ -38,7 +38,7 @@ static void
 list_file(struct page *page, int fd, const char *name, const char *key)
 {
     struct g4_request *request = page->request;
-    struct g4_object object;
+    struct g4_object_file object;
     struct g4_listed *row;
     enum kvt_err rc;
     int file;
@@ -52,7 +52,7 @@ list_file(struct page *page, int fd, const char *name, const char *key)
     file = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return; /* deleted since the folder was read */
-    rc = g4_object_read(file, key, &object, NULL);
+    rc = g4_object_file_read(file, key, &object, NULL);
     (void)close(file);
     if (rc != KVT_OK && rc != KVT_CORRUPT)
         return;
@@ -93,7 +93,7 @@ list_folder(struct page *page, char key[KVT_KEY_MAX], size_t depth)
 }
 
 enum kvt_err
-g4_walk_list(struct g4_tree *tree, struct g4_request *request)
+g4_tree_walk_list(struct g4_tree *tree, struct g4_request *request)
 {
     struct page page = {.tree = tree,
                         .request = request,
@@ -108,7 +108,7 @@ g4_walk_list(struct g4_tree *tree, struct g4_request *request)
     else
         memcpy(page.after, request->token, sizeof(page.after));
     memset(request->token, 0, sizeof(request->token));
-    lock = g4_split_lock(tree);
+    lock = g4_folder_split_lock(tree);
     if (lock < 0)
         return kvt_error_sys(&request->error, errno, "lock the store");
     rc = list_folder(&page, key, 0);
@@ -151,7 +151,8 @@ count_file(struct g4_tree *tree, int fd, const char *name)
 
     if (fstatat(fd, name, &about, AT_SYMLINK_NOFOLLOW) != 0)
         return;
-    atomic_fetch_add(&g4_tree_usage(tree)->bytes, g4_object_body_size((uint64_t)about.st_size));
+    atomic_fetch_add(&g4_tree_usage(tree)->bytes,
+                     g4_object_file_body_size((uint64_t)about.st_size));
     atomic_fetch_add(&g4_tree_usage(tree)->objects, 1);
 }
 
@@ -193,7 +194,7 @@ recover_folder(struct g4_tree *tree, char key[KVT_KEY_MAX], size_t depth, struct
         return kvt_error_sys(err, errno, "open a folder of the store");
     rc = g4_folder_read(&folder, fd, key, depth, err);
     if (rc == KVT_OK)
-        rc = g4_split_tidy(tree, fd, &folder, key, depth, &moved, err);
+        rc = g4_folder_split_tidy(tree, fd, &folder, key, depth, &moved, err);
     if (rc == KVT_OK && moved > 0) {
         g4_folder_release(&folder);
         rc = g4_folder_read(&folder, fd, key, depth, err);
@@ -206,7 +207,7 @@ recover_folder(struct g4_tree *tree, char key[KVT_KEY_MAX], size_t depth, struct
 }
 
 enum kvt_err
-g4_walk_recover(struct g4_tree *tree, struct kvt_error *err)
+g4_tree_walk_recover(struct g4_tree *tree, struct kvt_error *err)
 {
     char key[KVT_KEY_MAX] = "";
     enum kvt_err rc;

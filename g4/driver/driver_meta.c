@@ -109,8 +109,8 @@ take_attribute(struct g4_request *request, const char *name, const char *value)
 }
 
 void
-g4_foreign_meta_take(struct g4_request *request, const struct g4_foreign_meta *meta, size_t count,
-                     struct g4_foreign_said *said)
+g4_driver_meta_take(struct g4_request *request, const struct g4_foreign_meta *meta, size_t count,
+                    struct g4_foreign_said *said)
 {
     *said = (struct g4_foreign_said){.other_key = false};
     for (size_t i = 0; i < count; i++)
@@ -122,7 +122,7 @@ g4_foreign_meta_take(struct g4_request *request, const struct g4_foreign_meta *m
 /* ---- for a PUT ---- */
 
 static bool
-add(struct g4_foreign_pairs *pairs, const char *name, const char *value)
+add(struct g4_driver_meta_pairs *pairs, const char *name, const char *value)
 {
     if (pairs->count == G4_FOREIGN_META_MAX)
         return false;
@@ -142,7 +142,7 @@ is_simple(const char *name, const char *value)
 }
 
 static bool
-add_attributes(struct g4_foreign_pairs *pairs, const char *text)
+add_attributes(struct g4_driver_meta_pairs *pairs, const char *text)
 {
     char *at = pairs->attributes;
     bool fits = true;
@@ -172,7 +172,7 @@ add_attributes(struct g4_foreign_pairs *pairs, const char *text)
 
 /* All that stands beside the object, and what tells this PUT from all others. */
 static bool
-fill(struct g4_foreign_pairs *pairs, const struct g4_request *request)
+fill(struct g4_driver_meta_pairs *pairs, const struct g4_request *request)
 {
     const struct g4_meta *meta = &request->meta;
     uint64_t nonce;
@@ -199,9 +199,9 @@ fill(struct g4_foreign_pairs *pairs, const struct g4_request *request)
 }
 
 enum kvt_err
-g4_foreign_meta_make(struct g4_foreign_pairs **out, const struct g4_request *request)
+g4_driver_meta_make(struct g4_driver_meta_pairs **out, const struct g4_request *request)
 {
-    struct g4_foreign_pairs *pairs = kvt_calloc(1, sizeof(*pairs));
+    struct g4_driver_meta_pairs *pairs = kvt_calloc(1, sizeof(*pairs));
 
     *out = NULL;
     if (pairs == NULL)
@@ -209,7 +209,7 @@ g4_foreign_meta_make(struct g4_foreign_pairs **out, const struct g4_request *req
     for (size_t i = 0; i < G4_FOREIGN_META_MAX; i++)
         kvt_buffer_init(&pairs->coded[i], 3 * G4_ATTRIBUTES_MAX);
     if (!fill(pairs, request)) {
-        g4_foreign_meta_free(pairs);
+        g4_driver_meta_free(pairs);
         return KVT_INVALID;
     }
     *out = pairs;
@@ -217,7 +217,7 @@ g4_foreign_meta_make(struct g4_foreign_pairs **out, const struct g4_request *req
 }
 
 void
-g4_foreign_meta_free(struct g4_foreign_pairs *pairs)
+g4_driver_meta_free(struct g4_driver_meta_pairs *pairs)
 {
     if (pairs == NULL)
         return;

@@ -31,11 +31,11 @@ struct g4_foreign_said {
 };
 
 /** Fill the request's `meta`, and its `attributes` where they are wanted. */
-void g4_foreign_meta_take(struct g4_request *request, const struct g4_foreign_meta *meta,
-                          size_t count, struct g4_foreign_said *said);
+void g4_driver_meta_take(struct g4_request *request, const struct g4_foreign_meta *meta,
+                         size_t count, struct g4_foreign_said *said);
 
 /* Pairs to be put; `meta` points to the texts behind it. */
-struct g4_foreign_pairs {
+struct g4_driver_meta_pairs {
     struct g4_foreign_meta meta[G4_FOREIGN_META_MAX];
     size_t count;
     char nonce[G4_FOREIGN_NONCE_MAX]; /* tells this PUT from all others */
@@ -51,9 +51,9 @@ struct g4_foreign_pairs {
 
 /** All that a PUT puts beside its object.  KVT_OK, KVT_INVALID (more than there is room for) or
  *  KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err g4_foreign_meta_make(struct g4_foreign_pairs **out,
-                                                const struct g4_request *request);
+KVT_NODISCARD enum kvt_err g4_driver_meta_make(struct g4_driver_meta_pairs **out,
+                                               const struct g4_request *request);
 /** NULL is allowed. */
-void g4_foreign_meta_free(struct g4_foreign_pairs *pairs);
+void g4_driver_meta_free(struct g4_driver_meta_pairs *pairs);
 
 #endif /* G4_DRIVER_DRIVER_META_H */

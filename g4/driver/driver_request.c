@@ -38,7 +38,7 @@ on_seen(void *arg, const struct g4_foreign_object *object, const struct g4_forei
     reading->size = object->size;
     (void)snprintf(request->etag, sizeof(request->etag), "%s", object->etag);
     request->modified_ms = object->modified_s > 0 ? (uint64_t)object->modified_s * 1000 : 0;
-    g4_foreign_meta_take(request, meta, count, &reading->said);
+    g4_driver_meta_take(request, meta, count, &reading->said);
 }
 
 static enum kvt_err
@@ -260,21 +260,21 @@ confirm(struct g4_foreign *foreign, struct g4_request *request, const char *nonc
 static enum kvt_err
 put_locked(struct g4_foreign *foreign, struct g4_request *request)
 {
-    struct g4_foreign_pairs *pairs;
+    struct g4_driver_meta_pairs *pairs;
     enum kvt_err rc;
     int result;
 
     rc = meet_condition(foreign, request);
     if (rc != KVT_OK)
         return rc;
-    rc = g4_foreign_meta_make(&pairs, request);
+    rc = g4_driver_meta_make(&pairs, request);
     if (rc != KVT_OK)
         return fail_with(request, rc,
                          rc == KVT_NOMEM ? "out of memory" : "more beside it than a driver takes");
     result = foreign->driver->put(foreign->self, end_of(foreign, request), request->key,
                                   pairs->meta, pairs->count, request->body, request->body_size);
     rc = confirm(foreign, request, pairs->nonce, result);
-    g4_foreign_meta_free(pairs);
+    g4_driver_meta_free(pairs);
     return rc;
 }
 
@@ -375,7 +375,7 @@ key_ok(const char *key)
 }
 
 void
-g4_foreign_perform(struct g4_foreign *foreign, struct g4_request *request)
+g4_driver_request_perform(struct g4_foreign *foreign, struct g4_request *request)
 {
     if (request->deadline_ms != 0 && kvt_clock_mono_ms() >= request->deadline_ms) {
         (void)fail_with(request, KVT_TIMEOUT, "waited too long");

@@ -27,6 +27,6 @@ struct g4_foreign {
 };
 
 /** Do it, and fill the results; `done` is not called. */
-void g4_foreign_perform(struct g4_foreign *foreign, struct g4_request *request);
+void g4_driver_request_perform(struct g4_foreign *foreign, struct g4_request *request);
 
 #endif /* G4_DRIVER_DRIVER_REQUEST_H */

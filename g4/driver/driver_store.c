@@ -42,7 +42,7 @@ run(void *arg)
         if (kvt_queue_take(store->queue, &item, 1, WAIT_MS) > 0) {
             struct g4_request *request = item;
 
-            g4_foreign_perform(&store->foreign, request);
+            g4_driver_request_perform(&store->foreign, request);
             request->done(request, request->arg);
         } else if (kvt_queue_closed(store->queue)) {
             return NULL;
@@ -124,7 +124,7 @@ is_loopback(const char *host)
 }
 
 static enum kvt_err
-open_driver(struct store *store, const struct g4_foreign_store_options *options,
+open_driver(struct store *store, const struct g4_driver_store_options *options,
             struct kvt_error *err)
 {
     const bool tls = strncmp(options->endpoint, "https://", 8) == 0;
@@ -165,7 +165,7 @@ open_driver(struct store *store, const struct g4_foreign_store_options *options,
 /* ---- the one writer ---- */
 
 static enum kvt_err
-claim_bucket(struct store *store, const struct g4_foreign_store_options *options,
+claim_bucket(struct store *store, const struct g4_driver_store_options *options,
              struct kvt_error *err)
 {
     struct g4_request seen = {.verb = G4_HEAD, .key = G4_FOREIGN_WRITER_KEY};
@@ -176,12 +176,12 @@ claim_bucket(struct store *store, const struct g4_foreign_store_options *options
                               .meta = {.present = true}};
 
     memcpy(mark.meta.writer, options->writer, strlen(options->writer) + 1);
-    g4_foreign_perform(&store->foreign, &mark);
+    g4_driver_request_perform(&store->foreign, &mark);
     if (mark.status == KVT_OK)
         return KVT_OK;
     if (mark.status != KVT_EXISTS)
         return kvt_error_set(err, mark.status, "%.300s", mark.error.text);
-    g4_foreign_perform(&store->foreign, &seen);
+    g4_driver_request_perform(&store->foreign, &seen);
     if (seen.status != KVT_OK)
         return kvt_error_set(err, seen.status, "%.300s", seen.error.text);
     if (strcmp(seen.meta.writer, options->writer) == 0)
@@ -194,7 +194,7 @@ claim_bucket(struct store *store, const struct g4_foreign_store_options *options
 }
 
 static enum kvt_err
-start(struct store *store, const struct g4_foreign_store_options *options, struct kvt_error *err)
+start(struct store *store, const struct g4_driver_store_options *options, struct kvt_error *err)
 {
     const unsigned threads = options->threads == 0 ? THREADS_DEFAULT : options->threads;
     enum kvt_err rc;
@@ -220,8 +220,8 @@ start(struct store *store, const struct g4_foreign_store_options *options, struc
 }
 
 enum kvt_err
-g4_foreign_open(struct g4_store **out, const struct g4_foreign_store_options *options,
-                struct kvt_error *err)
+g4_driver_store_open(struct g4_store **out, const struct g4_driver_store_options *options,
+                     struct kvt_error *err)
 {
     const size_t name = strlen(options->writer);
     struct store *store;

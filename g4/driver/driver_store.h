@@ -23,7 +23,7 @@
 
 #define G4_FOREIGN_WRITER_KEY ".kvtier-writer"
 
-struct g4_foreign_store_options {
+struct g4_driver_store_options {
     const char *path;     /* of the shared object */
     const char *endpoint; /* http(s)://host[:port] */
     const char *bucket;
@@ -42,8 +42,8 @@ struct g4_foreign_store_options {
  *         version of this; KVT_INVALID: an option, or a network that is not trusted; KVT_BUSY:
  *         another one writes to the bucket; or why the bucket could not be asked
  */
-KVT_NODISCARD enum kvt_err g4_foreign_open(struct g4_store **out,
-                                           const struct g4_foreign_store_options *options,
-                                           struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_driver_store_open(struct g4_store **out,
+                                                const struct g4_driver_store_options *options,
+                                                struct kvt_error *err);
 
 #endif /* G4_DRIVER_DRIVER_STORE_H */

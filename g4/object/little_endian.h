@@ -14,14 +14,14 @@
 #include <stdint.h>
 
 static inline void
-g4_number_put(uint8_t *at, uint64_t value, size_t size)
+g4_little_endian_put(uint8_t *at, uint64_t value, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
 static inline uint64_t
-g4_number_get(const uint8_t *at, size_t size)
+g4_little_endian_get(const uint8_t *at, size_t size)
 {
     uint64_t value = 0;
 

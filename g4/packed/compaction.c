@@ -212,12 +212,12 @@ remove_doubles(struct g4_compaction_run *run, struct kvt_error *err)
 
     for (size_t i = 0; i < run->double_count && rc == KVT_OK;) {
         run->slot_count = 0;
-        while (i < run->double_count && run->slot_count < G4_COMPACTION_VOLLEY && rc == KVT_OK)
+        while (i < run->double_count && run->slot_count < G4_COMPACTION_REQUESTS && rc == KVT_OK)
             rc = fill_removal(run, &run->doubles[i++], err);
         if (rc == KVT_OK)
             rc = before_delete(run, err);
         if (rc == KVT_OK)
-            rc = g4_compaction_volley(run, err);
+            rc = g4_compaction_requests(run, err);
         for (size_t at = 0; at < run->slot_count && rc == KVT_OK; at++) {
             rc = g4_compaction_answer(&run->slots[at].request, err);
             run->report->removed += rc == KVT_OK;
@@ -280,8 +280,8 @@ g4_compaction_remove_segments(struct g4_compaction_run *run, struct kvt_error *e
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "\"%.80s\" cannot be packed", run->options->namespace_);
     strrchr(prefix, '/')[1] = '\0';
-    return g4_rows_walk(run->options->store, prefix, NULL, run->log.request_ms, on_segment, run,
-                        err);
+    return g4_list_pages_walk(run->options->store, prefix, NULL, run->log.request_ms, on_segment,
+                              run, err);
 }
 
 /* ---- runs ---- */

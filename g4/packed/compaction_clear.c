@@ -37,7 +37,8 @@ g4_compaction_remains(struct g4_store *store, const char *namespace_,
 
     *remains = (struct g4_compaction_remains){0};
     (void)snprintf(prefix, sizeof(prefix), "%.450s" G4_SEGMENT_FOLDER, namespace_);
-    return g4_rows_walk(store, prefix, NULL, G4_COMPACTION_REQUEST_MS, on_row, &counting, err);
+    return g4_list_pages_walk(store, prefix, NULL, G4_COMPACTION_REQUEST_MS, on_row, &counting,
+                              err);
 }
 
 /* ---- taking it away ---- */

@@ -223,8 +223,8 @@ make_room_for_bodies(struct g4_compaction_run *run, struct kvt_error *err)
     if (run->bodies != NULL)
         return KVT_OK;
     run->width = BODIES_MAX / block_max;
-    if (run->width > G4_COMPACTION_VOLLEY)
-        run->width = G4_COMPACTION_VOLLEY;
+    if (run->width > G4_COMPACTION_REQUESTS)
+        run->width = G4_COMPACTION_REQUESTS;
     if (run->width == 0)
         run->width = 1;
     run->bodies = kvt_calloc(run->width, block_max);
@@ -290,7 +290,7 @@ g4_compaction_pack(struct g4_compaction_run *run, struct kvt_error *err)
         while (i < run->pick_count && run->slot_count < run->width && rc == KVT_OK)
             rc = fill_pick(run, &run->picks[i++], err);
         if (rc == KVT_OK)
-            rc = g4_compaction_volley(run, err);
+            rc = g4_compaction_requests(run, err);
         for (size_t at = 0; at < run->slot_count && rc == KVT_OK; at++)
             rc = pack_one(&filling, first[at], &run->slots[at], err);
     }

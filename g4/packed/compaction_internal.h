@@ -26,7 +26,7 @@ struct g4_compaction_slot {
     const struct g4_manifest_block *block; /* for whoever made it */
 };
 
-#define G4_COMPACTION_VOLLEY 16u /* requests at once */
+#define G4_COMPACTION_REQUESTS 16u /* requests at once */
 
 struct g4_compaction_run {
     const struct g4_compaction_options *options;
@@ -56,7 +56,7 @@ struct g4_compaction_run {
     size_t added_room;
     bool more;
 
-    struct g4_compaction_slot *slots; /* G4_COMPACTION_VOLLEY of them, made when first needed */
+    struct g4_compaction_slot *slots; /* G4_COMPACTION_REQUESTS of them, made when first needed */
     size_t slot_count;
 
     /* Memory for copying; made when first needed. */
@@ -98,13 +98,13 @@ KVT_NODISCARD enum kvt_err g4_compaction_ask(struct g4_compaction_run *run,
 enum kvt_err g4_compaction_no_memory(struct kvt_error *err);
 
 /** The next slot, with its own key to be filled; NULL: no memory.  There is room while slot_count
- *  is below G4_COMPACTION_VOLLEY. */
+ *  is below G4_COMPACTION_REQUESTS. */
 struct g4_compaction_slot *g4_compaction_slot(struct g4_compaction_run *run, enum g4_verb verb);
 
 /** Perform the requests of all slots, as many as g4_compaction_guard() lets pass, and wait for
  *  them.  KVT_OK: look at the answers.  Set slot_count to 0 afterwards. */
-KVT_NODISCARD enum kvt_err g4_compaction_volley(struct g4_compaction_run *run,
-                                                struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_compaction_requests(struct g4_compaction_run *run,
+                                                  struct kvt_error *err);
 
 /** The status of a request of a volley that was OK; copies its error. */
 KVT_NODISCARD enum kvt_err g4_compaction_answer(const struct g4_request *request,

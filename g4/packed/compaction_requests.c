@@ -49,7 +49,7 @@ g4_compaction_slot(struct g4_compaction_run *run, enum g4_verb verb)
     struct g4_compaction_slot *slot;
 
     if (run->slots == NULL)
-        run->slots = kvt_calloc(G4_COMPACTION_VOLLEY, sizeof(*run->slots));
+        run->slots = kvt_calloc(G4_COMPACTION_REQUESTS, sizeof(*run->slots));
     if (run->slots == NULL)
         return NULL;
     slot = &run->slots[run->slot_count++];
@@ -60,7 +60,7 @@ g4_compaction_slot(struct g4_compaction_run *run, enum g4_verb verb)
 }
 
 enum kvt_err
-g4_compaction_volley(struct g4_compaction_run *run, struct kvt_error *err)
+g4_compaction_requests(struct g4_compaction_run *run, struct kvt_error *err)
 {
     struct volley volley = {.out = 0};
     enum kvt_err rc = KVT_OK;

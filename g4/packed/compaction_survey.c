@@ -91,7 +91,7 @@ judge(struct g4_compaction_run *run, const struct g4_compaction_slot *slot, stru
 static enum kvt_err
 judge_all(struct g4_compaction_run *run, struct kvt_error *err)
 {
-    enum kvt_err rc = g4_compaction_volley(run, err);
+    enum kvt_err rc = g4_compaction_requests(run, err);
 
     for (size_t i = 0; i < run->slot_count && rc == KVT_OK; i++)
         rc = judge(run, &run->slots[i], err);
@@ -115,7 +115,7 @@ meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const
         return g4_compaction_no_memory(err);
     slot->block = block;
     memcpy(slot->key, key, strlen(key) + 1);
-    return run->slot_count == G4_COMPACTION_VOLLEY ? judge_all(run, err) : KVT_OK;
+    return run->slot_count == G4_COMPACTION_REQUESTS ? judge_all(run, err) : KVT_OK;
 }
 
 static enum kvt_err
@@ -159,7 +159,8 @@ g4_compaction_survey(struct g4_compaction_run *run, struct kvt_error *err)
     run->seen = kvt_calloc(run->manifest.block_count + 1, sizeof(*run->seen));
     if (run->seen == NULL)
         return g4_compaction_no_memory(err);
-    rc = g4_rows_walk(run->options->store, prefix, after, run->log.request_ms, on_row, run, err);
+    rc = g4_list_pages_walk(run->options->store, prefix, after, run->log.request_ms, on_row, run,
+                            err);
     if (rc == KVT_OK)
         rc = judge_all(run, err);
     /* The listing began after the manifest was there: a pending block without an object of its own

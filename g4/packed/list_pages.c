@@ -6,8 +6,8 @@
 #include "base/core/clock.h"
 
 enum kvt_err
-g4_rows_walk(struct g4_store *store, const char *prefix, const char *after, uint64_t request_ms,
-             g4_rows_each *each, void *arg, struct kvt_error *err)
+g4_list_pages_walk(struct g4_store *store, const char *prefix, const char *after,
+                   uint64_t request_ms, g4_list_pages_each *each, void *arg, struct kvt_error *err)
 {
     /* Not zeroed: most pages have few rows. */
     struct g4_listed *rows = kvt_aligned(_Alignof(max_align_t), G4_LIST_KEYS_MAX * sizeof(*rows));

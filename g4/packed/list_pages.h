@@ -17,7 +17,8 @@
 #include "kvtier/error.h"
 
 /** Anything but KVT_OK ends the walk, which answers it. */
-typedef enum kvt_err g4_rows_each(void *arg, const struct g4_listed *row, struct kvt_error *err);
+typedef enum kvt_err g4_list_pages_each(void *arg, const struct g4_listed *row,
+                                        struct kvt_error *err);
 
 /**
  * @param after       only keys behind this one; NULL = all
@@ -25,8 +26,9 @@ typedef enum kvt_err g4_rows_each(void *arg, const struct g4_listed *row, struct
  * @return KVT_OK: every row was told; what `each` said; KVT_NOMEM; or why the store could not be
  *         asked: then some rows may have been told
  */
-KVT_NODISCARD enum kvt_err g4_rows_walk(struct g4_store *store, const char *prefix,
-                                        const char *after, uint64_t request_ms, g4_rows_each *each,
-                                        void *arg, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_list_pages_walk(struct g4_store *store, const char *prefix,
+                                              const char *after, uint64_t request_ms,
+                                              g4_list_pages_each *each, void *arg,
+                                              struct kvt_error *err);
 
 #endif /* G4_PACKED_LIST_PAGES_H */

@@ -143,14 +143,14 @@ write_header(const struct g4_manifest *manifest, const char *namespace_, uint8_t
 {
     memset(bytes, 0, G4_MANIFEST_HEADER_SIZE);
     memcpy(bytes, magic, sizeof(magic));
-    g4_number_put(bytes + AT_VERSION, VERSION, 4);
-    g4_number_put(bytes + AT_NUMBER, manifest->number, 8);
-    g4_number_put(bytes + AT_EPOCH, manifest->epoch, 8);
-    g4_number_put(bytes + AT_NONCE, manifest->nonce, 8);
-    g4_number_put(bytes + AT_TIME, manifest->time_ms, 8);
-    g4_number_put(bytes + AT_SEGMENTS, manifest->segment_count, 4);
-    g4_number_put(bytes + AT_BLOCKS, manifest->block_count, 4);
-    g4_number_put(bytes + AT_NAMESPACE, g4_check_crc32c(namespace_, strlen(namespace_)), 4);
+    g4_little_endian_put(bytes + AT_VERSION, VERSION, 4);
+    g4_little_endian_put(bytes + AT_NUMBER, manifest->number, 8);
+    g4_little_endian_put(bytes + AT_EPOCH, manifest->epoch, 8);
+    g4_little_endian_put(bytes + AT_NONCE, manifest->nonce, 8);
+    g4_little_endian_put(bytes + AT_TIME, manifest->time_ms, 8);
+    g4_little_endian_put(bytes + AT_SEGMENTS, manifest->segment_count, 4);
+    g4_little_endian_put(bytes + AT_BLOCKS, manifest->block_count, 4);
+    g4_little_endian_put(bytes + AT_NAMESPACE, g4_check_crc32c(namespace_, strlen(namespace_)), 4);
 }
 
 enum kvt_err
@@ -168,18 +168,18 @@ g4_manifest_encode(const struct g4_manifest *manifest, const char *namespace_,
     for (size_t i = 0; i < manifest->segment_count; i++, row += G4_MANIFEST_SEGMENT_SIZE) {
         const struct g4_manifest_segment *segment = &manifest->segments[i];
 
-        g4_number_put(row + SEGMENT_EPOCH, segment->name.epoch, 8);
-        g4_number_put(row + SEGMENT_NONCE, segment->name.nonce, 8);
-        g4_number_put(row + SEGMENT_BYTES, segment->size, 8);
-        g4_number_put(row + SEGMENT_BLOCKS, segment->blocks, 4);
-        g4_number_put(row + SEGMENT_UNUSED, 0, 4);
+        g4_little_endian_put(row + SEGMENT_EPOCH, segment->name.epoch, 8);
+        g4_little_endian_put(row + SEGMENT_NONCE, segment->name.nonce, 8);
+        g4_little_endian_put(row + SEGMENT_BYTES, segment->size, 8);
+        g4_little_endian_put(row + SEGMENT_BLOCKS, segment->blocks, 4);
+        g4_little_endian_put(row + SEGMENT_UNUSED, 0, 4);
     }
     for (size_t i = 0; i < manifest->block_count; i++, row += G4_SEGMENT_ENTRY_SIZE) {
         g4_segment_entry_put(row, &manifest->blocks[i].entry);
-        g4_number_put(row + BLOCK_SEGMENT, manifest->blocks[i].segment, 4);
-        g4_number_put(row + BLOCK_STATE, manifest->blocks[i].state, 4);
+        g4_little_endian_put(row + BLOCK_SEGMENT, manifest->blocks[i].segment, 4);
+        g4_little_endian_put(row + BLOCK_STATE, manifest->blocks[i].state, 4);
     }
-    g4_number_put(bytes + AT_CRC, g4_check_crc32c(bytes + CHECKED, size - CHECKED), 4);
+    g4_little_endian_put(bytes + AT_CRC, g4_check_crc32c(bytes + CHECKED, size - CHECKED), 4);
     out->size += size;
     return KVT_OK;
 }
@@ -187,15 +187,15 @@ g4_manifest_encode(const struct g4_manifest *manifest, const char *namespace_,
 static bool
 read_segment(const uint8_t *row, struct g4_manifest_segment *segment)
 {
-    segment->name = (struct g4_segment_name){.epoch = g4_number_get(row + SEGMENT_EPOCH, 8),
-                                             .nonce = g4_number_get(row + SEGMENT_NONCE, 8)};
-    segment->size = g4_number_get(row + SEGMENT_BYTES, 8);
-    segment->blocks = (uint32_t)g4_number_get(row + SEGMENT_BLOCKS, 4);
+    segment->name = (struct g4_segment_name){.epoch = g4_little_endian_get(row + SEGMENT_EPOCH, 8),
+                                             .nonce = g4_little_endian_get(row + SEGMENT_NONCE, 8)};
+    segment->size = g4_little_endian_get(row + SEGMENT_BYTES, 8);
+    segment->blocks = (uint32_t)g4_little_endian_get(row + SEGMENT_BLOCKS, 4);
     return segment->size <= G4_SEGMENT_BYTES_MAX && segment->blocks > 0 &&
            segment->blocks <= G4_SEGMENT_BLOCKS_MAX &&
            segment->size > G4_SEGMENT_HEADER_SIZE + G4_SEGMENT_TRAILER_SIZE +
                                (uint64_t)segment->blocks * G4_SEGMENT_ENTRY_SIZE &&
-           g4_number_get(row + SEGMENT_UNUSED, 4) == 0;
+           g4_little_endian_get(row + SEGMENT_UNUSED, 4) == 0;
 }
 
 /* Where the bodies of a segment end. */
@@ -209,8 +209,8 @@ bodies_end(const struct g4_manifest_segment *segment)
 static bool
 read_block(const uint8_t *row, struct g4_manifest *manifest, struct g4_manifest_block *block)
 {
-    const uint64_t segment = g4_number_get(row + BLOCK_SEGMENT, 4);
-    const uint64_t state = g4_number_get(row + BLOCK_STATE, 4);
+    const uint64_t segment = g4_little_endian_get(row + BLOCK_SEGMENT, 4);
+    const uint64_t state = g4_little_endian_get(row + BLOCK_STATE, 4);
     struct g4_manifest_segment *at;
 
     if (!g4_segment_entry_get(row, &block->entry) || segment >= manifest->segment_count ||
@@ -255,16 +255,17 @@ read_header(struct g4_manifest *manifest, const uint8_t *bytes, size_t size, con
     if (size < G4_MANIFEST_HEADER_SIZE || size > G4_MANIFEST_BYTES_MAX ||
         memcmp(bytes, magic, sizeof(magic)) != 0)
         return kvt_error_set(err, KVT_CORRUPT, "%zu bytes are no manifest", size);
-    if (g4_number_get(bytes + AT_VERSION, 4) != VERSION)
+    if (g4_little_endian_get(bytes + AT_VERSION, 4) != VERSION)
         return kvt_error_set(err, KVT_CORRUPT, "manifest version %" PRIu64 ", expected %d",
-                             g4_number_get(bytes + AT_VERSION, 4), VERSION);
-    if (g4_number_get(bytes + AT_CRC, 4) != g4_check_crc32c(bytes + CHECKED, size - CHECKED))
+                             g4_little_endian_get(bytes + AT_VERSION, 4), VERSION);
+    if (g4_little_endian_get(bytes + AT_CRC, 4) != g4_check_crc32c(bytes + CHECKED, size - CHECKED))
         return kvt_error_set(err, KVT_CORRUPT, "the manifest fails its crc");
-    manifest->number = g4_number_get(bytes + AT_NUMBER, 8);
-    manifest->epoch = g4_number_get(bytes + AT_EPOCH, 8);
-    manifest->nonce = g4_number_get(bytes + AT_NONCE, 8);
-    manifest->time_ms = g4_number_get(bytes + AT_TIME, 8);
-    if (g4_number_get(bytes + AT_NAMESPACE, 4) != g4_check_crc32c(namespace_, strlen(namespace_)))
+    manifest->number = g4_little_endian_get(bytes + AT_NUMBER, 8);
+    manifest->epoch = g4_little_endian_get(bytes + AT_EPOCH, 8);
+    manifest->nonce = g4_little_endian_get(bytes + AT_NONCE, 8);
+    manifest->time_ms = g4_little_endian_get(bytes + AT_TIME, 8);
+    if (g4_little_endian_get(bytes + AT_NAMESPACE, 4) !=
+        g4_check_crc32c(namespace_, strlen(namespace_)))
         return kvt_error_set(err, KVT_CORRUPT, "a manifest of another namespace");
     return KVT_OK;
 }
@@ -281,10 +282,10 @@ g4_manifest_decode(struct g4_manifest *manifest, const void *bytes, size_t size,
     memset(manifest, 0, sizeof(*manifest));
     rc = read_header(manifest, at, size, namespace_, err);
     if (rc == KVT_OK) {
-        segments = (size_t)g4_number_get(at + AT_SEGMENTS, 4);
-        blocks = (size_t)g4_number_get(at + AT_BLOCKS, 4);
+        segments = (size_t)g4_little_endian_get(at + AT_SEGMENTS, 4);
+        blocks = (size_t)g4_little_endian_get(at + AT_BLOCKS, 4);
         if (segments > G4_MANIFEST_SEGMENTS_MAX || blocks > G4_MANIFEST_BLOCKS_MAX ||
-            whole_size(segments, blocks) != size || g4_number_get(at + AT_UNUSED, 4) != 0 ||
+            whole_size(segments, blocks) != size || g4_little_endian_get(at + AT_UNUSED, 4) != 0 ||
             manifest->number != number)
             rc = kvt_error_set(err, KVT_CORRUPT,
                                "manifest %" PRIu64 " of %zu bytes, number %" PRIu64, number, size,

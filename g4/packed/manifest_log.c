@@ -70,8 +70,8 @@ walk(struct numbers *numbers, uint64_t after, struct kvt_error *err)
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "no manifests can be in \"%.80s\"", log->namespace_);
     (void)snprintf(prefix, sizeof(prefix), "%.*s", (int)(strrchr(last, '/') - last + 1), last);
-    return g4_rows_walk(log->store, prefix, after == 0 ? NULL : last, log->request_ms, on_row,
-                        numbers, err);
+    return g4_list_pages_walk(log->store, prefix, after == 0 ? NULL : last, log->request_ms, on_row,
+                              numbers, err);
 }
 
 /* ---- reading one ---- */

@@ -144,14 +144,14 @@ g4_segment_entry_key(char out[KVT_KEY_MAX], const char *namespace_,
 void
 g4_segment_entry_put(uint8_t row[G4_SEGMENT_ENTRY_SIZE], const struct g4_segment_entry *entry)
 {
-    g4_number_put(row + ROW_HASH, entry->hash, 8);
-    g4_number_put(row + ROW_PARENT, entry->parent, 8);
-    g4_number_put(row + ROW_FINGERPRINT, entry->fingerprint, 8);
-    g4_number_put(row + ROW_PLACE, entry->rank << 24 | entry->position, 4);
-    g4_number_put(row + ROW_CRC, entry->crc32c, 4);
-    g4_number_put(row + ROW_OFFSET, entry->offset, 4);
-    g4_number_put(row + ROW_LENGTH, entry->length, 4);
-    g4_number_put(row + ROW_MODIFIED, entry->modified_ms, 8);
+    g4_little_endian_put(row + ROW_HASH, entry->hash, 8);
+    g4_little_endian_put(row + ROW_PARENT, entry->parent, 8);
+    g4_little_endian_put(row + ROW_FINGERPRINT, entry->fingerprint, 8);
+    g4_little_endian_put(row + ROW_PLACE, entry->rank << 24 | entry->position, 4);
+    g4_little_endian_put(row + ROW_CRC, entry->crc32c, 4);
+    g4_little_endian_put(row + ROW_OFFSET, entry->offset, 4);
+    g4_little_endian_put(row + ROW_LENGTH, entry->length, 4);
+    g4_little_endian_put(row + ROW_MODIFIED, entry->modified_ms, 8);
     memcpy(row + ROW_ETAG, entry->etag, G4_SEGMENT_ETAG);
 }
 
@@ -170,18 +170,18 @@ etag_valid(const char etag[G4_SEGMENT_ETAG])
 bool
 g4_segment_entry_get(const uint8_t row[G4_SEGMENT_ENTRY_SIZE], struct g4_segment_entry *entry)
 {
-    const uint32_t place = (uint32_t)g4_number_get(row + ROW_PLACE, 4);
+    const uint32_t place = (uint32_t)g4_little_endian_get(row + ROW_PLACE, 4);
 
     *entry = (struct g4_segment_entry){
-        .hash = g4_number_get(row + ROW_HASH, 8),
-        .parent = g4_number_get(row + ROW_PARENT, 8),
-        .fingerprint = g4_number_get(row + ROW_FINGERPRINT, 8),
+        .hash = g4_little_endian_get(row + ROW_HASH, 8),
+        .parent = g4_little_endian_get(row + ROW_PARENT, 8),
+        .fingerprint = g4_little_endian_get(row + ROW_FINGERPRINT, 8),
         .rank = place >> 24,
         .position = place & KVT_POSITION_MAX,
-        .crc32c = (uint32_t)g4_number_get(row + ROW_CRC, 4),
-        .offset = (uint32_t)g4_number_get(row + ROW_OFFSET, 4),
-        .length = (uint32_t)g4_number_get(row + ROW_LENGTH, 4),
-        .modified_ms = g4_number_get(row + ROW_MODIFIED, 8),
+        .crc32c = (uint32_t)g4_little_endian_get(row + ROW_CRC, 4),
+        .offset = (uint32_t)g4_little_endian_get(row + ROW_OFFSET, 4),
+        .length = (uint32_t)g4_little_endian_get(row + ROW_LENGTH, 4),
+        .modified_ms = g4_little_endian_get(row + ROW_MODIFIED, 8),
     };
     memcpy(entry->etag, row + ROW_ETAG, G4_SEGMENT_ETAG);
     if (entry->rank < KVT_RANKS_MAX && entry->length > 0 &&
@@ -343,11 +343,11 @@ static void
 write_header(uint8_t header[G4_SEGMENT_HEADER_SIZE], const struct g4_segment_name *name)
 {
     memcpy(header, header_magic, sizeof(header_magic));
-    g4_number_put(header + AT_VERSION, VERSION, 4);
-    g4_number_put(header + HEADER_EPOCH, name->epoch, 8);
-    g4_number_put(header + HEADER_NONCE, name->nonce, 8);
-    g4_number_put(header + AT_CRC,
-                  g4_check_crc32c(header + CHECKED, G4_SEGMENT_HEADER_SIZE - CHECKED), 4);
+    g4_little_endian_put(header + AT_VERSION, VERSION, 4);
+    g4_little_endian_put(header + HEADER_EPOCH, name->epoch, 8);
+    g4_little_endian_put(header + HEADER_NONCE, name->nonce, 8);
+    g4_little_endian_put(header + AT_CRC,
+                         g4_check_crc32c(header + CHECKED, G4_SEGMENT_HEADER_SIZE - CHECKED), 4);
 }
 
 /* `index` is where it begins, `count` rows of it are written; the trailer follows them. */
@@ -358,15 +358,15 @@ write_trailer(uint8_t *trailer, const struct g4_segment_name *name, size_t index
 
     memset(trailer, 0, G4_SEGMENT_TRAILER_SIZE);
     memcpy(trailer, trailer_magic, sizeof(trailer_magic));
-    g4_number_put(trailer + AT_VERSION, VERSION, 4);
-    g4_number_put(trailer + TRAILER_INDEX, index, 8);
-    g4_number_put(trailer + TRAILER_SIZE, whole_size(index, count), 8);
-    g4_number_put(trailer + TRAILER_COUNT, count, 4);
-    g4_number_put(trailer + TRAILER_INDEX_CRC, g4_check_crc32c(trailer - rows, rows), 4);
-    g4_number_put(trailer + TRAILER_EPOCH, name->epoch, 8);
-    g4_number_put(trailer + TRAILER_NONCE, name->nonce, 8);
-    g4_number_put(trailer + AT_CRC,
-                  g4_check_crc32c(trailer + CHECKED, G4_SEGMENT_TRAILER_SIZE - CHECKED), 4);
+    g4_little_endian_put(trailer + AT_VERSION, VERSION, 4);
+    g4_little_endian_put(trailer + TRAILER_INDEX, index, 8);
+    g4_little_endian_put(trailer + TRAILER_SIZE, whole_size(index, count), 8);
+    g4_little_endian_put(trailer + TRAILER_COUNT, count, 4);
+    g4_little_endian_put(trailer + TRAILER_INDEX_CRC, g4_check_crc32c(trailer - rows, rows), 4);
+    g4_little_endian_put(trailer + TRAILER_EPOCH, name->epoch, 8);
+    g4_little_endian_put(trailer + TRAILER_NONCE, name->nonce, 8);
+    g4_little_endian_put(trailer + AT_CRC,
+                         g4_check_crc32c(trailer + CHECKED, G4_SEGMENT_TRAILER_SIZE - CHECKED), 4);
 }
 
 enum kvt_err
@@ -393,7 +393,7 @@ g4_segment_builder_finish(struct g4_segment_builder *builder, const struct g4_se
     }
     for (size_t i = 0; i < builder->count; i++, row += G4_SEGMENT_ENTRY_SIZE) {
         g4_segment_entry_put(row, &builder->entries[i]);
-        g4_number_put(row + G4_SEGMENT_ENTRY_FREE, 0, 8);
+        g4_little_endian_put(row + G4_SEGMENT_ENTRY_FREE, 0, 8);
     }
     write_trailer(row, name, index, builder->count);
     write_header(builder->bytes.data, name);
@@ -414,10 +414,10 @@ check_end(const uint8_t *end, size_t size, const char magic[8], const char *whic
 {
     if (memcmp(end, magic, 8) != 0)
         return kvt_error_set(err, KVT_CORRUPT, "not the %s of a segment", which);
-    if (g4_number_get(end + AT_VERSION, 4) != VERSION)
+    if (g4_little_endian_get(end + AT_VERSION, 4) != VERSION)
         return kvt_error_set(err, KVT_CORRUPT, "segment version %" PRIu64 ", expected %d",
-                             g4_number_get(end + AT_VERSION, 4), VERSION);
-    if (g4_number_get(end + AT_CRC, 4) != g4_check_crc32c(end + CHECKED, size - CHECKED))
+                             g4_little_endian_get(end + AT_VERSION, 4), VERSION);
+    if (g4_little_endian_get(end + AT_CRC, 4) != g4_check_crc32c(end + CHECKED, size - CHECKED))
         return kvt_error_set(err, KVT_CORRUPT, "the segment's %s fails its crc", which);
     return KVT_OK;
 }
@@ -426,23 +426,24 @@ static enum kvt_err
 read_trailer(struct g4_segment *segment, const uint8_t *trailer, uint64_t size,
              struct kvt_error *err)
 {
-    const uint64_t index = g4_number_get(trailer + TRAILER_INDEX, 8);
-    const uint64_t count = g4_number_get(trailer + TRAILER_COUNT, 4);
+    const uint64_t index = g4_little_endian_get(trailer + TRAILER_INDEX, 8);
+    const uint64_t count = g4_little_endian_get(trailer + TRAILER_COUNT, 4);
     const enum kvt_err rc =
         check_end(trailer, G4_SEGMENT_TRAILER_SIZE, trailer_magic, "trailer", err);
 
     if (rc != KVT_OK)
         return rc;
-    if (g4_number_get(trailer + TRAILER_SIZE, 8) != size || size > G4_SEGMENT_BYTES_MAX)
+    if (g4_little_endian_get(trailer + TRAILER_SIZE, 8) != size || size > G4_SEGMENT_BYTES_MAX)
         return kvt_error_set(err, KVT_CORRUPT, "a segment of %" PRIu64 " bytes, expected %" PRIu64,
-                             size, g4_number_get(trailer + TRAILER_SIZE, 8));
+                             size, g4_little_endian_get(trailer + TRAILER_SIZE, 8));
     if (count == 0 || count > G4_SEGMENT_BLOCKS_MAX || index <= G4_SEGMENT_HEADER_SIZE ||
         index > size || whole_size(index, count) != size ||
-        g4_number_get(trailer + TRAILER_UNUSED, 8) != 0)
+        g4_little_endian_get(trailer + TRAILER_UNUSED, 8) != 0)
         return kvt_error_set(err, KVT_CORRUPT, "a segment with %" PRIu64 " blocks before %" PRIu64,
                              count, index);
-    segment->name = (struct g4_segment_name){.epoch = g4_number_get(trailer + TRAILER_EPOCH, 8),
-                                             .nonce = g4_number_get(trailer + TRAILER_NONCE, 8)};
+    segment->name =
+        (struct g4_segment_name){.epoch = g4_little_endian_get(trailer + TRAILER_EPOCH, 8),
+                                 .nonce = g4_little_endian_get(trailer + TRAILER_NONCE, 8)};
     segment->size = size;
     segment->bodies_end = index;
     segment->count = count;
@@ -461,7 +462,7 @@ read_index(struct g4_segment *segment, const uint8_t *row, struct kvt_error *err
         if (!g4_segment_entry_get(row, entry) ||
             (uint64_t)entry->offset + entry->length > segment->bodies_end ||
             (i > 0 && compare(entry - 1, entry) >= 0) ||
-            g4_number_get(row + G4_SEGMENT_ENTRY_FREE, 8) != 0)
+            g4_little_endian_get(row + G4_SEGMENT_ENTRY_FREE, 8) != 0)
             return kvt_error_set(err, KVT_CORRUPT, "row %zu of the segment's index cannot be so",
                                  i);
         bodies += entry->length;
@@ -493,7 +494,7 @@ g4_segment_open(struct g4_segment *segment, const void *tail, size_t tail_size, 
         goto fail;
     }
     end -= G4_SEGMENT_TRAILER_SIZE;
-    if (g4_number_get(end + TRAILER_INDEX_CRC, 4) != g4_check_crc32c(end - rows, rows)) {
+    if (g4_little_endian_get(end + TRAILER_INDEX_CRC, 4) != g4_check_crc32c(end - rows, rows)) {
         rc = kvt_error_set(err, KVT_CORRUPT, "the segment's index fails its crc");
         goto fail;
     }
@@ -531,8 +532,8 @@ g4_segment_check(const struct g4_segment *segment, const void *bytes, size_t siz
         return kvt_error_set(err, KVT_CORRUPT, "%zu bytes of a segment, expected %" PRIu64, size,
                              segment->size);
     rc = check_end(header, G4_SEGMENT_HEADER_SIZE, header_magic, "header", err);
-    if (rc == KVT_OK && (g4_number_get(header + HEADER_EPOCH, 8) != segment->name.epoch ||
-                         g4_number_get(header + HEADER_NONCE, 8) != segment->name.nonce))
+    if (rc == KVT_OK && (g4_little_endian_get(header + HEADER_EPOCH, 8) != segment->name.epoch ||
+                         g4_little_endian_get(header + HEADER_NONCE, 8) != segment->name.nonce))
         rc = kvt_error_set(err, KVT_CORRUPT, "the segment's header has another name");
     for (size_t i = 0; i < segment->count && rc == KVT_OK; i++) {
         const struct g4_segment_entry *entry = &segment->entries[i];

@@ -41,11 +41,11 @@ struct call {
     struct g4_request *request; /* of the caller */
     struct g4_request child;    /* what is asked below */
     enum step step;
-    bool near_was_it;           /* DELETE If-Match: the ETag is that of the near object */
-    bool deleted;               /* DELETE: something was there */
-    struct g4_listed *rows;     /* LIST: room for two pages, the near one's and what is told */
-    struct g4_ladder_page near; /* LIST: in the first of them */
-    char after[KVT_KEY_MAX];    /* LIST: where this page begins */
+    bool near_was_it;                /* DELETE If-Match: the ETag is that of the near object */
+    bool deleted;                    /* DELETE: something was there */
+    struct g4_listed *rows;          /* LIST: room for two pages, the near one's and what is told */
+    struct g4_bucket_pair_page near; /* LIST: in the first of them */
+    char after[KVT_KEY_MAX];         /* LIST: where this page begins */
 };
 
 static void on_done(struct g4_request *child, void *arg);
@@ -107,7 +107,7 @@ finish_with(struct call *call, enum kvt_err status, const char *text)
 {
     child_init(call);
     call->child.status = kvt_error_set(&call->child.error, status, "%s", text);
-    finish(call, G4_LADDER_FAR);
+    finish(call, G4_BUCKET_PAIR_FAR);
 }
 
 /* Is nobody there?  Said of the far one, it is no word on the near one. */
@@ -200,7 +200,7 @@ finish_removed(struct call *call)
         kvt_free(call->child.buffer);
     child_init(call);
     call->child.status = kvt_error_set(&call->child.error, KVT_NOTFOUND, "it was removed");
-    finish(call, G4_LADDER_NEAR);
+    finish(call, G4_BUCKET_PAIR_NEAR);
 }
 
 /* Did it say what is there? */
@@ -224,9 +224,9 @@ on_read(struct call *call)
     else if (call->step == STEP_WHAT && is_known(child->status))
         ask_anew(call, STEP_FAR);
     else if (call->step == STEP_WHAT)
-        finish(call, G4_LADDER_NEAR);
+        finish(call, G4_BUCKET_PAIR_NEAR);
     else if (!shows_nothing(child) || call->step == STEP_AGAIN)
-        finish(call, far ? G4_LADDER_FAR : G4_LADDER_NEAR);
+        finish(call, far ? G4_BUCKET_PAIR_FAR : G4_BUCKET_PAIR_NEAR);
     else
         ask_anew(call, far ? STEP_AGAIN : STEP_FAR);
 }
@@ -246,18 +246,18 @@ on_put(struct call *call)
             (status == KVT_NOTFOUND || status == KVT_PRECONDITION))
             ask_head(call, STEP_FIND_FAR);
         else
-            finish(call, G4_LADDER_NEAR);
+            finish(call, G4_BUCKET_PAIR_NEAR);
         break;
     case STEP_FIND_FAR:
         if (status == KVT_NOTFOUND || ((status == KVT_OK || status == KVT_CORRUPT) &&
                                        strcmp(call->child.etag, request->etag) != 0))
             finish_with(call, KVT_PRECONDITION, "the object is another one now");
         else if (status != KVT_OK && status != KVT_CORRUPT)
-            finish(call, G4_LADDER_FAR);
+            finish(call, G4_BUCKET_PAIR_FAR);
         else
             ask_anew(call, STEP_FAR);
         break;
-    default: finish(call, G4_LADDER_FAR); break;
+    default: finish(call, G4_BUCKET_PAIR_FAR); break;
     }
 }
 
@@ -277,12 +277,12 @@ on_delete(struct call *call)
 {
     call->deleted = call->deleted || call->child.status == KVT_OK;
     if (!is_gone(call->child.status)) {
-        finish(call, asks_far(call) ? G4_LADDER_FAR : G4_LADDER_NEAR);
+        finish(call, asks_far(call) ? G4_BUCKET_PAIR_FAR : G4_BUCKET_PAIR_NEAR);
     } else if (call->step != STEP_AGAIN) {
         ask_anew(call, call->step == STEP_FAR ? STEP_NEAR : STEP_AGAIN);
     } else {
         call->child.status = call->deleted ? KVT_OK : KVT_NOTFOUND;
-        finish(call, G4_LADDER_FAR);
+        finish(call, G4_BUCKET_PAIR_FAR);
     }
 }
 
@@ -315,7 +315,7 @@ on_delete_seen(struct call *call)
         else if (there || child->status == KVT_NOTFOUND)
             ask_head(call, STEP_FIND_FAR);
         else
-            finish(call, G4_LADDER_NEAR);
+            finish(call, G4_BUCKET_PAIR_NEAR);
         break;
     case STEP_FIND_FAR:
         if (there && !same && !call->near_was_it)
@@ -325,15 +325,15 @@ on_delete_seen(struct call *call)
         else if (child->status == KVT_NOTFOUND && call->near_was_it)
             delete_seen(call, STEP_DELETE_NEAR, request->etag);
         else
-            finish(call, G4_LADDER_FAR); /* NOTFOUND: in neither */
+            finish(call, G4_BUCKET_PAIR_FAR); /* NOTFOUND: in neither */
         break;
     case STEP_DELETE_FAR:
         if (is_gone(child->status) && call->near_was_it)
             delete_seen(call, STEP_DELETE_NEAR, request->etag);
         else
-            finish(call, G4_LADDER_FAR);
+            finish(call, G4_BUCKET_PAIR_FAR);
         break;
-    default: finish(call, G4_LADDER_NEAR); break;
+    default: finish(call, G4_BUCKET_PAIR_NEAR); break;
     }
 }
 
@@ -353,10 +353,10 @@ on_both_listed(struct call *call)
 {
     struct g4_listed *out = call->rows + G4_LIST_KEYS_MAX;
     struct g4_request *child = &call->child;
-    const struct g4_ladder_page far = {
+    const struct g4_bucket_pair_page far = {
         .rows = child->listed, .count = child->listed_count, .more = child->token[0] != '\0'};
     char next[KVT_KEY_MAX];
-    const size_t count = g4_ladder_merge(&call->near, &far, out, next);
+    const size_t count = g4_bucket_pair_merge(&call->near, &far, out, next);
 
     if (count == 0 && next[0] != '\0') { /* none of them is to be told */
         memcpy(call->after, next, sizeof(next));
@@ -367,7 +367,7 @@ on_both_listed(struct call *call)
     memcpy(child->listed, out, count * sizeof(*out));
     child->listed_count = count;
     (void)snprintf(child->token, sizeof(child->token), "%s", next);
-    finish(call, G4_LADDER_NEAR);
+    finish(call, G4_BUCKET_PAIR_NEAR);
 }
 
 static void
@@ -376,14 +376,14 @@ on_list(struct call *call)
     struct g4_request *child = &call->child;
 
     if (child->status != KVT_OK) {
-        finish(call, call->step == STEP_LIST_FAR ? G4_LADDER_FAR : G4_LADDER_NEAR);
+        finish(call, call->step == STEP_LIST_FAR ? G4_BUCKET_PAIR_FAR : G4_BUCKET_PAIR_NEAR);
     } else if (child->listed_count == 0 && child->token[0] != '\0') {
         ask(call, call->step); /* all keys were too long: behind its token there may be others */
     } else if (call->step == STEP_LIST_FAR) {
         on_both_listed(call);
     } else {
         memcpy(call->rows, child->listed, child->listed_count * sizeof(*call->rows));
-        call->near = (struct g4_ladder_page){
+        call->near = (struct g4_bucket_pair_page){
             .rows = call->rows, .count = child->listed_count, .more = child->token[0] != '\0'};
         list_init(call);
         ask(call, STEP_LIST_FAR);
@@ -520,7 +520,7 @@ static const struct g4_store_driver ladder_driver = {
     .name = "ladder", .submit = ladder_submit, .close = ladder_close};
 
 enum kvt_err
-g4_ladder_open(struct g4_store **out, struct g4_store *near, struct g4_store *far)
+g4_bucket_pair_open(struct g4_store **out, struct g4_store *near, struct g4_store *far)
 {
     struct ladder *ladder = kvt_calloc(1, sizeof(*ladder));
     enum kvt_err rc;
@@ -540,15 +540,15 @@ g4_ladder_open(struct g4_store **out, struct g4_store *near, struct g4_store *fa
 }
 
 struct g4_store *
-g4_ladder_at(struct g4_store *store, enum g4_ladder_place place)
+g4_bucket_pair_at(struct g4_store *store, enum g4_bucket_pair_place place)
 {
     struct ladder *ladder = g4_store_self(store, &ladder_driver);
 
-    return place == G4_LADDER_NEAR ? ladder->near : ladder->far;
+    return place == G4_BUCKET_PAIR_NEAR ? ladder->near : ladder->far;
 }
 
 void
-g4_ladder_tell(struct g4_store *store, bool far_answers)
+g4_bucket_pair_tell(struct g4_store *store, bool far_answers)
 {
     struct ladder *ladder = g4_store_self(store, &ladder_driver);
 

@@ -6,13 +6,13 @@
 
 /* Behind the end of what one of them told, it may have more. */
 static bool
-is_behind(const struct g4_ladder_page *page, const char *key)
+is_behind(const struct g4_bucket_pair_page *page, const char *key)
 {
     return page->more && strcmp(key, page->rows[page->count - 1].key) > 0;
 }
 
 static void
-lower(const struct g4_ladder_page *page, const char **end)
+lower(const struct g4_bucket_pair_page *page, const char **end)
 {
     const char *last = page->more ? page->rows[page->count - 1].key : NULL;
 
@@ -27,8 +27,8 @@ copy_key(char out[KVT_KEY_MAX], const char *key)
 }
 
 size_t
-g4_ladder_merge(const struct g4_ladder_page *near, const struct g4_ladder_page *far,
-                struct g4_listed *out, char next[KVT_KEY_MAX])
+g4_bucket_pair_merge(const struct g4_bucket_pair_page *near, const struct g4_bucket_pair_page *far,
+                     struct g4_listed *out, char next[KVT_KEY_MAX])
 {
     const char *end = NULL;
     size_t used = 0;

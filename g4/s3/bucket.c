@@ -69,9 +69,9 @@ static enum kvt_err
 refused(long http, const struct kvt_buffer *answer, const char *what, struct kvt_error *err)
 {
     struct g4_request request = {.key = what, .http = (int)http};
-    struct g4_answer meaning;
+    struct g4_s3_answer meaning;
     const enum kvt_err rc =
-        g4_answer_status(&request, (const char *)answer->data, answer->size, &meaning);
+        g4_s3_answer_status(&request, (const char *)answer->data, answer->size, &meaning);
 
     if (err != NULL)
         *err = request.error;
@@ -112,7 +112,7 @@ number_of(const char *body, size_t size, const char *open)
     char text[NUMBER_MAX];
     uint64_t number = 0;
 
-    if (!g4_listing_element(body, size, open, text, sizeof(text)) ||
+    if (!g4_s3_xml_element(body, size, open, text, sizeof(text)) ||
         kvt_parse_u64(text, &number) != KVT_OK)
         return 0;
     return number;
@@ -124,7 +124,7 @@ g4_bucket_parse_versions(const char *body, size_t size, struct g4_bucket_setting
     char word[WORD_MAX];
 
     settings->versions = G4_BUCKET_OFF;
-    if (!g4_listing_element(body, size, "<Status>", word, sizeof(word)))
+    if (!g4_s3_xml_element(body, size, "<Status>", word, sizeof(word)))
         return;
     if (strcmp(word, "Enabled") == 0)
         settings->versions = G4_BUCKET_ON;
@@ -151,8 +151,8 @@ parse_rule(const char *body, size_t size, struct g4_bucket_rule *rule)
     size_t part_size;
 
     *rule = (struct g4_bucket_rule){.enabled = has(body, size, "<Status>Enabled<")};
-    (void)g4_listing_element(body, size, "<ID>", rule->name, sizeof(rule->name));
-    (void)g4_listing_element(body, size, "<Prefix>", rule->prefix, sizeof(rule->prefix));
+    (void)g4_s3_xml_element(body, size, "<ID>", rule->name, sizeof(rule->name));
+    (void)g4_s3_xml_element(body, size, "<Prefix>", rule->prefix, sizeof(rule->prefix));
     rule->narrowed = has(body, size, "<Tag>") || has(body, size, "<ObjectSizeGreaterThan>") ||
                      has(body, size, "<ObjectSizeLessThan>");
     rule->moves = has(body, size, "<Transition>");
@@ -224,10 +224,10 @@ take_key(const char *body, size_t size, const char *open, bool encoded, char key
     char text[3 * KVT_KEY_MAX];
     size_t text_size;
 
-    if (!g4_listing_element(body, size, open, text, sizeof(text)))
+    if (!g4_s3_xml_element(body, size, open, text, sizeof(text)))
         return false;
     if (encoded)
-        return g4_listing_key(text, key);
+        return g4_s3_xml_key(text, key);
     text_size = strlen(text);
     if (text_size == 0 || text_size >= KVT_KEY_MAX || strchr(text, '&') != NULL)
         return false;
@@ -252,17 +252,17 @@ g4_bucket_parse_uploads(const char *body, size_t size, struct g4_bucket_uploads 
 
         *upload = (struct g4_bucket_upload){.begun_ms = 0};
         if (!take_key(row, row_size, "<Key>", encoded, upload->key) ||
-            !g4_listing_element(row, row_size, "<UploadId>", upload->id, sizeof(upload->id)))
+            !g4_s3_xml_element(row, row_size, "<UploadId>", upload->id, sizeof(upload->id)))
             continue; /* not one of ours */
-        if (g4_listing_element(row, row_size, "<Initiated>", time, sizeof(time)) &&
+        if (g4_s3_xml_element(row, row_size, "<Initiated>", time, sizeof(time)) &&
             !kvt_clock_parse(time, &upload->begun_ms))
             upload->begun_ms = 0;
         page->count++;
     }
     if (!has(body, size, "<IsTruncated>true<") ||
         !take_key(body, size, "<NextKeyMarker>", encoded, page->key_marker) ||
-        !g4_listing_element(body, size, "<NextUploadIdMarker>", page->id_marker,
-                            sizeof(page->id_marker)))
+        !g4_s3_xml_element(body, size, "<NextUploadIdMarker>", page->id_marker,
+                           sizeof(page->id_marker)))
         page->key_marker[0] = page->id_marker[0] = '\0';
 }
 
@@ -291,8 +291,8 @@ g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
              timeout_ms, &answer, &http, err);
     if (rc == KVT_OK && (http < 200 || http > 299))
         rc = refused(http, &answer, upload->key, err);
-    else if (rc == KVT_OK && !g4_listing_element(kvt_buffer_text(&answer), answer.size,
-                                                 "<UploadId>", upload->id, sizeof(upload->id)))
+    else if (rc == KVT_OK && !g4_s3_xml_element(kvt_buffer_text(&answer), answer.size, "<UploadId>",
+                                                upload->id, sizeof(upload->id)))
         rc = kvt_error_set(err, KVT_IO, "%.80s: the answer names no upload", upload->key);
     kvt_buffer_release(&answer);
     return rc;

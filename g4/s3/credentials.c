@@ -20,7 +20,7 @@ enum {
 };
 
 struct g4_credentials {
-    struct g4_credentials_plan plan;
+    struct g4_credentials_source plan;
     uint64_t retry_ms; /* at least between two questions */
     uint64_t random;   /* of the thread */
     pthread_t thread;
@@ -84,7 +84,7 @@ renew(struct g4_credentials *credentials)
     uint64_t wait_ms;
     enum kvt_err rc;
 
-    rc = g4_credentials_ask(&credentials->plan, &keys, &err);
+    rc = g4_credentials_fetch(&credentials->plan, &keys, &err);
     if (rc == KVT_OK && keys.expires_ms != 0 && keys.expires_ms <= kvt_clock_unix_ms())
         rc = kvt_error_set(&err, KVT_INVALID, "the keys it hands out are over already");
     (void)pthread_mutex_lock(&credentials->shared.lock);
@@ -168,11 +168,11 @@ g4_credentials_open(struct g4_credentials **out, const struct g4_credentials_opt
     }
     credentials->retry_ms = options->retry_ms == 0 ? RETRY_DEFAULT_MS : options->retry_ms;
     kvt_random_system(&credentials->random, sizeof(credentials->random));
-    rc = g4_credentials_plan_make(&credentials->plan, options, err);
+    rc = g4_credentials_source_make(&credentials->plan, options, err);
     if (rc != KVT_OK)
         goto fail;
     (void)renew(credentials);
-    if (!g4_credentials_plan_renews(&credentials->plan)) {
+    if (!g4_credentials_source_renews(&credentials->plan)) {
         *out = credentials;
         return KVT_OK;
     }

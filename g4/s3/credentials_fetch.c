@@ -37,8 +37,8 @@ wipe_buffer(struct kvt_buffer *buffer)
 static enum kvt_err
 fetch(const struct kvt_fetch *request, struct kvt_buffer *answer, struct kvt_error *err)
 {
-    char code[G4_LISTING_CODE_MAX];
-    char message[G4_LISTING_MESSAGE_MAX];
+    char code[G4_S3_XML_CODE_MAX];
+    char message[G4_S3_XML_MESSAGE_MAX];
     unsigned status;
     enum kvt_err rc;
 
@@ -46,7 +46,7 @@ fetch(const struct kvt_fetch *request, struct kvt_buffer *answer, struct kvt_err
     rc = kvt_fetch(request, &status, answer, err);
     if (rc != KVT_OK || status == 200)
         return rc;
-    g4_listing_trouble((const char *)answer->data, answer->size, code, message);
+    g4_s3_xml_trouble((const char *)answer->data, answer->size, code, message);
     return kvt_error_set(err, status >= 500 ? KVT_UNAVAILABLE : KVT_DENIED, "%.96s: HTTP %u%s%s",
                          request->url, status, code[0] == '\0' ? "" : " ", code);
 }
@@ -85,7 +85,7 @@ append_field(struct kvt_buffer *form, const char *name, const char *value)
 }
 
 static enum kvt_err
-ask_sts(const struct g4_credentials_plan *plan, struct kvt_buffer *answer, struct g4_keys *keys,
+ask_sts(const struct g4_credentials_source *plan, struct kvt_buffer *answer, struct g4_keys *keys,
         struct kvt_error *err)
 {
     struct kvt_buffer form;
@@ -110,17 +110,17 @@ ask_sts(const struct g4_credentials_plan *plan, struct kvt_buffer *answer, struc
                                        .body = form.data,
                                        .body_size = form.size,
                                        .type = "application/x-www-form-urlencoded",
-                                       .timeout_ms = G4_CREDENTIALS_ASK_MS},
+                                       .timeout_ms = G4_CREDENTIALS_FETCH_MS},
                    answer, err);
     if (rc == KVT_OK)
-        rc = g4_credentials_text_sts(keys, (const char *)answer->data, answer->size, err);
+        rc = g4_credentials_parse_sts(keys, (const char *)answer->data, answer->size, err);
     drop_token(token, size);
     wipe_buffer(&form);
     return rc;
 }
 
 static enum kvt_err
-ask_container(const struct g4_credentials_plan *plan, struct kvt_buffer *answer,
+ask_container(const struct g4_credentials_source *plan, struct kvt_buffer *answer,
               struct g4_keys *keys, struct kvt_error *err)
 {
     char line[sizeof("Authorization: ") + TOKEN_FILE_MAX];
@@ -146,7 +146,7 @@ ask_container(const struct g4_credentials_plan *plan, struct kvt_buffer *answer,
         explicit_bzero(line, sizeof(line));
     }
     if (rc == KVT_OK)
-        rc = g4_credentials_text_json(keys, (const char *)answer->data, answer->size, err);
+        rc = g4_credentials_parse_json(keys, (const char *)answer->data, answer->size, err);
     drop_token(token, size);
     return rc;
 }
@@ -171,7 +171,7 @@ take_line(struct kvt_buffer *answer, char *out, size_t room, const char *what,
 }
 
 static enum kvt_err
-ask_metadata(const struct g4_credentials_plan *plan, struct kvt_buffer *answer,
+ask_metadata(const struct g4_credentials_source *plan, struct kvt_buffer *answer,
              struct g4_keys *keys, struct kvt_error *err)
 {
     char line[64 + G4_KEYS_TOKEN_MAX] = METADATA_TTL;
@@ -203,21 +203,21 @@ ask_metadata(const struct g4_credentials_plan *plan, struct kvt_buffer *answer,
         rc = fetch(&request, answer, err);
     }
     if (rc == KVT_OK)
-        rc = g4_credentials_text_json(keys, (const char *)answer->data, answer->size, err);
+        rc = g4_credentials_parse_json(keys, (const char *)answer->data, answer->size, err);
     explicit_bzero(token, sizeof(token));
     explicit_bzero(line, sizeof(line));
     return rc;
 }
 
 enum kvt_err
-g4_credentials_ask(const struct g4_credentials_plan *plan, struct g4_keys *keys,
-                   struct kvt_error *err)
+g4_credentials_fetch(const struct g4_credentials_source *plan, struct g4_keys *keys,
+                     struct kvt_error *err)
 {
     struct kvt_buffer answer;
     enum kvt_err rc;
 
     memset(keys, 0, sizeof(*keys));
-    if (!g4_credentials_plan_renews(plan)) {
+    if (!g4_credentials_source_renews(plan)) {
         *keys = plan->keys;
         return KVT_OK;
     }

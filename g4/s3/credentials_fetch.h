@@ -6,7 +6,7 @@
  *
  * Ownership: none; every buffer that held a secret is wiped.
  * Threads:   any.
- * Limits:    G4_CREDENTIALS_ANSWER_MAX bytes an answer; G4_CREDENTIALS_ASK_MS a request.
+ * Limits:    G4_CREDENTIALS_ANSWER_MAX bytes an answer; G4_CREDENTIALS_FETCH_MS a request.
  */
 #ifndef G4_S3_CREDENTIALS_FETCH_H
 #define G4_S3_CREDENTIALS_FETCH_H
@@ -15,12 +15,12 @@
 #include "kvtier/error.h"
 
 #define G4_CREDENTIALS_ANSWER_MAX (64u * 1024)
-#define G4_CREDENTIALS_ASK_MS     5000
+#define G4_CREDENTIALS_FETCH_MS   5000
 #define G4_CREDENTIALS_NEAR_MS    2000 /* an agent or metadata, which are next door */
 
 /** KVT_OK, KVT_UNAVAILABLE or KVT_TIMEOUT (nobody there), KVT_DENIED (refused), KVT_INVALID (an
  *  answer we cannot read), KVT_IO, or what reading a token file said. */
-KVT_NODISCARD enum kvt_err g4_credentials_ask(const struct g4_credentials_plan *plan,
-                                              struct g4_keys *keys, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_credentials_fetch(const struct g4_credentials_source *plan,
+                                                struct g4_keys *keys, struct kvt_error *err);
 
 #endif /* G4_S3_CREDENTIALS_FETCH_H */

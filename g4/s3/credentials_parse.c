@@ -19,7 +19,7 @@ plain(const char *text)
 }
 
 bool
-g4_credentials_text_usable(const struct g4_keys *keys)
+g4_credentials_parse_usable(const struct g4_keys *keys)
 {
     return keys->access_key[0] != '\0' && keys->secret_key[0] != '\0' && plain(keys->access_key) &&
            plain(keys->secret_key) && plain(keys->session_token);
@@ -110,8 +110,8 @@ take_setting(struct g4_profile *profile, struct span key, struct span value)
 }
 
 enum kvt_err
-g4_credentials_text_profile(struct g4_profile *profile, const char *text, const char *name,
-                            bool prefixed, struct kvt_error *err)
+g4_credentials_parse_profile(struct g4_profile *profile, const char *text, const char *name,
+                             bool prefixed, struct kvt_error *err)
 {
     bool inside = false;
     unsigned number = 1;
@@ -152,7 +152,7 @@ judge(struct g4_keys *keys, const char *expiration, struct kvt_error *err)
 {
     enum kvt_err rc = KVT_OK;
 
-    if (!g4_credentials_text_usable(keys))
+    if (!g4_credentials_parse_usable(keys))
         rc = kvt_error_set(err, KVT_INVALID, "the answer holds no keys of a form we know");
     else if (expiration[0] != '\0' && !kvt_clock_parse(expiration, &keys->expires_ms))
         rc = kvt_error_set(err, KVT_INVALID, "the answer's Expiration is no time");
@@ -165,8 +165,8 @@ judge(struct g4_keys *keys, const char *expiration, struct kvt_error *err)
 struct members {
     struct g4_keys *keys;
     char expiration[TIME_MAX];
-    char code[G4_LISTING_CODE_MAX];
-    char message[G4_LISTING_MESSAGE_MAX];
+    char code[G4_S3_XML_CODE_MAX];
+    char message[G4_S3_XML_MESSAGE_MAX];
 };
 
 static bool
@@ -200,7 +200,8 @@ take_member(struct kvt_json_pull *pull, const struct kvt_json_slice *key, struct
 }
 
 enum kvt_err
-g4_credentials_text_json(struct g4_keys *keys, const char *text, size_t size, struct kvt_error *err)
+g4_credentials_parse_json(struct g4_keys *keys, const char *text, size_t size,
+                          struct kvt_error *err)
 {
     struct members members = {.keys = keys};
     struct kvt_json_pull pull;
@@ -225,18 +226,18 @@ g4_credentials_text_json(struct g4_keys *keys, const char *text, size_t size, st
 }
 
 enum kvt_err
-g4_credentials_text_sts(struct g4_keys *keys, const char *text, size_t size, struct kvt_error *err)
+g4_credentials_parse_sts(struct g4_keys *keys, const char *text, size_t size, struct kvt_error *err)
 {
     char expiration[TIME_MAX];
 
     memset(keys, 0, sizeof(*keys));
-    if (g4_listing_element(text, size, "<AccessKeyId>", keys->access_key,
-                           sizeof(keys->access_key)) &&
-        g4_listing_element(text, size, "<SecretAccessKey>", keys->secret_key,
-                           sizeof(keys->secret_key)) &&
-        g4_listing_element(text, size, "<SessionToken>", keys->session_token,
-                           sizeof(keys->session_token)) &&
-        g4_listing_element(text, size, "<Expiration>", expiration, sizeof(expiration)))
+    if (g4_s3_xml_element(text, size, "<AccessKeyId>", keys->access_key,
+                          sizeof(keys->access_key)) &&
+        g4_s3_xml_element(text, size, "<SecretAccessKey>", keys->secret_key,
+                          sizeof(keys->secret_key)) &&
+        g4_s3_xml_element(text, size, "<SessionToken>", keys->session_token,
+                          sizeof(keys->session_token)) &&
+        g4_s3_xml_element(text, size, "<Expiration>", expiration, sizeof(expiration)))
         return judge(keys, expiration, err);
     explicit_bzero(keys, sizeof(*keys));
     return kvt_error_set(err, KVT_INVALID, "the answer lacks keys or their end, or is too long");

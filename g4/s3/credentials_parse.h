@@ -35,20 +35,20 @@ struct g4_profile {
  * @param prefixed  sections are "[profile name]", but for "[default]": ~/.aws/config
  * @return KVT_OK (also without such a section) or KVT_INVALID "line N: ..."
  */
-KVT_NODISCARD enum kvt_err g4_credentials_text_profile(struct g4_profile *profile, const char *text,
-                                                       const char *name, bool prefixed,
-                                                       struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_credentials_parse_profile(struct g4_profile *profile,
+                                                        const char *text, const char *name,
+                                                        bool prefixed, struct kvt_error *err);
 
 /** AccessKeyId, SecretAccessKey, Token and Expiration, as containers and instances get them.
  *  KVT_OK, KVT_DENIED (an answer that says why there are none) or KVT_INVALID. */
-KVT_NODISCARD enum kvt_err g4_credentials_text_json(struct g4_keys *keys, const char *text,
-                                                    size_t size, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_credentials_parse_json(struct g4_keys *keys, const char *text,
+                                                     size_t size, struct kvt_error *err);
 
 /** The answer to AssumeRoleWithWebIdentity.  KVT_OK or KVT_INVALID. */
-KVT_NODISCARD enum kvt_err g4_credentials_text_sts(struct g4_keys *keys, const char *text,
-                                                   size_t size, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_credentials_parse_sts(struct g4_keys *keys, const char *text,
+                                                    size_t size, struct kvt_error *err);
 
 /** Both keys there, and all of them plain text that fits a header line. */
-bool g4_credentials_text_usable(const struct g4_keys *keys);
+bool g4_credentials_parse_usable(const struct g4_keys *keys);
 
 #endif /* G4_S3_CREDENTIALS_PARSE_H */

@@ -39,7 +39,7 @@ keep(char *out, size_t room, const char *text, const char *name, struct kvt_erro
 
 /* Keys as texts: from options or environment. */
 static enum kvt_err
-plain_keys(struct g4_credentials_plan *plan, const char *access, const char *secret,
+plain_keys(struct g4_credentials_source *plan, const char *access, const char *secret,
            const char *token, struct kvt_error *err)
 {
     struct g4_keys *keys = &plan->keys;
@@ -52,13 +52,13 @@ plain_keys(struct g4_credentials_plan *plan, const char *access, const char *sec
         rc = keep(keys->session_token, sizeof(keys->session_token), token, "the token", err);
     if (rc == KVT_OK && (access[0] == '\0' || secret[0] == '\0'))
         rc = kvt_error_set(err, KVT_INVALID, "access key and secret key go together");
-    if (rc == KVT_OK && !g4_credentials_text_usable(keys))
+    if (rc == KVT_OK && !g4_credentials_parse_usable(keys))
         rc = kvt_error_set(err, KVT_INVALID, "credentials hold spaces or control characters");
     return rc;
 }
 
 static bool
-try_given(struct g4_credentials_plan *plan, const struct g4_credentials_options *options,
+try_given(struct g4_credentials_source *plan, const struct g4_credentials_options *options,
           enum kvt_err *rc, struct kvt_error *err)
 {
     const char *access = or_else(options->access_key, "");
@@ -73,7 +73,7 @@ try_given(struct g4_credentials_plan *plan, const struct g4_credentials_options 
 }
 
 static bool
-try_environment(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_error *err)
+try_environment(struct g4_credentials_source *plan, enum kvt_err *rc, struct kvt_error *err)
 {
     const char *access = env("AWS_ACCESS_KEY_ID");
     const char *secret = env("AWS_SECRET_ACCESS_KEY");
@@ -114,7 +114,7 @@ read_shared(struct g4_profile *profile, const char *variable, const char *file, 
         return KVT_OK;
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "%s", cause.text);
-    rc = g4_credentials_text_profile(profile, text, name, prefixed, &cause);
+    rc = g4_credentials_parse_profile(profile, text, name, prefixed, &cause);
     explicit_bzero(text, size);
     kvt_free(text);
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, KVT_INVALID, "%s: %s", path, cause.text);
@@ -122,7 +122,7 @@ read_shared(struct g4_profile *profile, const char *variable, const char *file, 
 
 /* A role session's name may hold letters, digits and =,.@-: ours, so that logs tell who it was. */
 static void
-name_session(struct g4_credentials_plan *plan, const char *given)
+name_session(struct g4_credentials_source *plan, const char *given)
 {
     if (given[0] != '\0')
         (void)snprintf(plan->session_name, sizeof(plan->session_name), "%.64s", given);
@@ -132,7 +132,7 @@ name_session(struct g4_credentials_plan *plan, const char *given)
 }
 
 static enum kvt_err
-plan_identity(struct g4_credentials_plan *plan, const char *region, const char *role,
+plan_identity(struct g4_credentials_source *plan, const char *region, const char *role,
               const char *file, const char *session, struct kvt_error *err)
 {
     const char *given = or_else(env("AWS_ENDPOINT_URL_STS"), env("AWS_ENDPOINT_URL"));
@@ -161,8 +161,8 @@ plan_identity(struct g4_credentials_plan *plan, const char *region, const char *
 }
 
 static enum kvt_err
-judge_profile(struct g4_credentials_plan *plan, const struct g4_profile *profile, const char *name,
-              const char *region, bool *ours, struct kvt_error *err)
+judge_profile(struct g4_credentials_source *plan, const struct g4_profile *profile,
+              const char *name, const char *region, bool *ours, struct kvt_error *err)
 {
     const struct g4_keys *keys = &profile->keys;
 
@@ -172,7 +172,7 @@ judge_profile(struct g4_credentials_plan *plan, const struct g4_profile *profile
         plan->keys = *keys;
         (void)snprintf(plan->where, sizeof(plan->where), "profile %.100s of the shared files",
                        name);
-        if (!g4_credentials_text_usable(keys))
+        if (!g4_credentials_parse_usable(keys))
             return kvt_error_set(err, KVT_INVALID,
                                  "profile %.64s: a key is missing, or holds spaces", name);
         return KVT_OK;
@@ -190,7 +190,7 @@ judge_profile(struct g4_credentials_plan *plan, const struct g4_profile *profile
 }
 
 static bool
-try_profile(struct g4_credentials_plan *plan, const char *region, enum kvt_err *rc,
+try_profile(struct g4_credentials_source *plan, const char *region, enum kvt_err *rc,
             struct kvt_error *err)
 {
     const char *name = or_else(env("AWS_PROFILE"), or_else(env("AWS_DEFAULT_PROFILE"), "default"));
@@ -218,7 +218,7 @@ try_profile(struct g4_credentials_plan *plan, const char *region, enum kvt_err *
 /* ---- services ---- */
 
 static bool
-try_identity(struct g4_credentials_plan *plan, const char *region, enum kvt_err *rc,
+try_identity(struct g4_credentials_source *plan, const char *region, enum kvt_err *rc,
              struct kvt_error *err)
 {
     if (env("AWS_WEB_IDENTITY_TOKEN_FILE")[0] == '\0')
@@ -264,7 +264,7 @@ has_user(const char *url)
 }
 
 static bool
-try_container(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_error *err)
+try_container(struct g4_credentials_source *plan, enum kvt_err *rc, struct kvt_error *err)
 {
     const char *relative = env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -298,7 +298,7 @@ try_container(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_err
 }
 
 static bool
-try_metadata(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_error *err)
+try_metadata(struct g4_credentials_source *plan, enum kvt_err *rc, struct kvt_error *err)
 {
     const char *given = env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     const bool ipv6 = strcasecmp(env("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"), "IPv6") == 0;
@@ -321,8 +321,8 @@ try_metadata(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_erro
 }
 
 enum kvt_err
-g4_credentials_plan_make(struct g4_credentials_plan *plan,
-                         const struct g4_credentials_options *options, struct kvt_error *err)
+g4_credentials_source_make(struct g4_credentials_source *plan,
+                           const struct g4_credentials_options *options, struct kvt_error *err)
 {
     const char *region = or_else(options->region, or_else(env("AWS_REGION"), ""));
     enum kvt_err rc = KVT_OK;
@@ -340,7 +340,7 @@ g4_credentials_plan_make(struct g4_credentials_plan *plan,
 }
 
 bool
-g4_credentials_plan_renews(const struct g4_credentials_plan *plan)
+g4_credentials_source_renews(const struct g4_credentials_source *plan)
 {
     return plan->link == G4_CREDENTIALS_WEB_IDENTITY || plan->link == G4_CREDENTIALS_CONTAINER ||
            plan->link == G4_CREDENTIALS_METADATA;

@@ -17,7 +17,7 @@
 
 #define G4_CREDENTIALS_FILE_MAX (1u << 20)
 
-struct g4_credentials_plan {
+struct g4_credentials_source {
     enum g4_credentials_link link;
     char where[160];                      /* for people */
     struct g4_keys keys;                  /* GIVEN, ENVIRONMENT, PROFILE: these are they */
@@ -29,11 +29,11 @@ struct g4_credentials_plan {
 };
 
 /** KVT_OK, KVT_NOTFOUND (nothing is set up), or KVT_INVALID and why. */
-KVT_NODISCARD enum kvt_err g4_credentials_plan_make(struct g4_credentials_plan *plan,
-                                                    const struct g4_credentials_options *options,
-                                                    struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_credentials_source_make(struct g4_credentials_source *plan,
+                                                      const struct g4_credentials_options *options,
+                                                      struct kvt_error *err);
 
 /** Does asking again bring others? */
-bool g4_credentials_plan_renews(const struct g4_credentials_plan *plan);
+bool g4_credentials_source_renews(const struct g4_credentials_source *plan);
 
 #endif /* G4_S3_CREDENTIALS_SOURCE_H */

@@ -374,16 +374,17 @@ date_of(CURL *easy)
 
 bool
 g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
-                    const struct g4_endpoint_signed *prepared, int http, enum g4_answer_cause cause)
+                    const struct g4_endpoint_signed *prepared, int http,
+                    enum g4_s3_answer_cause cause)
 {
     const uint64_t date_ms = date_of(easy);
     const int64_t off_ms = (int64_t)(date_ms - prepared->moment_ms);
-    const int64_t far_ms = cause == G4_ANSWER_CLOCK ? SKEW_TOLD_MS : SKEW_GUESSED_MS;
+    const int64_t far_ms = cause == G4_S3_ANSWER_CLOCK ? SKEW_TOLD_MS : SKEW_GUESSED_MS;
 
-    if (cause == G4_ANSWER_KEYS)
+    if (cause == G4_S3_ANSWER_KEYS)
         return g4_credentials_reject(endpoint->credentials, prepared->keys);
     if (date_ms == 0 || (off_ms < far_ms && off_ms > -far_ms) ||
-        (cause != G4_ANSWER_CLOCK && http != 403 && http != 401))
+        (cause != G4_S3_ANSWER_CLOCK && http != 403 && http != 401))
         return false;
     /* From our clock as it is: requests that were refused together must not add up. */
     atomic_store(&endpoint->skew_ms, (int64_t)(date_ms - kvt_clock_unix_ms()));

@@ -90,7 +90,7 @@ KVT_NODISCARD enum kvt_err g4_endpoint_prepare(const struct g4_endpoint *endpoin
  */
 bool g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
                          const struct g4_endpoint_signed *prepared, int http,
-                         enum g4_answer_cause cause);
+                         enum g4_s3_answer_cause cause);
 
 /** The keys that the next request is signed with, as `keys` of what is signed says them. */
 uint64_t g4_endpoint_keys(const struct g4_endpoint *endpoint);

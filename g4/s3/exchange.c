@@ -28,7 +28,7 @@ forget(struct g4_exchange *exchange)
 {
     curl_slist_free_all(exchange->prepared.headers);
     exchange->prepared.headers = NULL;
-    g4_listing_free(exchange->listing);
+    g4_s3_xml_free(exchange->listing);
     exchange->listing = NULL;
 }
 
@@ -324,7 +324,7 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
     if (http < 200 || http > 299)
         return keep_trouble(exchange, bytes, size);
     if (request->verb == G4_LIST)
-        exchange->refused = g4_listing_feed(exchange->listing, bytes, size, &request->error);
+        exchange->refused = g4_s3_xml_feed(exchange->listing, bytes, size, &request->error);
     else if (request->verb == G4_GET)
         exchange->refused = check_range(exchange, http);
     else
@@ -633,7 +633,7 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     if (rc == KVT_OK && !set_body_options(exchange))
         rc = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);
     if (rc == KVT_OK && request->verb == G4_LIST) {
-        rc = g4_listing_new(&exchange->listing, request);
+        rc = g4_s3_xml_new(&exchange->listing, request);
         if (rc != KVT_OK)
             (void)kvt_error_set(&request->error, rc, "list %s", request->key);
     }
@@ -645,19 +645,20 @@ static bool
 finish_answer(struct g4_exchange *exchange)
 {
     struct g4_request *request = exchange->request;
-    struct g4_answer answer;
+    struct g4_s3_answer answer;
     long http = 0;
 
     (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &http);
     request->http = (int)http;
-    request->status = g4_answer_status(request, exchange->trouble, exchange->trouble_size, &answer);
+    request->status =
+        g4_s3_answer_status(request, exchange->trouble, exchange->trouble_size, &answer);
     if (request->status != KVT_OK) {
-        exchange->keys_refused = answer.cause == G4_ANSWER_KEYS;
+        exchange->keys_refused = answer.cause == G4_S3_ANSWER_KEYS;
         return answer.again || g4_endpoint_refused(exchange->endpoint, exchange->easy,
                                                    &exchange->prepared, (int)http, answer.cause);
     }
     if (request->verb == G4_LIST)
-        request->status = g4_listing_end(exchange->listing, &request->error);
+        request->status = g4_s3_xml_end(exchange->listing, &request->error);
     if (request->verb == G4_GET || request->verb == G4_HEAD) {
         request->meta.present = exchange->meta_length && exchange->meta_crc;
         /* Of an object that was cut short behind our back only this length is true. */

@@ -41,7 +41,7 @@ struct g4_exchange {
     struct g4_endpoint *endpoint;
     struct g4_request *request;
     struct g4_endpoint_signed prepared;
-    struct g4_listing *listing;
+    struct g4_s3_xml *listing;
     size_t sent;       /* PUT: bytes of body handed out */
     bool own_buffer;   /* GET: the caller gave none */
     bool length_known; /* Content-Length was there */

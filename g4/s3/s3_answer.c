@@ -41,13 +41,13 @@ static const struct code_row code_rows[] = {
 
 struct cause_row {
     const char *code;
-    enum g4_answer_cause cause;
+    enum g4_s3_answer_cause cause;
 };
 
 static const struct cause_row cause_rows[] = {
-    {"ExpiredToken", G4_ANSWER_KEYS},          {"ExpiredTokenException", G4_ANSWER_KEYS},
-    {"InvalidToken", G4_ANSWER_KEYS},          {"InvalidAccessKeyId", G4_ANSWER_KEYS},
-    {"RequestTimeTooSkewed", G4_ANSWER_CLOCK}, {"RequestExpired", G4_ANSWER_CLOCK},
+    {"ExpiredToken", G4_S3_ANSWER_KEYS},          {"ExpiredTokenException", G4_S3_ANSWER_KEYS},
+    {"InvalidToken", G4_S3_ANSWER_KEYS},          {"InvalidAccessKeyId", G4_S3_ANSWER_KEYS},
+    {"RequestTimeTooSkewed", G4_S3_ANSWER_CLOCK}, {"RequestExpired", G4_S3_ANSWER_CLOCK},
 };
 
 struct http_row {
@@ -66,7 +66,7 @@ static const struct http_row http_rows[] = {
 };
 
 static enum kvt_err
-judge(const struct g4_request *request, const char *code, struct g4_answer *answer)
+judge(const struct g4_request *request, const char *code, struct g4_s3_answer *answer)
 {
     for (size_t i = 0; i < sizeof(code_rows) / sizeof(code_rows[0]); i++)
         if (strcmp(code, code_rows[i].code) == 0) {
@@ -84,17 +84,17 @@ judge(const struct g4_request *request, const char *code, struct g4_answer *answ
 }
 
 enum kvt_err
-g4_answer_status(struct g4_request *request, const char *body, size_t size,
-                 struct g4_answer *answer)
+g4_s3_answer_status(struct g4_request *request, const char *body, size_t size,
+                    struct g4_s3_answer *answer)
 {
-    char message[G4_LISTING_MESSAGE_MAX];
-    char code[G4_LISTING_CODE_MAX];
+    char message[G4_S3_XML_MESSAGE_MAX];
+    char code[G4_S3_XML_CODE_MAX];
     enum kvt_err rc;
 
-    *answer = (struct g4_answer){.cause = G4_ANSWER_OTHER};
+    *answer = (struct g4_s3_answer){.cause = G4_S3_ANSWER_OTHER};
     if (request->http >= 200 && request->http <= 299)
         return KVT_OK;
-    g4_listing_trouble(body, size, code, message);
+    g4_s3_xml_trouble(body, size, code, message);
     for (size_t i = 0; i < sizeof(cause_rows) / sizeof(cause_rows[0]); i++)
         if (strcmp(code, cause_rows[i].code) == 0)
             answer->cause = cause_rows[i].cause;

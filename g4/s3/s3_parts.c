@@ -421,8 +421,8 @@ on_created(struct job *job, const struct leg *leg)
     job->lost = leg->step.attempts > 1 || (request->status != KVT_OK && !refused);
     if (request->status != KVT_OK) {
         fail(job, request->status, &request->error, request->http);
-    } else if (!g4_listing_element((const char *)job->answer.data, job->answer.size, "<UploadId>",
-                                   job->upload_id, sizeof(job->upload_id)) ||
+    } else if (!g4_s3_xml_element((const char *)job->answer.data, job->answer.size, "<UploadId>",
+                                  job->upload_id, sizeof(job->upload_id)) ||
                job->upload_id[0] == '\0') {
         job->upload_id[0] = '\0';
         job->lost = true;
@@ -460,8 +460,8 @@ take_etag(const struct job *job, char etag[G4_ETAG_MAX])
     size_t size;
 
     etag[0] = '\0';
-    if (!g4_listing_element((const char *)job->answer.data, job->answer.size, "<ETag>", text,
-                            sizeof(text)))
+    if (!g4_s3_xml_element((const char *)job->answer.data, job->answer.size, "<ETag>", text,
+                           sizeof(text)))
         return;
     if (strncmp(at, "&quot;", 6) == 0)
         at += 6;
@@ -478,12 +478,12 @@ take_etag(const struct job *job, char etag[G4_ETAG_MAX])
 static void
 fail_in_body(struct job *job, const struct g4_request *request)
 {
-    char code[G4_LISTING_CODE_MAX];
-    char message[G4_LISTING_MESSAGE_MAX];
+    char code[G4_S3_XML_CODE_MAX];
+    char message[G4_S3_XML_MESSAGE_MAX];
     enum kvt_err rc = KVT_IO;
     struct kvt_error cause;
 
-    g4_listing_trouble((const char *)job->answer.data, job->answer.size, code, message);
+    g4_s3_xml_trouble((const char *)job->answer.data, job->answer.size, code, message);
     if (strcmp(code, "PreconditionFailed") == 0)
         rc = request->condition == G4_IF_ABSENT ? KVT_EXISTS : KVT_PRECONDITION;
     (void)kvt_error_set(&cause, rc, "%.80s: the upload did not become an object: %s: %s", job->key,

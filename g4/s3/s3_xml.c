@@ -15,7 +15,7 @@ enum { DEPTH_MAX = 16, TEXT_MAX = 4096 };
 
 enum element { OTHER, KEY, SIZE, ETAG, MODIFIED, TRUNCATED, TOKEN, ENCODING };
 
-struct g4_listing {
+struct g4_s3_xml {
     XML_Parser parser;
     struct g4_request *request;
     struct {
@@ -39,7 +39,7 @@ struct g4_listing {
 };
 
 static void
-fail(struct g4_listing *listing, const char *what)
+fail(struct g4_s3_xml *listing, const char *what)
 {
     if (listing->failed)
         return;
@@ -50,7 +50,7 @@ fail(struct g4_listing *listing, const char *what)
 }
 
 static enum element
-element_of(const struct g4_listing *listing, const char *name)
+element_of(const struct g4_s3_xml *listing, const char *name)
 {
     if (listing->in_contents && listing->depth == 3) {
         if (strcmp(name, "Key") == 0)
@@ -73,7 +73,7 @@ element_of(const struct g4_listing *listing, const char *name)
 static void
 on_start(void *arg, const char *name, const char **attributes)
 {
-    struct g4_listing *listing = arg;
+    struct g4_s3_xml *listing = arg;
 
     (void)attributes;
     if (++listing->depth > DEPTH_MAX) {
@@ -95,7 +95,7 @@ on_start(void *arg, const char *name, const char **attributes)
 static void
 on_text(void *arg, const char *text, int size)
 {
-    struct g4_listing *listing = arg;
+    struct g4_s3_xml *listing = arg;
     const size_t more = (size_t)size;
 
     if (listing->element == OTHER)
@@ -109,7 +109,7 @@ on_text(void *arg, const char *text, int size)
 }
 
 bool
-g4_listing_key(const char *text, char key[KVT_KEY_MAX])
+g4_s3_xml_key(const char *text, char key[KVT_KEY_MAX])
 {
     size_t size = 0;
 
@@ -131,7 +131,7 @@ g4_listing_key(const char *text, char key[KVT_KEY_MAX])
 }
 
 static void
-take_etag(struct g4_listing *listing)
+take_etag(struct g4_s3_xml *listing)
 {
     const char *text = listing->text;
     size_t size = listing->text_size;
@@ -145,7 +145,7 @@ take_etag(struct g4_listing *listing)
 }
 
 static void
-take_text(struct g4_listing *listing)
+take_text(struct g4_s3_xml *listing)
 {
     char *end;
 
@@ -176,7 +176,7 @@ take_text(struct g4_listing *listing)
 
 /* The key waits, as it came: the element that says how to read it may stand behind all rows. */
 static void
-finish_row(struct g4_listing *listing)
+finish_row(struct g4_s3_xml *listing)
 {
     struct g4_request *request = listing->request;
     struct g4_listed *row;
@@ -200,7 +200,7 @@ finish_row(struct g4_listing *listing)
 
 /* Give the rows their keys; rows whose key cannot be one of ours are left out. */
 static void
-place_keys(struct g4_listing *listing)
+place_keys(struct g4_s3_xml *listing)
 {
     struct g4_request *request = listing->request;
     const char *at = (const char *)listing->keys.data;
@@ -214,7 +214,7 @@ place_keys(struct g4_listing *listing)
         if (kept < i)
             *row = request->listed[i];
         if (listing->url_encoded)
-            fits = g4_listing_key(at, row->key);
+            fits = g4_s3_xml_key(at, row->key);
         else if (size < sizeof(row->key))
             memcpy(row->key, at, size + 1);
         else
@@ -228,7 +228,7 @@ place_keys(struct g4_listing *listing)
 static void
 on_end(void *arg, const char *name)
 {
-    struct g4_listing *listing = arg;
+    struct g4_s3_xml *listing = arg;
 
     take_text(listing);
     if (listing->depth == 2 && listing->in_contents && strcmp(name, "Contents") == 0)
@@ -249,9 +249,9 @@ on_doctype(void *arg, const char *name, const char *system, const char *public, 
 }
 
 enum kvt_err
-g4_listing_new(struct g4_listing **out, struct g4_request *request)
+g4_s3_xml_new(struct g4_s3_xml **out, struct g4_request *request)
 {
-    struct g4_listing *listing = kvt_calloc(1, sizeof(*listing));
+    struct g4_s3_xml *listing = kvt_calloc(1, sizeof(*listing));
 
     *out = NULL;
     if (listing == NULL)
@@ -273,7 +273,7 @@ g4_listing_new(struct g4_listing **out, struct g4_request *request)
 }
 
 void
-g4_listing_free(struct g4_listing *listing)
+g4_s3_xml_free(struct g4_s3_xml *listing)
 {
     if (listing == NULL)
         return;
@@ -283,7 +283,7 @@ g4_listing_free(struct g4_listing *listing)
 }
 
 static enum kvt_err
-parse(struct g4_listing *listing, const char *bytes, size_t size, bool last, struct kvt_error *err)
+parse(struct g4_s3_xml *listing, const char *bytes, size_t size, bool last, struct kvt_error *err)
 {
     if (!listing->failed && XML_Parse(listing->parser, bytes, (int)size, last) != XML_STATUS_OK &&
         !listing->failed)
@@ -296,13 +296,13 @@ parse(struct g4_listing *listing, const char *bytes, size_t size, bool last, str
 }
 
 enum kvt_err
-g4_listing_feed(struct g4_listing *listing, const char *bytes, size_t size, struct kvt_error *err)
+g4_s3_xml_feed(struct g4_s3_xml *listing, const char *bytes, size_t size, struct kvt_error *err)
 {
     return parse(listing, bytes, size, false, err);
 }
 
 enum kvt_err
-g4_listing_end(struct g4_listing *listing, struct kvt_error *err)
+g4_s3_xml_end(struct g4_s3_xml *listing, struct kvt_error *err)
 {
     const enum kvt_err rc = parse(listing, "", 0, true, err);
 
@@ -319,7 +319,7 @@ g4_listing_end(struct g4_listing *listing, struct kvt_error *err)
 
 /* Such bodies are small and of one level; a whole XML parser would only add ways to fail. */
 bool
-g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room)
+g4_s3_xml_element(const char *body, size_t size, const char *open, char *out, size_t room)
 {
     const size_t open_size = strlen(open);
     const char *const end = body + size;
@@ -340,9 +340,9 @@ g4_listing_element(const char *body, size_t size, const char *open, char *out, s
 }
 
 void
-g4_listing_trouble(const char *body, size_t size, char code[G4_LISTING_CODE_MAX],
-                   char message[G4_LISTING_MESSAGE_MAX])
+g4_s3_xml_trouble(const char *body, size_t size, char code[G4_S3_XML_CODE_MAX],
+                  char message[G4_S3_XML_MESSAGE_MAX])
 {
-    (void)g4_listing_element(body, size, "<Code>", code, G4_LISTING_CODE_MAX);
-    (void)g4_listing_element(body, size, "<Message>", message, G4_LISTING_MESSAGE_MAX);
+    (void)g4_s3_xml_element(body, size, "<Code>", code, G4_S3_XML_CODE_MAX);
+    (void)g4_s3_xml_element(body, size, "<Message>", message, G4_S3_XML_MESSAGE_MAX);
 }

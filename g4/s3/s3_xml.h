@@ -17,31 +17,31 @@
 #include "g4/object/g4_store.h"
 #include "kvtier/error.h"
 
-struct g4_listing;
+struct g4_s3_xml;
 
 /** Begin a page; results go to request->listed, listed_count and token. */
-KVT_NODISCARD enum kvt_err g4_listing_new(struct g4_listing **out, struct g4_request *request);
-void g4_listing_free(struct g4_listing *listing);
+KVT_NODISCARD enum kvt_err g4_s3_xml_new(struct g4_s3_xml **out, struct g4_request *request);
+void g4_s3_xml_free(struct g4_s3_xml *listing);
 
 /** The next bytes as they come.  KVT_OK or KVT_IO with "line N: ...". */
-KVT_NODISCARD enum kvt_err g4_listing_feed(struct g4_listing *listing, const char *bytes,
-                                           size_t size, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_s3_xml_feed(struct g4_s3_xml *listing, const char *bytes, size_t size,
+                                          struct kvt_error *err);
 
 /** No more bytes: is the page whole? */
-KVT_NODISCARD enum kvt_err g4_listing_end(struct g4_listing *listing, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err g4_s3_xml_end(struct g4_s3_xml *listing, struct kvt_error *err);
 
 /** The text behind `open` ("<UploadId>") up to the next tag; false, with what there is, when it
  *  does not fit `room` or does not end. */
-bool g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room);
+bool g4_s3_xml_element(const char *body, size_t size, const char *open, char *out, size_t room);
 
 /** Undo encoding-type=url; false when the key is empty, does not fit or holds a NUL. */
-bool g4_listing_key(const char *text, char key[KVT_KEY_MAX]);
+bool g4_s3_xml_key(const char *text, char key[KVT_KEY_MAX]);
 
-#define G4_LISTING_CODE_MAX    64
-#define G4_LISTING_MESSAGE_MAX 160
+#define G4_S3_XML_CODE_MAX    64
+#define G4_S3_XML_MESSAGE_MAX 160
 
 /** <Code> and <Message> of an error body; "" where there are none. */
-void g4_listing_trouble(const char *body, size_t size, char code[G4_LISTING_CODE_MAX],
-                        char message[G4_LISTING_MESSAGE_MAX]);
+void g4_s3_xml_trouble(const char *body, size_t size, char code[G4_S3_XML_CODE_MAX],
+                       char message[G4_S3_XML_MESSAGE_MAX]);
 
 #endif /* G4_S3_S3_XML_H */

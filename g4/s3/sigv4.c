@@ -23,7 +23,7 @@ enum {
 };
 
 void
-g4_sigv4_hash(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX])
+g4_sha256_hex(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX])
 {
     uint8_t digest[SHA256_DIGEST_LENGTH];
 
@@ -276,7 +276,7 @@ hash_canonical(const struct g4_sigv4_request *request, char hex[G4_SIGV4_SIGNATU
         rc = KVT_NOMEM;
         goto done;
     }
-    g4_sigv4_hash(text.data, text.size, hex);
+    g4_sha256_hex(text.data, text.size, hex);
 
 done:
     kvt_buffer_release(&text);

@@ -90,6 +90,6 @@ void g4_sigv4_sign_trailer(const struct g4_sigv4_signer *signer, const char *pre
 void g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash);
 
 /** Lower-case hex SHA-256. */
-void g4_sigv4_hash(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX]);
+void g4_sha256_hex(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX]);
 
 #endif /* G4_S3_SIGV4_H */

@@ -80,12 +80,12 @@ static void
 judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting)
 {
     struct gateway_catalog_stats catalog;
-    struct gateway_cold_state cold;
-    struct gateway_cold_state far;
+    struct gateway_bucket_tier_state cold;
+    struct gateway_bucket_tier_state far;
     char text[KVT_ERROR_TEXT_MAX];
 
     reasons->count = 0;
-    gateway_cold_state(admin->vault->cold, &cold);
+    gateway_bucket_tier_state(admin->vault->cold, &cold);
     gateway_catalog_stats(admin->vault->catalog, &catalog);
     *starting = !cold.tested && cold.latency_ms == 0 && !cold.healthy;
     if (cold.reason[0] != '\0')
@@ -98,7 +98,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, text);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_COLD))
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
-    if (gateway_cold_far_state(admin->vault->cold, &far) && far.reason[0] != '\0')
+    if (gateway_bucket_tier_far_state(admin->vault->cold, &far) && far.reason[0] != '\0')
         add_reason(reasons, far.reason);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_FAR))
         add_reason(reasons, "the far bucket is at far.capacity: no block is moved there");
@@ -125,8 +125,8 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
      * that takes nothing, once the backlog is full too, or a catalog that cannot be written. */
     gateway_catalog_stats(admin->vault->catalog, &catalog);
     return !catalog.failed &&
-           (gateway_cold_writable(admin->vault->cold) ||
-            (admin->vault->write_back && gateway_cold_proven(admin->vault->cold) &&
+           (gateway_bucket_tier_writable(admin->vault->cold) ||
+            (admin->vault->write_back && gateway_bucket_tier_proven(admin->vault->cold) &&
              catalog.owed_bytes < admin->vault->backlog_max));
 }
 
@@ -142,20 +142,20 @@ append_more_tiers(const struct gateway_admin *admin, const struct gateway_catalo
                   struct kvt_buffer *out)
 {
     static const enum gateway_tier tiers[] = {GATEWAY_TIER_WARM, GATEWAY_TIER_FAR};
-    const struct gateway_vault *vault = admin->vault;
-    struct gateway_cold_state far;
+    const struct gateway_context *vault = admin->vault;
+    struct gateway_bucket_tier_state far;
 
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
         const enum gateway_tier tier = tiers[i];
 
-        if (!gateway_vault_has(vault, tier))
+        if (!gateway_tier_exists(vault, tier))
             continue;
-        kvt_buffer_printf(out, "\"%s\":{\"holder\":", gateway_vault_tier_name(tier));
+        kvt_buffer_printf(out, "\"%s\":{\"holder\":", gateway_tier_name(tier));
         kvt_buffer_json_string(out, vault->holder[tier]);
         kvt_buffer_printf(
             out, ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64,
             catalog->used[tier], vault->capacity[tier], catalog->blocks[tier]);
-        if (tier == GATEWAY_TIER_FAR && gateway_cold_far_state(vault->cold, &far)) {
+        if (tier == GATEWAY_TIER_FAR && gateway_bucket_tier_far_state(vault->cold, &far)) {
             kvt_buffer_printf(out, ",\"endpoint\":");
             kvt_buffer_json_string(out, admin->settings->far_endpoint);
             kvt_buffer_printf(
@@ -170,10 +170,10 @@ static void
 append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
              struct kvt_buffer *out)
 {
-    const struct gateway_vault *vault = admin->vault;
-    struct gateway_cold_state cold;
+    const struct gateway_context *vault = admin->vault;
+    struct gateway_bucket_tier_state cold;
 
-    gateway_cold_state(vault->cold, &cold);
+    gateway_bucket_tier_state(vault->cold, &cold);
     kvt_buffer_printf(out, "\"hot\":{\"holder\":");
     kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_HOT]);
     kvt_buffer_printf(out,
@@ -182,14 +182,14 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
                       catalog->used[0], vault->capacity[GATEWAY_TIER_HOT], catalog->blocks[0]);
     kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_COLD]);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
-                      gateway_cold_kind_name(admin->settings->vault.cold.kind));
+                      gateway_bucket_tier_kind_name(admin->settings->vault.cold.kind));
     kvt_buffer_json_string(out, admin->settings->cold_endpoint);
     kvt_buffer_printf(
         out,
         ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64
         ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
         catalog->used[1], vault->capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
-        gateway_cold_healthy(vault->cold) ? "true" : "false", cold.latency_ms, cold.skew_ms);
+        gateway_bucket_tier_healthy(vault->cold) ? "true" : "false", cold.latency_ms, cold.skew_ms);
     append_flag(out, "put_if_absent", cold.selftest.put_if_absent, ",");
     append_flag(out, "put_if_match", cold.selftest.put_if_match, ",");
     append_flag(out, "if_match_missing", cold.selftest.if_match_missing, ",");
@@ -351,7 +351,7 @@ append_row(struct kvt_buffer *out, const struct gateway_row *row, unsigned tier)
     kvt_buffer_printf(out,
                       ",\"length\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32
                       "\",\"tier\":\"%s\",\"state\":\"%s\",\"etag\":",
-                      row->record.length, row->record.crc32c, gateway_vault_tier_name(tier),
+                      row->record.length, row->record.crc32c, gateway_tier_name(tier),
                       gateway_record_state_name(row->record.state));
     kvt_buffer_json_string(out, row->record.etag);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64 "}\n",
@@ -372,10 +372,10 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
         cursor = kvt_http_query(request, "after");
 
     if (tier != NULL &&
-        (!gateway_vault_find_tier(tier, &number) || !gateway_vault_has(admin->vault, number))) {
+        (!gateway_tier_find(tier, &number) || !gateway_tier_exists(admin->vault, number))) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_vault_has(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_vault_has(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
+                      gateway_tier_exists(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_tier_exists(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
     if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
@@ -427,7 +427,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
         if ((record.tiers & (1u << tier)) != 0)
             kvt_buffer_printf(out, "%s\"%s\"", (record.tiers & ((1u << tier) - 1)) != 0 ? "," : "",
-                              gateway_vault_tier_name(tier));
+                              gateway_tier_name(tier));
     kvt_buffer_printf(out,
                       "],\"state\":\"%s\",\"writer\":", gateway_record_state_name(record.state));
     kvt_buffer_json_string(out, record.writer);
@@ -444,7 +444,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
 /* Read one copy and say what is wrong with it; a bad one is dealt with as if a client had read
  * it. */
 static bool
-verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+verify_copy(struct gateway_context *vault, const char *key, const struct gateway_record *record,
             unsigned tier, struct kvt_buffer *out)
 {
     struct g4_request request;
@@ -453,25 +453,26 @@ verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_r
     enum kvt_err rc;
 
     gateway_record_meta(record, &expected);
-    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << tier), key, record->length,
-                            &request);
+    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << tier), key, record->length,
+                           &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, record->opaque ? NULL : &expected, request.buffer,
                            request.buffer_size, &err);
-    kvt_buffer_printf(out, "{\"tier\":\"%s\",\"ok\":%s,\"reason\":", gateway_vault_tier_name(tier),
+    kvt_buffer_printf(out, "{\"tier\":\"%s\",\"ok\":%s,\"reason\":", gateway_tier_name(tier),
                       rc == KVT_OK ? "true" : "false");
     kvt_buffer_json_string(out, rc == KVT_OK ? "" : err.text);
     kvt_buffer_printf(out, "}");
     if ((rc == KVT_CORRUPT || rc == KVT_RANGE) && !record->opaque) {
         if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-            gateway_fault_file(vault, key, (enum gateway_tier)tier, request.buffer,
-                               request.buffer_size, err.text);
+            gateway_repair_file(vault, key, (enum gateway_tier)tier, request.buffer,
+                                request.buffer_size, err.text);
         else
-            gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size, err.text);
+            gateway_repair_cold(vault, key, &request, request.buffer, request.buffer_size,
+                                err.text);
     }
-    gateway_vault_release(vault, &request);
+    gateway_body_release(vault, &request);
     return rc == KVT_OK;
 }
 
@@ -499,7 +500,7 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
         kvt_buffer_printf(&response->body, ",\"copies\":[");
         for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
             if ((record.tiers & (1u << tier)) == 0 ||
-                gateway_vault_store(admin->vault, 1u << tier) == NULL)
+                gateway_tier_store(admin->vault, 1u << tier) == NULL)
                 continue;
             kvt_buffer_printf(&response->body, "%s", first ? "" : ",");
             first = false;

@@ -23,7 +23,7 @@ gateway_admin_quarantine_list(void *arg, const struct kvt_http_request *request,
 }
 
 static enum kvt_err
-drop(struct gateway_vault *vault, uint64_t id, bool act, struct kvt_error *err)
+drop(struct gateway_context *vault, uint64_t id, bool act, struct kvt_error *err)
 {
     const enum kvt_err rc = act ? gateway_quarantine_drop(vault->quarantine, id) : KVT_OK;
 
@@ -59,8 +59,9 @@ gateway_admin_quarantine_act(void *arg, const struct kvt_http_request *request,
         kvt_http_fail(response, 400, KVT_INVALID,
                       "send {\"action\": \"restore\" or \"drop\", \"id\": sixteen hex digits}");
     } else {
-        rc = strcmp(action, "restore") == 0 ? gateway_restore(admin->vault, id, !dry_run, key, &err)
-                                            : drop(admin->vault, id, !dry_run, &err);
+        rc = strcmp(action, "restore") == 0
+                 ? gateway_quarantine_restore(admin->vault, id, !dry_run, key, &err)
+                 : drop(admin->vault, id, !dry_run, &err);
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"id\":\"%s\",\"done\":%s,", name,
                           rc == KVT_OK && !dry_run ? "true" : "false");
         kvt_buffer_printf(&response->body, "\"code\":\"%s\",\"why_not\":", kvt_err_name(rc));

@@ -50,14 +50,14 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
     enum gateway_tier number = GATEWAY_TIER_HOT;
     struct g4_store *store;
 
-    if (tier == NULL || !gateway_vault_find_tier(tier, &number) ||
-        !gateway_vault_has(admin->vault, number)) {
+    if (tier == NULL || !gateway_tier_find(tier, &number) ||
+        !gateway_tier_exists(admin->vault, number)) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_vault_has(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_vault_has(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
+                      gateway_tier_exists(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_tier_exists(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
-    store = gateway_vault_store(admin->vault, 1u << number);
+    store = gateway_tier_store(admin->vault, 1u << number);
     if (strlen(page.key) >= KVT_KEY_MAX ||
         (page.after != NULL && strlen(page.after) >= KVT_KEY_MAX) ||
         (cursor != NULL && strlen(cursor) >= G4_TOKEN_MAX)) {
@@ -90,7 +90,7 @@ append_seen(struct kvt_buffer *out, const char *key, const struct gateway_inspec
     kvt_buffer_printf(out, "{\"schema_version\":1,\"key\":");
     kvt_buffer_json_string(out, key);
     kvt_buffer_printf(out, ",\"finding\":\"%s\",\"tier\":\"%s\",\"age_ms\":%" PRIu64 ",\"text\":",
-                      gateway_finding_word(seen->finding), gateway_vault_tier_name(seen->tier),
+                      gateway_finding_word(seen->finding), gateway_tier_name(seen->tier),
                       seen->age_ms);
     kvt_buffer_json_string(out, seen->text);
     kvt_buffer_printf(out, ",\"remedy\":\"%s\"", gateway_finding_remedy(seen->finding));

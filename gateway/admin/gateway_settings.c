@@ -30,8 +30,8 @@ secret(const struct kvt_config *config, size_t row, char *text, size_t size, str
 }
 
 enum kvt_err
-gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_config *config,
-                             struct kvt_error *err)
+gateway_settings_credentials(struct gateway_client_credentials **out,
+                             const struct kvt_config *config, struct kvt_error *err)
 {
     const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE);
     const size_t size = strlen(path);
@@ -50,9 +50,9 @@ gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_
     rc = kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text,
                                  CREDENTIALS_TEXT_MAX, err);
     if (rc == KVT_OK && size > 5 && strcmp(path + size - 5, ".yaml") == 0)
-        rc = gateway_credentials_load(out, path, err);
+        rc = gateway_client_credentials_load(out, path, err);
     else if (rc == KVT_OK)
-        rc = gateway_credentials_parse(out, text, err);
+        rc = gateway_client_credentials_parse(out, text, err);
     explicit_bzero(text, CREDENTIALS_TEXT_MAX);
     kvt_free(text);
     return rc;
@@ -171,12 +171,12 @@ load_placement(struct gateway_settings *settings, const struct kvt_config *confi
 
     if (path[0] == '\0')
         return KVT_OK;
-    if (settings->vault.cold.kind != GATEWAY_COLD_S3)
+    if (settings->vault.cold.kind != GATEWAY_BUCKET_TIER_S3)
         return kvt_error_set(
             err, KVT_INVALID,
             "s3.placement_file is set, but cold.kind is %s, which encrypts nothing "
             "and knows no storage classes",
-            gateway_cold_kind_name(settings->vault.cold.kind));
+            gateway_bucket_tier_kind_name(settings->vault.cold.kind));
     return g4_placement_load(&settings->placement, path, err);
 }
 
@@ -189,7 +189,7 @@ load_driver(struct gateway_settings *settings, const struct kvt_config *config,
         return kvt_error_set(err, KVT_INVALID,
                              "cold.kind is driver: s3.credentials_file must have access:secret, "
                              "which are all that the old signature knows");
-    settings->vault.cold.driver = (struct g4_foreign_store_options){
+    settings->vault.cold.driver = (struct g4_driver_store_options){
         .path = kvt_config_string(config, GATEWAY_SETTING_COLD_DRIVER),
         .endpoint = settings->cold_endpoint,
         .bucket = settings->bucket,
@@ -207,24 +207,24 @@ static enum kvt_err
 load_cold(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const size_t hedge = kvt_config_enum(config, GATEWAY_SETTING_S3_HEDGE); /* off after p95 */
-    struct gateway_cold_options *cold = &settings->vault.cold;
+    struct gateway_bucket_tier_options *cold = &settings->vault.cold;
     enum kvt_err rc;
 
     settings->region = kvt_config_string(config, GATEWAY_SETTING_S3_REGION);
-    cold->kind = (enum gateway_cold_kind)kvt_config_enum(config, GATEWAY_SETTING_COLD_KIND);
+    cold->kind = (enum gateway_bucket_tier_kind)kvt_config_enum(config, GATEWAY_SETTING_COLD_KIND);
     cold->folder = kvt_config_string(config, GATEWAY_SETTING_COLD_DIR);
     cold->threads = settings->io_threads;
     settings->cold_endpoint = cold->folder;
     rc = load_placement(settings, config, err);
-    if (rc != KVT_OK || cold->kind == GATEWAY_COLD_DIRECTORY)
+    if (rc != KVT_OK || cold->kind == GATEWAY_BUCKET_TIER_DIRECTORY)
         return rc;
     settings->cold_endpoint = kvt_config_string(config, GATEWAY_SETTING_S3_ENDPOINT);
     if (settings->cold_endpoint[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "cold.kind is %s, but s3.endpoint is not set",
-                             gateway_cold_kind_name(cold->kind));
+                             gateway_bucket_tier_kind_name(cold->kind));
     rc = load_s3_credentials(&settings->s3, config, GATEWAY_SETTING_S3_CREDENTIALS_FILE,
                              "s3.credentials_file", err);
-    if (rc == KVT_OK && cold->kind == GATEWAY_COLD_DRIVER)
+    if (rc == KVT_OK && cold->kind == GATEWAY_BUCKET_TIER_DRIVER)
         return load_driver(settings, config, err);
     if (rc != KVT_OK)
         return rc;
@@ -276,7 +276,7 @@ load_far_placement(struct gateway_settings *settings, const struct kvt_config *c
 static enum kvt_err
 load_far(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
-    struct gateway_vault_options *vault = &settings->vault;
+    struct gateway_context_options *vault = &settings->vault;
     struct gateway_far_options *far = &vault->far;
     enum kvt_err rc;
 
@@ -316,7 +316,7 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
 }
 
 static void
-load_packing(struct gateway_vault_options *vault, const struct kvt_config *config)
+load_packing(struct gateway_context_options *vault, const struct kvt_config *config)
 {
     struct g4_compaction_settings *settings = &vault->packer.settings;
 
@@ -335,7 +335,7 @@ static enum kvt_err
 load_vault(struct gateway_settings *settings, const struct kvt_config *config,
            struct kvt_error *err)
 {
-    struct gateway_vault_options *vault = &settings->vault;
+    struct gateway_context_options *vault = &settings->vault;
 
     settings->bucket = kvt_config_string(config, GATEWAY_SETTING_BUCKET);
     if (strchr(settings->bucket, '/') != NULL)

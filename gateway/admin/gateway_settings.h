@@ -49,10 +49,11 @@ struct gateway_settings {
     const char *cold_endpoint;      /* S3 endpoint, or the folder */
     struct g4_placement *placement; /* NULL = none; whoever loaded it frees it */
     struct g4_placement *far_placement;
-    struct gateway_vault_options vault;
+    struct gateway_context_options vault;
     struct gateway_backlog_options backlog;
-    struct gateway_credentials *credentials; /* of the S3 port; whoever uses them takes them */
-    const char *far_endpoint;                /* the same of the second bucket */
+    struct gateway_client_credentials
+        *credentials;         /* of the S3 port; whoever uses them takes them */
+    const char *far_endpoint; /* the same of the second bucket */
     struct gateway_s3_keys s3;
     struct gateway_s3_keys far;
 
@@ -80,7 +81,7 @@ struct gateway_settings {
 
 /** Read the credentials of the S3 port, from lines or, where the file's name ends in ".yaml", with
  * rights per prefix. */
-KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_credentials **out,
+KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_client_credentials **out,
                                                         const struct kvt_config *config,
                                                         struct kvt_error *err);
 

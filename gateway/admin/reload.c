@@ -102,14 +102,14 @@ note(struct gateway_reload *reload, enum gateway_reload_part part, enum kvt_err 
 static void
 read_credentials(struct gateway_reload *reload)
 {
-    struct gateway_credentials *credentials;
+    struct gateway_client_credentials *credentials;
     struct kvt_error err;
     const enum kvt_err rc =
         gateway_settings_credentials(&credentials, reload->options.config, &err);
 
     if (rc == KVT_OK) {
         kvt_log_info("gateway", "reloaded", "%zu credentials",
-                     gateway_credentials_count(credentials));
+                     gateway_client_credentials_count(credentials));
         gateway_auth_replace(reload->options.auth, credentials);
     }
     note(reload, GATEWAY_RELOAD_CREDENTIALS, rc, &err);

@@ -22,7 +22,7 @@ enum {
 
 /* One block of the page. */
 struct load {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     bool held;
     struct gateway_record record; /* as it is under the hold */
     enum gateway_tier tier;       /* of its file */
@@ -31,7 +31,7 @@ struct load {
 };
 
 struct gateway_backlog {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_backlog_options options;
     struct gateway_backlog_cursor cursor;
     uint64_t left; /* rows that this pass through the backlog is yet to see */
@@ -39,7 +39,7 @@ struct gateway_backlog {
     struct load loads[GATEWAY_BACKLOG_PAGE];
     struct gateway_claim claims[GATEWAY_BACKLOG_PAGE];
     struct gateway_change changes[GATEWAY_BACKLOG_PAGE];
-    struct gateway_courtesy courtesy;
+    struct gateway_stats_traffic courtesy;
     uint64_t random;
     uint64_t backoff_ms;
     uint64_t shown_ms;
@@ -51,7 +51,7 @@ struct gateway_backlog {
 };
 
 enum kvt_err
-gateway_backlog_new(struct gateway_backlog **out, struct gateway_vault *vault,
+gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *vault,
                     const struct gateway_backlog_options *options, struct kvt_error *err)
 {
     struct gateway_backlog *backlog = kvt_calloc(1, sizeof(*backlog));
@@ -72,7 +72,7 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_vault *vault,
 static bool
 is_busy(struct gateway_backlog *backlog)
 {
-    const bool asked = gateway_courtesy_asked(&backlog->courtesy);
+    const bool asked = gateway_stats_traffic_seen(&backlog->courtesy);
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(backlog->vault->catalog, &stats);
@@ -87,36 +87,36 @@ on_landed(void *arg, struct g4_request *request, size_t index)
 
     gateway_claim_landed(backlog->vault, claim, request);
     if (claim->state != GATEWAY_CLAIM_OCCUPIED) /* no need to look at the bytes again */
-        gateway_vault_release(backlog->vault, &backlog->loads[index].hot);
+        gateway_body_release(backlog->vault, &backlog->loads[index].hot);
 }
 
 /* Take the block, if nobody else has it and it still waits, and send it. */
 static void
-send(struct gateway_backlog *backlog, struct gateway_flight *flight, size_t index)
+send(struct gateway_backlog *backlog, struct gateway_store_batch *flight, size_t index)
 {
-    struct gateway_vault *vault = backlog->vault;
+    struct gateway_context *vault = backlog->vault;
     const char *key = backlog->rows[index].key;
     struct load *load = &backlog->loads[index];
 
     *load = (struct load){.read = KVT_CANCELLED};
     backlog->claims[index] = (struct gateway_claim){.key = key};
-    gateway_hold_init(&load->hold, key);
-    load->held = gateway_hold_try(vault->holds, &load->hold, 1);
+    gateway_key_lock_init(&load->hold, key);
+    load->held = gateway_key_lock_try(vault->holds, &load->hold, 1);
     if (!load->held || gateway_catalog_get(vault->catalog, key, &load->record) != KVT_OK ||
         !gateway_record_waits(&load->record))
         return;
-    load->tier = gateway_vault_fastest(vault, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
+    load->tier = gateway_tier_fastest(vault, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
                      ? GATEWAY_TIER_WARM
                      : GATEWAY_TIER_HOT;
-    load->read = gateway_vault_read_block(vault, gateway_vault_volume(vault, 1u << load->tier), key,
-                                          &load->record, &load->hot);
+    load->read = gateway_body_read_block(vault, gateway_tier_volume(vault, 1u << load->tier), key,
+                                         &load->record, &load->hot);
     if (load->read != KVT_OK)
         return;
     gateway_claim_init(&backlog->claims[index], key, &load->record, &load->hot);
-    gateway_flight_renew(flight); /* it is no batch that somebody waits for */
+    gateway_store_batch_renew(flight); /* it is no batch that somebody waits for */
     gateway_claim_send(vault, flight, &backlog->claims[index], index);
     if (is_busy(backlog))
-        gateway_flight_drain(flight);
+        gateway_store_batch_drain(flight);
 }
 
 /* The rows of what the bucket has by now.  One that a power cut takes back is owed again, and its
@@ -167,21 +167,21 @@ has_failed(struct gateway_backlog *backlog, size_t index)
 static void
 let_go(struct gateway_backlog *backlog, size_t index)
 {
-    struct gateway_vault *vault = backlog->vault;
+    struct gateway_context *vault = backlog->vault;
     const struct gateway_claim *claim = &backlog->claims[index];
     struct load *load = &backlog->loads[index];
 
     if (!load->held)
         return;
     if (claim->state == GATEWAY_CLAIM_REFUSED && claim->status == KVT_PRECONDITION)
-        gateway_fault_second(vault, claim->key, load->hot.buffer, load->hot.buffer_size);
-    gateway_hold_release(vault->holds, &load->hold, 1);
+        gateway_repair_second(vault, claim->key, load->hot.buffer, load->hot.buffer_size);
+    gateway_key_lock_release(vault->holds, &load->hold, 1);
     if (load->read == KVT_CORRUPT)
-        gateway_fault_file(vault, claim->key, load->tier, load->hot.buffer, load->hot.buffer_size,
-                           load->hot.error.text);
+        gateway_repair_file(vault, claim->key, load->tier, load->hot.buffer, load->hot.buffer_size,
+                            load->hot.error.text);
     else if (load->read == KVT_NOTFOUND)
-        gateway_fault_file(vault, claim->key, load->tier, NULL, 0, NULL);
-    gateway_vault_release(vault, &load->hot);
+        gateway_repair_file(vault, claim->key, load->tier, NULL, 0, NULL);
+    gateway_body_release(vault, &load->hot);
 }
 
 /* The next rows, as many as there are.  A pass is over what waits when it begins: what comes
@@ -221,25 +221,25 @@ void
 gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_round *round)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + ROUND_MS;
-    struct gateway_vault *vault = backlog->vault;
-    struct gateway_flight *flight = NULL;
+    struct gateway_context *vault = backlog->vault;
+    struct gateway_store_batch *flight = NULL;
     size_t count = 0;
 
     *round = (struct gateway_backlog_round){0};
-    if (vault->hot != NULL && gateway_cold_writable(vault->cold))
+    if (vault->hot != NULL && gateway_bucket_tier_writable(vault->cold))
         count = next_page(backlog);
     if (count > 0 &&
-        gateway_flight_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
+        gateway_store_batch_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
         count = 0;
     while (round->seen < count && !atomic_load(&vault->stopping) && kvt_clock_mono_ms() < end_ms)
         send(backlog, flight, round->seen++);
     turn_page(backlog, round->seen);
     if (round->seen == 0) {
-        gateway_flight_free(flight);
+        gateway_store_batch_free(flight);
         return;
     }
-    gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+    gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     gateway_claim_settle(vault, backlog->claims, round->seen);
     round->uploaded = publish(backlog, round->seen);
     for (size_t i = 0; i < round->seen; i++) {

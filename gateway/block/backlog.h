@@ -32,7 +32,7 @@ struct gateway_backlog_options {
 };
 
 KVT_NODISCARD enum kvt_err gateway_backlog_new(struct gateway_backlog **out,
-                                               struct gateway_vault *vault,
+                                               struct gateway_context *vault,
                                                const struct gateway_backlog_options *options,
                                                struct kvt_error *err);
 /** Upload from now on. */

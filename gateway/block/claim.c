@@ -9,7 +9,7 @@
 
 /* What a flight's `finish` is given. */
 struct settling {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_claim *claims;
 };
 
@@ -52,10 +52,10 @@ gateway_claim_doubt(struct gateway_claim *claim, enum kvt_err status)
 }
 
 void
-gateway_claim_send(struct gateway_vault *vault, struct gateway_flight *flight,
+gateway_claim_send(struct gateway_context *vault, struct gateway_store_batch *flight,
                    struct gateway_claim *claim, size_t index)
 {
-    struct g4_request *request = gateway_flight_prepare(flight, index);
+    struct g4_request *request = gateway_store_batch_prepare(flight, index);
 
     request->verb = G4_PUT;
     request->key = claim->key;
@@ -63,11 +63,11 @@ gateway_claim_send(struct gateway_vault *vault, struct gateway_flight *flight,
     request->body = claim->body;
     request->body_size = claim->size;
     gateway_claim_meta(claim, &request->meta);
-    gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+    gateway_store_batch_submit(flight, gateway_bucket_tier_store(vault->cold), request);
 }
 
 void
-gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
+gateway_claim_landed(struct gateway_context *vault, struct gateway_claim *claim,
                      const struct g4_request *request)
 {
     claim->status = request->status;
@@ -82,22 +82,22 @@ gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
     case KVT_UNSUPPORTED: claim->state = GATEWAY_CLAIM_REFUSED; break;
     default:
         gateway_claim_doubt(claim, request->status);
-        (void)gateway_cold_ended(vault->cold, request->status);
+        (void)gateway_bucket_tier_ended(vault->cold, request->status);
         break;
     }
 }
 
 bool
-gateway_claim_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
-                    uint64_t fingerprint)
+gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
+                     uint64_t fingerprint)
 {
-    return gateway_fault_judge_head(seen) == NULL && seen->meta.length == length &&
+    return gateway_damage_judge_head(seen) == NULL && seen->meta.length == length &&
            seen->meta.crc32c == crc32c &&
            (seen->meta.fingerprint == fingerprint || fingerprint == 0);
 }
 
 bool
-gateway_claim_judged(enum kvt_err status)
+gateway_damage_judged(enum kvt_err status)
 {
     return status == KVT_OK || status == KVT_CORRUPT || status == KVT_RANGE ||
            status == KVT_NOTFOUND;
@@ -105,9 +105,9 @@ gateway_claim_judged(enum kvt_err status)
 
 /* Write over exactly the object that was looked at. */
 static void
-replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *etag)
+replace(struct gateway_context *vault, struct gateway_claim *claim, const char *etag)
 {
-    struct gateway_cold *cold = vault->cold;
+    struct gateway_bucket_tier *cold = vault->cold;
     struct g4_request request = {.verb = G4_PUT,
                                  .key = claim->key,
                                  .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
@@ -117,14 +117,15 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
 
     memcpy(request.etag, etag, sizeof(request.etag));
     gateway_claim_meta(claim, &request.meta);
-    if (etag[0] == '\0' && gateway_vault_has(vault, GATEWAY_TIER_FAR))
-        rc = gateway_bucket_put_removed(vault, &request);
-    else if (claim->noted && gateway_vault_has(vault, GATEWAY_TIER_FAR))
-        rc = gateway_bucket_put_locked(vault, &request);
+    if (etag[0] == '\0' && gateway_tier_exists(vault, GATEWAY_TIER_FAR))
+        rc = gateway_tombstone_put_over(vault, &request);
+    else if (claim->noted && gateway_tier_exists(vault, GATEWAY_TIER_FAR))
+        rc = gateway_tombstone_put_locked(vault, &request);
     else
         rc = KVT_NOTFOUND;
     if (rc == KVT_NOTFOUND)
-        rc = gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request));
+        rc = gateway_bucket_tier_ended(cold,
+                                       g4_store_perform(gateway_bucket_tier_store(cold), &request));
     if (rc == KVT_OK) {
         set_stored(claim, &request);
         gateway_stats_add(vault->stats, GATEWAY_STAT_REPAIRED, 1);
@@ -135,7 +136,7 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
 
 /* This very block is there, whole. */
 static void
-take_present(struct gateway_vault *vault, struct gateway_claim *claim,
+take_present(struct gateway_context *vault, struct gateway_claim *claim,
              const struct g4_request *seen)
 {
     if (claim->rewrite) {
@@ -157,16 +158,16 @@ is_bare(const struct gateway_claim *claim, const struct g4_request *seen)
 /* A bad object leaves its evidence.  It is written over when it is bad again: an answer that was
  * cut short or flipped on its way may be of somebody's acknowledged block. */
 static void
-replace_bad(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4_request *head,
-            const struct g4_request *seen, const char *reason)
+replace_bad(struct gateway_context *vault, struct gateway_claim *claim,
+            const struct g4_request *head, const struct g4_request *seen, const char *reason)
 {
     const uint64_t length = head->status == KVT_OK ? head->buffer_size : vault->object_max;
     const bool cut =
         head->status == KVT_OK && seen->status == KVT_OK && seen->buffer_size != length;
 
-    gateway_fault_keep(vault, claim->key, 1, seen->buffer, seen->buffer_size, reason);
-    if (!cut &&
-        gateway_fault_comes_again(vault, claim->key, seen, seen->buffer, seen->buffer_size, length))
+    gateway_damage_keep(vault, claim->key, 1, seen->buffer, seen->buffer_size, reason);
+    if (!cut && gateway_damage_comes_again(vault, claim->key, seen, seen->buffer, seen->buffer_size,
+                                           length))
         replace(vault, claim, seen->etag);
     else
         gateway_claim_doubt(claim, KVT_AGAIN);
@@ -174,7 +175,7 @@ replace_bad(struct gateway_vault *vault, struct gateway_claim *claim, const stru
 
 /* HEAD did not show this block: what lies there is read whole. */
 static void
-settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
+settle_by_body(struct gateway_context *vault, struct gateway_claim *claim,
                const struct g4_request *head)
 {
     const uint64_t length = head->status == KVT_OK ? head->buffer_size : vault->object_max;
@@ -183,14 +184,15 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
-                                                            claim->key, length, &seen));
-    reason = rc == KVT_OK ? gateway_fault_judge_head(&seen) : seen.error.text;
+    rc = gateway_bucket_tier_ended(vault->cold,
+                                   gateway_body_read(vault, gateway_bucket_tier_store(vault->cold),
+                                                     claim->key, length, &seen));
+    reason = rc == KVT_OK ? gateway_damage_judge_head(&seen) : seen.error.text;
     if (rc == KVT_OK && reason == NULL &&
         g4_check_body(&seen.meta, NULL, seen.buffer, seen.buffer_size, &err) != KVT_OK)
         reason = err.text;
     if (rc == KVT_OK && reason == NULL &&
-        gateway_claim_shows(&seen, claim->size, claim->crc32c, claim->fingerprint)) {
+        gateway_damage_shows(&seen, claim->size, claim->crc32c, claim->fingerprint)) {
         take_present(vault, claim, &seen); /* somebody was quicker than our second look */
     } else if (rc == KVT_OK && reason == NULL) {
         claim->state = GATEWAY_CLAIM_REFUSED;
@@ -200,30 +202,30 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
             replace(vault, claim, seen.etag);
         else
             set_stored(claim, &seen); /* the row knows what it is */
-    } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_fault_is_tombstone(&seen))) {
+    } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_damage_is_tombstone(&seen))) {
         replace(vault, claim, seen.etag);
-    } else if (gateway_claim_judged(rc)) {
+    } else if (gateway_damage_judged(rc)) {
         replace_bad(vault, claim, head, &seen, reason);
     } else {
         gateway_claim_doubt(claim, KVT_AGAIN); /* it may well be somebody's acknowledged block */
     }
-    gateway_vault_release(vault, &seen);
+    gateway_body_release(vault, &seen);
 }
 
 /* The bucket said "already there": length, crc and fingerprint decide. */
 static void
-settle(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4_request *head)
+settle(struct gateway_context *vault, struct gateway_claim *claim, const struct g4_request *head)
 {
     const enum kvt_err rc = head->status;
 
-    (void)gateway_cold_ended(vault->cold, rc);
-    if (!gateway_cold_healthy(vault->cold) ||
+    (void)gateway_bucket_tier_ended(vault->cold, rc);
+    if (!gateway_bucket_tier_healthy(vault->cold) ||
         (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND))
         gateway_claim_doubt(claim, KVT_AGAIN);
     else if (rc == KVT_NOTFOUND)
         replace(vault, claim, "");
     else if (rc == KVT_OK &&
-             gateway_claim_shows(head, claim->size, claim->crc32c, claim->fingerprint))
+             gateway_damage_shows(head, claim->size, claim->crc32c, claim->fingerprint))
         take_present(vault, claim, head);
     else
         settle_by_body(vault, claim, head);
@@ -239,25 +241,25 @@ on_occupied(void *arg, struct g4_request *request, size_t index)
 
 /* Gateways that race meet many at once. */
 void
-gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, size_t count)
+gateway_claim_settle(struct gateway_context *vault, struct gateway_claim *claims, size_t count)
 {
     struct settling settling = {.vault = vault, .claims = claims};
-    struct gateway_flight *flight = NULL;
+    struct gateway_store_batch *flight = NULL;
 
     for (size_t i = 0; i < count; i++) {
         if (claims[i].state != GATEWAY_CLAIM_OCCUPIED)
             continue;
         if (flight == NULL &&
-            gateway_flight_new(&flight, count - i, on_occupied, &settling) != KVT_OK) {
+            gateway_store_batch_new(&flight, count - i, on_occupied, &settling) != KVT_OK) {
             gateway_claim_doubt(&claims[i], KVT_AGAIN);
             continue;
         }
-        gateway_flight_head(flight, gateway_cold_store(vault->cold), claims[i].key, i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold), claims[i].key, i);
     }
     if (flight != NULL)
-        gateway_flight_drain(flight);
-    gateway_flight_free(flight);
-    gateway_commit_claims(vault, claims, count);
+        gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
+    gateway_commit_record_claims(vault, claims, count);
 }
 
 static void
@@ -269,18 +271,18 @@ on_performed(void *arg, struct g4_request *request, size_t index)
 }
 
 enum kvt_err
-gateway_claim_perform(struct gateway_vault *vault, struct gateway_claim *claim)
+gateway_claim_perform(struct gateway_context *vault, struct gateway_claim *claim)
 {
     struct settling settling = {.vault = vault, .claims = claim};
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
 
-    if (gateway_flight_new(&flight, 1, on_performed, &settling) != KVT_OK) {
+    if (gateway_store_batch_new(&flight, 1, on_performed, &settling) != KVT_OK) {
         gateway_claim_doubt(claim, KVT_AGAIN);
         return claim->status;
     }
     gateway_claim_send(vault, flight, claim, 0);
-    gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+    gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     gateway_claim_settle(vault, claim, 1);
     return claim->status;
 }

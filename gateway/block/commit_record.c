@@ -30,17 +30,18 @@ struct member {
 };
 
 struct committing {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct member *members; /* sorted by name */
     size_t member_count;
     struct unit *units;
-    struct gateway_hold *holds;
+    struct gateway_key_lock *holds;
     size_t count; /* of units and holds */
     bool proving; /* the records are written: now only the bucket's word counts */
 };
 
 bool
-gateway_commit_needed(const struct gateway_vault *vault, const char *key, char record[KVT_KEY_MAX])
+gateway_commit_record_needed(const struct gateway_context *vault, const char *key,
+                             char record[KVT_KEY_MAX])
 {
     record[0] = '\0';
     return vault->commit_ranks > 0 && g4_commit_key(key, record);
@@ -58,7 +59,7 @@ add_rank(struct unit *unit, uint32_t rank, uint64_t length, uint32_t crc32c, uin
 /* Does this gateway know that the bucket has the rank?  What is under way is for the bucket to say.
  */
 static bool
-add_known(struct gateway_vault *vault, struct unit *unit, uint32_t rank, const char *key)
+add_known(struct gateway_context *vault, struct unit *unit, uint32_t rank, const char *key)
 {
     struct gateway_record record;
 
@@ -78,10 +79,10 @@ on_head(struct committing *work, const struct g4_request *request, struct unit *
 {
     const struct g4_meta *meta = &request->meta;
 
-    if (!gateway_claim_judged(request->status)) {
-        unit->status = gateway_cold_ended(work->vault->cold, request->status);
+    if (!gateway_damage_judged(request->status)) {
+        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
         unit->complete = false;
-    } else if (request->status != KVT_OK || gateway_fault_judge_head(request) != NULL) {
+    } else if (request->status != KVT_OK || gateway_damage_judge_head(request) != NULL) {
         unit->complete = false;
     } else {
         add_rank(unit, unit->asked, meta->length, meta->crc32c, meta->fingerprint);
@@ -93,14 +94,14 @@ on_written(struct committing *work, const struct g4_request *request, struct uni
 {
     unit->present = request->status == KVT_EXISTS || request->status == KVT_PRECONDITION;
     if (!unit->present)
-        unit->status = gateway_cold_ended(work->vault->cold, request->status);
+        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
 }
 
 static void
 on_removed(struct committing *work, const struct g4_request *request, struct unit *unit)
 {
     if (request->status != KVT_OK && request->status != KVT_NOTFOUND)
-        unit->status = gateway_cold_ended(work->vault->cold, request->status);
+        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
 }
 
 static void
@@ -119,7 +120,7 @@ on_landed(void *arg, struct g4_request *request, size_t index)
 /* Ask for the next rank that is not known; those behind a known one first, for ranks mostly come in
  * their order.  False: none is left, or one is missing. */
 static bool
-ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
+ask_next(struct committing *work, struct gateway_store_batch *flight, size_t index)
 {
     struct unit *unit = &work->units[index];
     const uint32_t ranks = work->vault->commit_ranks;
@@ -132,7 +133,8 @@ ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
             (!work->proving && add_known(work->vault, unit, unit->asked, unit->asked_key)) ||
             !unit->complete)
             continue;
-        gateway_flight_head(flight, gateway_cold_store(work->vault->cold), unit->asked_key, index);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(work->vault->cold),
+                                 unit->asked_key, index);
         return true;
     }
     return false;
@@ -140,7 +142,7 @@ ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
 
 /* One rank of each block at a time: most are incomplete at the first look. */
 static void
-gather(struct committing *work, struct gateway_flight *flight)
+gather(struct committing *work, struct gateway_store_batch *flight)
 {
     bool any = true;
 
@@ -148,16 +150,16 @@ gather(struct committing *work, struct gateway_flight *flight)
         any = false;
         for (size_t i = 0; i < work->count; i++)
             any = ask_next(work, flight, i) || any;
-        gateway_flight_drain(flight);
+        gateway_store_batch_drain(flight);
     }
 }
 
 /* ---- their records ---- */
 
 static void
-write_records(struct committing *work, struct gateway_flight *flight)
+write_records(struct committing *work, struct gateway_store_batch *flight)
 {
-    struct g4_store *store = gateway_cold_store(work->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(work->vault->cold);
 
     for (size_t i = 0; i < work->count; i++) {
         struct unit *unit = &work->units[i];
@@ -171,14 +173,14 @@ write_records(struct committing *work, struct gateway_flight *flight)
             unit->status = KVT_NOMEM;
             continue;
         }
-        request = gateway_flight_prepare(flight, i);
+        request = gateway_store_batch_prepare(flight, i);
         g4_commit_request(&unit->record, unit->key, &unit->body, request);
-        gateway_flight_submit(flight, store, request);
+        gateway_store_batch_submit(flight, store, request);
     }
-    gateway_flight_drain(flight);
+    gateway_store_batch_drain(flight);
     for (size_t i = 0; i < work->count; i++)
         if (work->units[i].present)
-            work->units[i].status = gateway_cold_ended(
+            work->units[i].status = gateway_bucket_tier_ended(
                 work->vault->cold,
                 g4_commit_settle(store, work->units[i].key, &work->units[i].record, NULL));
 }
@@ -186,7 +188,7 @@ write_records(struct committing *work, struct gateway_flight *flight)
 /* Another gateway may have removed a rank meanwhile: it removes the record before and after that,
  * so either it met this one, or the rank is seen to be gone here. */
 static void
-prove_records(struct committing *work, struct gateway_flight *flight)
+prove_records(struct committing *work, struct gateway_store_batch *flight)
 {
     for (size_t i = 0; i < work->count; i++) {
         struct unit *unit = &work->units[i];
@@ -203,12 +205,12 @@ prove_records(struct committing *work, struct gateway_flight *flight)
 
         if (!unit->present || unit->complete || unit->status != KVT_OK)
             continue;
-        request = gateway_flight_prepare(flight, i);
+        request = gateway_store_batch_prepare(flight, i);
         request->verb = G4_DELETE;
         request->key = unit->key;
-        gateway_flight_submit(flight, gateway_cold_store(work->vault->cold), request);
+        gateway_store_batch_submit(flight, gateway_bucket_tier_store(work->vault->cold), request);
     }
-    gateway_flight_drain(flight);
+    gateway_store_batch_drain(flight);
 }
 
 static int
@@ -225,7 +227,7 @@ sort_members(struct committing *work, struct gateway_claim *claims, size_t count
 
     for (size_t i = 0; i < count; i++)
         if (claims[i].state == GATEWAY_CLAIM_STORED &&
-            gateway_commit_needed(work->vault, claims[i].key, ignored))
+            gateway_commit_record_needed(work->vault, claims[i].key, ignored))
             work->members[work->member_count++] =
                 (struct member){.name = strchr(claims[i].key, '/') + 1, .claim = &claims[i]};
     qsort(work->members, work->member_count, sizeof(*work->members), compare_members);
@@ -246,7 +248,7 @@ enter_member(struct committing *work, size_t index)
         (void)g4_commit_key(claim->key, unit->key);
         memcpy(unit->record.writer, work->vault->name, sizeof(unit->record.writer));
         kvt_buffer_init(&unit->body, G4_COMMIT_BODY_MAX);
-        gateway_hold_init(&work->holds[work->count++], unit->key);
+        gateway_key_lock_init(&work->holds[work->count++], unit->key);
     }
     member->unit = work->count - 1;
     if (kvt_key_parse(claim->key, &parsed) != KVT_OK || parsed.rank >= work->vault->commit_ranks) {
@@ -261,20 +263,20 @@ enter_member(struct committing *work, size_t index)
 static enum kvt_err
 commit_members(struct committing *work)
 {
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
     enum kvt_err rc;
 
-    rc = gateway_flight_new(&flight, work->member_count, on_landed, work);
+    rc = gateway_store_batch_new(&flight, work->member_count, on_landed, work);
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < work->member_count; i++)
         enter_member(work, i);
-    gateway_hold_acquire(work->vault->holds, work->holds, work->count);
+    gateway_key_lock_acquire(work->vault->holds, work->holds, work->count);
     gather(work, flight);
     write_records(work, flight);
     prove_records(work, flight);
-    gateway_hold_release(work->vault->holds, work->holds, work->count);
-    gateway_flight_free(flight);
+    gateway_key_lock_release(work->vault->holds, work->holds, work->count);
+    gateway_store_batch_free(flight);
     for (size_t i = 0; i < work->member_count; i++) {
         const enum kvt_err status = work->units[work->members[i].unit].status;
 
@@ -293,7 +295,8 @@ commit_members(struct committing *work)
 }
 
 void
-gateway_commit_claims(struct gateway_vault *vault, struct gateway_claim *claims, size_t count)
+gateway_commit_record_claims(struct gateway_context *vault, struct gateway_claim *claims,
+                             size_t count)
 {
     struct committing work = {.vault = vault};
     enum kvt_err rc = KVT_NOMEM;
@@ -321,8 +324,8 @@ gateway_commit_claims(struct gateway_vault *vault, struct gateway_claim *claims,
 }
 
 enum kvt_err
-gateway_commit_found(struct gateway_vault *vault, const char *key,
-                     const struct gateway_record *record)
+gateway_commit_record_found(struct gateway_context *vault, const char *key,
+                            const struct gateway_record *record)
 {
     struct gateway_claim claim = {.key = key,
                                   .size = record->length,
@@ -331,6 +334,6 @@ gateway_commit_found(struct gateway_vault *vault, const char *key,
                                   .writer = record->writer,
                                   .state = GATEWAY_CLAIM_STORED};
 
-    gateway_commit_claims(vault, &claim, 1);
+    gateway_commit_record_claims(vault, &claim, 1);
     return claim.status;
 }

@@ -11,7 +11,7 @@
 #include "gateway/tier/store_batch.h"
 
 struct reading {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_item *items;
     size_t count;
 };
@@ -21,7 +21,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
 {
     struct reading *reading = arg;
     struct gateway_item *item = &reading->items[index];
-    const bool opaque = !gateway_vault_is_block(item->key, NULL);
+    const bool opaque = !gateway_object_key_is_block(item->key, NULL);
     const bool bare = item->record.foreign && strcmp(item->record.etag, request->etag) == 0;
 
     item->status = request->status;
@@ -30,10 +30,10 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = KVT_NOTFOUND;
         item->suspect = !opaque;
     } else if (request->status != KVT_OK) {
-        item->status = gateway_cold_ended(reading->vault->cold, request->status);
-    } else if (!opaque && gateway_fault_is_tombstone(request)) {
+        item->status = gateway_bucket_tier_ended(reading->vault->cold, request->status);
+    } else if (!opaque && gateway_damage_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
-    } else if (!opaque && gateway_fault_judge_head(request) != NULL) {
+    } else if (!opaque && gateway_damage_judge_head(request) != NULL) {
         item->status = KVT_NOTFOUND;
         item->suspect = !bare; /* counted as what it is */
     } else {
@@ -43,22 +43,21 @@ on_head(void *arg, struct g4_request *request, size_t index)
 
 /* Is the bucket asked all the same, by reading the body there? */
 static bool
-is_read_cold(const struct gateway_vault *vault, const struct gateway_item *item)
+is_read_cold(const struct gateway_context *vault, const struct gateway_item *item)
 {
-    return item->for_body &&
-           gateway_vault_fastest(vault, item->record.tiers & GATEWAY_VOLUMES) == 0;
+    return item->for_body && gateway_tier_fastest(vault, item->record.tiers & GATEWAY_VOLUMES) == 0;
 }
 
 /* The row answers; what it says of the bucket, the bucket did not say. */
 static void
-doubt(struct gateway_vault *vault, const struct gateway_item *item)
+doubt(struct gateway_context *vault, const struct gateway_item *item)
 {
     if (item->known && (item->record.tiers & GATEWAY_BUCKETS) != 0)
-        gateway_doubts_touch(vault->doubts, item->key);
+        gateway_recheck_touch(vault->doubts, item->key);
 }
 
 void
-gateway_get_unread(struct gateway_vault *vault, const struct gateway_item *item)
+gateway_get_unread(struct gateway_context *vault, const struct gateway_item *item)
 {
     if (is_read_cold(vault, item)) /* else it has been doubted */
         doubt(vault, item);
@@ -66,7 +65,7 @@ gateway_get_unread(struct gateway_vault *vault, const struct gateway_item *item)
 
 /* True when the catalog answers for the key. */
 static bool
-find_known(struct gateway_vault *vault, struct gateway_item *item)
+find_known(struct gateway_context *vault, struct gateway_item *item)
 {
     item->known = false;
     item->suspect = false;
@@ -74,7 +73,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->gone = false;
     item->size = 0;
     item->tier = GATEWAY_TIER_COLD;
-    if (!gateway_vault_key_ok(item->key)) {
+    if (!gateway_object_key_is_allowed(item->key)) {
         item->status = KVT_INVALID;
         return true;
     }
@@ -100,7 +99,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
 }
 
 bool
-gateway_get_known(struct gateway_vault *vault, struct gateway_item *item)
+gateway_get_known(struct gateway_context *vault, struct gateway_item *item)
 {
     return find_known(vault, item) && item->status == KVT_OK;
 }
@@ -113,16 +112,16 @@ on_record(void *arg, struct g4_request *request, size_t index)
 
     if (request->status == KVT_OK || request->status == KVT_CORRUPT)
         return;
-    item->status = gateway_cold_ended(reading->vault->cold, request->status);
+    item->status = gateway_bucket_tier_ended(reading->vault->cold, request->status);
     item->uncommitted = item->status == KVT_NOTFOUND;
 }
 
 static bool
-needs_record(const struct gateway_vault *vault, const struct gateway_item *item,
+needs_record(const struct gateway_context *vault, const struct gateway_item *item,
              char record[KVT_KEY_MAX])
 {
     return item->status == KVT_OK && !item->known &&
-           gateway_commit_needed(vault, item->key, record);
+           gateway_commit_record_needed(vault, item->key, record);
 }
 
 /* A block that only the bucket knows counts as KVBM counts it: with its record.  One that another
@@ -131,7 +130,7 @@ static void
 find_records(struct reading *reading)
 {
     char(*keys)[KVT_KEY_MAX] = NULL;
-    struct gateway_flight *flight = NULL;
+    struct gateway_store_batch *flight = NULL;
     char key[KVT_KEY_MAX];
     size_t used = 0;
     enum kvt_err rc = KVT_OK;
@@ -141,7 +140,7 @@ find_records(struct reading *reading)
     if (used == 0)
         return;
     keys = kvt_calloc(used, sizeof(*keys));
-    rc = keys == NULL ? KVT_NOMEM : gateway_flight_new(&flight, used, on_record, reading);
+    rc = keys == NULL ? KVT_NOMEM : gateway_store_batch_new(&flight, used, on_record, reading);
     used = 0;
     for (size_t i = 0; i < reading->count; i++) {
         if (!needs_record(reading->vault, &reading->items[i], key))
@@ -151,44 +150,45 @@ find_records(struct reading *reading)
             continue;
         }
         memcpy(keys[used], key, sizeof(key));
-        gateway_flight_head(flight, gateway_cold_store(reading->vault->cold), keys[used++], i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->vault->cold),
+                                 keys[used++], i);
     }
     if (flight != NULL)
-        gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+        gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     kvt_free(keys);
 }
 
 void
-gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t count)
+gateway_get_find(struct gateway_context *vault, struct gateway_item *items, size_t count)
 {
     struct reading reading = {.vault = vault, .items = items, .count = count};
-    struct gateway_flight *flight = NULL;
+    struct gateway_store_batch *flight = NULL;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < count; i++) {
         if (find_known(vault, &items[i]))
             continue;
         if (flight == NULL && rc == KVT_OK)
-            rc = gateway_flight_new(&flight, count - i, on_head, &reading);
-        if (rc != KVT_OK || !gateway_cold_healthy(vault->cold)) {
+            rc = gateway_store_batch_new(&flight, count - i, on_head, &reading);
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(vault->cold)) {
             items[i].gone = false;
             items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
             continue;
         }
-        gateway_flight_head(flight, gateway_cold_store(vault->cold), items[i].key, i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold), items[i].key, i);
     }
     if (flight != NULL)
-        gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+        gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     for (size_t i = 0; i < count; i++)
         if (items[i].gone)
-            gateway_fault_gone(vault, items[i].key);
+            gateway_repair_gone(vault, items[i].key);
     find_records(&reading);
 }
 
 void
-gateway_get_count(struct gateway_vault *vault, const struct gateway_item *item)
+gateway_get_count(struct gateway_context *vault, const struct gateway_item *item)
 {
     static const enum gateway_stat hits[GATEWAY_TIERS] = {
         GATEWAY_STAT_HITS_HOT, GATEWAY_STAT_HITS_COLD, GATEWAY_STAT_HITS_WARM,
@@ -197,8 +197,8 @@ gateway_get_count(struct gateway_vault *vault, const struct gateway_item *item)
 
     gateway_stats_add(vault->stats, hits[item->tier], 1);
     gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_OUT, item->size);
-    if (gateway_vault_is_block(item->key, &key) &&
-        !gateway_access_add(vault->access, key.namespace_, key.hash, item->tier, item->size))
+    if (gateway_object_key_is_block(item->key, &key) &&
+        !gateway_access_counts_add(vault->access, key.namespace_, key.hash, item->tier, item->size))
         gateway_stats_add(vault->stats, GATEWAY_STAT_ACCESS_LOST, 1);
 }
 
@@ -233,7 +233,7 @@ is_bad(enum kvt_err status)
 }
 
 static void
-on_file(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request,
+on_file(struct gateway_context *vault, struct gateway_item *item, const struct g4_request *request,
         enum gateway_tier tier)
 {
     struct kvt_error err = request->error;
@@ -251,15 +251,16 @@ on_file(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
     item->left &= ~(1u << tier);
     item->status = KVT_NOTFOUND;
     if (is_bad(rc))
-        gateway_fault_file(vault, item->key, tier, request->buffer, request->buffer_size, err.text);
+        gateway_repair_file(vault, item->key, tier, request->buffer, request->buffer_size,
+                            err.text);
     else if (rc == KVT_NOTFOUND)
-        gateway_fault_file(vault, item->key, tier, NULL, 0, NULL);
+        gateway_repair_file(vault, item->key, tier, NULL, 0, NULL);
     else
         item->volume = rc; /* it may well be there: the disk did not say */
 }
 
 static void
-on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request)
+on_cold(struct gateway_context *vault, struct gateway_item *item, const struct g4_request *request)
 {
     struct kvt_error err = request->error;
     enum kvt_err rc = request->status;
@@ -271,23 +272,23 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
     if (rc == KVT_OK) {
         item->status = KVT_OK;
         item->size = request->buffer_size;
-        gateway_doubts_seen(vault->doubts, item->key);
+        gateway_recheck_seen(vault->doubts, item->key);
         if (item->known && gateway_record_elsewhere(&item->record, request))
-            (void)gateway_fault_elsewhere(vault, item->key);
+            (void)gateway_repair_elsewhere(vault, item->key);
         return;
     }
     item->status = KVT_NOTFOUND;
     if (item->record.opaque)
-        item->status = gateway_cold_ended(vault->cold, rc);
+        item->status = gateway_bucket_tier_ended(vault->cold, rc);
     else if (is_bad(rc) && !item->known)
         item->suspect = true; /* its key may be held by us: looked at afterwards */
     else if (is_bad(rc))
-        gateway_fault_cold(vault, item->key, request, request->buffer, request->buffer_size,
-                           err.text);
+        gateway_repair_cold(vault, item->key, request, request->buffer, request->buffer_size,
+                            err.text);
     else if (rc == KVT_NOTFOUND)
-        gateway_fault_gone(vault, item->key);
+        gateway_repair_gone(vault, item->key);
     else
-        item->status = gateway_cold_ended(vault->cold, rc);
+        item->status = gateway_bucket_tier_ended(vault->cold, rc);
 }
 
 static void
@@ -305,7 +306,7 @@ on_body(void *arg, struct g4_request *request, size_t index)
 
 /* Ask the fastest of those that are left. */
 static void
-start_read(struct reading *reading, struct gateway_flight *flight, size_t index)
+start_read(struct reading *reading, struct gateway_store_batch *flight, size_t index)
 {
     static const enum gateway_tier order[] = {GATEWAY_TIER_HOT, GATEWAY_TIER_WARM};
     struct gateway_item *item = &reading->items[index];
@@ -315,23 +316,23 @@ start_read(struct reading *reading, struct gateway_flight *flight, size_t index)
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && tier == GATEWAY_TIER_COLD; i++)
         if ((item->left & (1u << order[i])) != 0)
             tier = order[i];
-    request = gateway_flight_prepare(flight, GATEWAY_TIERS * index + tier);
+    request = gateway_store_batch_prepare(flight, GATEWAY_TIERS * index + tier);
     request->verb = G4_GET;
     request->key = item->key;
     request->buffer = item->buffer;
     request->buffer_capacity = item->capacity;
     request->sum = true;
-    gateway_flight_submit(flight,
-                          tier == GATEWAY_TIER_COLD
-                              ? gateway_cold_store(reading->vault->cold)
-                              : gateway_vault_volume(reading->vault, 1u << tier),
-                          request);
+    gateway_store_batch_submit(flight,
+                               tier == GATEWAY_TIER_COLD
+                                   ? gateway_bucket_tier_store(reading->vault->cold)
+                                   : gateway_tier_volume(reading->vault, 1u << tier),
+                               request);
 }
 
 /* Which are to be asked, until one has it.  What was owed to the bucket may be there by now, and
  * gone from here. */
 static unsigned
-where(const struct gateway_vault *vault, const struct gateway_item *item)
+where(const struct gateway_context *vault, const struct gateway_item *item)
 {
     const struct gateway_record *record = &item->record;
     unsigned volumes = record->tiers & (vault->hot != NULL ? GATEWAY_HOT : 0u);
@@ -344,7 +345,7 @@ where(const struct gateway_vault *vault, const struct gateway_item *item)
 
 /* A block that is on volumes alone may have moved to the other one since its row was read. */
 static bool
-has_moved(const struct gateway_vault *vault, struct gateway_item *item)
+has_moved(const struct gateway_context *vault, struct gateway_item *item)
 {
     struct gateway_record now;
     unsigned other;
@@ -361,7 +362,7 @@ has_moved(const struct gateway_vault *vault, struct gateway_item *item)
 }
 
 static void
-read_all(struct reading *reading, struct gateway_flight *flight)
+read_all(struct reading *reading, struct gateway_store_batch *flight)
 {
     bool more = true;
 
@@ -383,7 +384,7 @@ read_all(struct reading *reading, struct gateway_flight *flight)
                 more = true;
             }
         }
-        gateway_flight_drain(flight);
+        gateway_store_batch_drain(flight);
     }
     for (size_t i = 0; i < reading->count; i++)
         if (reading->items[i].status == KVT_NOTFOUND && reading->items[i].volume != KVT_OK)
@@ -393,7 +394,7 @@ read_all(struct reading *reading, struct gateway_flight *flight)
 /* Objects other gateways wrote, read and checked: rows of ours from now on.  The keys are held, so
  * a removal cannot have happened between the read and the row. */
 static void
-remember(struct gateway_vault *vault, struct gateway_item *items, const size_t *unknown,
+remember(struct gateway_context *vault, struct gateway_item *items, const size_t *unknown,
          size_t count)
 {
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
@@ -414,7 +415,7 @@ remember(struct gateway_vault *vault, struct gateway_item *items, const size_t *
 
 struct strangers {
     size_t *index;
-    struct gateway_hold *holds;
+    struct gateway_key_lock *holds;
     size_t count;
     bool held;
 };
@@ -440,29 +441,30 @@ hold_strangers(struct reading *reading, struct strangers *strangers)
         if (item->status != KVT_OK || item->known || item->record.opaque)
             continue;
         strangers->index[used] = i;
-        gateway_hold_init(&strangers->holds[used++], item->key);
+        gateway_key_lock_init(&strangers->holds[used++], item->key);
     }
-    strangers->held = gateway_hold_try(reading->vault->holds, strangers->holds, strangers->count);
+    strangers->held =
+        gateway_key_lock_try(reading->vault->holds, strangers->holds, strangers->count);
 }
 
 void
-gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size_t count)
+gateway_get_bodies(struct gateway_context *vault, struct gateway_item *items, size_t count)
 {
     struct reading reading = {.vault = vault, .items = items, .count = count};
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
     struct strangers strangers;
 
-    if (gateway_flight_new(&flight, 2 * count, on_body, &reading) != KVT_OK) {
+    if (gateway_store_batch_new(&flight, 2 * count, on_body, &reading) != KVT_OK) {
         for (size_t i = 0; i < count; i++)
             items[i].status = items[i].status == KVT_OK ? KVT_NOMEM : items[i].status;
         return;
     }
     hold_strangers(&reading, &strangers);
     read_all(&reading, flight);
-    gateway_flight_free(flight);
+    gateway_store_batch_free(flight);
     if (strangers.held) {
         remember(vault, items, strangers.index, strangers.count);
-        gateway_hold_release(vault->holds, strangers.holds, strangers.count);
+        gateway_key_lock_release(vault->holds, strangers.holds, strangers.count);
     }
     kvt_free(strangers.index);
     kvt_free(strangers.holds);
@@ -472,6 +474,6 @@ gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size
         else if (items[i].status == KVT_NOTFOUND)
             gateway_stats_add(vault->stats, GATEWAY_STAT_MISSES, 1);
         if (items[i].suspect)
-            gateway_fault_inspect(vault, items[i].key);
+            gateway_repair_inspect(vault, items[i].key);
     }
 }

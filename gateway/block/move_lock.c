@@ -23,18 +23,18 @@ struct seen {
 };
 
 static enum kvt_err
-perform(struct gateway_vault *vault, struct g4_request *request)
+perform(struct gateway_context *vault, struct g4_request *request)
 {
-    request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
-    return gateway_bucket_ended(
+    request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
+    return gateway_bucket_tier_ended_of(
         vault, GATEWAY_COLD,
-        g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), request));
+        g4_store_perform(gateway_bucket_tier_bucket(vault->cold, GATEWAY_COLD), request));
 }
 
 /* Whose it is: this catalog's, in this life, at this time.  No two bodies are equal, so no two
  * ETags are. */
 static void
-describe(struct gateway_vault *vault, struct gateway_move_lock *lock)
+describe(struct gateway_context *vault, struct gateway_move_lock *lock)
 {
     struct gateway_catalog_stats stats;
     uint64_t nonce;
@@ -47,7 +47,7 @@ describe(struct gateway_vault *vault, struct gateway_move_lock *lock)
 
 /* From now on, where it is absent or what was seen. */
 static enum kvt_err
-put(struct gateway_vault *vault, struct gateway_move_lock *lock, const char *seen_etag)
+put(struct gateway_context *vault, struct gateway_move_lock *lock, const char *seen_etag)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
     struct g4_request request = {.verb = G4_PUT,
@@ -67,7 +67,7 @@ put(struct gateway_vault *vault, struct gateway_move_lock *lock, const char *see
 }
 
 static enum kvt_err
-look(struct gateway_vault *vault, const char *name, struct seen *seen)
+look(struct gateway_context *vault, const char *name, struct seen *seen)
 {
     struct g4_request request = {.verb = G4_GET,
                                  .key = name,
@@ -95,7 +95,7 @@ is_ours(struct gateway_move_lock *lock, const struct seen *seen)
 /* Is it one that an earlier life of this gateway left, whose last request has come by now?  One
  * state folder has one process. */
 static bool
-is_left(const struct gateway_vault *vault, const struct gateway_move_lock *lock, const char *body)
+is_left(const struct gateway_context *vault, const struct gateway_move_lock *lock, const char *body)
 {
     const char *life = strchr(lock->body, ' ');
     size_t size;
@@ -110,7 +110,7 @@ is_left(const struct gateway_vault *vault, const struct gateway_move_lock *lock,
 }
 
 enum kvt_err
-gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
+gateway_move_lock_acquire(struct gateway_context *vault, const char *key,
                           struct gateway_move_lock *lock)
 {
     const XXH128_hash_t hash = XXH3_128bits(key, strlen(key));
@@ -143,7 +143,7 @@ gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
 }
 
 enum kvt_err
-gateway_move_lock_renew(struct gateway_vault *vault, struct gateway_move_lock *lock)
+gateway_move_lock_renew(struct gateway_context *vault, struct gateway_move_lock *lock)
 {
     struct seen seen;
     enum kvt_err rc;
@@ -177,14 +177,15 @@ gateway_move_lock_deadline(const struct gateway_move_lock *lock)
 
     if (now_ms >= lock->until_ms)
         return 0;
-    return now_ms + GATEWAY_COLD_LOOK_MS < lock->until_ms ? now_ms + GATEWAY_COLD_LOOK_MS
-                                                          : lock->until_ms;
+    return now_ms + GATEWAY_BUCKET_TIER_LOOK_MS < lock->until_ms
+               ? now_ms + GATEWAY_BUCKET_TIER_LOOK_MS
+               : lock->until_ms;
 }
 
 /* One DELETE: where a second one was done, the first could still come, and meet another holder's.
  */
 void
-gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock)
+gateway_move_lock_release(struct gateway_context *vault, const struct gateway_move_lock *lock)
 {
     struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
     enum kvt_err rc;
@@ -201,7 +202,7 @@ gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move
 
 /* Is it gone now, by us? */
 static bool
-free_left(struct gateway_vault *vault, const char *name)
+free_left(struct gateway_context *vault, const char *name)
 {
     struct gateway_move_lock lock = {.unsure = false};
     struct seen seen;
@@ -222,14 +223,14 @@ free_left(struct gateway_vault *vault, const char *name)
 
 /* Is there time for one more?  The keeper has other things to see to. */
 static bool
-may_look(struct gateway_vault *vault, size_t looks, uint64_t end_ms)
+may_look(struct gateway_context *vault, size_t looks, uint64_t end_ms)
 {
     return looks < GATEWAY_MOVE_LOCK_ROUND && !vault->stopping && kvt_clock_mono_ms() < end_ms &&
-           gateway_cold_healthy(vault->cold);
+           gateway_bucket_tier_healthy(vault->cold);
 }
 
 size_t
-gateway_move_lock_sweep(struct gateway_vault *vault)
+gateway_move_lock_sweep(struct gateway_context *vault)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_SWEEP_MS;
     char after[sizeof(vault->swept_lock)];

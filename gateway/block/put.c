@@ -34,7 +34,7 @@ struct work {
 };
 
 struct putting {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_put_item *items;
     struct work *work;
     struct gateway_claim *claims;
@@ -43,7 +43,7 @@ struct putting {
 };
 
 void
-gateway_put_intent(const struct gateway_vault *vault, const struct gateway_put_item *item,
+gateway_put_intent(const struct gateway_context *vault, const struct gateway_put_item *item,
                    struct gateway_record *record)
 {
     *record = (struct gateway_record){.state = GATEWAY_INTENT,
@@ -70,10 +70,10 @@ refuse(struct putting *putting, size_t index, enum kvt_err status)
 }
 
 static enum kvt_err
-validate(const struct gateway_vault *vault, const struct gateway_put_item *item)
+validate(const struct gateway_context *vault, const struct gateway_put_item *item)
 {
-    if (!gateway_vault_key_ok(item->key) || !gateway_vault_is_block(item->key, NULL) ||
-        item->size == 0)
+    if (!gateway_object_key_is_allowed(item->key) ||
+        !gateway_object_key_is_block(item->key, NULL) || item->size == 0)
         return KVT_INVALID;
     if (item->size > vault->object_max)
         return KVT_RANGE;
@@ -94,9 +94,9 @@ is_acknowledged(const struct gateway_record *record)
 /* May it be acknowledged from its hot copy?  Only where nothing of the key is in the bucket by us:
  * what is there may have to be written anew, and only the bucket can say. */
 static bool
-may_owe(const struct gateway_vault *vault, const struct work *work)
+may_owe(const struct gateway_context *vault, const struct work *work)
 {
-    if (!vault->write_back || vault->hot == NULL || !gateway_cold_proven(vault->cold))
+    if (!vault->write_back || vault->hot == NULL || !gateway_bucket_tier_proven(vault->cold))
         return false;
     return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);
 }
@@ -108,16 +108,16 @@ ensure_hot(struct putting *putting, size_t index)
 {
     const struct gateway_put_item *item = &putting->items[index];
     const struct gateway_record *known = &putting->work[index].before;
-    struct gateway_vault *vault = putting->vault;
+    struct gateway_context *vault = putting->vault;
     struct g4_request write = {
         .verb = G4_PUT, .key = item->key, .body = item->body, .body_size = item->size};
     struct g4_request read;
     enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, vault->hot, item->key, known, &read);
+    rc = gateway_body_read_block(vault, vault->hot, item->key, known, &read);
     if (rc == KVT_CORRUPT)
-        gateway_fault_keep(vault, item->key, 0, read.buffer, read.buffer_size, read.error.text);
-    gateway_vault_release(vault, &read);
+        gateway_damage_keep(vault, item->key, 0, read.buffer, read.buffer_size, read.error.text);
+    gateway_body_release(vault, &read);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     gateway_record_meta(known, &write.meta);
@@ -190,17 +190,17 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
     const bool same = same_content(&putting->items[index], known);
 
     if (request->status == KVT_OK &&
-        gateway_claim_shows(request, known->length, known->crc32c, known->fingerprint)) {
-        gateway_doubts_seen(putting->vault->doubts, putting->items[index].key);
+        gateway_damage_shows(request, known->length, known->crc32c, known->fingerprint)) {
+        gateway_recheck_seen(putting->vault->doubts, putting->items[index].key);
         if (same)
             set_present(putting, index);
         else
             refuse(putting, index, KVT_PRECONDITION);
-    } else if (gateway_claim_judged(request->status)) {
+    } else if (gateway_damage_judged(request->status)) {
         work->step = STEP_THROUGH;
         work->had = same; /* a row of other bytes than these speaks of nothing any more */
     } else {
-        refuse(putting, index, gateway_cold_ended(putting->vault->cold, request->status));
+        refuse(putting, index, gateway_bucket_tier_ended(putting->vault->cold, request->status));
     }
 }
 
@@ -209,24 +209,25 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
 static void
 confirm(struct putting *putting)
 {
-    struct gateway_vault *vault = putting->vault;
-    struct gateway_flight *flight = NULL;
+    struct gateway_context *vault = putting->vault;
+    struct gateway_store_batch *flight = NULL;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < putting->count; i++) {
         if (putting->work[i].step != STEP_KNOWN)
             continue;
         if (flight == NULL && rc == KVT_OK)
-            rc = gateway_flight_new(&flight, putting->count - i, on_confirmed, putting);
-        if (rc != KVT_OK || !gateway_cold_healthy(vault->cold)) {
+            rc = gateway_store_batch_new(&flight, putting->count - i, on_confirmed, putting);
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(vault->cold)) {
             refuse(putting, i, rc != KVT_OK ? rc : KVT_UNAVAILABLE);
             continue;
         }
-        gateway_flight_head(flight, gateway_cold_store(vault->cold), putting->items[i].key, i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold),
+                                 putting->items[i].key, i);
     }
     if (flight != NULL)
-        gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+        gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
 }
 
 /* May the far bucket have what the row before spoke of, or was to remove? */
@@ -241,7 +242,7 @@ may_be_far(const struct work *work)
 static void
 reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 {
-    struct gateway_vault *vault = putting->vault;
+    struct gateway_context *vault = putting->vault;
     struct gateway_catalog_stats stats;
     uint64_t unsynced_bytes = 0;
     uint64_t unsynced = 0;
@@ -254,7 +255,7 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 
         if (work->step != step)
             continue;
-        if (step == STEP_THROUGH && !gateway_cold_writable(vault->cold)) {
+        if (step == STEP_THROUGH && !gateway_bucket_tier_writable(vault->cold)) {
             refuse(putting, i, KVT_UNAVAILABLE);
             continue;
         }
@@ -312,10 +313,10 @@ on_written(void *arg, struct g4_request *request, size_t index)
 }
 
 static void
-write_hot(struct putting *putting, struct gateway_flight *flight, size_t index)
+write_hot(struct putting *putting, struct gateway_store_batch *flight, size_t index)
 {
     const struct gateway_put_item *item = &putting->items[index];
-    struct g4_request *request = gateway_flight_prepare(flight, 2 * index);
+    struct g4_request *request = gateway_store_batch_prepare(flight, 2 * index);
 
     request->verb = G4_PUT;
     request->key = item->key;
@@ -324,12 +325,12 @@ write_hot(struct putting *putting, struct gateway_flight *flight, size_t index)
     request->pieces = item->pieces;
     request->unsynced = putting->work[index].unsynced;
     gateway_claim_meta(&putting->claims[index], &request->meta);
-    gateway_flight_submit(flight, putting->vault->hot, request);
+    gateway_store_batch_submit(flight, putting->vault->hot, request);
 }
 
 /* Write what the intents of `step` speak of: hot copies, and those in the bucket beside them. */
 static void
-write_copies(struct putting *putting, struct gateway_flight *flight, enum step step)
+write_copies(struct putting *putting, struct gateway_store_batch *flight, enum step step)
 {
     for (size_t i = 0; i < putting->count; i++) {
         if (putting->work[i].step != step)
@@ -339,13 +340,13 @@ write_copies(struct putting *putting, struct gateway_flight *flight, enum step s
         if (step == STEP_THROUGH)
             gateway_claim_send(putting->vault, flight, &putting->claims[i], 2 * i + 1);
     }
-    gateway_flight_drain(flight);
+    gateway_store_batch_drain(flight);
 }
 
 /* Blocks to be acknowledged from their hot copies.  Their intents only keep the room: a crash
  * leaves at most a hot file without a row.  What the hot volume refuses goes to the bucket. */
 static void
-write_back(struct putting *putting, struct gateway_flight *flight)
+write_back(struct putting *putting, struct gateway_store_batch *flight)
 {
     reserve(putting, STEP_BACK, GATEWAY_APPLIED);
     write_copies(putting, flight, STEP_BACK);
@@ -357,7 +358,7 @@ write_back(struct putting *putting, struct gateway_flight *flight)
 /* Blocks to be acknowledged when the bucket has them.  Whatever happens, their intents say where to
  * look: they are durable first. */
 static void
-write_through(struct putting *putting, struct gateway_flight *flight)
+write_through(struct putting *putting, struct gateway_store_batch *flight)
 {
     reserve(putting, STEP_THROUGH, GATEWAY_DURABLE);
     write_copies(putting, flight, STEP_THROUGH);
@@ -368,7 +369,7 @@ write_through(struct putting *putting, struct gateway_flight *flight)
         if (putting->work[i].step != STEP_THROUGH)
             continue;
         if (claim->state == GATEWAY_CLAIM_STORED)
-            gateway_doubts_seen(putting->vault->doubts, claim->key);
+            gateway_recheck_seen(putting->vault->doubts, claim->key);
         putting->items[i].status = claim->status;
         putting->items[i].present = claim->present;
         memcpy(putting->items[i].etag, claim->etag, sizeof(claim->etag));
@@ -400,7 +401,7 @@ leaves_far(const struct work *work, const struct gateway_claim *claim)
 static void
 publish(struct putting *putting)
 {
-    struct gateway_vault *vault = putting->vault;
+    struct gateway_context *vault = putting->vault;
     enum gateway_catalog_wait wait = GATEWAY_APPLIED;
     size_t used = 0;
     enum kvt_err rc;
@@ -448,7 +449,7 @@ publish(struct putting *putting)
 static void
 withdraw(struct putting *putting)
 {
-    struct gateway_vault *vault = putting->vault;
+    struct gateway_context *vault = putting->vault;
     size_t used = 0;
 
     for (size_t i = 0; i < putting->count; i++) {
@@ -487,7 +488,7 @@ count_outcomes(struct putting *putting)
 
 /* With all valid keys held: everything but counting. */
 static void
-put_held(struct putting *putting, struct gateway_flight *flight)
+put_held(struct putting *putting, struct gateway_store_batch *flight)
 {
     for (size_t i = 0; i < putting->count; i++)
         if (putting->work[i].step != STEP_REFUSED)
@@ -526,11 +527,11 @@ refuse_repeats(struct putting *putting)
     if (mentions == NULL)
         return false;
     for (size_t i = 0; i < putting->count; i++) {
-        struct gateway_hold hold;
+        struct gateway_key_lock hold;
 
         if (putting->work[i].step == STEP_REFUSED)
             continue;
-        gateway_hold_init(&hold, putting->items[i].key);
+        gateway_key_lock_init(&hold, putting->items[i].key);
         mentions[used++] = (struct mention){.hash = hold.hash, .index = i};
     }
     qsort(mentions, used, sizeof(*mentions), compare_mentions);
@@ -543,30 +544,30 @@ refuse_repeats(struct putting *putting)
 
 /* Hold what is valid.  A hold table takes one array, so the holds of the valid items are gathered.
  */
-static struct gateway_hold *
+static struct gateway_key_lock *
 hold_valid(struct putting *putting, size_t *held)
 {
-    struct gateway_hold *holds = kvt_calloc(putting->count, sizeof(*holds));
+    struct gateway_key_lock *holds = kvt_calloc(putting->count, sizeof(*holds));
 
     *held = 0;
     if (holds == NULL)
         return NULL;
     for (size_t i = 0; i < putting->count; i++)
         if (putting->work[i].step != STEP_REFUSED)
-            gateway_hold_init(&holds[(*held)++], putting->items[i].key);
-    gateway_hold_acquire(putting->vault->holds, holds, *held);
+            gateway_key_lock_init(&holds[(*held)++], putting->items[i].key);
+    gateway_key_lock_acquire(putting->vault->holds, holds, *held);
     return holds;
 }
 
 void
-gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count)
+gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items, size_t count)
 {
     struct putting putting = {.vault = vault, .items = items, .count = count};
-    struct gateway_flight *flight = NULL;
-    struct gateway_hold *holds = NULL;
+    struct gateway_store_batch *flight = NULL;
+    struct gateway_key_lock *holds = NULL;
     size_t held = 0;
 
-    assert(count <= GATEWAY_BATCH_KEYS_MAX);
+    assert(count <= GATEWAY_BATCH_REQUEST_KEYS_MAX);
     if (count == 0)
         return;
     putting.work = kvt_calloc(count, sizeof(*putting.work));
@@ -578,7 +579,7 @@ gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, 
         items[i].etag[0] = '\0';
     }
     if (putting.work == NULL || putting.changes == NULL || putting.claims == NULL ||
-        gateway_flight_new(&flight, 2 * count, on_written, &putting) != KVT_OK)
+        gateway_store_batch_new(&flight, 2 * count, on_written, &putting) != KVT_OK)
         goto done;
     for (size_t i = 0; i < count; i++) {
         const enum kvt_err rc = validate(vault, &items[i]);
@@ -590,11 +591,11 @@ gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, 
     if (!refuse_repeats(&putting) || (holds = hold_valid(&putting, &held)) == NULL)
         goto done;
     put_held(&putting, flight);
-    gateway_hold_release(vault->holds, holds, held);
+    gateway_key_lock_release(vault->holds, holds, held);
 
 done:
     count_outcomes(&putting);
-    gateway_flight_free(flight);
+    gateway_store_batch_free(flight);
     kvt_free(holds);
     kvt_free(putting.claims);
     kvt_free(putting.changes);

@@ -9,7 +9,7 @@
  *
  * Ownership: items and bodies are borrowed for the call.
  * Threads:   any; the keys are held for the call.
- * Limits:    GATEWAY_BATCH_KEYS_MAX items a call; caps of gateway/catalog/catalog.h.
+ * Limits:    GATEWAY_BATCH_REQUEST_KEYS_MAX items a call; caps of gateway/catalog/catalog.h.
  */
 #ifndef GATEWAY_BLOCK_PUT_H
 #define GATEWAY_BLOCK_PUT_H
@@ -43,16 +43,17 @@ struct gateway_put_item {
 
 /** Store blocks: intents (one group), hot and bucket side by side, rows and events.  In write-back
  *  hot alone, as far as the backlog has room and the hot volume takes them; the others as ever. */
-void gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count);
+void gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items,
+                        size_t count);
 
 /** The row that says that this item is about to be stored. */
-void gateway_put_intent(const struct gateway_vault *vault, const struct gateway_put_item *item,
+void gateway_put_intent(const struct gateway_context *vault, const struct gateway_put_item *item,
                         struct gateway_record *record);
 
 /** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out.
  *  KVT_EXISTS, KVT_PRECONDITION: what is there is another's, also when requests were repeated.
  *  KVT_INVALID also: a conditional PUT's attributes leave no room for its nonce. */
-KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_vault *vault,
+KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_context *vault,
                                               struct gateway_put_item *item,
                                               enum g4_condition condition);
 

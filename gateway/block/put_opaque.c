@@ -18,23 +18,23 @@ add_nonce(char attributes[G4_ATTRIBUTES_MAX], char nonce[NONCE_TEXT])
     kvt_random_system(bytes, sizeof(bytes));
     for (size_t i = 0; i < sizeof(bytes); i++)
         (void)snprintf(nonce + 2 * i, 3, "%02x", (unsigned)bytes[i]);
-    return gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PUT, nonce);
+    return gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_PUT, nonce);
 }
 
 /* The condition did not hold, perhaps because the PUT did what it says: an answer was lost, the
  * store was asked again and found our own object.  Equal content proves nothing, the nonce does. */
 static enum kvt_err
-look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonce)
+look_whose(struct gateway_context *vault, struct g4_request *put, const char *nonce)
 {
     char attributes[G4_ATTRIBUTES_MAX];
     char found[NONCE_TEXT];
     struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
-    const enum kvt_err rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
+    const enum kvt_err rc = g4_store_perform(gateway_bucket_tier_store(vault->cold), &head);
 
-    if (!gateway_claim_judged(rc)) /* it may be ours */
+    if (!gateway_damage_judged(rc)) /* it may be ours */
         return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
     if (rc != KVT_OK ||
-        !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
+        !gateway_attribute_lines_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
         strcmp(found, nonce) != 0)
         return put->status;
     memcpy(put->etag, head.etag, sizeof(put->etag));
@@ -42,7 +42,7 @@ look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonc
 }
 
 static enum kvt_err
-put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
+put_opaque_held(struct gateway_context *vault, struct gateway_put_item *item,
                 enum g4_condition condition)
 {
     struct gateway_change change = {.key = item->key, .reserve = true};
@@ -63,7 +63,7 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
         return KVT_INVALID;
     /* Last: without the line nobody can ask for a part, which is no reason to refuse the object. */
     if (item->parts != NULL)
-        (void)gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, item->parts);
+        (void)gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_PARTS, item->parts);
     gateway_put_intent(vault, item, &change.record);
     change.record.opaque = true;
     if (item->shown != NULL)
@@ -74,7 +74,7 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
     memcpy(request.etag, item->etag, sizeof(request.etag));
     request.attributes = attributes;
     gateway_record_meta(&change.record, &request.meta);
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    rc = g4_store_perform(gateway_bucket_tier_store(vault->cold), &request);
     if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
         rc = look_whose(vault, &request, nonce);
     change.reserve = false;
@@ -83,7 +83,8 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
         memcpy(change.record.etag, request.etag, sizeof(request.etag));
         memcpy(item->etag, request.etag, sizeof(item->etag));
     } else if (kvt_err_retryable(rc)) {
-        return gateway_cold_ended(vault->cold, rc); /* the intent stays until somebody looks */
+        return gateway_bucket_tier_ended(vault->cold,
+                                         rc); /* the intent stays until somebody looks */
     } else if (had) {
         change.record = before;
     } else {
@@ -95,22 +96,22 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
 }
 
 enum kvt_err
-gateway_put_opaque(struct gateway_vault *vault, struct gateway_put_item *item,
+gateway_put_opaque(struct gateway_context *vault, struct gateway_put_item *item,
                    enum g4_condition condition)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
 
     item->present = false;
     item->status = KVT_INVALID;
-    if (!gateway_vault_stored_ok(item->key))
+    if (!gateway_object_key_is_stored(item->key))
         return item->status;
     item->status = KVT_UNAVAILABLE;
-    if (!gateway_cold_writable(vault->cold))
+    if (!gateway_bucket_tier_writable(vault->cold))
         return item->status;
-    gateway_hold_init(&hold, item->key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, item->key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     item->status = put_opaque_held(vault, item, condition);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     gateway_stats_add(vault->stats,
                       item->status == KVT_OK ? GATEWAY_STAT_STORED : GATEWAY_STAT_PUT_FAILED, 1);
     if (item->status == KVT_OK)

@@ -21,7 +21,7 @@ verify(const struct gateway_quarantine_entry *entry, struct kvt_error *err)
 }
 
 static enum kvt_err
-put(struct gateway_vault *vault, const struct gateway_quarantine_entry *entry,
+put(struct gateway_context *vault, const struct gateway_quarantine_entry *entry,
     struct kvt_error *err)
 {
     struct gateway_put_item item = {.key = entry->key,
@@ -39,8 +39,8 @@ put(struct gateway_vault *vault, const struct gateway_quarantine_entry *entry,
 }
 
 enum kvt_err
-gateway_restore(struct gateway_vault *vault, uint64_t id, bool act, char key[KVT_KEY_MAX],
-                struct kvt_error *err)
+gateway_quarantine_restore(struct gateway_context *vault, uint64_t id, bool act,
+                           char key[KVT_KEY_MAX], struct kvt_error *err)
 {
     struct gateway_quarantine_entry entry;
     enum kvt_err rc;

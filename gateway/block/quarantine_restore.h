@@ -21,7 +21,8 @@
  *         be; KVT_CORRUPT: they are not; KVT_PRECONDITION: the bucket has other bytes; or why it
  *         could not be stored
  */
-KVT_NODISCARD enum kvt_err gateway_restore(struct gateway_vault *vault, uint64_t id, bool act,
-                                           char key[KVT_KEY_MAX], struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_quarantine_restore(struct gateway_context *vault, uint64_t id,
+                                                      bool act, char key[KVT_KEY_MAX],
+                                                      struct kvt_error *err);
 
 #endif /* GATEWAY_BLOCK_QUARANTINE_RESTORE_H */

@@ -12,12 +12,13 @@
 enum { ALIGNMENT = 4096 };
 
 struct gateway_reader {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_budget *budget;
     struct gateway_item item;
     struct g4_body body;
-    struct gateway_sealed_body *sealed; /* all of the body in memory; NULL: it comes in pieces */
-    int sealed_fd;                      /* of our own; -1: none, or it was taken */
+    struct gateway_hot_memory_body
+        *sealed;        /* all of the body in memory; NULL: it comes in pieces */
+    int sealed_fd;      /* of our own; -1: none, or it was taken */
     uint8_t *memory;    /* of the piece, or of all of it once the hot copy was given up */
     uint64_t taken;     /* bytes of the budget */
     uint64_t held_from; /* what `memory` has: checked bytes of the body */
@@ -28,7 +29,7 @@ struct gateway_reader {
 
 /* Is this file the block the catalog speaks of? */
 static bool
-is_block(const struct g4_object *object, const struct gateway_record *record)
+is_block(const struct g4_object_file *object, const struct gateway_record *record)
 {
     return object->meta.present && object->meta.length == record->length &&
            object->body_crc32c == record->crc32c &&
@@ -57,10 +58,10 @@ give_memory(struct gateway_reader *reader)
 }
 
 static enum kvt_err
-open_reader(struct gateway_reader **out, struct gateway_vault *vault,
+open_reader(struct gateway_reader **out, struct gateway_context *vault,
             const struct gateway_item *item, struct gateway_budget *budget, bool wait)
 {
-    const unsigned volume = gateway_vault_fastest(vault, item->record.tiers & GATEWAY_VOLUMES);
+    const unsigned volume = gateway_tier_fastest(vault, item->record.tiers & GATEWAY_VOLUMES);
     struct gateway_reader *reader;
     struct kvt_error err;
     size_t piece;
@@ -77,9 +78,9 @@ open_reader(struct gateway_reader **out, struct gateway_vault *vault,
     reader->budget = budget;
     reader->item = *item;
     reader->sealed_fd = -1;
-    rc = wait ? g4_directory_body(gateway_vault_volume(vault, volume), item->key, &reader->body,
-                                  &err)
-              : g4_directory_peek(vault->hot, item->key, &reader->body);
+    rc = wait
+             ? g4_directory_body(gateway_tier_volume(vault, volume), item->key, &reader->body, &err)
+             : g4_directory_peek(vault->hot, item->key, &reader->body);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
         piece = gateway_reader_piece(reader);
         rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
@@ -97,7 +98,7 @@ open_reader(struct gateway_reader **out, struct gateway_vault *vault,
 }
 
 enum kvt_err
-gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
+gateway_reader_open(struct gateway_reader **out, struct gateway_context *vault,
                     const struct gateway_item *item, struct gateway_budget *budget)
 {
     return open_reader(out, vault, item, budget, true);
@@ -111,7 +112,7 @@ gateway_reader_close(struct gateway_reader *reader)
     if (reader->sealed_fd >= 0)
         (void)close(reader->sealed_fd);
     if (reader->sealed != NULL)
-        gateway_sealed_give(reader->vault->sealed, reader->sealed);
+        gateway_hot_memory_give(reader->vault->sealed, reader->sealed);
     g4_body_close(&reader->body);
     give_memory(reader);
     kvt_free(reader);
@@ -133,7 +134,7 @@ holds(const struct gateway_reader *reader, uint64_t at)
 static enum kvt_err
 hold_piece(struct gateway_reader *reader, uint64_t number, bool wait)
 {
-    const struct g4_object *object = &reader->body.object;
+    const struct g4_object_file *object = &reader->body.object;
     struct kvt_error err;
     enum kvt_err rc;
 
@@ -150,7 +151,7 @@ enum kvt_err
 gateway_reader_read(struct gateway_reader *reader, uint64_t at, void *buffer, size_t size,
                     size_t *got)
 {
-    const struct g4_object *object = &reader->body.object;
+    const struct g4_object_file *object = &reader->body.object;
     const uint64_t number = at >> object->pieces.shift;
     const size_t length = g4_pieces_length(&object->pieces, object->meta.length, number);
     struct kvt_error err;
@@ -216,13 +217,13 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
 
 /* Let the body come from there; NULL: it does not. */
 static void
-use_sealed(struct gateway_reader *reader, struct gateway_sealed_body *body)
+use_sealed(struct gateway_reader *reader, struct gateway_hot_memory_body *body)
 {
     if (body == NULL)
         return;
-    reader->sealed_fd = fcntl(gateway_sealed_fd(body), F_DUPFD_CLOEXEC, 0);
+    reader->sealed_fd = fcntl(gateway_hot_memory_fd(body), F_DUPFD_CLOEXEC, 0);
     if (reader->sealed_fd < 0) {
-        gateway_sealed_give(reader->vault->sealed, body);
+        gateway_hot_memory_give(reader->vault->sealed, body);
         return;
     }
     reader->sealed = body;
@@ -234,18 +235,18 @@ void
 gateway_reader_seal(struct gateway_reader *reader)
 {
     if (reader->item.tier == GATEWAY_TIER_HOT)
-        use_sealed(reader, gateway_sealed_take(reader->vault->sealed, &reader->body));
+        use_sealed(reader, gateway_hot_memory_take(reader->vault->sealed, &reader->body));
 }
 
 /* Does it take somebody who may wait to find out whether the body is worth sealed memory? */
 static bool
 may_be_sealed(const struct gateway_reader *reader)
 {
-    return reader->vault->sealed != NULL && reader->item.record.length >= GATEWAY_SEALED_MIN;
+    return reader->vault->sealed != NULL && reader->item.record.length >= GATEWAY_HOT_MEMORY_MIN;
 }
 
 enum kvt_err
-gateway_reader_peek(struct gateway_reader **out, struct gateway_vault *vault,
+gateway_reader_peek(struct gateway_reader **out, struct gateway_context *vault,
                     const struct gateway_item *item, struct gateway_budget *budget, bool seal)
 {
     struct gateway_reader *reader;
@@ -255,7 +256,7 @@ gateway_reader_peek(struct gateway_reader **out, struct gateway_vault *vault,
         return KVT_AGAIN;
     reader = *out;
     if (seal)
-        use_sealed(reader, gateway_sealed_peek(vault->sealed, &reader->body));
+        use_sealed(reader, gateway_hot_memory_peek(vault->sealed, &reader->body));
     there = reader->sealed != NULL ||
             (!(seal && may_be_sealed(reader)) && hold_piece(reader, 0, false) == KVT_OK);
     if (!there) {

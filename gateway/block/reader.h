@@ -34,7 +34,7 @@ struct gateway_reader;
  *         KVT_AGAIN: the budget has no room; or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err gateway_reader_open(struct gateway_reader **out,
-                                               struct gateway_vault *vault,
+                                               struct gateway_context *vault,
                                                const struct gateway_item *item,
                                                struct gateway_budget *budget);
 
@@ -45,7 +45,7 @@ KVT_NODISCARD enum kvt_err gateway_reader_open(struct gateway_reader **out,
  * @return KVT_OK, or KVT_AGAIN: gateway_reader_open() knows more
  */
 KVT_NODISCARD enum kvt_err gateway_reader_peek(struct gateway_reader **out,
-                                               struct gateway_vault *vault,
+                                               struct gateway_context *vault,
                                                const struct gateway_item *item,
                                                struct gateway_budget *budget, bool seal);
 

@@ -22,13 +22,13 @@ enum {
 
 #define TIME_MASK ((UINT64_C(1) << TIME_BITS) - 1)
 
-struct gateway_doubts {
-    uint64_t after;                               /* tenths of a second; 0: nothing is doubted */
-    _Atomic uint64_t slots[GATEWAY_DOUBTS_SLOTS]; /* high bits of the key's hash, then when */
+struct gateway_recheck {
+    uint64_t after;                                /* tenths of a second; 0: nothing is doubted */
+    _Atomic uint64_t slots[GATEWAY_RECHECK_SLOTS]; /* high bits of the key's hash, then when */
     struct {
         pthread_mutex_t lock; /* guards this struct */
         pthread_cond_t changed;
-        char keys[GATEWAY_DOUBTS_MAX][KVT_KEY_MAX];
+        char keys[GATEWAY_RECHECK_MAX][KVT_KEY_MAX];
         size_t first;
         size_t count;
         bool stop;
@@ -38,9 +38,9 @@ struct gateway_doubts {
 };
 
 enum kvt_err
-gateway_doubts_new(struct gateway_doubts **out, uint64_t after_ms)
+gateway_recheck_new(struct gateway_recheck **out, uint64_t after_ms)
 {
-    struct gateway_doubts *doubts = kvt_calloc(1, sizeof(*doubts));
+    struct gateway_recheck *doubts = kvt_calloc(1, sizeof(*doubts));
 
     *out = NULL;
     if (doubts == NULL)
@@ -62,7 +62,7 @@ gateway_doubts_new(struct gateway_doubts **out, uint64_t after_ms)
 }
 
 void
-gateway_doubts_free(struct gateway_doubts *doubts)
+gateway_recheck_free(struct gateway_recheck *doubts)
 {
     if (doubts == NULL)
         return;
@@ -72,9 +72,9 @@ gateway_doubts_free(struct gateway_doubts *doubts)
 }
 
 static _Atomic uint64_t *
-slot_of(struct gateway_doubts *doubts, uint64_t hash)
+slot_of(struct gateway_recheck *doubts, uint64_t hash)
 {
-    return &doubts->slots[hash % GATEWAY_DOUBTS_SLOTS];
+    return &doubts->slots[hash % GATEWAY_RECHECK_SLOTS];
 }
 
 /* What a slot holds for a key of which the bucket has spoken just now. */
@@ -85,7 +85,7 @@ mark_of(uint64_t hash)
 }
 
 void
-gateway_doubts_seen(struct gateway_doubts *doubts, const char *key)
+gateway_recheck_seen(struct gateway_recheck *doubts, const char *key)
 {
     const uint64_t hash = XXH3_64bits(key, strlen(key));
 
@@ -95,21 +95,21 @@ gateway_doubts_seen(struct gateway_doubts *doubts, const char *key)
 
 /* It is doubted again when it is touched again. */
 static void
-set_unseen(struct gateway_doubts *doubts, const char *key)
+set_unseen(struct gateway_recheck *doubts, const char *key)
 {
     atomic_store_explicit(slot_of(doubts, XXH3_64bits(key, strlen(key))), 0, memory_order_relaxed);
 }
 
 static bool
-push(struct gateway_doubts *doubts, const char *key)
+push(struct gateway_recheck *doubts, const char *key)
 {
     size_t at;
     bool room;
 
     (void)pthread_mutex_lock(&doubts->shared.lock);
-    room = doubts->shared.count < GATEWAY_DOUBTS_MAX;
+    room = doubts->shared.count < GATEWAY_RECHECK_MAX;
     if (room) {
-        at = (doubts->shared.first + doubts->shared.count++) % GATEWAY_DOUBTS_MAX;
+        at = (doubts->shared.first + doubts->shared.count++) % GATEWAY_RECHECK_MAX;
         memcpy(doubts->shared.keys[at], key, strlen(key) + 1);
         (void)pthread_cond_signal(&doubts->shared.changed);
     }
@@ -118,7 +118,7 @@ push(struct gateway_doubts *doubts, const char *key)
 }
 
 void
-gateway_doubts_touch(struct gateway_doubts *doubts, const char *key)
+gateway_recheck_touch(struct gateway_recheck *doubts, const char *key)
 {
     const uint64_t hash = XXH3_64bits(key, strlen(key));
     _Atomic uint64_t *slot = slot_of(doubts, hash);
@@ -148,7 +148,7 @@ enum answer {
 };
 
 struct round {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     char keys[ROUND_MAX][KVT_KEY_MAX];
     enum answer answers[ROUND_MAX];
     size_t count;
@@ -164,59 +164,60 @@ on_head(void *arg, struct g4_request *request, size_t index)
         round->answers[index] = ANSWER_GONE;
         return;
     }
-    if (gateway_cold_ended(round->vault->cold, request->status) != KVT_OK)
+    if (gateway_bucket_tier_ended(round->vault->cold, request->status) != KVT_OK)
         return;
     round->answers[index] = ANSWER_THERE;
     if (gateway_catalog_get(round->vault->catalog, request->key, &record) != KVT_OK)
         return;
-    if (gateway_fault_is_other(round->vault, &record, request))
+    if (gateway_repair_is_other(round->vault, &record, request))
         round->answers[index] = ANSWER_OTHER;
     else if (gateway_record_elsewhere(&record, request))
         round->answers[index] = ANSWER_ELSEWHERE;
 }
 
 static void
-act(struct gateway_vault *vault, const char *key, enum answer answer)
+act(struct gateway_context *vault, const char *key, enum answer answer)
 {
     switch (answer) {
-    case ANSWER_THERE: gateway_doubts_seen(vault->doubts, key); break;
-    case ANSWER_GONE: gateway_fault_gone(vault, key); break;
-    case ANSWER_OTHER: gateway_fault_other(vault, key); break;
-    case ANSWER_ELSEWHERE: (void)gateway_fault_elsewhere(vault, key); break;
+    case ANSWER_THERE: gateway_recheck_seen(vault->doubts, key); break;
+    case ANSWER_GONE: gateway_repair_gone(vault, key); break;
+    case ANSWER_OTHER: gateway_repair_other(vault, key); break;
+    case ANSWER_ELSEWHERE: (void)gateway_repair_elsewhere(vault, key); break;
     case ANSWER_NONE: set_unseen(vault->doubts, key); break;
     }
 }
 
 static void
-take(struct gateway_doubts *doubts, struct round *round)
+take(struct gateway_recheck *doubts, struct round *round)
 {
     (void)pthread_mutex_lock(&doubts->shared.lock);
     while (doubts->shared.count > 0 && round->count < ROUND_MAX) {
         memcpy(round->keys[round->count++], doubts->shared.keys[doubts->shared.first], KVT_KEY_MAX);
-        doubts->shared.first = (doubts->shared.first + 1) % GATEWAY_DOUBTS_MAX;
+        doubts->shared.first = (doubts->shared.first + 1) % GATEWAY_RECHECK_MAX;
         doubts->shared.count--;
     }
     (void)pthread_mutex_unlock(&doubts->shared.lock);
 }
 
 size_t
-gateway_doubts_round(struct gateway_vault *vault)
+gateway_recheck_round(struct gateway_context *vault)
 {
     struct round *round = kvt_calloc(1, sizeof(*round));
-    struct gateway_flight *flight = NULL;
+    struct gateway_store_batch *flight = NULL;
     size_t count = 0;
 
     if (round == NULL)
         return 0;
     round->vault = vault;
     take(vault->doubts, round);
-    if (round->count > 0 && gateway_cold_healthy(vault->cold) &&
-        gateway_flight_new(&flight, round->count, on_head, round) == KVT_OK) {
+    if (round->count > 0 && gateway_bucket_tier_healthy(vault->cold) &&
+        gateway_store_batch_new(&flight, round->count, on_head, round) == KVT_OK) {
         for (count = 0; count < round->count; count++)
-            gateway_flight_head(flight, gateway_cold_store(vault->cold), round->keys[count], count);
-        gateway_flight_drain(flight);
+            gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold),
+                                     round->keys[count], count);
+        gateway_store_batch_drain(flight);
     }
-    gateway_flight_free(flight);
+    gateway_store_batch_free(flight);
     for (size_t i = 0; i < round->count; i++)
         act(vault, round->keys[i], round->answers[i]);
     kvt_free(round);
@@ -226,7 +227,7 @@ gateway_doubts_round(struct gateway_vault *vault)
 /* ---- the thread ---- */
 
 static bool
-wait_for_some(struct gateway_doubts *doubts, uint64_t wait_ms)
+wait_for_some(struct gateway_recheck *doubts, uint64_t wait_ms)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
     bool go_on;
@@ -242,16 +243,16 @@ wait_for_some(struct gateway_doubts *doubts, uint64_t wait_ms)
 static void *
 doubts_main(void *arg)
 {
-    struct gateway_vault *vault = arg;
+    struct gateway_context *vault = arg;
 
     while (wait_for_some(vault->doubts, WAIT_MS))
         /* A round that asked nothing had no memory, or the bucket is away. */
-        kvt_clock_sleep_ms(1 + gateway_doubts_round(vault) * 1000 / GATEWAY_DOUBTS_RATE);
+        kvt_clock_sleep_ms(1 + gateway_recheck_round(vault) * 1000 / GATEWAY_RECHECK_RATE);
     return NULL;
 }
 
 enum kvt_err
-gateway_doubts_start(struct gateway_vault *vault, struct kvt_error *err)
+gateway_recheck_start(struct gateway_context *vault, struct kvt_error *err)
 {
     const int sys = pthread_create(&vault->doubts->thread, NULL, doubts_main, vault);
 
@@ -262,9 +263,9 @@ gateway_doubts_start(struct gateway_vault *vault, struct kvt_error *err)
 }
 
 void
-gateway_doubts_stop(struct gateway_vault *vault)
+gateway_recheck_stop(struct gateway_context *vault)
 {
-    struct gateway_doubts *doubts = vault->doubts;
+    struct gateway_recheck *doubts = vault->doubts;
 
     if (!doubts->started)
         return;

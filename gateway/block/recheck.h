@@ -7,9 +7,9 @@
  *
  * Ownership: borrows the vault, which owns the doubts.
  * Threads:   seen and touch from any; rounds from one: the thread's, or without it anybody's.
- * Limits:    GATEWAY_DOUBTS_MAX keys wait; what finds no room is doubted again when it is touched
- *            again.  GATEWAY_DOUBTS_SLOTS blocks are remembered as asked for; one that pushed
- *            another out only makes that one be asked for again.  GATEWAY_DOUBTS_RATE a second.
+ * Limits:    GATEWAY_RECHECK_MAX keys wait; what finds no room is doubted again when it is touched
+ *            again.  GATEWAY_RECHECK_SLOTS blocks are remembered as asked for; one that pushed
+ *            another out only makes that one be asked for again.  GATEWAY_RECHECK_RATE a second.
  */
 #ifndef GATEWAY_BLOCK_RECHECK_H
 #define GATEWAY_BLOCK_RECHECK_H
@@ -19,30 +19,31 @@
 
 #include "kvtier/error.h"
 
-#define GATEWAY_DOUBTS_MAX   1024
-#define GATEWAY_DOUBTS_SLOTS 65536
-#define GATEWAY_DOUBTS_RATE  1000
+#define GATEWAY_RECHECK_MAX   1024
+#define GATEWAY_RECHECK_SLOTS 65536
+#define GATEWAY_RECHECK_RATE  1000
 
-struct gateway_doubts;
-struct gateway_vault;
+struct gateway_recheck;
+struct gateway_context;
 
 /** @param after_ms  how long the bucket's word is believed; 0 = for ever */
-KVT_NODISCARD enum kvt_err gateway_doubts_new(struct gateway_doubts **out, uint64_t after_ms);
+KVT_NODISCARD enum kvt_err gateway_recheck_new(struct gateway_recheck **out, uint64_t after_ms);
 /** The thread must have been stopped.  NULL is allowed. */
-void gateway_doubts_free(struct gateway_doubts *doubts);
+void gateway_recheck_free(struct gateway_recheck *doubts);
 
 /** The bucket has just shown that it has this block. */
-void gateway_doubts_seen(struct gateway_doubts *doubts, const char *key);
+void gateway_recheck_seen(struct gateway_recheck *doubts, const char *key);
 
 /** Somebody is answered by the row alone. */
-void gateway_doubts_touch(struct gateway_doubts *doubts, const char *key);
+void gateway_recheck_touch(struct gateway_recheck *doubts, const char *key);
 
 /** Ask about what waits, as far as one round goes; how many were asked about. */
-size_t gateway_doubts_round(struct gateway_vault *vault);
+size_t gateway_recheck_round(struct gateway_context *vault);
 
 /** Ask from now on, in a thread. */
-KVT_NODISCARD enum kvt_err gateway_doubts_start(struct gateway_vault *vault, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_recheck_start(struct gateway_context *vault,
+                                                 struct kvt_error *err);
 /** Also when it was not started. */
-void gateway_doubts_stop(struct gateway_vault *vault);
+void gateway_recheck_stop(struct gateway_context *vault);
 
 #endif /* GATEWAY_BLOCK_RECHECK_H */

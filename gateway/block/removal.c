@@ -28,11 +28,11 @@ struct look {
 
 /* What the bucket's clock says. */
 static uint64_t
-bucket_ms(struct gateway_vault *vault)
+bucket_ms(struct gateway_context *vault)
 {
-    struct gateway_cold_state state;
+    struct gateway_bucket_tier_state state;
 
-    gateway_cold_state(vault->cold, &state);
+    gateway_bucket_tier_state(vault->cold, &state);
     return (uint64_t)((int64_t)kvt_clock_unix_ms() + state.skew_ms);
 }
 
@@ -47,34 +47,36 @@ delete_copy(struct g4_store *store, struct g4_request *request)
 
 /* Once: a repeat that is sent when the first one was done already could meet what was put since. */
 static enum kvt_err
-delete_cold(struct gateway_vault *vault, const char *key, const char *etag)
+delete_cold(struct gateway_context *vault, const char *key, const char *etag)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key, .once = true};
-    struct gateway_cold_state state;
+    struct gateway_bucket_tier_state state;
 
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    gateway_cold_state(vault->cold, &state);
+    gateway_bucket_tier_state(vault->cold, &state);
     if (etag[0] != '\0' && state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, etag, sizeof(request.etag));
     }
-    return gateway_cold_ended(vault->cold, delete_copy(gateway_cold_store(vault->cold), &request));
+    return gateway_bucket_tier_ended(vault->cold,
+                                     delete_copy(gateway_bucket_tier_store(vault->cold), &request));
 }
 
 /* A mark that cannot be seen to for a minute is no order any more (MARK_MS), so none is made while
  * a bucket is away.  Blocks alone may be in the far one. */
 static enum kvt_err
-may_begin(struct gateway_vault *vault, const char *key)
+may_begin(struct gateway_context *vault, const char *key)
 {
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    return gateway_cold_deletes(vault->cold) || !gateway_vault_is_block(key, NULL) ? KVT_OK
-                                                                                   : KVT_AGAIN;
+    return gateway_bucket_tier_deletes(vault->cold) || !gateway_object_key_is_block(key, NULL)
+               ? KVT_OK
+               : KVT_AGAIN;
 }
 
 static enum kvt_err
-mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
+mark_held(struct gateway_context *vault, const char *const *keys, size_t count)
 {
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
     size_t used = 0;
@@ -109,23 +111,23 @@ fail:
 }
 
 enum kvt_err
-gateway_remove_mark(struct gateway_vault *vault, const char *const *keys, size_t count)
+gateway_removal_mark(struct gateway_context *vault, const char *const *keys, size_t count)
 {
-    struct gateway_hold *holds;
+    struct gateway_key_lock *holds;
     enum kvt_err rc;
 
     if (count == 0)
         return KVT_OK;
-    if (gateway_cold_healthy(vault->cold) && !gateway_cold_deletes(vault->cold))
+    if (gateway_bucket_tier_healthy(vault->cold) && !gateway_bucket_tier_deletes(vault->cold))
         return KVT_AGAIN; /* as may_begin(): orders are of blocks */
     holds = kvt_calloc(count, sizeof(*holds));
     if (holds == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < count; i++)
-        gateway_hold_init(&holds[i], keys[i]);
-    gateway_hold_acquire(vault->holds, holds, count);
+        gateway_key_lock_init(&holds[i], keys[i]);
+    gateway_key_lock_acquire(vault->holds, holds, count);
     rc = mark_held(vault, keys, count);
-    gateway_hold_release(vault->holds, holds, count);
+    gateway_key_lock_release(vault->holds, holds, count);
     kvt_free(holds);
     return rc;
 }
@@ -133,22 +135,24 @@ gateway_remove_mark(struct gateway_vault *vault, const char *const *keys, size_t
 /* Did another gateway put the object of a mark that is not fresh after it was marked?  Or may one
  * have told its client since that it is there? */
 static enum kvt_err
-look_again(struct gateway_vault *vault, const char *key, const struct gateway_record *marked,
+look_again(struct gateway_context *vault, const char *key, const struct gateway_record *marked,
            struct look *look)
 {
     enum kvt_err rc;
 
-    look->head = (struct g4_request){
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    if (!gateway_cold_healthy(vault->cold))
+    look->head =
+        (struct g4_request){.verb = G4_HEAD,
+                            .key = key,
+                            .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &look->head));
-    if (!gateway_claim_judged(rc))
+    rc = gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &look->head));
+    if (!gateway_damage_judged(rc))
         return rc;
     look->renewed = rc == KVT_OK && (look->head.modified_ms + MARGIN_MS > marked->modified_ms ||
                                      bucket_ms(vault) > marked->modified_ms + MARK_MS);
-    look->gone = rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key);
+    look->gone = rc == KVT_NOTFOUND && gateway_bucket_tier_absent(vault->cold, key);
     return rc == KVT_NOTFOUND && !look->gone ? KVT_UNAVAILABLE : KVT_OK;
 }
 
@@ -156,7 +160,7 @@ look_again(struct gateway_vault *vault, const char *key, const struct gateway_re
 static bool
 is_whole(const struct g4_request *head)
 {
-    return head->meta.present ? gateway_fault_judge_head(head) == NULL : head->buffer_size > 0;
+    return head->meta.present ? gateway_damage_judge_head(head) == NULL : head->buffer_size > 0;
 }
 
 /* May the far bucket have a copy, as the row says? */
@@ -184,19 +188,19 @@ take_over(const struct g4_request *head, const struct gateway_record *marked,
 /* What was put since stays.  Its row is ours where it is the same block, or where without a row
  * nobody knew of a copy in the far bucket.  KVT_EXISTS when that is done: nothing was removed. */
 static enum kvt_err
-give_up(struct gateway_vault *vault, const char *key, const struct g4_request *head,
+give_up(struct gateway_context *vault, const char *key, const struct g4_request *head,
         const struct gateway_record *marked)
 {
     const bool same =
-        gateway_claim_shows(head, marked->length, marked->crc32c, marked->fingerprint);
+        gateway_damage_shows(head, marked->length, marked->crc32c, marked->fingerprint);
     struct gateway_change change = {.key = key,
                                     .erase = !same && !(may_be_far(marked) && is_whole(head))};
     enum kvt_err rc;
 
     take_over(head, marked, &change.record);
-    rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+    rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
     if (rc == KVT_OK && !change.erase && !change.record.foreign) /* its record may have gone */
-        rc = gateway_commit_found(vault, key, &change.record);
+        rc = gateway_commit_record_found(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
     if (rc != KVT_OK)
@@ -208,41 +212,42 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
 
 /* Its tombstone has gone.  KVT_OK: so has the block; KVT_EXISTS: it was put again, and is a row. */
 static enum kvt_err
-look_behind(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
+look_behind(struct gateway_context *vault, const char *key, const struct gateway_record *noted)
 {
-    struct g4_request head = {
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    const enum kvt_err rc =
-        gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
+    struct g4_request head = {.verb = G4_HEAD,
+                              .key = key,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    const enum kvt_err rc = gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head));
 
     if (rc == KVT_OK && is_whole(&head))
         return give_up(vault, key, &head, noted);
-    if (rc == KVT_OK && gateway_fault_is_tombstone(&head)) /* of what was bad */
-        return gateway_cold_absent_far(vault->cold, key) ? KVT_OK : KVT_AGAIN;
+    if (rc == KVT_OK && gateway_damage_is_tombstone(&head)) /* of what was bad */
+        return gateway_bucket_tier_absent_far(vault->cold, key) ? KVT_OK : KVT_AGAIN;
     if (rc == KVT_NOTFOUND)
-        return gateway_cold_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
+        return gateway_bucket_tier_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
     return rc == KVT_OK || rc == KVT_CORRUPT ? KVT_AGAIN : rc; /* its readers see to what is bad */
 }
 
 /* Its removal was noted in the first bucket: both buckets are to answer.  KVT_AGAIN: the far one
  * does not, or another gateway has the lock. */
 static enum kvt_err
-finish_noted(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
+finish_noted(struct gateway_context *vault, const char *key, const struct gateway_record *noted)
 {
     struct gateway_change change = {.key = key, .erase = true};
     enum kvt_err rc;
 
-    if (!gateway_cold_deletes(vault->cold))
-        return gateway_cold_healthy(vault->cold) ? KVT_AGAIN : KVT_UNAVAILABLE;
-    rc = gateway_bucket_settle_removed(vault, key);
-    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_deletes(vault->cold))
+        return gateway_bucket_tier_healthy(vault->cold) ? KVT_AGAIN : KVT_UNAVAILABLE;
+    rc = gateway_tombstone_settle(vault, key);
+    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && gateway_bucket_tier_healthy(vault->cold))
         rc = KVT_AGAIN;
     if (rc == KVT_EXISTS)
         rc = look_behind(vault, key, noted);
     if (rc == KVT_OK)
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
     if (rc == KVT_OK)
-        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
     return rc == KVT_OK ? gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) : rc;
 }
 
@@ -252,7 +257,7 @@ finish_noted(struct gateway_vault *vault, const char *key, const struct gateway_
  * rest is seen to when the far one is back.
  */
 static enum kvt_err
-remove_noted(struct gateway_vault *vault, const char *key)
+remove_noted(struct gateway_context *vault, const char *key)
 {
     struct gateway_change change = {.key = key};
     struct gateway_record *record = &change.record;
@@ -276,13 +281,13 @@ remove_noted(struct gateway_vault *vault, const char *key)
     if (rc == KVT_OK)
         gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waits ? 1 : 0);
     if (rc == KVT_OK)
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
     if (rc == KVT_OK)
-        rc = gateway_bucket_note_removed(vault, key);
+        rc = gateway_tombstone_note(vault, key);
     if (rc == KVT_OK)
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
     if (rc == KVT_OK)
-        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK || record->tiers == 0)
         return rc;
     record->tiers = 0; /* their room is free, however long the far one is away */
@@ -292,7 +297,7 @@ remove_noted(struct gateway_vault *vault, const char *key)
 
 /* `marked`: by this very call, so that nobody can have had an answer since. */
 static enum kvt_err
-finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t *bytes)
+finish_held(struct gateway_context *vault, const char *key, bool marked, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
     struct look look = {.renewed = false};
@@ -309,13 +314,13 @@ finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t 
     if (rc == KVT_OK && look.renewed)
         return give_up(vault, key, &look.head, &record);
     if (rc == KVT_OK)
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
     if (rc == KVT_OK && !look.gone) /* else a DELETE could only meet what was put since */
         rc = delete_cold(vault, key, look.head.etag);
     if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
     if (rc == KVT_OK && !record.opaque)
-        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK)
         return rc;
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
@@ -325,24 +330,24 @@ finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t 
 }
 
 enum kvt_err
-gateway_remove_finish(struct gateway_vault *vault, const char *key, uint64_t *bytes)
+gateway_removal_finish(struct gateway_context *vault, const char *key, uint64_t *bytes)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
     if (bytes != NULL)
         *bytes = 0;
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     rc = finish_held(vault, key, false, bytes);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }
 
 /* As gateway_remove(), of a key that is held.  KVT_EXISTS: a removal that had been noted found the
  * block put again, and left it; this one has not begun. */
 static enum kvt_err
-remove_held(struct gateway_vault *vault, const char *key)
+remove_held(struct gateway_context *vault, const char *key)
 {
     struct gateway_record record;
     enum kvt_err rc = may_begin(vault, key);
@@ -350,43 +355,43 @@ remove_held(struct gateway_vault *vault, const char *key)
     if (rc == KVT_OK)
         rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc == KVT_NOTFOUND) {
-        rc = gateway_remove_record(vault, key);
+        rc = gateway_removal_record(vault, key);
         if (rc == KVT_OK)
             rc = delete_cold(vault, key, "");
         if (rc == KVT_OK)
-            rc = gateway_remove_record(vault, key);
+            rc = gateway_removal_record(vault, key);
     } else if (rc == KVT_OK) {
         rc = mark_held(vault, &key, 1);
         if (rc == KVT_OK)
             rc = finish_held(vault, key, true, NULL);
     }
-    if (rc == KVT_AGAIN && gateway_vault_has(vault, GATEWAY_TIER_FAR) &&
-        gateway_vault_is_block(key, NULL))
+    if (rc == KVT_AGAIN && gateway_tier_exists(vault, GATEWAY_TIER_FAR) &&
+        gateway_object_key_is_block(key, NULL))
         rc = remove_noted(vault, key);
     return rc;
 }
 
 enum kvt_err
-gateway_remove(struct gateway_vault *vault, const char *key)
+gateway_remove(struct gateway_context *vault, const char *key)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     rc = remove_held(vault, key);
     if (rc == KVT_EXISTS)
         rc = remove_held(vault, key);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }
 
 /* Whoever writes a record holds its key while he looks at the ranks; the caller's is marked, or
  * held.  So a record is written before it is removed here, or not at all. */
 enum kvt_err
-gateway_remove_record(struct gateway_vault *vault, const char *key)
+gateway_removal_record(struct gateway_context *vault, const char *key)
 {
     char record[KVT_KEY_MAX];
 
@@ -396,11 +401,11 @@ gateway_remove_record(struct gateway_vault *vault, const char *key)
 /* ---- many at once ---- */
 
 struct removal {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     const char *const *keys;
     size_t count;
     enum kvt_err *statuses;
-    bool grouped[GATEWAY_REMOVE_TOGETHER]; /* it goes with the others */
+    bool grouped[GATEWAY_REMOVAL_TOGETHER]; /* it goes with the others */
 };
 
 /* Which keys go together: not those with a commit record, which has to go first, and none twice. */
@@ -424,7 +429,7 @@ static void
 cold_copy_gone(void *arg, struct g4_request *request, size_t index)
 {
     struct removal *removal = arg;
-    const enum kvt_err rc = gateway_cold_ended(removal->vault->cold, request->status);
+    const enum kvt_err rc = gateway_bucket_tier_ended(removal->vault->cold, request->status);
 
     removal->statuses[index] = rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
@@ -433,24 +438,25 @@ cold_copy_gone(void *arg, struct g4_request *request, size_t index)
 static enum kvt_err
 delete_cold_all(struct removal *removal, size_t grouped)
 {
-    struct gateway_flight *flight;
-    const enum kvt_err rc = gateway_flight_new(&flight, grouped, cold_copy_gone, removal);
+    struct gateway_store_batch *flight;
+    const enum kvt_err rc = gateway_store_batch_new(&flight, grouped, cold_copy_gone, removal);
 
     for (size_t i = 0; i < removal->count && rc == KVT_OK; i++) {
         struct g4_request *request;
 
         if (!removal->grouped[i])
             continue;
-        request = gateway_flight_prepare(flight, i);
+        request = gateway_store_batch_prepare(flight, i);
         request->verb = G4_DELETE;
         request->key = removal->keys[i];
         request->once = true;
-        gateway_flight_submit(flight, gateway_cold_store(removal->vault->cold), request);
+        gateway_store_batch_submit(flight, gateway_bucket_tier_store(removal->vault->cold),
+                                   request);
     }
     if (rc != KVT_OK)
         return rc;
-    gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+    gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     return KVT_OK;
 }
 
@@ -458,7 +464,7 @@ delete_cold_all(struct removal *removal, size_t grouped)
 static enum kvt_err
 finish_all(struct removal *removal, struct gateway_change *changes)
 {
-    struct gateway_vault *vault = removal->vault;
+    struct gateway_context *vault = removal->vault;
     size_t used = 0;
 
     for (size_t i = 0; i < removal->count; i++) {
@@ -474,7 +480,7 @@ finish_all(struct removal *removal, struct gateway_change *changes)
         }
         if (!change->record.opaque)
             removal->statuses[i] =
-                gateway_vault_drop_files(vault, removal->keys[i], GATEWAY_VOLUMES);
+                gateway_tier_drop_files(vault, removal->keys[i], GATEWAY_VOLUMES);
         if (removal->statuses[i] != KVT_OK)
             continue;
         change->key = removal->keys[i];
@@ -488,8 +494,8 @@ static enum kvt_err
 remove_group(struct removal *removal, size_t grouped)
 {
     struct gateway_change *changes = kvt_calloc(grouped, sizeof(*changes));
-    const char *keys[GATEWAY_REMOVE_TOGETHER];
-    struct gateway_hold holds[GATEWAY_REMOVE_TOGETHER];
+    const char *keys[GATEWAY_REMOVAL_TOGETHER];
+    struct gateway_key_lock holds[GATEWAY_REMOVAL_TOGETHER];
     size_t held = 0;
     enum kvt_err rc;
 
@@ -499,32 +505,32 @@ remove_group(struct removal *removal, size_t grouped)
         if (!removal->grouped[i])
             continue;
         keys[held] = removal->keys[i];
-        gateway_hold_init(&holds[held++], removal->keys[i]);
+        gateway_key_lock_init(&holds[held++], removal->keys[i]);
     }
-    gateway_hold_acquire(removal->vault->holds, holds, held);
+    gateway_key_lock_acquire(removal->vault->holds, holds, held);
     rc = mark_held(removal->vault, keys, held);
     if (rc == KVT_OK)
         rc = delete_cold_all(removal, grouped);
     if (rc == KVT_OK)
         rc = finish_all(removal, changes);
-    gateway_hold_release(removal->vault->holds, holds, held);
+    gateway_key_lock_release(removal->vault->holds, holds, held);
     kvt_free(changes);
     return rc;
 }
 
 void
-gateway_remove_all(struct gateway_vault *vault, const char *const *keys, size_t count,
-                   enum kvt_err *statuses)
+gateway_removal_all(struct gateway_context *vault, const char *const *keys, size_t count,
+                    enum kvt_err *statuses)
 {
     struct removal removal = {.vault = vault, .keys = keys, .count = count, .statuses = statuses};
-    const bool healthy = gateway_cold_healthy(vault->cold);
+    const bool healthy = gateway_bucket_tier_healthy(vault->cold);
     const size_t grouped = healthy ? group(&removal) : 0;
     enum kvt_err rc = KVT_UNAVAILABLE;
 
-    assert(count <= GATEWAY_REMOVE_TOGETHER);
+    assert(count <= GATEWAY_REMOVAL_TOGETHER);
     for (size_t i = 0; i < count; i++)
         statuses[i] = KVT_UNAVAILABLE;
-    if (grouped > 0 && !gateway_cold_deletes(vault->cold)) {
+    if (grouped > 0 && !gateway_bucket_tier_deletes(vault->cold)) {
         memset(removal.grouped, 0, sizeof(removal.grouped)); /* each is noted by itself */
         rc = KVT_OK;
     } else if (grouped > 0) {

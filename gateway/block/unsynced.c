@@ -41,17 +41,17 @@ batch_of(const struct gateway_unsynced_row *rows, size_t count)
 }
 
 enum kvt_err
-gateway_unsynced_renew(struct gateway_vault *vault, const char *key,
+gateway_unsynced_renew(struct gateway_context *vault, const char *key,
                        const struct gateway_record *record)
 {
     struct g4_request put = {.verb = G4_PUT, .key = key};
     struct g4_request found;
     enum kvt_err rc;
 
-    rc = gateway_vault_hot_shows(vault, key, record);
+    rc = gateway_body_hot_shows(vault, key, record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_vault_read_block(vault, vault->hot, key, record, &found);
+    rc = gateway_body_read_block(vault, vault->hot, key, record, &found);
     if (rc == KVT_OK) {
         put.body = found.buffer;
         put.body_size = found.buffer_size;
@@ -61,13 +61,13 @@ gateway_unsynced_renew(struct gateway_vault *vault, const char *key,
             rc = KVT_IO; /* whatever it was, the copy that was read is sound */
         }
     }
-    gateway_vault_release(vault, &found);
+    gateway_body_release(vault, &found);
     return rc;
 }
 
 /* The hot copy is not to be relied on: the bucket serves. */
 static enum kvt_err
-drop(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
+drop(struct gateway_context *vault, const char *key, const struct gateway_record *record)
 {
     struct gateway_change change = {.key = key, .record = *record};
     struct g4_request request = {.verb = G4_DELETE, .key = key};
@@ -84,25 +84,25 @@ drop(struct gateway_vault *vault, const char *key, const struct gateway_record *
 /* The disk failed to write the copy, and will not say so again.  An intent's copy is written anew
  * by whoever settles it. */
 static enum kvt_err
-replace(struct gateway_vault *vault, const char *key)
+replace(struct gateway_context *vault, const char *key)
 {
     struct gateway_record record;
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc == KVT_OK && record.state == GATEWAY_STORED && (record.tiers & GATEWAY_HOT) != 0)
         rc = gateway_record_in_bucket(&record) ? drop(vault, key, &record)
                                                : gateway_unsynced_renew(vault, key, &record);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }
 
 /* Files first: a note goes when nothing is left of what it says. */
 static enum kvt_err
-sync_batch(struct gateway_vault *vault, const struct gateway_unsynced_row *rows, size_t count)
+sync_batch(struct gateway_context *vault, const struct gateway_unsynced_row *rows, size_t count)
 {
     const char *keys[PAGE] = {NULL};
     struct kvt_error err;
@@ -124,7 +124,7 @@ sync_batch(struct gateway_vault *vault, const struct gateway_unsynced_row *rows,
 
 /* Once around, from where the last call ended: a batch that fails does not keep those behind it. */
 enum kvt_err
-gateway_unsynced_sync(struct gateway_vault *vault, char after[KVT_KEY_MAX], uint64_t patience_ms)
+gateway_unsynced_sync(struct gateway_context *vault, char after[KVT_KEY_MAX], uint64_t patience_ms)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + patience_ms;
     struct gateway_unsynced_row *rows;
@@ -159,7 +159,7 @@ gateway_unsynced_sync(struct gateway_vault *vault, char after[KVT_KEY_MAX], uint
 /* A copy that is not what its row says goes.  What has no other copy is left to its readers, who
  * tell of it as of any damage. */
 static enum kvt_err
-check(struct gateway_vault *vault, const char *key, uint64_t *dropped)
+check(struct gateway_context *vault, const char *key, uint64_t *dropped)
 {
     struct gateway_record record;
     struct g4_request request;
@@ -169,8 +169,8 @@ check(struct gateway_vault *vault, const char *key, uint64_t *dropped)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!gateway_record_in_bucket(&record) || (record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    rc = gateway_vault_read_block(vault, vault->hot, key, &record, &request);
-    gateway_vault_release(vault, &request);
+    rc = gateway_body_read_block(vault, vault->hot, key, &record, &request);
+    gateway_body_release(vault, &request);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return KVT_OK; /* sound, or nobody can tell now: readers check it too */
     rc = drop(vault, key, &record);
@@ -179,7 +179,7 @@ check(struct gateway_vault *vault, const char *key, uint64_t *dropped)
 }
 
 enum kvt_err
-gateway_unsynced_check(struct gateway_vault *vault, uint64_t *dropped)
+gateway_unsynced_check(struct gateway_context *vault, uint64_t *dropped)
 {
     struct gateway_unsynced_row *rows;
     char after[KVT_KEY_MAX] = "";

@@ -16,14 +16,14 @@
 
 enum { ACK_MS = 2000, STEP_MS = 50 };
 
-struct gateway_report {
-    struct gateway_vault *vault;
+struct gateway_bus_report {
+    struct gateway_context *vault;
     struct wire_bus *bus;
     uint64_t interval_ms;
     uint64_t incarnation;
     char subject[WIRE_SUBJECT_MAX];
-    struct kvt_report_access *rows;   /* the reporter thread's */
-    struct gateway_report_pins *pins; /* the same */
+    struct kvt_report_access *rows;  /* the reporter thread's */
+    struct gateway_pin_report *pins; /* the same */
     _Atomic uint64_t next_seq;
     _Atomic bool stop;
     pthread_t thread;
@@ -31,16 +31,16 @@ struct gateway_report {
 };
 
 static void
-fill(struct gateway_report *report, struct kvt_report *out)
+fill(struct gateway_bus_report *report, struct kvt_report *out)
 {
-    struct gateway_vault *vault = report->vault;
+    struct gateway_context *vault = report->vault;
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
     *out = (struct kvt_report){.seq = atomic_fetch_add(&report->next_seq, 1),
                                .incarnation = report->incarnation,
                                .time_ms = kvt_clock_unix_ms(),
-                               .healthy = gateway_cold_healthy(vault->cold),
+                               .healthy = gateway_bucket_tier_healthy(vault->cold),
                                .tier_count = 0};
     out->reads[0] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_HOT) +
                     gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_WARM);
@@ -51,19 +51,19 @@ fill(struct gateway_report *report, struct kvt_report *out)
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         struct kvt_report_tier *row = &out->tiers[out->tier_count];
 
-        if (!gateway_vault_has(vault, (enum gateway_tier)tier))
+        if (!gateway_tier_exists(vault, (enum gateway_tier)tier))
             continue;
         out->tier_count++;
         memcpy(row->name, vault->holder[tier], sizeof(row->name));
         row->used_bytes = stats.used[tier];
         /* What is not counted would be spared, and what is would go in its place. */
-        row->capacity_bytes = gateway_vault_capacity(vault, tier);
+        row->capacity_bytes = gateway_tier_capacity(vault, tier);
         row->blocks = stats.blocks[tier];
     }
 }
 
 static enum kvt_err
-send(struct gateway_report *report, const struct kvt_report *out)
+send(struct gateway_bus_report *report, const struct kvt_report *out)
 {
     struct kvt_buffer bytes;
     char id[KVT_NAME_MAX + 48];
@@ -83,8 +83,8 @@ send(struct gateway_report *report, const struct kvt_report *out)
 }
 
 enum kvt_err
-gateway_report_result(struct gateway_report *report, const char *namespace_,
-                      struct kvt_order_result *result)
+gateway_bus_report_result(struct gateway_bus_report *report, const char *namespace_,
+                          struct kvt_order_result *result)
 {
     struct kvt_report out;
 
@@ -97,13 +97,13 @@ gateway_report_result(struct gateway_report *report, const char *namespace_,
 
 /* Accesses name a row of the report's tiers. */
 static void
-name_tiers(const struct gateway_vault *vault, struct kvt_report_access *rows, size_t count)
+name_tiers(const struct gateway_context *vault, struct kvt_report_access *rows, size_t count)
 {
     uint8_t index[GATEWAY_TIERS] = {0};
     uint8_t used = 0;
 
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
-        if (gateway_vault_has(vault, (enum gateway_tier)tier))
+        if (gateway_tier_exists(vault, (enum gateway_tier)tier))
             index[tier] = used++;
     for (size_t i = 0; i < count; i++)
         rows[i].tier_index = index[rows[i].tier_index];
@@ -111,7 +111,7 @@ name_tiers(const struct gateway_vault *vault, struct kvt_report_access *rows, si
 
 /* One report a namespace that was read; at least one, for the tiers. */
 static void
-send_all(struct gateway_report *report)
+send_all(struct gateway_bus_report *report)
 {
     struct kvt_report out;
     size_t count;
@@ -122,8 +122,8 @@ send_all(struct gateway_report *report)
     for (bool first = true;; first = false) {
         char namespace_[KVT_NAMESPACE_MAX];
 
-        count = gateway_access_take(report->vault->access, namespace_, report->rows,
-                                    GATEWAY_ACCESS_ROWS);
+        count = gateway_access_counts_take(report->vault->access, namespace_, report->rows,
+                                           GATEWAY_ACCESS_COUNTS_ROWS);
         if (count == 0 && !first)
             return;
         name_tiers(report->vault, report->rows, count);
@@ -144,25 +144,25 @@ send_all(struct gateway_report *report)
 
 /* What is pinned, as far as it is to be told. */
 static void
-send_pins(struct gateway_report *report)
+send_pins(struct gateway_bus_report *report)
 {
     struct kvt_report told;
     struct kvt_report out;
 
     while (wire_bus_connected(report->bus) && !atomic_load(&report->stop) &&
-           gateway_report_pins_next(report->pins, report->vault->catalog, kvt_clock_mono_ms(),
-                                    kvt_clock_unix_ms(), &told)) {
+           gateway_pin_report_next(report->pins, report->vault->catalog, kvt_clock_mono_ms(),
+                                   kvt_clock_unix_ms(), &told)) {
         fill(report, &out);
         memcpy(out.namespace_, told.namespace_, sizeof(out.namespace_));
         out.pins = told.pins;
-        gateway_report_pins_sent(report->pins, send(report, &out) == KVT_OK);
+        gateway_pin_report_sent(report->pins, send(report, &out) == KVT_OK);
     }
 }
 
 static void *
 report_main(void *arg)
 {
-    struct gateway_report *report = arg;
+    struct gateway_bus_report *report = arg;
     uint64_t due_ms = kvt_clock_mono_ms();
 
     while (!atomic_load(&report->stop)) {
@@ -178,10 +178,10 @@ report_main(void *arg)
 }
 
 enum kvt_err
-gateway_report_start(struct gateway_report **out, struct gateway_vault *vault, struct wire_bus *bus,
-                     uint64_t interval_ms, struct kvt_error *err)
+gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context *vault,
+                         struct wire_bus *bus, uint64_t interval_ms, struct kvt_error *err)
 {
-    struct gateway_report *report = kvt_calloc(1, sizeof(*report));
+    struct gateway_bus_report *report = kvt_calloc(1, sizeof(*report));
     enum kvt_err rc;
     int sys;
 
@@ -193,7 +193,7 @@ gateway_report_start(struct gateway_report **out, struct gateway_vault *vault, s
     report->interval_ms = interval_ms;
     report->incarnation = kvt_clock_unix_ms();
     atomic_store(&report->next_seq, 1);
-    report->rows = kvt_calloc(GATEWAY_ACCESS_ROWS, sizeof(*report->rows));
+    report->rows = kvt_calloc(GATEWAY_ACCESS_COUNTS_ROWS, sizeof(*report->rows));
     report->pins = kvt_calloc(1, sizeof(*report->pins));
     rc = report->rows == NULL || report->pins == NULL
              ? KVT_NOMEM
@@ -212,12 +212,12 @@ gateway_report_start(struct gateway_report **out, struct gateway_vault *vault, s
     return KVT_OK;
 
 fail:
-    gateway_report_stop(report);
+    gateway_bus_report_stop(report);
     return rc;
 }
 
 void
-gateway_report_stop(struct gateway_report *report)
+gateway_bus_report_stop(struct gateway_bus_report *report)
 {
     if (report == NULL)
         return;

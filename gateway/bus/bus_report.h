@@ -6,7 +6,7 @@
  * result is on the bus, so results are published before the order is acknowledged.
  *
  * Ownership: borrows vault and bus.
- * Threads:   one of its own for the regular report; gateway_report_result() from any other.
+ * Threads:   one of its own for the regular report; gateway_bus_report_result() from any other.
  * Limits:    as kvtier/report.h; accesses not delivered are dropped, the next interval has new
  *            ones.
  */
@@ -20,16 +20,17 @@
 #include "kvtier/order.h"
 #include "wire/nats/bus.h"
 
-struct gateway_report;
+struct gateway_bus_report;
 
-KVT_NODISCARD enum kvt_err gateway_report_start(struct gateway_report **out,
-                                                struct gateway_vault *vault, struct wire_bus *bus,
-                                                uint64_t interval_ms, struct kvt_error *err);
-void gateway_report_stop(struct gateway_report *report);
+KVT_NODISCARD enum kvt_err gateway_bus_report_start(struct gateway_bus_report **out,
+                                                    struct gateway_context *vault,
+                                                    struct wire_bus *bus, uint64_t interval_ms,
+                                                    struct kvt_error *err);
+void gateway_bus_report_stop(struct gateway_bus_report *report);
 
 /** Publish one order's result and wait for the bus's word. */
-KVT_NODISCARD enum kvt_err gateway_report_result(struct gateway_report *report,
-                                                 const char *namespace_,
-                                                 struct kvt_order_result *result);
+KVT_NODISCARD enum kvt_err gateway_bus_report_result(struct gateway_bus_report *report,
+                                                     const char *namespace_,
+                                                     struct kvt_order_result *result);
 
 #endif /* GATEWAY_BUS_BUS_REPORT_H */

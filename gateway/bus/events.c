@@ -66,7 +66,7 @@ struct lane {
 };
 
 struct gateway_events {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct wire_bus *bus;
     struct kvt_queue *questions;
     struct lane lanes[GATEWAY_STREAMS_MAX];
@@ -94,11 +94,11 @@ gateway_events_publisher(char out[KVT_NAME_MAX], const char *gateway, uint32_t s
 
 /* How many locations there are to name: up to the last tier that there is. */
 static unsigned
-locations(const struct gateway_vault *vault)
+locations(const struct gateway_context *vault)
 {
     unsigned count = GATEWAY_TIERS;
 
-    while (!gateway_vault_has(vault, (enum gateway_tier)(count - 1)))
+    while (!gateway_tier_exists(vault, (enum gateway_tier)(count - 1)))
         count--;
     return count;
 }
@@ -106,26 +106,26 @@ locations(const struct gateway_vault *vault)
 /* A tier that there is not, between two that there are or taken out since, has a name all the same:
  * its events of former times, and those of the others, could not be read without it. */
 static void
-name_locations(const struct gateway_vault *vault, unsigned count, struct kvt_event_batch *batch)
+name_locations(const struct gateway_context *vault, unsigned count, struct kvt_event_batch *batch)
 {
     while (batch->location_count < count) {
         const unsigned tier = batch->location_count++;
         struct kvt_location *location = &batch->locations[tier];
 
         location->tier = KVT_TIER_G4;
-        if (gateway_vault_has(vault, (enum gateway_tier)tier))
+        if (gateway_tier_exists(vault, (enum gateway_tier)tier))
             memcpy(location->name, vault->holder[tier], KVT_NAME_MAX);
         else if (tier == GATEWAY_TIER_FAR && vault->former_far[0] != '\0')
             memcpy(location->name, vault->former_far, KVT_NAME_MAX);
         else
-            (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_vault_tier_name(tier),
+            (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_tier_name(tier),
                            KVT_NAME_MAX - 8, vault->name);
     }
 }
 
 /* The next event of a batch. */
 static void
-add_event(const struct gateway_vault *vault, struct kvt_event_batch *batch,
+add_event(const struct gateway_context *vault, struct kvt_event_batch *batch,
           const struct kvt_event *event)
 {
     name_locations(vault, event->location + 1u, batch);
@@ -134,7 +134,7 @@ add_event(const struct gateway_vault *vault, struct kvt_event_batch *batch,
 
 /* A batch with the gateway's locations and no events yet. */
 static void
-batch_init(const struct gateway_vault *vault, uint32_t stream, const struct gateway_stream *state,
+batch_init(const struct gateway_context *vault, uint32_t stream, const struct gateway_stream *state,
            struct kvt_event_batch *batch)
 {
     struct gateway_catalog_stats stats;
@@ -167,7 +167,7 @@ page(enum kvt_err status, uint64_t next, const struct kvt_event_batch *batch,
 }
 
 enum kvt_err
-gateway_events_range(struct gateway_vault *vault, uint32_t stream, uint64_t incarnation,
+gateway_events_range(struct gateway_context *vault, uint32_t stream, uint64_t incarnation,
                      uint64_t from, uint64_t to, struct kvt_buffer *answer)
 {
     struct gateway_event *read = kvt_calloc(BATCH_EVENTS, sizeof(*read));
@@ -514,8 +514,8 @@ events_main(void *arg)
 }
 
 enum kvt_err
-gateway_events_start(struct gateway_events **out, struct gateway_vault *vault, struct wire_bus *bus,
-                     struct kvt_error *err)
+gateway_events_start(struct gateway_events **out, struct gateway_context *vault,
+                     struct wire_bus *bus, struct kvt_error *err)
 {
     struct gateway_events *events = kvt_calloc(1, sizeof(*events));
     char name[KVT_NAME_MAX];

@@ -28,7 +28,7 @@
 struct gateway_events;
 
 KVT_NODISCARD enum kvt_err gateway_events_start(struct gateway_events **out,
-                                                struct gateway_vault *vault, struct wire_bus *bus,
+                                                struct gateway_context *vault, struct wire_bus *bus,
                                                 struct kvt_error *err);
 
 /** Gives the outbox up to `drain_ms` to empty; the rest is published by the next life. */
@@ -39,7 +39,7 @@ KVT_NODISCARD enum kvt_err gateway_events_publisher(char out[KVT_NAME_MAX], cons
                                                     uint32_t stream);
 
 /** Encode the events [from, to] of a stream, as many as fit into one batch, as a page. */
-KVT_NODISCARD enum kvt_err gateway_events_range(struct gateway_vault *vault, uint32_t stream,
+KVT_NODISCARD enum kvt_err gateway_events_range(struct gateway_context *vault, uint32_t stream,
                                                 uint64_t incarnation, uint64_t from, uint64_t to,
                                                 struct kvt_buffer *answer);
 

@@ -24,9 +24,9 @@ enum {
 };
 
 struct gateway_orders {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct wire_bus *bus;
-    struct gateway_report *report;
+    struct gateway_bus_report *report;
     struct wire_order_key key;
     struct gateway_mover *mover;
     struct wire_stream *stream;
@@ -47,7 +47,7 @@ struct gateway_orders {
  * only whole), and the key carries a fragment of it: so the row is looked up by everything before
  * it. KVT_NOTFOUND: no such row. */
 static enum kvt_err
-find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_block_id *block,
+find_key(struct gateway_context *vault, const char *namespace_, const struct kvt_block_id *block,
          uint32_t rank, char out[KVT_KEY_MAX])
 {
     struct gateway_row rows[MATCHES_MAX];
@@ -86,7 +86,7 @@ find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_b
 /* ---- executing ---- */
 
 struct execution {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     const struct kvt_order *order;
     struct gateway_move move; /* of a verb that moves */
     void (*working)(void *arg);
@@ -133,7 +133,7 @@ move_one(const struct execution *execution, const char *key, uint64_t *bytes)
     case KVT_ORDER_DEMOTE:
     case KVT_ORDER_PROMOTE:
     case KVT_ORDER_WARM: return gateway_move(execution->vault, key, &execution->move, bytes);
-    case KVT_ORDER_DELETE: return gateway_remove_finish(execution->vault, key, bytes);
+    case KVT_ORDER_DELETE: return gateway_removal_finish(execution->vault, key, bytes);
     case KVT_ORDER_PIN:
         return gateway_catalog_pin(execution->vault->catalog, key, execution->order->until_ms);
     case KVT_ORDER_UNPIN: return gateway_catalog_unpin(execution->vault->catalog, key);
@@ -265,13 +265,13 @@ mark_all(const struct execution *execution)
                 continue;
             names[count] = keys[count];
             if (++count == KEYS_MAX) {
-                rc = gateway_remove_mark(execution->vault, names, count);
+                rc = gateway_removal_mark(execution->vault, names, count);
                 count = 0;
             }
         }
     }
     if (rc == KVT_OK)
-        rc = gateway_remove_mark(execution->vault, names, count);
+        rc = gateway_removal_mark(execution->vault, names, count);
     kvt_free(keys);
     kvt_free(names);
     return rc;
@@ -283,12 +283,12 @@ compact(struct execution *execution)
 {
     const struct gateway_packer_asker asker = {.working = tell, .arg = execution};
     struct kvt_order_result *result = execution->shared.result;
-    struct gateway_vault *vault = execution->vault;
+    struct gateway_context *vault = execution->vault;
     struct g4_compaction_report total = {0};
     struct kvt_error err;
     enum kvt_err rc;
 
-    if (gateway_vault_has(vault, GATEWAY_TIER_FAR))
+    if (gateway_tier_exists(vault, GATEWAY_TIER_FAR))
         rc = kvt_error_set(&err, KVT_UNSUPPORTED,
                            "far.kind is set: what moves between buckets is not packed");
     else
@@ -307,7 +307,7 @@ compact(struct execution *execution)
 /* Between which tiers.  Without names: from the hot volume down, or up to it.  KVT_INVALID: a
  * holder that is not this gateway's, or twice the same. */
 static enum kvt_err
-find_move(const struct gateway_vault *vault, const struct kvt_order *order,
+find_move(const struct gateway_context *vault, const struct kvt_order *order,
           struct gateway_move *move, struct kvt_error *err)
 {
     const char *const names[] = {order->from, order->to};
@@ -323,11 +323,11 @@ find_move(const struct gateway_vault *vault, const struct kvt_order *order,
         char known[256];
         size_t used = 0;
 
-        if (gateway_vault_find_holder(vault, names[i], &tiers[i]))
+        if (gateway_tier_of_holder(vault, names[i], &tiers[i]))
             continue;
         known[0] = '\0';
         for (unsigned tier = 0; tier < GATEWAY_TIERS && used < sizeof(known); tier++)
-            if (gateway_vault_has(vault, (enum gateway_tier)tier))
+            if (gateway_tier_exists(vault, (enum gateway_tier)tier))
                 used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
                                          used == 0 ? "" : ", ", vault->holder[tier]);
         return kvt_error_set(err, KVT_INVALID, "no holder %s here: %.90s", names[i], known);
@@ -341,16 +341,16 @@ find_move(const struct gateway_vault *vault, const struct kvt_order *order,
 
 /* Does it take a copy away that a pin keeps?  Along an edge that leads down every verb does. */
 static bool
-heeds_pins(const struct gateway_vault *vault, const struct kvt_order *order,
+heeds_pins(const struct gateway_context *vault, const struct kvt_order *order,
            const struct gateway_move *move)
 {
     return order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE ||
            (kvt_order_verb_moves(order->verb) &&
-            gateway_vault_fastest(vault, move->from | move->to) == move->from);
+            gateway_tier_fastest(vault, move->from | move->to) == move->from);
 }
 
 bool
-gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
+gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *mover,
                        const struct kvt_order *order, struct kvt_order_result *result,
                        void (*working)(void *arg), void *arg)
 {
@@ -393,7 +393,7 @@ gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
 /* ---- taking orders ---- */
 
 enum kvt_err
-gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order, uint64_t now_ms,
+gateway_orders_accept(struct gateway_context *vault, const struct kvt_order *order, uint64_t now_ms,
                       struct kvt_error *err)
 {
     struct gateway_move move;
@@ -421,7 +421,7 @@ gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order
 }
 
 bool
-gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *order,
+gateway_orders_recall(struct gateway_context *vault, const struct kvt_order *order,
                       struct kvt_order_result *result)
 {
     return strcmp(order->gateway, vault->name) == 0 &&
@@ -448,7 +448,7 @@ conclude(struct gateway_orders *orders, struct wire_message *message, const stru
     enum kvt_err rc = KVT_UNAVAILABLE;
 
     while (rc != KVT_OK && !atomic_load(&orders->stop)) {
-        rc = gateway_report_result(orders->report, order->namespace_, result);
+        rc = gateway_bus_report_result(orders->report, order->namespace_, result);
         if (rc == KVT_OK)
             break;
         kvt_log_warn("gateway.orders", "not_reported", "order %" PRIu64 ": %s", order->id,
@@ -560,9 +560,9 @@ orders_main(void *arg)
 }
 
 enum kvt_err
-gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, struct wire_bus *bus,
-                     struct gateway_report *report, const struct gateway_orders_options *settings,
-                     struct kvt_error *err)
+gateway_orders_start(struct gateway_orders **out, struct gateway_context *vault,
+                     struct wire_bus *bus, struct gateway_bus_report *report,
+                     const struct gateway_orders_options *settings, struct kvt_error *err)
 {
     struct gateway_orders *orders = kvt_calloc(1, sizeof(*orders));
     char subject[WIRE_SUBJECT_MAX];

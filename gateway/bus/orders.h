@@ -35,8 +35,8 @@ struct gateway_orders_options {
 };
 
 KVT_NODISCARD enum kvt_err gateway_orders_start(struct gateway_orders **out,
-                                                struct gateway_vault *vault, struct wire_bus *bus,
-                                                struct gateway_report *report,
+                                                struct gateway_context *vault, struct wire_bus *bus,
+                                                struct gateway_bus_report *report,
                                                 const struct gateway_orders_options *options,
                                                 struct kvt_error *err);
 void gateway_orders_stop(struct gateway_orders *orders);
@@ -52,12 +52,12 @@ size_t gateway_orders_queued(const struct gateway_orders *orders);
  *         (expired, or its pin ended): never to be executed; KVT_IO, KVT_FULL ...: the epoch could
  *         not be kept
  */
-KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
+KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_context *vault,
                                                  const struct kvt_order *order, uint64_t now_ms,
                                                  struct kvt_error *err);
 
 /** Was it finished already (one of the last GATEWAY_CATALOG_ORDERS)?  Then with this result. */
-bool gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *order,
+bool gateway_orders_recall(struct gateway_context *vault, const struct kvt_order *order,
                            struct kvt_order_result *result);
 
 /**
@@ -67,7 +67,7 @@ bool gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *
  * @param working  called now and then in this thread; may be NULL
  * @return false: left half done because the vault is stopping; it is to be executed again
  */
-bool gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
+bool gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *mover,
                             const struct kvt_order *order, struct kvt_order_result *result,
                             void (*working)(void *arg), void *arg);
 

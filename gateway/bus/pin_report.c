@@ -6,7 +6,7 @@
 #include "kvtier/key.h"
 
 static bool
-is_due(const struct gateway_report_pins *state, const struct gateway_catalog_stats *stats,
+is_due(const struct gateway_pin_report *state, const struct gateway_catalog_stats *stats,
        uint64_t mono_ms)
 {
     /* A report's time for each report that the last round took. */
@@ -24,7 +24,7 @@ is_due(const struct gateway_report_pins *state, const struct gateway_catalog_sta
 static bool
 take(void *arg, const char *key, uint64_t until_ms)
 {
-    struct gateway_report_pins *state = arg;
+    struct gateway_pin_report *state = arg;
     struct kvt_key parsed;
 
     if (kvt_key_parse(key, &parsed) == KVT_OK) {
@@ -42,8 +42,8 @@ take(void *arg, const char *key, uint64_t until_ms)
 }
 
 bool
-gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catalog *catalog,
-                         uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report)
+gateway_pin_report_next(struct gateway_pin_report *state, struct gateway_catalog *catalog,
+                        uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report)
 {
     struct gateway_catalog_stats stats;
 
@@ -78,7 +78,7 @@ gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catal
 }
 
 void
-gateway_report_pins_sent(struct gateway_report_pins *state, bool sent)
+gateway_pin_report_sent(struct gateway_pin_report *state, bool sent)
 {
     memcpy(state->after, state->next, sizeof(state->after));
     state->open = sent && state->full;

@@ -21,7 +21,7 @@
 #define GATEWAY_PINS_GAP_MS   500
 #define GATEWAY_PINS_EVERY_MS 60000 /* also when nothing changed */
 
-struct gateway_report_pins {
+struct gateway_pin_report {
     uint64_t round;   /* the last that was begun; 0: none */
     uint64_t changes; /* that were seen when it was */
     uint64_t told;    /* of it */
@@ -38,9 +38,9 @@ struct gateway_report_pins {
 /** The next report of a round, if one is due or goes on: fills `pins` (which borrows the rows) and
  *  the namespace.  `mono_ms` says when rounds are due, `now_ms` (Unix) which pins ended.  False:
  *  nothing is to be told. */
-bool gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catalog *catalog,
-                              uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report);
+bool gateway_pin_report_next(struct gateway_pin_report *state, struct gateway_catalog *catalog,
+                             uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report);
 /** It was sent, or not: then the round begins again. */
-void gateway_report_pins_sent(struct gateway_report_pins *state, bool sent);
+void gateway_pin_report_sent(struct gateway_pin_report *state, bool sent);
 
 #endif /* GATEWAY_BUS_PIN_REPORT_H */

@@ -30,10 +30,10 @@ struct stranger {
 };
 
 struct gateway_adoption {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct g4_listed *listed; /* G4_LIST_KEYS_MAX */
     struct stranger strangers[GATEWAY_ADOPTION_BATCH];
-    struct gateway_hold holds[GATEWAY_ADOPTION_BATCH];
+    struct gateway_key_lock holds[GATEWAY_ADOPTION_BATCH];
     struct gateway_change changes[GATEWAY_ADOPTION_BATCH];
     struct gateway_adoption_mark mark; /* the walk's; what is written after each batch */
     char surveyed[KVT_KEY_MAX];        /* UNSEEN: all up to here have rows */
@@ -184,7 +184,7 @@ counts(const char *key)
     const enum g4_kind kind = g4_kind_of_key(key, NULL);
 
     return (kind == G4_KIND_BLOCK || kind == G4_KIND_OPAQUE || kind == G4_KIND_OWN) &&
-           gateway_vault_stored_ok(key);
+           gateway_object_key_is_stored(key);
 }
 
 static bool
@@ -200,22 +200,22 @@ on_head(void *arg, struct g4_request *head, size_t index)
 {
     struct gateway_adoption *adoption = arg;
     struct stranger *stranger = &adoption->strangers[index];
-    const bool block = gateway_vault_is_block(stranger->key, NULL);
+    const bool block = gateway_object_key_is_block(stranger->key, NULL);
     struct gateway_record *record = &stranger->record;
     char commit[KVT_KEY_MAX];
 
     *record = (struct gateway_record){0};
-    stranger->status = gateway_cold_ended(adoption->vault->cold, head->status);
+    stranger->status = gateway_bucket_tier_ended(adoption->vault->cold, head->status);
     if (head->status != KVT_OK)
         return;
     if (!block) {
         gateway_record_of_head(head, true, record);
-        if (!gateway_attributes_get(stranger->attributes, GATEWAY_ATTRIBUTE_ETAG, record->shown,
-                                    sizeof(record->shown)))
+        if (!gateway_attribute_lines_get(stranger->attributes, GATEWAY_ATTRIBUTE_ETAG,
+                                         record->shown, sizeof(record->shown)))
             record->shown[0] = '\0';
     } else if (g4_kind_judge_block(head) == NULL) {
         gateway_record_of_head(head, false, record);
-        record->foreign = gateway_commit_needed(adoption->vault, stranger->key, commit);
+        record->foreign = gateway_commit_record_needed(adoption->vault, stranger->key, commit);
     } else if (!head->meta.present && head->buffer_size > 0) {
         gateway_record_of_head(head, false, record);
         record->foreign = true;
@@ -227,25 +227,25 @@ on_head(void *arg, struct g4_request *head, size_t index)
 static enum kvt_err
 look(struct gateway_adoption *adoption, size_t count)
 {
-    struct g4_store *store = gateway_cold_store(adoption->vault->cold);
-    struct gateway_flight *flight;
+    struct g4_store *store = gateway_bucket_tier_store(adoption->vault->cold);
+    struct gateway_store_batch *flight;
     enum kvt_err rc;
 
     if (count == 0)
         return KVT_OK;
-    rc = gateway_flight_new(&flight, count, on_head, adoption);
+    rc = gateway_store_batch_new(&flight, count, on_head, adoption);
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < count; i++) {
-        struct g4_request *request = gateway_flight_prepare(flight, i);
+        struct g4_request *request = gateway_store_batch_prepare(flight, i);
 
         request->verb = G4_HEAD;
         request->key = adoption->strangers[i].key;
         request->attributes = adoption->strangers[i].attributes;
-        gateway_flight_submit(flight, store, request);
+        gateway_store_batch_submit(flight, store, request);
     }
-    gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+    gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     return KVT_OK;
 }
 
@@ -302,17 +302,17 @@ sort_out(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t
 static bool
 adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t count)
 {
-    struct gateway_vault *vault = adoption->vault;
+    struct gateway_context *vault = adoption->vault;
     const struct gateway_adoption_mark before = adoption->mark;
     const size_t strangers = sort_out(adoption, rows, count);
     size_t changes = 0;
     enum kvt_err rc;
 
     for (size_t i = 0; i < strangers; i++)
-        gateway_hold_init(&adoption->holds[i], adoption->strangers[i].key);
-    gateway_hold_acquire(vault->holds, adoption->holds, strangers);
+        gateway_key_lock_init(&adoption->holds[i], adoption->strangers[i].key);
+    gateway_key_lock_acquire(vault->holds, adoption->holds, strangers);
     rc = look(adoption, strangers);
-    if (rc == KVT_OK && !gateway_cold_healthy(vault->cold))
+    if (rc == KVT_OK && !gateway_bucket_tier_healthy(vault->cold))
         rc = KVT_UNAVAILABLE; /* what failed says nothing of the objects */
     if (rc == KVT_OK)
         rc = judge(adoption, strangers, &changes);
@@ -323,7 +323,7 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
     } else {
         adoption->mark = before;
     }
-    gateway_hold_release(vault->holds, adoption->holds, strangers);
+    gateway_key_lock_release(vault->holds, adoption->holds, strangers);
     if (adoption->tries == TRIES) {
         adoption->tries = 0;
         finish(adoption, GATEWAY_ADOPTION_STOPPED, adoption->failed);
@@ -336,13 +336,13 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
 static enum kvt_err
 list(struct gateway_adoption *adoption, const char *after, struct g4_request *page)
 {
-    struct gateway_cold *cold = adoption->vault->cold;
+    struct gateway_bucket_tier *cold = adoption->vault->cold;
 
     *page = (struct g4_request){.verb = G4_LIST,
                                 .key = "",
                                 .after = after[0] == '\0' ? NULL : after,
                                 .listed = adoption->listed};
-    return gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), page));
+    return gateway_bucket_tier_ended(cold, g4_store_perform(gateway_bucket_tier_store(cold), page));
 }
 
 /* One page of the bucket behind the mark.  False: pause before the next. */
@@ -359,7 +359,8 @@ walk(struct gateway_adoption *adoption)
         return true;
     }
     memcpy(after, adoption->mark.after, sizeof(after));
-    if (!gateway_cold_healthy(adoption->vault->cold) || list(adoption, after, &page) != KVT_OK)
+    if (!gateway_bucket_tier_healthy(adoption->vault->cold) ||
+        list(adoption, after, &page) != KVT_OK)
         return false;
     for (size_t at = 0; at < page.listed_count; at += GATEWAY_ADOPTION_BATCH) {
         const size_t left = page.listed_count - at;
@@ -386,7 +387,7 @@ survey(struct gateway_adoption *adoption)
 {
     struct g4_request page;
 
-    if (!gateway_cold_healthy(adoption->vault->cold) ||
+    if (!gateway_bucket_tier_healthy(adoption->vault->cold) ||
         list(adoption, adoption->surveyed, &page) != KVT_OK)
         return false;
     for (size_t i = 0; i < page.listed_count; i++) {
@@ -419,7 +420,8 @@ adoption_main(void *arg)
             went = survey(adoption);
         else if (adoption->mark.state == GATEWAY_ADOPTION_RUNNING)
             went = walk(adoption);
-        atomic_store(&adoption->waiting, !went && !gateway_cold_healthy(adoption->vault->cold));
+        atomic_store(&adoption->waiting,
+                     !went && !gateway_bucket_tier_healthy(adoption->vault->cold));
         if (!went)
             (void)rest(adoption,
                        adoption->mark.state == GATEWAY_ADOPTION_RUNNING ? RETRY_MS : IDLE_MS);
@@ -430,7 +432,7 @@ adoption_main(void *arg)
 /* ---- life ---- */
 
 enum kvt_err
-gateway_adoption_open(struct gateway_adoption **out, struct gateway_vault *vault,
+gateway_adoption_open(struct gateway_adoption **out, struct gateway_context *vault,
                       struct kvt_error *err)
 {
     struct gateway_adoption *adoption = kvt_calloc(1, sizeof(*adoption));

@@ -34,7 +34,7 @@ struct gateway_adoption;
 /** Start the thread: it finds out whether there is anything to take up, and goes on with a walk
  *  that an earlier life began. */
 KVT_NODISCARD enum kvt_err gateway_adoption_open(struct gateway_adoption **out,
-                                                 struct gateway_vault *vault,
+                                                 struct gateway_context *vault,
                                                  struct kvt_error *err);
 void gateway_adoption_close(struct gateway_adoption *adoption);
 

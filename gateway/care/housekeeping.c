@@ -22,8 +22,8 @@ enum {
     SYNC_LAST_MS = 5000,
 };
 
-struct gateway_keeper {
-    struct gateway_vault *vault;
+struct gateway_housekeeping {
+    struct gateway_context *vault;
     struct gateway_budget *budget;
     struct wire_bus *bus;
     uint64_t probed_ms;
@@ -38,19 +38,19 @@ struct gateway_keeper {
 };
 
 static void
-probe(struct gateway_keeper *keeper)
+probe(struct gateway_housekeeping *keeper)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
-    if (keeper->probed_ms != 0 && gateway_cold_healthy(keeper->vault->cold) &&
+    if (keeper->probed_ms != 0 && gateway_bucket_tier_healthy(keeper->vault->cold) &&
         now_ms - keeper->probed_ms < PROBE_MS)
         return;
-    gateway_cold_probe(keeper->vault->cold);
+    gateway_bucket_tier_probe(keeper->vault->cold);
     keeper->probed_ms = now_ms;
 }
 
 static void
-recover(struct gateway_keeper *keeper)
+recover(struct gateway_housekeeping *keeper)
 {
     struct gateway_catalog_stats stats;
     enum kvt_err rc;
@@ -73,16 +73,16 @@ recover(struct gateway_keeper *keeper)
     }
     if (keeper->swept_ms != 0)
         gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_cold_healthy(keeper->vault->cold))
-        gateway_begun_settle(keeper->vault, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_vault_has(keeper->vault, GATEWAY_TIER_FAR) &&
-        gateway_cold_writable(keeper->vault->cold))
+    if (keeper->swept_ms != 0 && gateway_bucket_tier_healthy(keeper->vault->cold))
+        gateway_unfinished_uploads_settle(keeper->vault, kvt_clock_unix_ms());
+    if (keeper->swept_ms != 0 && gateway_tier_exists(keeper->vault, GATEWAY_TIER_FAR) &&
+        gateway_bucket_tier_writable(keeper->vault->cold))
         (void)gateway_move_lock_sweep(keeper->vault);
 }
 
 /* Many at a time, so that the file system commits once for all of them. */
 static void
-sync_hot(struct gateway_keeper *keeper)
+sync_hot(struct gateway_housekeeping *keeper)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct gateway_catalog_stats stats;
@@ -96,7 +96,7 @@ sync_hot(struct gateway_keeper *keeper)
 }
 
 static void
-keep_streams(struct gateway_keeper *keeper)
+keep_streams(struct gateway_housekeeping *keeper)
 {
     struct kvt_error err;
 
@@ -106,7 +106,7 @@ keep_streams(struct gateway_keeper *keeper)
 }
 
 static void
-show_tiers(struct gateway_vault *vault, const struct gateway_catalog_stats *stats)
+show_tiers(struct gateway_context *vault, const struct gateway_catalog_stats *stats)
 {
     static const struct {
         enum gateway_stat used;
@@ -118,27 +118,27 @@ show_tiers(struct gateway_vault *vault, const struct gateway_catalog_stats *stat
         {GATEWAY_STAT_WARM_USED, GATEWAY_STAT_WARM_CAPACITY, GATEWAY_STAT_WARM_BLOCKS},
         {GATEWAY_STAT_FAR_USED, GATEWAY_STAT_FAR_CAPACITY, GATEWAY_STAT_FAR_BLOCKS},
     };
-    struct gateway_cold_state far;
+    struct gateway_bucket_tier_state far;
 
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         gateway_stats_set(vault->stats, rows[tier].used, stats->used[tier]);
-        gateway_stats_set(vault->stats, rows[tier].capacity, gateway_vault_capacity(vault, tier));
+        gateway_stats_set(vault->stats, rows[tier].capacity, gateway_tier_capacity(vault, tier));
         gateway_stats_set(vault->stats, rows[tier].blocks, stats->blocks[tier]);
     }
-    if (gateway_cold_far_state(vault->cold, &far))
+    if (gateway_bucket_tier_far_state(vault->cold, &far))
         gateway_stats_set(vault->stats, GATEWAY_STAT_FAR_HEALTHY, far.healthy ? 1 : 0);
 }
 
 static void
-show(struct gateway_keeper *keeper)
+show(struct gateway_housekeeping *keeper)
 {
-    struct gateway_vault *vault = keeper->vault;
+    struct gateway_context *vault = keeper->vault;
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
     show_tiers(vault, &stats);
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,
-                      gateway_cold_healthy(vault->cold) ? 1 : 0);
+                      gateway_bucket_tier_healthy(vault->cold) ? 1 : 0);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_MAX, stats.bytes_max);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
@@ -157,15 +157,15 @@ show(struct gateway_keeper *keeper)
 static void *
 keeper_main(void *arg)
 {
-    struct gateway_keeper *keeper = arg;
+    struct gateway_housekeeping *keeper = arg;
 
     while (!atomic_load(&keeper->stop)) {
         probe(keeper);
         recover(keeper);
         sync_hot(keeper);
         keep_streams(keeper);
-        gateway_sealed_expire(keeper->vault->sealed, kvt_clock_mono_ms());
-        gateway_shelf_expire(keeper->budget->shelf, kvt_clock_mono_ms());
+        gateway_hot_memory_expire(keeper->vault->sealed, kvt_clock_mono_ms());
+        gateway_body_cache_expire(keeper->budget->shelf, kvt_clock_mono_ms());
         show(keeper);
         kvt_clock_sleep_ms(TICK_MS);
     }
@@ -175,10 +175,11 @@ keeper_main(void *arg)
 }
 
 enum kvt_err
-gateway_keeper_start(struct gateway_keeper **out, struct gateway_vault *vault,
-                     struct gateway_budget *budget, struct wire_bus *bus, struct kvt_error *err)
+gateway_housekeeping_start(struct gateway_housekeeping **out, struct gateway_context *vault,
+                           struct gateway_budget *budget, struct wire_bus *bus,
+                           struct kvt_error *err)
 {
-    struct gateway_keeper *keeper = kvt_calloc(1, sizeof(*keeper));
+    struct gateway_housekeeping *keeper = kvt_calloc(1, sizeof(*keeper));
     int sys;
 
     *out = NULL;
@@ -198,7 +199,7 @@ gateway_keeper_start(struct gateway_keeper **out, struct gateway_vault *vault,
 }
 
 void
-gateway_keeper_stop(struct gateway_keeper *keeper)
+gateway_housekeeping_stop(struct gateway_housekeeping *keeper)
 {
     if (keeper == NULL)
         return;

@@ -15,13 +15,13 @@
 #include "kvtier/error.h"
 #include "wire/nats/bus.h"
 
-struct gateway_keeper;
+struct gateway_housekeeping;
 
 /** `bus` may be NULL. */
-KVT_NODISCARD enum kvt_err gateway_keeper_start(struct gateway_keeper **out,
-                                                struct gateway_vault *vault,
-                                                struct gateway_budget *budget, struct wire_bus *bus,
-                                                struct kvt_error *err);
-void gateway_keeper_stop(struct gateway_keeper *keeper);
+KVT_NODISCARD enum kvt_err gateway_housekeeping_start(struct gateway_housekeeping **out,
+                                                      struct gateway_context *vault,
+                                                      struct gateway_budget *budget,
+                                                      struct wire_bus *bus, struct kvt_error *err);
+void gateway_housekeeping_stop(struct gateway_housekeeping *keeper);
 
 #endif /* GATEWAY_CARE_HOUSEKEEPING_H */

@@ -41,7 +41,7 @@ gateway_finding_remedy(enum gateway_finding finding)
 
 /* What there is of a key, everywhere. */
 struct scene {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     const char *key;
     enum g4_kind kind;
     bool known; /* a row is there */
@@ -74,23 +74,23 @@ was_answered(enum kvt_err status)
 static enum kvt_err
 look_into_buckets(struct scene *scene, struct kvt_error *err)
 {
-    struct gateway_cold *cold = scene->vault->cold;
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
+    struct gateway_bucket_tier *cold = scene->vault->cold;
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     struct g4_store *far =
-        scene->kind == G4_KIND_BLOCK ? gateway_cold_bucket(cold, GATEWAY_FAR) : NULL;
+        scene->kind == G4_KIND_BLOCK ? gateway_bucket_tier_bucket(cold, GATEWAY_FAR) : NULL;
     enum kvt_err rc;
 
     scene->tier = GATEWAY_TIER_COLD;
     scene->cold = scene->far =
         (struct g4_request){.verb = G4_HEAD, .key = scene->key, .deadline_ms = deadline_ms};
-    rc = gateway_cold_ended(
-        cold, g4_store_perform(gateway_cold_bucket(cold, GATEWAY_COLD), &scene->cold));
+    rc = gateway_bucket_tier_ended(
+        cold, g4_store_perform(gateway_bucket_tier_bucket(cold, GATEWAY_COLD), &scene->cold));
     if (!was_answered(rc))
         return kvt_error_set(err, rc, "%.200s", scene->cold.error.text);
     scene->far.status = KVT_NOTFOUND;
     if (far == NULL)
         return KVT_OK;
-    rc = gateway_cold_far_ended(cold, g4_store_perform(far, &scene->far));
+    rc = gateway_bucket_tier_far_ended(cold, g4_store_perform(far, &scene->far));
     return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->far.error.text);
 }
 
@@ -98,7 +98,7 @@ look_into_buckets(struct scene *scene, struct kvt_error *err)
 static enum kvt_err
 look(struct scene *scene, struct kvt_error *err)
 {
-    struct gateway_vault *vault = scene->vault;
+    struct gateway_context *vault = scene->vault;
     enum kvt_err rc = gateway_catalog_get(vault->catalog, scene->key, &scene->record);
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -106,7 +106,7 @@ look(struct scene *scene, struct kvt_error *err)
     scene->known = rc == KVT_OK;
     rc = look_into_buckets(scene, err);
     for (size_t i = 0; i < VOLUMES && rc == KVT_OK; i++) {
-        struct g4_store *volume = gateway_vault_volume(vault, 1u << volumes[i]);
+        struct g4_store *volume = gateway_tier_volume(vault, 1u << volumes[i]);
         struct g4_request *file = &scene->files[volumes[i]];
 
         *file = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
@@ -123,19 +123,19 @@ look(struct scene *scene, struct kvt_error *err)
 static enum kvt_err
 judge_rewritten(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
-    struct gateway_vault *vault = scene->vault;
+    struct gateway_context *vault = scene->vault;
     struct kvt_error cause = {.code = KVT_OK};
     struct g4_meta expected;
     struct g4_request request;
     enum kvt_err rc;
 
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << scene->tier), scene->key,
-                            scene->record.length, &request);
+    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << scene->tier), scene->key,
+                           scene->record.length, &request);
     cause = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &cause);
-    gateway_vault_release(vault, &request);
+    gateway_body_release(vault, &request);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE)
         find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cause.text);
     else if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -220,7 +220,7 @@ static void
 judge_file(const struct scene *scene, enum gateway_tier tier, struct gateway_inspection *seen)
 {
     const bool listed = scene->known && (scene->record.tiers & (1u << tier)) != 0;
-    const char *name = gateway_vault_tier_name(tier);
+    const char *name = gateway_tier_name(tier);
     const struct g4_request *file = &scene->files[tier];
     char text[128];
 
@@ -264,7 +264,7 @@ judge_extra_copy(const struct scene *scene, struct gateway_inspection *seen)
 static enum kvt_err
 judge_buckets(struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
-    const bool two = gateway_vault_has(scene->vault, GATEWAY_TIER_FAR);
+    const bool two = gateway_tier_exists(scene->vault, GATEWAY_TIER_FAR);
     enum kvt_err rc = KVT_OK;
 
     for (unsigned i = 0; i < 2 && rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE; i++) {
@@ -289,7 +289,7 @@ judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway
            struct kvt_error *err)
 {
     const enum kvt_err rc =
-        g4_lock_look(gateway_cold_store(scene->vault->cold), scene->key, 0, lock, err);
+        g4_lock_look(gateway_bucket_tier_store(scene->vault->cold), scene->key, 0, lock, err);
 
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
@@ -314,14 +314,15 @@ static enum kvt_err
 judge_rank(const struct scene *scene, const char *block, const struct g4_commit_rank *said,
            struct gateway_inspection *seen, struct kvt_error *err)
 {
-    struct g4_request head = {
-        .verb = G4_HEAD, .key = block, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct g4_request head = {.verb = G4_HEAD,
+                              .key = block,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_record record;
     enum kvt_err rc = gateway_catalog_get(scene->vault->catalog, block, &record);
 
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "the catalog could not be read");
-    rc = g4_store_perform(gateway_cold_store(scene->vault->cold), &head);
+    rc = g4_store_perform(gateway_bucket_tier_store(scene->vault->cold), &head);
     if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
         find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
              "a commit record of KVBM whose block is gone: the block would never be stored again");
@@ -343,7 +344,8 @@ judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kv
     if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
         return KVT_OK;
     if (strchr(scene->key, '/') == NULL && scene->cold.buffer_size > 0) {
-        rc = g4_commit_read(gateway_cold_store(scene->vault->cold), scene->key, &record, etag, err);
+        rc = g4_commit_read(gateway_bucket_tier_store(scene->vault->cold), scene->key, &record,
+                            etag, err);
         if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT && rc != KVT_UNSUPPORTED)
             return rc;
     }
@@ -405,7 +407,7 @@ judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection
 }
 
 static enum kvt_err
-inspect(struct scene *scene, struct gateway_vault *vault, const char *key,
+inspect(struct scene *scene, struct gateway_context *vault, const char *key,
         struct g4_lease_seen *lock, struct gateway_inspection *seen, struct kvt_error *err)
 {
     enum kvt_err rc;
@@ -417,7 +419,7 @@ inspect(struct scene *scene, struct gateway_vault *vault, const char *key,
 }
 
 enum kvt_err
-gateway_inspect(struct gateway_vault *vault, const char *key, struct gateway_inspection *seen,
+gateway_inspect(struct gateway_context *vault, const char *key, struct gateway_inspection *seen,
                 struct kvt_error *err)
 {
     struct g4_lease_seen lock;
@@ -431,11 +433,11 @@ gateway_inspect(struct gateway_vault *vault, const char *key, struct gateway_ins
 /* Write the record of a block that lacks it.  False: it still does, perhaps with one of its ranks,
  * and counts without being served. */
 static bool
-complete(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
+complete(struct gateway_context *vault, const char *key, const struct gateway_record *record)
 {
     struct gateway_item item = {.key = key};
 
-    if (gateway_commit_found(vault, key, record) != KVT_OK)
+    if (gateway_commit_record_found(vault, key, record) != KVT_OK)
         return false;
     gateway_get_find(vault, &item, 1);
     return item.status == KVT_OK;
@@ -443,15 +445,15 @@ complete(struct gateway_vault *vault, const char *key, const struct gateway_reco
 
 /* A row from what the bucket's HEAD tells; every read checks the body against it. */
 static enum kvt_err
-adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
+adopt(struct gateway_context *vault, const char *key, struct kvt_error *err)
 {
     struct gateway_item item = {.key = key};
     struct gateway_change change = {.key = key, .only_if_absent = true};
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, key);
+    if (!gateway_key_lock_try(vault->holds, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     gateway_get_find(vault, &item, 1);
     rc = item.uncommitted ? KVT_OK : item.status;
@@ -460,29 +462,30 @@ adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
         change.record.foreign = item.uncommitted && !complete(vault, key, &item.record);
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
     }
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "it could not be taken up");
 }
 
 /* Of a block in one bucket the row tells wrongly of the other: it follows what is there. */
 static enum kvt_err
-recount(struct gateway_vault *vault, const char *key, unsigned tier, struct kvt_error *err)
+recount(struct gateway_context *vault, const char *key, unsigned tier, struct kvt_error *err)
 {
-    struct g4_request head = {
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct g4_request head = {.verb = G4_HEAD,
+                              .key = key,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_change change = {.key = key};
     struct gateway_record *record = &change.record;
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, key);
+    if (!gateway_key_lock_try(vault->holds, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     rc = gateway_catalog_get(vault->catalog, key, record);
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
-        rc = g4_store_perform(gateway_cold_bucket(vault->cold, 1u << tier), &head);
+        rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, 1u << tier), &head);
         if (rc == KVT_OK &&
-            gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
+            gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
             record->tiers |= 1u << tier;
             if (tier == GATEWAY_TIER_COLD) /* readers see this one from now on */
                 memcpy(record->etag, head.etag, sizeof(record->etag));
@@ -493,7 +496,7 @@ recount(struct gateway_vault *vault, const char *key, unsigned tier, struct kvt_
         if (rc == KVT_OK && (record->tiers & GATEWAY_BUCKETS) != 0)
             rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
     }
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "its row could not be written");
 }
 
@@ -503,31 +506,31 @@ recount(struct gateway_vault *vault, const char *key, unsigned tier, struct kvt_
 static enum kvt_err
 remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, struct kvt_error *err)
 {
-    struct gateway_vault *vault = scene->vault;
+    struct gateway_context *vault = scene->vault;
     struct g4_request request = {.verb = G4_DELETE,
                                  .key = scene->key,
                                  .once = true,
-                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_change row = {.key = scene->key, .erase = true};
-    struct gateway_cold_state state;
+    struct gateway_bucket_tier_state state;
     enum kvt_err rc;
 
     if (!remedy->alone && scene->kind != G4_KIND_META) /* at worst a block is put again */
         return kvt_error_set(err, KVT_UNSUPPORTED,
                              "it could take a block along that is put meanwhile: only with "
                              "--alone, while no other gateway writes");
-    if (scene->kind == G4_KIND_BLOCK && gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
+    if (scene->kind == G4_KIND_BLOCK && gateway_tier_exists(vault, GATEWAY_TIER_FAR)) {
         /* In this bucket alone: the other one may have the block. */
-        rc = gateway_bucket_clear(vault, scene->key, 1u << scene->tier);
+        rc = gateway_tombstone_clear(vault, scene->key, 1u << scene->tier);
         return rc == KVT_OK ? rc : kvt_error_set(err, rc, "it could not be removed");
     }
-    gateway_cold_state(vault->cold, &state);
+    gateway_bucket_tier_state(vault->cold, &state);
     if (state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
     }
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    rc = gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "%.200s", request.error.text);
     rc = scene->known ? gateway_catalog_change(vault->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
@@ -536,30 +539,30 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
 
 /* Looked at again while nobody else here can change the key. */
 static enum kvt_err
-collect(struct gateway_vault *vault, const char *key, enum gateway_finding wanted,
+collect(struct gateway_context *vault, const char *key, enum gateway_finding wanted,
         const struct gateway_remedy *remedy, struct kvt_error *err)
 {
     struct gateway_inspection seen;
     struct g4_lease_seen lock;
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     struct scene scene;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, key);
+    if (!gateway_key_lock_try(vault->holds, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     rc = inspect(&scene, vault, key, &lock, &seen, err);
     if (rc == KVT_OK && seen.finding == wanted && seen.age_ms < remedy->older_ms)
         rc = kvt_error_set(err, KVT_BUSY, "it is %" PRIu64 " s old, too young", seen.age_ms / 1000);
     else if (rc == KVT_OK && seen.finding == wanted)
         rc = remove_seen(&scene, remedy, err);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }
 
 /* Read the copy and deal with it as if a client had read it. */
 static void
-quarantine(struct gateway_vault *vault, const struct scene *scene, unsigned tier)
+quarantine(struct gateway_context *vault, const struct scene *scene, unsigned tier)
 {
     struct kvt_error err = {.code = KVT_OK};
     struct g4_meta expected;
@@ -567,39 +570,39 @@ quarantine(struct gateway_vault *vault, const struct scene *scene, unsigned tier
     enum kvt_err rc;
 
     if (!scene->known) {
-        gateway_fault_inspect(vault, scene->key);
+        gateway_repair_inspect(vault, scene->key);
         return;
     }
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << tier), scene->key,
-                            scene->record.length, &request);
+    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << tier), scene->key,
+                           scene->record.length, &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &err);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
         if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-            gateway_fault_file(vault, scene->key, (enum gateway_tier)tier, request.buffer,
-                               request.buffer_size, err.text);
+            gateway_repair_file(vault, scene->key, (enum gateway_tier)tier, request.buffer,
+                                request.buffer_size, err.text);
         else
-            gateway_fault_cold(vault, scene->key, &request, request.buffer, request.buffer_size,
-                               err.text);
+            gateway_repair_cold(vault, scene->key, &request, request.buffer, request.buffer_size,
+                                err.text);
     }
-    gateway_vault_release(vault, &request);
+    gateway_body_release(vault, &request);
 }
 
 static enum kvt_err
-free_lock(struct gateway_vault *vault, const char *key, const struct g4_lease_seen *lock,
+free_lock(struct gateway_context *vault, const char *key, const struct g4_lease_seen *lock,
           struct kvt_error *err)
 {
     char name[KVT_NAME_MAX];
 
     (void)snprintf(name, sizeof(name), "freed by %.48s", vault->name);
-    return g4_lock_break(gateway_cold_store(vault->cold), key, lock, name, err);
+    return g4_lock_break(gateway_bucket_tier_store(vault->cold), key, lock, name, err);
 }
 
 enum kvt_err
-gateway_inspect_repair(struct gateway_vault *vault, const char *key,
+gateway_inspect_repair(struct gateway_context *vault, const char *key,
                        const struct gateway_remedy *remedy, struct gateway_inspection *seen,
                        struct kvt_error *err)
 {
@@ -616,12 +619,12 @@ gateway_inspect_repair(struct gateway_vault *vault, const char *key,
         if (scene.known && (scene.record.tiers & GATEWAY_BUCKETS & ~(1u << seen->tier)) != 0)
             return recount(vault, key, seen->tier, err);
         if (scene.cold.status == KVT_NOTFOUND)
-            gateway_fault_gone(vault, key);
+            gateway_repair_gone(vault, key);
         else
             quarantine(vault, &scene, seen->tier); /* a tombstone: it cannot be the block */
         break;
     case GATEWAY_FINDING_ROW_WITHOUT_FILE:
-        gateway_fault_file(vault, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
+        gateway_repair_file(vault, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
         break;
     case GATEWAY_FINDING_OBJECT_WITHOUT_ROW:
         return scene.known ? recount(vault, key, seen->tier, err) : adopt(vault, key, err);

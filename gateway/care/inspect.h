@@ -58,7 +58,7 @@ const char *gateway_finding_remedy(enum gateway_finding finding);
 
 /** Look at the key.  KVT_OK, also when something is wrong; KVT_UNAVAILABLE and others: the bucket
  *  or the disk could not be asked. */
-KVT_NODISCARD enum kvt_err gateway_inspect(struct gateway_vault *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_inspect(struct gateway_context *vault, const char *key,
                                            struct gateway_inspection *seen, struct kvt_error *err);
 
 struct gateway_remedy {
@@ -73,7 +73,7 @@ struct gateway_remedy {
  * @return KVT_OK (done, or nothing was wrong), KVT_UNSUPPORTED (nothing is safe; `err` says why),
  *         KVT_BUSY (the key is in use, or too young), or why it could not be done
  */
-KVT_NODISCARD enum kvt_err gateway_inspect_repair(struct gateway_vault *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_inspect_repair(struct gateway_context *vault, const char *key,
                                                   const struct gateway_remedy *remedy,
                                                   struct gateway_inspection *seen,
                                                   struct kvt_error *err);

@@ -50,7 +50,7 @@ gateway_purge_namespace_ok(const char *namespace_)
 {
     const char *at = namespace_;
 
-    if (strlen(namespace_) >= KVT_NAMESPACE_MAX || gateway_vault_key_reserved(namespace_))
+    if (strlen(namespace_) >= KVT_NAMESPACE_MAX || gateway_object_key_is_reserved(namespace_))
         return false;
     for (;;) {
         const size_t size = strcspn(at, "/");
@@ -95,8 +95,8 @@ gateway_purge_fail(struct gateway_purge *purge, const char *what, enum kvt_err r
 static bool
 remove_keys(struct gateway_purge *purge, const char *const *keys, size_t count)
 {
-    const char *some[GATEWAY_REMOVE_TOGETHER];
-    enum kvt_err statuses[GATEWAY_REMOVE_TOGETHER];
+    const char *some[GATEWAY_REMOVAL_TOGETHER];
+    enum kvt_err statuses[GATEWAY_REMOVAL_TOGETHER];
     bool all = true;
 
     for (size_t at = 0; at < count;) {
@@ -104,13 +104,13 @@ remove_keys(struct gateway_purge *purge, const char *const *keys, size_t count)
 
         if (atomic_load(&purge->vault->stopping))
             return false;
-        for (; at < count && taken < GATEWAY_REMOVE_TOGETHER; at++) {
+        for (; at < count && taken < GATEWAY_REMOVAL_TOGETHER; at++) {
             if (purge->listing != GATEWAY_PURGE_WHOLE || gateway_purge_uploads_to(purge, keys[at]))
                 some[taken++] = keys[at];
             else
                 all = false;
         }
-        gateway_remove_all(purge->vault, some, taken, statuses);
+        gateway_removal_all(purge->vault, some, taken, statuses);
         for (size_t i = 0; i < taken; i++) {
             if (statuses[i] == KVT_OK) {
                 purge->report->removed++;
@@ -169,11 +169,11 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
 static enum kvt_err
 packed_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    struct g4_store *store = gateway_cold_store(purge->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(purge->vault->cold);
 
     (void)err;
     purge->after[0] = '\0';
-    if (!gateway_cold_packs(purge->vault->cold))
+    if (!gateway_bucket_tier_packs(purge->vault->cold))
         return KVT_OK;
     for (size_t i = 0; i < g4_packed_store_count(store); i++)
         if (is_below(purge->namespace_, g4_packed_store_name(store, i)))
@@ -259,7 +259,7 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
         purge->after[0] = '\0';
         return KVT_OK;
     }
-    rc = next_page(purge, gateway_cold_store(purge->vault->cold), "the bucket", &page, err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->vault->cold), "the bucket", &page, err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++)
         if (gateway_catalog_get(purge->vault->catalog, page.listed[i].key, &record) == KVT_NOTFOUND)
             (void)gateway_purge_uploads_to(purge, page.listed[i].key);
@@ -271,18 +271,18 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
 static void
 drop_file(struct gateway_purge *purge, struct g4_store *volume, const char *key)
 {
-    struct gateway_vault *vault = purge->vault;
+    struct gateway_context *vault = purge->vault;
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
     const uint64_t removed = purge->report->removed;
     struct gateway_record record;
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
     if (!remove_keys(purge, &key, 1))
         return;
     purge->report->removed = removed; /* of the file, not of what else had its key */
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     if (gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND) {
         rc = g4_store_perform(volume, &drop);
         if (rc == KVT_OK || rc == KVT_NOTFOUND)
@@ -290,7 +290,7 @@ drop_file(struct gateway_purge *purge, struct g4_store *volume, const char *key)
         else
             gateway_purge_fail(purge, key, rc, drop.error.text);
     }
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
 }
 
 /* Files that a row knows went with it; the others are what a crash left. */
@@ -334,7 +334,7 @@ warm_part(struct gateway_purge *purge, struct kvt_error *err)
 static void
 handle_lock(struct gateway_purge *purge, const char *key)
 {
-    struct g4_store *store = gateway_cold_store(purge->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(purge->vault->cold);
     struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
     struct g4_lease_seen seen;
     struct kvt_error err = {0};
@@ -343,7 +343,7 @@ handle_lock(struct gateway_purge *purge, const char *key)
     purge->report->locks++;
     if (!purge->act)
         return;
-    rc = g4_lock_look(store, key, kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS, &seen, &err);
+    rc = g4_lock_look(store, key, kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS, &seen, &err);
     if (rc == KVT_NOTFOUND)
         return;
     if (rc == KVT_OK && !seen.malformed && !seen.expired && !seen.body.released)
@@ -373,7 +373,7 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
 
     if (keys == NULL)
         return kvt_error_set(err, rc, "out of memory");
-    rc = next_page(purge, gateway_cold_store(purge->vault->cold), "the bucket", &page, err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->vault->cold), "the bucket", &page, err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++) {
         const struct g4_listed *row = &page.listed[i];
 
@@ -401,7 +401,7 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
 /* ---- steps ---- */
 
 enum kvt_err
-gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act,
+gateway_purge_step(struct gateway_context *vault, const char *namespace_, bool act,
                    char cursor[GATEWAY_PURGE_CURSOR_MAX], struct gateway_purge_report *report,
                    struct kvt_error *err)
 {
@@ -413,14 +413,14 @@ gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_PURGE_STEP_MS;
     enum kvt_err rc = KVT_OK;
 
-    *report = (struct gateway_purge_report){.uploads_by = gateway_cold_is_driven(vault->cold)
+    *report = (struct gateway_purge_report){.uploads_by = gateway_bucket_tier_is_driven(vault->cold)
                                                               ? GATEWAY_PURGE_BY_NOBODY
                                                               : GATEWAY_PURGE_BY_NOTHING};
     if (!gateway_purge_namespace_ok(namespace_) || !read_cursor(&purge, cursor))
         return kvt_error_set(err, KVT_INVALID, "\"%.80s\" is no tenant, or tenant/model",
                              namespace_);
     (void)snprintf(purge.prefix, sizeof(purge.prefix), "%s/", namespace_);
-    if (act && !gateway_cold_healthy(vault->cold))
+    if (act && !gateway_bucket_tier_healthy(vault->cold))
         return kvt_error_set(err, KVT_UNAVAILABLE, "the bucket does not answer");
     while (rc == KVT_OK && purge.part < PART_COUNT && kvt_clock_mono_ms() < end_ms) {
         if (atomic_load(&vault->stopping))
@@ -429,7 +429,7 @@ gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act
         if (rc == KVT_OK && purge.after[0] == '\0')
             purge.part++;
     }
-    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_cold_is_driven(vault->cold))
+    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_bucket_tier_is_driven(vault->cold))
         report->uploads_by =
             purge.listing == GATEWAY_PURGE_LISTED ? GATEWAY_PURGE_BY_PREFIX : GATEWAY_PURGE_BY_KEY;
     if (act && report->removed > 0)

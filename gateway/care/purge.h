@@ -75,7 +75,7 @@ bool gateway_purge_namespace_ok(const char *namespace_);
  * @return KVT_OK, also when something could not be removed: `failed`, `text`; KVT_INVALID: the
  *         namespace or the cursor; or why a place could not be looked at
  */
-KVT_NODISCARD enum kvt_err gateway_purge_step(struct gateway_vault *vault, const char *namespace_,
+KVT_NODISCARD enum kvt_err gateway_purge_step(struct gateway_context *vault, const char *namespace_,
                                               bool act, char cursor[GATEWAY_PURGE_CURSOR_MAX],
                                               struct gateway_purge_report *report,
                                               struct kvt_error *err);

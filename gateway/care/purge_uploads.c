@@ -18,8 +18,8 @@ enum { REQUEST_MS = 5000, NOTES = 64, SERVERS = 2 };
 static void
 find_servers(const struct gateway_purge *purge, const struct g4_endpoint *servers[SERVERS])
 {
-    servers[0] = gateway_cold_endpoint(purge->vault->cold);
-    servers[1] = gateway_cold_far_endpoint(purge->vault->cold);
+    servers[0] = gateway_bucket_tier_endpoint(purge->vault->cold);
+    servers[1] = gateway_bucket_tier_far_endpoint(purge->vault->cold);
 }
 
 /* Uploads whose keys begin with `prefix`: counted, and given up when that is wanted. */
@@ -154,14 +154,14 @@ gateway_purge_uploads_to(struct gateway_purge *purge, const char *key)
 static bool
 is_looked_at(struct gateway_purge *purge, const char *key)
 {
-    struct gateway_vault *vault = purge->vault;
+    struct gateway_context *vault = purge->vault;
     struct g4_request head = {
         .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + REQUEST_MS};
     struct gateway_record record;
 
     return !purge->act &&
            (gateway_catalog_get(vault->catalog, key, &record) != KVT_NOTFOUND ||
-            g4_store_perform(gateway_cold_store(vault->cold), &head) != KVT_NOTFOUND);
+            g4_store_perform(gateway_bucket_tier_store(vault->cold), &head) != KVT_NOTFOUND);
 }
 
 /* One that this gateway began: perhaps it is under way, or the server hears of it yet. */
@@ -177,7 +177,7 @@ visit_note(struct gateway_purge *purge, struct g4_upload_notes *notes,
     if (purge->listing == GATEWAY_PURGE_WHOLE && !is_looked_at(purge, note->key) &&
         !gateway_purge_uploads_to(purge, note->key))
         return;
-    if (note->ours && age_ms < GATEWAY_BEGUN_LATE_MS) {
+    if (note->ours && age_ms < GATEWAY_UNFINISHED_UPLOADS_LATE_MS) {
         purge->report->bucket_uploads++;
         if (purge->act)
             gateway_purge_fail(purge, note->key, KVT_BUSY,

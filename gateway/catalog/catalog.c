@@ -178,7 +178,7 @@ fail_job(struct gateway_job *job, int rc)
 {
     struct kvt_error err;
 
-    job->status = kvt_db_error(&err, rc, "write the catalog");
+    job->status = kvt_lmdb_error(&err, rc, "write the catalog");
     if (rc == MDB_MAP_FULL)
         job->status = KVT_FULL;
     kvt_log_error("gateway.catalog", "write_failed", "%s", err.text);
@@ -287,7 +287,7 @@ run_singly(struct gateway_catalog *catalog, struct gateway_job *job)
 {
     bool failed = false;
 
-    kvt_db_forget_dead(catalog->env); /* a full map may be full of what nobody reads */
+    kvt_lmdb_forget_dead(catalog->env); /* a full map may be full of what nobody reads */
     do {
         struct gateway_job *next = job == NULL ? NULL : job->next;
         const int rc = commit_next(catalog, job, true);
@@ -322,7 +322,7 @@ static void
 sync_now(struct gateway_catalog *catalog)
 {
     struct kvt_error err;
-    const enum kvt_err rc = kvt_db_sync(catalog->env, &err);
+    const enum kvt_err rc = kvt_lmdb_sync(catalog->env, &err);
 
     if (rc != KVT_OK) {
         kvt_log_error("gateway.catalog", "sync_failed", "%s", err.text);
@@ -573,7 +573,7 @@ fail:
 static enum kvt_err
 start(struct gateway_catalog *catalog, struct kvt_error *err)
 {
-    enum kvt_err rc = kvt_db_sync(catalog->env, err);
+    enum kvt_err rc = kvt_lmdb_sync(catalog->env, err);
     int sys;
 
     if (rc != KVT_OK)
@@ -612,7 +612,7 @@ enum kvt_err
 gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_options *options,
                      struct kvt_error *err)
 {
-    const struct kvt_db_options db = {
+    const struct kvt_lmdb_options db = {
         .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 8};
     struct gateway_catalog *catalog;
     enum kvt_err rc;
@@ -628,12 +628,12 @@ gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_
         catalog->options.keep = GATEWAY_CATALOG_KEEP;
     if (catalog->options.backlog == 0)
         catalog->options.backlog = GATEWAY_CATALOG_BACKLOG;
-    rc = kvt_db_open(&catalog->env, &db, err);
+    rc = kvt_lmdb_open(&catalog->env, &db, err);
     if (rc != KVT_OK)
         goto fail;
     mdb = open_databases(catalog);
     if (mdb != 0) {
-        rc = kvt_db_error(err, mdb, "open the catalog");
+        rc = kvt_lmdb_error(err, mdb, "open the catalog");
         goto fail;
     }
     rc = start(catalog, err);

@@ -219,13 +219,13 @@ KVT_NODISCARD enum kvt_err gateway_catalog_synced(struct gateway_catalog *catalo
                                                   const struct gateway_unsynced_row *rows,
                                                   size_t count);
 
-#define GATEWAY_VOLUME_ID 17
+#define GATEWAY_VOLUME_ID_TEXT 17
 
 /** The volume, hot or warm, whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none
  *  was named) or KVT_IO. */
 KVT_NODISCARD enum kvt_err gateway_catalog_volume(struct gateway_catalog *catalog,
                                                   enum gateway_tier tier,
-                                                  char id[GATEWAY_VOLUME_ID]);
+                                                  char id[GATEWAY_VOLUME_ID_TEXT]);
 
 /** Name it, 16 bytes, durably. */
 KVT_NODISCARD enum kvt_err gateway_catalog_name_volume(struct gateway_catalog *catalog,

@@ -62,8 +62,8 @@ gateway_catalog_store_mark(struct gateway_catalog *catalog, MDB_txn *txn,
 #undef X
     };
     uint8_t bytes[sizeof(value) + KVT_KEY_MAX];
-    MDB_val name = kvt_db_val(mark_name, sizeof(mark_name) - 1);
-    MDB_val row = kvt_db_val(bytes, sizeof(value) + size);
+    MDB_val name = kvt_lmdb_val(mark_name, sizeof(mark_name) - 1);
+    MDB_val row = kvt_lmdb_val(bytes, sizeof(value) + size);
     int rc;
 
     swap_words(&value);
@@ -79,7 +79,7 @@ int
 gateway_catalog_load_mark(struct gateway_catalog *catalog, MDB_txn *txn)
 {
     struct gateway_adoption_mark *mark = &catalog->adoption;
-    MDB_val name = kvt_db_val(mark_name, sizeof(mark_name) - 1);
+    MDB_val name = kvt_lmdb_val(mark_name, sizeof(mark_name) - 1);
     struct mark_value value;
     MDB_val row;
     int rc;

@@ -12,7 +12,7 @@ int
 gateway_catalog_read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
                          struct gateway_record *record, bool *found)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     MDB_val value;
     const int rc = mdb_get(txn, catalog->objects, &name, &value);
 
@@ -42,8 +42,8 @@ append_event(struct gateway_catalog *catalog, MDB_txn *txn, uint32_t stream,
     struct gateway_sequence *sequence = &catalog->counters.streams[stream];
     uint8_t bytes[GATEWAY_OUTBOX_MAX];
     struct gateway_outbox_key key = {{0}};
-    MDB_val name = kvt_db_val(key.bytes, sizeof(key.bytes));
-    MDB_val value = kvt_db_val(bytes, gateway_record_encode_event(event, bytes));
+    MDB_val name = kvt_lmdb_val(key.bytes, sizeof(key.bytes));
+    MDB_val value = kvt_lmdb_val(bytes, gateway_record_encode_event(event, bytes));
     int rc;
 
     gateway_catalog_outbox_key(&key, stream, sequence->next);
@@ -67,7 +67,7 @@ stream_name(char text[STREAM_NAME_MAX], uint32_t stream)
 {
     const int size = snprintf(text, STREAM_NAME_MAX, "stream %02u", (unsigned)stream);
 
-    return kvt_db_val(text, (size_t)size);
+    return kvt_lmdb_val(text, (size_t)size);
 }
 
 /* The stream of a namespace, made when it is the first block of it. */
@@ -76,7 +76,7 @@ stream_of(struct gateway_catalog *catalog, MDB_txn *txn, const char *namespace_,
 {
     char text[STREAM_NAME_MAX];
     MDB_val name;
-    MDB_val value = kvt_db_val(namespace_, strlen(namespace_));
+    MDB_val value = kvt_lmdb_val(namespace_, strlen(namespace_));
     int rc;
 
     if (known_stream(catalog, namespace_, stream))
@@ -222,9 +222,9 @@ static int
 write_row(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_change *change)
 {
     uint8_t bytes[GATEWAY_RECORD_MAX];
-    MDB_val name = kvt_db_val(change->key, strlen(change->key));
-    MDB_val value = kvt_db_val(bytes, gateway_record_encode(&change->record, bytes));
-    MDB_val nothing = kvt_db_val("", 0);
+    MDB_val name = kvt_lmdb_val(change->key, strlen(change->key));
+    MDB_val value = kvt_lmdb_val(bytes, gateway_record_encode(&change->record, bytes));
+    MDB_val nothing = kvt_lmdb_val("", 0);
     int rc;
 
     rc = mdb_put(txn, catalog->objects, &name, &value, 0);
@@ -239,7 +239,7 @@ write_row(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_ch
 static int
 erase_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     int rc = mdb_del(txn, catalog->objects, &name, NULL);
 
     if (rc == 0)
@@ -312,7 +312,7 @@ trim_stream(struct gateway_catalog *catalog, MDB_txn *txn, uint32_t stream)
         const uint64_t kept = sequence->next - sequence->first;
         const bool sent = sequence->first <= sequence->acked;
         struct gateway_outbox_key key = {{0}};
-        MDB_val name = kvt_db_val(key.bytes, sizeof(key.bytes));
+        MDB_val name = kvt_lmdb_val(key.bytes, sizeof(key.bytes));
         int rc;
 
         if (kept <= (sent ? catalog->options.keep : catalog->options.backlog))
@@ -346,7 +346,7 @@ int
 gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn)
 {
     uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
-    MDB_val name = kvt_db_val(state_name, sizeof(state_name) - 1);
+    MDB_val name = kvt_lmdb_val(state_name, sizeof(state_name) - 1);
     MDB_val value;
     size_t size = sizeof(words);
     int rc;
@@ -384,8 +384,8 @@ int
 gateway_catalog_store(struct gateway_catalog *catalog, MDB_txn *txn)
 {
     uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
-    MDB_val name = kvt_db_val(state_name, sizeof(state_name) - 1);
-    MDB_val value = kvt_db_val(words, sizeof(words));
+    MDB_val name = kvt_lmdb_val(state_name, sizeof(state_name) - 1);
+    MDB_val value = kvt_lmdb_val(words, sizeof(words));
     bool more = false;
 
     for (unsigned tier = 2; tier < GATEWAY_TIERS; tier++)

@@ -19,7 +19,7 @@ name_of(struct backlog_key *name, uint64_t modified_ms, const char *key)
     assert(size < KVT_KEY_MAX);
     memcpy(name->bytes, &time, sizeof(time));
     memcpy(name->bytes + sizeof(time), key, size);
-    return kvt_db_val(name->bytes, sizeof(time) + size);
+    return kvt_lmdb_val(name->bytes, sizeof(time) + size);
 }
 
 int
@@ -28,7 +28,7 @@ gateway_catalog_enlist(struct gateway_catalog *catalog, MDB_txn *txn, const char
 {
     struct backlog_key text;
     MDB_val name = name_of(&text, record->modified_ms, key);
-    MDB_val nothing = kvt_db_val("", 0);
+    MDB_val nothing = kvt_lmdb_val("", 0);
     int rc;
 
     if (!gateway_record_waits(record))
@@ -70,7 +70,7 @@ take_row(struct gateway_catalog *catalog, MDB_txn *txn, const MDB_val *name,
         return MDB_CORRUPTED;
     memcpy(row->key, (const uint8_t *)name->mv_data + sizeof(uint64_t), size);
     row->key[size] = '\0';
-    key = kvt_db_val(row->key, size);
+    key = kvt_lmdb_val(row->key, size);
     rc = mdb_get(txn, catalog->objects, &key, &value);
     if (rc != 0)
         return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;

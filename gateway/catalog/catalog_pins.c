@@ -26,7 +26,7 @@ take_pin(const MDB_val *value, struct pin *pin)
 static int
 read_pin(struct gateway_catalog *catalog, MDB_txn *txn, const char *key, struct pin *pin)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     MDB_val value;
     const int rc = mdb_get(txn, catalog->pins, &name, &value);
 
@@ -37,8 +37,8 @@ static int
 write_pin(struct gateway_catalog *catalog, MDB_txn *txn, const char *key, const struct pin *pin)
 {
     struct pin bytes = {.until_ms = htole64(pin->until_ms), .length = htole64(pin->length)};
-    MDB_val name = kvt_db_val(key, strlen(key));
-    MDB_val value = kvt_db_val(&bytes, sizeof(bytes));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
+    MDB_val value = kvt_lmdb_val(&bytes, sizeof(bytes));
 
     return mdb_put(txn, catalog->pins, &name, &value, 0);
 }
@@ -71,7 +71,7 @@ count_out(struct gateway_pins *pinned, const struct pin *pin)
 int
 gateway_catalog_forget_pin(struct gateway_catalog *catalog, MDB_txn *txn, const char *key)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     struct pin pin;
     int rc;
 

@@ -7,7 +7,7 @@
 enum kvt_err
 gateway_catalog_get(struct gateway_catalog *catalog, const char *key, struct gateway_record *record)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     enum kvt_err result = KVT_OK;
     MDB_txn *txn = NULL;
     MDB_val value;
@@ -37,7 +37,7 @@ seek(MDB_cursor *cursor, const struct gateway_scan *scan, MDB_val *key)
 
     if (from[0] == '\0')
         return mdb_cursor_get(cursor, key, NULL, MDB_FIRST);
-    *key = kvt_db_val(from, strlen(from));
+    *key = kvt_lmdb_val(from, strlen(from));
     rc = mdb_cursor_get(cursor, key, NULL, MDB_SET_RANGE);
     if (rc == 0 && from == scan->after && key->mv_size == strlen(from) &&
         memcmp(key->mv_data, from, key->mv_size) == 0)
@@ -119,7 +119,7 @@ gateway_catalog_events(struct gateway_catalog *catalog, uint32_t stream, uint64_
     struct gateway_stream state;
     MDB_cursor *cursor = NULL;
     MDB_txn *txn = NULL;
-    MDB_val key = kvt_db_val(start.bytes, sizeof(start.bytes));
+    MDB_val key = kvt_lmdb_val(start.bytes, sizeof(start.bytes));
     MDB_val value;
     int rc;
 

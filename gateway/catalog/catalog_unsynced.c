@@ -24,7 +24,7 @@ take_note(const MDB_val *value, struct note *note)
 static int
 read_note(struct gateway_catalog *catalog, MDB_txn *txn, const char *key, struct note *note)
 {
-    MDB_val name = kvt_db_val(key, strlen(key));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
     MDB_val value;
     const int rc = mdb_get(txn, catalog->unsynced, &name, &value);
 
@@ -44,8 +44,8 @@ gateway_catalog_note_unsynced(struct gateway_catalog *catalog, MDB_txn *txn, con
 {
     const struct note note = {.writing = mdb_txn_id(txn), .length = length};
     const struct note bytes = {.writing = htole64(note.writing), .length = htole64(length)};
-    MDB_val name = kvt_db_val(key, strlen(key));
-    MDB_val value = kvt_db_val(&bytes, sizeof(bytes));
+    MDB_val name = kvt_lmdb_val(key, strlen(key));
+    MDB_val value = kvt_lmdb_val(&bytes, sizeof(bytes));
     struct note old;
     int rc = read_note(catalog, txn, key, &old);
 
@@ -62,7 +62,7 @@ gateway_catalog_note_unsynced(struct gateway_catalog *catalog, MDB_txn *txn, con
 static int
 forget(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_unsynced_row *row)
 {
-    MDB_val name = kvt_db_val(row->key, strlen(row->key));
+    MDB_val name = kvt_lmdb_val(row->key, strlen(row->key));
     struct note note;
     int rc = read_note(catalog, txn, row->key, &note);
 
@@ -133,7 +133,7 @@ seek(MDB_cursor *cursor, const char *after, MDB_val *name, MDB_val *value)
 
     if (size == 0)
         return mdb_cursor_get(cursor, name, value, MDB_FIRST);
-    *name = kvt_db_val(after, size);
+    *name = kvt_lmdb_val(after, size);
     rc = mdb_cursor_get(cursor, name, value, MDB_SET_RANGE);
     if (rc == 0 && name->mv_size == size && memcmp(name->mv_data, after, size) == 0)
         rc = mdb_cursor_get(cursor, name, value, MDB_NEXT);

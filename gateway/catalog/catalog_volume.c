@@ -16,7 +16,7 @@ row_of(enum gateway_tier tier)
 static enum kvt_err
 read_text(struct gateway_catalog *catalog, const char *row, size_t least, char *text, size_t room)
 {
-    MDB_val name = kvt_db_val(row, strlen(row));
+    MDB_val name = kvt_lmdb_val(row, strlen(row));
     MDB_txn *txn = NULL;
     MDB_val value;
     int rc = mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn);
@@ -39,8 +39,8 @@ static enum kvt_err
 write_text(struct gateway_catalog *catalog, const char *row, const char *text, const char *what,
            struct kvt_error *err)
 {
-    MDB_val name = kvt_db_val(row, strlen(row));
-    MDB_val value = kvt_db_val(text, strlen(text));
+    MDB_val name = kvt_lmdb_val(row, strlen(row));
+    MDB_val value = kvt_lmdb_val(text, strlen(text));
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(catalog->env, NULL, 0, &txn);
 
@@ -52,15 +52,15 @@ write_text(struct gateway_catalog *catalog, const char *row, const char *text, c
             mdb_txn_abort(txn);
     }
     if (rc != 0)
-        return kvt_db_error(err, rc, what);
-    return kvt_db_sync(catalog->env, err);
+        return kvt_lmdb_error(err, rc, what);
+    return kvt_lmdb_sync(catalog->env, err);
 }
 
 enum kvt_err
 gateway_catalog_volume(struct gateway_catalog *catalog, enum gateway_tier tier,
-                       char id[GATEWAY_VOLUME_ID])
+                       char id[GATEWAY_VOLUME_ID_TEXT])
 {
-    return read_text(catalog, row_of(tier), GATEWAY_VOLUME_ID - 1, id, GATEWAY_VOLUME_ID);
+    return read_text(catalog, row_of(tier), GATEWAY_VOLUME_ID_TEXT - 1, id, GATEWAY_VOLUME_ID_TEXT);
 }
 
 enum kvt_err

@@ -59,7 +59,7 @@ is_name(const char *name)
 }
 
 bool
-gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
+gateway_attribute_lines_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
 {
     const size_t used = strlen(text);
     const size_t room = G4_ATTRIBUTES_MAX - used;
@@ -73,57 +73,58 @@ gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const cha
 
 /* The line of such a checksum. */
 static void
-name_of_checksum(enum gateway_checksum checksum, char name[CHECKSUM_NAME])
+name_of_checksum(enum gateway_body_checksum checksum, char name[CHECKSUM_NAME])
 {
     (void)snprintf(name, CHECKSUM_NAME, OURS "%s",
-                   gateway_checksum_header(checksum) + strlen("x-amz-"));
+                   gateway_body_checksum_header(checksum) + strlen("x-amz-"));
 }
 
 bool
-gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_checksum checksum,
-                                const char *value, const char *type)
+gateway_attribute_lines_add_checksum(char text[G4_ATTRIBUTES_MAX],
+                                     enum gateway_body_checksum checksum, const char *value,
+                                     const char *type)
 {
     char name[CHECKSUM_NAME];
 
     name_of_checksum(checksum, name);
-    return gateway_attributes_add(text, name, value) &&
-           gateway_attributes_add(text, OUR_TYPE, type);
+    return gateway_attribute_lines_add(text, name, value) &&
+           gateway_attribute_lines_add(text, OUR_TYPE, type);
 }
 
 bool
-gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
-                                 const struct gateway_checksums *checksums)
+gateway_attribute_lines_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                      const struct gateway_body_checksums *checksums)
 {
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
+    for (unsigned i = 0; i < GATEWAY_BODY_CHECKSUM_COUNT; i++) {
         char name[CHECKSUM_NAME];
 
-        name_of_checksum((enum gateway_checksum)i, name);
+        name_of_checksum((enum gateway_body_checksum)i, name);
         if (checksums->text[i][0] != '\0' &&
-            !gateway_attributes_add(text, name, checksums->text[i]))
+            !gateway_attribute_lines_add(text, name, checksums->text[i]))
             return false;
     }
     return true;
 }
 
 bool
-gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
+gateway_attributes_checksum(const char *text, enum gateway_body_checksum checksum, char *value,
                             size_t size)
 {
     char name[CHECKSUM_NAME];
 
     name_of_checksum(checksum, name);
-    return gateway_attributes_get(text, name, value, size);
+    return gateway_attribute_lines_get(text, name, value, size);
 }
 
-enum gateway_checksum
+enum gateway_body_checksum
 gateway_attributes_next_checksum(const char *text, unsigned from,
                                  char value[GATEWAY_ATTRIBUTES_CHECKSUM])
 {
-    while (from < GATEWAY_CHECKSUM_COUNT &&
-           !gateway_attributes_checksum(text, (enum gateway_checksum)from, value,
+    while (from < GATEWAY_BODY_CHECKSUM_COUNT &&
+           !gateway_attributes_checksum(text, (enum gateway_body_checksum)from, value,
                                         GATEWAY_ATTRIBUTES_CHECKSUM))
         from++;
-    return (enum gateway_checksum)from;
+    return (enum gateway_body_checksum)from;
 }
 
 const char *
@@ -131,27 +132,27 @@ gateway_attributes_checksum_type(const char *text)
 {
     char type[16];
 
-    return gateway_attributes_get(text, OUR_TYPE, type, sizeof(type)) &&
-                   strcmp(type, GATEWAY_CHECKSUM_COMPOSITE) == 0
-               ? GATEWAY_CHECKSUM_COMPOSITE
-               : GATEWAY_CHECKSUM_WHOLE;
+    return gateway_attribute_lines_get(text, OUR_TYPE, type, sizeof(type)) &&
+                   strcmp(type, GATEWAY_BODY_CHECKSUM_COMPOSITE) == 0
+               ? GATEWAY_BODY_CHECKSUM_COMPOSITE
+               : GATEWAY_BODY_CHECKSUM_WHOLE;
 }
 
 void
 gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out)
 {
     char value[GATEWAY_ATTRIBUTES_CHECKSUM];
-    enum gateway_checksum kind = gateway_attributes_next_checksum(text, 0, value);
-    const bool told = kind != GATEWAY_CHECKSUM_COUNT;
+    enum gateway_body_checksum kind = gateway_attributes_next_checksum(text, 0, value);
+    const bool told = kind != GATEWAY_BODY_CHECKSUM_COUNT;
 
-    for (; kind != GATEWAY_CHECKSUM_COUNT;
+    for (; kind != GATEWAY_BODY_CHECKSUM_COUNT;
          kind = gateway_attributes_next_checksum(text, kind + 1u, value)) {
         if (bare)
             value[strcspn(value, "-")] = '\0'; /* which is no character of base64 */
-        gateway_xml_checksum(out, kind, value);
+        gateway_xml_write_checksum(out, kind, value);
     }
     if (told)
-        gateway_xml_element(out, "ChecksumType", gateway_attributes_checksum_type(text));
+        gateway_xml_write_element(out, "ChecksumType", gateway_attributes_checksum_type(text));
 }
 
 /* aws-chunked is how the body came, not what it is; the rest stays as the client wrote it.
@@ -177,7 +178,7 @@ unchunk(const char *list, char *out, size_t size)
     return used < size;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
 {
     size_t user = 0;
@@ -192,7 +193,7 @@ gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTR
         for (const char *at = request->headers[i].name; *at != '\0' && size < sizeof(name); at++)
             name[size++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
         if (size == sizeof(name))
-            return GATEWAY_FAULT_META_LARGE;
+            return GATEWAY_S3_ERROR_META_LARGE;
         name[size] = '\0';
         if (starts_with(name, USER) && !starts_with(name, OURS))
             user += size - strlen(USER) + strlen(value);
@@ -200,22 +201,22 @@ gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTR
             continue;
         if (strcmp(name, "content-encoding") == 0) {
             if (!unchunk(value, coding, sizeof(coding)))
-                return GATEWAY_FAULT_META_LARGE;
+                return GATEWAY_S3_ERROR_META_LARGE;
             if (coding[0] == '\0')
                 continue;
             value = coding;
         }
         if (user > GATEWAY_ATTRIBUTES_USER)
-            return GATEWAY_FAULT_META_LARGE;
-        if (!gateway_attributes_add(text, name, value))
-            return is_name(name) && is_printable(value) ? GATEWAY_FAULT_META_LARGE
-                                                        : GATEWAY_FAULT_INVALID_ARGUMENT;
+            return GATEWAY_S3_ERROR_META_LARGE;
+        if (!gateway_attribute_lines_add(text, name, value))
+            return is_name(name) && is_printable(value) ? GATEWAY_S3_ERROR_META_LARGE
+                                                        : GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     }
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 bool
-gateway_attributes_get(const char *text, const char *name, char *value, size_t size)
+gateway_attribute_lines_get(const char *text, const char *name, char *value, size_t size)
 {
     const size_t name_size = strlen(name);
 
@@ -255,7 +256,7 @@ drop_lines(char *text, const char *start)
 }
 
 void
-gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name)
+gateway_attribute_lines_drop(char text[G4_ATTRIBUTES_MAX], const char *name)
 {
     char start[NAME_MAX_SIZE];
 
@@ -264,7 +265,7 @@ gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name)
 }
 
 void
-gateway_attributes_strip(char text[G4_ATTRIBUTES_MAX])
+gateway_attribute_lines_strip(char text[G4_ATTRIBUTES_MAX])
 {
     drop_lines(text, OURS);
 }

@@ -21,7 +21,7 @@
 /* Names and values of x-amz-meta-* together, as S3 has it. */
 #define GATEWAY_ATTRIBUTES_USER     2048
 /* A checksum as it is told: base64, and perhaps "-", the number of parts. */
-#define GATEWAY_ATTRIBUTES_CHECKSUM (GATEWAY_CHECKSUM_TEXT + 6)
+#define GATEWAY_ATTRIBUTES_CHECKSUM (GATEWAY_BODY_CHECKSUM_TEXT + 6)
 
 /* The ETag clients see, where the store has another one. */
 #define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
@@ -35,44 +35,46 @@
 #define GATEWAY_ATTRIBUTE_CLIENT "x-amz-meta-kvt-client"
 
 /** The request's: NONE, META_LARGE, or INVALID_ARGUMENT (bytes no header may hold). */
-enum gateway_fault gateway_attributes_take(const struct gateway_request *request,
-                                           char text[G4_ATTRIBUTES_MAX]);
+enum gateway_s3_error gateway_attributes_take(const struct gateway_request *request,
+                                              char text[G4_ATTRIBUTES_MAX]);
 
 /** Add a line; false, and nothing added, when it does not fit or may not be. */
-bool gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value);
+bool gateway_attribute_lines_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value);
 
 /** Add those of the request's checksums that came, to be given back. */
-bool gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
-                                      const struct gateway_checksums *checksums);
+bool gateway_attribute_lines_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                           const struct gateway_body_checksums *checksums);
 
-/** Add one, and its type: GATEWAY_CHECKSUM_WHOLE or GATEWAY_CHECKSUM_COMPOSITE. */
-bool gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_checksum checksum,
-                                     const char *value, const char *type);
+/** Add one, and its type: GATEWAY_BODY_CHECKSUM_WHOLE or GATEWAY_BODY_CHECKSUM_COMPOSITE. */
+bool gateway_attribute_lines_add_checksum(char text[G4_ATTRIBUTES_MAX],
+                                          enum gateway_body_checksum checksum, const char *value,
+                                          const char *type);
 
 /** The object's checksum of this kind, as it is told; false: it has none. */
-bool gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
+bool gateway_attributes_checksum(const char *text, enum gateway_body_checksum checksum, char *value,
                                  size_t size);
 
 /** The first of the kinds from `from` on that the object has a checksum of, told in `value`;
- *  GATEWAY_CHECKSUM_COUNT: it has none. */
-enum gateway_checksum gateway_attributes_next_checksum(const char *text, unsigned from,
-                                                       char value[GATEWAY_ATTRIBUTES_CHECKSUM]);
+ *  GATEWAY_BODY_CHECKSUM_COUNT: it has none. */
+enum gateway_body_checksum
+gateway_attributes_next_checksum(const char *text, unsigned from,
+                                 char value[GATEWAY_ATTRIBUTES_CHECKSUM]);
 
-/** What its checksums are of: GATEWAY_CHECKSUM_WHOLE, unless a line says that it is
- *  GATEWAY_CHECKSUM_COMPOSITE. */
+/** What its checksums are of: GATEWAY_BODY_CHECKSUM_WHOLE, unless a line says that it is
+ *  GATEWAY_BODY_CHECKSUM_COMPOSITE. */
 const char *gateway_attributes_checksum_type(const char *text);
 
 /** All of them as elements of XML; `bare`: of composite ones without the number of parts. */
 void gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out);
 
 /** Its value; false: no such line, or too long for `value`. */
-bool gateway_attributes_get(const char *text, const char *name, char *value, size_t size);
+bool gateway_attribute_lines_get(const char *text, const char *name, char *value, size_t size);
 
 /** Take out its line, if there is one. */
-void gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name);
+void gateway_attribute_lines_drop(char text[G4_ATTRIBUTES_MAX], const char *name);
 
 /** Take out the lines of our own: what is left is the client's. */
-void gateway_attributes_strip(char text[G4_ATTRIBUTES_MAX]);
+void gateway_attribute_lines_strip(char text[G4_ATTRIBUTES_MAX]);
 
 /** Make them lines of the answer; the checksums only when they were asked for. */
 void gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums);

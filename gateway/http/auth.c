@@ -14,12 +14,12 @@
 struct gateway_auth {
     struct {
         pthread_mutex_t lock; /* guards this struct */
-        struct gateway_credentials *credentials;
+        struct gateway_client_credentials *credentials;
     } shared;
 };
 
 enum kvt_err
-gateway_auth_new(struct gateway_auth **out, struct gateway_credentials *credentials,
+gateway_auth_new(struct gateway_auth **out, struct gateway_client_credentials *credentials,
                  struct kvt_error *err)
 {
     struct gateway_auth *auth = kvt_calloc(1, sizeof(*auth));
@@ -27,7 +27,7 @@ gateway_auth_new(struct gateway_auth **out, struct gateway_credentials *credenti
     *out = NULL;
     if (auth == NULL || pthread_mutex_init(&auth->shared.lock, NULL) != 0) {
         kvt_free(auth);
-        gateway_credentials_drop(credentials);
+        gateway_client_credentials_drop(credentials);
         return kvt_error_set(err, KVT_NOMEM, "credentials of the S3 port");
     }
     auth->shared.credentials = credentials;
@@ -40,54 +40,55 @@ gateway_auth_free(struct gateway_auth *auth)
 {
     if (auth == NULL)
         return;
-    gateway_credentials_drop(auth->shared.credentials);
+    gateway_client_credentials_drop(auth->shared.credentials);
     (void)pthread_mutex_destroy(&auth->shared.lock);
     kvt_free(auth);
 }
 
 void
-gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials *credentials)
+gateway_auth_replace(struct gateway_auth *auth, struct gateway_client_credentials *credentials)
 {
-    struct gateway_credentials *old;
+    struct gateway_client_credentials *old;
 
     (void)pthread_mutex_lock(&auth->shared.lock);
     old = auth->shared.credentials;
     auth->shared.credentials = credentials;
     (void)pthread_mutex_unlock(&auth->shared.lock);
-    gateway_credentials_drop(old);
+    gateway_client_credentials_drop(old);
 }
 
 /* Who this access key is, held for as long as the request lives. */
 static const struct gateway_principal *
 look_up(struct gateway_auth *auth, struct gateway_request *request, const char *access)
 {
-    gateway_credentials_drop(request->credentials);
+    gateway_client_credentials_drop(request->credentials);
     (void)pthread_mutex_lock(&auth->shared.lock);
-    request->credentials = gateway_credentials_hold(auth->shared.credentials);
+    request->credentials = gateway_client_credentials_hold(auth->shared.credentials);
     (void)pthread_mutex_unlock(&auth->shared.lock);
-    return gateway_credentials_find(request->credentials, access);
+    return gateway_client_credentials_find(request->credentials, access);
 }
 
 static bool
-is_of(const struct gateway_grant *grant, const struct gateway_bucket *bucket)
+is_of(const struct gateway_grant *grant, const struct gateway_client_bucket *bucket)
 {
     if (grant->bucket[0] == '\0')
-        return bucket == NULL || gateway_bucket_configured(bucket);
+        return bucket == NULL || gateway_client_bucket_configured(bucket);
     /* "*" is all that clients made: whoever has it must not have every tenant's blocks. */
-    return bucket != NULL && !gateway_bucket_configured(bucket) &&
-           gateway_credentials_match(grant->bucket, bucket->name);
+    return bucket != NULL && !gateway_client_bucket_configured(bucket) &&
+           gateway_client_credentials_match(grant->bucket, bucket->name);
 }
 
 bool
-gateway_auth_owns(const struct gateway_principal *principal, const struct gateway_bucket *bucket)
+gateway_auth_owns(const struct gateway_principal *principal,
+                  const struct gateway_client_bucket *bucket)
 {
-    return principal != NULL && bucket != NULL && !gateway_bucket_configured(bucket) &&
+    return principal != NULL && bucket != NULL && !gateway_client_bucket_configured(bucket) &&
            strcmp(principal->owner, bucket->owner) == 0;
 }
 
 bool
 gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
-                 const struct gateway_bucket *bucket, const char *key)
+                 const struct gateway_client_bucket *bucket, const char *key)
 {
     if (gateway_auth_owns(principal, bucket))
         return true;
@@ -102,7 +103,8 @@ gateway_auth_may(const struct gateway_principal *principal, enum gateway_right r
 }
 
 bool
-gateway_auth_sees(const struct gateway_principal *principal, const struct gateway_bucket *bucket)
+gateway_auth_sees(const struct gateway_principal *principal,
+                  const struct gateway_client_bucket *bucket)
 {
     if (gateway_auth_owns(principal, bucket))
         return true;
@@ -201,7 +203,7 @@ read_date(const struct gateway_request *request, char out[G4_SIGV4_DATE_MAX])
     return true;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 read_claim(struct gateway_request *request, struct signed_claim *claim)
 {
     const char *authorization = gateway_request_header(request, "authorization");
@@ -213,20 +215,20 @@ read_claim(struct gateway_request *request, struct signed_claim *claim)
     if (claim->in_url)
         return gateway_presigned_parse(request, out);
     if (authorization == NULL)
-        return GATEWAY_FAULT_ACCESS_DENIED;
+        return GATEWAY_S3_ERROR_ACCESS_DENIED;
     if (strncmp(authorization, "AWS ", 4) == 0)
-        return GATEWAY_FAULT_SIGV2;
+        return GATEWAY_S3_ERROR_SIGV2;
     if (g4_sigv4_parse(authorization, &out->claim, NULL) != KVT_OK ||
         !read_date(request, out->date))
-        return GATEWAY_FAULT_ACCESS_DENIED;
+        return GATEWAY_S3_ERROR_ACCESS_DENIED;
     if (hash == NULL)
-        return GATEWAY_FAULT_NO_HASH;
+        return GATEWAY_S3_ERROR_NO_HASH;
     if (gateway_request_header(request, "x-amz-security-token") != NULL)
-        return GATEWAY_FAULT_TOKEN;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_TOKEN;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 check_signature(struct gateway_request *request, const struct signed_claim *signed_claim,
                 const char *secret)
 {
@@ -250,63 +252,63 @@ check_signature(struct gateway_request *request, const struct signed_claim *sign
         g4_sigv4_sign(&signed_request, secret, signature) != KVT_OK ||
         strlen(claim->signature) != sizeof(signature) - 1 ||
         CRYPTO_memcmp(signature, claim->signature, sizeof(signature) - 1) != 0)
-        return GATEWAY_FAULT_SIGNATURE;
-    return orders_signed(request, headers, signed_request.header_count) ? GATEWAY_FAULT_NONE
-                                                                        : GATEWAY_FAULT_UNSIGNED;
+        return GATEWAY_S3_ERROR_SIGNATURE;
+    return orders_signed(request, headers, signed_request.header_count) ? GATEWAY_S3_ERROR_NONE
+                                                                        : GATEWAY_S3_ERROR_UNSIGNED;
 }
 
 /* Only who holds the secret learns that the clock is the matter. */
-static enum gateway_fault
+static enum gateway_s3_error
 check_time(const struct signed_claim *claim, uint64_t at_ms, uint64_t now_ms)
 {
     const uint64_t expires_ms = UINT64_C(1000) * claim->presigned.expires_s;
 
     if (at_ms > now_ms + GATEWAY_AUTH_SKEW_MS)
-        return GATEWAY_FAULT_SKEWED;
+        return GATEWAY_S3_ERROR_SKEWED;
     if (claim->in_url) /* good for no time: not even by a signer's clock that is ahead */
-        return expires_ms == 0 || now_ms > at_ms + expires_ms ? GATEWAY_FAULT_EXPIRED
-                                                              : GATEWAY_FAULT_NONE;
-    return now_ms > at_ms + GATEWAY_AUTH_SKEW_MS ? GATEWAY_FAULT_SKEWED : GATEWAY_FAULT_NONE;
+        return expires_ms == 0 || now_ms > at_ms + expires_ms ? GATEWAY_S3_ERROR_EXPIRED
+                                                              : GATEWAY_S3_ERROR_NONE;
+    return now_ms > at_ms + GATEWAY_AUTH_SKEW_MS ? GATEWAY_S3_ERROR_SKEWED : GATEWAY_S3_ERROR_NONE;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 check_claim(struct gateway_auth *auth, struct gateway_request *request,
             const struct signed_claim *claim, uint64_t now_ms)
 {
     const struct gateway_presigned *presigned = &claim->presigned;
     const struct gateway_principal *principal;
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
     uint64_t at_ms;
 
     if (!kvt_clock_parse_basic(presigned->date, &at_ms))
-        return claim->in_url ? GATEWAY_FAULT_PRESIGNED : GATEWAY_FAULT_ACCESS_DENIED;
+        return claim->in_url ? GATEWAY_S3_ERROR_PRESIGNED : GATEWAY_S3_ERROR_ACCESS_DENIED;
     principal = look_up(auth, request, presigned->claim.access_key);
     if (principal == NULL)
-        return GATEWAY_FAULT_UNKNOWN_KEY_ID;
+        return GATEWAY_S3_ERROR_UNKNOWN_KEY_ID;
     fault = check_signature(request, claim, principal->secret);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = check_time(claim, at_ms, now_ms);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     request->principal = principal;
     memcpy(request->date, presigned->date, sizeof(request->date));
     memcpy(request->region, presigned->claim.region, sizeof(request->region));
     memcpy(request->signature, presigned->claim.signature, sizeof(request->signature));
     if (!claim->in_url)
-        return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_NONE;
     if (gateway_request_header(request, "x-amz-content-sha256") == NULL &&
         gateway_request_header_add(request, "x-amz-content-sha256", presigned->hash) != KVT_OK)
-        return GATEWAY_FAULT_HEADERS_LARGE;
+        return GATEWAY_S3_ERROR_HEADERS_LARGE;
     return gateway_presigned_strip(request);
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, uint64_t now_ms)
 {
     struct signed_claim claim;
-    const enum gateway_fault fault = read_claim(request, &claim);
+    const enum gateway_s3_error fault = read_claim(request, &claim);
 
-    return fault == GATEWAY_FAULT_NONE ? check_claim(auth, request, &claim, now_ms) : fault;
+    return fault == GATEWAY_S3_ERROR_NONE ? check_claim(auth, request, &claim, now_ms) : fault;
 }
 
 static enum gateway_right

@@ -25,17 +25,18 @@ struct gateway_auth;
 
 /** Takes the table over, also on failure. */
 KVT_NODISCARD enum kvt_err gateway_auth_new(struct gateway_auth **out,
-                                            struct gateway_credentials *credentials,
+                                            struct gateway_client_credentials *credentials,
                                             struct kvt_error *err);
 /** NULL is allowed. */
 void gateway_auth_free(struct gateway_auth *auth);
 
 /** Requests that begin from here on are checked with this table, which is taken over. */
-void gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials *credentials);
+void gateway_auth_replace(struct gateway_auth *auth,
+                          struct gateway_client_credentials *credentials);
 
 /** NONE and request->principal, or what is wrong with the request's signature. */
-enum gateway_fault gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request,
-                                      uint64_t now_ms);
+enum gateway_s3_error gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request,
+                                         uint64_t now_ms);
 
 /** May who signed it do what its method and target ask for, as far as that can be told without
  * asking the store: in the configured bucket.  The rest, keys in a body and x-amz-copy-source are
@@ -50,14 +51,14 @@ bool gateway_auth_permits(const struct gateway_request *request, const char *con
  * @param key        for LIST the prefix that is listed
  */
 bool gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
-                      const struct gateway_bucket *bucket, const char *key);
+                      const struct gateway_client_bucket *bucket, const char *key);
 
 /** May it know of the bucket: is it its own, or does any grant say something of it? */
 bool gateway_auth_sees(const struct gateway_principal *principal,
-                       const struct gateway_bucket *bucket);
+                       const struct gateway_client_bucket *bucket);
 
 /** Is it its own? */
 bool gateway_auth_owns(const struct gateway_principal *principal,
-                       const struct gateway_bucket *bucket);
+                       const struct gateway_client_bucket *bucket);
 
 #endif /* GATEWAY_HTTP_AUTH_H */

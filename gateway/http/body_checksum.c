@@ -17,42 +17,42 @@ struct checksum_row {
     size_t bytes;
 };
 
-static const struct checksum_row checksum_rows[GATEWAY_CHECKSUM_COUNT] = {
-#define X(name, header, bytes, word) [GATEWAY_CHECKSUM_##name] = {header, word, bytes},
-    GATEWAY_CHECKSUM_MAP(X)
+static const struct checksum_row checksum_rows[GATEWAY_BODY_CHECKSUM_COUNT] = {
+#define X(name, header, bytes, word) [GATEWAY_BODY_CHECKSUM_##name] = {header, word, bytes},
+    GATEWAY_BODY_CHECKSUM_MAP(X)
 #undef X
 };
 
 const char *
-gateway_checksum_header(enum gateway_checksum checksum)
+gateway_body_checksum_header(enum gateway_body_checksum checksum)
 {
     return checksum_rows[checksum].header;
 }
 
 const char *
-gateway_checksum_word(enum gateway_checksum checksum)
+gateway_body_checksum_word(enum gateway_body_checksum checksum)
 {
     return checksum_rows[checksum].word;
 }
 
-enum gateway_checksum
-gateway_checksum_of_header(const char *name)
+enum gateway_body_checksum
+gateway_body_checksum_of_header(const char *name)
 {
     int at = 0;
 
-    while (at < GATEWAY_CHECKSUM_COUNT && strcasecmp(checksum_rows[at].header, name) != 0)
+    while (at < GATEWAY_BODY_CHECKSUM_COUNT && strcasecmp(checksum_rows[at].header, name) != 0)
         at++;
-    return (enum gateway_checksum)at;
+    return (enum gateway_body_checksum)at;
 }
 
-enum gateway_checksum
-gateway_checksum_of_word(const char *word)
+enum gateway_body_checksum
+gateway_body_checksum_of_word(const char *word)
 {
     int at = 0;
 
-    while (at < GATEWAY_CHECKSUM_COUNT && strcasecmp(checksum_rows[at].word, word) != 0)
+    while (at < GATEWAY_BODY_CHECKSUM_COUNT && strcasecmp(checksum_rows[at].word, word) != 0)
         at++;
-    return (enum gateway_checksum)at;
+    return (enum gateway_body_checksum)at;
 }
 
 /* ---- CRC-64/NVME ---- */
@@ -124,7 +124,7 @@ crc64_fold(uint64_t crc, const uint8_t *bytes, size_t size, size_t *used)
 #endif
 
 uint64_t
-gateway_checksum_crc64nvme(uint64_t crc, const void *bytes, size_t size)
+gateway_body_checksum_crc64nvme(uint64_t crc, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
     size_t used = 0;
@@ -148,55 +148,57 @@ big_endian(uint64_t value, size_t size, uint8_t *out)
 }
 
 size_t
-gateway_checksum_size(enum gateway_checksum checksum)
+gateway_body_checksum_size(enum gateway_body_checksum checksum)
 {
     return checksum_rows[checksum].bytes;
 }
 
 bool
-gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t size,
-                       uint8_t out[GATEWAY_CHECKSUM_BYTES])
+gateway_body_checksum_bytes(enum gateway_body_checksum checksum, const void *bytes, size_t size,
+                            uint8_t out[GATEWAY_BODY_CHECKSUM_BYTES])
 {
     const size_t width = checksum_rows[checksum].bytes;
-    const EVP_MD *hash = checksum == GATEWAY_CHECKSUM_SHA1 ? EVP_sha1() : EVP_sha256();
+    const EVP_MD *hash = checksum == GATEWAY_BODY_CHECKSUM_SHA1 ? EVP_sha1() : EVP_sha256();
 
     switch (checksum) {
-    case GATEWAY_CHECKSUM_CRC32:
+    case GATEWAY_BODY_CHECKSUM_CRC32:
         big_endian(crc32_gzip_refl(0, bytes, size), width, out);
         return true;
-    case GATEWAY_CHECKSUM_CRC32C: big_endian(g4_check_crc32c(bytes, size), width, out); return true;
-    case GATEWAY_CHECKSUM_CRC64NVME:
-        big_endian(gateway_checksum_crc64nvme(0, bytes, size), width, out);
+    case GATEWAY_BODY_CHECKSUM_CRC32C:
+        big_endian(g4_check_crc32c(bytes, size), width, out);
         return true;
-    case GATEWAY_CHECKSUM_SHA1:
-    case GATEWAY_CHECKSUM_SHA256:
+    case GATEWAY_BODY_CHECKSUM_CRC64NVME:
+        big_endian(gateway_body_checksum_crc64nvme(0, bytes, size), width, out);
+        return true;
+    case GATEWAY_BODY_CHECKSUM_SHA1:
+    case GATEWAY_BODY_CHECKSUM_SHA256:
         memset(out, 0, width);
         return EVP_Digest(bytes, size, out, NULL, hash, NULL) == 1;
-    case GATEWAY_CHECKSUM_COUNT: break;
+    case GATEWAY_BODY_CHECKSUM_COUNT: break;
     }
     assert(false);
     return false;
 }
 
 bool
-gateway_checksum_text(enum gateway_checksum checksum, const void *bytes, size_t size,
-                      char text[GATEWAY_CHECKSUM_TEXT])
+gateway_body_checksum_text(enum gateway_body_checksum checksum, const void *bytes, size_t size,
+                           char text[GATEWAY_BODY_CHECKSUM_TEXT])
 {
-    uint8_t digest[GATEWAY_CHECKSUM_BYTES];
+    uint8_t digest[GATEWAY_BODY_CHECKSUM_BYTES];
 
     text[0] = '\0';
-    if (!gateway_checksum_bytes(checksum, size == 0 ? "" : bytes, size, digest))
+    if (!gateway_body_checksum_bytes(checksum, size == 0 ? "" : bytes, size, digest))
         return false;
     (void)EVP_EncodeBlock((unsigned char *)text, digest, (int)checksum_rows[checksum].bytes);
     return true;
 }
 
 bool
-gateway_checksum_valid(enum gateway_checksum checksum, const char *text)
+gateway_body_checksum_valid(enum gateway_body_checksum checksum, const char *text)
 {
     const size_t bytes = checksum_rows[checksum].bytes;
-    uint8_t decoded[GATEWAY_CHECKSUM_BYTES + 4];
-    unsigned char again[GATEWAY_CHECKSUM_TEXT + 4];
+    uint8_t decoded[GATEWAY_BODY_CHECKSUM_BYTES + 4];
+    unsigned char again[GATEWAY_BODY_CHECKSUM_TEXT + 4];
 
     /* There and back again: so that padding and left-over bits are right, too. */
     if (strlen(text) != (bytes + 2) / 3 * 4 ||

@@ -39,7 +39,7 @@ struct gateway_chunked {
     unsigned trailers;
     bool trailer_signed;
     struct kvt_buffer trailer_text; /* "name:value\n" of each, for the signature */
-    struct gateway_checksums checksums;
+    struct gateway_body_checksums checksums;
 };
 
 enum kvt_err
@@ -186,7 +186,7 @@ check_trailers(struct gateway_chunked *chunked, const char *claimed)
 
     if (!is_signature(claimed))
         return KVT_DENIED;
-    g4_sigv4_hash(chunked->trailer_text.size == 0 ? (const void *)"" : chunked->trailer_text.data,
+    g4_sha256_hex(chunked->trailer_text.size == 0 ? (const void *)"" : chunked->trailer_text.data,
                   chunked->trailer_text.size, hash);
     g4_sigv4_sign_trailer(&chunked->options.signer, chunked->previous, hash, signature);
     if (CRYPTO_memcmp(signature, claimed, sizeof(signature) - 1) != 0)
@@ -199,7 +199,7 @@ static enum kvt_err
 take_trailer(struct gateway_chunked *chunked, char *name)
 {
     char *value = strchr(name, ':');
-    enum gateway_checksum checksum;
+    enum gateway_body_checksum checksum;
     size_t size;
 
     if (value == NULL || !chunked->options.has_trailer || chunked->trailer_signed ||
@@ -215,10 +215,11 @@ take_trailer(struct gateway_chunked *chunked, char *name)
     kvt_buffer_printf(&chunked->trailer_text, "%s:%s\n", name, value);
     if (!kvt_buffer_ok(&chunked->trailer_text))
         return KVT_NOMEM;
-    checksum = gateway_checksum_of_header(name);
-    if (checksum == GATEWAY_CHECKSUM_COUNT)
+    checksum = gateway_body_checksum_of_header(name);
+    if (checksum == GATEWAY_BODY_CHECKSUM_COUNT)
         return KVT_OK;
-    if (!gateway_checksum_valid(checksum, value) || chunked->checksums.text[checksum][0] != '\0')
+    if (!gateway_body_checksum_valid(checksum, value) ||
+        chunked->checksums.text[checksum][0] != '\0')
         return KVT_INVALID;
     memcpy(chunked->checksums.text[checksum], value, size + 1);
     return KVT_OK;
@@ -303,7 +304,7 @@ gateway_chunked_end(const struct gateway_chunked *chunked)
                                                                                      : KVT_RANGE;
 }
 
-const struct gateway_checksums *
+const struct gateway_body_checksums *
 gateway_chunked_checksums(const struct gateway_chunked *chunked)
 {
     return &chunked->checksums;

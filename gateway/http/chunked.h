@@ -53,6 +53,7 @@ KVT_NODISCARD enum kvt_err gateway_chunked_take(struct gateway_chunked *chunked,
 KVT_NODISCARD enum kvt_err gateway_chunked_end(const struct gateway_chunked *chunked);
 
 /** Checksums that came behind the payload. */
-const struct gateway_checksums *gateway_chunked_checksums(const struct gateway_chunked *chunked);
+const struct gateway_body_checksums *
+gateway_chunked_checksums(const struct gateway_chunked *chunked);
 
 #endif /* GATEWAY_HTTP_CHUNKED_H */

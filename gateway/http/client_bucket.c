@@ -26,12 +26,13 @@ is_address(const char *name)
 }
 
 bool
-gateway_bucket_name_valid(const char *name)
+gateway_client_bucket_name_valid(const char *name)
 {
     static const char *const tails[] = {"-s3alias", "--ol-s3", "--x-s3", ".mrap"};
     const size_t size = strlen(name);
 
-    if (size < 3 || size >= GATEWAY_BUCKET_NAME || !is_plain(name[0]) || !is_plain(name[size - 1]))
+    if (size < 3 || size >= GATEWAY_CLIENT_BUCKET_NAME || !is_plain(name[0]) ||
+        !is_plain(name[size - 1]))
         return false;
     for (size_t i = 1; i < size; i++) {
         if (!is_plain(name[i]) && name[i] != '-' && name[i] != '.')
@@ -48,45 +49,48 @@ gateway_bucket_name_valid(const char *name)
 }
 
 bool
-gateway_bucket_configured(const struct gateway_bucket *bucket)
+gateway_client_bucket_configured(const struct gateway_client_bucket *bucket)
 {
     return bucket->id[0] == '\0';
 }
 
 void
-gateway_bucket_prefix(const struct gateway_bucket *bucket, char out[GATEWAY_BUCKET_KEY])
+gateway_client_bucket_prefix(const struct gateway_client_bucket *bucket,
+                             char out[GATEWAY_CLIENT_BUCKET_KEY])
 {
     out[0] = '\0';
-    if (!gateway_bucket_configured(bucket))
-        (void)snprintf(out, GATEWAY_BUCKET_KEY, GATEWAY_BUCKET_OBJECTS "%s/", bucket->id);
+    if (!gateway_client_bucket_configured(bucket))
+        (void)snprintf(out, GATEWAY_CLIENT_BUCKET_KEY, GATEWAY_OBJECT_KEY_BUCKET_OBJECTS "%s/",
+                       bucket->id);
 }
 
 enum kvt_err
-gateway_bucket_key(const struct gateway_bucket *bucket, const char *key, char out[KVT_KEY_MAX])
+gateway_client_bucket_key(const struct gateway_client_bucket *bucket, const char *key,
+                          char out[KVT_KEY_MAX])
 {
-    char prefix[GATEWAY_BUCKET_KEY];
+    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
     size_t size;
 
-    gateway_bucket_prefix(bucket, prefix);
+    gateway_client_bucket_prefix(bucket, prefix);
     size = strlen(prefix);
     out[0] = '\0';
     if (size + strlen(key) >= KVT_KEY_MAX)
         return KVT_RANGE;
-    if (size == 0 ? !gateway_vault_key_ok(key) : key[0] == '\0')
+    if (size == 0 ? !gateway_object_key_is_allowed(key) : key[0] == '\0')
         return KVT_INVALID;
     memcpy(out, prefix, size);
     memcpy(out + size, key, strlen(key) + 1);
-    if (gateway_vault_stored_ok(out))
+    if (gateway_object_key_is_stored(out))
         return KVT_OK;
     out[0] = '\0';
     return KVT_INVALID;
 }
 
 const char *
-gateway_bucket_shown(const struct gateway_bucket *bucket, const char *stored)
+gateway_client_bucket_shown(const struct gateway_client_bucket *bucket, const char *stored)
 {
-    char prefix[GATEWAY_BUCKET_KEY];
+    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
 
-    gateway_bucket_prefix(bucket, prefix);
+    gateway_client_bucket_prefix(bucket, prefix);
     return stored + strlen(prefix);
 }

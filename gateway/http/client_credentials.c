@@ -7,7 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/text/yaml.h"
 
-struct gateway_credentials {
+struct gateway_client_credentials {
     _Atomic unsigned holders;
     size_t count;
     size_t room;
@@ -15,7 +15,7 @@ struct gateway_credentials {
 };
 
 static enum kvt_err
-make_table(struct gateway_credentials **out, struct kvt_error *err)
+make_table(struct gateway_client_credentials **out, struct kvt_error *err)
 {
     *out = kvt_calloc(1, sizeof(**out));
     if (*out == NULL)
@@ -26,16 +26,16 @@ make_table(struct gateway_credentials **out, struct kvt_error *err)
 
 /* Doubling by hand: what realloc() leaves behind would keep secrets. */
 static enum kvt_err
-make_room(struct gateway_credentials *table, struct kvt_error *err)
+make_room(struct gateway_client_credentials *table, struct kvt_error *err)
 {
     const size_t room = table->room == 0 ? 4 : 2 * table->room;
     struct gateway_principal *wider;
 
     if (table->count < table->room)
         return KVT_OK;
-    if (table->count == GATEWAY_CREDENTIALS_MAX)
+    if (table->count == GATEWAY_CLIENT_CREDENTIALS_MAX)
         return kvt_error_set(err, KVT_RANGE, "front.credentials_file has more than %d credentials",
-                             GATEWAY_CREDENTIALS_MAX);
+                             GATEWAY_CLIENT_CREDENTIALS_MAX);
     wider = kvt_calloc(room, sizeof(*wider));
     if (wider == NULL)
         return kvt_error_set(err, KVT_NOMEM, "table of credentials");
@@ -50,7 +50,7 @@ make_room(struct gateway_credentials *table, struct kvt_error *err)
 }
 
 static enum kvt_err
-parse_line(struct gateway_credentials *table, const char *line, size_t size, unsigned number,
+parse_line(struct gateway_client_credentials *table, const char *line, size_t size, unsigned number,
            struct kvt_error *err)
 {
     struct gateway_principal *principal;
@@ -67,7 +67,7 @@ parse_line(struct gateway_credentials *table, const char *line, size_t size, uns
         return kvt_error_set(err, KVT_INVALID, "front.credentials_file line %u: no access:secret",
                              number);
     access = (size_t)(colon - line);
-    if (access == 0 || access >= GATEWAY_ACCESS_MAX || size - access - 1 == 0 ||
+    if (access == 0 || access >= GATEWAY_ACCESS_COUNTS_MAX || size - access - 1 == 0 ||
         size - access - 1 >= GATEWAY_SECRET_KEY_MAX)
         return kvt_error_set(
             err, KVT_INVALID,
@@ -82,7 +82,7 @@ parse_line(struct gateway_credentials *table, const char *line, size_t size, uns
     memcpy(principal->creates, "*", 2);
     principal->grants[0].rights = GATEWAY_RIGHTS_ALL;
     principal->grant_count = 1;
-    if (gateway_credentials_find(table, principal->access) != NULL)
+    if (gateway_client_credentials_find(table, principal->access) != NULL)
         return kvt_error_set(err, KVT_INVALID,
                              "front.credentials_file line %u: this access key is there already",
                              number);
@@ -91,7 +91,8 @@ parse_line(struct gateway_credentials *table, const char *line, size_t size, uns
 }
 
 enum kvt_err
-gateway_credentials_parse(struct gateway_credentials **out, const char *text, struct kvt_error *err)
+gateway_client_credentials_parse(struct gateway_client_credentials **out, const char *text,
+                                 struct kvt_error *err)
 {
     unsigned number = 1;
     enum kvt_err rc = make_table(out, err);
@@ -105,7 +106,7 @@ gateway_credentials_parse(struct gateway_credentials **out, const char *text, st
     if (rc == KVT_OK && (*out)->count == 0)
         rc = kvt_error_set(err, KVT_INVALID, "front.credentials_file has no access:secret");
     if (rc != KVT_OK) {
-        gateway_credentials_drop(*out);
+        gateway_client_credentials_drop(*out);
         *out = NULL;
     }
     return rc;
@@ -150,7 +151,7 @@ pattern_valid(const char *pattern)
 }
 
 bool
-gateway_credentials_match(const char *pattern, const char *name)
+gateway_client_credentials_match(const char *pattern, const char *name)
 {
     const size_t plain = strcspn(pattern, "*");
 
@@ -189,7 +190,7 @@ read_grant(struct gateway_grant *grant, struct kvt_yaml_value section, struct kv
 }
 
 static enum kvt_err
-read_credential(struct gateway_credentials *table, struct kvt_yaml_value section,
+read_credential(struct gateway_client_credentials *table, struct kvt_yaml_value section,
                 struct kvt_error *err)
 {
     struct kvt_yaml_value grants = {0};
@@ -232,7 +233,7 @@ read_credential(struct gateway_credentials *table, struct kvt_yaml_value section
         return kvt_yaml_refuse(section, err, "an owner is one line");
     if (principal->access[0] == '\0' || principal->secret[0] == '\0')
         return kvt_yaml_refuse(section, err, "access and secret must not be empty");
-    if (gateway_credentials_find(table, principal->access) != NULL)
+    if (gateway_client_credentials_find(table, principal->access) != NULL)
         return kvt_yaml_refuse(section, err, "access %s is there already", principal->access);
     if (kvt_yaml_count(grants) == 0 || kvt_yaml_count(grants) > GATEWAY_GRANTS_MAX)
         return kvt_yaml_refuse(section, err, "1 to %d grants are needed", GATEWAY_GRANTS_MAX);
@@ -246,7 +247,8 @@ read_credential(struct gateway_credentials *table, struct kvt_yaml_value section
 }
 
 enum kvt_err
-gateway_credentials_load(struct gateway_credentials **out, const char *path, struct kvt_error *err)
+gateway_client_credentials_load(struct gateway_client_credentials **out, const char *path,
+                                struct kvt_error *err)
 {
     struct kvt_yaml_value list = {0};
     struct kvt_yaml *file = NULL;
@@ -259,7 +261,7 @@ gateway_credentials_load(struct gateway_credentials **out, const char *path, str
     if (rc == KVT_OK && (*out)->count == 0)
         rc = kvt_error_set(err, KVT_INVALID, "%s names no credentials", path);
     if (rc != KVT_OK) {
-        gateway_credentials_drop(*out);
+        gateway_client_credentials_drop(*out);
         *out = NULL;
     }
     kvt_yaml_free(file);
@@ -267,7 +269,7 @@ gateway_credentials_load(struct gateway_credentials **out, const char *path, str
 }
 
 const struct gateway_principal *
-gateway_credentials_find(const struct gateway_credentials *table, const char *access)
+gateway_client_credentials_find(const struct gateway_client_credentials *table, const char *access)
 {
     for (size_t i = 0; i < table->count; i++)
         if (strcmp(table->principals[i].access, access) == 0)
@@ -276,13 +278,13 @@ gateway_credentials_find(const struct gateway_credentials *table, const char *ac
 }
 
 size_t
-gateway_credentials_count(const struct gateway_credentials *table)
+gateway_client_credentials_count(const struct gateway_client_credentials *table)
 {
     return table->count;
 }
 
-struct gateway_credentials *
-gateway_credentials_hold(struct gateway_credentials *table)
+struct gateway_client_credentials *
+gateway_client_credentials_hold(struct gateway_client_credentials *table)
 {
     if (table != NULL)
         (void)atomic_fetch_add(&table->holders, 1);
@@ -290,7 +292,7 @@ gateway_credentials_hold(struct gateway_credentials *table)
 }
 
 void
-gateway_credentials_drop(struct gateway_credentials *table)
+gateway_client_credentials_drop(struct gateway_client_credentials *table)
 {
     if (table == NULL)
         return;

@@ -7,7 +7,7 @@
  *
  * Ownership: a table lives as long as somebody holds it; principals point into it.
  * Threads:   any; read-only after loading, the count of holders is atomic.
- * Limits:    GATEWAY_CREDENTIALS_MAX credentials of GATEWAY_GRANTS_MAX grants each.
+ * Limits:    GATEWAY_CLIENT_CREDENTIALS_MAX credentials of GATEWAY_GRANTS_MAX grants each.
  */
 #ifndef GATEWAY_HTTP_CLIENT_CREDENTIALS_H
 #define GATEWAY_HTTP_CLIENT_CREDENTIALS_H
@@ -18,12 +18,12 @@
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
-#define GATEWAY_CREDENTIALS_MAX 256
-#define GATEWAY_GRANTS_MAX      16
-#define GATEWAY_ACCESS_MAX      128
-#define GATEWAY_SECRET_KEY_MAX  128
-#define GATEWAY_OWNER_MAX       128
-#define GATEWAY_PATTERN_MAX     64
+#define GATEWAY_CLIENT_CREDENTIALS_MAX 256
+#define GATEWAY_GRANTS_MAX             16
+#define GATEWAY_ACCESS_COUNTS_MAX      128
+#define GATEWAY_SECRET_KEY_MAX         128
+#define GATEWAY_OWNER_MAX              128
+#define GATEWAY_PATTERN_MAX            64
 
 enum gateway_right {
     GATEWAY_READ = 1,
@@ -40,7 +40,7 @@ struct gateway_grant {
 };
 
 struct gateway_principal {
-    char access[GATEWAY_ACCESS_MAX];
+    char access[GATEWAY_ACCESS_COUNTS_MAX];
     char secret[GATEWAY_SECRET_KEY_MAX];
     char owner[GATEWAY_OWNER_MAX];     /* whose the buckets are that it makes */
     char creates[GATEWAY_PATTERN_MAX]; /* names of those it may make; "" for none */
@@ -48,12 +48,13 @@ struct gateway_principal {
     size_t grant_count;
 };
 
-struct gateway_credentials;
+struct gateway_client_credentials;
 
 /** "access:secret" lines, each with all rights in the configured bucket and the right to make
  * others; blank lines and lines that start with '#' are passed over. */
-KVT_NODISCARD enum kvt_err gateway_credentials_parse(struct gateway_credentials **out,
-                                                     const char *text, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_client_credentials_parse(struct gateway_client_credentials **out,
+                                                            const char *text,
+                                                            struct kvt_error *err);
 
 /**
  * A YAML file of credentials with rights:
@@ -70,20 +71,21 @@ KVT_NODISCARD enum kvt_err gateway_credentials_parse(struct gateway_credentials 
  * `prefix` "" is the whole bucket; a grant without `bucket` is of the configured one.  Only the
  * last byte of a name may be '*'.  KVT_INVALID says where in the file.
  */
-KVT_NODISCARD enum kvt_err gateway_credentials_load(struct gateway_credentials **out,
-                                                    const char *path, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_client_credentials_load(struct gateway_client_credentials **out,
+                                                           const char *path, struct kvt_error *err);
 
 /** The principal of that access key, NULL when there is none. */
-const struct gateway_principal *gateway_credentials_find(const struct gateway_credentials *table,
-                                                         const char *access);
+const struct gateway_principal *
+gateway_client_credentials_find(const struct gateway_client_credentials *table, const char *access);
 
 /** Is `name` one of `pattern`: the same, or begins with what stands before its '*'? */
-bool gateway_credentials_match(const char *pattern, const char *name);
+bool gateway_client_credentials_match(const char *pattern, const char *name);
 
-size_t gateway_credentials_count(const struct gateway_credentials *table);
+size_t gateway_client_credentials_count(const struct gateway_client_credentials *table);
 
 /** One holder more, one less; the last one frees it and wipes the secrets.  NULL is allowed. */
-struct gateway_credentials *gateway_credentials_hold(struct gateway_credentials *table);
-void gateway_credentials_drop(struct gateway_credentials *table);
+struct gateway_client_credentials *
+gateway_client_credentials_hold(struct gateway_client_credentials *table);
+void gateway_client_credentials_drop(struct gateway_client_credentials *table);
 
 #endif /* GATEWAY_HTTP_CLIENT_CREDENTIALS_H */

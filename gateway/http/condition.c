@@ -47,26 +47,26 @@ struct asked {
     const char *unmodified;
 };
 
-static enum gateway_fault
+static enum gateway_s3_error
 judge(const struct asked *asked, const char *etag, uint64_t modified_ms)
 {
     bool changed;
 
     if (asked->match != NULL) {
         if (!gateway_condition_lists(asked->match, etag))
-            return GATEWAY_FAULT_PRECONDITION;
+            return GATEWAY_S3_ERROR_PRECONDITION;
     } else if (changed_since(asked->unmodified, modified_ms, &changed) && changed) {
-        return GATEWAY_FAULT_PRECONDITION;
+        return GATEWAY_S3_ERROR_PRECONDITION;
     }
     if (asked->none_match != NULL)
-        return gateway_condition_lists(asked->none_match, etag) ? GATEWAY_FAULT_NOT_MODIFIED
-                                                                : GATEWAY_FAULT_NONE;
+        return gateway_condition_lists(asked->none_match, etag) ? GATEWAY_S3_ERROR_NOT_MODIFIED
+                                                                : GATEWAY_S3_ERROR_NONE;
     if (changed_since(asked->modified, modified_ms, &changed) && !changed)
-        return GATEWAY_FAULT_NOT_MODIFIED;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_NOT_MODIFIED;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_condition_read(const struct gateway_request *request, const char *etag,
                        uint64_t modified_ms)
 {
@@ -80,7 +80,7 @@ gateway_condition_read(const struct gateway_request *request, const char *etag,
     return judge(&asked, etag, modified_ms);
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_condition_copy(const struct gateway_request *request, const char *etag,
                        uint64_t modified_ms)
 {
@@ -91,21 +91,22 @@ gateway_condition_copy(const struct gateway_request *request, const char *etag,
         .unmodified = gateway_request_header(request, "x-amz-copy-source-if-unmodified-since"),
     };
 
-    return judge(&asked, etag, modified_ms) == GATEWAY_FAULT_NONE ? GATEWAY_FAULT_NONE
-                                                                  : GATEWAY_FAULT_PRECONDITION;
+    return judge(&asked, etag, modified_ms) == GATEWAY_S3_ERROR_NONE
+               ? GATEWAY_S3_ERROR_NONE
+               : GATEWAY_S3_ERROR_PRECONDITION;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_condition_write(const struct gateway_request *request, const char *etag)
 {
     const char *match = gateway_request_header(request, "if-match");
     const char *none = gateway_request_header(request, "if-none-match");
 
     if (match != NULL && etag == NULL)
-        return GATEWAY_FAULT_NO_SUCH_KEY;
+        return GATEWAY_S3_ERROR_NO_SUCH_KEY;
     if (match != NULL && !gateway_condition_lists(match, etag))
-        return GATEWAY_FAULT_PRECONDITION;
+        return GATEWAY_S3_ERROR_PRECONDITION;
     if (none != NULL && etag != NULL && gateway_condition_lists(none, etag))
-        return GATEWAY_FAULT_PRECONDITION;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_PRECONDITION;
+    return GATEWAY_S3_ERROR_NONE;
 }

@@ -7,26 +7,26 @@
 
 #include "base/core/alloc.h"
 
-struct gateway_caller {
+struct gateway_connection {
     int fd;
     uint64_t since_ms; /* monotonic; UINT64_MAX once it was cut */
-    struct gateway_caller *next;
-    struct gateway_caller **link; /* what points to it */
+    struct gateway_connection *next;
+    struct gateway_connection **link; /* what points to it */
 };
 
-struct gateway_callers {
+struct gateway_connections {
     uint64_t patience_ms;
 
     struct {
         pthread_mutex_t lock; /* guards this struct and the callers in it */
-        struct gateway_caller *first;
+        struct gateway_connection *first;
     } shared;
 };
 
 enum kvt_err
-gateway_callers_new(struct gateway_callers **out, uint64_t patience_ms)
+gateway_connections_new(struct gateway_connections **out, uint64_t patience_ms)
 {
-    struct gateway_callers *callers = kvt_calloc(1, sizeof(*callers));
+    struct gateway_connections *callers = kvt_calloc(1, sizeof(*callers));
 
     *out = NULL;
     if (callers == NULL || pthread_mutex_init(&callers->shared.lock, NULL) != 0) {
@@ -39,7 +39,7 @@ gateway_callers_new(struct gateway_callers **out, uint64_t patience_ms)
 }
 
 void
-gateway_callers_free(struct gateway_callers *callers)
+gateway_connections_free(struct gateway_connections *callers)
 {
     if (callers == NULL)
         return;
@@ -48,10 +48,10 @@ gateway_callers_free(struct gateway_callers *callers)
     kvt_free(callers);
 }
 
-struct gateway_caller *
-gateway_callers_enter(struct gateway_callers *callers, int fd, uint64_t now_ms)
+struct gateway_connection *
+gateway_connections_enter(struct gateway_connections *callers, int fd, uint64_t now_ms)
 {
-    struct gateway_caller *caller = kvt_calloc(1, sizeof(*caller));
+    struct gateway_connection *caller = kvt_calloc(1, sizeof(*caller));
 
     if (caller == NULL)
         return NULL;
@@ -68,8 +68,8 @@ gateway_callers_enter(struct gateway_callers *callers, int fd, uint64_t now_ms)
 }
 
 void
-gateway_callers_begin(struct gateway_callers *callers, struct gateway_caller *caller,
-                      uint64_t now_ms)
+gateway_connections_begin(struct gateway_connections *callers, struct gateway_connection *caller,
+                          uint64_t now_ms)
 {
     if (caller == NULL)
         return;
@@ -80,7 +80,7 @@ gateway_callers_begin(struct gateway_callers *callers, struct gateway_caller *ca
 }
 
 void
-gateway_callers_leave(struct gateway_callers *callers, struct gateway_caller *caller)
+gateway_connections_leave(struct gateway_connections *callers, struct gateway_connection *caller)
 {
     if (caller == NULL)
         return;
@@ -93,12 +93,12 @@ gateway_callers_leave(struct gateway_callers *callers, struct gateway_caller *ca
 }
 
 size_t
-gateway_callers_cut(struct gateway_callers *callers, uint64_t now_ms)
+gateway_connections_cut(struct gateway_connections *callers, uint64_t now_ms)
 {
     size_t count = 0;
 
     (void)pthread_mutex_lock(&callers->shared.lock);
-    for (struct gateway_caller *at = callers->shared.first; at != NULL; at = at->next) {
+    for (struct gateway_connection *at = callers->shared.first; at != NULL; at = at->next) {
         if (at->since_ms > now_ms || now_ms - at->since_ms <= callers->patience_ms)
             continue;
         (void)shutdown(at->fd, SHUT_RDWR); /* the library sees an end, and closes it */

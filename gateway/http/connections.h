@@ -18,27 +18,29 @@
 
 #include "kvtier/error.h"
 
-struct gateway_callers;
-struct gateway_caller;
+struct gateway_connections;
+struct gateway_connection;
 
 /** @param patience_ms  how long a connection may be at one thing */
-KVT_NODISCARD enum kvt_err gateway_callers_new(struct gateway_callers **out, uint64_t patience_ms);
+KVT_NODISCARD enum kvt_err gateway_connections_new(struct gateway_connections **out,
+                                                   uint64_t patience_ms);
 
 /** All have left.  NULL is allowed. */
-void gateway_callers_free(struct gateway_callers *callers);
+void gateway_connections_free(struct gateway_connections *callers);
 
 /** A connection is open.  NULL: no memory; then nobody watches it. */
-struct gateway_caller *gateway_callers_enter(struct gateway_callers *callers, int fd,
-                                             uint64_t now_ms);
+struct gateway_connection *gateway_connections_enter(struct gateway_connections *callers, int fd,
+                                                     uint64_t now_ms);
 
 /** It begins something else.  NULL is allowed, here and below. */
-void gateway_callers_begin(struct gateway_callers *callers, struct gateway_caller *caller,
-                           uint64_t now_ms);
+void gateway_connections_begin(struct gateway_connections *callers,
+                               struct gateway_connection *caller, uint64_t now_ms);
 
 /** Its socket is about to be closed. */
-void gateway_callers_leave(struct gateway_callers *callers, struct gateway_caller *caller);
+void gateway_connections_leave(struct gateway_connections *callers,
+                               struct gateway_connection *caller);
 
 /** Shut the sockets of those that took too long; how many. */
-size_t gateway_callers_cut(struct gateway_callers *callers, uint64_t now_ms);
+size_t gateway_connections_cut(struct gateway_connections *callers, uint64_t now_ms);
 
 #endif /* GATEWAY_HTTP_CONNECTIONS_H */

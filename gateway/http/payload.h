@@ -18,14 +18,14 @@
 
 /** Before the body: its length without framing, and what there is to say against it.  The request
  * is signed (gateway_auth_check()). */
-enum gateway_fault gateway_payload_begin(struct gateway_request *request, uint64_t *length);
+enum gateway_s3_error gateway_payload_begin(struct gateway_request *request, uint64_t *length);
 
 /** The next bytes of the body, at most `length` of payload in all. */
-enum gateway_fault gateway_payload_take(struct gateway_request *request, const void *bytes,
-                                        size_t size);
+enum gateway_s3_error gateway_payload_take(struct gateway_request *request, const void *bytes,
+                                           size_t size);
 
 /** The body ended: is it whole, and does it fit x-amz-content-sha256, Content-MD5 and the
  * checksums, which are in request->checksums from here on? */
-enum gateway_fault gateway_payload_check(struct gateway_request *request);
+enum gateway_s3_error gateway_payload_check(struct gateway_request *request);
 
 #endif /* GATEWAY_HTTP_PAYLOAD_H */

@@ -71,7 +71,7 @@ drop_signature(struct gateway_request *request)
     }
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 read_times(const struct gateway_target *target, struct gateway_presigned *presigned)
 {
     char text[16];
@@ -80,12 +80,12 @@ read_times(const struct gateway_target *target, struct gateway_presigned *presig
     if (!read_text(target, "X-Amz-Date", presigned->date, sizeof(presigned->date)) ||
         !read_text(target, "X-Amz-Expires", text, sizeof(text)) ||
         kvt_parse_u64(text, &seconds) != KVT_OK || seconds > GATEWAY_PRESIGNED_EXPIRES_MAX_S)
-        return GATEWAY_FAULT_PRESIGNED;
+        return GATEWAY_S3_ERROR_PRESIGNED;
     presigned->expires_s = (uint32_t)seconds;
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_presigned_parse(struct gateway_request *request, struct gateway_presigned *presigned)
 {
     const struct gateway_target *target = &request->target;
@@ -94,30 +94,30 @@ gateway_presigned_parse(struct gateway_request *request, struct gateway_presigne
     char names[1024];
     char signature[G4_SIGV4_SIGNATURE_MAX];
     char line[CLAIM_MAX];
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     *presigned = (struct gateway_presigned){.hash = G4_SIGV4_UNSIGNED};
     if (gateway_target_has(target, "AWSAccessKeyId"))
-        return GATEWAY_FAULT_SIGV2;
+        return GATEWAY_S3_ERROR_SIGV2;
     if (gateway_target_has(target, "X-Amz-Security-Token"))
-        return GATEWAY_FAULT_TOKEN;
+        return GATEWAY_S3_ERROR_TOKEN;
     if (!read_text(target, "X-Amz-Algorithm", algorithm, sizeof(algorithm)) ||
         !read_text(target, "X-Amz-Credential", credential, sizeof(credential)) ||
         !read_text(target, "X-Amz-SignedHeaders", names, sizeof(names)) ||
         !read_text(target, SIGNATURE, signature, sizeof(signature)))
-        return GATEWAY_FAULT_PRESIGNED;
+        return GATEWAY_S3_ERROR_PRESIGNED;
     fault = read_times(target, presigned);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (gateway_target_has(target, "X-Amz-Content-Sha256") &&
         !read_text(target, "X-Amz-Content-Sha256", presigned->hash, sizeof(presigned->hash)))
-        return GATEWAY_FAULT_PRESIGNED;
+        return GATEWAY_S3_ERROR_PRESIGNED;
     (void)snprintf(line, sizeof(line), "%s Credential=%s,SignedHeaders=%s,Signature=%s", algorithm,
                    credential, names, signature);
     if (g4_sigv4_parse(line, &presigned->claim, NULL) != KVT_OK)
-        return GATEWAY_FAULT_PRESIGNED;
+        return GATEWAY_S3_ERROR_PRESIGNED;
     drop_signature(request);
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 static bool
@@ -130,30 +130,30 @@ is_own(const char *name, size_t size)
 }
 
 /* "x-amz-meta-a=b" in the query: the header of that name. */
-static enum gateway_fault
+static enum gateway_s3_error
 to_header(struct gateway_request *request, const char *at, size_t name_size)
 {
     char name[NAME_MAX_BYTES];
     char value[VALUE_MAX];
 
     if (name_size >= sizeof(name))
-        return GATEWAY_FAULT_PRESIGNED;
+        return GATEWAY_S3_ERROR_PRESIGNED;
     memcpy(name, at, name_size);
     name[name_size] = '\0';
     if (gateway_target_query(&request->target, name, value, sizeof(value)) != KVT_OK ||
         gateway_request_header_add(request, name, value) != KVT_OK)
-        return GATEWAY_FAULT_PRESIGNED;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_PRESIGNED;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_presigned_strip(struct gateway_request *request)
 {
     char *query = own_query(request);
 
     for (char *at = query; *at != '\0';) {
         const size_t name = strcspn(at, "=&");
-        enum gateway_fault fault = GATEWAY_FAULT_NONE;
+        enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
 
         if (name < strlen(PREFIX) || strncasecmp(at, PREFIX, strlen(PREFIX)) != 0) {
             at += strcspn(at, "&");
@@ -162,9 +162,9 @@ gateway_presigned_strip(struct gateway_request *request)
         }
         if (!is_own(at, name))
             fault = to_header(request, at, name);
-        if (fault != GATEWAY_FAULT_NONE)
+        if (fault != GATEWAY_S3_ERROR_NONE)
             return fault;
         cut(query, at);
     }
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }

@@ -30,11 +30,11 @@ struct gateway_presigned {
 bool gateway_presigned_is(const struct gateway_target *target);
 
 /** Read the claim and drop the signature from the query, which is then what was signed. */
-enum gateway_fault gateway_presigned_parse(struct gateway_request *request,
-                                           struct gateway_presigned *presigned);
+enum gateway_s3_error gateway_presigned_parse(struct gateway_request *request,
+                                              struct gateway_presigned *presigned);
 
 /** The signature is good: drop what is left of it from the query.  Other "x-amz-" arguments are
  * headers that were moved there, and become headers again. */
-enum gateway_fault gateway_presigned_strip(struct gateway_request *request);
+enum gateway_s3_error gateway_presigned_strip(struct gateway_request *request);
 
 #endif /* GATEWAY_HTTP_PRESIGNED_H */

@@ -21,9 +21,9 @@ struct fault_row {
     const char *message;
 };
 
-static const struct fault_row fault_rows[GATEWAY_FAULT_COUNT] = {
-#define X(name, status, code, message) [GATEWAY_FAULT_##name] = {status, code, message},
-    GATEWAY_FAULT_MAP(X)
+static const struct fault_row fault_rows[GATEWAY_S3_ERROR_COUNT] = {
+#define X(name, status, code, message) [GATEWAY_S3_ERROR_##name] = {status, code, message},
+    GATEWAY_S3_ERROR_MAP(X)
 #undef X
 };
 
@@ -132,23 +132,23 @@ gateway_request_bytes(const struct gateway_request *request)
     return request->body.data == NULL ? (const void *)"" : request->body.data;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_request_answer(struct gateway_request *request, const char *content_type)
 {
     if (!kvt_buffer_ok(&request->answer))
-        return GATEWAY_FAULT_SLOW_DOWN;
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     request->status = 200;
     request->content_type = content_type;
     request->body_size = request->answer.size;
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
-enum gateway_fault
-gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
+enum gateway_s3_error
+gateway_request_fail(struct gateway_request *request, enum gateway_s3_error fault)
 {
     const struct fault_row *row = &fault_rows[fault];
 
-    assert(fault != GATEWAY_FAULT_NONE && fault < GATEWAY_FAULT_COUNT);
+    assert(fault != GATEWAY_S3_ERROR_NONE && fault < GATEWAY_S3_ERROR_COUNT);
     request->fault = fault;
     request->status = row->status;
     request->head_only = false;
@@ -158,7 +158,7 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
     request->reader = NULL;
     request->body_from = 0;
     request->body_size = 0;
-    if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+    if (fault == GATEWAY_S3_ERROR_NOT_MODIFIED)
         return fault;
     request->field_count = 0;
     kvt_buffer_clear(&request->lines);
@@ -168,7 +168,7 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
                       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                       "<Error><Code>%s</Code><Message>%s</Message><Resource>",
                       row->code, row->message);
-    gateway_xml_text(&request->answer, request->target.path);
+    gateway_xml_write_text(&request->answer, request->target.path);
     kvt_buffer_printf(&request->answer, "</Resource><RequestId>%s</RequestId></Error>\n",
                       request->id);
     request->body_size = request->answer.size;
@@ -176,47 +176,47 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
 }
 
 const char *
-gateway_request_code(enum gateway_fault fault)
+gateway_request_code(enum gateway_s3_error fault)
 {
     return fault_rows[fault].code;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_request_fault_of(enum kvt_err code)
 {
     switch (code) {
-    case KVT_OK: return GATEWAY_FAULT_NONE;
-    case KVT_NOTFOUND: return GATEWAY_FAULT_NO_SUCH_KEY;
-    case KVT_EXISTS: return GATEWAY_FAULT_PRECONDITION;
-    case KVT_PRECONDITION: return GATEWAY_FAULT_PRECONDITION;
-    case KVT_FULL: return GATEWAY_FAULT_FULL;
+    case KVT_OK: return GATEWAY_S3_ERROR_NONE;
+    case KVT_NOTFOUND: return GATEWAY_S3_ERROR_NO_SUCH_KEY;
+    case KVT_EXISTS: return GATEWAY_S3_ERROR_PRECONDITION;
+    case KVT_PRECONDITION: return GATEWAY_S3_ERROR_PRECONDITION;
+    case KVT_FULL: return GATEWAY_S3_ERROR_FULL;
     case KVT_AGAIN:
     case KVT_BUSY:
-    case KVT_NOMEM: return GATEWAY_FAULT_SLOW_DOWN;
+    case KVT_NOMEM: return GATEWAY_S3_ERROR_SLOW_DOWN;
     case KVT_TIMEOUT:
-    case KVT_UNAVAILABLE: return GATEWAY_FAULT_UNAVAILABLE;
-    case KVT_CORRUPT: return GATEWAY_FAULT_BAD_DIGEST;
-    case KVT_INVALID: return GATEWAY_FAULT_INVALID_REQUEST;
-    case KVT_RANGE: return GATEWAY_FAULT_TOO_LARGE;
-    case KVT_UNSUPPORTED: return GATEWAY_FAULT_NOT_IMPLEMENTED;
-    default: return GATEWAY_FAULT_INTERNAL;
+    case KVT_UNAVAILABLE: return GATEWAY_S3_ERROR_UNAVAILABLE;
+    case KVT_CORRUPT: return GATEWAY_S3_ERROR_BAD_DIGEST;
+    case KVT_INVALID: return GATEWAY_S3_ERROR_INVALID_REQUEST;
+    case KVT_RANGE: return GATEWAY_S3_ERROR_TOO_LARGE;
+    case KVT_UNSUPPORTED: return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
+    default: return GATEWAY_S3_ERROR_INTERNAL;
     }
 }
 
 void
 gateway_request_release(struct gateway_request *request, struct gateway_budget *budget)
 {
-    struct gateway_shelf *shelf = budget == NULL ? NULL : budget->shelf;
+    struct gateway_body_cache *shelf = budget == NULL ? NULL : budget->shelf;
 
     if (request == NULL)
         return;
     if (request->taken > 0)
         gateway_budget_give(budget, request->taken);
-    gateway_credentials_drop(request->credentials);
+    gateway_client_credentials_drop(request->credentials);
     gateway_chunked_free(request->chunked);
     gateway_reader_close(request->reader);
-    gateway_shelf_release(shelf, &request->body);
-    gateway_shelf_release(shelf, &request->answer);
+    gateway_body_cache_release(shelf, &request->body);
+    gateway_body_cache_release(shelf, &request->answer);
     kvt_buffer_release(&request->lines);
     kvt_free(request->header_text);
     kvt_free(request->raw);

@@ -33,7 +33,7 @@ struct gateway_reader;
 #define GATEWAY_FIELD_MAX    160
 
 /* X(NAME, HTTP status, S3 code, message) */
-#define GATEWAY_FAULT_MAP(X)                                                                       \
+#define GATEWAY_S3_ERROR_MAP(X)                                                                    \
     X(NONE, 200, "", "")                                                                           \
     X(ACCESS_DENIED, 403, "AccessDenied", "Sign the request with AWS Signature Version 4.")        \
     X(FORBIDDEN, 403, "AccessDenied", "This access key has no right to do that.")                  \
@@ -112,11 +112,11 @@ struct gateway_reader;
     X(FULL, 507, "InsufficientStorage", "A capacity limit is reached.")                            \
     X(INTERNAL, 500, "InternalError", "It went wrong here; the log says why.")
 
-enum gateway_fault {
-#define X(name, status, code, message) GATEWAY_FAULT_##name,
-    GATEWAY_FAULT_MAP(X)
+enum gateway_s3_error {
+#define X(name, status, code, message) GATEWAY_S3_ERROR_##name,
+    GATEWAY_S3_ERROR_MAP(X)
 #undef X
-        GATEWAY_FAULT_COUNT
+        GATEWAY_S3_ERROR_COUNT
 };
 
 struct gateway_field {
@@ -129,25 +129,25 @@ struct gateway_request {
     char method[8];
     char *raw; /* target as it came */
     struct gateway_target target;
-    struct gateway_bucket bucket; /* the target's, once that is known */
-    char stored[KVT_KEY_MAX];     /* where the target's key is in the store; "" while unknown */
+    struct gateway_client_bucket bucket; /* the target's, once that is known */
+    char stored[KVT_KEY_MAX]; /* where the target's key is in the store; "" while unknown */
     struct g4_sigv4_header headers[GATEWAY_HEADERS_MAX];
     size_t header_count;
     char *header_text; /* GATEWAY_HEADER_BYTES the headers point into */
     size_t header_used;
-    const struct gateway_principal *principal; /* who signed it; NULL until that is known */
-    struct gateway_credentials *credentials;   /* held: the principal points into it */
-    char date[G4_SIGV4_DATE_MAX];              /* with which it is signed; as its chunks are */
+    const struct gateway_principal *principal;      /* who signed it; NULL until that is known */
+    struct gateway_client_credentials *credentials; /* held: the principal points into it */
+    char date[G4_SIGV4_DATE_MAX];                   /* with which it is signed; as its chunks are */
     char region[64];
     char signature[G4_SIGV4_SIGNATURE_MAX];
-    struct gateway_chunked *chunked; /* NULL: the body comes without framing */
-    enum gateway_checksum trailer;   /* announced behind the body; COUNT: none */
+    struct gateway_chunked *chunked;    /* NULL: the body comes without framing */
+    enum gateway_body_checksum trailer; /* announced behind the body; COUNT: none */
     struct kvt_buffer body;       /* the payload, without aws-chunked framing; fits `checksums` */
     struct g4_pieces_feed pieces; /* of the body, as far as it came */
-    struct gateway_checksums checksums; /* sent in a header or behind the body */
-    uint64_t taken;                     /* bytes of the memory budget this request holds */
+    struct gateway_body_checksums checksums; /* sent in a header or behind the body */
+    uint64_t taken;                          /* bytes of the memory budget this request holds */
 
-    enum gateway_fault fault; /* not NONE: the answer is this error */
+    enum gateway_s3_error fault; /* not NONE: the answer is this error */
     unsigned status;
     bool head_only;   /* answer `length` without a body */
     uint64_t length;  /* for head_only */
@@ -193,17 +193,18 @@ bool gateway_request_is(const struct gateway_request *request, const char *metho
 const void *gateway_request_bytes(const struct gateway_request *request);
 
 /** The answer is what was appended to it, with status 200.  SLOW_DOWN: it had no room. */
-enum gateway_fault gateway_request_answer(struct gateway_request *request,
-                                          const char *content_type);
+enum gateway_s3_error gateway_request_answer(struct gateway_request *request,
+                                             const char *content_type);
 
 /** Make the answer this error, with its XML body.  Returns `fault`. */
-enum gateway_fault gateway_request_fail(struct gateway_request *request, enum gateway_fault fault);
+enum gateway_s3_error gateway_request_fail(struct gateway_request *request,
+                                           enum gateway_s3_error fault);
 
 /** Its S3 code, "NoSuchKey". */
-const char *gateway_request_code(enum gateway_fault fault);
+const char *gateway_request_code(enum gateway_s3_error fault);
 
 /** What a KVTier code means to an S3 client. */
-enum gateway_fault gateway_request_fault_of(enum kvt_err code);
+enum gateway_s3_error gateway_request_fault_of(enum kvt_err code);
 
 /** Give back what it took from the budget, which may be NULL where that is nothing. */
 void gateway_request_release(struct gateway_request *request, struct gateway_budget *budget);

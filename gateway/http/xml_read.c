@@ -5,12 +5,12 @@
 #include <string.h>
 
 struct parsing {
-    const struct gateway_form *form;
+    const struct gateway_xml_read *form;
     XML_Parser parser;
     unsigned depth;
     bool in_row;
     bool failed;
-    char text[GATEWAY_FORM_TEXT_MAX];
+    char text[GATEWAY_XML_READ_TEXT_MAX];
     size_t text_size;
 };
 
@@ -28,7 +28,7 @@ on_start(void *arg, const char *name, const char **attributes)
 
     (void)attributes;
     parsing->text_size = 0;
-    if (++parsing->depth > GATEWAY_FORM_DEPTH_MAX ||
+    if (++parsing->depth > GATEWAY_XML_READ_DEPTH_MAX ||
         (parsing->depth == 1 && strcmp(name, parsing->form->root) != 0))
         stop(parsing);
     else if (parsing->depth == 2)
@@ -52,7 +52,7 @@ static void
 on_end(void *arg, const char *name)
 {
     struct parsing *parsing = arg;
-    const struct gateway_form *form = parsing->form;
+    const struct gateway_xml_read *form = parsing->form;
     bool fits = true;
 
     parsing->text[parsing->text_size] = '\0';
@@ -80,7 +80,7 @@ on_doctype(void *arg, const char *name, const char *system, const char *public, 
 }
 
 bool
-gateway_form_parse(const struct gateway_form *form, const void *bytes, size_t size)
+gateway_xml_read_parse(const struct gateway_xml_read *form, const void *bytes, size_t size)
 {
     struct parsing parsing = {.form = form};
     bool fits;

@@ -6,7 +6,7 @@
  *
  * Ownership: texts are the parser's, for the call of the function they are given to.
  * Threads:   any; no shared state.
- * Limits:    GATEWAY_FORM_DEPTH_MAX deep, texts of GATEWAY_FORM_TEXT_MAX - 1 bytes.
+ * Limits:    GATEWAY_XML_READ_DEPTH_MAX deep, texts of GATEWAY_XML_READ_TEXT_MAX - 1 bytes.
  */
 #ifndef GATEWAY_HTTP_XML_READ_H
 #define GATEWAY_HTTP_XML_READ_H
@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GATEWAY_FORM_DEPTH_MAX 8
-#define GATEWAY_FORM_TEXT_MAX  2048
+#define GATEWAY_XML_READ_DEPTH_MAX 8
+#define GATEWAY_XML_READ_TEXT_MAX  2048
 
-struct gateway_form {
+struct gateway_xml_read {
     const char *root; /* "Delete" */
     const char *row;  /* "Object" */
     /* A text of the row, or (`in_row` false) of the root.  False: this may not be. */
@@ -28,6 +28,6 @@ struct gateway_form {
 };
 
 /** False: not well-formed, another root, too deep, too long, or a function said so. */
-bool gateway_form_parse(const struct gateway_form *form, const void *bytes, size_t size);
+bool gateway_xml_read_parse(const struct gateway_xml_read *form, const void *bytes, size_t size);
 
 #endif /* GATEWAY_HTTP_XML_READ_H */

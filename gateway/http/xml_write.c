@@ -3,7 +3,7 @@
 #include "base/core/clock.h"
 
 void
-gateway_xml_begin(struct kvt_buffer *out, const char *root)
+gateway_xml_write_begin(struct kvt_buffer *out, const char *root)
 {
     kvt_buffer_printf(out,
                       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -12,15 +12,15 @@ gateway_xml_begin(struct kvt_buffer *out, const char *root)
 }
 
 void
-gateway_xml_end(struct kvt_buffer *out, const char *root)
+gateway_xml_write_end(struct kvt_buffer *out, const char *root)
 {
-    gateway_xml_close(out, root);
+    gateway_xml_write_close(out, root);
     kvt_buffer_puts(out, "\n");
 }
 
 /* Rows of listings are made of these, a thousand at a time: they go without printf. */
 void
-gateway_xml_open(struct kvt_buffer *out, const char *name)
+gateway_xml_write_open(struct kvt_buffer *out, const char *name)
 {
     kvt_buffer_puts(out, "<");
     kvt_buffer_puts(out, name);
@@ -28,7 +28,7 @@ gateway_xml_open(struct kvt_buffer *out, const char *name)
 }
 
 void
-gateway_xml_close(struct kvt_buffer *out, const char *name)
+gateway_xml_write_close(struct kvt_buffer *out, const char *name)
 {
     kvt_buffer_puts(out, "</");
     kvt_buffer_puts(out, name);
@@ -36,41 +36,42 @@ gateway_xml_close(struct kvt_buffer *out, const char *name)
 }
 
 void
-gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text)
+gateway_xml_write_element(struct kvt_buffer *out, const char *name, const char *text)
 {
-    gateway_xml_open(out, name);
-    gateway_xml_text(out, text);
-    gateway_xml_close(out, name);
+    gateway_xml_write_open(out, name);
+    gateway_xml_write_text(out, text);
+    gateway_xml_write_close(out, name);
 }
 
 void
-gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms)
+gateway_xml_write_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms)
 {
     char text[KVT_CLOCK_TEXT_MAX];
 
     kvt_clock_format(unix_ms - unix_ms % 1000, text);
-    gateway_xml_open(out, name);
+    gateway_xml_write_open(out, name);
     kvt_buffer_puts(out, text);
-    gateway_xml_close(out, name);
+    gateway_xml_write_close(out, name);
 }
 
 void
-gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner)
+gateway_xml_write_owner(struct kvt_buffer *out, const char *name, const char *owner)
 {
-    gateway_xml_open(out, name);
-    gateway_xml_element(out, "ID", owner);
-    gateway_xml_element(out, "DisplayName", owner);
-    gateway_xml_close(out, name);
+    gateway_xml_write_open(out, name);
+    gateway_xml_write_element(out, "ID", owner);
+    gateway_xml_write_element(out, "DisplayName", owner);
+    gateway_xml_write_close(out, name);
 }
 
 void
-gateway_xml_checksum(struct kvt_buffer *out, enum gateway_checksum checksum, const char *value)
+gateway_xml_write_checksum(struct kvt_buffer *out, enum gateway_body_checksum checksum,
+                           const char *value)
 {
     if (value[0] == '\0')
         return;
-    kvt_buffer_printf(out, "<Checksum%s>", gateway_checksum_word(checksum));
-    gateway_xml_text(out, value);
-    kvt_buffer_printf(out, "</Checksum%s>", gateway_checksum_word(checksum));
+    kvt_buffer_printf(out, "<Checksum%s>", gateway_body_checksum_word(checksum));
+    gateway_xml_write_text(out, value);
+    kvt_buffer_printf(out, "</Checksum%s>", gateway_body_checksum_word(checksum));
 }
 
 /* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
@@ -110,7 +111,7 @@ plain_length(const unsigned char *at)
 }
 
 void
-gateway_xml_text(struct kvt_buffer *out, const char *text)
+gateway_xml_write_text(struct kvt_buffer *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
 

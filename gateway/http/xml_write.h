@@ -14,26 +14,26 @@
 #include "gateway/http/body_checksum.h"
 
 /** The declaration, and the root with S3's name space. */
-void gateway_xml_begin(struct kvt_buffer *out, const char *root);
-void gateway_xml_end(struct kvt_buffer *out, const char *root);
+void gateway_xml_write_begin(struct kvt_buffer *out, const char *root);
+void gateway_xml_write_end(struct kvt_buffer *out, const char *root);
 
 /** "<name>", "</name>". */
-void gateway_xml_open(struct kvt_buffer *out, const char *name);
-void gateway_xml_close(struct kvt_buffer *out, const char *name);
+void gateway_xml_write_open(struct kvt_buffer *out, const char *name);
+void gateway_xml_write_close(struct kvt_buffer *out, const char *name);
 /** <name>text</name>, escaped. */
-void gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text);
+void gateway_xml_write_element(struct kvt_buffer *out, const char *name, const char *text);
 
 /** <name>2026-01-31T23:59:59.000Z</name>: whole seconds, as Last-Modified has them. */
-void gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms);
+void gateway_xml_write_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms);
 
 /** Whose something is: <name><ID>owner</ID><DisplayName>owner</DisplayName></name>. */
-void gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner);
+void gateway_xml_write_owner(struct kvt_buffer *out, const char *name, const char *owner);
 
 /** <ChecksumCRC32>value</ChecksumCRC32>; nothing where the value is "". */
-void gateway_xml_checksum(struct kvt_buffer *out, enum gateway_checksum checksum,
-                          const char *value);
+void gateway_xml_write_checksum(struct kvt_buffer *out, enum gateway_body_checksum checksum,
+                                const char *value);
 
 /** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
-void gateway_xml_text(struct kvt_buffer *out, const char *text);
+void gateway_xml_write_text(struct kvt_buffer *out, const char *text);
 
 #endif /* GATEWAY_HTTP_XML_WRITE_H */

@@ -12,15 +12,15 @@
 #include "gateway/block/move_lock.h"
 
 enum kvt_err
-gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc)
+gateway_bucket_tier_ended_of(struct gateway_context *vault, unsigned tier, enum kvt_err rc)
 {
-    return tier == GATEWAY_COLD ? gateway_cold_ended(vault->cold, rc)
-                                : gateway_cold_far_ended(vault->cold, rc);
+    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(vault->cold, rc)
+                                : gateway_bucket_tier_far_ended(vault->cold, rc);
 }
 
 /* How long a tombstone may be from being deleted by whoever put it: two requests' deadlines, and
  * as much again for clocks of whole seconds and threads that wait. */
-enum { FRESH_MS = 4 * GATEWAY_COLD_LOOK_MS };
+enum { FRESH_MS = 4 * GATEWAY_BUCKET_TIER_LOOK_MS };
 
 /* How often what may be all there is of a block is put back, and the first pause, which doubles. */
 enum { PUT_BACK_TRIES = 5, PUT_BACK_PAUSE_MS = 100 };
@@ -34,7 +34,7 @@ number_of(unsigned tier)
 /* Write the checked bytes: where nothing is, or over exactly what was seen there.  `deadline_ms` 0:
  * the store's own; else it is done under the lock, and sent once. */
 static enum kvt_err
-write_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+write_copy(struct gateway_context *vault, const char *key, const struct gateway_record *record,
            unsigned tier, const struct g4_request *source, const char *seen_etag,
            uint64_t deadline_ms)
 {
@@ -50,7 +50,7 @@ write_copy(struct gateway_vault *vault, const char *key, const struct gateway_re
     gateway_record_meta(record, &request.meta);
     if (seen_etag != NULL)
         memcpy(request.etag, seen_etag, sizeof(request.etag));
-    rc = g4_store_perform(gateway_cold_bucket(vault->cold, tier), &request);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &request);
     if (rc == KVT_OK)
         gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_MOVED, record->length);
     return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
@@ -58,21 +58,23 @@ write_copy(struct gateway_vault *vault, const char *key, const struct gateway_re
 
 /* Is it a tombstone whose maker may still be about to delete it, whatever lies there by then? */
 static bool
-is_being_dropped(struct gateway_vault *vault, unsigned tier, const struct g4_request *seen)
+is_being_dropped(struct gateway_context *vault, unsigned tier, const struct g4_request *seen)
 {
     const uint64_t now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
 
-    return gateway_fault_is_tombstone(seen) && !gateway_cold_heeds(vault->cold, tier) &&
+    return gateway_damage_is_tombstone(seen) && !gateway_bucket_tier_heeds(vault->cold, tier) &&
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
 static enum kvt_err
-head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *request)
+head(struct gateway_context *vault, const char *key, unsigned tier, struct g4_request *request)
 {
-    *request = (struct g4_request){
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    return gateway_bucket_ended(vault, tier,
-                                g4_store_perform(gateway_cold_bucket(vault->cold, tier), request));
+    *request =
+        (struct g4_request){.verb = G4_HEAD,
+                            .key = key,
+                            .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    return gateway_bucket_tier_ended_of(
+        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), request));
 }
 
 /* Before each request that changes something: KVT_AGAIN, the lease is as good as over. */
@@ -87,7 +89,7 @@ still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
  * KVT_NOTFOUND: all of them have one ETag, so it is looked at first.  A body may take as long as
  * the lease does. */
 static enum kvt_err
-write_over(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+write_over(struct gateway_context *vault, const char *key, const struct gateway_record *record,
            unsigned tier, const struct g4_request *source, struct gateway_move_lock *lock)
 {
     struct g4_request seen;
@@ -97,7 +99,7 @@ write_over(struct gateway_vault *vault, const char *key, const struct gateway_re
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT ||
-        (rc == KVT_OK && !gateway_fault_is_tombstone(&seen)))
+        (rc == KVT_OK && !gateway_damage_is_tombstone(&seen)))
         return KVT_AGAIN;
     if (rc == KVT_OK)
         rc = still_held(lock, &deadline_ms);
@@ -105,14 +107,14 @@ write_over(struct gateway_vault *vault, const char *key, const struct gateway_re
         return rc;
     return gateway_move_lock_sent(
         lock,
-        gateway_bucket_ended(
+        gateway_bucket_tier_ended_of(
             vault, tier, write_copy(vault, key, record, tier, source, seen.etag, lock->until_ms)));
 }
 
 /* What lies in its place is a tombstone: its maker may put another in its place, for the block was
  * removed. */
 static enum kvt_err
-write_over_tombstone(struct gateway_vault *vault, const char *key,
+write_over_tombstone(struct gateway_context *vault, const char *key,
                      const struct gateway_record *record, unsigned tier,
                      const struct g4_request *source)
 {
@@ -128,45 +130,46 @@ write_over_tombstone(struct gateway_vault *vault, const char *key,
 
 /* There is no good copy, as `rc` and `copy` say: make it from `source`. */
 static enum kvt_err
-make(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
+make(struct gateway_context *vault, const char *key, struct gateway_record *record, unsigned tier,
      unsigned source, enum kvt_err rc, struct g4_request *copy)
 {
-    const bool tombstone = rc == KVT_CORRUPT && gateway_fault_is_tombstone(copy);
+    const bool tombstone = rc == KVT_CORRUPT && gateway_damage_is_tombstone(copy);
     struct g4_request from;
     enum kvt_err from_rc;
 
     if (tombstone && is_being_dropped(vault, tier, copy))
         return KVT_AGAIN;
     if (rc == KVT_CORRUPT && !tombstone)
-        gateway_fault_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
-                           copy->error.text);
-    from_rc =
-        gateway_vault_read_block(vault, gateway_vault_store(vault, source), key, record, &from);
+        gateway_damage_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
+                            copy->error.text);
+    from_rc = gateway_body_read_block(vault, gateway_tier_store(vault, source), key, record, &from);
     if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
-        rc = gateway_bucket_ended(vault, source, from_rc);
+        rc = gateway_bucket_tier_ended_of(vault, source, from_rc);
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
         rc = tombstone ? write_over_tombstone(vault, key, record, tier, &from)
                        : write_copy(vault, key, record, tier, &from,
                                     rc == KVT_CORRUPT ? copy->etag : NULL, 0);
-        gateway_vault_release(vault, copy);
+        gateway_body_release(vault, copy);
         if (rc == KVT_OK)
-            rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, tier), key,
-                                          record, copy);
+            rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, tier), key,
+                                         record, copy);
     }
-    gateway_vault_release(vault, &from);
+    gateway_body_release(vault, &from);
     return rc;
 }
 
-/* As gateway_bucket_ensure(); with KVT_OK `copy` is what was read, for the caller to release. */
+/* As gateway_bucket_move_ensure(); with KVT_OK `copy` is what was read, for the caller to release.
+ * */
 static enum kvt_err
-ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
+ensure(struct gateway_context *vault, const char *key, struct gateway_record *record, unsigned tier,
        unsigned source, bool known, struct g4_request *copy)
 {
     enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, tier), key, record, copy);
+    rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, tier), key, record,
+                                 copy);
     if (rc == KVT_CORRUPT && g4_kind_is_removed(copy))
         rc = KVT_NOTFOUND; /* the block was removed, */
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && !known))
@@ -175,19 +178,20 @@ ensure(struct gateway_vault *vault, const char *key, struct gateway_record *reco
     if (rc == KVT_OK)
         memcpy(record->etag, copy->etag, sizeof(record->etag));
     else
-        gateway_vault_release(vault, copy);
-    return gateway_bucket_ended(vault, tier, rc);
+        gateway_body_release(vault, copy);
+    return gateway_bucket_tier_ended_of(vault, tier, rc);
 }
 
 enum kvt_err
-gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-                      unsigned tier, unsigned source, bool known)
+gateway_bucket_move_ensure(struct gateway_context *vault, const char *key,
+                           struct gateway_record *record, unsigned tier, unsigned source,
+                           bool known)
 {
     struct g4_request copy;
     const enum kvt_err rc = ensure(vault, key, record, tier, source, known, &copy);
 
     if (rc == KVT_OK)
-        gateway_vault_release(vault, &copy);
+        gateway_body_release(vault, &copy);
     return rc;
 }
 
@@ -195,7 +199,7 @@ gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gatew
 
 /* Put one over exactly what was seen, or where nothing is: `seen_etag` NULL. */
 static enum kvt_err
-put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const char *seen_etag,
+put_tombstone(struct gateway_context *vault, const char *key, unsigned tier, const char *seen_etag,
               bool removed, struct gateway_move_lock *lock, char etag[G4_ETAG_MAX])
 {
     struct g4_request put = {.verb = G4_PUT,
@@ -214,8 +218,8 @@ put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const
         return rc;
     if (seen_etag != NULL)
         memcpy(put.etag, seen_etag, sizeof(put.etag));
-    rc = gateway_bucket_ended(vault, tier,
-                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &put));
+    rc = gateway_bucket_tier_ended_of(
+        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &put));
     (void)gateway_move_lock_sent(lock, rc);
     memcpy(etag, put.etag, sizeof(put.etag));
     return rc;
@@ -223,7 +227,7 @@ put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const
 
 /* Put a tombstone over exactly what was seen. */
 static enum kvt_err
-bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen,
+bury(struct gateway_context *vault, const char *key, unsigned tier, struct g4_request *seen,
      struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
@@ -237,14 +241,14 @@ bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_requ
         return rc;
     /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
     rc = head(vault, key, tier, seen);
-    return rc == KVT_OK && (!gateway_fault_is_tombstone(seen) || g4_kind_is_removed(seen))
+    return rc == KVT_OK && (!gateway_damage_is_tombstone(seen) || g4_kind_is_removed(seen))
                ? KVT_AGAIN
                : rc;
 }
 
 /* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
 static enum kvt_err
-shows(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+shows(struct gateway_context *vault, const char *key, const struct gateway_record *record,
       unsigned tier)
 {
     struct g4_request seen;
@@ -254,14 +258,14 @@ shows(struct gateway_vault *vault, const char *key, const struct gateway_record 
         return KVT_NOTFOUND;
     if (rc != KVT_OK)
         return rc;
-    return gateway_claim_shows(&seen, record->length, record->crc32c, record->fingerprint)
+    return gateway_damage_shows(&seen, record->length, record->crc32c, record->fingerprint)
                ? KVT_OK
                : KVT_NOTFOUND;
 }
 
 /* Once: a repeat could meet what was put since.  `seen_etag` NULL: whatever is there. */
 static enum kvt_err
-delete_once(struct gateway_vault *vault, const char *key, unsigned tier, const char *seen_etag,
+delete_once(struct gateway_context *vault, const char *key, unsigned tier, const char *seen_etag,
             struct gateway_move_lock *lock)
 {
     struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
@@ -269,12 +273,12 @@ delete_once(struct gateway_vault *vault, const char *key, unsigned tier, const c
 
     if (rc != KVT_OK)
         return rc;
-    if (seen_etag != NULL && gateway_cold_heeds(vault->cold, tier)) {
+    if (seen_etag != NULL && gateway_bucket_tier_heeds(vault->cold, tier)) {
         drop.condition = G4_IF_MATCH;
         memcpy(drop.etag, seen_etag, sizeof(drop.etag));
     }
-    rc = gateway_bucket_ended(vault, tier,
-                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &drop));
+    rc = gateway_bucket_tier_ended_of(
+        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &drop));
     (void)gateway_move_lock_sent(lock, rc);
     /* PRECONDITION: somebody put it again, over the tombstone. */
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
@@ -285,7 +289,7 @@ delete_once(struct gateway_vault *vault, const char *key, unsigned tier, const c
  * another gateway is at it already or the first bucket does not say, the block is put back without.
  * Where that one has said that the block was removed, nothing is. */
 static void
-put_back(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+put_back(struct gateway_context *vault, const char *key, const struct gateway_record *record,
          unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
     bool held = gateway_move_lock_renew(vault, lock) == KVT_OK;
@@ -310,7 +314,7 @@ put_back(struct gateway_vault *vault, const char *key, const struct gateway_reco
 }
 
 static enum kvt_err
-drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+drop_locked(struct gateway_context *vault, const char *key, const struct gateway_record *record,
             unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
     const unsigned other = GATEWAY_BUCKETS & ~tier;
@@ -319,7 +323,7 @@ drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_r
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_AGAIN; /* the block was: the other copy goes, too, when its bucket answers */
-    if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT) {
+    if ((rc == KVT_OK && !gateway_damage_is_tombstone(&seen)) || rc == KVT_CORRUPT) {
         rc = shows(vault, key, record, other);
         if (rc == KVT_NOTFOUND)
             return KVT_AGAIN; /* what was read has gone since: this may be all there is */
@@ -342,7 +346,7 @@ drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_r
  * over this very tombstone alone, from `body`.
  */
 static enum kvt_err
-drop(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+drop(struct gateway_context *vault, const char *key, const struct gateway_record *record,
      unsigned tier, const struct g4_request *body)
 {
     struct gateway_move_lock lock;
@@ -356,7 +360,7 @@ drop(struct gateway_vault *vault, const char *key, const struct gateway_record *
 }
 
 enum kvt_err
-gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier)
+gateway_tombstone_clear(struct gateway_context *vault, const char *key, unsigned tier)
 {
     struct gateway_move_lock lock;
     struct g4_request seen;
@@ -366,7 +370,7 @@ gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
     rc = head(vault, key, tier, &seen);
     if (rc == KVT_OK)
-        rc = gateway_fault_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
+        rc = gateway_damage_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
                  ? delete_once(vault, key, tier, seen.etag, &lock)
                  : KVT_AGAIN;
     gateway_move_lock_release(vault, &lock);
@@ -376,7 +380,7 @@ gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier
 /* ---- removed while the far one is away ---- */
 
 static enum kvt_err
-note_locked(struct gateway_vault *vault, const char *key, struct gateway_move_lock *lock)
+note_locked(struct gateway_context *vault, const char *key, struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
     struct g4_request seen;
@@ -395,12 +399,12 @@ note_locked(struct gateway_vault *vault, const char *key, struct gateway_move_lo
     return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
 }
 
-typedef enum kvt_err locked_fn(struct gateway_vault *vault, const char *key,
+typedef enum kvt_err locked_fn(struct gateway_context *vault, const char *key,
                                struct gateway_move_lock *lock);
 
 /* Somebody else's lock is a reason to try again. */
 static enum kvt_err
-under_lock(struct gateway_vault *vault, const char *key, locked_fn *locked)
+under_lock(struct gateway_context *vault, const char *key, locked_fn *locked)
 {
     struct gateway_move_lock lock;
     enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
@@ -413,7 +417,7 @@ under_lock(struct gateway_vault *vault, const char *key, locked_fn *locked)
 }
 
 enum kvt_err
-gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
+gateway_tombstone_note(struct gateway_context *vault, const char *key)
 {
     struct g4_request seen;
 
@@ -428,7 +432,8 @@ gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
  * deleted once more behind the note, as g4/pair/bucket_pair.h does it, for a move may have read
  * the block before. */
 static enum kvt_err
-settle_removed_locked(struct gateway_vault *vault, const char *key, struct gateway_move_lock *lock)
+settle_removed_locked(struct gateway_context *vault, const char *key,
+                      struct gateway_move_lock *lock)
 {
     struct g4_request seen;
     enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
@@ -443,13 +448,13 @@ settle_removed_locked(struct gateway_vault *vault, const char *key, struct gatew
 }
 
 enum kvt_err
-gateway_bucket_settle_removed(struct gateway_vault *vault, const char *key)
+gateway_tombstone_settle(struct gateway_context *vault, const char *key)
 {
     return under_lock(vault, key, settle_removed_locked);
 }
 
 enum kvt_err
-gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
+gateway_tombstone_put_over(struct gateway_context *vault, struct g4_request *put)
 {
     struct g4_request over = *put; /* the caller goes on with his own where nothing was put */
     struct gateway_move_lock lock;
@@ -473,9 +478,10 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
         over.condition = G4_IF_MATCH;
         memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(
-            &lock, gateway_bucket_ended(
-                       vault, GATEWAY_COLD,
-                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), &over)));
+            &lock,
+            gateway_bucket_tier_ended_of(
+                vault, GATEWAY_COLD,
+                g4_store_perform(gateway_bucket_tier_bucket(vault->cold, GATEWAY_COLD), &over)));
     }
     gateway_move_lock_release(vault, &lock);
     if (rc == KVT_OK)
@@ -484,9 +490,9 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
 }
 
 enum kvt_err
-gateway_bucket_put_locked(struct gateway_vault *vault, struct g4_request *put)
+gateway_tombstone_put_locked(struct gateway_context *vault, struct g4_request *put)
 {
-    struct g4_store *store = gateway_cold_store(vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(vault->cold);
     struct gateway_move_lock lock;
     enum kvt_err rc = gateway_move_lock_acquire(vault, put->key, &lock);
 
@@ -494,8 +500,8 @@ gateway_bucket_put_locked(struct gateway_vault *vault, struct g4_request *put)
         return rc == KVT_BUSY || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
     put->deadline_ms = lock.until_ms;
     put->once = true;
-    rc = gateway_move_lock_sent(&lock,
-                                gateway_cold_ended(vault->cold, g4_store_perform(store, put)));
+    rc = gateway_move_lock_sent(
+        &lock, gateway_bucket_tier_ended(vault->cold, g4_store_perform(store, put)));
     gateway_move_lock_release(vault, &lock);
     return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it has gone */
 }
@@ -503,7 +509,7 @@ gateway_bucket_put_locked(struct gateway_vault *vault, struct g4_request *put)
 /* ---- moving ---- */
 
 static enum kvt_err
-publish(struct gateway_vault *vault, const char *key, struct gateway_record *record, bool reserve,
+publish(struct gateway_context *vault, const char *key, struct gateway_record *record, bool reserve,
         enum gateway_catalog_wait wait)
 {
     struct gateway_change change = {.key = key, .record = *record, .reserve = reserve};
@@ -518,7 +524,7 @@ publish(struct gateway_vault *vault, const char *key, struct gateway_record *rec
 
 /* The copy was read and is known: the source goes, and then its bit. */
 static enum kvt_err
-leave(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+leave(struct gateway_context *vault, const char *key, struct gateway_record *record,
       const struct g4_request *copy)
 {
     const unsigned from = GATEWAY_BUCKETS & ~record->moving;
@@ -534,16 +540,16 @@ leave(struct gateway_vault *vault, const char *key, struct gateway_record *recor
 
 /* KVBM reads the first bucket itself, and the record there says that all of the block is. */
 static bool
-is_bound(struct gateway_vault *vault, const char *key)
+is_bound(struct gateway_context *vault, const char *key)
 {
     char commit[KVT_KEY_MAX];
 
-    return gateway_commit_needed(vault, key, commit);
+    return gateway_commit_record_needed(vault, key, commit);
 }
 
 enum kvt_err
-gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-                    unsigned to, bool keep)
+gateway_client_bucket_move(struct gateway_context *vault, const char *key,
+                           struct gateway_record *record, unsigned to, bool keep)
 {
     const unsigned from = GATEWAY_BUCKETS & ~to;
     const bool had = (record->tiers & to) != 0;
@@ -555,8 +561,8 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
         return KVT_UNSUPPORTED;
     if (record->moving != 0)
         return KVT_AGAIN; /* it is settled first */
-    if (!gateway_cold_takes(vault->cold, to) ||
-        (from == GATEWAY_COLD && !gateway_cold_healthy(vault->cold)))
+    if (!gateway_bucket_tier_takes(vault->cold, to) ||
+        (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(vault->cold)))
         return KVT_UNAVAILABLE;
     if (!had) {
         record->moving = to;
@@ -572,7 +578,7 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
         /* What was not said now is said when the row is settled, which also undoes what was
          * copied. */
         if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
-            (void)!gateway_bucket_settle(vault, key);
+            (void)!gateway_bucket_move_settle(vault, key);
         return rc;
     }
     /* Both bits and `moving`: the copy was read, and the source may go. */
@@ -585,24 +591,24 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
     }
     if (rc == KVT_OK && !keep)
         rc = leave(vault, key, record, &body);
-    gateway_vault_release(vault, &body);
+    gateway_body_release(vault, &body);
     return rc;
 }
 
 enum kvt_err
-gateway_bucket_make(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-                    unsigned to, unsigned source)
+gateway_bucket_move_make(struct gateway_context *vault, const char *key,
+                         struct gateway_record *record, unsigned to, unsigned source)
 {
     enum kvt_err rc;
 
     if (record->foreign || record->opaque || is_bound(vault, key))
         return KVT_UNSUPPORTED;
-    if (!gateway_cold_takes(vault->cold, to))
+    if (!gateway_bucket_tier_takes(vault->cold, to))
         return KVT_UNAVAILABLE;
     record->moving = to;
     rc = publish(vault, key, record, true, GATEWAY_DURABLE);
     if (rc == KVT_OK)
-        rc = gateway_bucket_ensure(vault, key, record, to, source, false);
+        rc = gateway_bucket_move_ensure(vault, key, record, to, source, false);
     if (rc != KVT_OK)
         return rc; /* the row is settled */
     record->tiers |= to;
@@ -612,29 +618,29 @@ gateway_bucket_make(struct gateway_vault *vault, const char *key, struct gateway
 
 /* The copy was not known to be whole yet: the source stays, and what there may be of it goes. */
 static enum kvt_err
-undo(struct gateway_vault *vault, const char *key, struct gateway_record *record)
+undo(struct gateway_context *vault, const char *key, struct gateway_record *record)
 {
     const unsigned to = record->moving;
     const unsigned from = GATEWAY_BUCKETS & ~to;
     struct g4_request seen;
-    enum kvt_err rc =
-        gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, from), key, record, &seen);
+    enum kvt_err rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, from),
+                                              key, record, &seen);
 
-    (void)gateway_bucket_ended(vault, from, rc);
+    (void)gateway_bucket_tier_ended_of(vault, from, rc);
     if (rc == KVT_OK)
         rc = drop(vault, key, record, to, &seen);
-    gateway_vault_release(vault, &seen);
+    gateway_body_release(vault, &seen);
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT) {
         /* Another gateway moved it, or the source was damaged: then this may be the copy there
          * is. */
-        rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, to), key, record,
-                                      &seen);
-        (void)gateway_bucket_ended(vault, to, rc);
+        rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, to), key,
+                                     record, &seen);
+        (void)gateway_bucket_tier_ended_of(vault, to, rc);
         if (rc == KVT_OK) {
             record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
             memcpy(record->etag, seen.etag, sizeof(record->etag));
         }
-        gateway_vault_release(vault, &seen);
+        gateway_body_release(vault, &seen);
         if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
             rc = KVT_OK; /* in neither: its readers deal with that */
     }
@@ -646,7 +652,7 @@ undo(struct gateway_vault *vault, const char *key, struct gateway_record *record
 
 /* Another gateway noted its removal: both copies are to go, whoever lives to see to it. */
 static enum kvt_err
-follow_removal(struct gateway_vault *vault, const char *key, struct gateway_record *record)
+follow_removal(struct gateway_context *vault, const char *key, struct gateway_record *record)
 {
     record->state = GATEWAY_RETIRING;
     record->tiers &= GATEWAY_VOLUMES; /* until their files have gone, too */
@@ -655,7 +661,7 @@ follow_removal(struct gateway_vault *vault, const char *key, struct gateway_reco
 }
 
 enum kvt_err
-gateway_bucket_settle(struct gateway_vault *vault, const char *key)
+gateway_bucket_move_settle(struct gateway_context *vault, const char *key)
 {
     struct gateway_record record;
     struct gateway_record copy;
@@ -664,7 +670,7 @@ gateway_bucket_settle(struct gateway_vault *vault, const char *key)
 
     if (rc != KVT_OK || record.state != GATEWAY_STORED || record.moving == 0)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    if (!gateway_cold_takes(vault->cold, GATEWAY_FAR))
+    if (!gateway_bucket_tier_takes(vault->cold, GATEWAY_FAR))
         return KVT_UNAVAILABLE;
     rc = head(vault, key, GATEWAY_COLD, &body);
     if (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
@@ -677,7 +683,7 @@ gateway_bucket_settle(struct gateway_vault *vault, const char *key)
     rc = ensure(vault, key, &copy, record.moving, GATEWAY_BUCKETS & ~record.moving, true, &body);
     if (rc == KVT_OK) {
         rc = leave(vault, key, &record, &body);
-        gateway_vault_release(vault, &body);
+        gateway_body_release(vault, &body);
         return rc;
     }
     if (rc != KVT_NOTFOUND)

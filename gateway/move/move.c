@@ -16,12 +16,12 @@ is_volume(unsigned tier)
 
 /* Write the file, read it back, and only then say so; `gone` are bits that go with the same row. */
 static enum kvt_err
-write_file(struct gateway_vault *vault, const char *key, const struct g4_request *source,
+write_file(struct gateway_context *vault, const char *key, const struct g4_request *source,
            unsigned tier, unsigned gone, struct gateway_change *change)
 {
     struct g4_request request = {
         .verb = G4_PUT, .key = key, .body = source->buffer, .body_size = source->buffer_size};
-    struct g4_store *volume = gateway_vault_volume(vault, tier);
+    struct g4_store *volume = gateway_tier_volume(vault, tier);
     struct g4_request check;
     enum kvt_err rc;
 
@@ -29,8 +29,8 @@ write_file(struct gateway_vault *vault, const char *key, const struct g4_request
     rc = g4_store_perform(volume, &request);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_vault_read_block(vault, volume, key, &change->record, &check);
-    gateway_vault_release(vault, &check);
+    rc = gateway_body_read_block(vault, volume, key, &change->record, &check);
+    gateway_body_release(vault, &check);
     if (rc == KVT_OK) {
         change->record.tiers = (change->record.tiers & ~gone) | tier;
         change->reserve = true;
@@ -40,46 +40,46 @@ write_file(struct gateway_vault *vault, const char *key, const struct g4_request
             rc = change->status;
     }
     if (rc != KVT_OK)
-        (void)!gateway_vault_drop_files(vault, key, tier);
+        (void)!gateway_tier_drop_files(vault, key, tier);
     return rc;
 }
 
 /* A whole copy of it is in the volume already? */
 static bool
-is_whole(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+is_whole(struct gateway_context *vault, const char *key, const struct gateway_record *record,
          unsigned tier)
 {
     struct g4_request request;
     const enum kvt_err rc =
-        gateway_vault_read_block(vault, gateway_vault_volume(vault, tier), key, record, &request);
+        gateway_body_read_block(vault, gateway_tier_volume(vault, tier), key, record, &request);
 
-    gateway_vault_release(vault, &request);
+    gateway_body_release(vault, &request);
     return rc == KVT_OK;
 }
 
 /* The files of bits that a row no longer has.  One that stays because this fails is an orphan; the
  * keeper sweeps those. */
 static void
-drop_file(struct gateway_vault *vault, const char *key, unsigned tier)
+drop_file(struct gateway_context *vault, const char *key, unsigned tier)
 {
-    (void)!gateway_vault_drop_files(vault, key, tier);
+    (void)!gateway_tier_drop_files(vault, key, tier);
 }
 
 static enum kvt_err
-copy_into(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+copy_into(struct gateway_context *vault, const char *key, const struct gateway_move *move,
           unsigned from, struct gateway_change *change, uint64_t *bytes)
 {
     const unsigned gone = is_volume(from) && !move->keep ? from : 0;
     struct g4_request source;
     enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, gateway_vault_store(vault, from), key, &change->record,
-                                  &source);
+    rc = gateway_body_read_block(vault, gateway_tier_store(vault, from), key, &change->record,
+                                 &source);
     if (rc == KVT_OK)
         rc = write_file(vault, key, &source, move->to, gone, change);
     else if (!is_volume(from))
-        (void)gateway_bucket_ended(vault, from, rc);
-    gateway_vault_release(vault, &source);
+        (void)gateway_bucket_tier_ended_of(vault, from, rc);
+    gateway_body_release(vault, &source);
     if (rc != KVT_OK)
         return rc;
     drop_file(vault, key, gone);
@@ -89,19 +89,19 @@ copy_into(struct gateway_vault *vault, const char *key, const struct gateway_mov
 }
 
 static enum kvt_err
-into_volume(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+into_volume(struct gateway_context *vault, const char *key, const struct gateway_move *move,
             struct gateway_change *change, uint64_t *bytes)
 {
     const unsigned tiers = change->record.tiers;
-    const unsigned from = gateway_vault_fastest(vault, tiers & move->from);
+    const unsigned from = gateway_tier_fastest(vault, tiers & move->from);
     const bool there = (tiers & move->to) != 0;
     enum kvt_err rc;
 
-    if (gateway_vault_volume(vault, move->to) == NULL)
+    if (gateway_tier_volume(vault, move->to) == NULL)
         return KVT_FULL;
     if (from == 0 || (there && (!is_volume(from) || move->keep)))
         return there ? KVT_OK : KVT_NOTFOUND;
-    if (from == GATEWAY_COLD && !gateway_cold_healthy(vault->cold))
+    if (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
     if (!there || !is_whole(vault, key, &change->record, move->to))
         return copy_into(vault, key, move, from, change, bytes);
@@ -118,30 +118,30 @@ into_volume(struct gateway_vault *vault, const char *key, const struct gateway_m
 
 /* Into the bucket with what it is owed, as the first writer or not at all. */
 static enum kvt_err
-upload(struct gateway_vault *vault, const char *key, unsigned from, struct gateway_record *record,
+upload(struct gateway_context *vault, const char *key, unsigned from, struct gateway_record *record,
        unsigned *tier)
 {
     struct gateway_claim claim = {.tier = GATEWAY_COLD};
     struct g4_request file;
     enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, gateway_vault_volume(vault, from), key, record, &file);
+    rc = gateway_body_read_block(vault, gateway_tier_volume(vault, from), key, record, &file);
     if (rc == KVT_OK) {
         gateway_claim_init(&claim, key, record, &file);
         rc = gateway_claim_perform(vault, &claim);
     }
     *tier = claim.tier;
-    gateway_vault_release(vault, &file);
+    gateway_body_release(vault, &file);
     return rc;
 }
 
 /* The bucket has what it was owed: its row says so, and it can be moved on. */
 static enum kvt_err
-pay(struct gateway_vault *vault, const char *key, unsigned tier, struct gateway_change *change)
+pay(struct gateway_context *vault, const char *key, unsigned tier, struct gateway_change *change)
 {
     enum kvt_err rc =
-        gateway_bucket_ensure(vault, key, &change->record, tier,
-                              gateway_vault_fastest(vault, change->record.tiers), false);
+        gateway_bucket_move_ensure(vault, key, &change->record, tier,
+                                   gateway_tier_fastest(vault, change->record.tiers), false);
 
     if (rc != KVT_OK)
         return rc;
@@ -154,7 +154,7 @@ pay(struct gateway_vault *vault, const char *key, unsigned tier, struct gateway_
 }
 
 static enum kvt_err
-out_of_volume(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+out_of_volume(struct gateway_context *vault, const char *key, const struct gateway_move *move,
               struct gateway_change *change, uint64_t *bytes)
 {
     struct gateway_record *record = &change->record;
@@ -167,7 +167,7 @@ out_of_volume(struct gateway_vault *vault, const char *key, const struct gateway
 
     if ((record->tiers & from) == 0)
         return move->to == GATEWAY_BUCKETS || (has & to) != 0 ? KVT_OK : KVT_NOTFOUND;
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
     if (record->owed) {
         rc = upload(vault, key, from, record, &has);
@@ -178,14 +178,14 @@ out_of_volume(struct gateway_vault *vault, const char *key, const struct gateway
             goto failed;
     }
     if (to == GATEWAY_BUCKETS)
-        to = has != 0 ? gateway_vault_fastest(vault, has) : GATEWAY_COLD;
+        to = has != 0 ? gateway_tier_fastest(vault, has) : GATEWAY_COLD;
     if (has != 0 && (has & to) == 0) {
-        rc = gateway_bucket_move(vault, key, record, to, false);
+        rc = gateway_client_bucket_move(vault, key, record, to, false);
     } else if (has == 0 && to == GATEWAY_FAR) {
-        rc = gateway_bucket_make(vault, key, record, to, from);
+        rc = gateway_bucket_move_make(vault, key, record, to, from);
     } else if (known || has == 0) { /* what was just paid has been verified */
         memcpy(etag, record->etag, sizeof(etag));
-        rc = gateway_bucket_ensure(vault, key, record, to, from, known);
+        rc = gateway_bucket_move_ensure(vault, key, record, to, from, known);
         if (to == GATEWAY_FAR && (has & GATEWAY_COLD) != 0)
             memcpy(record->etag, etag, sizeof(etag));
     }
@@ -204,7 +204,7 @@ out_of_volume(struct gateway_vault *vault, const char *key, const struct gateway
 failed:
     if (rc != KVT_NOTFOUND)
         return rc;
-    gateway_fault_gone_held(vault, key);
+    gateway_repair_gone_held(vault, key);
     rc = gateway_catalog_get(vault->catalog, key, record);
     return rc == KVT_NOTFOUND ? KVT_OK : KVT_UNAVAILABLE;
 }
@@ -212,7 +212,7 @@ failed:
 /* ---- between the buckets ---- */
 
 static enum kvt_err
-between_buckets(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+between_buckets(struct gateway_context *vault, const char *key, const struct gateway_move *move,
                 struct gateway_change *change, uint64_t *bytes)
 {
     struct gateway_record *record = &change->record;
@@ -222,14 +222,14 @@ between_buckets(struct gateway_vault *vault, const char *key, const struct gatew
         return (record->tiers & move->to) != 0 ? KVT_OK : KVT_NOTFOUND;
     if (move->keep && (record->tiers & move->to) != 0)
         return KVT_OK;
-    rc = gateway_bucket_move(vault, key, record, move->to, move->keep);
+    rc = gateway_client_bucket_move(vault, key, record, move->to, move->keep);
     if (rc == KVT_OK) {
         *bytes = record->length;
         return KVT_OK;
     }
     if (rc != KVT_NOTFOUND)
         return rc;
-    gateway_fault_gone_held(vault, key);
+    gateway_repair_gone_held(vault, key);
     rc = gateway_catalog_get(vault->catalog, key, record);
     return rc == KVT_NOTFOUND ? KVT_NOTFOUND : KVT_UNAVAILABLE;
 }
@@ -237,14 +237,14 @@ between_buckets(struct gateway_vault *vault, const char *key, const struct gatew
 /* ---- all of them ---- */
 
 static enum kvt_err
-move_held(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+move_held(struct gateway_context *vault, const char *key, const struct gateway_move *move,
           uint64_t *bytes)
 {
     struct gateway_change change = {.key = key};
     enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &change.record);
 
     if (rc == KVT_OK && change.record.moving != 0) {
-        rc = gateway_bucket_settle(vault, key);
+        rc = gateway_bucket_move_settle(vault, key);
         if (rc == KVT_OK)
             rc = gateway_catalog_get(vault->catalog, key, &change.record);
     }
@@ -262,35 +262,35 @@ move_held(struct gateway_vault *vault, const char *key, const struct gateway_mov
 }
 
 static enum kvt_err
-move_once(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+move_once(struct gateway_context *vault, const char *key, const struct gateway_move *move,
           uint64_t *bytes)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
     *bytes = 0;
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
+    gateway_key_lock_init(&hold, key);
+    gateway_key_lock_acquire(vault->holds, &hold, 1);
     rc = move_held(vault, key, move, bytes);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }
 
 enum kvt_err
-gateway_move(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+gateway_move(struct gateway_context *vault, const char *key, const struct gateway_move *move,
              uint64_t *bytes)
 {
     enum kvt_err rc = move_once(vault, key, move, bytes);
 
     if (rc == KVT_CORRUPT)
-        gateway_fault_inspect(vault, key); /* the key is free again: quarantine it properly */
-    else if ((rc == KVT_UNAVAILABLE || rc == KVT_NOTFOUND) && gateway_fault_elsewhere(vault, key))
+        gateway_repair_inspect(vault, key); /* the key is free again: quarantine it properly */
+    else if ((rc == KVT_UNAVAILABLE || rc == KVT_NOTFOUND) && gateway_repair_elsewhere(vault, key))
         rc = move_once(vault, key, move, bytes); /* from where it is, by the row of now */
     return rc;
 }
 
 enum kvt_err
-gateway_move_demote(struct gateway_vault *vault, const char *key, uint64_t *bytes)
+gateway_move_demote(struct gateway_context *vault, const char *key, uint64_t *bytes)
 {
     const struct gateway_move move = {.from = GATEWAY_HOT, .to = GATEWAY_BUCKETS};
     enum kvt_err rc;
@@ -298,35 +298,35 @@ gateway_move_demote(struct gateway_vault *vault, const char *key, uint64_t *byte
     *bytes = 0;
     if (vault->hot == NULL)
         return KVT_OK;
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
     rc = gateway_move(vault, key, &move, bytes);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 enum kvt_err
-gateway_move_promote(struct gateway_vault *vault, const char *key, uint64_t *bytes)
+gateway_move_promote(struct gateway_context *vault, const char *key, uint64_t *bytes)
 {
     const struct gateway_move move = {.from = GATEWAY_BUCKETS, .to = GATEWAY_HOT};
 
     *bytes = 0;
     if (vault->hot == NULL)
         return KVT_FULL;
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
     return gateway_move(vault, key, &move, bytes);
 }
 
 enum kvt_err
-gateway_move_settle(struct gateway_vault *vault, const char *key)
+gateway_move_settle(struct gateway_context *vault, const char *key)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, key);
+    if (!gateway_key_lock_try(vault->holds, &hold, 1))
         return KVT_BUSY;
-    rc = gateway_bucket_settle(vault, key);
-    gateway_hold_release(vault->holds, &hold, 1);
+    rc = gateway_bucket_move_settle(vault, key);
+    gateway_key_lock_release(vault->holds, &hold, 1);
     return rc;
 }

@@ -16,7 +16,7 @@ enum {
 };
 
 struct gateway_mover {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_mover_options options;
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -26,7 +26,7 @@ struct gateway_mover {
         size_t running;
         uint64_t paid_ns; /* nothing begins before: what moved so far takes until then */
         uint64_t rest_ns; /* nor before this: the time that belongs to requests */
-        struct gateway_courtesy courtesy;
+        struct gateway_stats_traffic courtesy;
         uint64_t looked_ms;
         uint64_t asked_ms; /* when it was seen last that requests come */
         bool asked;
@@ -55,7 +55,7 @@ pause_locked(struct gateway_mover *mover)
         return (free_ns - now_ns) / 1000000 + 1;
     if (now_ns / 1000000 - mover->shared.looked_ms >= LOOK_MS) {
         mover->shared.looked_ms = now_ns / 1000000;
-        if (gateway_courtesy_asked(&mover->shared.courtesy))
+        if (gateway_stats_traffic_seen(&mover->shared.courtesy))
             mover->shared.asked_ms = mover->shared.looked_ms;
         mover->shared.asked = mover->shared.looked_ms - mover->shared.asked_ms < QUIET_MS;
     }
@@ -119,7 +119,7 @@ mover_main(void *arg)
 }
 
 enum kvt_err
-gateway_mover_new(struct gateway_mover **out, struct gateway_vault *vault,
+gateway_mover_new(struct gateway_mover **out, struct gateway_context *vault,
                   const struct gateway_mover_options *options, struct kvt_error *err)
 {
     struct gateway_mover *mover = kvt_calloc(1, sizeof(*mover));
@@ -171,7 +171,7 @@ gateway_mover_free(struct gateway_mover *mover)
 }
 
 static bool
-run_here(struct gateway_vault *vault, const struct gateway_mover_work *work)
+run_here(struct gateway_context *vault, const struct gateway_mover_work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
         if (atomic_load(&vault->stopping))
@@ -184,7 +184,7 @@ run_here(struct gateway_vault *vault, const struct gateway_mover_work *work)
 }
 
 bool
-gateway_mover_run(struct gateway_mover *mover, struct gateway_vault *vault,
+gateway_mover_run(struct gateway_mover *mover, struct gateway_context *vault,
                   const struct gateway_mover_work *work)
 {
     bool all;

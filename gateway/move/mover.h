@@ -38,7 +38,7 @@ struct gateway_mover_work {
 };
 
 KVT_NODISCARD enum kvt_err gateway_mover_new(struct gateway_mover **out,
-                                             struct gateway_vault *vault,
+                                             struct gateway_context *vault,
                                              const struct gateway_mover_options *options,
                                              struct kvt_error *err);
 /** Nothing may be running.  NULL is allowed. */
@@ -50,7 +50,7 @@ void gateway_mover_free(struct gateway_mover *mover);
  * @param mover  NULL: one after the other, here
  * @return false: the vault is stopping, and not everything was begun
  */
-bool gateway_mover_run(struct gateway_mover *mover, struct gateway_vault *vault,
+bool gateway_mover_run(struct gateway_mover *mover, struct gateway_context *vault,
                        const struct gateway_mover_work *work);
 
 #endif /* GATEWAY_MOVE_MOVER_H */

@@ -24,12 +24,12 @@ adopt(const struct g4_request *head, struct gateway_change *change)
     struct gateway_record *record = &change->record;
 
     if (record->opaque) { /* perhaps another's: all that is told of it is its own */
-        if (!gateway_attributes_get(head->attributes, GATEWAY_ATTRIBUTE_ETAG, record->shown,
-                                    sizeof(record->shown)))
+        if (!gateway_attribute_lines_get(head->attributes, GATEWAY_ATTRIBUTE_ETAG, record->shown,
+                                         sizeof(record->shown)))
             record->shown[0] = '\0';
         record->length = head->meta.present ? head->meta.length : head->buffer_size;
         record->crc32c = head->meta.crc32c;
-    } else if (!gateway_claim_shows(head, record->length, record->crc32c, record->fingerprint)) {
+    } else if (!gateway_damage_shows(head, record->length, record->crc32c, record->fingerprint)) {
         change->erase = true;
         return;
     }
@@ -55,7 +55,7 @@ note_again(struct gateway_change *change)
  * did not happen, a sound one is kept only if it began over an acknowledged one.  False: nobody can
  * tell now, or it did not go. */
 static bool
-settle_hot(struct gateway_vault *vault, struct gateway_change *change)
+settle_hot(struct gateway_context *vault, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
     struct g4_request drop = {.verb = G4_DELETE, .key = change->key};
@@ -84,13 +84,13 @@ settle_hot(struct gateway_vault *vault, struct gateway_change *change)
 }
 
 static bool
-settle_intent_held(struct gateway_vault *vault, const char *key)
+settle_intent_held(struct gateway_context *vault, const char *key)
 {
     char attributes[G4_ATTRIBUTES_MAX];
     struct g4_request head = {.verb = G4_HEAD,
                               .key = key,
                               .attributes = attributes,
-                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_change change = {.key = key};
     enum kvt_err rc;
 
@@ -99,16 +99,17 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
         return false;       /* its owner was quicker */
     rc = change.record.owed /* then nothing was sent there */
              ? KVT_CORRUPT
-             : gateway_cold_ended(vault->cold,
-                                  g4_store_perform(gateway_cold_store(vault->cold), &head));
+             : gateway_bucket_tier_ended(
+                   vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head));
     if (rc == KVT_OK)
         adopt(&head, &change);
-    else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))
+    else if (rc == KVT_CORRUPT ||
+             (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(vault->cold, key)))
         change.erase = true;
     else
         return false;
     if (!change.erase && !change.record.opaque &&
-        gateway_commit_found(vault, key, &change.record) != KVT_OK)
+        gateway_commit_record_found(vault, key, &change.record) != KVT_OK)
         return false;
     if (!settle_hot(vault, &change))
         return false;
@@ -119,7 +120,7 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
 
 /* One call of gateway_recover_pending(). */
 struct round {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     char busy[BUSY_MAX][KVT_NAMESPACE_MAX];
     unsigned busy_count;
     bool far_away;
@@ -146,12 +147,12 @@ static bool
 settle_retiring(struct round *round, const char *key)
 {
     struct kvt_key parsed;
-    const bool block = gateway_vault_is_block(key, &parsed);
+    const bool block = gateway_object_key_is_block(key, &parsed);
     enum kvt_err rc;
 
     if (block && is_busy(round, parsed.namespace_))
         return false;
-    rc = gateway_remove_finish(round->vault, key, NULL);
+    rc = gateway_removal_finish(round->vault, key, NULL);
     if (rc == KVT_AGAIN && block && round->busy_count < BUSY_MAX)
         memcpy(round->busy[round->busy_count++], parsed.namespace_, KVT_NAMESPACE_MAX);
     else if (rc == KVT_AGAIN)
@@ -190,15 +191,15 @@ settle_noted(struct round *round, const char *key)
 
     if (skips(round))
         return false;
-    rc = gateway_remove_finish(round->vault, key, NULL);
-    round->far_away = rc == KVT_AGAIN && !gateway_cold_deletes(round->vault->cold);
+    rc = gateway_removal_finish(round->vault, key, NULL);
+    round->far_away = rc == KVT_AGAIN && !gateway_bucket_tier_deletes(round->vault->cold);
     return rc == KVT_OK;
 }
 
 static bool
 settle(struct round *round, const struct gateway_row *row)
 {
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     bool settled;
 
     round->tried++;
@@ -208,11 +209,11 @@ settle(struct round *round, const struct gateway_row *row)
         return settle_retiring(round, row->key);
     if (row->record.state == GATEWAY_STORED)
         return settle_move(round, row->key);
-    gateway_hold_init(&hold, row->key);
-    if (!gateway_hold_try(round->vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, row->key);
+    if (!gateway_key_lock_try(round->vault->holds, &hold, 1))
         return false; /* a PUT is at it right now */
     settled = settle_intent_held(round->vault, row->key);
-    gateway_hold_release(round->vault->holds, &hold, 1);
+    gateway_key_lock_release(round->vault->holds, &hold, 1);
     return settled;
 }
 
@@ -221,14 +222,14 @@ may_go_on(const struct round *round)
 {
     return !round->over && round->tried < GATEWAY_RECOVER_ROUND &&
            round->skipped < GATEWAY_RECOVER_SKIPS && kvt_clock_mono_ms() < round->until_ms &&
-           gateway_cold_healthy(round->vault->cold) && !atomic_load(&round->vault->stopping);
+           gateway_bucket_tier_healthy(round->vault->cold) && !atomic_load(&round->vault->stopping);
 }
 
 /* Settle the rows of a page; false: the round ends here, at vault->settled. */
 static bool
 settle_page(struct round *round, struct gateway_scan *scan)
 {
-    struct gateway_vault *vault = round->vault;
+    struct gateway_context *vault = round->vault;
 
     for (size_t i = 0; i < scan->count; i++) {
         const struct gateway_row *row = &scan->rows[i];
@@ -253,7 +254,7 @@ settle_page(struct round *round, struct gateway_scan *scan)
 }
 
 size_t
-gateway_recover_pending(struct gateway_vault *vault)
+gateway_recover_pending(struct gateway_context *vault)
 {
     struct gateway_row *rows = kvt_calloc(PAGE, sizeof(*rows));
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
@@ -272,28 +273,28 @@ gateway_recover_pending(struct gateway_vault *vault)
 }
 
 static void
-sweep(struct gateway_vault *vault, unsigned tier, const char *key)
+sweep(struct gateway_context *vault, unsigned tier, const char *key)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     struct gateway_record record;
-    struct gateway_hold hold;
+    struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_hold_init(&hold, key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    gateway_key_lock_init(&hold, key);
+    if (!gateway_key_lock_try(vault->holds, &hold, 1))
         return;
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & tier) == 0)) &&
-        g4_store_perform(gateway_vault_volume(vault, tier), &request) == KVT_OK)
+        g4_store_perform(gateway_tier_volume(vault, tier), &request) == KVT_OK)
         gateway_stats_add(vault->stats, GATEWAY_STAT_ORPHANS, 1);
-    gateway_hold_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(vault->holds, &hold, 1);
 }
 
 enum kvt_err
-gateway_recover_orphans(struct gateway_vault *vault, unsigned tier, char token[G4_TOKEN_MAX])
+gateway_recover_orphans(struct gateway_context *vault, unsigned tier, char token[G4_TOKEN_MAX])
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
-    struct g4_store *volume = gateway_vault_volume(vault, tier);
+    struct g4_store *volume = gateway_tier_volume(vault, tier);
     enum kvt_err rc;
 
     if (volume == NULL) {

@@ -99,23 +99,24 @@ parse_put(struct reader *reader, char **names, struct gateway_put_item *item, st
 }
 
 enum kvt_err
-gateway_batch_parse(struct gateway_batch *batch, enum gateway_batch_verb verb, const void *bytes,
-                    size_t size, struct kvt_error *err)
+gateway_batch_request_parse(struct gateway_batch_request *batch,
+                            enum gateway_batch_request_verb verb, const void *bytes, size_t size,
+                            struct kvt_error *err)
 {
     struct reader reader = {.start = bytes, .at = bytes, .end = (const uint8_t *)bytes + size};
     uint64_t count;
     char *names;
     enum kvt_err rc;
 
-    *batch = (struct gateway_batch){0};
+    *batch = (struct gateway_batch_request){0};
     if (!take_number(&reader, 4, &count))
         return broken(&reader, err, "expected the number of keys");
-    if (count > GATEWAY_BATCH_KEYS_MAX)
+    if (count > GATEWAY_BATCH_REQUEST_KEYS_MAX)
         return kvt_error_set(err, KVT_RANGE, "%u keys, at most %d", (unsigned)count,
-                             GATEWAY_BATCH_KEYS_MAX);
+                             GATEWAY_BATCH_REQUEST_KEYS_MAX);
     /* A key of n bytes is at least n + 2 bytes of request, so its text fits in as many. */
     batch->names = kvt_calloc(size + 1, 1);
-    if (verb == GATEWAY_BATCH_PUT)
+    if (verb == GATEWAY_BATCH_REQUEST_PUT)
         batch->puts = kvt_calloc(count == 0 ? 1 : (size_t)count, sizeof(*batch->puts));
     else
         batch->items = kvt_calloc(count == 0 ? 1 : (size_t)count, sizeof(*batch->items));
@@ -124,23 +125,23 @@ gateway_batch_parse(struct gateway_batch *batch, enum gateway_batch_verb verb, c
         rc = kvt_error_set(err, KVT_NOMEM, "batch of %u keys", (unsigned)count);
     names = batch->names;
     for (; rc == KVT_OK && batch->count < count; batch->count++)
-        rc = verb == GATEWAY_BATCH_PUT
+        rc = verb == GATEWAY_BATCH_REQUEST_PUT
                  ? parse_put(&reader, &names, &batch->puts[batch->count], err)
                  : parse_asked(&reader, &names, &batch->items[batch->count], err);
     if (rc == KVT_OK && reader.at != reader.end)
         rc = broken(&reader, err, "bytes behind the last key");
     if (rc != KVT_OK)
-        gateway_batch_release(batch);
+        gateway_batch_request_release(batch);
     return rc;
 }
 
 void
-gateway_batch_release(struct gateway_batch *batch)
+gateway_batch_request_release(struct gateway_batch_request *batch)
 {
     kvt_free(batch->names);
     kvt_free(batch->items);
     kvt_free(batch->puts);
-    *batch = (struct gateway_batch){0};
+    *batch = (struct gateway_batch_request){0};
 }
 
 static void
@@ -166,7 +167,8 @@ write_row(uint8_t row[ROW_BYTES], enum kvt_err status, uint32_t crc32c, uint64_t
 /* Of another layout is not what was meant, though key and length may be: so it is not there.  Who
  * wrote without telling a layout, as KVBM does, is believed. */
 static void
-miss_others(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint)
+miss_others(struct gateway_context *vault, struct gateway_batch_request *batch,
+            uint64_t fingerprint)
 {
     for (size_t i = 0; fingerprint != 0 && i < batch->count; i++) {
         struct gateway_item *item = &batch->items[i];
@@ -182,7 +184,7 @@ miss_others(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t f
 }
 
 static void
-run_has(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint,
+run_has(struct gateway_context *vault, struct gateway_batch_request *batch, uint64_t fingerprint,
         struct kvt_buffer *answer)
 {
     uint8_t row[ROW_BYTES];
@@ -201,7 +203,7 @@ run_has(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t finge
 
 /* Give each body its place behind its row; what would not fit is to be asked for again. */
 static size_t
-place_bodies(struct gateway_batch *batch, struct gateway_budget *budget, size_t room,
+place_bodies(struct gateway_batch_request *batch, struct gateway_budget *budget, size_t room,
              uint64_t *taken)
 {
     const size_t alone = room > ROW_BYTES ? room - ROW_BYTES : 0;
@@ -228,7 +230,7 @@ place_bodies(struct gateway_batch *batch, struct gateway_budget *budget, size_t 
 }
 
 static enum kvt_err
-run_get(struct gateway_vault *vault, struct gateway_batch *batch, uint64_t fingerprint,
+run_get(struct gateway_context *vault, struct gateway_batch_request *batch, uint64_t fingerprint,
         struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer)
 {
     uint8_t *start;
@@ -288,7 +290,8 @@ put_code(enum kvt_err status)
 }
 
 static void
-run_put(struct gateway_vault *vault, struct gateway_batch *batch, struct kvt_buffer *answer)
+run_put(struct gateway_context *vault, struct gateway_batch_request *batch,
+        struct kvt_buffer *answer)
 {
     gateway_stats_add(vault->stats, GATEWAY_STAT_PUT, batch->count);
     gateway_put_blocks(vault, batch->puts, batch->count);
@@ -297,23 +300,26 @@ run_put(struct gateway_vault *vault, struct gateway_batch *batch, struct kvt_buf
 }
 
 enum kvt_err
-gateway_batch_run(struct gateway_vault *vault, enum gateway_batch_verb verb, const void *bytes,
-                  size_t size, uint64_t fingerprint, struct gateway_budget *budget, uint64_t *taken,
-                  struct kvt_buffer *answer, struct kvt_error *err)
+gateway_batch_request_run(struct gateway_context *vault, enum gateway_batch_request_verb verb,
+                          const void *bytes, size_t size, uint64_t fingerprint,
+                          struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer,
+                          struct kvt_error *err)
 {
-    struct gateway_batch batch;
+    struct gateway_batch_request batch;
     enum kvt_err rc;
 
     *taken = 0;
-    rc = gateway_batch_parse(&batch, verb, bytes, size, err);
+    rc = gateway_batch_request_parse(&batch, verb, bytes, size, err);
     if (rc != KVT_OK)
         return rc;
     switch (verb) {
-    case GATEWAY_BATCH_HAS: run_has(vault, &batch, fingerprint, answer); break;
-    case GATEWAY_BATCH_GET: rc = run_get(vault, &batch, fingerprint, budget, taken, answer); break;
-    case GATEWAY_BATCH_PUT: run_put(vault, &batch, answer); break;
+    case GATEWAY_BATCH_REQUEST_HAS: run_has(vault, &batch, fingerprint, answer); break;
+    case GATEWAY_BATCH_REQUEST_GET:
+        rc = run_get(vault, &batch, fingerprint, budget, taken, answer);
+        break;
+    case GATEWAY_BATCH_REQUEST_PUT: run_put(vault, &batch, answer); break;
     }
-    gateway_batch_release(&batch);
+    gateway_batch_request_release(&batch);
     if (rc == KVT_OK && !kvt_buffer_ok(answer))
         rc = KVT_NOMEM;
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "answer: %s", kvt_err_text(rc));

@@ -13,7 +13,7 @@
 #include "g4/object/check.h"
 
 enum {
-    MARKER_KEY = sizeof(GATEWAY_BUCKET_MARKERS) + GATEWAY_BUCKET_NAME,
+    MARKER_KEY = sizeof(GATEWAY_CLIENT_BUCKET_MARKERS) + GATEWAY_CLIENT_BUCKET_NAME,
     MARKER_MAX = 512, /* bytes of a marker */
     LOOK_AGAIN_MS = 50,
     SETTLE_MS = 5000,
@@ -22,24 +22,24 @@ enum {
 #define FIRST_LINE "kvtier bucket 1\n"
 
 struct slot {
-    struct gateway_bucket bucket; /* name "": free */
-    uint64_t seen_ms;             /* monotonic */
+    struct gateway_client_bucket bucket; /* name "": free */
+    uint64_t seen_ms;                    /* monotonic */
 };
 
-struct gateway_buckets {
-    struct gateway_bucket configured;
+struct gateway_client_buckets {
+    struct gateway_client_bucket configured;
     size_t max;
     struct {
         pthread_mutex_t lock; /* guards this struct */
-        struct slot slots[GATEWAY_BUCKETS_CACHED];
+        struct slot slots[GATEWAY_CLIENT_BUCKETS_CACHED];
     } shared;
 };
 
 enum kvt_err
-gateway_buckets_new(struct gateway_buckets **out, const char *configured, const char *owner,
-                    uint64_t made_ms, size_t max)
+gateway_client_buckets_new(struct gateway_client_buckets **out, const char *configured,
+                           const char *owner, uint64_t made_ms, size_t max)
 {
-    struct gateway_buckets *buckets = kvt_calloc(1, sizeof(*buckets));
+    struct gateway_client_buckets *buckets = kvt_calloc(1, sizeof(*buckets));
 
     *out = NULL;
     if (buckets == NULL || pthread_mutex_init(&buckets->shared.lock, NULL) != 0) {
@@ -49,13 +49,13 @@ gateway_buckets_new(struct gateway_buckets **out, const char *configured, const 
     (void)snprintf(buckets->configured.name, sizeof(buckets->configured.name), "%s", configured);
     (void)snprintf(buckets->configured.owner, sizeof(buckets->configured.owner), "%s", owner);
     buckets->configured.created_ms = made_ms;
-    buckets->max = max < GATEWAY_BUCKETS_MAX ? max : GATEWAY_BUCKETS_MAX;
+    buckets->max = max < GATEWAY_CLIENT_BUCKETS_MAX ? max : GATEWAY_CLIENT_BUCKETS_MAX;
     *out = buckets;
     return KVT_OK;
 }
 
 void
-gateway_buckets_free(struct gateway_buckets *buckets)
+gateway_client_buckets_free(struct gateway_client_buckets *buckets)
 {
     if (buckets == NULL)
         return;
@@ -67,17 +67,17 @@ gateway_buckets_free(struct gateway_buckets *buckets)
 
 /* FNV-1a; two names in one slot only ask the store more often. */
 static struct slot *
-slot_locked(struct gateway_buckets *buckets, const char *name)
+slot_locked(struct gateway_client_buckets *buckets, const char *name)
 {
     uint32_t hash = 2166136261u;
 
     for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return &buckets->shared.slots[hash % GATEWAY_BUCKETS_CACHED];
+    return &buckets->shared.slots[hash % GATEWAY_CLIENT_BUCKETS_CACHED];
 }
 
 static void
-remember(struct gateway_buckets *buckets, const struct gateway_bucket *bucket)
+remember(struct gateway_client_buckets *buckets, const struct gateway_client_bucket *bucket)
 {
     struct slot *slot;
 
@@ -89,7 +89,7 @@ remember(struct gateway_buckets *buckets, const struct gateway_bucket *bucket)
 }
 
 static void
-forget(struct gateway_buckets *buckets, const char *name)
+forget(struct gateway_client_buckets *buckets, const char *name)
 {
     struct slot *slot;
 
@@ -102,8 +102,8 @@ forget(struct gateway_buckets *buckets, const char *name)
 
 /* What is remembered of it, while that is fresh; `etag` (may be NULL): or while that is its own. */
 static bool
-recall(struct gateway_buckets *buckets, const char *name, const char *etag,
-       struct gateway_bucket *bucket)
+recall(struct gateway_client_buckets *buckets, const char *name, const char *etag,
+       struct gateway_client_bucket *bucket)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     const struct slot *slot;
@@ -112,7 +112,7 @@ recall(struct gateway_buckets *buckets, const char *name, const char *etag,
     (void)pthread_mutex_lock(&buckets->shared.lock);
     slot = slot_locked(buckets, name);
     found = strcmp(slot->bucket.name, name) == 0 &&
-            (etag == NULL ? now_ms - slot->seen_ms < GATEWAY_BUCKETS_FRESH_MS
+            (etag == NULL ? now_ms - slot->seen_ms < GATEWAY_CLIENT_BUCKETS_FRESH_MS
                           : etag[0] != '\0' && strcmp(slot->bucket.etag, etag) == 0);
     if (found)
         *bucket = slot->bucket;
@@ -125,21 +125,22 @@ recall(struct gateway_buckets *buckets, const char *name, const char *etag,
 static void
 name_marker(const char *name, char key[MARKER_KEY])
 {
-    (void)snprintf(key, MARKER_KEY, GATEWAY_BUCKET_MARKERS "%s", name);
+    (void)snprintf(key, MARKER_KEY, GATEWAY_CLIENT_BUCKET_MARKERS "%s", name);
 }
 
 static enum kvt_err
-perform(struct gateway_vault *vault, struct g4_request *request)
+perform(struct gateway_context *vault, struct g4_request *request)
 {
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    return gateway_cold_ended(vault->cold,
-                              g4_store_perform(gateway_cold_store(vault->cold), request));
+    return gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), request));
 }
 
 /* "<id> <time> <open|closing>", the owner in a line of its own. */
 static enum kvt_err
-put_marker(struct gateway_vault *vault, struct gateway_bucket *bucket, enum g4_condition condition)
+put_marker(struct gateway_context *vault, struct gateway_client_bucket *bucket,
+           enum g4_condition condition)
 {
     char key[MARKER_KEY];
     char body[MARKER_MAX];
@@ -161,7 +162,7 @@ put_marker(struct gateway_vault *vault, struct gateway_bucket *bucket, enum g4_c
 }
 
 static bool
-parse_marker(const char *body, struct gateway_bucket *bucket)
+parse_marker(const char *body, struct gateway_client_bucket *bucket)
 {
     const size_t id = sizeof(bucket->id) - 1;
     char state[8];
@@ -187,7 +188,7 @@ parse_marker(const char *body, struct gateway_bucket *bucket)
 
 /* `age_ms`: since it was written, by the store's clock. */
 static enum kvt_err
-get_marker(struct gateway_vault *vault, const char *name, struct gateway_bucket *bucket,
+get_marker(struct gateway_context *vault, const char *name, struct gateway_client_bucket *bucket,
            uint64_t *age_ms)
 {
     char key[MARKER_KEY];
@@ -197,7 +198,7 @@ get_marker(struct gateway_vault *vault, const char *name, struct gateway_bucket 
     uint64_t now_ms;
     enum kvt_err rc;
 
-    *bucket = (struct gateway_bucket){.name = ""};
+    *bucket = (struct gateway_client_bucket){.name = ""};
     *age_ms = 0;
     name_marker(name, key);
     rc = perform(vault, &request);
@@ -218,8 +219,8 @@ get_marker(struct gateway_vault *vault, const char *name, struct gateway_bucket 
 }
 
 enum kvt_err
-gateway_buckets_find(struct gateway_buckets *buckets, struct gateway_vault *vault, const char *name,
-                     bool sure, struct gateway_bucket *bucket)
+gateway_client_buckets_find(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                            const char *name, bool sure, struct gateway_client_bucket *bucket)
 {
     uint64_t age_ms;
     enum kvt_err rc;
@@ -227,13 +228,13 @@ gateway_buckets_find(struct gateway_buckets *buckets, struct gateway_vault *vaul
     *bucket = buckets->configured;
     if (strcmp(name, bucket->name) == 0)
         return KVT_OK;
-    *bucket = (struct gateway_bucket){.name = ""};
-    if (!gateway_bucket_name_valid(name))
+    *bucket = (struct gateway_client_bucket){.name = ""};
+    if (!gateway_client_bucket_name_valid(name))
         return KVT_NOTFOUND;
     if (!sure && recall(buckets, name, NULL, bucket))
         return KVT_OK;
     rc = get_marker(vault, name, bucket, &age_ms);
-    if (rc == KVT_OK && bucket->closing && age_ms > GATEWAY_BUCKETS_CLOSING_MS) {
+    if (rc == KVT_OK && bucket->closing && age_ms > GATEWAY_CLIENT_BUCKETS_CLOSING_MS) {
         bucket->closing = false; /* who marked it is gone */
         if (put_marker(vault, bucket, G4_IF_MATCH) != KVT_OK)
             rc = get_marker(vault, name, bucket, &age_ms);
@@ -246,13 +247,14 @@ gateway_buckets_find(struct gateway_buckets *buckets, struct gateway_vault *vaul
 }
 
 enum kvt_err
-gateway_buckets_list(struct gateway_buckets *buckets, struct gateway_vault *vault,
-                     const char *after, struct gateway_bucket *rows, size_t *count)
+gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                            const char *after, struct gateway_client_bucket *rows, size_t *count)
 {
-    const size_t prefix = strlen(GATEWAY_BUCKET_MARKERS);
+    const size_t prefix = strlen(GATEWAY_CLIENT_BUCKET_MARKERS);
     char behind[MARKER_KEY];
-    struct g4_request request = {
-        .verb = G4_LIST, .key = GATEWAY_BUCKET_MARKERS, .after = after[0] == '\0' ? NULL : behind};
+    struct g4_request request = {.verb = G4_LIST,
+                                 .key = GATEWAY_CLIENT_BUCKET_MARKERS,
+                                 .after = after[0] == '\0' ? NULL : behind};
     enum kvt_err rc;
 
     *count = 0;
@@ -266,28 +268,28 @@ gateway_buckets_list(struct gateway_buckets *buckets, struct gateway_vault *vaul
             const char *name = request.listed[i].key + prefix;
             enum kvt_err found = KVT_OK;
 
-            if (*count == GATEWAY_BUCKETS_MAX)
+            if (*count == GATEWAY_CLIENT_BUCKETS_MAX)
                 break;
             if (!recall(buckets, name, request.listed[i].etag, &rows[*count]))
-                found = gateway_buckets_find(buckets, vault, name, true, &rows[*count]);
+                found = gateway_client_buckets_find(buckets, vault, name, true, &rows[*count]);
             if (found == KVT_OK)
                 (*count)++;
             else if (found != KVT_NOTFOUND && found != KVT_IO) /* gone meanwhile, or no marker */
                 rc = found;
         }
-    } while (rc == KVT_OK && request.token[0] != '\0' && *count < GATEWAY_BUCKETS_MAX);
+    } while (rc == KVT_OK && request.token[0] != '\0' && *count < GATEWAY_CLIENT_BUCKETS_MAX);
     kvt_free(request.listed);
     return rc;
 }
 
 /* How many markers there are, as far as one page goes. */
 static enum kvt_err
-count_markers(struct gateway_vault *vault, size_t *count)
+count_markers(struct gateway_context *vault, size_t *count)
 {
-    struct g4_request request = {.verb = G4_LIST, .key = GATEWAY_BUCKET_MARKERS};
+    struct g4_request request = {.verb = G4_LIST, .key = GATEWAY_CLIENT_BUCKET_MARKERS};
     enum kvt_err rc;
 
-    static_assert(GATEWAY_BUCKETS_MAX <= G4_LIST_KEYS_MAX, "a page holds all buckets");
+    static_assert(GATEWAY_CLIENT_BUCKETS_MAX <= G4_LIST_KEYS_MAX, "a page holds all buckets");
     *count = 0;
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
@@ -299,25 +301,27 @@ count_markers(struct gateway_vault *vault, size_t *count)
 }
 
 enum kvt_err
-gateway_buckets_make(struct gateway_buckets *buckets, struct gateway_vault *vault, const char *name,
-                     const char *owner, struct gateway_bucket *bucket)
+gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                            const char *name, const char *owner,
+                            struct gateway_client_bucket *bucket)
 {
     uint64_t random;
     size_t count;
-    enum kvt_err rc = gateway_buckets_find(buckets, vault, name, true, bucket);
+    enum kvt_err rc = gateway_client_buckets_find(buckets, vault, name, true, bucket);
 
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_EXISTS : rc;
-    if (!gateway_bucket_name_valid(name) || owner[0] == '\0' || strlen(owner) >= GATEWAY_OWNER_MAX)
+    if (!gateway_client_bucket_name_valid(name) || owner[0] == '\0' ||
+        strlen(owner) >= GATEWAY_OWNER_MAX)
         return KVT_INVALID;
-    if (!gateway_cold_writable(vault->cold))
+    if (!gateway_bucket_tier_writable(vault->cold))
         return KVT_UNAVAILABLE;
     rc = count_markers(vault, &count);
     if (rc == KVT_OK && count >= buckets->max)
         rc = KVT_FULL;
     if (rc != KVT_OK)
         return rc;
-    *bucket = (struct gateway_bucket){.created_ms = kvt_clock_unix_ms()};
+    *bucket = (struct gateway_client_bucket){.created_ms = kvt_clock_unix_ms()};
     kvt_random_system(&random, sizeof(random));
     (void)snprintf(bucket->name, sizeof(bucket->name), "%s", name);
     (void)snprintf(bucket->owner, sizeof(bucket->owner), "%s", owner);
@@ -327,19 +331,19 @@ gateway_buckets_make(struct gateway_buckets *buckets, struct gateway_vault *vaul
         remember(buckets, bucket);
     if (rc != KVT_EXISTS)
         return rc;
-    rc = gateway_buckets_find(buckets, vault, name, true, bucket);
+    rc = gateway_client_buckets_find(buckets, vault, name, true, bucket);
     return rc == KVT_OK ? KVT_EXISTS : rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
 /* KVT_BUSY when there is an object in it. */
 static enum kvt_err
-look_empty(struct gateway_vault *vault, const struct gateway_bucket *bucket)
+look_empty(struct gateway_context *vault, const struct gateway_client_bucket *bucket)
 {
-    char prefix[GATEWAY_BUCKET_KEY];
+    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
     struct g4_request request = {.verb = G4_LIST, .key = prefix};
     enum kvt_err rc;
 
-    gateway_bucket_prefix(bucket, prefix);
+    gateway_client_bucket_prefix(bucket, prefix);
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
         return KVT_NOMEM;
@@ -351,7 +355,7 @@ look_empty(struct gateway_vault *vault, const struct gateway_bucket *bucket)
 }
 
 static enum kvt_err
-drop_marker(struct gateway_vault *vault, const struct gateway_bucket *bucket)
+drop_marker(struct gateway_context *vault, const struct gateway_client_bucket *bucket)
 {
     char key[MARKER_KEY];
     struct g4_request request = {.verb = G4_DELETE, .key = key, .condition = G4_IF_MATCH};
@@ -364,24 +368,24 @@ drop_marker(struct gateway_vault *vault, const struct gateway_bucket *bucket)
 }
 
 enum kvt_err
-gateway_buckets_remove(struct gateway_buckets *buckets, struct gateway_vault *vault,
-                       const struct gateway_bucket *bucket)
+gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                              const struct gateway_client_bucket *bucket)
 {
-    struct gateway_bucket marked;
+    struct gateway_client_bucket marked;
     uint64_t age_ms;
     uint64_t until_ms;
     enum kvt_err rc = get_marker(vault, bucket->name, &marked, &age_ms);
 
-    assert(!gateway_bucket_configured(bucket));
+    assert(!gateway_client_bucket_configured(bucket));
     if (rc == KVT_OK && strcmp(marked.id, bucket->id) != 0)
         rc = KVT_NOTFOUND;
-    if (rc == KVT_OK && marked.closing && age_ms <= GATEWAY_BUCKETS_CLOSING_MS)
+    if (rc == KVT_OK && marked.closing && age_ms <= GATEWAY_CLIENT_BUCKETS_CLOSING_MS)
         rc = KVT_AGAIN;
     if (rc == KVT_OK)
         rc = look_empty(vault, bucket); /* most refusals need no mark */
     if (rc != KVT_OK)
         return rc;
-    until_ms = kvt_clock_mono_ms() + GATEWAY_BUCKETS_CLOSING_MS / 2;
+    until_ms = kvt_clock_mono_ms() + GATEWAY_CLIENT_BUCKETS_CLOSING_MS / 2;
     marked.closing = true;
     rc = put_marker(vault, &marked, G4_IF_MATCH);
     if (rc != KVT_OK)
@@ -401,17 +405,17 @@ gateway_buckets_remove(struct gateway_buckets *buckets, struct gateway_vault *va
 }
 
 enum kvt_err
-gateway_buckets_settle(struct gateway_buckets *buckets, struct gateway_vault *vault,
-                       const struct gateway_bucket *bucket)
+gateway_client_buckets_settle(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                              const struct gateway_client_bucket *bucket)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + SETTLE_MS;
-    struct gateway_bucket there;
+    struct gateway_client_bucket there;
     enum kvt_err rc;
 
-    if (gateway_bucket_configured(bucket))
+    if (gateway_client_bucket_configured(bucket))
         return KVT_OK;
     for (;;) {
-        rc = gateway_buckets_find(buckets, vault, bucket->name, true, &there);
+        rc = gateway_client_buckets_find(buckets, vault, bucket->name, true, &there);
         if (rc == KVT_OK && strcmp(there.id, bucket->id) != 0)
             rc = KVT_NOTFOUND;
         if (rc != KVT_OK || !there.closing)

@@ -9,8 +9,9 @@
  *
  * Ownership: owns what it remembers of the markers.
  * Threads:   any; one leaf lock.  All but _new and _free ask the store.
- * Limits:    `max` buckets; GATEWAY_BUCKETS_CACHED remembered for GATEWAY_BUCKETS_FRESH_MS; a mark
- *            that its maker did not take back for GATEWAY_BUCKETS_CLOSING_MS counts for nothing.
+ * Limits:    `max` buckets; GATEWAY_CLIENT_BUCKETS_CACHED remembered for
+ *            GATEWAY_CLIENT_BUCKETS_FRESH_MS; a mark that its maker did not take back for
+ *            GATEWAY_CLIENT_BUCKETS_CLOSING_MS counts for nothing.
  */
 #ifndef GATEWAY_S3_CLIENT_BUCKETS_H
 #define GATEWAY_S3_CLIENT_BUCKETS_H
@@ -18,50 +19,54 @@
 #include "gateway/http/client_bucket.h"
 #include "gateway/tier/gateway_context.h"
 
-#define GATEWAY_BUCKETS_MAX        1000
-#define GATEWAY_BUCKETS_CACHED     512
-#define GATEWAY_BUCKETS_FRESH_MS   1000
-#define GATEWAY_BUCKETS_CLOSING_MS 60000
+#define GATEWAY_CLIENT_BUCKETS_MAX        1000
+#define GATEWAY_CLIENT_BUCKETS_CACHED     512
+#define GATEWAY_CLIENT_BUCKETS_FRESH_MS   1000
+#define GATEWAY_CLIENT_BUCKETS_CLOSING_MS 60000
 
-struct gateway_buckets;
+struct gateway_client_buckets;
 
 /**
  * @param configured  the name of the gateway's own bucket, which has no marker
  * @param owner       whose it is, as listings say
  * @param made_ms     since when it is there, Unix
- * @param max         at most GATEWAY_BUCKETS_MAX; 0: clients make none
+ * @param max         at most GATEWAY_CLIENT_BUCKETS_MAX; 0: clients make none
  */
-KVT_NODISCARD enum kvt_err gateway_buckets_new(struct gateway_buckets **out, const char *configured,
-                                               const char *owner, uint64_t made_ms, size_t max);
+KVT_NODISCARD enum kvt_err gateway_client_buckets_new(struct gateway_client_buckets **out,
+                                                      const char *configured, const char *owner,
+                                                      uint64_t made_ms, size_t max);
 
 /** NULL is allowed. */
-void gateway_buckets_free(struct gateway_buckets *buckets);
+void gateway_client_buckets_free(struct gateway_client_buckets *buckets);
 
 /** The bucket of that name.  KVT_NOTFOUND, or as the store.  `sure`: ask the store, whatever is
  *  remembered. */
-KVT_NODISCARD enum kvt_err gateway_buckets_find(struct gateway_buckets *buckets,
-                                                struct gateway_vault *vault, const char *name,
-                                                bool sure, struct gateway_bucket *bucket);
+KVT_NODISCARD enum kvt_err gateway_client_buckets_find(struct gateway_client_buckets *buckets,
+                                                       struct gateway_context *vault,
+                                                       const char *name, bool sure,
+                                                       struct gateway_client_bucket *bucket);
 
 /** Make one.  KVT_EXISTS: `bucket` is the one that is there; KVT_FULL: there are too many. */
-KVT_NODISCARD enum kvt_err gateway_buckets_make(struct gateway_buckets *buckets,
-                                                struct gateway_vault *vault, const char *name,
-                                                const char *owner, struct gateway_bucket *bucket);
+KVT_NODISCARD enum kvt_err gateway_client_buckets_make(struct gateway_client_buckets *buckets,
+                                                       struct gateway_context *vault,
+                                                       const char *name, const char *owner,
+                                                       struct gateway_client_bucket *bucket);
 
-/** All of them but the configured one, by name, behind `after`; room for GATEWAY_BUCKETS_MAX. */
-KVT_NODISCARD enum kvt_err gateway_buckets_list(struct gateway_buckets *buckets,
-                                                struct gateway_vault *vault, const char *after,
-                                                struct gateway_bucket *rows, size_t *count);
+/** All of them but the configured one, by name, behind `after`; room for
+ * GATEWAY_CLIENT_BUCKETS_MAX. */
+KVT_NODISCARD enum kvt_err
+gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                            const char *after, struct gateway_client_bucket *rows, size_t *count);
 
 /** Remove it.  KVT_BUSY: there are objects in it; KVT_AGAIN: somebody else removes it just now. */
-KVT_NODISCARD enum kvt_err gateway_buckets_remove(struct gateway_buckets *buckets,
-                                                  struct gateway_vault *vault,
-                                                  const struct gateway_bucket *bucket);
+KVT_NODISCARD enum kvt_err
+gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                              const struct gateway_client_bucket *bucket);
 
 /** After a write into it: is it still there?  KVT_NOTFOUND: no, what was written is nobody's;
  *  KVT_AGAIN: it could not be told in time. */
-KVT_NODISCARD enum kvt_err gateway_buckets_settle(struct gateway_buckets *buckets,
-                                                  struct gateway_vault *vault,
-                                                  const struct gateway_bucket *bucket);
+KVT_NODISCARD enum kvt_err
+gateway_client_buckets_settle(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+                              const struct gateway_client_bucket *bucket);
 
 #endif /* GATEWAY_S3_CLIENT_BUCKETS_H */

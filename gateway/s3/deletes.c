@@ -17,7 +17,7 @@ struct deletes {
     bool versioned;  /* a version was named: there is none but "null" */
     bool particular; /* of the row that is read: only this one of the key's objects is meant */
     bool particulars[GATEWAY_DELETES_MAX];
-    char key[GATEWAY_FORM_TEXT_MAX];
+    char key[GATEWAY_XML_READ_TEXT_MAX];
 };
 
 static bool
@@ -54,11 +54,11 @@ on_row(void *arg)
 
 /* Keys that go together, and what becomes of each. */
 struct together {
-    const char *codes[GATEWAY_REMOVE_TOGETHER]; /* NULL: deleted */
-    char stored[GATEWAY_REMOVE_TOGETHER][KVT_KEY_MAX];
-    const char *keys[GATEWAY_REMOVE_TOGETHER]; /* of those that may be removed */
-    size_t places[GATEWAY_REMOVE_TOGETHER];
-    enum kvt_err statuses[GATEWAY_REMOVE_TOGETHER];
+    const char *codes[GATEWAY_REMOVAL_TOGETHER]; /* NULL: deleted */
+    char stored[GATEWAY_REMOVAL_TOGETHER][KVT_KEY_MAX];
+    const char *keys[GATEWAY_REMOVAL_TOGETHER]; /* of those that may be removed */
+    size_t places[GATEWAY_REMOVAL_TOGETHER];
+    enum kvt_err statuses[GATEWAY_REMOVAL_TOGETHER];
     size_t count; /* of them */
 };
 
@@ -69,11 +69,11 @@ may_go(const struct gateway_request *request, const char *key, bool particular,
 {
     *code = NULL;
     if (!gateway_auth_may(request->principal, GATEWAY_DELETE, &request->bucket, key))
-        *code = gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
+        *code = gateway_request_code(GATEWAY_S3_ERROR_FORBIDDEN);
     else if (particular)
-        *code = gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
+        *code = gateway_request_code(GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
     /* What cannot be a key here is not there, which is what was asked for. */
-    return *code == NULL && gateway_bucket_key(&request->bucket, key, stored) == KVT_OK;
+    return *code == NULL && gateway_client_bucket_key(&request->bucket, key, stored) == KVT_OK;
 }
 
 /* False: one has to be asked for again. */
@@ -90,13 +90,13 @@ remove_together(struct gateway_s3 *s3, const struct gateway_request *request, co
             together->places[together->count++] = i;
         }
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, together->count);
-    gateway_remove_all(s3->vault, together->keys, together->count, together->statuses);
+    gateway_removal_all(s3->vault, together->keys, together->count, together->statuses);
     for (size_t i = 0; i < together->count; i++) {
-        const enum gateway_fault fault = gateway_request_fault_of(together->statuses[i]);
+        const enum gateway_s3_error fault = gateway_request_fault_of(together->statuses[i]);
 
-        if (fault != GATEWAY_FAULT_NONE && fault != GATEWAY_FAULT_NO_SUCH_KEY)
+        if (fault != GATEWAY_S3_ERROR_NONE && fault != GATEWAY_S3_ERROR_NO_SUCH_KEY)
             together->codes[together->places[i]] = gateway_request_code(fault);
-        all = all && fault != GATEWAY_FAULT_SLOW_DOWN;
+        all = all && fault != GATEWAY_S3_ERROR_SLOW_DOWN;
     }
     return all;
 }
@@ -107,14 +107,14 @@ tell(struct kvt_buffer *out, const struct deletes *deletes, const char *key, con
     if (code == NULL && deletes->quiet)
         return;
     kvt_buffer_printf(out, code == NULL ? "<Deleted>" : "<Error>");
-    gateway_xml_element(out, "Key", key);
+    gateway_xml_write_element(out, "Key", key);
     if (code == NULL)
         kvt_buffer_printf(out, "</Deleted>");
     else
         kvt_buffer_printf(out, "<Code>%s</Code><Message>%s</Message></Error>", code, code);
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct deletes *deletes)
 {
     struct together *together = kvt_calloc(1, sizeof(*together));
@@ -123,20 +123,20 @@ remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct 
     bool tries = true;
 
     if (together == NULL)
-        return GATEWAY_FAULT_SLOW_DOWN;
-    gateway_xml_begin(out, "DeleteResult");
-    for (size_t at = 0; at < deletes->count; at += GATEWAY_REMOVE_TOGETHER) {
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
+    gateway_xml_write_begin(out, "DeleteResult");
+    for (size_t at = 0; at < deletes->count; at += GATEWAY_REMOVAL_TOGETHER) {
         const size_t rest = deletes->count - at;
-        const size_t count = rest < GATEWAY_REMOVE_TOGETHER ? rest : GATEWAY_REMOVE_TOGETHER;
+        const size_t count = rest < GATEWAY_REMOVAL_TOGETHER ? rest : GATEWAY_REMOVAL_TOGETHER;
 
         for (size_t i = 0; i < count; i++)
-            together->codes[i] = gateway_request_code(GATEWAY_FAULT_SLOW_DOWN);
+            together->codes[i] = gateway_request_code(GATEWAY_S3_ERROR_SLOW_DOWN);
         if (tries)
             tries = remove_together(s3, request, key, deletes->particulars + at, count, together);
         for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
             tell(out, deletes, key, together->codes[i]);
     }
-    gateway_xml_end(out, "DeleteResult");
+    gateway_xml_write_end(out, "DeleteResult");
     kvt_free(together);
     /* Without room: what is deleted is deleted, and asked again, it is said in full. */
     return gateway_request_answer(request, "application/xml");
@@ -146,23 +146,23 @@ void
 gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct deletes *deletes = kvt_calloc(1, sizeof(*deletes));
-    struct gateway_form form = {
+    struct gateway_xml_read form = {
         .root = "Delete", .row = "Object", .on_text = on_text, .on_row = on_row, .arg = deletes};
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     if (deletes == NULL) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_SLOW_DOWN);
         return;
     }
-    kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_FORM_TEXT_MAX);
-    if (!gateway_form_parse(&form, gateway_request_bytes(request), request->body.size) ||
+    kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_XML_READ_TEXT_MAX);
+    if (!gateway_xml_read_parse(&form, gateway_request_bytes(request), request->body.size) ||
         deletes->count == 0)
-        fault = GATEWAY_FAULT_XML;
+        fault = GATEWAY_S3_ERROR_XML;
     else if (deletes->versioned)
-        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+        fault = GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     else
         fault = remove_all(s3, request, deletes);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     kvt_buffer_release(&deletes->keys);
     kvt_free(deletes);

@@ -5,7 +5,7 @@
  *
  * Ownership: borrows all of it.
  * Threads:   any number, one request each.
- * Limits:    GATEWAY_DELETES_MAX keys a request, GATEWAY_REMOVE_TOGETHER of them at once; behind
+ * Limits:    GATEWAY_DELETES_MAX keys a request, GATEWAY_REMOVAL_TOGETHER of them at once; behind
  *            those of which one is refused for the moment, perhaps after its whole patience, no
  *            more are tried.
  */

@@ -10,7 +10,7 @@
 enum state { FREE, FLYING, READY };
 
 struct page {
-    struct gateway_ahead *ahead;
+    struct gateway_listing_prefetch *ahead;
     enum state state;
     bool wanted;       /* somebody waits for it, so it is nobody else's */
     uint64_t asked_ms; /* when the store was, */
@@ -20,17 +20,17 @@ struct page {
     struct g4_request request;
 };
 
-struct gateway_ahead {
+struct gateway_listing_prefetch {
     pthread_mutex_t lock; /* guards the pages; of one that flies the request is the store's */
     pthread_cond_t landed;
     uint64_t changes;
-    struct page pages[GATEWAY_AHEAD_MAX];
+    struct page pages[GATEWAY_LISTING_PREFETCH_MAX];
 };
 
 enum kvt_err
-gateway_ahead_new(struct gateway_ahead **out)
+gateway_listing_prefetch_new(struct gateway_listing_prefetch **out)
 {
-    struct gateway_ahead *ahead = kvt_calloc(1, sizeof(*ahead));
+    struct gateway_listing_prefetch *ahead = kvt_calloc(1, sizeof(*ahead));
 
     *out = NULL;
     if (ahead == NULL || pthread_mutex_init(&ahead->lock, NULL) != 0) {
@@ -42,23 +42,23 @@ gateway_ahead_new(struct gateway_ahead **out)
         kvt_free(ahead);
         return KVT_NOMEM;
     }
-    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+    for (int i = 0; i < GATEWAY_LISTING_PREFETCH_MAX; i++)
         ahead->pages[i].ahead = ahead;
     *out = ahead;
     return KVT_OK;
 }
 
 void
-gateway_ahead_free(struct gateway_ahead *ahead)
+gateway_listing_prefetch_free(struct gateway_listing_prefetch *ahead)
 {
     if (ahead == NULL)
         return;
     (void)pthread_mutex_lock(&ahead->lock);
-    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+    for (int i = 0; i < GATEWAY_LISTING_PREFETCH_MAX; i++)
         while (ahead->pages[i].state == FLYING)
             (void)pthread_cond_wait(&ahead->landed, &ahead->lock);
     (void)pthread_mutex_unlock(&ahead->lock);
-    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+    for (int i = 0; i < GATEWAY_LISTING_PREFETCH_MAX; i++)
         kvt_free(ahead->pages[i].request.listed);
     (void)pthread_cond_destroy(&ahead->landed);
     (void)pthread_mutex_destroy(&ahead->lock);
@@ -81,15 +81,15 @@ on_done(struct g4_request *request, void *arg)
 static bool
 is_stale(const struct page *page)
 {
-    return kvt_clock_mono_ms() - page->asked_ms > GATEWAY_AHEAD_MS ||
+    return kvt_clock_mono_ms() - page->asked_ms > GATEWAY_LISTING_PREFETCH_MS ||
            page->changes != page->ahead->changes;
 }
 
 /* A page that nobody needs, with its memory; NULL: none. */
 static struct page *
-find_room(struct gateway_ahead *ahead)
+find_room(struct gateway_listing_prefetch *ahead)
 {
-    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
+    for (int i = 0; i < GATEWAY_LISTING_PREFETCH_MAX; i++) {
         struct page *page = &ahead->pages[i];
 
         if (page->wanted || (page->state != FREE && (page->state != READY || !is_stale(page))))
@@ -109,18 +109,19 @@ begin(struct page *page, const char *prefix, const char *token)
     page->changes = page->ahead->changes;
     (void)snprintf(page->prefix, sizeof(page->prefix), "%s", prefix);
     (void)snprintf(page->token, sizeof(page->token), "%s", token);
-    page->request = (struct g4_request){.verb = G4_LIST,
-                                        .key = page->prefix,
-                                        .listed = page->request.listed,
-                                        .deadline_ms = page->asked_ms + GATEWAY_AHEAD_PATIENCE_MS,
-                                        .done = on_done,
-                                        .arg = page};
+    page->request =
+        (struct g4_request){.verb = G4_LIST,
+                            .key = page->prefix,
+                            .listed = page->request.listed,
+                            .deadline_ms = page->asked_ms + GATEWAY_LISTING_PREFETCH_PATIENCE_MS,
+                            .done = on_done,
+                            .arg = page};
     memcpy(page->request.token, page->token, sizeof(page->token));
 }
 
 void
-gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const char *prefix,
-                    const char *token)
+gateway_listing_prefetch_fetch(struct gateway_listing_prefetch *ahead, struct g4_store *store,
+                               const char *prefix, const char *token)
 {
     struct page *page;
 
@@ -138,7 +139,7 @@ gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const c
 }
 
 void
-gateway_ahead_change(struct gateway_ahead *ahead)
+gateway_listing_prefetch_change(struct gateway_listing_prefetch *ahead)
 {
     (void)pthread_mutex_lock(&ahead->lock);
     ahead->changes++;
@@ -146,9 +147,9 @@ gateway_ahead_change(struct gateway_ahead *ahead)
 }
 
 static struct page *
-find(struct gateway_ahead *ahead, const struct g4_request *request)
+find(struct gateway_listing_prefetch *ahead, const struct g4_request *request)
 {
-    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
+    for (int i = 0; i < GATEWAY_LISTING_PREFETCH_MAX; i++) {
         struct page *page = &ahead->pages[i];
 
         if (page->state != FREE && !page->wanted && strcmp(page->prefix, request->key) == 0 &&
@@ -159,7 +160,7 @@ find(struct gateway_ahead *ahead, const struct g4_request *request)
 }
 
 bool
-gateway_ahead_take(struct gateway_ahead *ahead, struct g4_request *request)
+gateway_listing_prefetch_take(struct gateway_listing_prefetch *ahead, struct g4_request *request)
 {
     struct page *page;
     bool good = false;

@@ -6,33 +6,33 @@
  * takes longest for a page, would wait meanwhile.  So a client that came for a second page has its
  * third one fetched while it reads.
  *
- * Ownership: pages are copied out; gateway_ahead_free() waits for what is in the air.
+ * Ownership: pages are copied out; gateway_listing_prefetch_free() waits for what is in the air.
  * Threads:   any.
- * Limits:    GATEWAY_AHEAD_MAX pages; one is given for GATEWAY_AHEAD_MS from when the store was
- *            asked, since keys may come from elsewhere, and not behind a change.
+ * Limits:    GATEWAY_LISTING_PREFETCH_MAX pages; one is given for GATEWAY_LISTING_PREFETCH_MS from
+ *            when the store was asked, since keys may come from elsewhere, and not behind a change.
  */
 #ifndef GATEWAY_S3_LISTING_PREFETCH_H
 #define GATEWAY_S3_LISTING_PREFETCH_H
 
 #include "g4/object/g4_store.h"
 
-#define GATEWAY_AHEAD_MAX         8
-#define GATEWAY_AHEAD_MS          1000
-#define GATEWAY_AHEAD_PATIENCE_MS 5000 /* for the store */
+#define GATEWAY_LISTING_PREFETCH_MAX         8
+#define GATEWAY_LISTING_PREFETCH_MS          1000
+#define GATEWAY_LISTING_PREFETCH_PATIENCE_MS 5000 /* for the store */
 
-struct gateway_ahead;
+struct gateway_listing_prefetch;
 
 /** KVT_OK or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err gateway_ahead_new(struct gateway_ahead **out);
+KVT_NODISCARD enum kvt_err gateway_listing_prefetch_new(struct gateway_listing_prefetch **out);
 /** NULL is allowed.  The store must not be closed yet. */
-void gateway_ahead_free(struct gateway_ahead *ahead);
+void gateway_listing_prefetch_free(struct gateway_listing_prefetch *ahead);
 
 /** Fetch the page of `prefix` that `token` leads to, if there is room for it. */
-void gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const char *prefix,
-                         const char *token);
+void gateway_listing_prefetch_fetch(struct gateway_listing_prefetch *ahead, struct g4_store *store,
+                                    const char *prefix, const char *token);
 
 /** Keys came or went: nothing that was fetched before is given any more. */
-void gateway_ahead_change(struct gateway_ahead *ahead);
+void gateway_listing_prefetch_change(struct gateway_listing_prefetch *ahead);
 
 /**
  * The page that the request asks for, if it was fetched; waits where it is on its way.
@@ -40,6 +40,7 @@ void gateway_ahead_change(struct gateway_ahead *ahead);
  * @param request  LIST with a token; listed, listed_count and token are answered as by the store
  * @return false: ask the store
  */
-bool gateway_ahead_take(struct gateway_ahead *ahead, struct g4_request *request);
+bool gateway_listing_prefetch_take(struct gateway_listing_prefetch *ahead,
+                                   struct g4_request *request);
 
 #endif /* GATEWAY_S3_LISTING_PREFETCH_H */

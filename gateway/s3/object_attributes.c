@@ -34,7 +34,7 @@ struct wishes {
 };
 
 bool
-gateway_object_attributes_is(const struct gateway_request *request)
+gateway_s3_object_attributes_is(const struct gateway_request *request)
 {
     static const char *const known[] = {"attributes", "versionId"};
 
@@ -61,12 +61,12 @@ add_wish(struct wishes *wishes, const char *item, size_t size)
     return false;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 read_wishes(const struct gateway_request *request, struct wishes *wishes)
 {
     bool any = false;
 
-    *wishes = (struct wishes){.max = GATEWAY_OBJECT_PARTS};
+    *wishes = (struct wishes){.max = GATEWAY_OBJECT_ATTRIBUTES_PARTS};
     for (size_t i = 0; i < request->header_count; i++) {
         const char *list = request->headers[i].value;
         const char *item;
@@ -76,16 +76,16 @@ read_wishes(const struct gateway_request *request, struct wishes *wishes)
             continue;
         while ((item = gateway_request_item(&list, &size)) != NULL) {
             if (!add_wish(wishes, item, size))
-                return GATEWAY_FAULT_INVALID_ARGUMENT;
+                return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
             any = true;
         }
     }
     if (!any || !gateway_request_number(request, "x-amz-max-parts", &wishes->max) ||
         !gateway_request_number(request, "x-amz-part-number-marker", &wishes->marker))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
-    if (wishes->max > GATEWAY_OBJECT_PARTS)
-        wishes->max = GATEWAY_OBJECT_PARTS;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
+    if (wishes->max > GATEWAY_OBJECT_ATTRIBUTES_PARTS)
+        wishes->max = GATEWAY_OBJECT_ATTRIBUTES_PARTS;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 static bool
@@ -93,7 +93,7 @@ has_checksum(const char *attributes)
 {
     char value[GATEWAY_ATTRIBUTES_CHECKSUM];
 
-    return gateway_attributes_next_checksum(attributes, 0, value) != GATEWAY_CHECKSUM_COUNT;
+    return gateway_attributes_next_checksum(attributes, 0, value) != GATEWAY_BODY_CHECKSUM_COUNT;
 }
 
 /* Bytes of the object: those of the parts that are given. */
@@ -107,15 +107,15 @@ struct span {
 static bool
 find_span(const struct wishes *wishes, const struct gateway_opaque *object, struct span *span)
 {
-    char text[GATEWAY_PARTS_TEXT];
+    char text[GATEWAY_COMPLETED_PARTS_TEXT];
     struct gateway_piece piece;
     uint64_t given = 0;
 
     *span = (struct span){.bytes = NULL};
-    if (gateway_parts_count(object->attributes, object->length, text) == 0)
+    if (gateway_completed_parts_count(object->attributes, object->length, text) == 0)
         return false;
-    gateway_parts_begin(&piece, text);
-    while (given < wishes->max && gateway_parts_next(&piece)) {
+    gateway_completed_parts_begin(&piece, text);
+    while (given < wishes->max && gateway_completed_parts_next(&piece)) {
         if (piece.number <= wishes->marker)
             continue;
         if (given++ == 0)
@@ -131,19 +131,19 @@ give_part(struct kvt_buffer *out, const struct gateway_piece *piece, const char 
           const struct span *span)
 {
     char kept[GATEWAY_ATTRIBUTES_CHECKSUM];
-    enum gateway_checksum kind = GATEWAY_CHECKSUM_COUNT;
+    enum gateway_body_checksum kind = GATEWAY_BODY_CHECKSUM_COUNT;
 
     kvt_buffer_printf(out, "<Part><PartNumber>%u</PartNumber><Size>%" PRIu64 "</Size>",
                       piece->number, piece->size);
     if (span->bytes != NULL)
         kind = gateway_attributes_next_checksum(attributes, 0, kept);
-    for (; kind != GATEWAY_CHECKSUM_COUNT;
+    for (; kind != GATEWAY_BODY_CHECKSUM_COUNT;
          kind = gateway_attributes_next_checksum(attributes, kind + 1u, kept)) {
-        char text[GATEWAY_CHECKSUM_TEXT];
+        char text[GATEWAY_BODY_CHECKSUM_TEXT];
 
-        if (gateway_checksum_text(kind, span->bytes + (piece->from - span->from),
-                                  (size_t)piece->size, text))
-            gateway_xml_checksum(out, kind, text); /* none rather than a wrong one */
+        if (gateway_body_checksum_text(kind, span->bytes + (piece->from - span->from),
+                                       (size_t)piece->size, text))
+            gateway_xml_write_checksum(out, kind, text); /* none rather than a wrong one */
     }
     kvt_buffer_printf(out, "</Part>");
 }
@@ -152,8 +152,8 @@ static void
 give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gateway_opaque *object,
            const struct span *span)
 {
-    char text[GATEWAY_PARTS_TEXT];
-    const unsigned count = gateway_parts_count(object->attributes, object->length, text);
+    char text[GATEWAY_COMPLETED_PARTS_TEXT];
+    const unsigned count = gateway_completed_parts_count(object->attributes, object->length, text);
     struct gateway_piece piece;
     uint64_t given = 0;
     unsigned last = 0;
@@ -165,8 +165,8 @@ give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gat
                       "<ObjectParts><PartsCount>%u</PartsCount><PartNumberMarker>%" PRIu64
                       "</PartNumberMarker><MaxParts>%" PRIu64 "</MaxParts>",
                       count, wishes->marker, wishes->max);
-    gateway_parts_begin(&piece, text);
-    while (gateway_parts_next(&piece) && !more) {
+    gateway_completed_parts_begin(&piece, text);
+    while (gateway_completed_parts_next(&piece) && !more) {
         if (piece.number <= wishes->marker)
             continue;
         more = given == wishes->max;
@@ -182,7 +182,7 @@ give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gat
                       last, more ? "true" : "false");
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 give(struct gateway_request *request, const struct wishes *wishes,
      const struct gateway_opaque *object, const struct span *span)
 {
@@ -191,9 +191,9 @@ give(struct gateway_request *request, const struct wishes *wishes,
 
     kvt_clock_format_http(object->modified_ms, modified);
     gateway_request_field(request, "Last-Modified", "%s", modified);
-    gateway_xml_begin(out, ROOT);
+    gateway_xml_write_begin(out, ROOT);
     if (wishes->of[WISH_ETAG])
-        gateway_xml_element(out, "ETag", object->etag);
+        gateway_xml_write_element(out, "ETag", object->etag);
     if (wishes->of[WISH_CHECKSUM] && has_checksum(object->attributes)) {
         kvt_buffer_printf(out, "<Checksum>");
         gateway_attributes_tell_checksums(object->attributes, true, out);
@@ -202,33 +202,33 @@ give(struct gateway_request *request, const struct wishes *wishes,
     if (wishes->of[WISH_PARTS])
         give_parts(out, wishes, object, span);
     if (wishes->of[WISH_CLASS])
-        gateway_xml_element(out, "StorageClass", "STANDARD");
+        gateway_xml_write_element(out, "StorageClass", "STANDARD");
     if (wishes->of[WISH_SIZE])
         kvt_buffer_printf(out, "<ObjectSize>%" PRIu64 "</ObjectSize>", object->length);
-    gateway_xml_end(out, ROOT);
+    gateway_xml_write_end(out, ROOT);
     return gateway_request_answer(request, "application/xml");
 }
 
 void
-gateway_object_attributes_answer(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_object_attributes_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_opaque object;
     struct span span = {.bytes = NULL};
     struct wishes wishes;
     struct kvt_buffer body;
-    enum gateway_fault fault = read_wishes(request, &wishes);
+    enum gateway_s3_error fault = read_wishes(request, &wishes);
 
     kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_object_there(s3, request, &object);
-    if (fault == GATEWAY_FAULT_NONE && wishes.of[WISH_PARTS] && has_checksum(object.attributes) &&
-        find_span(&wishes, &object, &span)) {
-        fault = gateway_object_fetch_span(s3, request, &body, &object, span.from, span.size);
+    if (fault == GATEWAY_S3_ERROR_NONE)
+        fault = gateway_s3_object_there(s3, request, &object);
+    if (fault == GATEWAY_S3_ERROR_NONE && wishes.of[WISH_PARTS] &&
+        has_checksum(object.attributes) && find_span(&wishes, &object, &span)) {
+        fault = gateway_s3_object_fetch_span(s3, request, &body, &object, span.from, span.size);
         span.bytes = body.data;
     }
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = give(request, &wishes, &object, &span);
     kvt_buffer_release(&body);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
 }

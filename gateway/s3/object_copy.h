@@ -13,16 +13,18 @@
 #include "gateway/http/request.h"
 #include "gateway/s3/s3_dispatch.h"
 
-void gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_object_copy_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
 /** Where what x-amz-copy-source names is in the store: NONE; NO_SUCH_BUCKET, NOT_IMPLEMENTED for a
  *  version, FORBIDDEN without the right to read it. */
-enum gateway_fault gateway_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
-                                       char key[KVT_KEY_MAX]);
+enum gateway_s3_error gateway_object_copy_source(struct gateway_s3 *s3,
+                                                 const struct gateway_request *request,
+                                                 char key[KVT_KEY_MAX]);
 
 /** Answer that a copy was made: of an object, or as a part; `root` says which.  `checksums` are
  *  told, NULL = none. */
-enum gateway_fault gateway_copy_tell(struct gateway_request *request, const char *root,
-                                     const char *etag, const struct gateway_checksums *checksums);
+enum gateway_s3_error gateway_object_copy_tell(struct gateway_request *request, const char *root,
+                                               const char *etag,
+                                               const struct gateway_body_checksums *checksums);
 
 #endif /* GATEWAY_S3_OBJECT_COPY_H */

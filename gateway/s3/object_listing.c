@@ -29,14 +29,14 @@ static const char *const known_of_versions[] = {"versions",      "prefix",     "
                                                 "max-keys",      "key-marker", "version-id-marker",
                                                 "encoding-type", "list-type"};
 
-enum { START_MAX = GATEWAY_BUCKET_KEY + KVT_KEY_MAX + sizeof(LAST) };
+enum { START_MAX = GATEWAY_CLIENT_BUCKET_KEY + KVT_KEY_MAX + sizeof(LAST) };
 
 /* One listing while it is being made. */
 struct listing {
     struct gateway_s3 *s3;
-    const struct gateway_bucket *bucket;
-    char root[GATEWAY_BUCKET_KEY]; /* in front of all its keys in the store */
-    bool versions;                 /* ListObjectVersions: each object is the only one of its key */
+    const struct gateway_client_bucket *bucket;
+    char root[GATEWAY_CLIENT_BUCKET_KEY]; /* in front of all its keys in the store */
+    bool versions; /* ListObjectVersions: each object is the only one of its key */
     bool v2;
     bool encode; /* encoding-type=url */
     char prefix[KVT_KEY_MAX];
@@ -62,16 +62,16 @@ append_text(const struct listing *listing, struct kvt_buffer *out, const char *t
     if (listing->encode)
         g4_sigv4_encode(out, text, true);
     else
-        gateway_xml_text(out, text);
+        gateway_xml_write_text(out, text);
 }
 
 static void
 append_element(const struct listing *listing, struct kvt_buffer *out, const char *name,
                const char *text)
 {
-    gateway_xml_open(out, name);
+    gateway_xml_write_open(out, name);
     append_text(listing, out, text);
-    gateway_xml_close(out, name);
+    gateway_xml_write_close(out, name);
 }
 
 /* A continuation token is how far we were, and then, each behind a NUL, the kind of the store and
@@ -118,10 +118,10 @@ append_token(const struct listing *listing, struct kvt_buffer *out)
         more = snprintf(token + key_size + 1, sizeof(token) - key_size - 1, "%s%c%s", listing->kind,
                         '\0', listing->page);
     kvt_hex_format(token, more > 0 ? key_size + 1 + (size_t)more : key_size, hex);
-    gateway_xml_element(out, "NextContinuationToken", hex);
+    gateway_xml_write_element(out, "NextContinuationToken", hex);
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 read_arguments(struct listing *listing, const struct gateway_request *request)
 {
     const struct gateway_target *target = &request->target;
@@ -136,13 +136,13 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
                                  sizeof(known_of_versions) / sizeof(known_of_versions[0]))
             : gateway_s3_strange(request, known_arguments,
                                  sizeof(known_arguments) / sizeof(known_arguments[0])))
-        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+        return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     listing->v2 = !listing->versions &&
                   gateway_target_query(target, "list-type", text, sizeof(text)) == KVT_OK &&
                   strcmp(text, "2") == 0;
     listing->encode = gateway_target_query(target, "encoding-type", text, sizeof(text)) == KVT_OK;
     if (listing->encode && strcmp(text, "url") != 0)
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     rc = gateway_target_query(target, "prefix", listing->prefix, sizeof(listing->prefix));
     if (rc == KVT_OK || rc == KVT_NOTFOUND)
         rc = gateway_target_query(target, "delimiter", listing->delimiter,
@@ -154,7 +154,7 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
                                                       : "marker",
                                   listing->start, sizeof(listing->start));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     memcpy(listing->after, listing->start, sizeof(listing->after));
     listing->owner = !listing->v2 ||
                      (gateway_target_query(target, "fetch-owner", text, sizeof(text)) == KVT_OK &&
@@ -164,11 +164,11 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
     listing->has_token = listing->v2 && rc != KVT_NOTFOUND;
     if (listing->has_token && (rc != KVT_OK || (listing->given_token[0] != '\0' &&
                                                 !read_token(listing, listing->given_token))))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     if (!gateway_target_number(target, "max-keys", &wanted))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     listing->max_keys = wanted < ROWS_MAX ? (size_t)wanted : ROWS_MAX;
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 /* The common prefix this key folds into, or false. */
@@ -200,7 +200,7 @@ static const char *
 shown_etag(const struct listing *listing, const struct g4_listed *object,
            struct gateway_record *record)
 {
-    if (!gateway_vault_is_block(object->key, NULL) &&
+    if (!gateway_object_key_is_block(object->key, NULL) &&
         gateway_catalog_get(listing->s3->vault->catalog, object->key, record) == KVT_OK &&
         record->shown[0] != '\0' && strcmp(record->etag, object->etag) == 0)
         return record->shown;
@@ -214,18 +214,18 @@ give_object(struct listing *listing, const char *key, const struct g4_listed *ob
     struct kvt_buffer *out = &listing->contents;
     struct gateway_record record;
 
-    gateway_xml_open(out, row);
+    gateway_xml_write_open(out, row);
     append_element(listing, out, "Key", key);
     if (listing->versions)
         kvt_buffer_puts(out, "<VersionId>null</VersionId><IsLatest>true</IsLatest>");
-    gateway_xml_time(out, "LastModified", object->modified_ms);
+    gateway_xml_write_time(out, "LastModified", object->modified_ms);
     kvt_buffer_puts(out, "<ETag>&quot;");
-    gateway_xml_text(out, shown_etag(listing, object, &record));
+    gateway_xml_write_text(out, shown_etag(listing, object, &record));
     kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
     if (listing->owner)
-        gateway_xml_owner(out, "Owner", listing->bucket->owner);
+        gateway_xml_write_owner(out, "Owner", listing->bucket->owner);
     kvt_buffer_puts(out, "<StorageClass>STANDARD</StorageClass>");
-    gateway_xml_close(out, row);
+    gateway_xml_write_close(out, row);
 }
 
 /* All keys up to here are done with, given or not. */
@@ -240,14 +240,14 @@ pass_over(struct listing *listing, const char *key)
 static bool
 is_reserved(const struct listing *listing, const char *key)
 {
-    return gateway_bucket_configured(listing->bucket) && !gateway_vault_key_ok(key);
+    return gateway_client_bucket_configured(listing->bucket) && !gateway_object_key_is_allowed(key);
 }
 
 /* False when the answer is full. */
 static bool
 give(struct listing *listing, const struct g4_listed *object)
 {
-    const char *key = gateway_bucket_shown(listing->bucket, object->key);
+    const char *key = gateway_client_bucket_shown(listing->bucket, object->key);
     char fold[KVT_KEY_MAX];
     bool folds;
 
@@ -260,15 +260,15 @@ give(struct listing *listing, const struct g4_listed *object)
         return true;
     }
     /* Tombstones of quarantined blocks: not there for anybody. */
-    if (!folds && object->size == 0 && gateway_vault_is_block(object->key, NULL))
+    if (!folds && object->size == 0 && gateway_object_key_is_block(object->key, NULL))
         return true;
     if (listing->given == listing->max_keys)
         return false;
     listing->given++;
     if (folds) {
-        gateway_xml_open(&listing->folded, "CommonPrefixes");
+        gateway_xml_write_open(&listing->folded, "CommonPrefixes");
         append_element(listing, &listing->folded, "Prefix", fold);
-        gateway_xml_close(&listing->folded, "CommonPrefixes");
+        gateway_xml_write_close(&listing->folded, "CommonPrefixes");
         memcpy(listing->fold, fold, sizeof(fold));
         memcpy(listing->after, fold, sizeof(fold));
     } else {
@@ -298,9 +298,9 @@ leap(const struct listing *listing, const char *last, char start[START_MAX])
     /* The rest of a prefix that was given need not be listed, and nothing that is hidden. */
     if (listing->fold[0] != '\0' && strncmp(last, listing->fold, strlen(listing->fold)) == 0)
         from = listing->fold;
-    else if (gateway_bucket_configured(listing->bucket) &&
-             strncmp(last, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) == 0)
-        from = GATEWAY_BUCKET_RESERVED;
+    else if (gateway_client_bucket_configured(listing->bucket) &&
+             strncmp(last, GATEWAY_OBJECT_KEY_RESERVED, strlen(GATEWAY_OBJECT_KEY_RESERVED)) == 0)
+        from = GATEWAY_OBJECT_KEY_RESERVED;
     if (from != NULL)
         (void)snprintf(start, START_MAX, "%s%s" LAST, listing->root, from);
     return from != NULL;
@@ -311,13 +311,13 @@ leap(const struct listing *listing, const char *last, char start[START_MAX])
 static enum kvt_err
 fetch(struct listing *listing, struct g4_request *request, const char *start)
 {
-    struct g4_store *store = gateway_cold_store(listing->s3->vault->cold);
-    struct gateway_ahead *ahead = listing->s3->ahead;
+    struct g4_store *store = gateway_bucket_tier_store(listing->s3->vault->cold);
+    struct gateway_listing_prefetch *ahead = listing->s3->ahead;
     enum kvt_err rc;
 
     memcpy(listing->page, request->token, sizeof(listing->page));
     if (ahead != NULL && listing->has_token && request->token[0] != '\0' &&
-        gateway_ahead_take(ahead, request))
+        gateway_listing_prefetch_take(ahead, request))
         return KVT_OK;
     request->after = start[0] == '\0' ? NULL : start;
     rc = g4_store_perform(store, request);
@@ -335,8 +335,9 @@ look_ahead(const struct listing *listing, const struct g4_request *request)
     if (listing->s3->ahead != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
         listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
         request->token[0] != '\0')
-        gateway_ahead_fetch(listing->s3->ahead, gateway_cold_store(listing->s3->vault->cold),
-                            request->key, request->token);
+        gateway_listing_prefetch_fetch(listing->s3->ahead,
+                                       gateway_bucket_tier_store(listing->s3->vault->cold),
+                                       request->key, request->token);
 }
 
 /* The answer is full, the store's page done with, and nothing of what follows can be part of what
@@ -365,7 +366,7 @@ collect(struct listing *listing, struct g4_listed *room)
         const struct g4_listed *told = NULL;
         enum kvt_err rc;
 
-        if (pages == GATEWAY_LISTING_PAGES) {
+        if (pages == GATEWAY_OBJECT_LISTING_PAGES) {
             /* Perhaps none of these keys was given: the next request must not see them again. */
             pass_over(listing, last);
             memcpy(listing->page, request.token, sizeof(listing->page));
@@ -390,7 +391,7 @@ collect(struct listing *listing, struct g4_listed *room)
         }
         if (told != NULL)
             (void)snprintf(last, sizeof(last), "%s",
-                           gateway_bucket_shown(listing->bucket, told->key));
+                           gateway_client_bucket_shown(listing->bucket, told->key));
         if (request.token[0] == '\0')
             return KVT_OK;
         if (is_full(listing)) {
@@ -405,19 +406,19 @@ collect(struct listing *listing, struct g4_listed *room)
 }
 
 static void
-set_bucket(struct listing *listing, const struct gateway_bucket *bucket)
+set_bucket(struct listing *listing, const struct gateway_client_bucket *bucket)
 {
     listing->bucket = bucket;
-    gateway_bucket_prefix(bucket, listing->root);
+    gateway_client_bucket_prefix(bucket, listing->root);
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 write_answer(const struct listing *listing, struct gateway_request *request)
 {
     const char *root = listing->versions ? "ListVersionsResult" : "ListBucketResult";
     struct kvt_buffer *out = &request->answer;
 
-    gateway_xml_begin(out, root);
+    gateway_xml_write_begin(out, root);
     append_element(listing, out, "Name", listing->bucket->name);
     append_element(listing, out, "Prefix", listing->prefix);
     if (listing->delimiter[0] != '\0')
@@ -443,40 +444,40 @@ write_answer(const struct listing *listing, struct gateway_request *request)
         kvt_buffer_printf(out, "<NextVersionIdMarker>null</NextVersionIdMarker>");
     kvt_buffer_append(out, listing->contents.data, listing->contents.size);
     kvt_buffer_append(out, listing->folded.data, listing->folded.size);
-    gateway_xml_end(out, root);
+    gateway_xml_write_end(out, root);
     return gateway_request_answer(request, "application/xml");
 }
 
 void
-gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct listing *listing = kvt_calloc(1, sizeof(*listing));
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
-    enum gateway_fault fault = GATEWAY_FAULT_SLOW_DOWN;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_SLOW_DOWN;
     enum kvt_err rc;
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_LIST, 1);
     if (listing != NULL) {
         listing->s3 = s3;
-        listing->kind = g4_store_name(gateway_cold_store(s3->vault->cold));
+        listing->kind = g4_store_name(gateway_bucket_tier_store(s3->vault->cold));
         set_bucket(listing, &request->bucket);
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);
-        fault = room == NULL ? GATEWAY_FAULT_SLOW_DOWN : read_arguments(listing, request);
-        if (fault == GATEWAY_FAULT_NONE &&
+        fault = room == NULL ? GATEWAY_S3_ERROR_SLOW_DOWN : read_arguments(listing, request);
+        if (fault == GATEWAY_S3_ERROR_NONE &&
             !gateway_auth_may(request->principal, GATEWAY_LIST, &request->bucket, listing->prefix))
-            fault = GATEWAY_FAULT_FORBIDDEN;
+            fault = GATEWAY_S3_ERROR_FORBIDDEN;
     }
-    if (fault == GATEWAY_FAULT_NONE) {
+    if (fault == GATEWAY_S3_ERROR_NONE) {
         rc = collect(listing, room);
         if (rc == KVT_OK &&
             (!kvt_buffer_ok(&listing->contents) || !kvt_buffer_ok(&listing->folded)))
             rc = KVT_NOMEM;
-        fault = rc == KVT_NOTFOUND ? GATEWAY_FAULT_NO_SUCH_BUCKET : gateway_request_fault_of(rc);
+        fault = rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET : gateway_request_fault_of(rc);
     }
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = write_answer(listing, request);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     if (listing != NULL) {
         kvt_buffer_release(&listing->contents);
@@ -486,8 +487,9 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
     kvt_free(room);
 }
 
-enum gateway_fault
-gateway_listing_empty(struct gateway_s3 *s3, const struct gateway_bucket *bucket, bool *empty)
+enum gateway_s3_error
+gateway_object_listing_empty(struct gateway_s3 *s3, const struct gateway_client_bucket *bucket,
+                             bool *empty)
 {
     struct listing *listing = kvt_calloc(1, sizeof(*listing));
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));

@@ -5,8 +5,8 @@
  * because stores only list keys.
  * Ownership: borrowed for the call.
  * Threads:   any.
- * Limits:    1000 rows an answer; GATEWAY_LISTING_PAGES store pages looked at in one request, then
- *            the answer is cut short with a token to go on.
+ * Limits:    1000 rows an answer; GATEWAY_OBJECT_LISTING_PAGES store pages looked at in one
+ *            request, then the answer is cut short with a token to go on.
  */
 #ifndef GATEWAY_S3_OBJECT_LISTING_H
 #define GATEWAY_S3_OBJECT_LISTING_H
@@ -14,13 +14,14 @@
 #include "gateway/http/request.h"
 #include "gateway/s3/s3_dispatch.h"
 
-#define GATEWAY_LISTING_PAGES 64
+#define GATEWAY_OBJECT_LISTING_PAGES 64
 
 /** GET on the bucket without a subresource. */
-void gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
 /** Is there nothing that a listing would show? */
-enum gateway_fault gateway_listing_empty(struct gateway_s3 *s3, const struct gateway_bucket *bucket,
-                                         bool *empty);
+enum gateway_s3_error gateway_object_listing_empty(struct gateway_s3 *s3,
+                                                   const struct gateway_client_bucket *bucket,
+                                                   bool *empty);
 
 #endif /* GATEWAY_S3_OBJECT_LISTING_H */

@@ -14,33 +14,33 @@ tell(struct gateway_opaque *object, const struct g4_request *request)
     object->modified_ms = request->modified_ms;
     object->meta = request->meta;
     memcpy(object->store_etag, request->etag, sizeof(object->store_etag));
-    if (!gateway_attributes_get(object->attributes, GATEWAY_ATTRIBUTE_ETAG, object->etag,
-                                sizeof(object->etag)))
+    if (!gateway_attribute_lines_get(object->attributes, GATEWAY_ATTRIBUTE_ETAG, object->etag,
+                                     sizeof(object->etag)))
         memcpy(object->etag, request->etag, sizeof(object->etag));
 }
 
 enum kvt_err
-gateway_opaque_find(struct gateway_vault *vault, struct gateway_opaque *object)
+gateway_opaque_find(struct gateway_context *vault, struct gateway_opaque *object)
 {
     struct g4_request request = {
         .verb = G4_HEAD, .key = object->key, .attributes = object->attributes};
 
-    if (!gateway_vault_stored_ok(object->key))
+    if (!gateway_object_key_is_stored(object->key))
         return KVT_NOTFOUND;
-    if (!gateway_cold_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    (void)gateway_cold_ended(vault->cold,
-                             g4_store_perform(gateway_cold_store(vault->cold), &request));
+    (void)gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
     tell(object, &request);
     return request.status == KVT_CORRUPT ? KVT_IO : request.status;
 }
 
 bool
-gateway_opaque_hint(struct gateway_vault *vault, struct gateway_opaque *object)
+gateway_opaque_hint(struct gateway_context *vault, struct gateway_opaque *object)
 {
     struct gateway_record record;
 
-    if (!gateway_cold_healthy(vault->cold) ||
+    if (!gateway_bucket_tier_healthy(vault->cold) ||
         gateway_catalog_get(vault->catalog, object->key, &record) != KVT_OK || !record.opaque ||
         record.state != GATEWAY_STORED)
         return false;
@@ -49,7 +49,7 @@ gateway_opaque_hint(struct gateway_vault *vault, struct gateway_opaque *object)
 }
 
 enum kvt_err
-gateway_opaque_read(struct gateway_vault *vault, struct gateway_opaque *object, void *buffer,
+gateway_opaque_read(struct gateway_context *vault, struct gateway_opaque *object, void *buffer,
                     size_t capacity)
 {
     struct g4_request request = {.verb = G4_GET,
@@ -60,8 +60,8 @@ gateway_opaque_read(struct gateway_vault *vault, struct gateway_opaque *object, 
                                  .sum = true};
     enum kvt_err rc;
 
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    rc = gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
     tell(object, &request);
     if (rc == KVT_OK)
         rc = g4_check_answer(&request, NULL, &request.error);
@@ -79,7 +79,7 @@ gateway_opaque_read(struct gateway_vault *vault, struct gateway_opaque *object, 
 }
 
 enum kvt_err
-gateway_opaque_read_span(struct gateway_vault *vault, const struct gateway_opaque *object,
+gateway_opaque_read_span(struct gateway_context *vault, const struct gateway_opaque *object,
                          uint64_t from, void *buffer, size_t size)
 {
     struct g4_request request = {.verb = G4_GET,
@@ -92,7 +92,7 @@ gateway_opaque_read_span(struct gateway_vault *vault, const struct gateway_opaqu
     enum kvt_err rc;
 
     memcpy(request.etag, object->store_etag, sizeof(request.etag));
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    rc = gateway_bucket_tier_ended(
+        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
     return rc == KVT_OK && request.buffer_size != size ? KVT_IO : rc;
 }

@@ -14,17 +14,17 @@
 #include "gateway/http/request.h"
 #include "gateway/s3/s3_dispatch.h"
 
-/** The bucket of that name, whoever asks.  GATEWAY_FAULT_NO_SUCH_BUCKET. */
-enum gateway_fault gateway_service_find(struct gateway_s3 *s3, const char *name,
-                                        struct gateway_bucket *bucket);
+/** The bucket of that name, whoever asks.  GATEWAY_S3_ERROR_NO_SUCH_BUCKET. */
+enum gateway_s3_error gateway_s3_bucket_find(struct gateway_s3 *s3, const char *name,
+                                             struct gateway_client_bucket *bucket);
 
 /** Answer GET / . */
-void gateway_service_list(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_s3_bucket_list(struct gateway_s3 *s3, struct gateway_request *request);
 
 /** Answer PUT, HEAD, DELETE and GET ?location of request->target.bucket. */
-void gateway_service_create(struct gateway_s3 *s3, struct gateway_request *request);
-void gateway_service_head(struct gateway_s3 *s3, struct gateway_request *request);
-void gateway_service_location(struct gateway_s3 *s3, struct gateway_request *request);
-void gateway_service_remove(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_s3_bucket_create(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_s3_bucket_head(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_s3_bucket_location(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_s3_bucket_remove(struct gateway_s3 *s3, struct gateway_request *request);
 
 #endif /* GATEWAY_S3_S3_BUCKET_H */

@@ -59,9 +59,9 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
     const bool plain = !gateway_s3_strange(request, NULL, 0);
 
     if (gateway_request_is(request, "HEAD") && plain)
-        gateway_service_head(s3, request);
+        gateway_s3_bucket_head(s3, request);
     else if (gateway_request_is(request, "DELETE") && plain)
-        gateway_service_remove(s3, request);
+        gateway_s3_bucket_remove(s3, request);
     else if (gateway_request_is(request, "POST") &&
              gateway_target_has(&request->target, "delete") &&
              !gateway_s3_strange(request, deletes, 1))
@@ -69,15 +69,15 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
     else if (gateway_request_is(request, "GET") &&
              gateway_target_has(&request->target, "location") &&
              !gateway_s3_strange(request, location, 1))
-        gateway_service_location(s3, request);
+        gateway_s3_bucket_location(s3, request);
     else if (gateway_request_is(request, "GET") && gateway_target_has(&request->target, "uploads"))
         gateway_upload_listing_answer(s3, request);
     else if (gateway_subresource_answer(s3, request))
         return;
     else if (gateway_request_is(request, "GET"))
-        gateway_listing_answer(s3, request);
+        gateway_object_listing_answer(s3, request);
     else
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
 }
 
 /* ---- objects ---- */
@@ -91,7 +91,7 @@ is_declined(const struct g4_sigv4_header *header)
 }
 
 /* Headers with which what is written would be another thing than what is written here. */
-static enum gateway_fault
+static enum gateway_s3_error
 check_wishes(const struct gateway_request *request)
 {
     static const char *const starts[] = {"x-amz-write-offset-bytes",
@@ -106,13 +106,13 @@ check_wishes(const struct gateway_request *request)
         for (size_t j = 0; j < sizeof(starts) / sizeof(starts[0]); j++)
             if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0 &&
                 !is_declined(&request->headers[i]))
-                return GATEWAY_FAULT_NOT_IMPLEMENTED;
+                return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (gateway_request_header(request, "x-amz-tagging") != NULL)
-        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+        return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (!gateway_subresource_canned(gateway_request_header(request, "x-amz-acl")))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
-    return class == NULL || strcmp(class, "STANDARD") == 0 ? GATEWAY_FAULT_NONE
-                                                           : GATEWAY_FAULT_STORAGE_CLASS;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
+    return class == NULL || strcmp(class, "STANDARD") == 0 ? GATEWAY_S3_ERROR_NONE
+                                                           : GATEWAY_S3_ERROR_STORAGE_CLASS;
 }
 
 static enum gateway_right
@@ -127,20 +127,20 @@ right_of(const struct gateway_request *request)
 }
 
 /* Where the object is, or would be. */
-static enum gateway_fault
+static enum gateway_s3_error
 place(struct gateway_request *request)
 {
     const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
 
-    switch (gateway_bucket_key(&request->bucket, request->target.key, request->stored)) {
-    case KVT_OK: return GATEWAY_FAULT_NONE;
-    case KVT_RANGE: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_KEY_TOO_LONG;
+    switch (gateway_client_bucket_key(&request->bucket, request->target.key, request->stored)) {
+    case KVT_OK: return GATEWAY_S3_ERROR_NONE;
+    case KVT_RANGE: return get ? GATEWAY_S3_ERROR_NO_SUCH_KEY : GATEWAY_S3_ERROR_KEY_TOO_LONG;
     default: break;
     }
     if (get)
-        return GATEWAY_FAULT_NO_SUCH_KEY;
-    return gateway_vault_key_reserved(request->target.key) ? GATEWAY_FAULT_RESERVED
-                                                           : GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_NO_SUCH_KEY;
+    return gateway_object_key_is_reserved(request->target.key) ? GATEWAY_S3_ERROR_RESERVED
+                                                               : GATEWAY_S3_ERROR_INVALID_ARGUMENT;
 }
 
 /* Without versions there is one, whose name is "null". */
@@ -157,14 +157,14 @@ names_version(const struct gateway_request *request)
 static void
 settle(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    const enum kvt_err rc = gateway_buckets_settle(s3->buckets, s3->vault, &request->bucket);
+    const enum kvt_err rc = gateway_client_buckets_settle(s3->buckets, s3->vault, &request->bucket);
 
     if (rc == KVT_OK)
         return;
     if (rc == KVT_NOTFOUND)
         (void)!gateway_remove(s3->vault, request->stored);
-    (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_FAULT_NO_SUCH_BUCKET
-                                        : rc == KVT_AGAIN  ? GATEWAY_FAULT_ABORTED
+    (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET
+                                        : rc == KVT_AGAIN  ? GATEWAY_S3_ERROR_ABORTED
                                                            : gateway_request_fault_of(rc));
 }
 
@@ -178,42 +178,42 @@ answer_object(struct gateway_s3 *s3, struct gateway_request *request)
 
     if (upload)
         gateway_multipart_answer(s3, request);
-    else if (gateway_object_attributes_is(request))
-        gateway_object_attributes_answer(s3, request);
-    else if (!gateway_s3_strange(request, gateway_object_arguments,
-                                 get ? GATEWAY_OBJECT_ARGUMENTS : 1)) {
+    else if (gateway_s3_object_attributes_is(request))
+        gateway_s3_object_attributes_answer(s3, request);
+    else if (!gateway_s3_strange(request, gateway_s3_object_arguments,
+                                 get ? GATEWAY_S3_OBJECT_ARGUMENTS : 1)) {
         if (get)
-            gateway_object_read(s3, request);
+            gateway_s3_object_read(s3, request);
         else if (gateway_request_is(request, "DELETE"))
-            gateway_object_delete(s3, request);
+            gateway_s3_object_delete(s3, request);
         else if (!gateway_request_is(request, "PUT"))
-            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+            (void)gateway_request_fail(request, GATEWAY_S3_ERROR_METHOD);
         else if (gateway_request_header(request, "x-amz-copy-source") != NULL)
-            gateway_copy_answer(s3, request);
+            gateway_object_copy_answer(s3, request);
         else
-            gateway_object_write(s3, request);
+            gateway_s3_object_write(s3, request);
     } else if (!gateway_subresource_answer(s3, request)) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
     }
-    if (request->fault == GATEWAY_FAULT_NONE && !get && !gateway_request_is(request, "DELETE"))
+    if (request->fault == GATEWAY_S3_ERROR_NONE && !get && !gateway_request_is(request, "DELETE"))
         settle(s3, request);
 }
 
 static void
 handle_object(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
 
     if (!gateway_auth_may(request->principal, right_of(request), &request->bucket,
                           request->target.key))
-        fault = GATEWAY_FAULT_FORBIDDEN;
+        fault = GATEWAY_S3_ERROR_FORBIDDEN;
     else if (gateway_request_is(request, "PUT") || gateway_request_is(request, "POST"))
         fault = check_wishes(request);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = place(request);
-    if (fault == GATEWAY_FAULT_NONE && names_version(request))
-        fault = GATEWAY_FAULT_NO_SUCH_VERSION;
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE && names_version(request))
+        fault = GATEWAY_S3_ERROR_NO_SUCH_VERSION;
+    if (fault == GATEWAY_S3_ERROR_NONE)
         answer_object(s3, request);
     else
         (void)gateway_request_fail(request, fault);
@@ -221,29 +221,33 @@ handle_object(struct gateway_s3 *s3, struct gateway_request *request)
 
 /* Rights to everything are the rule; else each key is asked for, and one refusal refuses all. */
 static bool
-may_batch(const struct gateway_request *request, enum gateway_batch_verb verb)
+may_batch(const struct gateway_request *request, enum gateway_batch_request_verb verb)
 {
-    const enum gateway_right right = verb == GATEWAY_BATCH_PUT ? GATEWAY_WRITE : GATEWAY_READ;
-    struct gateway_batch batch;
+    const enum gateway_right right =
+        verb == GATEWAY_BATCH_REQUEST_PUT ? GATEWAY_WRITE : GATEWAY_READ;
+    struct gateway_batch_request batch;
     struct kvt_error err;
     bool may = true;
 
     if (gateway_auth_may(request->principal, right, NULL, ""))
         return true;
-    if (gateway_batch_parse(&batch, verb, request->body.data, request->body.size, &err) != KVT_OK)
+    if (gateway_batch_request_parse(&batch, verb, request->body.data, request->body.size, &err) !=
+        KVT_OK)
         return request->principal != NULL; /* running it says what is wrong */
     for (size_t i = 0; may && i < batch.count; i++)
         may = gateway_auth_may(request->principal, right, NULL,
-                               verb == GATEWAY_BATCH_PUT ? batch.puts[i].key : batch.items[i].key);
-    gateway_batch_release(&batch);
+                               verb == GATEWAY_BATCH_REQUEST_PUT ? batch.puts[i].key
+                                                                 : batch.items[i].key);
+    gateway_batch_request_release(&batch);
     return may;
 }
 
 static void
 handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    static const char *const verbs[] = {
-        [GATEWAY_BATCH_HAS] = "has", [GATEWAY_BATCH_GET] = "get", [GATEWAY_BATCH_PUT] = "put"};
+    static const char *const verbs[] = {[GATEWAY_BATCH_REQUEST_HAS] = "has",
+                                        [GATEWAY_BATCH_REQUEST_GET] = "get",
+                                        [GATEWAY_BATCH_REQUEST_PUT] = "put"};
     const char *rest = request->target.path + strlen(BATCH_PATH);
     const size_t size = strcspn(rest, "/");
     struct kvt_error err = {.code = KVT_OK};
@@ -255,33 +259,33 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
     while (verb < 3 && (strlen(verbs[verb]) != size || memcmp(verbs[verb], rest, size) != 0))
         verb++;
     if (verb == 3 || rest[size] != '/') {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
         return;
     }
     if (strcmp(rest + size + 1, s3->bucket) != 0) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NO_SUCH_BUCKET);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NO_SUCH_BUCKET);
         return;
     }
     if (!gateway_request_is(request, "POST")) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_METHOD);
         return;
     }
-    if (!may_batch(request, (enum gateway_batch_verb)verb)) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
+    if (!may_batch(request, (enum gateway_batch_request_verb)verb)) {
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_FORBIDDEN);
         return;
     }
     if (!gateway_request_hex(request, "x-kvtier-fingerprint", &fingerprint)) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_INVALID_ARGUMENT);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_INVALID_ARGUMENT);
         return;
     }
-    rc = gateway_batch_run(s3->vault, (enum gateway_batch_verb)verb, request->body.data,
-                           request->body.size, fingerprint, s3->budget, &taken, &request->answer,
-                           &err);
+    rc = gateway_batch_request_run(s3->vault, (enum gateway_batch_request_verb)verb,
+                                   request->body.data, request->body.size, fingerprint, s3->budget,
+                                   &taken, &request->answer, &err);
     request->taken += taken;
     if (rc != KVT_OK) {
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);
-        (void)gateway_request_fail(request, rc == KVT_NOMEM ? GATEWAY_FAULT_SLOW_DOWN
-                                                            : GATEWAY_FAULT_INVALID_REQUEST);
+        (void)gateway_request_fail(request, rc == KVT_NOMEM ? GATEWAY_S3_ERROR_SLOW_DOWN
+                                                            : GATEWAY_S3_ERROR_INVALID_REQUEST);
         gateway_request_field(request, "x-kvtier-error", "%s", err.text);
         return;
     }
@@ -298,12 +302,12 @@ gateway_s3_answer_max(const struct gateway_s3 *s3)
     return batch > ANSWER_MIN ? batch : ANSWER_MIN;
 }
 
-enum gateway_fault
+enum gateway_s3_error
 gateway_s3_admit(const struct gateway_s3 *s3, const struct gateway_request *request,
                  uint64_t length)
 {
     (void)request;
-    return length > s3->batch_max ? GATEWAY_FAULT_TOO_LARGE : GATEWAY_FAULT_NONE;
+    return length > s3->batch_max ? GATEWAY_S3_ERROR_TOO_LARGE : GATEWAY_S3_ERROR_NONE;
 }
 
 /* Who says whose the bucket is means no other. */
@@ -318,13 +322,13 @@ expects_another(const struct gateway_request *request)
 static void
 handle_known(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_fault fault = GATEWAY_FAULT_NO_SUCH_BUCKET;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NO_SUCH_BUCKET;
 
     if (!request->target.bucket_long)
-        fault = gateway_service_find(s3, request->target.bucket, &request->bucket);
-    if (fault == GATEWAY_FAULT_NONE && expects_another(request))
-        fault = GATEWAY_FAULT_FORBIDDEN;
-    if (fault != GATEWAY_FAULT_NONE)
+        fault = gateway_s3_bucket_find(s3, request->target.bucket, &request->bucket);
+    if (fault == GATEWAY_S3_ERROR_NONE && expects_another(request))
+        fault = GATEWAY_S3_ERROR_FORBIDDEN;
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     else if (request->target.key[0] == '\0')
         handle_bucket(s3, request);
@@ -342,48 +346,48 @@ is_creation(const struct gateway_request *request)
 static void
 handle(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     if (is_batch(request)) {
         handle_batch(s3, request);
     } else if (request->target.bucket[0] == '\0') {
         if (gateway_request_is(request, "GET"))
-            gateway_service_list(s3, request);
+            gateway_s3_bucket_list(s3, request);
         else
-            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+            (void)gateway_request_fail(request, GATEWAY_S3_ERROR_METHOD);
     } else if (!is_creation(request)) {
         handle_known(s3, request);
     } else {
         fault = check_wishes(request);
-        if (fault == GATEWAY_FAULT_NONE)
-            gateway_service_create(s3, request);
+        if (fault == GATEWAY_S3_ERROR_NONE)
+            gateway_s3_bucket_create(s3, request);
         else
             (void)gateway_request_fail(request, fault);
     }
-    if (request->fault == GATEWAY_FAULT_SLOW_DOWN)
+    if (request->fault == GATEWAY_S3_ERROR_SLOW_DOWN)
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
 }
 
 void
-gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_dispatch(struct gateway_s3 *s3, struct gateway_request *request)
 {
     handle(s3, request);
     /* Before anybody is told that it is done. */
     if (s3->ahead != NULL && !gateway_request_is(request, "GET") &&
         !gateway_request_is(request, "HEAD"))
-        gateway_ahead_change(s3->ahead);
+        gateway_listing_prefetch_change(s3->ahead);
 }
 
 bool
-gateway_s3_handle_at_once(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_dispatch_at_once(struct gateway_s3 *s3, struct gateway_request *request)
 {
     const struct gateway_target *target = &request->target;
 
     return gateway_request_is(request, "GET") && target->query[0] == '\0' &&
            target->key[0] != '\0' && !target->bucket_long &&
            strcmp(target->bucket, s3->bucket) == 0 && !is_batch(request) &&
-           gateway_service_find(s3, target->bucket, &request->bucket) == GATEWAY_FAULT_NONE &&
+           gateway_s3_bucket_find(s3, target->bucket, &request->bucket) == GATEWAY_S3_ERROR_NONE &&
            !expects_another(request) &&
            gateway_auth_may(request->principal, GATEWAY_READ, &request->bucket, target->key) &&
-           place(request) == GATEWAY_FAULT_NONE && gateway_object_read_at_once(s3, request);
+           place(request) == GATEWAY_S3_ERROR_NONE && gateway_s3_object_read_at_once(s3, request);
 }

@@ -25,22 +25,22 @@ is_head(const struct gateway_request *request)
 }
 
 /* Bytes for this request's use; given back with it. */
-static enum gateway_fault
+static enum gateway_s3_error
 take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t size)
 {
     if (size > s3->vault->object_max)
-        return GATEWAY_FAULT_TOO_LARGE;
+        return GATEWAY_S3_ERROR_TOO_LARGE;
     if (!gateway_budget_take(s3->budget, size))
-        return GATEWAY_FAULT_SLOW_DOWN;
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     request->taken += size;
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 /* Room for a body; never none, also for one of no bytes. */
 static uint8_t *
 make_room(struct gateway_s3 *s3, struct kvt_buffer *room, uint64_t length)
 {
-    return gateway_shelf_reserve(s3->budget->shelf, room, length == 0 ? 1 : (size_t)length);
+    return gateway_body_cache_reserve(s3->budget->shelf, room, length == 0 ? 1 : (size_t)length);
 }
 
 /* ---- reading ---- */
@@ -84,7 +84,7 @@ apply_range(struct gateway_request *request, uint64_t length)
     if (range == GATEWAY_RANGE_NONE)
         return;
     if (range == GATEWAY_RANGE_OUTSIDE) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_RANGE);
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_RANGE);
         gateway_request_field(request, "Content-Range", "bytes */%" PRIu64, length);
         return;
     }
@@ -104,10 +104,10 @@ apply_part(struct gateway_request *request, const char *attributes, const char *
 {
     struct gateway_piece piece;
     unsigned count;
-    const enum gateway_fault fault =
-        gateway_parts_asked(request, attributes, etag, length, &piece, &count);
+    const enum gateway_s3_error fault =
+        gateway_completed_parts_asked(request, attributes, etag, length, &piece, &count);
 
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault != GATEWAY_S3_ERROR_NONE) {
         (void)gateway_request_fail(request, fault);
         return;
     }
@@ -168,18 +168,18 @@ answer_body(struct gateway_request *request, const char *attributes, uint64_t le
         apply_range(request, length);
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
             struct gateway_item *item)
 {
-    enum gateway_fault fault = take_memory(s3, request, item->record.length);
+    enum gateway_s3_error fault = take_memory(s3, request, item->record.length);
 
-    if (fault == GATEWAY_FAULT_NONE) {
+    if (fault == GATEWAY_S3_ERROR_NONE) {
         item->buffer = make_room(s3, room, item->record.length);
         item->capacity = (size_t)item->record.length;
-        fault = item->buffer == NULL ? GATEWAY_FAULT_SLOW_DOWN : GATEWAY_FAULT_NONE;
+        fault = item->buffer == NULL ? GATEWAY_S3_ERROR_SLOW_DOWN : GATEWAY_S3_ERROR_NONE;
     }
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault != GATEWAY_S3_ERROR_NONE) {
         gateway_get_unread(s3->vault, item);
         return fault;
     }
@@ -188,7 +188,7 @@ fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_b
 }
 
 /* The body piece by piece, where that can be; else whole. */
-static enum gateway_fault
+static enum gateway_s3_error
 stream_block(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_item *item)
 {
     enum kvt_err rc = KVT_UNSUPPORTED;
@@ -243,20 +243,20 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_item item = {.key = request->stored,
                                 .for_body = !is_head(request) && !has_conditions(request)};
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     gateway_get_find(s3->vault, &item, 1);
     if (item.status == KVT_NOTFOUND && !is_head(request)) /* what is found is counted when read */
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_MISSES, 1);
     fault = gateway_request_fault_of(item.status);
-    if (fault == GATEWAY_FAULT_NONE) {
+    if (fault == GATEWAY_S3_ERROR_NONE) {
         fault = gateway_condition_read(request, item.record.etag, item.record.modified_ms);
-        if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+        if (fault == GATEWAY_S3_ERROR_NOT_MODIFIED)
             describe_block(request, &item.record);
     }
-    if (fault == GATEWAY_FAULT_NONE && !is_head(request))
+    if (fault == GATEWAY_S3_ERROR_NONE && !is_head(request))
         fault = stream_block(s3, request, &item);
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault != GATEWAY_S3_ERROR_NONE) {
         (void)gateway_request_fail(request, fault);
         return;
     }
@@ -267,25 +267,25 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
 }
 
 /* One GET into `room`. */
-static enum gateway_fault
+static enum gateway_s3_error
 fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
              struct gateway_opaque *object)
 {
     const uint64_t length = object->length;
-    enum gateway_fault fault = take_memory(s3, request, length);
+    enum gateway_s3_error fault = take_memory(s3, request, length);
     enum kvt_err rc;
     uint8_t *bytes;
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (room->limit <= length) /* the budget is the bound */
         room->limit = (size_t)length + 1;
     bytes = make_room(s3, room, length);
     if (bytes == NULL)
-        return GATEWAY_FAULT_SLOW_DOWN;
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     rc = gateway_opaque_read(s3->vault, object, bytes, (size_t)length);
     /* It grew since it was looked at: the client's next try sees the larger one. */
-    return rc == KVT_RANGE ? GATEWAY_FAULT_SLOW_DOWN : gateway_request_fault_of(rc);
+    return rc == KVT_RANGE ? GATEWAY_S3_ERROR_SLOW_DOWN : gateway_request_fault_of(rc);
 }
 
 /* Of each kind the object has, the checksum of the part that is given: computed, as only those of
@@ -295,19 +295,19 @@ describe_part(struct gateway_request *request, const struct gateway_opaque *obje
 {
     const char *attributes = object->attributes;
     char kept[GATEWAY_ATTRIBUTES_CHECKSUM];
-    enum gateway_checksum kind = GATEWAY_CHECKSUM_COUNT;
+    enum gateway_body_checksum kind = GATEWAY_BODY_CHECKSUM_COUNT;
     bool told = false;
 
     if (!is_head(request))
         kind = gateway_attributes_next_checksum(attributes, 0, kept);
-    for (; kind != GATEWAY_CHECKSUM_COUNT;
+    for (; kind != GATEWAY_BODY_CHECKSUM_COUNT;
          kind = gateway_attributes_next_checksum(attributes, kind + 1u, kept)) {
-        char text[GATEWAY_CHECKSUM_TEXT];
+        char text[GATEWAY_BODY_CHECKSUM_TEXT];
 
-        if (!gateway_checksum_text(kind, request->answer.data + request->body_from,
-                                   request->body_size, text))
+        if (!gateway_body_checksum_text(kind, request->answer.data + request->body_from,
+                                        request->body_size, text))
             continue; /* none is told rather than a wrong one */
-        gateway_request_field(request, gateway_checksum_header(kind), "%s", text);
+        gateway_request_field(request, gateway_body_checksum_header(kind), "%s", text);
         told = true;
     }
     if (told)
@@ -325,14 +325,14 @@ describe_opaque(struct gateway_request *request, const struct gateway_opaque *ob
     char own[8];
 
     describe_validators(request, object->etag, object->modified_ms);
-    if (gateway_attributes_get(object->attributes, GATEWAY_ATTRIBUTE_CLIENT, own, sizeof(own)))
+    if (gateway_attribute_lines_get(object->attributes, GATEWAY_ATTRIBUTE_CLIENT, own, sizeof(own)))
         describe_meta(request, &object->meta);
     gateway_attributes_answer(request, object->attributes, whole && checksums);
     if (checksums && asks_part(request))
         describe_part(request, object);
 }
 
-const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS] = {
+const char *const gateway_s3_object_arguments[GATEWAY_S3_OBJECT_ARGUMENTS] = {
     "versionId",
     "response-content-type",
     "response-content-encoding",
@@ -343,39 +343,39 @@ const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS] = {
     "partNumber"};
 
 /* What the client wants the answer to say instead. */
-static enum gateway_fault
+static enum gateway_s3_error
 override_attributes(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
 {
-    for (size_t i = 1; i < GATEWAY_OBJECT_ARGUMENTS; i++) {
-        const char *argument = gateway_object_arguments[i];
+    for (size_t i = 1; i < GATEWAY_S3_OBJECT_ARGUMENTS; i++) {
+        const char *argument = gateway_s3_object_arguments[i];
         char value[1024];
 
         if (strncmp(argument, "response-", strlen("response-")) != 0 ||
             gateway_target_query(&request->target, argument, value, sizeof(value)) != KVT_OK)
             continue;
-        gateway_attributes_drop(text, argument + strlen("response-"));
-        if (!gateway_attributes_add(text, argument + strlen("response-"), value))
-            return GATEWAY_FAULT_INVALID_ARGUMENT;
+        gateway_attribute_lines_drop(text, argument + strlen("response-"));
+        if (!gateway_attribute_lines_add(text, argument + strlen("response-"), value))
+            return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     }
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 /* HEAD, and GET where the conditions hold.  Another object may be put between the two: what the
  * bytes are is judged once more. */
-static enum gateway_fault
+static enum gateway_s3_error
 look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                struct gateway_opaque *object)
 {
-    enum gateway_fault fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
+    enum gateway_s3_error fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
 
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_condition_read(request, object->etag, object->modified_ms);
-    if (fault == GATEWAY_FAULT_NONE && !is_head(request)) {
+    if (fault == GATEWAY_S3_ERROR_NONE && !is_head(request)) {
         fault = fetch_opaque(s3, request, &request->answer, object);
-        if (fault == GATEWAY_FAULT_NONE)
+        if (fault == GATEWAY_S3_ERROR_NONE)
             fault = gateway_condition_read(request, object->etag, object->modified_ms);
     }
-    if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+    if (fault == GATEWAY_S3_ERROR_NOT_MODIFIED)
         describe_opaque(request, object, false);
     return fault;
 }
@@ -384,42 +384,43 @@ static void
 read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_opaque object = {.key = request->stored};
-    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
     bool hinted;
 
     /* What was put through here and is asked for as it is needs one request, not two. */
-    hinted =
-        !is_head(request) && !has_conditions(request) && gateway_opaque_hint(s3->vault, &object) &&
-        (fault = fetch_opaque(s3, request, &request->answer, &object)) != GATEWAY_FAULT_SLOW_DOWN;
+    hinted = !is_head(request) && !has_conditions(request) &&
+             gateway_opaque_hint(s3->vault, &object) &&
+             (fault = fetch_opaque(s3, request, &request->answer, &object)) !=
+                 GATEWAY_S3_ERROR_SLOW_DOWN;
     if (!hinted)
         fault = look_and_fetch(s3, request, &object);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = override_attributes(request, object.attributes);
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault != GATEWAY_S3_ERROR_NONE) {
         (void)gateway_request_fail(request, fault);
         return;
     }
     answer_body(request, object.attributes, object.length, object.etag, object.modified_ms);
-    if (request->fault == GATEWAY_FAULT_NONE)
+    if (request->fault == GATEWAY_S3_ERROR_NONE)
         describe_opaque(request, &object, true);
 }
 
 void
-gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 {
     gateway_stats_add(s3->vault->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET, 1);
-    if (gateway_vault_is_block(request->stored, NULL))
+    if (gateway_object_key_is_block(request->stored, NULL))
         read_block(s3, request);
     else
         read_opaque(s3, request);
 }
 
 bool
-gateway_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_item item = {.key = request->stored, .for_body = true};
 
-    if (!request->takes_reader || !gateway_vault_is_block(request->stored, NULL) ||
+    if (!request->takes_reader || !gateway_object_key_is_block(request->stored, NULL) ||
         has_conditions(request) || gateway_request_header(request, "range") != NULL ||
         !gateway_get_known(s3->vault, &item) ||
         gateway_reader_peek(&request->reader, s3->vault, &item, s3->budget,
@@ -442,64 +443,64 @@ tell_block(const struct gateway_record *record, struct gateway_opaque *object)
     gateway_record_meta(record, &object->meta);
 }
 
-enum gateway_fault
-gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
-                     struct kvt_buffer *room, struct gateway_opaque *object)
+enum gateway_s3_error
+gateway_s3_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
+                        struct kvt_buffer *room, struct gateway_opaque *object)
 {
     struct gateway_item item = {.key = object->key, .for_body = !has_copy_conditions(request)};
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
-    if (!gateway_vault_is_block(object->key, NULL)) {
+    if (!gateway_object_key_is_block(object->key, NULL)) {
         fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
-        if (fault == GATEWAY_FAULT_NONE)
+        if (fault == GATEWAY_S3_ERROR_NONE)
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
-        if (fault == GATEWAY_FAULT_NONE)
+        if (fault == GATEWAY_S3_ERROR_NONE)
             fault = fetch_opaque(s3, request, room, object);
-        if (fault == GATEWAY_FAULT_NONE) /* of what came: another may have been put meanwhile */
+        if (fault == GATEWAY_S3_ERROR_NONE) /* of what came: another may have been put meanwhile */
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
-        room->size = fault == GATEWAY_FAULT_NONE ? (size_t)object->length : 0;
+        room->size = fault == GATEWAY_S3_ERROR_NONE ? (size_t)object->length : 0;
         return fault;
     }
     gateway_get_find(s3->vault, &item, 1);
     fault = gateway_request_fault_of(item.status);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_condition_copy(request, item.record.etag, item.record.modified_ms);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = fetch_block(s3, request, room, &item);
-    room->size = fault == GATEWAY_FAULT_NONE ? item.size : 0;
+    room->size = fault == GATEWAY_S3_ERROR_NONE ? item.size : 0;
     tell_block(&item.record, object);
     object->length = item.size;
     return fault;
 }
 
-enum gateway_fault
-gateway_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *request,
-                          struct kvt_buffer *room, const struct gateway_opaque *object,
-                          uint64_t from, uint64_t size)
+enum gateway_s3_error
+gateway_s3_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *request,
+                             struct kvt_buffer *room, const struct gateway_opaque *object,
+                             uint64_t from, uint64_t size)
 {
-    enum gateway_fault fault = take_memory(s3, request, size);
+    enum gateway_s3_error fault = take_memory(s3, request, size);
     uint8_t *bytes;
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     bytes = make_room(s3, room, size);
     if (bytes == NULL)
-        return GATEWAY_FAULT_SLOW_DOWN;
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     if (size > 0)
         fault = gateway_request_fault_of(
             gateway_opaque_read_span(s3->vault, object, from, bytes, (size_t)size));
-    room->size = fault == GATEWAY_FAULT_NONE ? (size_t)size : 0;
-    return fault == GATEWAY_FAULT_PRECONDITION ? GATEWAY_FAULT_SLOW_DOWN : fault;
+    room->size = fault == GATEWAY_S3_ERROR_NONE ? (size_t)size : 0;
+    return fault == GATEWAY_S3_ERROR_PRECONDITION ? GATEWAY_S3_ERROR_SLOW_DOWN : fault;
 }
 
-enum gateway_fault
-gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *request,
-                     struct gateway_opaque *object)
+enum gateway_s3_error
+gateway_s3_object_there(struct gateway_s3 *s3, const struct gateway_request *request,
+                        struct gateway_opaque *object)
 {
     struct gateway_item item = {.key = request->stored};
 
     *object = (struct gateway_opaque){.key = request->stored};
-    if (!gateway_vault_is_block(request->stored, NULL))
+    if (!gateway_object_key_is_block(request->stored, NULL))
         return gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
     gateway_get_find(s3->vault, &item, 1);
     tell_block(&item.record, object);
@@ -509,7 +510,7 @@ gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *reques
 /* ---- writing ---- */
 
 /* Metadata a client may send along: checked against the body, never just believed. */
-static enum gateway_fault
+static enum gateway_s3_error
 read_meta(const struct gateway_request *request, struct gateway_put_item *item)
 {
     const char *crc_text = gateway_request_header(request, "x-amz-meta-kvt-crc32c");
@@ -523,23 +524,23 @@ read_meta(const struct gateway_request *request, struct gateway_put_item *item)
     if (!gateway_request_number(request, "x-amz-meta-kvt-length", &length) ||
         !gateway_request_hex(request, "x-amz-meta-kvt-crc32c", &crc32c) ||
         !gateway_request_hex(request, "x-amz-meta-kvt-fingerprint", &item->fingerprint))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     if (length != 0 && length != item->size)
-        return GATEWAY_FAULT_INCOMPLETE;
+        return GATEWAY_S3_ERROR_INCOMPLETE;
     if (crc_text != NULL && crc32c != item->crc32c)
-        return GATEWAY_FAULT_BAD_DIGEST;
-    return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_BAD_DIGEST;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 /* A block: its content is fixed by its key, so a condition only decides what "there already" means.
  */
-enum gateway_fault
-gateway_object_store_block(struct gateway_s3 *s3, const struct gateway_request *request,
-                           struct gateway_put_item *item)
+enum gateway_s3_error
+gateway_s3_object_store_block(struct gateway_s3 *s3, const struct gateway_request *request,
+                              struct gateway_put_item *item)
 {
     const char *match = gateway_request_header(request, "if-match");
     struct gateway_item there = {.key = item->key};
-    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
 
     if (match != NULL) { /* before anything is stored */
         gateway_get_find(s3->vault, &there, 1);
@@ -547,21 +548,21 @@ gateway_object_store_block(struct gateway_s3 *s3, const struct gateway_request *
             return gateway_request_fault_of(there.status);
         fault = gateway_condition_write(request, there.status == KVT_OK ? there.record.etag : NULL);
     }
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     gateway_put_blocks(s3->vault, item, 1);
     if (item->status == KVT_PRECONDITION)
-        return GATEWAY_FAULT_OTHER_CONTENT;
+        return GATEWAY_S3_ERROR_OTHER_CONTENT;
     if (item->status != KVT_OK)
         return gateway_request_fault_of(item->status);
     if (item->present || match != NULL)
         return gateway_condition_write(request, item->etag);
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 void
-gateway_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_MD5_SIZE],
-                         char text[GATEWAY_MD5_TEXT])
+gateway_s3_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_MD5_SIZE],
+                            char text[GATEWAY_MD5_TEXT])
 {
     unsigned length = 0;
 
@@ -571,55 +572,55 @@ gateway_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_
 }
 
 void
-gateway_object_md5(const void *bytes, size_t size, char text[GATEWAY_MD5_TEXT])
+gateway_s3_object_md5(const void *bytes, size_t size, char text[GATEWAY_MD5_TEXT])
 {
     uint8_t digest[GATEWAY_MD5_SIZE];
 
-    gateway_object_md5_bytes(bytes, size, digest, text);
+    gateway_s3_object_md5_bytes(bytes, size, digest, text);
 }
 
 /* The store's condition that holds exactly as long as the request's do. */
-static enum gateway_fault
+static enum gateway_s3_error
 read_condition(struct gateway_s3 *s3, const struct gateway_request *request,
                struct gateway_put_item *item, enum g4_condition *condition)
 {
     const char *match = gateway_request_header(request, "if-match");
     const char *none = gateway_request_header(request, "if-none-match");
     struct gateway_opaque there = {.key = item->key};
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
     enum kvt_err rc;
 
     item->etag[0] = '\0';
     *condition = G4_ALWAYS;
     if (match == NULL && none == NULL)
-        return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_NONE;
     *condition = G4_IF_ABSENT;
     if (match == NULL && strcmp(none, "*") == 0)
-        return GATEWAY_FAULT_NONE;
+        return GATEWAY_S3_ERROR_NONE;
     rc = gateway_opaque_find(s3->vault, &there);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return gateway_request_fault_of(rc);
     fault = gateway_condition_write(request, rc == KVT_OK ? there.etag : NULL);
-    if (fault == GATEWAY_FAULT_NONE && rc == KVT_OK) {
+    if (fault == GATEWAY_S3_ERROR_NONE && rc == KVT_OK) {
         *condition = G4_IF_MATCH;
         memcpy(item->etag, there.store_etag, sizeof(item->etag));
     }
     return fault;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
             char attributes[G4_ATTRIBUTES_MAX], const char *etag, enum g4_condition condition)
 {
     char shown[G4_ETAG_MAX];
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     if (etag != NULL)
         (void)snprintf(shown, sizeof(shown), "%s", etag);
     else
-        gateway_object_md5(item->body, item->size, shown);
-    if (!gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown))
-        return GATEWAY_FAULT_META_LARGE;
+        gateway_s3_object_md5(item->body, item->size, shown);
+    if (!gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown))
+        return GATEWAY_S3_ERROR_META_LARGE;
     item->attributes = attributes;
     item->shown = shown;
     fault = gateway_request_fault_of(gateway_put_opaque(s3->vault, item, condition));
@@ -629,90 +630,92 @@ store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
     return fault;
 }
 
-enum gateway_fault
-gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *request,
-                     struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
-                     const char *etag)
+enum gateway_s3_error
+gateway_s3_object_store(struct gateway_s3 *s3, const struct gateway_request *request,
+                        struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
+                        const char *etag)
 {
     enum g4_condition condition;
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     fault = read_condition(s3, request, item, &condition);
-    return fault == GATEWAY_FAULT_NONE ? store_under(s3, item, attributes, etag, condition) : fault;
+    return fault == GATEWAY_S3_ERROR_NONE ? store_under(s3, item, attributes, etag, condition)
+                                          : fault;
 }
 
-enum gateway_fault
-gateway_object_replace(struct gateway_s3 *s3, const struct gateway_request *request,
-                       struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
-                       const struct gateway_opaque *seen)
+enum gateway_s3_error
+gateway_s3_object_replace(struct gateway_s3 *s3, const struct gateway_request *request,
+                          struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
+                          const struct gateway_opaque *seen)
 {
-    enum gateway_fault fault = gateway_condition_write(request, seen->etag);
+    enum gateway_s3_error fault = gateway_condition_write(request, seen->etag);
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     memcpy(item->etag, seen->store_etag, sizeof(item->etag));
     fault = store_under(s3, item, attributes, NULL, G4_IF_MATCH);
     /* Someone was quicker: the client's next try sees what is there then. */
-    return fault == GATEWAY_FAULT_PRECONDITION ? GATEWAY_FAULT_SLOW_DOWN : fault;
+    return fault == GATEWAY_S3_ERROR_PRECONDITION ? GATEWAY_S3_ERROR_SLOW_DOWN : fault;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 put_object(struct gateway_s3 *s3, const struct gateway_request *request,
            struct gateway_put_item *item)
 {
     char attributes[G4_ATTRIBUTES_MAX];
-    enum gateway_fault fault = gateway_attributes_take(request, attributes);
+    enum gateway_s3_error fault = gateway_attributes_take(request, attributes);
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
-    if (!gateway_attributes_add_checksums(attributes, &request->checksums) ||
+    if (!gateway_attribute_lines_add_checksums(attributes, &request->checksums) ||
         (gateway_request_header(request, "x-amz-meta-kvt-crc32c") != NULL &&
-         !gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_CLIENT, "1")))
-        return GATEWAY_FAULT_META_LARGE;
-    return gateway_object_store(s3, request, item, attributes, NULL);
+         !gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_CLIENT, "1")))
+        return GATEWAY_S3_ERROR_META_LARGE;
+    return gateway_s3_object_store(s3, request, item, attributes, NULL);
 }
 
 /* What came with the body was checked against it; the client compares it with its own once more. */
 void
-gateway_object_checksums(struct gateway_request *request)
+gateway_s3_object_checksums(struct gateway_request *request)
 {
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
+    for (unsigned i = 0; i < GATEWAY_BODY_CHECKSUM_COUNT; i++)
         if (request->checksums.text[i][0] != '\0')
-            gateway_request_field(request, gateway_checksum_header((enum gateway_checksum)i), "%s",
+            gateway_request_field(request,
+                                  gateway_body_checksum_header((enum gateway_body_checksum)i), "%s",
                                   request->checksums.text[i]);
 }
 
 void
-gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_put_item item = {
         .key = request->stored, .body = gateway_request_bytes(request), .size = request->body.size};
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
     fault = read_meta(request, &item);
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_vault_is_block(item.key, NULL)
-                    ? gateway_object_store_block(s3, request, &item)
+    if (fault == GATEWAY_S3_ERROR_NONE)
+        fault = gateway_object_key_is_block(item.key, NULL)
+                    ? gateway_s3_object_store_block(s3, request, &item)
                     : put_object(s3, request, &item);
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault != GATEWAY_S3_ERROR_NONE) {
         (void)gateway_request_fail(request, fault);
         return;
     }
     request->status = 200;
     gateway_request_field(request, "ETag", "\"%s\"", item.etag);
-    gateway_object_checksums(request);
+    gateway_s3_object_checksums(request);
 }
 
 void
-gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
+gateway_s3_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_fault fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
     if (gateway_request_header(request, "if-match") == NULL)
         fault = gateway_request_fault_of(gateway_remove(s3->vault, request->stored));
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     else
         request->status = 204;

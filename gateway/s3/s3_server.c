@@ -40,7 +40,7 @@ enum phase {
 };
 
 struct call {
-    struct gateway_front *front;
+    struct gateway_s3_server *front;
     struct MHD_Connection *connection;
     struct gateway_request *request; /* NULL: no memory for it */
     enum phase phase;
@@ -52,16 +52,16 @@ struct call {
 
 /* What a connection has from its beginning to its end. */
 struct guest {
-    struct gateway_caller *caller;
+    struct gateway_connection *caller;
     struct kvt_tls_pair *pair; /* what it was shown; NULL: plain HTTP */
 };
 
-struct gateway_front {
-    struct gateway_front_options options;
-    struct kvt_http_life life;
+struct gateway_s3_server {
+    struct gateway_s3_server_options options;
+    struct kvt_http_daemon life;
     uint16_t port;
     struct kvt_queue *queue; /* of struct call */
-    struct gateway_callers *callers;
+    struct gateway_connections *callers;
     _Atomic uint64_t cut_ms; /* when the callers are looked at next; monotonic */
     pthread_t threads[IO_THREADS_MAX];
     unsigned thread_count;
@@ -75,12 +75,12 @@ static void
 handle(struct call *call)
 {
     struct gateway_request *request = call->request;
-    const enum gateway_fault fault = gateway_payload_check(request);
+    const enum gateway_s3_error fault = gateway_payload_check(request);
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     else
-        gateway_s3_handle(call->front->options.s3, request);
+        gateway_s3_dispatch(call->front->options.s3, request);
 }
 
 static void
@@ -96,7 +96,7 @@ serve(struct call *call)
 
 /* Whoever comes by when it is time does it. */
 static void
-cut_callers(struct gateway_front *front)
+cut_callers(struct gateway_s3_server *front)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     uint64_t due_ms = atomic_load(&front->cut_ms);
@@ -104,13 +104,13 @@ cut_callers(struct gateway_front *front)
     if (now_ms >= due_ms &&
         atomic_compare_exchange_strong(&front->cut_ms, &due_ms, now_ms + CUT_EVERY_MS))
         gateway_stats_add(front->options.s3->vault->stats, GATEWAY_STAT_CUT,
-                          gateway_callers_cut(front->callers, now_ms));
+                          gateway_connections_cut(front->callers, now_ms));
 }
 
 static void *
 io_main(void *arg)
 {
-    struct gateway_front *front = arg;
+    struct gateway_s3_server *front = arg;
     void *call;
 
     for (;;) {
@@ -124,7 +124,7 @@ io_main(void *arg)
 
 /* ---- HTTP threads ---- */
 
-static struct gateway_caller *
+static struct gateway_connection *
 caller_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -136,7 +136,7 @@ caller_of(struct MHD_Connection *connection)
 }
 
 static struct guest *
-welcome(struct gateway_front *front, struct MHD_Connection *connection)
+welcome(struct gateway_s3_server *front, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -146,18 +146,18 @@ welcome(struct gateway_front *front, struct MHD_Connection *connection)
         return NULL; /* nobody watches it; over TLS it has no certificate, and ends there */
     if (info != NULL)
         guest->caller =
-            gateway_callers_enter(front->callers, info->connect_fd, kvt_clock_mono_ms());
+            gateway_connections_enter(front->callers, info->connect_fd, kvt_clock_mono_ms());
     if (front->options.tls != NULL)
         guest->pair = kvt_tls_greet(front->options.tls, connection);
     return guest;
 }
 
 static void
-part(struct gateway_front *front, struct guest *guest)
+part(struct gateway_s3_server *front, struct guest *guest)
 {
     if (guest == NULL)
         return;
-    gateway_callers_leave(front->callers, guest->caller);
+    gateway_connections_leave(front->callers, guest->caller);
     kvt_tls_drop(guest->pair);
     kvt_free(guest);
 }
@@ -166,7 +166,7 @@ static void
 on_connection(void *arg, struct MHD_Connection *connection, void **context,
               enum MHD_ConnectionNotificationCode what)
 {
-    struct gateway_front *front = arg;
+    struct gateway_s3_server *front = arg;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         *context = welcome(front, connection);
@@ -180,14 +180,14 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 static void *
 on_target(void *arg, const char *target, struct MHD_Connection *connection)
 {
-    struct gateway_front *front = arg;
+    struct gateway_s3_server *front = arg;
     struct call *call = kvt_calloc(1, sizeof(*call));
     struct gateway_request *request;
 
     if (call == NULL)
         return NULL;
     atomic_fetch_add(&front->life.call_count, 1);
-    gateway_callers_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
+    gateway_connections_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
     call->front = front;
     call->connection = connection;
     request = kvt_calloc(1, sizeof(*request));
@@ -223,68 +223,68 @@ on_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *valu
     (void)kind;
     if (gateway_request_header_add(call->request, name, value == NULL ? "" : value) == KVT_OK)
         return MHD_YES;
-    call->request->fault = GATEWAY_FAULT_HEADERS_LARGE;
+    call->request->fault = GATEWAY_S3_ERROR_HEADERS_LARGE;
     return MHD_NO;
 }
 
 /* What is asked for, and by whom. */
-static enum gateway_fault
+static enum gateway_s3_error
 understand(struct call *call, const char *method)
 {
-    struct gateway_front *front = call->front;
+    struct gateway_s3_server *front = call->front;
     struct gateway_request *request = call->request;
     struct gateway_stats *stats = front->options.s3->vault->stats;
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
     const char *host;
 
     (void)snprintf(request->method, sizeof(request->method), "%s", method);
     if (strlen(method) >= sizeof(request->method))
-        return GATEWAY_FAULT_METHOD;
+        return GATEWAY_S3_ERROR_METHOD;
     if (request->raw == NULL ||
         gateway_target_parse(request->raw, &request->target, NULL) != KVT_OK) {
         gateway_stats_add(stats, GATEWAY_STAT_HTTP_BAD, 1);
-        return GATEWAY_FAULT_INVALID_URI;
+        return GATEWAY_S3_ERROR_INVALID_URI;
     }
     (void)MHD_get_connection_values(call->connection, MHD_HEADER_KIND, on_header, call);
-    if (request->fault != GATEWAY_FAULT_NONE)
+    if (request->fault != GATEWAY_S3_ERROR_NONE)
         return request->fault;
     fault = gateway_auth_check(front->options.auth, request, kvt_clock_unix_ms());
     host = gateway_request_header(request, "host");
     if (host != NULL)
         gateway_target_host(&request->target, host, front->options.domains);
-    if (fault == GATEWAY_FAULT_NONE && !gateway_auth_permits(request, front->options.s3->bucket))
-        fault = GATEWAY_FAULT_FORBIDDEN;
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE && !gateway_auth_permits(request, front->options.s3->bucket))
+        fault = GATEWAY_S3_ERROR_FORBIDDEN;
+    if (fault != GATEWAY_S3_ERROR_NONE)
         gateway_stats_add(stats, GATEWAY_STAT_AUTH_FAILED, 1);
     return fault;
 }
 
 /* Everything that can be said before the body: understood, signed, admitted, and room for it. */
-static enum gateway_fault
+static enum gateway_s3_error
 admit(struct call *call, const char *method)
 {
-    struct gateway_front *front = call->front;
+    struct gateway_s3_server *front = call->front;
     struct gateway_request *request = call->request;
     struct gateway_s3 *s3 = front->options.s3;
-    enum gateway_fault fault = understand(call, method);
+    enum gateway_s3_error fault = understand(call, method);
     uint64_t length = 0;
 
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_payload_begin(request, &length);
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_admit(s3, request, length);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (atomic_load(&front->stopping) || !gateway_budget_take(s3->budget, length)) {
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
-        return GATEWAY_FAULT_SLOW_DOWN;
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     }
     request->taken += length;
     if (length > 0 &&
-        gateway_shelf_reserve(s3->budget->shelf, &request->body, (size_t)length) == NULL)
-        return GATEWAY_FAULT_SLOW_DOWN;
+        gateway_body_cache_reserve(s3->budget->shelf, &request->body, (size_t)length) == NULL)
+        return GATEWAY_S3_ERROR_SLOW_DOWN;
     g4_pieces_begin(&request->pieces, length);
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 static ssize_t
@@ -401,7 +401,8 @@ answer(struct call *call)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                                       request->content_type);
     (void)MHD_add_response_header(response, "x-amz-request-id", request->id);
-    if (request->fault == GATEWAY_FAULT_SLOW_DOWN || request->fault == GATEWAY_FAULT_UNAVAILABLE)
+    if (request->fault == GATEWAY_S3_ERROR_SLOW_DOWN ||
+        request->fault == GATEWAY_S3_ERROR_UNAVAILABLE)
         (void)MHD_add_response_header(response, "Retry-After", "1");
     if (call->close || atomic_load(&call->front->stopping))
         (void)MHD_add_response_header(response, "Connection", "close");
@@ -416,10 +417,10 @@ answer(struct call *call)
 static enum MHD_Result
 begin(struct call *call, const char *method)
 {
-    const enum gateway_fault fault = admit(call, method);
+    const enum gateway_s3_error fault = admit(call, method);
 
     call->phase = PHASE_BODY;
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         return MHD_YES;
     (void)gateway_request_fail(call->request, fault);
     call->phase = PHASE_REFUSED;
@@ -437,11 +438,11 @@ take_bytes(struct call *call, const char *bytes, size_t *size)
 
     *size = 0;
     if (call->phase == PHASE_BODY) {
-        enum gateway_fault fault = gateway_payload_take(call->request, bytes, given);
+        enum gateway_s3_error fault = gateway_payload_take(call->request, bytes, given);
 
-        if (fault == GATEWAY_FAULT_NONE && call->request->body.size > call->request->taken)
-            fault = GATEWAY_FAULT_TOO_LARGE;
-        if (fault == GATEWAY_FAULT_NONE)
+        if (fault == GATEWAY_S3_ERROR_NONE && call->request->body.size > call->request->taken)
+            fault = GATEWAY_S3_ERROR_TOO_LARGE;
+        if (fault == GATEWAY_S3_ERROR_NONE)
             return MHD_YES;
         (void)gateway_request_fail(call->request, fault);
         call->phase = PHASE_REFUSED;
@@ -458,8 +459,8 @@ is_answered_at_once(struct call *call)
     struct gateway_request *request = call->request;
 
     return request->body.size == 0 && request->chunked == NULL &&
-           gateway_payload_check(request) == GATEWAY_FAULT_NONE &&
-           gateway_s3_handle_at_once(call->front->options.s3, request);
+           gateway_payload_check(request) == GATEWAY_S3_ERROR_NONE &&
+           gateway_s3_dispatch_at_once(call->front->options.s3, request);
 }
 
 static enum MHD_Result
@@ -470,7 +471,7 @@ park(struct call *call)
         return answer(call);
     }
     if (!suspend(call, PHASE_PARKED))
-        (void)gateway_request_fail(call->request, GATEWAY_FAULT_SLOW_DOWN);
+        (void)gateway_request_fail(call->request, GATEWAY_S3_ERROR_SLOW_DOWN);
     return MHD_YES;
 }
 
@@ -501,11 +502,11 @@ static void
 on_completed(void *arg, struct MHD_Connection *connection, void **state,
              enum MHD_RequestTerminationCode why)
 {
-    struct gateway_front *front = arg;
+    struct gateway_s3_server *front = arg;
     struct call *call = *state;
 
     (void)why;
-    gateway_callers_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
+    gateway_connections_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
     if (call == NULL)
         return;
     *state = NULL;
@@ -517,9 +518,9 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
 /* ---- life ---- */
 
 static enum kvt_err
-start_http(struct gateway_front *front, struct kvt_error *err)
+start_http(struct gateway_s3_server *front, struct kvt_error *err)
 {
-    const struct gateway_front_options *options = &front->options;
+    const struct gateway_s3_server_options *options = &front->options;
     const bool tls = options->tls != NULL;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
                            MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
@@ -528,8 +529,8 @@ start_http(struct gateway_front *front, struct kvt_error *err)
 
     /* A pool of one thread is no pool. */
     front->life.daemon = MHD_start_daemon(
-        flags, front->port, kvt_http_life_accept, &front->life, on_request, front,
-        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET,
+        flags, front->port, kvt_http_daemon_accept, &front->life, on_request, front,
+        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_daemon_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET,
         front->life.fd, MHD_OPTION_THREAD_POOL_SIZE,
         front->options.http_threads < 2 ? 0u : front->options.http_threads,
         MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
@@ -545,10 +546,10 @@ start_http(struct gateway_front *front, struct kvt_error *err)
 }
 
 enum kvt_err
-gateway_front_start(struct gateway_front **out, const struct gateway_front_options *options,
-                    struct kvt_error *err)
+gateway_s3_server_start(struct gateway_s3_server **out,
+                        const struct gateway_s3_server_options *options, struct kvt_error *err)
 {
-    struct gateway_front *front;
+    struct gateway_s3_server *front;
     uint64_t id;
     enum kvt_err rc;
 
@@ -560,7 +561,7 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
     front->life.fd = -1;
     kvt_random_system(&id, sizeof(id));
     atomic_store(&front->next_id, id);
-    rc = gateway_callers_new(&front->callers, options->patience_ms);
+    rc = gateway_connections_new(&front->callers, options->patience_ms);
     if (rc == KVT_OK)
         rc = kvt_queue_new(&front->queue, options->connections_max);
     if (rc != KVT_OK) {
@@ -586,31 +587,31 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
     return KVT_OK;
 
 fail:
-    gateway_front_stop(front);
+    gateway_s3_server_stop(front);
     return rc;
 }
 
 uint16_t
-gateway_front_port(const struct gateway_front *front)
+gateway_s3_server_port(const struct gateway_s3_server *front)
 {
     return front->port;
 }
 
 void
-gateway_front_stop(struct gateway_front *front)
+gateway_s3_server_stop(struct gateway_s3_server *front)
 {
     if (front == NULL)
         return;
     atomic_store(&front->stopping, true);
-    kvt_http_life_drain(&front->life);
+    kvt_http_daemon_drain(&front->life);
     /* What is parked is answered, whatever it takes: stores have deadlines.  Only then may the
      * daemon go, which must not have suspended connections. */
     if (front->queue != NULL)
         kvt_queue_close(front->queue);
     for (unsigned i = 0; i < front->thread_count; i++)
         (void)pthread_join(front->threads[i], NULL);
-    kvt_http_life_end(&front->life);
+    kvt_http_daemon_end(&front->life);
     kvt_queue_free(front->queue);
-    gateway_callers_free(front->callers);
+    gateway_connections_free(front->callers);
     kvt_free(front);
 }

@@ -22,9 +22,9 @@
 #include "gateway/s3/s3_dispatch.h"
 #include "kvtier/error.h"
 
-struct gateway_front;
+struct gateway_s3_server;
 
-struct gateway_front_options {
+struct gateway_s3_server_options {
     const char *bind;
     uint16_t port;
     unsigned http_threads;
@@ -37,13 +37,13 @@ struct gateway_front_options {
     struct gateway_s3 *s3;
 };
 
-KVT_NODISCARD enum kvt_err gateway_front_start(struct gateway_front **out,
-                                               const struct gateway_front_options *options,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_s3_server_start(struct gateway_s3_server **out,
+                                                   const struct gateway_s3_server_options *options,
+                                                   struct kvt_error *err);
 
-uint16_t gateway_front_port(const struct gateway_front *front);
+uint16_t gateway_s3_server_port(const struct gateway_s3_server *front);
 
 /** Stop accepting, finish what runs, free.  NULL is allowed. */
-void gateway_front_stop(struct gateway_front *front);
+void gateway_s3_server_stop(struct gateway_s3_server *front);
 
 #endif /* GATEWAY_S3_S3_SERVER_H */

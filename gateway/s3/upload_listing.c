@@ -36,7 +36,7 @@ read_text(const struct gateway_request *request, const char *name, char *value, 
     return rc == KVT_OK || rc == KVT_NOTFOUND;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 read_page(const struct gateway_request *request, struct page *page)
 {
     static const char *const known[] = {"uploads",       "prefix",     "delimiter",
@@ -46,20 +46,20 @@ read_page(const struct gateway_request *request, struct page *page)
     uint64_t max = ROWS_MAX;
 
     if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
-        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+        return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (!read_text(request, "prefix", page->prefix, sizeof(page->prefix)) ||
         !read_text(request, "delimiter", page->delimiter, sizeof(page->delimiter)) ||
         !read_text(request, "key-marker", page->key_marker, sizeof(page->key_marker)) ||
         !read_text(request, "upload-id-marker", page->id_marker, sizeof(page->id_marker)) ||
         !read_text(request, "encoding-type", text, sizeof(text)))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     page->encode = text[0] != '\0';
     if (page->encode && strcmp(text, "url") != 0)
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     if (!gateway_target_number(&request->target, "max-uploads", &max))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     page->max = max < ROWS_MAX ? (size_t)max : ROWS_MAX;
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }
 
 static void
@@ -69,7 +69,7 @@ element(const struct page *page, struct kvt_buffer *out, const char *name, const
     if (page->encode)
         g4_sigv4_encode(out, text, true);
     else
-        gateway_xml_text(out, text);
+        gateway_xml_write_text(out, text);
     kvt_buffer_printf(out, "</%s>", name);
 }
 
@@ -86,16 +86,16 @@ compare_uploads(const void *left, const void *right)
 
 /* All uploads of the bucket's keys with the prefix, in order; room for GATEWAY_UPLOADS_MAX. */
 static enum kvt_err
-find_uploads(struct gateway_s3 *s3, const struct gateway_bucket *bucket, const char *prefix,
+find_uploads(struct gateway_s3 *s3, const struct gateway_client_bucket *bucket, const char *prefix,
              struct gateway_upload *found, size_t *count)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
-    char root[GATEWAY_BUCKET_KEY];
+    char root[GATEWAY_CLIENT_BUCKET_KEY];
     size_t all = 0;
     enum kvt_err rc = KVT_NOMEM;
 
     *count = 0;
-    gateway_bucket_prefix(bucket, root);
+    gateway_client_bucket_prefix(bucket, root);
     if (ids != NULL)
         rc = gateway_uploads_list(s3->vault, ids, &all);
     for (size_t i = 0; rc == KVT_OK && i < all; i++) {
@@ -103,10 +103,11 @@ find_uploads(struct gateway_s3 *s3, const struct gateway_bucket *bucket, const c
 
         if (gateway_uploads_find(s3->vault, ids[i], NULL, upload) != KVT_OK)
             continue; /* gone meanwhile */
-        if (gateway_bucket_configured(bucket) ? !gateway_vault_key_ok(upload->key)
-                                              : strncmp(upload->key, root, strlen(root)) != 0)
+        if (gateway_client_bucket_configured(bucket)
+                ? !gateway_object_key_is_allowed(upload->key)
+                : strncmp(upload->key, root, strlen(root)) != 0)
             continue;
-        if (strncmp(gateway_bucket_shown(bucket, upload->key), prefix, strlen(prefix)) == 0)
+        if (strncmp(gateway_client_bucket_shown(bucket, upload->key), prefix, strlen(prefix)) == 0)
             (*count)++;
     }
     kvt_free(ids);
@@ -130,11 +131,11 @@ give_row(struct gateway_request *request, const struct page *page, const char *k
 {
     kvt_buffer_printf(&request->answer, "<Upload>");
     element(page, &request->answer, "Key", key);
-    gateway_xml_element(&request->answer, "UploadId", upload->id);
-    gateway_xml_owner(&request->answer, "Initiator", request->bucket.owner);
-    gateway_xml_owner(&request->answer, "Owner", request->bucket.owner);
+    gateway_xml_write_element(&request->answer, "UploadId", upload->id);
+    gateway_xml_write_owner(&request->answer, "Initiator", request->bucket.owner);
+    gateway_xml_write_owner(&request->answer, "Owner", request->bucket.owner);
     kvt_buffer_printf(&request->answer, "<StorageClass>STANDARD</StorageClass>");
-    gateway_xml_time(&request->answer, "Initiated", upload->created_ms);
+    gateway_xml_write_time(&request->answer, "Initiated", upload->created_ms);
     kvt_buffer_printf(&request->answer, "</Upload>");
 }
 
@@ -142,7 +143,7 @@ give_row(struct gateway_request *request, const struct page *page, const char *k
 static bool
 give_upload(struct gateway_request *request, struct page *page, const struct gateway_upload *upload)
 {
-    const char *key = gateway_bucket_shown(&request->bucket, upload->key);
+    const char *key = gateway_client_bucket_shown(&request->bucket, upload->key);
     const char *cut =
         page->delimiter[0] == '\0' ? NULL : strstr(key + strlen(page->prefix), page->delimiter);
     char fold[KVT_KEY_MAX];
@@ -173,13 +174,13 @@ give_upload(struct gateway_request *request, struct page *page, const struct gat
     return true;
 }
 
-static enum gateway_fault
+static enum gateway_s3_error
 give_page(struct gateway_request *request, struct page *page, const struct gateway_upload *uploads,
           size_t count)
 {
     struct kvt_buffer *out = &request->answer;
 
-    gateway_xml_begin(out, ROOT);
+    gateway_xml_write_begin(out, ROOT);
     element(page, out, "Bucket", request->bucket.name);
     element(page, out, "KeyMarker", page->key_marker);
     element(page, out, "UploadIdMarker", page->id_marker);
@@ -197,9 +198,9 @@ give_page(struct gateway_request *request, struct page *page, const struct gatew
     }
     kvt_buffer_printf(out, "<MaxUploads>%zu</MaxUploads><IsTruncated>%s</IsTruncated>", page->max,
                       page->truncated ? "true" : "false");
-    gateway_xml_end(out, ROOT);
+    gateway_xml_write_end(out, ROOT);
     return kvt_buffer_ok(&page->folded) ? gateway_request_answer(request, "application/xml")
-                                        : GATEWAY_FAULT_SLOW_DOWN;
+                                        : GATEWAY_S3_ERROR_SLOW_DOWN;
 }
 
 void
@@ -207,22 +208,22 @@ gateway_upload_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
 {
     struct gateway_upload *found = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*found));
     struct page *page = kvt_calloc(1, sizeof(*page));
-    enum gateway_fault fault = GATEWAY_FAULT_SLOW_DOWN;
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_SLOW_DOWN;
     size_t count;
 
     if (page != NULL)
         kvt_buffer_init(&page->folded, 2u << 20);
     if (found != NULL && page != NULL)
         fault = read_page(request, page);
-    if (fault == GATEWAY_FAULT_NONE &&
+    if (fault == GATEWAY_S3_ERROR_NONE &&
         !gateway_auth_may(request->principal, GATEWAY_LIST, &request->bucket, page->prefix))
-        fault = GATEWAY_FAULT_FORBIDDEN;
-    if (fault == GATEWAY_FAULT_NONE)
+        fault = GATEWAY_S3_ERROR_FORBIDDEN;
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_request_fault_of(
             find_uploads(s3, &request->bucket, page->prefix, found, &count));
-    if (fault == GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_S3_ERROR_NONE)
         fault = give_page(request, page, found, count);
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     if (page != NULL)
         kvt_buffer_release(&page->folded);

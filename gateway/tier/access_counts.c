@@ -7,17 +7,17 @@
 
 #include "base/core/alloc.h"
 
-enum { SLOTS = 2 * GATEWAY_ACCESS_ROWS };
+enum { SLOTS = 2 * GATEWAY_ACCESS_COUNTS_ROWS };
 
 struct row {
     struct kvt_report_access access; /* count 0: a free slot */
     uint32_t namespace_;             /* row of `namespaces` */
 };
 
-struct gateway_access {
+struct gateway_access_counts {
     struct {
         pthread_mutex_t lock; /* guards this struct */
-        char namespaces[GATEWAY_ACCESS_NAMESPACES][KVT_NAMESPACE_MAX];
+        char namespaces[GATEWAY_ACCESS_COUNTS_NAMESPACES][KVT_NAMESPACE_MAX];
         uint32_t namespace_count;
         size_t row_count;
         struct row rows[SLOTS]; /* open addressing; only ever emptied as a whole */
@@ -25,9 +25,9 @@ struct gateway_access {
 };
 
 enum kvt_err
-gateway_access_new(struct gateway_access **out)
+gateway_access_counts_new(struct gateway_access_counts **out)
 {
-    struct gateway_access *access = kvt_calloc(1, sizeof(*access));
+    struct gateway_access_counts *access = kvt_calloc(1, sizeof(*access));
 
     *out = NULL;
     if (access == NULL)
@@ -41,7 +41,7 @@ gateway_access_new(struct gateway_access **out)
 }
 
 void
-gateway_access_free(struct gateway_access *access)
+gateway_access_counts_free(struct gateway_access_counts *access)
 {
     if (access == NULL)
         return;
@@ -50,7 +50,7 @@ gateway_access_free(struct gateway_access *access)
 }
 
 static bool
-find_namespace_locked(struct gateway_access *access, const char *namespace_, uint32_t *out)
+find_namespace_locked(struct gateway_access_counts *access, const char *namespace_, uint32_t *out)
 {
     for (uint32_t i = 0; i < access->shared.namespace_count; i++) {
         if (strcmp(access->shared.namespaces[i], namespace_) == 0) {
@@ -58,7 +58,7 @@ find_namespace_locked(struct gateway_access *access, const char *namespace_, uin
             return true;
         }
     }
-    if (access->shared.namespace_count == GATEWAY_ACCESS_NAMESPACES)
+    if (access->shared.namespace_count == GATEWAY_ACCESS_COUNTS_NAMESPACES)
         return false;
     *out = access->shared.namespace_count++;
     (void)snprintf(access->shared.namespaces[*out], KVT_NAMESPACE_MAX, "%s", namespace_);
@@ -66,7 +66,7 @@ find_namespace_locked(struct gateway_access *access, const char *namespace_, uin
 }
 
 static bool
-add_locked(struct gateway_access *access, uint32_t namespace_, uint64_t hash, unsigned tier,
+add_locked(struct gateway_access_counts *access, uint32_t namespace_, uint64_t hash, unsigned tier,
            uint64_t bytes)
 {
     /* Sequence hashes are uniform already; the multiplier only parts tiers and namespaces. */
@@ -76,7 +76,7 @@ add_locked(struct gateway_access *access, uint32_t namespace_, uint64_t hash, un
         struct row *row = &access->shared.rows[at];
 
         if (row->access.count == 0) {
-            if (access->shared.row_count == GATEWAY_ACCESS_ROWS)
+            if (access->shared.row_count == GATEWAY_ACCESS_COUNTS_ROWS)
                 return false;
             access->shared.row_count++;
             *row = (struct row){.access = {.hash = hash, .tier_index = (uint8_t)tier},
@@ -92,8 +92,8 @@ add_locked(struct gateway_access *access, uint32_t namespace_, uint64_t hash, un
 }
 
 bool
-gateway_access_add(struct gateway_access *access, const char *namespace_, uint64_t hash,
-                   unsigned tier, uint64_t bytes)
+gateway_access_counts_add(struct gateway_access_counts *access, const char *namespace_,
+                          uint64_t hash, unsigned tier, uint64_t bytes)
 {
     uint32_t index;
     bool added;
@@ -106,13 +106,13 @@ gateway_access_add(struct gateway_access *access, const char *namespace_, uint64
 }
 
 size_t
-gateway_access_take(struct gateway_access *access, char namespace_[KVT_NAMESPACE_MAX],
-                    struct kvt_report_access *rows, size_t capacity)
+gateway_access_counts_take(struct gateway_access_counts *access, char namespace_[KVT_NAMESPACE_MAX],
+                           struct kvt_report_access *rows, size_t capacity)
 {
     size_t count = 0;
     uint32_t wanted;
 
-    assert(capacity >= GATEWAY_ACCESS_ROWS); /* a namespace is always taken whole */
+    assert(capacity >= GATEWAY_ACCESS_COUNTS_ROWS); /* a namespace is always taken whole */
     namespace_[0] = '\0';
     (void)pthread_mutex_lock(&access->shared.lock);
     if (access->shared.namespace_count == 0) {

@@ -8,27 +8,27 @@
 struct row {
     unsigned count;
     unsigned least; /* so many were there all the time since the last look */
-    void *blocks[GATEWAY_SHELF_DEPTH];
+    void *blocks[GATEWAY_BODY_CACHE_DEPTH];
 };
 
-struct gateway_shelf {
+struct gateway_body_cache {
     size_t max;
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
         size_t kept;
         uint64_t look_ms;
-        struct row rows[GATEWAY_SHELF_SIZES];
+        struct row rows[GATEWAY_BODY_CACHE_SIZES];
     } shared;
 };
 
-_Static_assert(GATEWAY_SHELF_MIN << (GATEWAY_SHELF_SIZES - 1) == GATEWAY_SHELF_MAX,
+_Static_assert(GATEWAY_BODY_CACHE_MIN << (GATEWAY_BODY_CACHE_SIZES - 1) == GATEWAY_BODY_CACHE_MAX,
                "a row for each power of two");
 
 enum kvt_err
-gateway_shelf_new(struct gateway_shelf **out, size_t max)
+gateway_body_cache_new(struct gateway_body_cache **out, size_t max)
 {
-    struct gateway_shelf *shelf = kvt_calloc(1, sizeof(*shelf));
+    struct gateway_body_cache *shelf = kvt_calloc(1, sizeof(*shelf));
 
     *out = NULL;
     if (shelf == NULL || pthread_mutex_init(&shelf->shared.lock, NULL) != 0) {
@@ -41,11 +41,11 @@ gateway_shelf_new(struct gateway_shelf **out, size_t max)
 }
 
 void
-gateway_shelf_free(struct gateway_shelf *shelf)
+gateway_body_cache_free(struct gateway_body_cache *shelf)
 {
     if (shelf == NULL)
         return;
-    for (unsigned i = 0; i < GATEWAY_SHELF_SIZES; i++)
+    for (unsigned i = 0; i < GATEWAY_BODY_CACHE_SIZES; i++)
         while (shelf->shared.rows[i].count > 0)
             kvt_free(shelf->shared.rows[i].blocks[--shelf->shared.rows[i].count]);
     (void)pthread_mutex_destroy(&shelf->shared.lock);
@@ -55,22 +55,22 @@ gateway_shelf_free(struct gateway_shelf *shelf)
 static size_t
 size_of(unsigned row)
 {
-    return GATEWAY_SHELF_MIN << row;
+    return GATEWAY_BODY_CACHE_MIN << row;
 }
 
-/* The first row whose blocks are so large; GATEWAY_SHELF_SIZES: there is none. */
+/* The first row whose blocks are so large; GATEWAY_BODY_CACHE_SIZES: there is none. */
 static unsigned
 row_of(size_t size)
 {
     unsigned row = 0;
 
-    while (row < GATEWAY_SHELF_SIZES && size_of(row) < size)
+    while (row < GATEWAY_BODY_CACHE_SIZES && size_of(row) < size)
         row++;
     return row;
 }
 
 static void *
-take(struct gateway_shelf *shelf, unsigned number)
+take(struct gateway_body_cache *shelf, unsigned number)
 {
     struct row *row = &shelf->shared.rows[number];
     void *block = NULL;
@@ -87,13 +87,14 @@ take(struct gateway_shelf *shelf, unsigned number)
 }
 
 static bool
-put(struct gateway_shelf *shelf, unsigned number, void *block)
+put(struct gateway_body_cache *shelf, unsigned number, void *block)
 {
     struct row *row = &shelf->shared.rows[number];
     bool room;
 
     (void)pthread_mutex_lock(&shelf->shared.lock);
-    room = row->count < GATEWAY_SHELF_DEPTH && size_of(number) <= shelf->max - shelf->shared.kept;
+    room =
+        row->count < GATEWAY_BODY_CACHE_DEPTH && size_of(number) <= shelf->max - shelf->shared.kept;
     if (room) {
         row->blocks[row->count++] = block;
         shelf->shared.kept += size_of(number);
@@ -104,12 +105,12 @@ put(struct gateway_shelf *shelf, unsigned number, void *block)
 
 /* A byte more than is counted is in each block, as in each buffer: kvt_buffer_text() writes it. */
 uint8_t *
-gateway_shelf_reserve(struct gateway_shelf *shelf, struct kvt_buffer *buffer, size_t size)
+gateway_body_cache_reserve(struct gateway_body_cache *shelf, struct kvt_buffer *buffer, size_t size)
 {
     const unsigned row = row_of(size);
 
-    if (shelf == NULL || buffer->data != NULL || size <= GATEWAY_SHELF_MIN / 2 ||
-        row == GATEWAY_SHELF_SIZES || buffer->failed || size > buffer->limit)
+    if (shelf == NULL || buffer->data != NULL || size <= GATEWAY_BODY_CACHE_MIN / 2 ||
+        row == GATEWAY_BODY_CACHE_SIZES || buffer->failed || size > buffer->limit)
         return kvt_buffer_reserve(buffer, size);
     buffer->data = take(shelf, row);
     if (buffer->data == NULL)
@@ -121,11 +122,11 @@ gateway_shelf_reserve(struct gateway_shelf *shelf, struct kvt_buffer *buffer, si
 
 /* However it came by its memory: what has the size of a row is as good as what was taken there. */
 void
-gateway_shelf_release(struct gateway_shelf *shelf, struct kvt_buffer *buffer)
+gateway_body_cache_release(struct gateway_body_cache *shelf, struct kvt_buffer *buffer)
 {
     const unsigned row = row_of(buffer->capacity);
 
-    if (shelf != NULL && buffer->data != NULL && row < GATEWAY_SHELF_SIZES &&
+    if (shelf != NULL && buffer->data != NULL && row < GATEWAY_BODY_CACHE_SIZES &&
         size_of(row) == buffer->capacity && put(shelf, row, buffer->data)) {
         buffer->data = NULL;
         buffer->size = buffer->capacity = 0;
@@ -136,7 +137,7 @@ gateway_shelf_release(struct gateway_shelf *shelf, struct kvt_buffer *buffer)
 /* Take up to `max` blocks out of a row that nobody has touched; those at the bottom are the oldest,
  * but one block is as good as another once it is not in the cache. */
 static unsigned
-take_idle(struct gateway_shelf *shelf, unsigned number, void *blocks[GATEWAY_SHELF_DEPTH])
+take_idle(struct gateway_body_cache *shelf, unsigned number, void *blocks[GATEWAY_BODY_CACHE_DEPTH])
 {
     struct row *row = &shelf->shared.rows[number];
     unsigned count = 0;
@@ -151,7 +152,7 @@ take_idle(struct gateway_shelf *shelf, unsigned number, void *blocks[GATEWAY_SHE
 }
 
 void
-gateway_shelf_expire(struct gateway_shelf *shelf, uint64_t now_ms)
+gateway_body_cache_expire(struct gateway_body_cache *shelf, uint64_t now_ms)
 {
     bool due;
 
@@ -160,10 +161,10 @@ gateway_shelf_expire(struct gateway_shelf *shelf, uint64_t now_ms)
     (void)pthread_mutex_lock(&shelf->shared.lock);
     due = now_ms >= shelf->shared.look_ms;
     if (due)
-        shelf->shared.look_ms = now_ms + GATEWAY_SHELF_REST_MS;
+        shelf->shared.look_ms = now_ms + GATEWAY_BODY_CACHE_REST_MS;
     (void)pthread_mutex_unlock(&shelf->shared.lock);
-    for (unsigned i = 0; due && i < GATEWAY_SHELF_SIZES; i++) {
-        void *blocks[GATEWAY_SHELF_DEPTH];
+    for (unsigned i = 0; due && i < GATEWAY_BODY_CACHE_SIZES; i++) {
+        void *blocks[GATEWAY_BODY_CACHE_DEPTH];
         unsigned count = take_idle(shelf, i, blocks);
 
         while (count > 0)

@@ -20,7 +20,7 @@ enum { PROBE_DEADLINE_MS = 5000, SKEW_MAX_MS = 5 * 60 * 1000 };
 
 static const char probe_key[] = ".kvtier-probe";
 
-struct gateway_cold {
+struct gateway_bucket_tier {
     struct g4_store *store;
     struct g4_store *bucket; /* below `store` where that packs, else the same */
     struct g4_store *far;    /* below `store` too; NULL: there is none */
@@ -36,13 +36,13 @@ struct gateway_cold {
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
-        struct gateway_cold_state state;
-        struct gateway_cold_state far;
+        struct gateway_bucket_tier_state state;
+        struct gateway_bucket_tier_state far;
     } shared;
 };
 
 const char *
-gateway_cold_kind_name(enum gateway_cold_kind kind)
+gateway_bucket_tier_kind_name(enum gateway_bucket_tier_kind kind)
 {
     static const char *const names[] = {"directory", "s3", "driver"};
 
@@ -50,9 +50,9 @@ gateway_cold_kind_name(enum gateway_cold_kind kind)
 }
 
 enum kvt_err
-gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store)
+gateway_bucket_tier_adopt(struct gateway_bucket_tier **out, struct g4_store *store)
 {
-    struct gateway_cold *cold = kvt_calloc(1, sizeof(*cold));
+    struct gateway_bucket_tier *cold = kvt_calloc(1, sizeof(*cold));
 
     *out = NULL;
     if (cold == NULL)
@@ -70,8 +70,8 @@ gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store)
 }
 
 enum kvt_err
-gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *options,
-                  struct kvt_error *err)
+gateway_bucket_tier_open(struct gateway_bucket_tier **out,
+                         const struct gateway_bucket_tier_options *options, struct kvt_error *err)
 {
     const struct g4_directory_options directory = {.path = options->folder,
                                                    .threads = options->threads};
@@ -80,25 +80,27 @@ gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *
 
     *out = NULL;
     switch (options->kind) {
-    case GATEWAY_COLD_S3: rc = g4_s3_open(&store, &options->s3, err); break;
-    case GATEWAY_COLD_DRIVER: rc = g4_foreign_open(&store, &options->driver, err); break;
-    case GATEWAY_COLD_DIRECTORY:
+    case GATEWAY_BUCKET_TIER_S3: rc = g4_s3_open(&store, &options->s3, err); break;
+    case GATEWAY_BUCKET_TIER_DRIVER:
+        rc = g4_driver_store_open(&store, &options->driver, err);
+        break;
+    case GATEWAY_BUCKET_TIER_DIRECTORY:
     default: rc = g4_directory_open(&store, &directory, err); break;
     }
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_cold_adopt(out, store);
+    rc = gateway_bucket_tier_adopt(out, store);
     if (rc != KVT_OK) {
         g4_store_close(store);
         return kvt_error_set(err, rc, "bucket");
     }
-    (*out)->is_s3 = options->kind == GATEWAY_COLD_S3;
-    (*out)->is_driven = options->kind == GATEWAY_COLD_DRIVER;
+    (*out)->is_s3 = options->kind == GATEWAY_BUCKET_TIER_S3;
+    (*out)->is_driven = options->kind == GATEWAY_BUCKET_TIER_DRIVER;
     return KVT_OK;
 }
 
 void
-gateway_cold_close(struct gateway_cold *cold)
+gateway_bucket_tier_close(struct gateway_bucket_tier *cold)
 {
     if (cold == NULL)
         return;
@@ -108,27 +110,27 @@ gateway_cold_close(struct gateway_cold *cold)
 }
 
 enum kvt_err
-gateway_cold_extend_by(struct gateway_cold *cold, struct g4_store *far)
+gateway_bucket_tier_extend_by(struct gateway_bucket_tier *cold, struct g4_store *far)
 {
     enum kvt_err rc;
 
     assert(cold->store == cold->bucket);
-    rc = g4_ladder_open(&cold->store, cold->bucket, far);
+    rc = g4_bucket_pair_open(&cold->store, cold->bucket, far);
     if (rc != KVT_OK) {
         cold->store = cold->bucket;
         return rc;
     }
     cold->far = far;
     /* Nobody waits for it before it answered once. */
-    g4_ladder_tell(cold->store, false);
+    g4_bucket_pair_tell(cold->store, false);
     (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
                    "the far bucket has not been probed yet");
     return KVT_OK;
 }
 
 enum kvt_err
-gateway_cold_extend(struct gateway_cold *cold, const struct gateway_far_options *options,
-                    struct kvt_error *err)
+gateway_bucket_tier_extend(struct gateway_bucket_tier *cold,
+                           const struct gateway_far_options *options, struct kvt_error *err)
 {
     const struct g4_directory_options directory = {.path = options->folder,
                                                    .threads = options->threads};
@@ -138,7 +140,7 @@ gateway_cold_extend(struct gateway_cold *cold, const struct gateway_far_options 
 
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_cold_extend_by(cold, store);
+    rc = gateway_bucket_tier_extend_by(cold, store);
     if (rc != KVT_OK) {
         g4_store_close(store);
         return kvt_error_set(err, rc, "far bucket");
@@ -148,8 +150,8 @@ gateway_cold_extend(struct gateway_cold *cold, const struct gateway_far_options 
 }
 
 enum kvt_err
-gateway_cold_pack(struct gateway_cold *cold, const char *namespaces, const char *instance,
-                  struct kvt_error *err)
+gateway_bucket_tier_pack(struct gateway_bucket_tier *cold, const char *namespaces,
+                         const char *instance, struct kvt_error *err)
 {
     /* A folder has no clock of its own to judge locks by: one gateway has it for itself. */
     const struct g4_packed_store_options options = {
@@ -163,13 +165,13 @@ gateway_cold_pack(struct gateway_cold *cold, const char *namespaces, const char 
 }
 
 struct g4_store *
-gateway_cold_store(struct gateway_cold *cold)
+gateway_bucket_tier_store(struct gateway_bucket_tier *cold)
 {
     return cold->store;
 }
 
 struct g4_store *
-gateway_cold_bucket(struct gateway_cold *cold, unsigned tier)
+gateway_bucket_tier_bucket(struct gateway_bucket_tier *cold, unsigned tier)
 {
     if (tier == GATEWAY_FAR)
         return cold->far;
@@ -177,25 +179,25 @@ gateway_cold_bucket(struct gateway_cold *cold, unsigned tier)
 }
 
 bool
-gateway_cold_packs(const struct gateway_cold *cold)
+gateway_bucket_tier_packs(const struct gateway_bucket_tier *cold)
 {
     return cold->packs;
 }
 
 bool
-gateway_cold_is_driven(const struct gateway_cold *cold)
+gateway_bucket_tier_is_driven(const struct gateway_bucket_tier *cold)
 {
     return cold->is_driven;
 }
 
 const struct g4_endpoint *
-gateway_cold_endpoint(const struct gateway_cold *cold)
+gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold)
 {
     return cold->is_s3 ? g4_s3_endpoint(cold->bucket) : NULL;
 }
 
 const struct g4_endpoint *
-gateway_cold_far_endpoint(const struct gateway_cold *cold)
+gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold)
 {
     return cold->far != NULL && cold->far_is_s3 ? g4_s3_endpoint(cold->far) : NULL;
 }
@@ -234,7 +236,7 @@ missing_promise(const struct g4_selftest *selftest)
 
 /* What the bucket does with conditions.  Who packs needs locks, which need more of a proof. */
 static bool
-test(struct gateway_cold *cold, struct g4_selftest *selftest, struct kvt_error *err)
+test(struct gateway_bucket_tier *cold, struct g4_selftest *selftest, struct kvt_error *err)
 {
     if (!cold->packs)
         return g4_selftest(cold->bucket, selftest, err) == KVT_OK;
@@ -247,13 +249,13 @@ test(struct gateway_cold *cold, struct g4_selftest *selftest, struct kvt_error *
 
 /* Why namespaces that are marked for it are not packed; NULL: they are. */
 static const char *
-missing_lock(const struct gateway_cold *cold, const struct g4_selftest *selftest)
+missing_lock(const struct gateway_bucket_tier *cold, const struct g4_selftest *selftest)
 {
     return cold->packs && cold->is_s3 ? g4_selftest_unsafe(selftest) : NULL;
 }
 
 static void
-set_reason(struct gateway_cold_state *state, const char *text)
+set_reason(struct gateway_bucket_tier_state *state, const char *text)
 {
     (void)snprintf(state->reason, sizeof(state->reason), "%s", text == NULL ? "" : text);
 }
@@ -263,7 +265,7 @@ set_reason(struct gateway_cold_state *state, const char *text)
  * near one, or a move would drop its own copy.  False also while nobody can tell, and why.
  */
 static bool
-are_two(struct gateway_cold *cold, struct kvt_error *err)
+are_two(struct gateway_bucket_tier *cold, struct kvt_error *err)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS;
     char key[64];
@@ -297,15 +299,15 @@ are_two(struct gateway_cold *cold, struct kvt_error *err)
 
 /* The far bucket, in the same way.  It has no part in whether blocks can be put. */
 static void
-probe_far(struct gateway_cold *cold)
+probe_far(struct gateway_bucket_tier *cold)
 {
     const uint64_t start_ms = kvt_clock_mono_ms();
-    struct gateway_cold_state state;
+    struct gateway_bucket_tier_state state;
     struct kvt_error err = {.code = KVT_OK};
     bool was_healthy;
     enum kvt_err rc;
 
-    (void)gateway_cold_far_state(cold, &state);
+    (void)gateway_bucket_tier_far_state(cold, &state);
     was_healthy = state.healthy;
     rc = ask(cold->far, cold->far_is_s3, &state.skew_ms, &err);
     state.latency_ms = kvt_clock_mono_ms() - start_ms;
@@ -326,19 +328,19 @@ probe_far(struct gateway_cold *cold)
     cold->shared.far = state;
     (void)pthread_mutex_unlock(&cold->shared.lock);
     atomic_store(&cold->far_takes, state.healthy && state.reason[0] == '\0');
-    g4_ladder_tell(cold->store, state.healthy);
+    g4_bucket_pair_tell(cold->store, state.healthy);
     if (was_healthy != state.healthy)
         kvt_log_info("gateway.cold", state.healthy ? "far_back" : "far_away", "%s",
                      state.healthy ? "the far bucket answers" : state.reason);
 }
 
 void
-gateway_cold_probe(struct gateway_cold *cold)
+gateway_bucket_tier_probe(struct gateway_bucket_tier *cold)
 {
     const bool was_healthy = atomic_load(&cold->healthy);
     const uint64_t start_ms = kvt_clock_mono_ms();
-    struct gateway_cold_state state;
-    struct gateway_cold_state before;
+    struct gateway_bucket_tier_state state;
+    struct gateway_bucket_tier_state before;
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
@@ -383,7 +385,7 @@ gateway_cold_probe(struct gateway_cold *cold)
 }
 
 void
-gateway_cold_suspect(struct gateway_cold *cold)
+gateway_bucket_tier_suspect(struct gateway_bucket_tier *cold)
 {
     if (!atomic_exchange(&cold->healthy, false))
         return;
@@ -396,21 +398,21 @@ gateway_cold_suspect(struct gateway_cold *cold)
 }
 
 enum kvt_err
-gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status)
+gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
 {
     if (status == KVT_UNAVAILABLE || status == KVT_TIMEOUT)
-        gateway_cold_suspect(cold);
+        gateway_bucket_tier_suspect(cold);
     return status;
 }
 
 enum kvt_err
-gateway_cold_far_ended(struct gateway_cold *cold, enum kvt_err status)
+gateway_bucket_tier_far_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
 {
     if (status != KVT_UNAVAILABLE && status != KVT_TIMEOUT)
         return status;
     if (atomic_exchange(&cold->far_takes, false))
         kvt_log_warn("gateway.cold", "far_suspect", "the far bucket did not answer; probing");
-    g4_ladder_tell(cold->store, false);
+    g4_bucket_pair_tell(cold->store, false);
     (void)pthread_mutex_lock(&cold->shared.lock);
     cold->shared.far.healthy = false;
     (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
@@ -426,7 +428,7 @@ touch(struct g4_store *store, const char *key)
     uint8_t byte;
     struct g4_request request = {.verb = G4_GET,
                                  .key = key,
-                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
+                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS,
                                  .buffer = &byte,
                                  .buffer_capacity = sizeof(byte)};
 
@@ -434,38 +436,38 @@ touch(struct g4_store *store, const char *key)
 }
 
 bool
-gateway_cold_absent(struct gateway_cold *cold, const char *key)
+gateway_bucket_tier_absent(struct gateway_bucket_tier *cold, const char *key)
 {
-    return gateway_cold_ended(cold, touch(cold->store, key)) == KVT_NOTFOUND;
+    return gateway_bucket_tier_ended(cold, touch(cold->store, key)) == KVT_NOTFOUND;
 }
 
 bool
-gateway_cold_absent_far(struct gateway_cold *cold, const char *key)
+gateway_bucket_tier_absent_far(struct gateway_bucket_tier *cold, const char *key)
 {
-    return gateway_cold_far_ended(cold, touch(gateway_cold_bucket(cold, GATEWAY_FAR), key)) ==
-           KVT_NOTFOUND;
+    return gateway_bucket_tier_far_ended(
+               cold, touch(gateway_bucket_tier_bucket(cold, GATEWAY_FAR), key)) == KVT_NOTFOUND;
 }
 
 bool
-gateway_cold_healthy(struct gateway_cold *cold)
+gateway_bucket_tier_healthy(struct gateway_bucket_tier *cold)
 {
     return atomic_load(&cold->healthy);
 }
 
 bool
-gateway_cold_writable(struct gateway_cold *cold)
+gateway_bucket_tier_writable(struct gateway_bucket_tier *cold)
 {
     return atomic_load(&cold->writable);
 }
 
 bool
-gateway_cold_proven(struct gateway_cold *cold)
+gateway_bucket_tier_proven(struct gateway_bucket_tier *cold)
 {
     return atomic_load(&cold->proven);
 }
 
 void
-gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state)
+gateway_bucket_tier_state(struct gateway_bucket_tier *cold, struct gateway_bucket_tier_state *state)
 {
     (void)pthread_mutex_lock(&cold->shared.lock);
     *state = cold->shared.state;
@@ -477,7 +479,8 @@ gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state)
 }
 
 bool
-gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state)
+gateway_bucket_tier_far_state(struct gateway_bucket_tier *cold,
+                              struct gateway_bucket_tier_state *state)
 {
     (void)pthread_mutex_lock(&cold->shared.lock);
     *state = cold->shared.far;
@@ -486,9 +489,9 @@ gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *sta
 }
 
 bool
-gateway_cold_heeds(struct gateway_cold *cold, unsigned tier)
+gateway_bucket_tier_heeds(struct gateway_bucket_tier *cold, unsigned tier)
 {
-    const struct gateway_cold_state *state =
+    const struct gateway_bucket_tier_state *state =
         tier == GATEWAY_FAR ? &cold->shared.far : &cold->shared.state;
     bool heeds;
 
@@ -499,15 +502,16 @@ gateway_cold_heeds(struct gateway_cold *cold, unsigned tier)
 }
 
 bool
-gateway_cold_deletes(struct gateway_cold *cold)
+gateway_bucket_tier_deletes(struct gateway_bucket_tier *cold)
 {
-    struct gateway_cold_state far;
+    struct gateway_bucket_tier_state far;
 
-    return gateway_cold_healthy(cold) && (!gateway_cold_far_state(cold, &far) || far.healthy);
+    return gateway_bucket_tier_healthy(cold) &&
+           (!gateway_bucket_tier_far_state(cold, &far) || far.healthy);
 }
 
 bool
-gateway_cold_takes(struct gateway_cold *cold, unsigned tier)
+gateway_bucket_tier_takes(struct gateway_bucket_tier *cold, unsigned tier)
 {
-    return tier == GATEWAY_FAR ? atomic_load(&cold->far_takes) : gateway_cold_writable(cold);
+    return tier == GATEWAY_FAR ? atomic_load(&cold->far_takes) : gateway_bucket_tier_writable(cold);
 }

@@ -22,19 +22,23 @@
 #include "kvtier/error.h"
 
 /* For small requests of the gateway's own threads: nobody else is served while they wait. */
-#define GATEWAY_COLD_LOOK_MS 5000
+#define GATEWAY_BUCKET_TIER_LOOK_MS 5000
 
-struct gateway_cold;
+struct gateway_bucket_tier;
 
 /* As the setting cold.kind numbers them. */
-enum gateway_cold_kind { GATEWAY_COLD_DIRECTORY, GATEWAY_COLD_S3, GATEWAY_COLD_DRIVER };
+enum gateway_bucket_tier_kind {
+    GATEWAY_BUCKET_TIER_DIRECTORY,
+    GATEWAY_BUCKET_TIER_S3,
+    GATEWAY_BUCKET_TIER_DRIVER
+};
 
-struct gateway_cold_options {
-    enum gateway_cold_kind kind;
-    const char *folder;                     /* directory */
-    struct g4_s3_options s3;                /* s3 */
-    struct g4_foreign_store_options driver; /* driver */
-    unsigned threads;                       /* directory */
+struct gateway_bucket_tier_options {
+    enum gateway_bucket_tier_kind kind;
+    const char *folder;                    /* directory */
+    struct g4_s3_options s3;               /* s3 */
+    struct g4_driver_store_options driver; /* driver */
+    unsigned threads;                      /* directory */
 };
 
 /* A second bucket, further down (g4/pair/bucket_pair.h). */
@@ -48,80 +52,83 @@ struct gateway_far_options {
 };
 
 /** "directory", "s3", "driver". */
-const char *gateway_cold_kind_name(enum gateway_cold_kind kind);
+const char *gateway_bucket_tier_kind_name(enum gateway_bucket_tier_kind kind);
 
-KVT_NODISCARD enum kvt_err gateway_cold_open(struct gateway_cold **out,
-                                             const struct gateway_cold_options *options,
-                                             struct kvt_error *err);
-void gateway_cold_close(struct gateway_cold *cold);
+KVT_NODISCARD enum kvt_err
+gateway_bucket_tier_open(struct gateway_bucket_tier **out,
+                         const struct gateway_bucket_tier_options *options, struct kvt_error *err);
+void gateway_bucket_tier_close(struct gateway_bucket_tier *cold);
 
 /** Tests: take over a store made elsewhere; it counts as healthy after the first probe. */
-KVT_NODISCARD enum kvt_err gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store);
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_adopt(struct gateway_bucket_tier **out,
+                                                     struct g4_store *store);
 
 /** Put a second bucket below: from now on the store is a g4/pair/bucket_pair.h.  Before anybody
  * uses it, and
  *  not where namespaces are packed. */
-KVT_NODISCARD enum kvt_err gateway_cold_extend(struct gateway_cold *cold,
-                                               const struct gateway_far_options *options,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_extend(struct gateway_bucket_tier *cold,
+                                                      const struct gateway_far_options *options,
+                                                      struct kvt_error *err);
 
 /** Tests: the same with a store made elsewhere, which is taken over on success. */
-KVT_NODISCARD enum kvt_err gateway_cold_extend_by(struct gateway_cold *cold, struct g4_store *far);
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_extend_by(struct gateway_bucket_tier *cold,
+                                                         struct g4_store *far);
 
 /** Pack these namespaces ("a,b/c"): from now on the store is a g4/packed/packed_store.h on top of
  * the
  *  bucket's own.  Before anybody uses it.  `instance` goes into locks and segments. */
-KVT_NODISCARD enum kvt_err gateway_cold_pack(struct gateway_cold *cold, const char *namespaces,
-                                             const char *instance, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_pack(struct gateway_bucket_tier *cold,
+                                                    const char *namespaces, const char *instance,
+                                                    struct kvt_error *err);
 
-struct g4_store *gateway_cold_store(struct gateway_cold *cold);
+struct g4_store *gateway_bucket_tier_store(struct gateway_bucket_tier *cold);
 
 /** The bucket of GATEWAY_COLD or GATEWAY_FAR alone, for who moves a block; NULL: there is no such
  *  bucket.  Without a second one it is the store. */
-struct g4_store *gateway_cold_bucket(struct gateway_cold *cold, unsigned tier);
+struct g4_store *gateway_bucket_tier_bucket(struct gateway_bucket_tier *cold, unsigned tier);
 
 /** Is the store a g4/packed/packed_store.h? */
-bool gateway_cold_packs(const struct gateway_cold *cold);
+bool gateway_bucket_tier_packs(const struct gateway_bucket_tier *cold);
 
 /** Is it a loaded driver's?  Nobody can ask that for more than objects. */
-bool gateway_cold_is_driven(const struct gateway_cold *cold);
+bool gateway_bucket_tier_is_driven(const struct gateway_bucket_tier *cold);
 
 /** Where the bucket is, for g4/s3/bucket.h; NULL when it is not at an S3 server. */
-const struct g4_endpoint *gateway_cold_endpoint(const struct gateway_cold *cold);
+const struct g4_endpoint *gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold);
 
 /** The same of the second bucket. */
-const struct g4_endpoint *gateway_cold_far_endpoint(const struct gateway_cold *cold);
+const struct g4_endpoint *gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold);
 
 /** Ask the stores how they are; the first time one answers, also run its self-test of conditions.
  */
-void gateway_cold_probe(struct gateway_cold *cold);
+void gateway_bucket_tier_probe(struct gateway_bucket_tier *cold);
 
 /** A request just failed because nobody answered: do not wait for the next probe to say so. */
-void gateway_cold_suspect(struct gateway_cold *cold);
+void gateway_bucket_tier_suspect(struct gateway_bucket_tier *cold);
 
 /** Is there really no such object?  Asked by GET, because the "404" to a HEAD has no body to say
  *  that it is the whole bucket that is missing; then nothing may be forgotten. */
-bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
+bool gateway_bucket_tier_absent(struct gateway_bucket_tier *cold, const char *key);
 /** The same of the far bucket alone. */
-bool gateway_cold_absent_far(struct gateway_cold *cold, const char *key);
+bool gateway_bucket_tier_absent_far(struct gateway_bucket_tier *cold, const char *key);
 
-bool gateway_cold_healthy(struct gateway_cold *cold);
+bool gateway_bucket_tier_healthy(struct gateway_bucket_tier *cold);
 
 /** A request ended with `status`: one that says that nobody answered (UNAVAILABLE, TIMEOUT: a
  *  bucket that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
-enum kvt_err gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status);
+enum kvt_err gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status);
 
 /** The same of the second bucket. */
-enum kvt_err gateway_cold_far_ended(struct gateway_cold *cold, enum kvt_err status);
+enum kvt_err gateway_bucket_tier_far_ended(struct gateway_bucket_tier *cold, enum kvt_err status);
 
 /** May blocks be put?  Healthy, and conditions are known to hold. */
-bool gateway_cold_writable(struct gateway_cold *cold);
+bool gateway_bucket_tier_writable(struct gateway_bucket_tier *cold);
 
 /** Were its conditions seen to hold, in this life of the gateway?  Blocks may then be owed to it.
  */
-bool gateway_cold_proven(struct gateway_cold *cold);
+bool gateway_bucket_tier_proven(struct gateway_bucket_tier *cold);
 
-struct gateway_cold_state {
+struct gateway_bucket_tier_state {
     bool healthy;
     bool tested;
     struct g4_selftest selftest;
@@ -131,19 +138,21 @@ struct gateway_cold_state {
 };
 
 /** Of both buckets `selftest.delete_if_match` says what both heed. */
-void gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state);
+void gateway_bucket_tier_state(struct gateway_bucket_tier *cold,
+                               struct gateway_bucket_tier_state *state);
 
 /** The same of the second bucket alone; false: there is none. */
-bool gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state);
+bool gateway_bucket_tier_far_state(struct gateway_bucket_tier *cold,
+                                   struct gateway_bucket_tier_state *state);
 
 /** Does the bucket of GATEWAY_COLD or GATEWAY_FAR heed If-Match on DELETE, as its own self-test
  *  says? */
-bool gateway_cold_heeds(struct gateway_cold *cold, unsigned tier);
+bool gateway_bucket_tier_heeds(struct gateway_bucket_tier *cold, unsigned tier);
 
 /** Can a block be deleted: do both buckets answer?  With one there is, does it? */
-bool gateway_cold_deletes(struct gateway_cold *cold);
+bool gateway_bucket_tier_deletes(struct gateway_bucket_tier *cold);
 
 /** Does the bucket of GATEWAY_COLD or GATEWAY_FAR take blocks? */
-bool gateway_cold_takes(struct gateway_cold *cold, unsigned tier);
+bool gateway_bucket_tier_takes(struct gateway_bucket_tier *cold, unsigned tier);
 
 #endif /* GATEWAY_TIER_BUCKET_TIER_H */

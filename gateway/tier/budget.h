@@ -14,11 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gateway_shelf;
+struct gateway_body_cache;
 
 struct gateway_budget {
     uint64_t max;
-    struct gateway_shelf *shelf; /* where memory for them comes from; NULL: the heap */
+    struct gateway_body_cache *shelf; /* where memory for them comes from; NULL: the heap */
     _Atomic uint64_t used;
 };
 

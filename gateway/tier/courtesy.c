@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 bool
-gateway_courtesy_asked(struct gateway_courtesy *courtesy)
+gateway_stats_traffic_seen(struct gateway_stats_traffic *courtesy)
 {
     static const enum gateway_stat asked[] = {GATEWAY_STAT_GET, GATEWAY_STAT_PUT, GATEWAY_STAT_HAS,
                                               GATEWAY_STAT_DELETE, GATEWAY_STAT_LIST};

@@ -16,12 +16,12 @@
 
 #include "gateway/tier/stats.h"
 
-struct gateway_courtesy {
+struct gateway_stats_traffic {
     struct gateway_stats *stats;
     uint64_t requests; /* that had come when it was asked last */
 };
 
 /** Have requests of clients come since this was asked last? */
-bool gateway_courtesy_asked(struct gateway_courtesy *courtesy);
+bool gateway_stats_traffic_seen(struct gateway_stats_traffic *courtesy);
 
 #endif /* GATEWAY_TIER_COURTESY_H */

@@ -26,7 +26,7 @@ enum { PATH_BYTES = 4096 };
 /* LMDB lets two processes write in turn; two gateways would count bytes and number events each for
  * itself. */
 static enum kvt_err
-lock_state(struct gateway_vault *vault, const char *folder, struct kvt_error *err)
+lock_state(struct gateway_context *vault, const char *folder, struct kvt_error *err)
 {
     char path[PATH_BYTES];
 
@@ -41,7 +41,7 @@ lock_state(struct gateway_vault *vault, const char *folder, struct kvt_error *er
 }
 
 static enum kvt_err
-open_state(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_state(struct gateway_context *vault, const struct gateway_context_options *options,
            struct kvt_error *err)
 {
     char path[PATH_BYTES];
@@ -78,7 +78,7 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
 
 /* Blocks that are only on the hot volume must not vanish with a setting. */
 static enum kvt_err
-check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *options,
+check_backlog(struct gateway_context *vault, const struct gateway_context_options *options,
               struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
@@ -98,31 +98,31 @@ check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *o
 
 /* Large objects are uploads there, and what begins is written down first. */
 static enum kvt_err
-open_notes(struct gateway_vault *vault, const struct gateway_vault_options *options,
-           enum g4_ladder_place place, struct kvt_error *err)
+open_notes(struct gateway_context *vault, const struct gateway_context_options *options,
+           enum g4_bucket_pair_place place, struct kvt_error *err)
 {
     char path[PATH_BYTES];
 
     (void)snprintf(path, sizeof(path), "%s/%s", options->state_dir,
-                   place == G4_LADDER_NEAR ? "begun" : "begun-far");
+                   place == G4_BUCKET_PAIR_NEAR ? "begun" : "begun-far");
     return g4_upload_notes_open(&vault->begun[place], path, err);
 }
 
 static enum kvt_err
-open_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_bucket(struct gateway_context *vault, const struct gateway_context_options *options,
             struct kvt_error *err)
 {
-    struct gateway_cold_options cold = options->cold;
+    struct gateway_bucket_tier_options cold = options->cold;
     enum kvt_err rc = KVT_OK;
 
-    if (cold.kind == GATEWAY_COLD_S3)
-        rc = open_notes(vault, options, G4_LADDER_NEAR, err);
-    cold.s3.notes = vault->begun[G4_LADDER_NEAR];
-    return rc == KVT_OK ? gateway_cold_open(&vault->cold, &cold, err) : rc;
+    if (cold.kind == GATEWAY_BUCKET_TIER_S3)
+        rc = open_notes(vault, options, G4_BUCKET_PAIR_NEAR, err);
+    cold.s3.notes = vault->begun[G4_BUCKET_PAIR_NEAR];
+    return rc == KVT_OK ? gateway_bucket_tier_open(&vault->cold, &cold, err) : rc;
 }
 
 static enum kvt_err
-open_far_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_far_bucket(struct gateway_context *vault, const struct gateway_context_options *options,
                 struct kvt_error *err)
 {
     struct gateway_far_options far = options->far;
@@ -131,13 +131,13 @@ open_far_bucket(struct gateway_vault *vault, const struct gateway_vault_options 
     if (far.kind == GATEWAY_FAR_NONE)
         return KVT_OK;
     if (far.kind == GATEWAY_FAR_S3)
-        rc = open_notes(vault, options, G4_LADDER_FAR, err);
-    far.s3.notes = vault->begun[G4_LADDER_FAR];
-    return rc == KVT_OK ? gateway_cold_extend(vault->cold, &far, err) : rc;
+        rc = open_notes(vault, options, G4_BUCKET_PAIR_FAR, err);
+    far.s3.notes = vault->begun[G4_BUCKET_PAIR_FAR];
+    return rc == KVT_OK ? gateway_bucket_tier_extend(vault->cold, &far, err) : rc;
 }
 
 static enum kvt_err
-open_volume(struct gateway_vault *vault, enum gateway_tier tier, const char *folder, bool fresh,
+open_volume(struct gateway_context *vault, enum gateway_tier tier, const char *folder, bool fresh,
             unsigned io_threads, struct g4_store **out, struct kvt_error *err)
 {
     const struct g4_directory_options options = {
@@ -146,12 +146,12 @@ open_volume(struct gateway_vault *vault, enum gateway_tier tier, const char *fol
 
     if (vault->capacity[tier] == 0)
         return KVT_OK;
-    rc = gateway_volume_check(vault->catalog, tier, folder, fresh, err);
+    rc = gateway_volume_id_check(vault->catalog, tier, folder, fresh, err);
     return rc == KVT_OK ? g4_directory_open(out, &options, err) : rc;
 }
 
 static enum kvt_err
-open_volumes(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_volumes(struct gateway_context *vault, const struct gateway_context_options *options,
              struct kvt_error *err)
 {
     enum kvt_err rc = open_volume(vault, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
@@ -162,18 +162,19 @@ open_volumes(struct gateway_vault *vault, const struct gateway_vault_options *op
                          options->io_threads, &vault->warm, err);
     if (rc != KVT_OK || vault->hot == NULL || options->hot_memory == 0)
         return rc;
-    rc = gateway_sealed_new(&vault->sealed, options->hot_memory);
+    rc = gateway_hot_memory_new(&vault->sealed, options->hot_memory);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
 }
 
 /* Two buckets that are one folder, whatever they are called: a move would drop its own copy. */
 static enum kvt_err
-check_folders(const struct gateway_vault_options *options, struct kvt_error *err)
+check_folders(const struct gateway_context_options *options, struct kvt_error *err)
 {
     struct stat near;
     struct stat far;
 
-    if (options->cold.kind != GATEWAY_COLD_DIRECTORY || options->far.kind != GATEWAY_FAR_DIRECTORY)
+    if (options->cold.kind != GATEWAY_BUCKET_TIER_DIRECTORY ||
+        options->far.kind != GATEWAY_FAR_DIRECTORY)
         return KVT_OK;
     if (stat(options->cold.folder, &near) != 0)
         return kvt_error_sys(err, errno, "stat %s", options->cold.folder);
@@ -185,7 +186,7 @@ check_folders(const struct gateway_vault_options *options, struct kvt_error *err
 }
 
 static enum kvt_err
-open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_buckets(struct gateway_context *vault, const struct gateway_context_options *options,
              struct kvt_error *err)
 {
     enum kvt_err rc;
@@ -196,21 +197,21 @@ open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *op
             rc = open_far_bucket(vault, options, err);
         return rc == KVT_OK ? check_folders(options, err) : rc;
     }
-    rc = gateway_cold_adopt(&vault->cold, options->cold_store);
+    rc = gateway_bucket_tier_adopt(&vault->cold, options->cold_store);
     if (rc == KVT_OK && options->far_store != NULL)
-        rc = gateway_cold_extend_by(vault->cold, options->far_store);
+        rc = gateway_bucket_tier_extend_by(vault->cold, options->far_store);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
 
 static enum kvt_err
-open_packer(struct gateway_vault *vault, const struct gateway_vault_options *options,
+open_packer(struct gateway_context *vault, const struct gateway_context_options *options,
             struct kvt_error *err)
 {
     enum kvt_err rc;
 
     if (options->packed == NULL || options->packed[0] == '\0')
         return KVT_OK;
-    rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
+    rc = gateway_bucket_tier_pack(vault->cold, options->packed, vault->name, err);
     if (rc == KVT_OK)
         rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
     if (rc == KVT_RANGE) {
@@ -223,7 +224,7 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
 
 /* What a power cut left of hot copies. */
 static enum kvt_err
-check_unsynced(struct gateway_vault *vault, struct kvt_error *err)
+check_unsynced(struct gateway_context *vault, struct kvt_error *err)
 {
     uint64_t dropped;
     const enum kvt_err rc = gateway_unsynced_check(vault, &dropped);
@@ -234,13 +235,13 @@ check_unsynced(struct gateway_vault *vault, struct kvt_error *err)
 }
 
 static bool
-has_far(const struct gateway_vault_options *options)
+has_far(const struct gateway_context_options *options)
 {
     return options->far.kind != GATEWAY_FAR_NONE || options->far_store != NULL;
 }
 
 static enum kvt_err
-check_more_tiers(const struct gateway_vault_options *options, struct kvt_error *err)
+check_more_tiers(const struct gateway_context_options *options, struct kvt_error *err)
 {
     if (options->warm_capacity != 0 && options->hot_capacity == 0)
         return kvt_error_set(err, KVT_INVALID,
@@ -267,13 +268,13 @@ check_more_tiers(const struct gateway_vault_options *options, struct kvt_error *
 
 /* What can be told before anything is opened: a loaded store leaves a mark in its bucket. */
 static enum kvt_err
-check_options(const struct gateway_vault_options *options, struct kvt_error *err)
+check_options(const struct gateway_context_options *options, struct kvt_error *err)
 {
     if (strlen(options->name) == 0 || strlen(options->name) > KVT_NAME_MAX - sizeof("hot@") ||
         strlen(options->bucket) == 0 || strlen(options->bucket) > KVT_NAME_MAX - sizeof("cold@"))
         return kvt_error_set(err, KVT_INVALID, "name and bucket must be 1 to %zu bytes long",
                              KVT_NAME_MAX - sizeof("cold@"));
-    if (options->cold.kind == GATEWAY_COLD_DRIVER && options->packed != NULL &&
+    if (options->cold.kind == GATEWAY_BUCKET_TIER_DRIVER && options->packed != NULL &&
         options->packed[0] != '\0')
         return kvt_error_set(err, KVT_INVALID,
                              "packed.namespaces: a loaded store keeps no promise that packing "
@@ -283,7 +284,7 @@ check_options(const struct gateway_vault_options *options, struct kvt_error *err
 
 /* Which tiers there are, and what people, orders and events call them. */
 static void
-name_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options)
+name_tiers(struct gateway_context *vault, const struct gateway_context_options *options)
 {
     vault->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
     vault->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
@@ -300,7 +301,7 @@ name_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
 
 /* Rows of blocks that were removed while the far bucket was away. */
 static uint64_t
-count_noted(struct gateway_vault *vault)
+count_noted(struct gateway_context *vault)
 {
     enum { PAGE = 16 };
     struct gateway_row rows[PAGE];
@@ -315,7 +316,7 @@ count_noted(struct gateway_vault *vault)
 
 /* `why` is what was set, `where` the bucket that rows tell of. */
 static enum kvt_err
-refuse_far(struct gateway_vault *vault, uint64_t blocks, const char *why, const char *where,
+refuse_far(struct gateway_context *vault, uint64_t blocks, const char *why, const char *where,
            struct kvt_error *err)
 {
     const uint64_t noted = count_noted(vault);
@@ -333,15 +334,15 @@ refuse_far(struct gateway_vault *vault, uint64_t blocks, const char *why, const 
 
 /* Blocks of a tier must not vanish with its setting: rows say where they are. */
 static enum kvt_err
-check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
+check_left_tiers(struct gateway_context *vault, struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
-    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_FAR))
+    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_tier_exists(vault, GATEWAY_TIER_FAR))
         return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
                           "the far bucket", err);
-    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_WARM))
+    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_tier_exists(vault, GATEWAY_TIER_WARM))
         return kvt_error_set(err, KVT_INVALID,
                              "warm.capacity is 0, but %" PRIu64
                              " blocks are on the warm volume: set it, and order them away first",
@@ -352,7 +353,7 @@ check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
 /* Which far bucket rows and unsent events tell of.  Under another name they would speak of blocks
  * that are not there, and nobody would take back what was told of the former one. */
 static enum kvt_err
-check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error *err)
+check_far_name(struct gateway_context *vault, const char *bucket, struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
     char former[KVT_NAME_MAX];
@@ -361,7 +362,7 @@ check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "the catalog's far bucket");
-    if (!gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
+    if (!gateway_tier_exists(vault, GATEWAY_TIER_FAR)) {
         if (rc == KVT_OK)
             (void)snprintf(vault->former_far, sizeof(vault->former_far), "cold@%.*s",
                            KVT_NAME_MAX - 6, former);
@@ -384,10 +385,10 @@ check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error
 }
 
 enum kvt_err
-gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
-                   struct kvt_error *err)
+gateway_context_open(struct gateway_context **out, const struct gateway_context_options *options,
+                     struct kvt_error *err)
 {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     enum kvt_err rc;
 
     *out = NULL;
@@ -408,11 +409,11 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     vault->backlog_max = options->backlog_max;
     vault->stats = options->stats;
     vault->budget = options->budget;
-    rc = gateway_hold_new(&vault->holds);
+    rc = gateway_key_lock_new(&vault->holds);
     if (rc == KVT_OK)
-        rc = gateway_access_new(&vault->access);
+        rc = gateway_access_counts_new(&vault->access);
     if (rc == KVT_OK)
-        rc = gateway_doubts_new(&vault->doubts, options->recheck_ms);
+        rc = gateway_recheck_new(&vault->doubts, options->recheck_ms);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
@@ -438,28 +439,28 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     return KVT_OK;
 
 fail:
-    gateway_vault_close(vault);
+    gateway_context_close(vault);
     return rc;
 }
 
 void
-gateway_vault_close(struct gateway_vault *vault)
+gateway_context_close(struct gateway_context *vault)
 {
     if (vault == NULL)
         return;
     gateway_packer_free(vault->packer);
-    gateway_cold_close(vault->cold);
+    gateway_bucket_tier_close(vault->cold);
     for (unsigned place = 0; place < 2; place++)
         g4_upload_notes_close(vault->begun[place]);
     g4_store_close(vault->hot);
     g4_store_close(vault->warm);
-    gateway_sealed_free(vault->sealed);
+    gateway_hot_memory_free(vault->sealed);
     g4_store_close(vault->uploads);
     gateway_catalog_close(vault->catalog);
     gateway_quarantine_close(vault->quarantine);
-    gateway_doubts_free(vault->doubts);
-    gateway_access_free(vault->access);
-    gateway_hold_free(vault->holds);
+    gateway_recheck_free(vault->doubts);
+    gateway_access_counts_free(vault->access);
+    gateway_key_lock_free(vault->holds);
     if (vault->lock_fd >= 0)
         (void)close(vault->lock_fd);
     kvt_free(vault);
@@ -467,7 +468,7 @@ gateway_vault_close(struct gateway_vault *vault)
 
 /* What the request may take is what the budget gave for it. */
 static enum kvt_err
-read_up_to(struct gateway_vault *vault, struct g4_store *store, const char *key, uint64_t length,
+read_up_to(struct gateway_context *vault, struct g4_store *store, const char *key, uint64_t length,
            struct g4_request *request)
 {
     *request = (struct g4_request){.verb = G4_GET, .key = key};
@@ -480,8 +481,8 @@ read_up_to(struct gateway_vault *vault, struct g4_store *store, const char *key,
 }
 
 enum kvt_err
-gateway_vault_read(struct gateway_vault *vault, struct g4_store *store, const char *key,
-                   uint64_t length, struct g4_request *request)
+gateway_body_read(struct gateway_context *vault, struct g4_store *store, const char *key,
+                  uint64_t length, struct g4_request *request)
 {
     enum kvt_err rc = KVT_RANGE;
 
@@ -491,16 +492,16 @@ gateway_vault_read(struct gateway_vault *vault, struct g4_store *store, const ch
         *request = (struct g4_request){.verb = G4_GET, .key = key};
     if (rc != KVT_RANGE)
         return rc;
-    gateway_vault_release(vault, request);
+    gateway_body_release(vault, request);
     return read_up_to(vault, store, key, vault->object_max, request);
 }
 
 enum kvt_err
-gateway_vault_read_block(struct gateway_vault *vault, struct g4_store *store, const char *key,
-                         const struct gateway_record *record, struct g4_request *request)
+gateway_body_read_block(struct gateway_context *vault, struct g4_store *store, const char *key,
+                        const struct gateway_record *record, struct g4_request *request)
 {
     struct g4_meta expected;
-    enum kvt_err rc = gateway_vault_read(vault, store, key, record->length, request);
+    enum kvt_err rc = gateway_body_read(vault, store, key, record->length, request);
 
     if (rc == KVT_OK) {
         gateway_record_meta(record, &expected);
@@ -511,7 +512,7 @@ gateway_vault_read_block(struct gateway_vault *vault, struct g4_store *store, co
 }
 
 void
-gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
+gateway_body_release(struct gateway_context *vault, struct g4_request *request)
 {
     kvt_free(request->buffer);
     request->buffer = NULL;
@@ -521,8 +522,8 @@ gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
 }
 
 enum kvt_err
-gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
-                        const struct gateway_record *record)
+gateway_body_hot_shows(struct gateway_context *vault, const char *key,
+                       const struct gateway_record *record)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
     const enum kvt_err rc =
@@ -537,7 +538,7 @@ gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
 }
 
 bool
-gateway_vault_is_block(const char *key, struct kvt_key *parsed)
+gateway_object_key_is_block(const char *key, struct kvt_key *parsed)
 {
     struct kvt_key local;
 
@@ -558,28 +559,28 @@ bytes_ok(const char *key)
 }
 
 bool
-gateway_vault_key_reserved(const char *key)
+gateway_object_key_is_reserved(const char *key)
 {
-    return strncmp(key, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) == 0;
+    return strncmp(key, GATEWAY_OBJECT_KEY_RESERVED, strlen(GATEWAY_OBJECT_KEY_RESERVED)) == 0;
 }
 
 bool
-gateway_vault_key_ok(const char *key)
+gateway_object_key_is_allowed(const char *key)
 {
-    return !gateway_vault_key_reserved(key) && bytes_ok(key);
+    return !gateway_object_key_is_reserved(key) && bytes_ok(key);
 }
 
 bool
-gateway_vault_stored_ok(const char *key)
+gateway_object_key_is_stored(const char *key)
 {
-    const size_t prefix = strlen(GATEWAY_BUCKET_OBJECTS);
+    const size_t prefix = strlen(GATEWAY_OBJECT_KEY_BUCKET_OBJECTS);
 
-    return gateway_vault_key_ok(key) ||
-           (strncmp(key, GATEWAY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
+    return gateway_object_key_is_allowed(key) ||
+           (strncmp(key, GATEWAY_OBJECT_KEY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
 }
 
 uint64_t
-gateway_vault_capacity(struct gateway_vault *vault, unsigned tier)
+gateway_tier_capacity(struct gateway_context *vault, unsigned tier)
 {
     struct gateway_adoption_mark adoption;
 
@@ -590,38 +591,38 @@ gateway_vault_capacity(struct gateway_vault *vault, unsigned tier)
 }
 
 struct g4_store *
-gateway_vault_volume(const struct gateway_vault *vault, unsigned tier)
+gateway_tier_volume(const struct gateway_context *vault, unsigned tier)
 {
     return tier == GATEWAY_WARM ? vault->warm : vault->hot;
 }
 
 struct g4_store *
-gateway_vault_store(const struct gateway_vault *vault, unsigned tier)
+gateway_tier_store(const struct gateway_context *vault, unsigned tier)
 {
-    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_vault_volume(vault, tier)
-                                         : gateway_cold_bucket(vault->cold, tier);
+    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_tier_volume(vault, tier)
+                                         : gateway_bucket_tier_bucket(vault->cold, tier);
 }
 
 unsigned
-gateway_vault_fastest(const struct gateway_vault *vault, unsigned tiers)
+gateway_tier_fastest(const struct gateway_context *vault, unsigned tiers)
 {
     static const unsigned order[] = {GATEWAY_HOT, GATEWAY_WARM, GATEWAY_COLD, GATEWAY_FAR};
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if ((tiers & order[i]) != 0 && gateway_vault_store(vault, order[i]) != NULL)
+        if ((tiers & order[i]) != 0 && gateway_tier_store(vault, order[i]) != NULL)
             return order[i];
     return 0;
 }
 
 bool
-gateway_vault_has(const struct gateway_vault *vault, enum gateway_tier tier)
+gateway_tier_exists(const struct gateway_context *vault, enum gateway_tier tier)
 {
     return vault->holder[tier][0] != '\0';
 }
 
 bool
-gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
-                          enum gateway_tier *tier)
+gateway_tier_of_holder(const struct gateway_context *vault, const char *holder,
+                       enum gateway_tier *tier)
 {
     *tier = GATEWAY_TIER_HOT;
     for (unsigned i = 0; i < GATEWAY_TIERS && holder[0] != '\0'; i++) {
@@ -634,7 +635,7 @@ gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
 }
 
 const char *
-gateway_vault_tier_name(unsigned tier)
+gateway_tier_name(unsigned tier)
 {
     static const char *const names[GATEWAY_TIERS] = {"hot", "cold", "warm", "far"};
 
@@ -642,11 +643,11 @@ gateway_vault_tier_name(unsigned tier)
 }
 
 bool
-gateway_vault_find_tier(const char *name, enum gateway_tier *tier)
+gateway_tier_find(const char *name, enum gateway_tier *tier)
 {
     *tier = GATEWAY_TIER_HOT;
     for (unsigned i = 0; i < GATEWAY_TIERS; i++) {
-        if (strcmp(gateway_vault_tier_name(i), name) == 0) {
+        if (strcmp(gateway_tier_name(i), name) == 0) {
             *tier = (enum gateway_tier)i;
             return true;
         }
@@ -655,14 +656,14 @@ gateway_vault_find_tier(const char *name, enum gateway_tier *tier)
 }
 
 enum kvt_err
-gateway_vault_drop_files(struct gateway_vault *vault, const char *key, unsigned tiers)
+gateway_tier_drop_files(struct gateway_context *vault, const char *key, unsigned tiers)
 {
     static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
     enum kvt_err result = KVT_OK;
 
     for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
         struct g4_request drop = {.verb = G4_DELETE, .key = key};
-        struct g4_store *volume = gateway_vault_volume(vault, volumes[i]);
+        struct g4_store *volume = gateway_tier_volume(vault, volumes[i]);
         enum kvt_err rc;
 
         if (volume == NULL || (tiers & volumes[i]) == 0)

@@ -31,34 +31,34 @@
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
-#define GATEWAY_BATCH_KEYS_MAX 4096
+#define GATEWAY_BATCH_REQUEST_KEYS_MAX 4096
 
-struct gateway_vault {
+struct gateway_context {
     char name[KVT_NAME_MAX];
     uint64_t life;     /* of this process, by which others tell it from earlier ones */
     uint64_t since_ms; /* monotonic: since then no earlier one can have begun anything */
     char holder[GATEWAY_TIERS][KVT_NAME_MAX]; /* "hot@gw0"; "": there is no such tier */
     char former_far[KVT_NAME_MAX]; /* the same of a far bucket that was taken out; "": none was */
     enum kvt_key_revision revision;
-    uint64_t capacity[GATEWAY_TIERS]; /* as set; gateway_vault_capacity() */
+    uint64_t capacity[GATEWAY_TIERS]; /* as set; gateway_tier_capacity() */
     uint64_t object_max;              /* largest body taken or read */
     uint32_t commit_ranks; /* of each block of the namespace without a name; 0: no records of it */
     bool write_back;       /* blocks may be acknowledged from their hot copies */
     uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
-    struct g4_store *hot;          /* NULL: none */
-    struct g4_store *warm;         /* the second volume; NULL: none */
-    struct gateway_sealed *sealed; /* what of it is kept in memory; NULL: nothing */
-    struct g4_store *uploads;      /* parts that wait: gateway/upload/uploads.h */
-    struct g4_upload_notes
-        *begun[2]; /* gateway/upload/unfinished_uploads.h, by g4_ladder_place; NULL: that bucket is
+    struct g4_store *hot;              /* NULL: none */
+    struct g4_store *warm;             /* the second volume; NULL: none */
+    struct gateway_hot_memory *sealed; /* what of it is kept in memory; NULL: nothing */
+    struct g4_store *uploads;          /* parts that wait: gateway/upload/uploads.h */
+    struct g4_upload_notes *begun
+        [2]; /* gateway/upload/unfinished_uploads.h, by g4_bucket_pair_place; NULL: that bucket is
                                        * at no S3 server, or there is none */
-    struct gateway_cold *cold;
-    struct gateway_doubts *doubts;
+    struct gateway_bucket_tier *cold;
+    struct gateway_recheck *doubts;
     struct gateway_packer *packer; /* NULL: nothing is packed */
     struct gateway_quarantine *quarantine;
-    struct gateway_holds *holds;
-    struct gateway_access *access;
+    struct gateway_key_locks *holds;
+    struct gateway_access_counts *access;
     struct gateway_stats *stats;
     struct gateway_budget *budget; /* for bodies read here; NULL: no bound */
     int lock_fd;                   /* of the state folder; one gateway lives in it */
@@ -68,7 +68,7 @@ struct gateway_vault {
     _Atomic bool stopping;        /* long work of the gateway itself ends at its next item */
 };
 
-struct gateway_vault_options {
+struct gateway_context_options {
     const char *name;
     const char *bucket;
     const char *state_dir;
@@ -93,7 +93,7 @@ struct gateway_vault_options {
     enum kvt_key_revision revision;
     const char *packed; /* namespaces, "a,b/c"; NULL or "": none */
     struct gateway_packer_options packer;
-    struct gateway_cold_options cold;
+    struct gateway_bucket_tier_options cold;
     struct gateway_far_options far;
     /* Tests: used instead of `cold` and `far`, and taken over on success. */
     struct g4_store *cold_store;
@@ -103,78 +103,78 @@ struct gateway_vault_options {
 };
 
 /** KVT_BUSY: another gateway lives in the state folder. */
-KVT_NODISCARD enum kvt_err gateway_vault_open(struct gateway_vault **out,
-                                              const struct gateway_vault_options *options,
-                                              struct kvt_error *err);
-void gateway_vault_close(struct gateway_vault *vault);
+KVT_NODISCARD enum kvt_err gateway_context_open(struct gateway_context **out,
+                                                const struct gateway_context_options *options,
+                                                struct kvt_error *err);
+void gateway_context_close(struct gateway_context *vault);
 
 /**
  * GET an object whole, for work of the gateway's own, within the budget.
  *
  * @param length as far as known; another one is read all the same, up to `object_max`
  * @return as the store, and KVT_AGAIN: the budget has no room, nothing was read.  Give the body
- *         back with gateway_vault_release(), whatever came.
+ *         back with gateway_body_release(), whatever came.
  */
-KVT_NODISCARD enum kvt_err gateway_vault_read(struct gateway_vault *vault, struct g4_store *store,
-                                              const char *key, uint64_t length,
-                                              struct g4_request *request);
-void gateway_vault_release(struct gateway_vault *vault, struct g4_request *request);
+KVT_NODISCARD enum kvt_err gateway_body_read(struct gateway_context *vault, struct g4_store *store,
+                                             const char *key, uint64_t length,
+                                             struct g4_request *request);
+void gateway_body_release(struct gateway_context *vault, struct g4_request *request);
 
 /** The same for a block's copy, checked against its row: KVT_CORRUPT also when it is larger than
  *  any may be; `request->error` says what is wrong. */
-KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
-                                                    struct g4_store *store, const char *key,
-                                                    const struct gateway_record *record,
-                                                    struct g4_request *request);
+KVT_NODISCARD enum kvt_err gateway_body_read_block(struct gateway_context *vault,
+                                                   struct g4_store *store, const char *key,
+                                                   const struct gateway_record *record,
+                                                   struct g4_request *request);
 
 /** The volume of GATEWAY_HOT or GATEWAY_WARM; NULL: there is none. */
-struct g4_store *gateway_vault_volume(const struct gateway_vault *vault, unsigned tier);
+struct g4_store *gateway_tier_volume(const struct gateway_context *vault, unsigned tier);
 
 /** The store of one tier's bit, a volume's or a bucket's; NULL: there is none. */
-struct g4_store *gateway_vault_store(const struct gateway_vault *vault, unsigned tier);
+struct g4_store *gateway_tier_store(const struct gateway_context *vault, unsigned tier);
 
 /** Of these tiers the bit of the one that is read first; 0: of none. */
-unsigned gateway_vault_fastest(const struct gateway_vault *vault, unsigned tiers);
+unsigned gateway_tier_fastest(const struct gateway_context *vault, unsigned tiers);
 
 /** Does this gateway have the tier? */
-bool gateway_vault_has(const struct gateway_vault *vault, enum gateway_tier tier);
+bool gateway_tier_exists(const struct gateway_context *vault, enum gateway_tier tier);
 
 /** The tier of this holder, as "warm@gw0"; false: none of them. */
-bool gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
-                               enum gateway_tier *tier);
+bool gateway_tier_of_holder(const struct gateway_context *vault, const char *holder,
+                            enum gateway_tier *tier);
 
 /** "hot", "cold", "warm", "far"; false: it is none of these. */
-bool gateway_vault_find_tier(const char *name, enum gateway_tier *tier);
+bool gateway_tier_find(const char *name, enum gateway_tier *tier);
 
 /** Drop the files of these volumes.  KVT_OK also when none was there. */
-KVT_NODISCARD enum kvt_err gateway_vault_drop_files(struct gateway_vault *vault, const char *key,
-                                                    unsigned tiers);
+KVT_NODISCARD enum kvt_err gateway_tier_drop_files(struct gateway_context *vault, const char *key,
+                                                   unsigned tiers);
 
 /**
  * Does the hot volume have the block of this row?  The file's header says so, no body is read.
  *
  * @return KVT_CORRUPT, KVT_NOTFOUND: no.  All other errors say nothing of it.
  */
-KVT_NODISCARD enum kvt_err gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
-                                                   const struct gateway_record *record);
+KVT_NODISCARD enum kvt_err gateway_body_hot_shows(struct gateway_context *vault, const char *key,
+                                                  const struct gateway_record *record);
 
 /** Is this a block's key?  `parsed` may be NULL. */
-bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);
+bool gateway_object_key_is_block(const char *key, struct kvt_key *parsed);
 
 /** Does it begin as the gateway's own keys do? */
-bool gateway_vault_key_reserved(const char *key);
+bool gateway_object_key_is_reserved(const char *key);
 
 /** May clients use this key of the configured bucket?  Not "", too long, reserved, or with control
  * bytes. */
-bool gateway_vault_key_ok(const char *key);
+bool gateway_object_key_is_allowed(const char *key);
 
 /** Is it such a key, or where an object of another bucket is (gateway/http/client_bucket.h)? */
-bool gateway_vault_stored_ok(const char *key);
+bool gateway_object_key_is_stored(const char *key);
 
 /** The cap that is kept of a tier, in bytes; 0: none, as of a bucket that is not counted yet. */
-uint64_t gateway_vault_capacity(struct gateway_vault *vault, unsigned tier);
+uint64_t gateway_tier_capacity(struct gateway_context *vault, unsigned tier);
 
 /** "hot", "cold", "warm", "far". */
-const char *gateway_vault_tier_name(unsigned tier);
+const char *gateway_tier_name(unsigned tier);
 
 #endif /* GATEWAY_TIER_GATEWAY_CONTEXT_H */

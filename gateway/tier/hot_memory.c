@@ -39,7 +39,7 @@ struct identity {
     char etag[G4_ETAG_MAX];
 };
 
-struct gateway_sealed_body {
+struct gateway_hot_memory_body {
     struct identity file;
     uint64_t size; /* 0: a free place */
     int fd;        /* -1: it is being copied */
@@ -49,11 +49,11 @@ struct gateway_sealed_body {
 
 /* What lost its place and is to be closed, which frees its memory, when the lock is given up. */
 struct dropped {
-    int fds[GATEWAY_SEALED_COUNT];
+    int fds[GATEWAY_HOT_MEMORY_COUNT];
     unsigned count;
 };
 
-struct gateway_sealed {
+struct gateway_hot_memory {
     uint64_t bytes_max;
     unsigned count_max;
     struct {
@@ -62,7 +62,7 @@ struct gateway_sealed {
         uint64_t bytes;       /* of all bodies, used or not */
         unsigned count;
         uint64_t seen[SEEN]; /* hashes of files */
-        struct gateway_sealed_body bodies[GATEWAY_SEALED_COUNT];
+        struct gateway_hot_memory_body bodies[GATEWAY_HOT_MEMORY_COUNT];
     } shared;
 };
 
@@ -101,15 +101,15 @@ places(void)
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-        files.rlim_cur / FILES_SHARE < GATEWAY_SEALED_COUNT)
+        files.rlim_cur / FILES_SHARE < GATEWAY_HOT_MEMORY_COUNT)
         return (unsigned)(files.rlim_cur / FILES_SHARE);
-    return GATEWAY_SEALED_COUNT;
+    return GATEWAY_HOT_MEMORY_COUNT;
 }
 
 enum kvt_err
-gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
+gateway_hot_memory_new(struct gateway_hot_memory **out, uint64_t bytes_max)
 {
-    struct gateway_sealed *sealed = kvt_calloc(1, sizeof(*sealed));
+    struct gateway_hot_memory *sealed = kvt_calloc(1, sizeof(*sealed));
 
     *out = NULL;
     if (sealed == NULL)
@@ -125,12 +125,12 @@ gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
 }
 
 void
-gateway_sealed_free(struct gateway_sealed *sealed)
+gateway_hot_memory_free(struct gateway_hot_memory *sealed)
 {
     if (sealed == NULL)
         return;
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        const struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+    for (unsigned i = 0; i < GATEWAY_HOT_MEMORY_COUNT; i++) {
+        const struct gateway_hot_memory_body *body = &sealed->shared.bodies[i];
 
         assert(body->users == 0);
         if (body->size > 0)
@@ -156,11 +156,11 @@ identify(const struct g4_body *body, struct identity *file)
 }
 
 /* It may be copied still. */
-static struct gateway_sealed_body *
-find_locked(struct gateway_sealed *sealed, const struct identity *file)
+static struct gateway_hot_memory_body *
+find_locked(struct gateway_hot_memory *sealed, const struct identity *file)
 {
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+    for (unsigned i = 0; i < GATEWAY_HOT_MEMORY_COUNT; i++) {
+        struct gateway_hot_memory_body *body = &sealed->shared.bodies[i];
 
         if (body->size > 0 && memcmp(&body->file, file, sizeof(*file)) == 0)
             return body;
@@ -169,7 +169,7 @@ find_locked(struct gateway_sealed *sealed, const struct identity *file)
 }
 
 static bool
-is_full_locked(const struct gateway_sealed *sealed, uint64_t size)
+is_full_locked(const struct gateway_hot_memory *sealed, uint64_t size)
 {
     return sealed->shared.count >= sealed->count_max ||
            sealed->shared.bytes > sealed->bytes_max - size;
@@ -177,12 +177,12 @@ is_full_locked(const struct gateway_sealed *sealed, uint64_t size)
 
 /* Would there be room if all went that nobody uses? */
 static bool
-may_fit_locked(const struct gateway_sealed *sealed, uint64_t size)
+may_fit_locked(const struct gateway_hot_memory *sealed, uint64_t size)
 {
     uint64_t bytes = 0;
     unsigned count = 0;
 
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++)
+    for (unsigned i = 0; i < GATEWAY_HOT_MEMORY_COUNT; i++)
         if (sealed->shared.bodies[i].users > 0) {
             bytes += sealed->shared.bodies[i].size;
             count++;
@@ -192,7 +192,7 @@ may_fit_locked(const struct gateway_sealed *sealed, uint64_t size)
 
 /* Is it worth a place?  It was asked for before, and others wait for theirs as well. */
 static bool
-is_wanted_locked(struct gateway_sealed *sealed, const struct identity *file, uint64_t size)
+is_wanted_locked(struct gateway_hot_memory *sealed, const struct identity *file, uint64_t size)
 {
     const uint64_t hash = XXH3_64bits(file, sizeof(*file));
     uint64_t *seen = &sealed->shared.seen[hash % SEEN];
@@ -209,15 +209,15 @@ is_wanted_locked(struct gateway_sealed *sealed, const struct identity *file, uin
 }
 
 static void
-free_place_locked(struct gateway_sealed *sealed, struct gateway_sealed_body *body)
+free_place_locked(struct gateway_hot_memory *sealed, struct gateway_hot_memory_body *body)
 {
     sealed->shared.bytes -= body->size;
     sealed->shared.count--;
-    *body = (struct gateway_sealed_body){0};
+    *body = (struct gateway_hot_memory_body){0};
 }
 
 static void
-drop_locked(struct gateway_sealed *sealed, struct gateway_sealed_body *body,
+drop_locked(struct gateway_hot_memory *sealed, struct gateway_hot_memory_body *body,
             struct dropped *dropped)
 {
     dropped->fds[dropped->count++] = body->fd;
@@ -232,13 +232,13 @@ close_dropped(const struct dropped *dropped)
 }
 
 /* Of those that nobody uses, the one whose last use is longest ago. */
-static struct gateway_sealed_body *
-oldest_locked(struct gateway_sealed *sealed)
+static struct gateway_hot_memory_body *
+oldest_locked(struct gateway_hot_memory *sealed)
 {
-    struct gateway_sealed_body *oldest = NULL;
+    struct gateway_hot_memory_body *oldest = NULL;
 
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+    for (unsigned i = 0; i < GATEWAY_HOT_MEMORY_COUNT; i++) {
+        struct gateway_hot_memory_body *body = &sealed->shared.bodies[i];
 
         if (body->size > 0 && body->users == 0 &&
             (oldest == NULL || body->used_ms < oldest->used_ms))
@@ -248,17 +248,17 @@ oldest_locked(struct gateway_sealed *sealed)
 }
 
 /* The place and the bytes of a body that is copied next; it may fit. */
-static struct gateway_sealed_body *
-reserve_locked(struct gateway_sealed *sealed, const struct identity *file, uint64_t size,
+static struct gateway_hot_memory_body *
+reserve_locked(struct gateway_hot_memory *sealed, const struct identity *file, uint64_t size,
                struct dropped *dropped)
 {
-    struct gateway_sealed_body *place = sealed->shared.bodies;
+    struct gateway_hot_memory_body *place = sealed->shared.bodies;
 
     while (is_full_locked(sealed, size))
         drop_locked(sealed, oldest_locked(sealed), dropped);
     while (place->size > 0)
         place++;
-    *place = (struct gateway_sealed_body){.file = *file, .size = size, .fd = -1, .users = 1};
+    *place = (struct gateway_hot_memory_body){.file = *file, .size = size, .fd = -1, .users = 1};
     sealed->shared.bytes += size;
     sealed->shared.count++;
     return place;
@@ -267,7 +267,7 @@ reserve_locked(struct gateway_sealed *sealed, const struct identity *file, uint6
 static bool
 copy(int to, const struct g4_body *body)
 {
-    off_t at = G4_OBJECT_BODY_AT;
+    off_t at = G4_OBJECT_FILE_BODY_AT;
     uint64_t left = body->object.meta.length;
 
     while (left > 0) {
@@ -282,7 +282,7 @@ copy(int to, const struct g4_body *body)
 
 /* What is compared here is what will be sent: nobody can change it any more. */
 static bool
-is_body(int fd, const struct g4_object *object)
+is_body(int fd, const struct g4_object_file *object)
 {
     const size_t size = (size_t)object->meta.length;
     void *bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -314,8 +314,9 @@ seal(const struct g4_body *body)
 }
 
 /* Fill a place that is reserved, or free it. */
-static struct gateway_sealed_body *
-fill(struct gateway_sealed *sealed, struct gateway_sealed_body *place, const struct g4_body *from)
+static struct gateway_hot_memory_body *
+fill(struct gateway_hot_memory *sealed, struct gateway_hot_memory_body *place,
+     const struct g4_body *from)
 {
     const int fd = seal(from);
 
@@ -329,8 +330,8 @@ fill(struct gateway_sealed *sealed, struct gateway_sealed_body *place, const str
 }
 
 /* It is there to be used; NULL: it is not, or is being copied. */
-static struct gateway_sealed_body *
-use_locked(struct gateway_sealed_body *body)
+static struct gateway_hot_memory_body *
+use_locked(struct gateway_hot_memory_body *body)
 {
     if (body == NULL || body->fd < 0)
         return NULL;
@@ -339,13 +340,14 @@ use_locked(struct gateway_sealed_body *body)
     return body;
 }
 
-struct gateway_sealed_body *
-gateway_sealed_peek(struct gateway_sealed *sealed, const struct g4_body *from)
+struct gateway_hot_memory_body *
+gateway_hot_memory_peek(struct gateway_hot_memory *sealed, const struct g4_body *from)
 {
-    struct gateway_sealed_body *body;
+    struct gateway_hot_memory_body *body;
     struct identity file;
 
-    if (sealed == NULL || from->object.meta.length < GATEWAY_SEALED_MIN || !identify(from, &file))
+    if (sealed == NULL || from->object.meta.length < GATEWAY_HOT_MEMORY_MIN ||
+        !identify(from, &file))
         return NULL;
     (void)pthread_mutex_lock(&sealed->shared.lock);
     body = use_locked(find_locked(sealed, &file));
@@ -353,16 +355,16 @@ gateway_sealed_peek(struct gateway_sealed *sealed, const struct g4_body *from)
     return body;
 }
 
-struct gateway_sealed_body *
-gateway_sealed_take(struct gateway_sealed *sealed, const struct g4_body *from)
+struct gateway_hot_memory_body *
+gateway_hot_memory_take(struct gateway_hot_memory *sealed, const struct g4_body *from)
 {
     const uint64_t size = from->object.meta.length;
     struct dropped dropped = {.count = 0};
-    struct gateway_sealed_body *place = NULL;
-    struct gateway_sealed_body *body;
+    struct gateway_hot_memory_body *place = NULL;
+    struct gateway_hot_memory_body *body;
     struct identity file;
 
-    if (sealed == NULL || size < GATEWAY_SEALED_MIN || !identify(from, &file))
+    if (sealed == NULL || size < GATEWAY_HOT_MEMORY_MIN || !identify(from, &file))
         return NULL;
     (void)pthread_mutex_lock(&sealed->shared.lock);
     body = find_locked(sealed, &file);
@@ -375,7 +377,7 @@ gateway_sealed_take(struct gateway_sealed *sealed, const struct g4_body *from)
 }
 
 void
-gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *body)
+gateway_hot_memory_give(struct gateway_hot_memory *sealed, struct gateway_hot_memory_body *body)
 {
     (void)pthread_mutex_lock(&sealed->shared.lock);
     assert(body->users > 0);
@@ -385,23 +387,24 @@ gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *b
 }
 
 int
-gateway_sealed_fd(const struct gateway_sealed_body *body)
+gateway_hot_memory_fd(const struct gateway_hot_memory_body *body)
 {
     return body->fd;
 }
 
 void
-gateway_sealed_expire(struct gateway_sealed *sealed, uint64_t now_ms)
+gateway_hot_memory_expire(struct gateway_hot_memory *sealed, uint64_t now_ms)
 {
     struct dropped dropped = {.count = 0};
 
     if (sealed == NULL)
         return;
     (void)pthread_mutex_lock(&sealed->shared.lock);
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+    for (unsigned i = 0; i < GATEWAY_HOT_MEMORY_COUNT; i++) {
+        struct gateway_hot_memory_body *body = &sealed->shared.bodies[i];
 
-        if (body->size > 0 && body->users == 0 && body->used_ms + GATEWAY_SEALED_IDLE_MS <= now_ms)
+        if (body->size > 0 && body->users == 0 &&
+            body->used_ms + GATEWAY_HOT_MEMORY_IDLE_MS <= now_ms)
             drop_locked(sealed, body, &dropped);
     }
     (void)pthread_mutex_unlock(&sealed->shared.lock);

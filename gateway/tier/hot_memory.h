@@ -7,10 +7,11 @@
  * the seal, and the kernel sends that memory itself, without a copy.
  *
  * Ownership: all bodies are its own; a body that was taken stays until it is given back.
- * Threads:   any; gateway_sealed_take() waits for the disk where it copies.
- * Limits:    `bytes_max` of bodies of GATEWAY_SEALED_MIN bytes and more, those that are being sent
- *            or copied among them, none larger than a quarter of it; GATEWAY_SEALED_COUNT of them,
- *            fewer where the process may open few files; GATEWAY_SEALED_IDLE_MS without use.
+ * Threads:   any; gateway_hot_memory_take() waits for the disk where it copies.
+ * Limits:    `bytes_max` of bodies of GATEWAY_HOT_MEMORY_MIN bytes and more, those that are being
+ *            sent or copied among them, none larger than a quarter of it; GATEWAY_HOT_MEMORY_COUNT
+ *            of them, fewer where the process may open few files; GATEWAY_HOT_MEMORY_IDLE_MS
+ *            without use.
  */
 #ifndef GATEWAY_TIER_HOT_MEMORY_H
 #define GATEWAY_TIER_HOT_MEMORY_H
@@ -20,22 +21,23 @@
 #include "g4/directory/body.h"
 #include "kvtier/error.h"
 
-#define GATEWAY_SEALED_MIN     (512u << 10) /* what is smaller costs more to ask for than to copy */
-#define GATEWAY_SEALED_COUNT   256
-#define GATEWAY_SEALED_IDLE_MS 60000
+#define GATEWAY_HOT_MEMORY_MIN     (512u << 10) /* smaller ones cost less to copy */
+#define GATEWAY_HOT_MEMORY_COUNT   256
+#define GATEWAY_HOT_MEMORY_IDLE_MS 60000
 
-struct gateway_sealed;
-struct gateway_sealed_body;
+struct gateway_hot_memory;
+struct gateway_hot_memory_body;
 
 /**
  * Where the system cannot seal memory, that is said once, and every body is read from its file.
  *
- * @param bytes_max  more than 0; below four times GATEWAY_SEALED_MIN nothing fits
+ * @param bytes_max  more than 0; below four times GATEWAY_HOT_MEMORY_MIN nothing fits
  */
-KVT_NODISCARD enum kvt_err gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max);
+KVT_NODISCARD enum kvt_err gateway_hot_memory_new(struct gateway_hot_memory **out,
+                                                  uint64_t bytes_max);
 
 /** All that was taken was given back. */
-void gateway_sealed_free(struct gateway_sealed *sealed);
+void gateway_hot_memory_free(struct gateway_hot_memory *sealed);
 
 /**
  * The body of an open object file.  A file that was asked for of late is taken in, which waits for
@@ -45,22 +47,23 @@ void gateway_sealed_free(struct gateway_sealed *sealed);
  * @param sealed  NULL: there is none
  * @return a body to be given back, or NULL: it is not in memory; read the file
  */
-struct gateway_sealed_body *gateway_sealed_take(struct gateway_sealed *sealed,
-                                                const struct g4_body *from);
+struct gateway_hot_memory_body *gateway_hot_memory_take(struct gateway_hot_memory *sealed,
+                                                        const struct g4_body *from);
 /** The same, if it is in memory already. */
-struct gateway_sealed_body *gateway_sealed_peek(struct gateway_sealed *sealed,
-                                                const struct g4_body *from);
-void gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *body);
+struct gateway_hot_memory_body *gateway_hot_memory_peek(struct gateway_hot_memory *sealed,
+                                                        const struct g4_body *from);
+void gateway_hot_memory_give(struct gateway_hot_memory *sealed,
+                             struct gateway_hot_memory_body *body);
 
 /** All bytes of a body that was taken, checked, from offset 0 on: a descriptor that is borrowed. */
-int gateway_sealed_fd(const struct gateway_sealed_body *body);
+int gateway_hot_memory_fd(const struct gateway_hot_memory_body *body);
 
 /**
- * Drop what nobody used for GATEWAY_SEALED_IDLE_MS, such as blocks that were removed.
+ * Drop what nobody used for GATEWAY_HOT_MEMORY_IDLE_MS, such as blocks that were removed.
  *
  * @param sealed  NULL: there is none
  * @param now_ms  monotonic
  */
-void gateway_sealed_expire(struct gateway_sealed *sealed, uint64_t now_ms);
+void gateway_hot_memory_expire(struct gateway_hot_memory *sealed, uint64_t now_ms);
 
 #endif /* GATEWAY_TIER_HOT_MEMORY_H */

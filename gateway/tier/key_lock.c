@@ -9,18 +9,18 @@
 
 enum { BUCKETS = 4096 };
 
-struct gateway_holds {
+struct gateway_key_locks {
     struct {
         pthread_mutex_t lock; /* guards this struct and the links of the holds in it */
         pthread_cond_t released;
-        struct gateway_hold *buckets[BUCKETS];
+        struct gateway_key_lock *buckets[BUCKETS];
     } shared;
 };
 
 enum kvt_err
-gateway_hold_new(struct gateway_holds **out)
+gateway_key_lock_new(struct gateway_key_locks **out)
 {
-    struct gateway_holds *holds = kvt_calloc(1, sizeof(*holds));
+    struct gateway_key_locks *holds = kvt_calloc(1, sizeof(*holds));
 
     *out = NULL;
     if (holds == NULL)
@@ -39,7 +39,7 @@ gateway_hold_new(struct gateway_holds **out)
 }
 
 void
-gateway_hold_free(struct gateway_holds *holds)
+gateway_key_lock_free(struct gateway_key_locks *holds)
 {
     if (holds == NULL)
         return;
@@ -51,16 +51,17 @@ gateway_hold_free(struct gateway_holds *holds)
 }
 
 void
-gateway_hold_init(struct gateway_hold *hold, const char *key)
+gateway_key_lock_init(struct gateway_key_lock *hold, const char *key)
 {
-    *hold = (struct gateway_hold){.hash = XXH3_64bits(key, strlen(key))};
+    *hold = (struct gateway_key_lock){.hash = XXH3_64bits(key, strlen(key))};
 }
 
 static bool
-all_free_locked(const struct gateway_holds *holds, const struct gateway_hold *array, size_t count)
+all_free_locked(const struct gateway_key_locks *holds, const struct gateway_key_lock *array,
+                size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        for (const struct gateway_hold *hold = holds->shared.buckets[array[i].hash % BUCKETS];
+        for (const struct gateway_key_lock *hold = holds->shared.buckets[array[i].hash % BUCKETS];
              hold != NULL; hold = hold->next)
             if (hold->hash == array[i].hash)
                 return false;
@@ -68,10 +69,10 @@ all_free_locked(const struct gateway_holds *holds, const struct gateway_hold *ar
 }
 
 static void
-link_all_locked(struct gateway_holds *holds, struct gateway_hold *array, size_t count)
+link_all_locked(struct gateway_key_locks *holds, struct gateway_key_lock *array, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct gateway_hold **bucket = &holds->shared.buckets[array[i].hash % BUCKETS];
+        struct gateway_key_lock **bucket = &holds->shared.buckets[array[i].hash % BUCKETS];
 
         array[i].owner = array;
         array[i].next = *bucket;
@@ -80,7 +81,8 @@ link_all_locked(struct gateway_holds *holds, struct gateway_hold *array, size_t 
 }
 
 void
-gateway_hold_acquire(struct gateway_holds *holds, struct gateway_hold *array, size_t count)
+gateway_key_lock_acquire(struct gateway_key_locks *holds, struct gateway_key_lock *array,
+                         size_t count)
 {
     (void)pthread_mutex_lock(&holds->shared.lock);
     while (!all_free_locked(holds, array, count))
@@ -90,7 +92,7 @@ gateway_hold_acquire(struct gateway_holds *holds, struct gateway_hold *array, si
 }
 
 bool
-gateway_hold_try(struct gateway_holds *holds, struct gateway_hold *array, size_t count)
+gateway_key_lock_try(struct gateway_key_locks *holds, struct gateway_key_lock *array, size_t count)
 {
     bool taken;
 
@@ -103,11 +105,12 @@ gateway_hold_try(struct gateway_holds *holds, struct gateway_hold *array, size_t
 }
 
 void
-gateway_hold_release(struct gateway_holds *holds, struct gateway_hold *array, size_t count)
+gateway_key_lock_release(struct gateway_key_locks *holds, struct gateway_key_lock *array,
+                         size_t count)
 {
     (void)pthread_mutex_lock(&holds->shared.lock);
     for (size_t i = 0; i < count; i++) {
-        struct gateway_hold **link = &holds->shared.buckets[array[i].hash % BUCKETS];
+        struct gateway_key_lock **link = &holds->shared.buckets[array[i].hash % BUCKETS];
 
         assert(array[i].owner == array);
         while (*link != NULL && *link != &array[i])

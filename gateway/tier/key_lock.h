@@ -17,26 +17,29 @@
 
 #include "kvtier/error.h"
 
-struct gateway_hold {
+struct gateway_key_lock {
     uint64_t hash; /* of the key; two keys with one hash merely wait for each other */
-    const struct gateway_hold *owner;
-    struct gateway_hold *next;
+    const struct gateway_key_lock *owner;
+    struct gateway_key_lock *next;
 };
 
-struct gateway_holds;
+struct gateway_key_locks;
 
-KVT_NODISCARD enum kvt_err gateway_hold_new(struct gateway_holds **out);
-void gateway_hold_free(struct gateway_holds *holds);
+KVT_NODISCARD enum kvt_err gateway_key_lock_new(struct gateway_key_locks **out);
+void gateway_key_lock_free(struct gateway_key_locks *holds);
 
 /** Name the key of one hold, before acquiring. */
-void gateway_hold_init(struct gateway_hold *hold, const char *key);
+void gateway_key_lock_init(struct gateway_key_lock *hold, const char *key);
 
 /** Take all of them; a key named twice is fine. */
-void gateway_hold_acquire(struct gateway_holds *holds, struct gateway_hold *array, size_t count);
+void gateway_key_lock_acquire(struct gateway_key_locks *holds, struct gateway_key_lock *array,
+                              size_t count);
 
 /** As acquire, but false at once when another has one of them. */
-bool gateway_hold_try(struct gateway_holds *holds, struct gateway_hold *array, size_t count);
+bool gateway_key_lock_try(struct gateway_key_locks *holds, struct gateway_key_lock *array,
+                          size_t count);
 
-void gateway_hold_release(struct gateway_holds *holds, struct gateway_hold *array, size_t count);
+void gateway_key_lock_release(struct gateway_key_locks *holds, struct gateway_key_lock *array,
+                              size_t count);
 
 #endif /* GATEWAY_TIER_KEY_LOCK_H */

@@ -33,7 +33,7 @@ struct space {
 };
 
 struct gateway_packer {
-    struct gateway_cold *cold;
+    struct gateway_bucket_tier *cold;
     struct g4_store *store;
     struct gateway_stats *stats;
     struct gateway_packer_options options;
@@ -49,7 +49,7 @@ struct gateway_packer {
 };
 
 enum kvt_err
-gateway_packer_new(struct gateway_packer **out, struct gateway_cold *cold,
+gateway_packer_new(struct gateway_packer **out, struct gateway_bucket_tier *cold,
                    struct gateway_stats *stats, const struct gateway_packer_options *options,
                    struct kvt_error *err)
 {
@@ -64,7 +64,7 @@ gateway_packer_new(struct gateway_packer **out, struct gateway_cold *cold,
         return kvt_error_set(err, KVT_NOMEM, "packer");
     (void)pthread_mutex_init(&packer->shared.lock, NULL);
     packer->cold = cold;
-    packer->store = gateway_cold_store(cold);
+    packer->store = gateway_bucket_tier_store(cold);
     packer->stats = stats;
     packer->options = *options;
     packer->options.settings.bytes_max = GATEWAY_PACKER_BYTES;
@@ -128,9 +128,9 @@ add_report(struct g4_compaction_report *total, const struct g4_compaction_report
 
 /* While requests come the bucket is theirs for as long as it was the packer's. */
 static void
-pause_after(struct gateway_packer *packer, struct gateway_courtesy *courtesy, uint64_t took_ms)
+pause_after(struct gateway_packer *packer, struct gateway_stats_traffic *courtesy, uint64_t took_ms)
 {
-    uint64_t wait_ms = gateway_courtesy_asked(courtesy) ? took_ms + PAUSE_MS : PAUSE_MS;
+    uint64_t wait_ms = gateway_stats_traffic_seen(courtesy) ? took_ms + PAUSE_MS : PAUSE_MS;
 
     if (wait_ms > PAUSE_MAX_MS)
         wait_ms = PAUSE_MAX_MS;
@@ -143,10 +143,10 @@ static enum kvt_err
 run_all(struct gateway_packer *packer, size_t index, const struct gateway_packer_asker *asker,
         struct g4_compaction_report *total, struct kvt_error *err)
 {
-    struct gateway_courtesy courtesy = {.stats = packer->stats};
+    struct gateway_stats_traffic courtesy = {.stats = packer->stats};
     enum kvt_err rc = KVT_OK;
 
-    (void)gateway_courtesy_asked(&courtesy); /* from here on */
+    (void)gateway_stats_traffic_seen(&courtesy); /* from here on */
     *total = (struct g4_compaction_report){.more = true};
     for (unsigned i = 0; i < GATEWAY_PACKER_RUNS && total->more; i++) {
         const uint64_t began_ms = kvt_clock_mono_ms();
@@ -215,11 +215,11 @@ run_index(struct gateway_packer *packer, size_t index, const char *reason,
     enum kvt_err rc;
 
     err->text[0] = '\0';
-    if (!gateway_cold_writable(packer->cold)) {
+    if (!gateway_bucket_tier_writable(packer->cold)) {
         *total = (struct g4_compaction_report){.more = true};
         rc = kvt_error_set(err, KVT_AGAIN, "the bucket takes nothing at the moment");
     } else {
-        rc = gateway_cold_ended(packer->cold, run_all(packer, index, asker, total, err));
+        rc = gateway_bucket_tier_ended(packer->cold, run_all(packer, index, asker, total, err));
         (void)!see_totals(packer, index, &totals);
     }
     note(packer, index, reason, kvt_clock_mono_ms() - began_ms, rc, total, err);
@@ -367,7 +367,7 @@ look_ahead(struct gateway_packer *packer, size_t index)
     pthread_mutex_unlock(&packer->shared.lock);
     if (!wanted)
         return;
-    rc = gateway_cold_ended(
+    rc = gateway_bucket_tier_ended(
         packer->cold,
         g4_packed_store_look(packer->store, index, &packer->options.settings, &outlook, &err));
     pthread_mutex_lock(&packer->shared.lock);
@@ -383,8 +383,8 @@ static void
 look(struct gateway_packer *packer)
 {
     for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++) {
-        const char *reason =
-            reason_to_run(packer, i, kvt_clock_mono_ms(), gateway_cold_writable(packer->cold));
+        const char *reason = reason_to_run(packer, i, kvt_clock_mono_ms(),
+                                           gateway_bucket_tier_writable(packer->cold));
         struct g4_compaction_report total;
         struct kvt_error err;
         enum kvt_err rc;
@@ -408,7 +408,7 @@ packer_main(void *arg)
         /* First, and whether or not anything may be packed: a run may take its time. */
         for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++)
             look_ahead(packer, i);
-        if (gateway_cold_healthy(packer->cold) && now_ms >= show_ms)
+        if (gateway_bucket_tier_healthy(packer->cold) && now_ms >= show_ms)
             show_ms = now_ms + (show(packer) ? GATEWAY_PACKER_SHOW_MS : SHOW_AGAIN_MS);
         look(packer);
         kvt_clock_sleep_ms(TICK_MS);

@@ -35,9 +35,9 @@ struct gateway_packer_options {
     uint64_t interval_ms; /* between two runs that nobody asked for */
 };
 
-/** The bucket of `cold` must be a packed store (gateway_cold_pack()). */
+/** The bucket of `cold` must be a packed store (gateway_bucket_tier_pack()). */
 KVT_NODISCARD enum kvt_err gateway_packer_new(struct gateway_packer **out,
-                                              struct gateway_cold *cold,
+                                              struct gateway_bucket_tier *cold,
                                               struct gateway_stats *stats,
                                               const struct gateway_packer_options *options,
                                               struct kvt_error *err);

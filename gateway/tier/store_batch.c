@@ -10,14 +10,14 @@
 
 struct slot {
     struct g4_request request; /* first: a request is its slot */
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
     size_t index;
     struct slot *next;
 };
 
-struct gateway_flight {
+struct gateway_store_batch {
     size_t window;
-    gateway_flight_finish_fn *finish;
+    gateway_store_batch_finish_fn *finish;
     void *arg;
     struct slot *slots;
     struct slot *idle; /* the owner's */
@@ -30,18 +30,18 @@ struct gateway_flight {
 };
 
 enum kvt_err
-gateway_flight_new(struct gateway_flight **out, size_t window, gateway_flight_finish_fn *finish,
-                   void *arg)
+gateway_store_batch_new(struct gateway_store_batch **out, size_t window,
+                        gateway_store_batch_finish_fn *finish, void *arg)
 {
-    struct gateway_flight *flight = kvt_calloc(1, sizeof(*flight));
+    struct gateway_store_batch *flight = kvt_calloc(1, sizeof(*flight));
 
     *out = NULL;
     if (flight == NULL)
         return KVT_NOMEM;
     if (window == 0)
         window = 1;
-    if (window > GATEWAY_FLIGHT_WINDOW_MAX)
-        window = GATEWAY_FLIGHT_WINDOW_MAX;
+    if (window > GATEWAY_STORE_BATCH_WINDOW_MAX)
+        window = GATEWAY_STORE_BATCH_WINDOW_MAX;
     flight->window = window;
     flight->finish = finish;
     flight->arg = arg;
@@ -60,7 +60,7 @@ gateway_flight_new(struct gateway_flight **out, size_t window, gateway_flight_fi
 }
 
 void
-gateway_flight_free(struct gateway_flight *flight)
+gateway_store_batch_free(struct gateway_store_batch *flight)
 {
     if (flight == NULL)
         return;
@@ -75,7 +75,7 @@ static void
 on_done(struct g4_request *request, void *arg)
 {
     struct slot *slot = arg;
-    struct gateway_flight *flight = slot->flight;
+    struct gateway_store_batch *flight = slot->flight;
 
     assert(&slot->request == request);
     slot->next = atomic_load_explicit(&flight->landed, memory_order_relaxed);
@@ -87,7 +87,7 @@ on_done(struct g4_request *request, void *arg)
 
 /* Its store is done with it, down to the last word. */
 static void
-wait_for_landing(struct gateway_flight *flight)
+wait_for_landing(struct gateway_store_batch *flight)
 {
     while (sem_wait(&flight->landings) != 0) /* a signal */
         ;
@@ -95,7 +95,7 @@ wait_for_landing(struct gateway_flight *flight)
 
 /* Finish what has landed, waiting for the first. */
 static void
-collect(struct gateway_flight *flight)
+collect(struct gateway_store_batch *flight)
 {
     struct slot *landed;
 
@@ -118,7 +118,7 @@ collect(struct gateway_flight *flight)
 }
 
 struct g4_request *
-gateway_flight_prepare(struct gateway_flight *flight, size_t index)
+gateway_store_batch_prepare(struct gateway_store_batch *flight, size_t index)
 {
     struct slot *slot;
 
@@ -126,7 +126,7 @@ gateway_flight_prepare(struct gateway_flight *flight, size_t index)
         collect(flight);
     slot = flight->idle;
     if (flight->end_ms == 0)
-        flight->end_ms = kvt_clock_mono_ms() + GATEWAY_FLIGHT_DEADLINE_MS;
+        flight->end_ms = kvt_clock_mono_ms() + GATEWAY_STORE_BATCH_DEADLINE_MS;
     slot->request =
         (struct g4_request){.done = on_done, .arg = slot, .deadline_ms = flight->end_ms};
     slot->flight = flight;
@@ -135,14 +135,14 @@ gateway_flight_prepare(struct gateway_flight *flight, size_t index)
 }
 
 void
-gateway_flight_renew(struct gateway_flight *flight)
+gateway_store_batch_renew(struct gateway_store_batch *flight)
 {
     flight->end_ms = 0;
 }
 
 void
-gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
-                      struct g4_request *request)
+gateway_store_batch_submit(struct gateway_store_batch *flight, struct g4_store *store,
+                           struct g4_request *request)
 {
     struct slot *slot = flight->idle;
     enum kvt_err rc;
@@ -167,18 +167,18 @@ gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
 }
 
 void
-gateway_flight_head(struct gateway_flight *flight, struct g4_store *store, const char *key,
-                    size_t index)
+gateway_store_batch_head(struct gateway_store_batch *flight, struct g4_store *store,
+                         const char *key, size_t index)
 {
-    struct g4_request *request = gateway_flight_prepare(flight, index);
+    struct g4_request *request = gateway_store_batch_prepare(flight, index);
 
     request->verb = G4_HEAD;
     request->key = key;
-    gateway_flight_submit(flight, store, request);
+    gateway_store_batch_submit(flight, store, request);
 }
 
 void
-gateway_flight_drain(struct gateway_flight *flight)
+gateway_store_batch_drain(struct gateway_store_batch *flight)
 {
     while (flight->airborne > 0)
         collect(flight);

@@ -19,8 +19,8 @@ is_id(const char *text, size_t size)
 {
     const size_t first = strlen(FIRST_LINE);
 
-    return size == first + GATEWAY_VOLUME_ID && memcmp(text, FIRST_LINE, first) == 0 &&
-           strspn(text + first, "0123456789abcdef") == GATEWAY_VOLUME_ID - 1 &&
+    return size == first + GATEWAY_VOLUME_ID_TEXT && memcmp(text, FIRST_LINE, first) == 0 &&
+           strspn(text + first, "0123456789abcdef") == GATEWAY_VOLUME_ID_TEXT - 1 &&
            text[size - 1] == '\n';
 }
 
@@ -33,7 +33,8 @@ name_of(enum gateway_tier tier)
 
 /* KVT_NOTFOUND: there is no such file. */
 static enum kvt_err
-read_id(enum gateway_tier tier, const char *path, char id[GATEWAY_VOLUME_ID], struct kvt_error *err)
+read_id(enum gateway_tier tier, const char *path, char id[GATEWAY_VOLUME_ID_TEXT],
+        struct kvt_error *err)
 {
     char *text = NULL;
     size_t size;
@@ -41,7 +42,7 @@ read_id(enum gateway_tier tier, const char *path, char id[GATEWAY_VOLUME_ID], st
 
     id[0] = '\0';
     if (rc == KVT_OK && is_id(text, size))
-        (void)snprintf(id, GATEWAY_VOLUME_ID, "%s", text + strlen(FIRST_LINE));
+        (void)snprintf(id, GATEWAY_VOLUME_ID_TEXT, "%s", text + strlen(FIRST_LINE));
     else if (rc == KVT_OK)
         rc =
             kvt_error_set(err, KVT_INVALID,
@@ -53,7 +54,8 @@ read_id(enum gateway_tier tier, const char *path, char id[GATEWAY_VOLUME_ID], st
 }
 
 static enum kvt_err
-write_id(const char *folder, const char *path, char id[GATEWAY_VOLUME_ID], struct kvt_error *err)
+write_id(const char *folder, const char *path, char id[GATEWAY_VOLUME_ID_TEXT],
+         struct kvt_error *err)
 {
     char text[FILE_MAX];
     uint64_t random;
@@ -63,7 +65,7 @@ write_id(const char *folder, const char *path, char id[GATEWAY_VOLUME_ID], struc
     if (rc != KVT_OK)
         return rc;
     kvt_random_system(&random, sizeof(random));
-    (void)snprintf(id, GATEWAY_VOLUME_ID, "%016" PRIx64, random);
+    (void)snprintf(id, GATEWAY_VOLUME_ID_TEXT, "%016" PRIx64, random);
     size = snprintf(text, sizeof(text), FIRST_LINE "%s\n", id);
     return kvt_file_write(path, text, (size_t)size, 0600, err);
 }
@@ -99,21 +101,21 @@ refuse(struct gateway_catalog *catalog, enum gateway_tier tier, const char *fold
 /* The same folder twice, under whatever name: a move would copy a file to itself, and drop it. */
 static bool
 is_hot_one(struct gateway_catalog *catalog, enum gateway_tier tier,
-           const char id[GATEWAY_VOLUME_ID])
+           const char id[GATEWAY_VOLUME_ID_TEXT])
 {
-    char hot[GATEWAY_VOLUME_ID];
+    char hot[GATEWAY_VOLUME_ID_TEXT];
 
     return tier == GATEWAY_TIER_WARM && id[0] != '\0' &&
            gateway_catalog_volume(catalog, GATEWAY_TIER_HOT, hot) == KVT_OK && strcmp(id, hot) == 0;
 }
 
 enum kvt_err
-gateway_volume_check(struct gateway_catalog *catalog, enum gateway_tier tier, const char *folder,
-                     bool fresh, struct kvt_error *err)
+gateway_volume_id_check(struct gateway_catalog *catalog, enum gateway_tier tier, const char *folder,
+                        bool fresh, struct kvt_error *err)
 {
     char path[PATH_BYTES];
-    char wanted[GATEWAY_VOLUME_ID];
-    char found[GATEWAY_VOLUME_ID];
+    char wanted[GATEWAY_VOLUME_ID_TEXT];
+    char found[GATEWAY_VOLUME_ID_TEXT];
     struct gateway_catalog_stats stats;
     enum kvt_err rc;
 

@@ -25,8 +25,8 @@
  * @return KVT_OK, KVT_NOTFOUND (the volume is not there), KVT_INVALID (another is, or a file that
  *         is no id) or why folder or catalog could not be read or written
  */
-KVT_NODISCARD enum kvt_err gateway_volume_check(struct gateway_catalog *catalog,
-                                                enum gateway_tier tier, const char *folder,
-                                                bool fresh, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err gateway_volume_id_check(struct gateway_catalog *catalog,
+                                                   enum gateway_tier tier, const char *folder,
+                                                   bool fresh, struct kvt_error *err);
 
 #endif /* GATEWAY_TIER_VOLUME_ID_H */

@@ -10,7 +10,8 @@
 #include "gateway/http/attributes.h"
 
 bool
-gateway_parts_format(const struct gateway_part *parts, size_t count, char text[GATEWAY_PARTS_TEXT])
+gateway_completed_parts_format(const struct gateway_part *parts, size_t count,
+                               char text[GATEWAY_COMPLETED_PARTS_TEXT])
 {
     size_t used = 0;
 
@@ -19,11 +20,11 @@ gateway_parts_format(const struct gateway_part *parts, size_t count, char text[G
         while (i + run < count && parts[i + run].size == parts[i].size &&
                parts[i + run].number == parts[i].number + run)
             run++;
-        used += (size_t)snprintf(text + used, GATEWAY_PARTS_TEXT - used, "%s%u:%" PRIu64,
+        used += (size_t)snprintf(text + used, GATEWAY_COMPLETED_PARTS_TEXT - used, "%s%u:%" PRIu64,
                                  i == 0 ? "" : ",", parts[i].number, parts[i].size);
-        if (run > 1 && used < GATEWAY_PARTS_TEXT)
-            used += (size_t)snprintf(text + used, GATEWAY_PARTS_TEXT - used, "*%zu", run);
-        if (used >= GATEWAY_PARTS_TEXT) {
+        if (run > 1 && used < GATEWAY_COMPLETED_PARTS_TEXT)
+            used += (size_t)snprintf(text + used, GATEWAY_COMPLETED_PARTS_TEXT - used, "*%zu", run);
+        if (used >= GATEWAY_COMPLETED_PARTS_TEXT) {
             text[0] = '\0';
             return false;
         }
@@ -32,7 +33,7 @@ gateway_parts_format(const struct gateway_part *parts, size_t count, char text[G
 }
 
 void
-gateway_parts_begin(struct gateway_piece *piece, const char *text)
+gateway_completed_parts_begin(struct gateway_piece *piece, const char *text)
 {
     *piece = (struct gateway_piece){.rest = text};
 }
@@ -59,18 +60,18 @@ read_run(struct gateway_piece *piece)
     char behind;
 
     if (!read_number(piece, &number, &behind) || behind != ':' || number <= piece->number ||
-        number > GATEWAY_PARTS_MAX || !read_number(piece, &piece->size, &behind))
+        number > GATEWAY_COMPLETED_PARTS_MAX || !read_number(piece, &piece->size, &behind))
         return false;
     piece->more = 1;
     if (behind == '*' && !read_number(piece, &piece->more, &behind))
         return false;
     piece->number = (unsigned)number - 1;
     return (behind == ',' || behind == '\0') && piece->more > 0 &&
-           piece->more <= GATEWAY_PARTS_MAX - piece->number;
+           piece->more <= GATEWAY_COMPLETED_PARTS_MAX - piece->number;
 }
 
 bool
-gateway_parts_next(struct gateway_piece *piece)
+gateway_completed_parts_next(struct gateway_piece *piece)
 {
     const uint64_t end = piece->from + piece->size;
 
@@ -85,42 +86,45 @@ gateway_parts_next(struct gateway_piece *piece)
 }
 
 unsigned
-gateway_parts_count(const char *attributes, uint64_t length, char text[GATEWAY_PARTS_TEXT])
+gateway_completed_parts_count(const char *attributes, uint64_t length,
+                              char text[GATEWAY_COMPLETED_PARTS_TEXT])
 {
     struct gateway_piece piece;
     unsigned count = 0;
 
     text[0] = '\0';
-    if (!gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PARTS, text, GATEWAY_PARTS_TEXT))
+    if (!gateway_attribute_lines_get(attributes, GATEWAY_ATTRIBUTE_PARTS, text,
+                                     GATEWAY_COMPLETED_PARTS_TEXT))
         return 0;
-    gateway_parts_begin(&piece, text);
-    while (gateway_parts_next(&piece))
+    gateway_completed_parts_begin(&piece, text);
+    while (gateway_completed_parts_next(&piece))
         count++;
     return piece.rest[0] == '\0' && piece.from + piece.size == length ? count : 0;
 }
 
-enum gateway_fault
-gateway_parts_asked(const struct gateway_request *request, const char *attributes, const char *etag,
-                    uint64_t length, struct gateway_piece *piece, unsigned *count)
+enum gateway_s3_error
+gateway_completed_parts_asked(const struct gateway_request *request, const char *attributes,
+                              const char *etag, uint64_t length, struct gateway_piece *piece,
+                              unsigned *count)
 {
-    char text[GATEWAY_PARTS_TEXT];
+    char text[GATEWAY_COMPLETED_PARTS_TEXT];
     uint64_t number = 0;
 
-    *count = gateway_parts_count(attributes, length, text);
+    *count = gateway_completed_parts_count(attributes, length, text);
     *piece = (struct gateway_piece){.number = 1, .size = length};
     if (!gateway_target_number(&request->target, "partNumber", &number) || number == 0)
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
+        return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     if (gateway_request_header(request, "range") != NULL)
-        return GATEWAY_FAULT_INVALID_REQUEST;
+        return GATEWAY_S3_ERROR_INVALID_REQUEST;
     if (*count == 0 && strchr(etag, '-') != NULL)
-        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+        return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (*count == 0)
-        return number == 1 ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_PART_NUMBER;
+        return number == 1 ? GATEWAY_S3_ERROR_NONE : GATEWAY_S3_ERROR_PART_NUMBER;
     if (number > *count)
-        return GATEWAY_FAULT_PART_NUMBER;
-    gateway_parts_begin(piece, text);
-    while (number > 0 && gateway_parts_next(piece))
+        return GATEWAY_S3_ERROR_PART_NUMBER;
+    gateway_completed_parts_begin(piece, text);
+    while (number > 0 && gateway_completed_parts_next(piece))
         number--;
     piece->rest = NULL; /* into this function's line */
-    return GATEWAY_FAULT_NONE;
+    return GATEWAY_S3_ERROR_NONE;
 }

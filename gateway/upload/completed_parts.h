@@ -6,7 +6,8 @@
  *
  * Ownership: the caller owns all of it.
  * Threads:   any; pure functions.
- * Limits:    lines of GATEWAY_PARTS_TEXT - 1 characters: an object of more runs has no such line.
+ * Limits:    lines of GATEWAY_COMPLETED_PARTS_TEXT - 1 characters: an object of more runs has no
+ *            such line.
  */
 #ifndef GATEWAY_UPLOAD_COMPLETED_PARTS_H
 #define GATEWAY_UPLOAD_COMPLETED_PARTS_H
@@ -14,9 +15,9 @@
 #include "gateway/http/request.h"
 #include "gateway/upload/uploads.h"
 
-#define GATEWAY_PARTS_TEXT 256
+#define GATEWAY_COMPLETED_PARTS_TEXT 256
 
-/* A part on its way through an object's line; begin with gateway_parts_begin(). */
+/* A part on its way through an object's line; begin with gateway_completed_parts_begin(). */
 struct gateway_piece {
     const char *rest; /* of the line */
     uint64_t more;    /* of this size in the run */
@@ -26,14 +27,14 @@ struct gateway_piece {
 };
 
 /** The line of these parts, ascending.  false, and "": it would be too long. */
-bool gateway_parts_format(const struct gateway_part *parts, size_t count,
-                          char text[GATEWAY_PARTS_TEXT]);
+bool gateway_completed_parts_format(const struct gateway_part *parts, size_t count,
+                                    char text[GATEWAY_COMPLETED_PARTS_TEXT]);
 
 /** Before the first part. */
-void gateway_parts_begin(struct gateway_piece *piece, const char *text);
+void gateway_completed_parts_begin(struct gateway_piece *piece, const char *text);
 
 /** The next one; false: there is none, or the line is no such line. */
-bool gateway_parts_next(struct gateway_piece *piece);
+bool gateway_completed_parts_next(struct gateway_piece *piece);
 
 /**
  * How many there are of an object with these attributes.
@@ -42,8 +43,8 @@ bool gateway_parts_next(struct gateway_piece *piece);
  * @param text    gets the line
  * @return 0: it is not known to be of parts
  */
-unsigned gateway_parts_count(const char *attributes, uint64_t length,
-                             char text[GATEWAY_PARTS_TEXT]);
+unsigned gateway_completed_parts_count(const char *attributes, uint64_t length,
+                                       char text[GATEWAY_COMPLETED_PARTS_TEXT]);
 
 /**
  * The part that the request's partNumber names: the first is 1, whatever number it was put with.
@@ -52,8 +53,9 @@ unsigned gateway_parts_count(const char *attributes, uint64_t length,
  * @return INVALID_ARGUMENT: that is no number; PART_NUMBER: there is no such part; INVALID_REQUEST:
  *         a range is asked for, too; NOT_IMPLEMENTED: its parts are not known
  */
-enum gateway_fault gateway_parts_asked(const struct gateway_request *request,
-                                       const char *attributes, const char *etag, uint64_t length,
-                                       struct gateway_piece *piece, unsigned *count);
+enum gateway_s3_error gateway_completed_parts_asked(const struct gateway_request *request,
+                                                    const char *attributes, const char *etag,
+                                                    uint64_t length, struct gateway_piece *piece,
+                                                    unsigned *count);
 
 #endif /* GATEWAY_UPLOAD_COMPLETED_PARTS_H */

@@ -11,7 +11,7 @@
 enum { REQUEST_MS = 5000, PAGE = 64 };
 
 struct settling {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct g4_upload_notes *notes;
     const struct g4_endpoint *endpoint; /* of the bucket that they are of */
     struct g4_bucket_uploads *page;
@@ -23,7 +23,7 @@ struct settling {
 static bool
 is_old(const struct settling *settling, uint64_t begun_ms)
 {
-    return begun_ms != 0 && begun_ms + GATEWAY_BEGUN_AGE_MS <= settling->now_ms;
+    return begun_ms != 0 && begun_ms + GATEWAY_UNFINISHED_UPLOADS_AGE_MS <= settling->now_ms;
 }
 
 /* Somebody else's upload to the same key may be under way: only old ones are given up. */
@@ -66,7 +66,8 @@ settle_all(struct settling *settling, struct g4_upload_note notes[PAGE])
     size_t count = PAGE;
     enum kvt_err rc = KVT_OK;
 
-    while (rc == KVT_OK && count == PAGE && settling->looked_at < GATEWAY_BEGUN_ROUND) {
+    while (rc == KVT_OK && count == PAGE &&
+           settling->looked_at < GATEWAY_UNFINISHED_UPLOADS_ROUND) {
         rc = g4_upload_notes_list(settling->notes, after, notes, PAGE, &count);
         for (size_t i = 0; rc == KVT_OK && i < count; i++) {
             memcpy(after, notes[i].id, sizeof(after));
@@ -80,7 +81,7 @@ settle_all(struct settling *settling, struct g4_upload_note notes[PAGE])
 }
 
 void
-gateway_begun_settle(struct gateway_vault *vault, uint64_t now_ms)
+gateway_unfinished_uploads_settle(struct gateway_context *vault, uint64_t now_ms)
 {
     struct settling settling = {.vault = vault, .now_ms = now_ms};
     struct g4_upload_note *notes = kvt_calloc(PAGE, sizeof(*notes));
@@ -90,8 +91,9 @@ gateway_begun_settle(struct gateway_vault *vault, uint64_t now_ms)
         settling.notes = vault->begun[place];
         if (settling.notes == NULL)
             continue;
-        settling.endpoint = place == G4_LADDER_NEAR ? gateway_cold_endpoint(vault->cold)
-                                                    : gateway_cold_far_endpoint(vault->cold);
+        settling.endpoint = place == G4_BUCKET_PAIR_NEAR
+                                ? gateway_bucket_tier_endpoint(vault->cold)
+                                : gateway_bucket_tier_far_endpoint(vault->cold);
         settling.looked_at = 0;
         settle_all(&settling, notes);
     }

@@ -8,7 +8,7 @@
  *
  * Ownership: borrows the vault.
  * Threads:   any.
- * Limits:    GATEWAY_BEGUN_ROUND notes of each bucket a round.
+ * Limits:    GATEWAY_UNFINISHED_UPLOADS_ROUND notes of each bucket a round.
  */
 #ifndef GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H
 #define GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H
@@ -17,12 +17,14 @@
 
 #include "gateway/tier/gateway_context.h"
 
-#define GATEWAY_BEGUN_LATE_MS UINT64_C(60000)            /* the bucket may hear of it so late */
-#define GATEWAY_BEGUN_AGE_MS  (UINT64_C(60) * 60 * 1000) /* nobody works on it for so long */
-#define GATEWAY_BEGUN_ROUND   256
+#define GATEWAY_UNFINISHED_UPLOADS_LATE_MS UINT64_C(60000) /* the bucket may hear of it so late */
+#define GATEWAY_UNFINISHED_UPLOADS_AGE_MS                                                          \
+    (UINT64_C(60) * 60 * 1000) /* nobody works on it for so long */
+#define GATEWAY_UNFINISHED_UPLOADS_ROUND 256
 
-/** Give up uploads that were noted, and begun, GATEWAY_BEGUN_AGE_MS ago, in either bucket; their
+/** Give up uploads that were noted, and begun, GATEWAY_UNFINISHED_UPLOADS_AGE_MS ago, in either
+ * bucket; their
  *  notes go when no upload to their key is left.  What fails is tried again the next time. */
-void gateway_begun_settle(struct gateway_vault *vault, uint64_t now_ms);
+void gateway_unfinished_uploads_settle(struct gateway_context *vault, uint64_t now_ms);
 
 #endif /* GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H */

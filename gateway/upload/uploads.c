@@ -33,7 +33,8 @@ name_of_part(const char *id, unsigned number, char name[NAME_SIZE])
 }
 
 static enum kvt_err
-put(struct gateway_vault *vault, const char *name, const void *body, size_t size, char *attributes)
+put(struct gateway_context *vault, const char *name, const void *body, size_t size,
+    char *attributes)
 {
     struct g4_request request = {
         .verb = G4_PUT, .key = name, .body = body, .body_size = size, .attributes = attributes};
@@ -42,7 +43,7 @@ put(struct gateway_vault *vault, const char *name, const void *body, size_t size
 }
 
 enum kvt_err
-gateway_uploads_list(struct gateway_vault *vault, char (*ids)[GATEWAY_UPLOAD_ID], size_t *count)
+gateway_uploads_list(struct gateway_context *vault, char (*ids)[GATEWAY_UPLOAD_ID], size_t *count)
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
     enum kvt_err rc = KVT_NOMEM;
@@ -65,7 +66,7 @@ gateway_uploads_list(struct gateway_vault *vault, char (*ids)[GATEWAY_UPLOAD_ID]
 }
 
 enum kvt_err
-gateway_uploads_create(struct gateway_vault *vault, struct gateway_upload *upload)
+gateway_uploads_create(struct gateway_context *vault, struct gateway_upload *upload)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     uint64_t random[2];
@@ -91,7 +92,7 @@ gateway_uploads_create(struct gateway_vault *vault, struct gateway_upload *uploa
 }
 
 enum kvt_err
-gateway_uploads_find(struct gateway_vault *vault, const char *id, const char *key,
+gateway_uploads_find(struct gateway_context *vault, const char *id, const char *key,
                      struct gateway_upload *upload)
 {
     char name[NAME_SIZE];
@@ -115,19 +116,20 @@ gateway_uploads_find(struct gateway_vault *vault, const char *id, const char *ke
 }
 
 enum kvt_err
-gateway_uploads_put(struct gateway_vault *vault, const char *id, unsigned number, const void *body,
-                    size_t size, const char *etag, char attributes[G4_ATTRIBUTES_MAX])
+gateway_uploads_put(struct gateway_context *vault, const char *id, unsigned number,
+                    const void *body, size_t size, const char *etag,
+                    char attributes[G4_ATTRIBUTES_MAX])
 {
     char name[NAME_SIZE];
 
-    if (!gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_ETAG, etag))
+    if (!gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, etag))
         return KVT_RANGE;
     name_of_part(id, number, name);
     return put(vault, name, body, size, attributes);
 }
 
 enum kvt_err
-gateway_uploads_part(struct gateway_vault *vault, const char *id, struct gateway_part *part)
+gateway_uploads_part(struct gateway_context *vault, const char *id, struct gateway_part *part)
 {
     char attributes[G4_ATTRIBUTES_MAX];
     char name[NAME_SIZE];
@@ -139,18 +141,18 @@ gateway_uploads_part(struct gateway_vault *vault, const char *id, struct gateway
     part->size = request.buffer_size;
     part->modified_ms = request.modified_ms;
     part->checksum[0] = '\0';
-    if (rc == KVT_OK && part->algorithm != GATEWAY_CHECKSUM_COUNT &&
+    if (rc == KVT_OK && part->algorithm != GATEWAY_BODY_CHECKSUM_COUNT &&
         !gateway_attributes_checksum(attributes, part->algorithm, part->checksum,
                                      sizeof(part->checksum)))
         part->checksum[0] = '\0';
-    if (rc == KVT_OK &&
-        !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_ETAG, part->etag, sizeof(part->etag)))
+    if (rc == KVT_OK && !gateway_attribute_lines_get(attributes, GATEWAY_ATTRIBUTE_ETAG, part->etag,
+                                                     sizeof(part->etag)))
         rc = KVT_CORRUPT;
     return rc;
 }
 
 enum kvt_err
-gateway_uploads_read(struct gateway_vault *vault, const char *id, const struct gateway_part *part,
+gateway_uploads_read(struct gateway_context *vault, const char *id, const struct gateway_part *part,
                      void *out)
 {
     char name[NAME_SIZE];
@@ -166,7 +168,7 @@ gateway_uploads_read(struct gateway_vault *vault, const char *id, const struct g
 }
 
 enum kvt_err
-gateway_uploads_numbers(struct gateway_vault *vault, const char *id, unsigned after,
+gateway_uploads_numbers(struct gateway_context *vault, const char *id, unsigned after,
                         unsigned *numbers, size_t capacity, size_t *count)
 {
     char prefix[NAME_SIZE];
@@ -194,7 +196,7 @@ gateway_uploads_numbers(struct gateway_vault *vault, const char *id, unsigned af
 }
 
 static enum kvt_err
-remove_name(struct gateway_vault *vault, const char *name)
+remove_name(struct gateway_context *vault, const char *name)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = name};
     const enum kvt_err rc = g4_store_perform(vault->uploads, &request);
@@ -203,7 +205,7 @@ remove_name(struct gateway_vault *vault, const char *name)
 }
 
 enum kvt_err
-gateway_uploads_drop(struct gateway_vault *vault, const char *id)
+gateway_uploads_drop(struct gateway_context *vault, const char *id)
 {
     char name[NAME_SIZE];
     char prefix[NAME_SIZE];
@@ -230,7 +232,7 @@ gateway_uploads_drop(struct gateway_vault *vault, const char *id)
 }
 
 void
-gateway_uploads_drop_all(struct gateway_vault *vault, const char *prefix)
+gateway_uploads_drop_all(struct gateway_context *vault, const char *prefix)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
@@ -247,7 +249,7 @@ gateway_uploads_drop_all(struct gateway_vault *vault, const char *prefix)
 
 /* Is the upload this name belongs to gone, or too old? */
 static bool
-is_stale(struct gateway_vault *vault, const struct g4_listed *listed, uint64_t now_ms)
+is_stale(struct gateway_context *vault, const struct g4_listed *listed, uint64_t now_ms)
 {
     struct gateway_upload *upload;
     char id[GATEWAY_UPLOAD_ID];
@@ -268,7 +270,7 @@ is_stale(struct gateway_vault *vault, const struct g4_listed *listed, uint64_t n
 }
 
 void
-gateway_uploads_expire(struct gateway_vault *vault, uint64_t now_ms)
+gateway_uploads_expire(struct gateway_context *vault, uint64_t now_ms)
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
     enum kvt_err rc;

@@ -14,12 +14,12 @@ index_touch(struct index *index, uint32_t ns, uint64_t hash, uint32_t count, uin
     assert(index != NULL);
     (void)pthread_mutex_lock(&index->lock);
     number = index_state_find(index, ns, hash);
-    if (number != 0 && index_writer_held(index, number)) {
-        struct index_use *uses = index_space_uses(index, number);
+    if (number != 0 && index_state_held(index, number)) {
+        struct index_block_hits *uses = index_run_allocator_uses(index, number);
 
         /* Without memory the read is not remembered. */
         if (uses != NULL) {
-            struct index_use *use = &uses[number & (INDEX_PAGE_BLOCKS - 1)];
+            struct index_block_hits *use = &uses[number & (INDEX_PAGE_BLOCKS - 1)];
             const uint32_t hits = atomic_load_explicit(&use->hits, memory_order_relaxed);
 
             atomic_store_explicit(&use->hits, hits > UINT32_MAX - count ? UINT32_MAX : hits + count,
@@ -105,12 +105,12 @@ static void
 mark_tier(const struct index *index, const struct index_run *run, enum kvt_tier tier,
           uint64_t bits[PIECES])
 {
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
 
     for (int i = 0; i < PIECES; i++)
         bits[i] = 0;
-    while (index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
         if (atomic_load_explicit(&index_state_holder(index, place.holder)->tier,
                                  memory_order_relaxed) != tier)
             continue;
@@ -123,7 +123,7 @@ static void
 offer_run(const struct index *index, const struct index_run *run, uint32_t first,
           enum kvt_tier tier, struct ranking *ranking)
 {
-    const struct index_use *uses =
+    const struct index_block_hits *uses =
         atomic_load_explicit(&index->space.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
     uint64_t bits[PIECES];
 
@@ -131,7 +131,7 @@ offer_run(const struct index *index, const struct index_run *run, uint32_t first
         return;
     mark_tier(index, run, tier, bits);
     for (uint32_t i = 0; i < index_run_length(run); i++) {
-        const struct index_use *use =
+        const struct index_block_hits *use =
             uses == NULL ? NULL : &uses[(first + i) & (INDEX_PAGE_BLOCKS - 1)];
         const uint32_t read_s =
             use == NULL ? 0 : atomic_load_explicit(&use->used_s, memory_order_relaxed);

@@ -22,7 +22,7 @@ struct age {
 
 struct index_coldest {
     struct index *index;
-    struct index_runs *runs;
+    struct index_scan *runs;
     uint64_t random;
     uint32_t number;  /* where the hand is */
     uint32_t in_vain; /* numbers it has passed since something was given */
@@ -42,7 +42,7 @@ index_coldest_new(struct index_coldest **out, struct index *index, enum kvt_tier
     coldest->index = index;
     coldest->number = INDEX_PAGE_BLOCKS;
     coldest->but = but;
-    if (index_runs_new(&coldest->runs, index) != KVT_OK) {
+    if (index_scan_new(&coldest->runs, index) != KVT_OK) {
         index_coldest_free(coldest);
         return KVT_NOMEM;
     }
@@ -55,7 +55,7 @@ index_coldest_free(struct index_coldest *coldest)
 {
     if (coldest == NULL)
         return;
-    index_runs_free(coldest->runs);
+    index_scan_free(coldest->runs);
     kvt_free(coldest);
 }
 
@@ -79,12 +79,12 @@ run_of(const struct index *index, uint32_t first)
 static bool
 is_light(const struct index *index, const struct index_run *run, enum kvt_tier but, size_t *pairs)
 {
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
     uint32_t pieces = 0;
 
     *pairs = 0;
-    while (index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
         if (++pieces > INDEX_COLDEST_PIECES ||
             atomic_load_explicit(&index_state_holder(index, place.holder)->tier,
                                  memory_order_relaxed) == but)
@@ -104,7 +104,7 @@ sample_page(const struct index_coldest *coldest, uint32_t page, struct age *ages
     const uint32_t end = number + INDEX_PAGE_BLOCKS;
     size_t count = 0;
 
-    for (; number < end && count < SAMPLE_RUNS; number = index_space_next(index, number)) {
+    for (; number < end && count < SAMPLE_RUNS; number = index_run_allocator_next(index, number)) {
         const struct index_run *run = run_of(index, number);
 
         size_t pairs;
@@ -151,7 +151,7 @@ guess_age(struct index_coldest *coldest)
 
 struct giving {
     struct index_coldest *coldest;
-    index_runs_fn *callback;
+    index_scan_fn *callback;
     void *arg;
     size_t pairs;
     uint32_t oldest_s; /* what was stored to later stays */
@@ -167,7 +167,7 @@ give(struct giving *giving, uint32_t first, const struct index_run *run)
         !is_light(giving->coldest->index, run, giving->coldest->but, &pairs))
         return false;
     giving->failed =
-        index_runs_give(giving->coldest->runs, first, giving->callback, giving->arg) == 0;
+        index_scan_give(giving->coldest->runs, first, giving->callback, giving->arg) == 0;
     if (!giving->failed)
         giving->pairs += pairs;
     return !giving->failed;
@@ -185,7 +185,7 @@ give_branch(struct giving *giving, uint32_t first, const struct index_run *run, 
 
         if (parent == 0 || run->next != 0 || index_run_is(run, INDEX_RUN_ORPHAN))
             return;
-        run = index_writer_run(index, parent, &first);
+        run = index_state_run_of(index, parent, &first);
         if (run->child != child)
             return;
     }
@@ -195,7 +195,7 @@ give_branch(struct giving *giving, uint32_t first, const struct index_run *run, 
 static uint32_t
 go_on(struct index_coldest *coldest, uint32_t end)
 {
-    const uint32_t number = index_space_next(coldest->index, coldest->number);
+    const uint32_t number = index_run_allocator_next(coldest->index, coldest->number);
     const uint32_t passed = number - coldest->number;
 
     coldest->number = number < end ? number : INDEX_PAGE_BLOCKS;
@@ -203,7 +203,7 @@ go_on(struct index_coldest *coldest, uint32_t end)
 }
 
 enum kvt_err
-index_coldest_next(struct index_coldest *coldest, size_t pairs_max, index_runs_fn *callback,
+index_coldest_next(struct index_coldest *coldest, size_t pairs_max, index_scan_fn *callback,
                    void *arg, size_t *pairs)
 {
     struct giving giving = {.coldest = coldest, .callback = callback, .arg = arg};
@@ -251,7 +251,7 @@ is_sparse(const struct index_coldest *coldest, uint32_t at)
     if (page->class_ == 0 || page->used == 0 ||
         page->used * 2 > index_classes[page->class_ - 1].runs)
         return false;
-    for (; number < end; number = index_space_next(index, number)) {
+    for (; number < end; number = index_run_allocator_next(index, number)) {
         const struct index_run *run = run_of(index, number);
         size_t pairs;
 
@@ -268,7 +268,7 @@ give_page(struct giving *giving, uint32_t at)
     uint32_t number = at * INDEX_PAGE_BLOCKS;
     const uint32_t end = number + INDEX_PAGE_BLOCKS;
 
-    for (; number < end && !giving->failed; number = index_space_next(index, number)) {
+    for (; number < end && !giving->failed; number = index_run_allocator_next(index, number)) {
         const struct index_run *run = run_of(index, number);
 
         if (run != NULL)
@@ -277,7 +277,7 @@ give_page(struct giving *giving, uint32_t at)
 }
 
 enum kvt_err
-index_coldest_pages(struct index_coldest *coldest, size_t pairs_max, index_runs_fn *callback,
+index_coldest_pages(struct index_coldest *coldest, size_t pairs_max, index_scan_fn *callback,
                     void *arg, size_t *pairs)
 {
     struct giving giving = {

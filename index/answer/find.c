@@ -16,7 +16,7 @@ enum { CHAIN_SEED = 1337, LINE = 64, BOX_LINES = 5 };
 struct way {
     struct index *index;
     const struct index_question *question;
-    struct index_found *found;
+    struct index_find_result *found;
     size_t at;      /* hashes of the question that were found */
     uint64_t hash;  /* sequence hash of the next one */
     uint32_t guess; /* its number, as the table's tags have it */
@@ -75,9 +75,9 @@ known(const uint64_t *wanted, uint32_t count)
 
 /* What the last look at a run needs, long before it. */
 static void
-prefetch_holding(const struct index_holding *holding)
+prefetch_holding(const struct index_run_holders *holding)
 {
-    const char *box = (const char *)index_box_of(holding);
+    const char *box = (const char *)index_holder_list_of(holding);
 
     if (box != NULL)
         for (int i = 0; i < BOX_LINES; i++)
@@ -89,7 +89,7 @@ static uint64_t
 look_ahead(struct way *way, uint32_t number, uint32_t count)
 {
     const struct index_question *question = way->question;
-    const struct index_space *space = &way->index->space;
+    const struct index_run_allocator *space = &way->index->space;
     const bool by_tokens = question->key == INDEX_BY_TOKENS;
     uint64_t next = question->hashes[way->at + count];
     const struct index_run *run;
@@ -117,7 +117,7 @@ static enum look
 follow(struct way *way, uint32_t number)
 {
     const struct index_question *question = way->question;
-    const struct index_space *space = &way->index->space;
+    const struct index_run_allocator *space = &way->index->space;
     const bool by_tokens = question->key == INDEX_BY_TOKENS;
     const _Atomic uint64_t *hashes = by_tokens ? space->tok : space->seq;
     uint32_t offset;
@@ -148,16 +148,16 @@ follow(struct way *way, uint32_t number)
     way->guess = 0;
     if (way->at + count < question->count)
         next = look_ahead(way, number, count);
-    if (index_found_narrow(way->found, &run->holding, offset, offset + count, (uint32_t)way->at) !=
-        KVT_OK)
+    if (index_find_result_narrow(way->found, &run->holding, offset, offset + count,
+                                 (uint32_t)way->at) != KVT_OK)
         return LOOK_NOMEM;
     if (!index_run_unchanged(run, version))
         return LOOK_CHANGED;
     way->at += count;
     way->hash = next;
-    index_found_accept(way->found, (uint32_t)way->at);
+    index_find_result_accept(way->found, (uint32_t)way->at);
     way->more = way->at < question->count &&
-                index_found_followers(way->found) > (question->early_exit ? 1 : 0);
+                index_find_result_followers(way->found) > (question->early_exit ? 1 : 0);
     return LOOK_DONE;
 }
 
@@ -187,7 +187,8 @@ go(struct way *way)
 }
 
 enum kvt_err
-index_find(struct index *index, const struct index_question *question, struct index_found *found)
+index_find(struct index *index, const struct index_question *question,
+           struct index_find_result *found)
 {
     struct way way = {.index = index, .question = question, .found = found};
     enum look look;
@@ -195,7 +196,7 @@ index_find(struct index *index, const struct index_question *question, struct in
 
     assert(index != NULL && question != NULL && found != NULL);
     assert(question->hashes != NULL || question->count == 0);
-    index_found_begin(found);
+    index_find_result_begin(found);
     if (question->count == 0)
         return KVT_OK;
     way.more = true;
@@ -211,7 +212,7 @@ index_find(struct index *index, const struct index_question *question, struct in
     }
     if (look == LOOK_DONE)
         return KVT_OK;
-    index_found_begin(found);
+    index_find_result_begin(found);
     return KVT_NOMEM;
 }
 
@@ -221,13 +222,13 @@ index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, siz
 {
     const struct index_question question = {
         .hashes = hashes, .count = count, .ns = ns, .key = INDEX_BY_SEQUENCE};
-    struct index_found *found;
+    struct index_find_result *found;
     size_t given = 0;
 
-    if (count == 0 || capacity == 0 || index_found_new(&found) != KVT_OK)
+    if (count == 0 || capacity == 0 || index_find_result_new(&found) != KVT_OK)
         return 0;
     if (index_find(index, &question, found) == KVT_OK)
-        given = index_found_best(found, matches, capacity);
-    index_found_free(found);
+        given = index_find_result_best(found, matches, capacity);
+    index_find_result_free(found);
     return given;
 }

@@ -11,9 +11,9 @@ enum {
 };
 
 enum kvt_err
-index_found_new(struct index_found **out)
+index_find_result_new(struct index_find_result **out)
 {
-    struct index_found *found;
+    struct index_find_result *found;
 
     assert(out != NULL);
     *out = NULL;
@@ -25,7 +25,7 @@ index_found_new(struct index_found **out)
 }
 
 void
-index_found_free(struct index_found *found)
+index_find_result_free(struct index_find_result *found)
 {
     if (found == NULL)
         return;
@@ -36,7 +36,7 @@ index_found_free(struct index_found *found)
 }
 
 void
-index_found_begin(struct index_found *found)
+index_find_result_begin(struct index_find_result *found)
 {
     memset(found->sets[found->followed].summary, 0, sizeof(found->sets[0].summary));
     found->upper = 0;
@@ -47,7 +47,7 @@ index_found_begin(struct index_found *found)
 }
 
 bool
-index_found_reserve(struct index_found *found, size_t more)
+index_find_result_reserve(struct index_find_result *found, size_t more)
 {
     if (found->step_count == found->step_capacity) {
         const uint32_t capacity =
@@ -80,7 +80,8 @@ index_found_reserve(struct index_found *found, size_t more)
 }
 
 size_t
-index_found_members(const struct index_found *found, const struct index_found_set *set)
+index_find_result_members(const struct index_find_result *found,
+                          const struct index_find_result_set *set)
 {
     size_t count = 0;
 
@@ -128,7 +129,7 @@ sort_pass(uint64_t *to, const uint64_t *from, uint32_t count, unsigned shift)
 /* Those who left a run in no order: by holder, then by depth.  A run is short, but may begin
  * anywhere. */
 static void
-sort(struct index_found *found, uint32_t first, uint32_t count)
+sort(struct index_find_result *found, uint32_t first, uint32_t count)
 {
     enum { FEW = 32 };
     uint64_t *keys = found->left + first;
@@ -144,13 +145,13 @@ sort(struct index_found *found, uint32_t first, uint32_t count)
 }
 
 void
-index_found_accept(struct index_found *found, uint32_t depth)
+index_find_result_accept(struct index_find_result *found, uint32_t depth)
 {
     const uint32_t first = found->left_count;
 
     found->followed = 1 - found->followed;
     if (found->depth == 0)
-        for (uint32_t i = 0; i < INDEX_SET_WORDS_MAX / 64; i++)
+        for (uint32_t i = 0; i < INDEX_HOLDER_SET_WORDS_MAX / 64; i++)
             if (found->sets[found->followed].summary[i] != 0)
                 found->upper = i + 1;
     if (found->left_tried > first) {
@@ -160,7 +161,7 @@ index_found_accept(struct index_found *found, uint32_t depth)
         found->left_count = found->left_tried;
     }
     found->depth = depth;
-    if (index_found_followers(found) > 0) {
+    if (index_find_result_followers(found) > 0) {
         found->length = depth;
         return;
     }
@@ -169,9 +170,9 @@ index_found_accept(struct index_found *found, uint32_t depth)
 }
 
 unsigned
-index_found_followers(const struct index_found *found)
+index_find_result_followers(const struct index_find_result *found)
 {
-    const struct index_found_set *set = &found->sets[found->followed];
+    const struct index_find_result_set *set = &found->sets[found->followed];
     unsigned count = 0;
 
     for (uint32_t i = 0; i < found->upper && count < 2; i++) {
@@ -187,22 +188,22 @@ index_found_followers(const struct index_found *found)
 }
 
 size_t
-index_found_count(const struct index_found *found)
+index_find_result_count(const struct index_find_result *found)
 {
-    return found->left_count + index_found_members(found, &found->sets[found->followed]);
+    return found->left_count + index_find_result_members(found, &found->sets[found->followed]);
 }
 
 uint32_t
-index_found_length(const struct index_found *found)
+index_find_result_length(const struct index_find_result *found)
 {
     return found->length;
 }
 
 /* Those who follow still, by number. */
 static size_t
-give_followers(const struct index_found *found, struct index_match *matches, size_t capacity)
+give_followers(const struct index_find_result *found, struct index_match *matches, size_t capacity)
 {
-    const struct index_found_set *set = &found->sets[found->followed];
+    const struct index_find_result_set *set = &found->sets[found->followed];
     size_t given = 0;
 
     for (uint32_t i = 0; i < found->upper; i++) {
@@ -228,7 +229,8 @@ give_followers(const struct index_found *found, struct index_match *matches, siz
 }
 
 size_t
-index_found_best(const struct index_found *found, struct index_match *matches, size_t capacity)
+index_find_result_best(const struct index_find_result *found, struct index_match *matches,
+                       size_t capacity)
 {
     size_t given = give_followers(found, matches, capacity);
     uint32_t end = found->left_count;

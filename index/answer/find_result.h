@@ -17,12 +17,12 @@
 #include "index/holder/holder_list.h"
 #include "index/holder/run_holders.h"
 
-struct index_found_set {
-    uint64_t summary[INDEX_SET_WORDS_MAX / 64];
-    uint64_t words[INDEX_SET_WORDS_MAX];
+struct index_find_result_set {
+    uint64_t summary[INDEX_HOLDER_SET_WORDS_MAX / 64];
+    uint64_t words[INDEX_HOLDER_SET_WORDS_MAX];
 };
 
-struct index_found {
+struct index_find_result {
     uint32_t depth;    /* blocks that the set has followed */
     uint32_t length;   /* of the longest prefix */
     uint32_t upper;    /* words of `summary` that may be in use */
@@ -36,39 +36,41 @@ struct index_found {
     uint64_t *left;   /* ~depth << 32 | holder: in the order of numbers, in each step, best first */
     uint64_t *sorted; /* as many; scratch */
     uint32_t *steps;  /* the first of `left` of each run, the deepest last */
-    uint64_t rest[INDEX_SET_WORDS_MAX]; /* followers not met yet, where the old summary says so */
-    struct index_found_set sets[2];
+    uint64_t
+        rest[INDEX_HOLDER_SET_WORDS_MAX]; /* followers not met yet, where the old summary says so */
+    struct index_find_result_set sets[2];
 };
 
 static inline uint64_t
-index_found_word(const struct index_found_set *set, uint32_t at)
+index_find_result_word(const struct index_find_result_set *set, uint32_t at)
 {
     return (set->summary[at / 64] >> at % 64 & 1) != 0 ? set->words[at] : 0;
 }
 
 /** How many are in the set. */
-size_t index_found_members(const struct index_found *found, const struct index_found_set *set);
+size_t index_find_result_members(const struct index_find_result *found,
+                                 const struct index_find_result_set *set);
 
 /** Room for one more step, and for `more` that leave; false: no memory. */
-bool index_found_reserve(struct index_found *found, size_t more);
+bool index_find_result_reserve(struct index_find_result *found, size_t more);
 
 /** A new question. */
-void index_found_begin(struct index_found *found);
+void index_find_result_begin(struct index_find_result *found);
 
 /**
  * Those who have block `from` of a run go on; up to block `to`, or they leave where they end.
  * `depth` blocks were before.  The holding may be changing: nothing is changed for good before
- * index_found_accept(), and this may be called again instead.
+ * index_find_result_accept(), and this may be called again instead.
  *
  * @return KVT_OK or KVT_NOMEM
  */
-KVT_NODISCARD enum kvt_err index_found_narrow(struct index_found *found,
-                                              const struct index_holding *holding, uint32_t from,
-                                              uint32_t to, uint32_t depth);
+KVT_NODISCARD enum kvt_err index_find_result_narrow(struct index_find_result *found,
+                                                    const struct index_run_holders *holding,
+                                                    uint32_t from, uint32_t to, uint32_t depth);
 /** What was narrowed last holds; `depth` blocks were followed with it. */
-void index_found_accept(struct index_found *found, uint32_t depth);
+void index_find_result_accept(struct index_find_result *found, uint32_t depth);
 
 /** How many are still there: 0, 1, or 2 for more. */
-unsigned index_found_followers(const struct index_found *found);
+unsigned index_find_result_followers(const struct index_find_result *found);
 
 #endif /* INDEX_ANSWER_FIND_RESULT_H */

@@ -10,16 +10,16 @@ enum {
 /* One run being read.  Beside a change anything may be read twice or not at all, so what leaves is
  * bounded by its room, not by how many there can be. */
 struct reading {
-    struct index_found *found;
-    const struct index_found_set *old; /* NULL: all there are */
-    struct index_found_set *now;
+    struct index_find_result *found;
+    const struct index_find_result_set *old; /* NULL: all there are */
+    struct index_find_result_set *now;
     uint32_t from;
     uint32_t to;
     uint32_t depth;
 };
 
 static inline void
-or_word(struct index_found_set *set, uint32_t at, uint64_t bits)
+or_word(struct index_find_result_set *set, uint32_t at, uint64_t bits)
 {
     const uint64_t bit = UINT64_C(1) << at % 64;
 
@@ -29,7 +29,7 @@ or_word(struct index_found_set *set, uint32_t at, uint64_t bits)
 
 /* 1: the holder is in the set.  Without a branch: a word that does not count is read in vain. */
 static inline uint32_t
-has(const struct index_found_set *set, uint32_t holder)
+has(const struct index_find_result_set *set, uint32_t holder)
 {
     const uint64_t word = set->words[holder / 64] >> holder % 64;
 
@@ -46,10 +46,10 @@ left_key(const struct reading *reading, uint32_t end, uint32_t holder)
 static inline void
 take_word(struct reading *reading, uint32_t at, uint64_t bits, uint32_t end)
 {
-    struct index_found *found = reading->found;
+    struct index_find_result *found = reading->found;
 
     if (reading->old != NULL)
-        bits &= index_found_word(reading->old, at);
+        bits &= index_find_result_word(reading->old, at);
     if (bits == 0)
         return;
     if (end >= reading->to) {
@@ -63,29 +63,29 @@ take_word(struct reading *reading, uint32_t at, uint64_t bits, uint32_t end)
 
 /* A group whose part ends at `end`. */
 static bool
-take_group(struct reading *reading, const struct index_set *set, uint32_t end)
+take_group(struct reading *reading, const struct index_holder_set *set, uint32_t end)
 {
-    const uint32_t count = index_set_count(set);
+    const uint32_t count = index_holder_set_count(set);
     const uint32_t words = set->words;
 
-    if (end < reading->to && !index_found_reserve(reading->found, count))
+    if (end < reading->to && !index_find_result_reserve(reading->found, count))
         return false;
     if (set->few != 0) {
         for (uint32_t i = 0; i < count && i < set->few; i++) {
-            const uint32_t holder = index_set_number(set, i);
+            const uint32_t holder = index_holder_set_number(set, i);
 
             take_word(reading, holder / 64, UINT64_C(1) << holder % 64, end);
         }
     } else if (reading->old == NULL) {
         for (uint32_t i = 0; i < words; i++)
-            take_word(reading, i, index_set_word(set, i), end);
+            take_word(reading, i, index_holder_set_word(set, i), end);
     } else {
         for (uint32_t i = 0; i < reading->found->upper && i * 64 < words; i++) {
             for (uint64_t left = reading->old->summary[i]; left != 0; left &= left - 1) {
                 const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(left);
 
                 if (at < words)
-                    take_word(reading, at, index_set_word(set, at), end);
+                    take_word(reading, at, index_holder_set_word(set, at), end);
             }
         }
     }
@@ -96,7 +96,7 @@ take_group(struct reading *reading, const struct index_set *set, uint32_t end)
 static inline void
 take_one(struct reading *reading, uint32_t holder, uint32_t end)
 {
-    struct index_found *found = reading->found;
+    struct index_find_result *found = reading->found;
 
     if (end >= reading->to)
         or_word(reading->now, holder / 64, UINT64_C(1) << holder % 64);
@@ -106,19 +106,21 @@ take_one(struct reading *reading, uint32_t holder, uint32_t end)
 
 /* The spans of one holder from `at` on: to what block it follows, or 0; `at` moves behind them. */
 static inline uint32_t
-follow(const struct reading *reading, const struct index_box *box, uint32_t count, uint32_t *at)
+follow(const struct reading *reading, const struct index_holder_list *box, uint32_t count,
+       uint32_t *at)
 {
-    const index_span first = index_box_span(box, (*at)++);
-    uint32_t end = index_span_to(first);
+    const index_block_range first = index_holder_list_range(box, (*at)++);
+    uint32_t end = index_block_range_to(first);
 
-    if (index_span_from(first) > reading->from || end <= reading->from)
+    if (index_block_range_from(first) > reading->from || end <= reading->from)
         return 0;
     while (end < reading->to && *at < count) {
-        const index_span next = index_box_span(box, *at);
+        const index_block_range next = index_holder_list_range(box, *at);
 
-        if (index_span_holder(next) != index_span_holder(first) || index_span_from(next) != end)
+        if (index_block_range_holder(next) != index_block_range_holder(first) ||
+            index_block_range_from(next) != end)
             break;
-        end = index_span_to(next);
+        end = index_block_range_to(next);
         (*at)++;
     }
     return end;
@@ -126,14 +128,15 @@ follow(const struct reading *reading, const struct index_box *box, uint32_t coun
 
 /* Few follow and many hold: look each one up. */
 static void
-look_up(struct reading *reading, const struct index_box *box, uint32_t count)
+look_up(struct reading *reading, const struct index_holder_list *box, uint32_t count)
 {
     for (uint32_t i = 0; i < reading->found->upper * 64; i++) {
-        for (uint64_t bits = index_found_word(reading->old, i); bits != 0; bits &= bits - 1) {
+        for (uint64_t bits = index_find_result_word(reading->old, i); bits != 0; bits &= bits - 1) {
             const uint32_t holder = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint32_t at = index_box_place_read(box, holder);
+            uint32_t at = index_holder_list_place_read(box, holder);
 
-            while (at < count && index_span_holder(index_box_span(box, at)) == holder) {
+            while (at < count &&
+                   index_block_range_holder(index_holder_list_range(box, at)) == holder) {
                 const uint32_t end = follow(reading, box, count, &at);
 
                 if (end == 0)
@@ -147,17 +150,19 @@ look_up(struct reading *reading, const struct index_box *box, uint32_t count)
 
 /* All spans of the array, or those that are not in its order. */
 static void
-take_spans(struct reading *reading, const struct index_box *box, uint32_t count, bool ordered)
+take_spans(struct reading *reading, const struct index_holder_list *box, uint32_t count,
+           bool ordered)
 {
     uint32_t before = UINT32_MAX; /* holder of the span before */
 
     for (uint32_t at = 0; at < count;) {
-        const index_span span = index_box_span(box, at);
-        const uint32_t holder = index_span_holder(span) % INDEX_HOLDERS_MAX;
+        const index_block_range span = index_holder_list_range(box, at);
+        const uint32_t holder = index_block_range_holder(span) % INDEX_HOLDERS_MAX;
         uint32_t end;
 
-        if (ordered && index_span_from(span) == 0 && holder != before &&
-            (at + 1 == count || index_span_holder(index_box_span(box, at + 1)) != holder)) {
+        if (ordered && index_block_range_from(span) == 0 && holder != before &&
+            (at + 1 == count ||
+             index_block_range_holder(index_holder_list_range(box, at + 1)) != holder)) {
             at++;
             continue;
         }
@@ -170,19 +175,20 @@ take_spans(struct reading *reading, const struct index_box *box, uint32_t count,
 
 /* In any order: groups first, then spans. */
 static bool
-take_any(struct reading *reading, const struct index_box *box, uint32_t groups, bool sparse)
+take_any(struct reading *reading, const struct index_holder_list *box, uint32_t groups, bool sparse)
 {
-    const uint32_t count = index_box_spans(box);
+    const uint32_t count = index_holder_list_ranges(box);
 
     for (uint32_t i = 0; i < groups; i++) {
-        const struct index_set *set = index_box_set(box, i);
-        const uint64_t key = index_box_key(box, i);
+        const struct index_holder_set *set = index_holder_list_set(box, i);
+        const uint64_t key = index_holder_list_key(box, i);
 
-        if (set != NULL && index_span_from(key) <= reading->from &&
-            index_span_to(key) > reading->from && !take_group(reading, set, index_span_to(key)))
+        if (set != NULL && index_block_range_from(key) <= reading->from &&
+            index_block_range_to(key) > reading->from &&
+            !take_group(reading, set, index_block_range_to(key)))
             return false;
     }
-    if (!index_found_reserve(reading->found, count))
+    if (!index_find_result_reserve(reading->found, count))
         return false;
     if (sparse)
         look_up(reading, box, count);
@@ -194,18 +200,18 @@ take_any(struct reading *reading, const struct index_box *box, uint32_t groups, 
 
 /* Groups by the end of their part, longest first; those that go on to the end are taken. */
 static bool
-sort_groups(struct reading *reading, const struct index_box *box, uint32_t groups,
-            const struct index_set *sets[INDEX_BOX_GROUPS_MAX], uint32_t ends[INDEX_BOX_GROUPS_MAX],
-            uint32_t *count)
+sort_groups(struct reading *reading, const struct index_holder_list *box, uint32_t groups,
+            const struct index_holder_set *sets[INDEX_HOLDER_LIST_GROUPS_MAX],
+            uint32_t ends[INDEX_HOLDER_LIST_GROUPS_MAX], uint32_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < groups; i++) {
-        const struct index_set *set = index_box_set(box, i);
-        const uint64_t key = index_box_key(box, i);
-        const uint32_t end = index_span_to(key);
+        const struct index_holder_set *set = index_holder_list_set(box, i);
+        const uint64_t key = index_holder_list_key(box, i);
+        const uint32_t end = index_block_range_to(key);
         uint32_t at = *count;
 
-        if (set == NULL || index_span_from(key) != 0)
+        if (set == NULL || index_block_range_from(key) != 0)
             continue;
         if (end >= reading->to) {
             if (!take_group(reading, set, end))
@@ -228,9 +234,9 @@ sort_groups(struct reading *reading, const struct index_box *box, uint32_t group
 static uint32_t
 stay(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at, uint32_t count)
 {
-    const struct index_found_set *old = reading->old;
-    struct index_found_set *now = reading->now;
-    const uint32_t least = index_box_rank(0, reading->to - 1); /* of those who leave */
+    const struct index_find_result_set *old = reading->old;
+    struct index_find_result_set *now = reading->now;
+    const uint32_t least = index_holder_list_rank(0, reading->to - 1); /* of those who leave */
 
     for (; at < count; at++) {
         const uint32_t rank = atomic_load_explicit(&order[at], memory_order_relaxed);
@@ -249,10 +255,10 @@ static uint32_t
 leave(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at, uint32_t count,
       uint32_t end)
 {
-    const struct index_found_set *old = reading->old;
-    struct index_found *found = reading->found;
-    const uint32_t least = index_box_rank(0, end); /* of those who come after a group */
-    const uint32_t deep = UINT32_MAX - reading->depth - INDEX_BOX_LAST;
+    const struct index_find_result_set *old = reading->old;
+    struct index_find_result *found = reading->found;
+    const uint32_t least = index_holder_list_rank(0, end); /* of those who come after a group */
+    const uint32_t deep = UINT32_MAX - reading->depth - INDEX_HOLDER_LIST_LAST;
     uint64_t *left = found->left + found->left_tried;
 
     for (; at < count; at++) {
@@ -269,30 +275,30 @@ leave(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at,
 
 /* Longest first, as groups and the order of the box have it: those who leave need no sorting. */
 static bool
-take_ordered(struct reading *reading, const struct index_box *box, uint32_t groups)
+take_ordered(struct reading *reading, const struct index_holder_list *box, uint32_t groups)
 {
-    struct index_found *found = reading->found;
-    const _Atomic uint32_t *order = index_box_order(box);
-    const uint32_t spans = index_box_spans(box);
+    struct index_find_result *found = reading->found;
+    const _Atomic uint32_t *order = index_holder_list_order(box);
+    const uint32_t spans = index_holder_list_ranges(box);
     uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
-    const struct index_set *sets[INDEX_BOX_GROUPS_MAX];
-    uint32_t ends[INDEX_BOX_GROUPS_MAX];
+    const struct index_holder_set *sets[INDEX_HOLDER_LIST_GROUPS_MAX];
+    uint32_t ends[INDEX_HOLDER_LIST_GROUPS_MAX];
     uint32_t group_count = 0;
     uint32_t at = 0;
 
     if (count > box->span_capacity)
         count = box->span_capacity;
     if ((groups > 0 && !sort_groups(reading, box, groups, sets, ends, &group_count)) ||
-        !index_found_reserve(found, (size_t)count + spans))
+        !index_find_result_reserve(found, (size_t)count + spans))
         return false;
     at = stay(reading, order, 0, count);
     for (uint32_t i = 0; i < group_count; i++) {
         at = leave(reading, order, at, count, ends[i]);
-        if (at < count &&
-            index_box_rank_to(atomic_load_explicit(&order[at], memory_order_relaxed)) == ends[i])
+        if (at < count && index_holder_list_rank_to(
+                              atomic_load_explicit(&order[at], memory_order_relaxed)) == ends[i])
             found->mixed = true; /* holders of both in one order */
         if (!take_group(reading, sets[i], ends[i]) ||
-            !index_found_reserve(found, (size_t)count + spans))
+            !index_find_result_reserve(found, (size_t)count + spans))
             return false;
     }
     at = leave(reading, order, at, count, 0);
@@ -307,15 +313,15 @@ take_ordered(struct reading *reading, const struct index_box *box, uint32_t grou
 static bool
 leave_behind(struct reading *reading)
 {
-    struct index_found *found = reading->found;
-    const struct index_found_set *old = reading->old;
+    struct index_find_result *found = reading->found;
+    const struct index_find_result_set *old = reading->old;
     uint64_t any = 0;
 
     for (uint32_t i = 0; i < found->upper; i++) {
         for (uint64_t words = old->summary[i]; words != 0; words &= words - 1) {
             const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(words);
 
-            found->rest[at] = old->words[at] & ~index_found_word(reading->now, at);
+            found->rest[at] = old->words[at] & ~index_find_result_word(reading->now, at);
             any |= found->rest[at];
         }
     }
@@ -328,7 +334,7 @@ leave_behind(struct reading *reading)
         for (uint64_t words = old->summary[i]; words != 0; words &= words - 1) {
             const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(words);
 
-            if (found->rest[at] != 0 && !index_found_reserve(found, 64))
+            if (found->rest[at] != 0 && !index_find_result_reserve(found, 64))
                 return false;
             for (uint64_t bits = found->rest[at]; bits != 0; bits &= bits - 1)
                 found->left[found->left_tried++] =
@@ -339,15 +345,15 @@ leave_behind(struct reading *reading)
 }
 
 static bool
-take_box(struct reading *reading, const struct index_box *box)
+take_box(struct reading *reading, const struct index_holder_list *box)
 {
-    const uint32_t spans = index_box_spans(box);
-    uint32_t groups = index_box_groups(box);
+    const uint32_t spans = index_holder_list_ranges(box);
+    uint32_t groups = index_holder_list_groups(box);
 
     if (groups > box->group_capacity)
         groups = box->group_capacity;
     if (reading->old != NULL && spans >= SPARSE_FROM &&
-        index_found_members(reading->found, reading->old) < spans / SPARSE_COST)
+        index_find_result_members(reading->found, reading->old) < spans / SPARSE_COST)
         return take_any(reading, box, groups, true);
     if (reading->from == 0)
         return take_ordered(reading, box, groups);
@@ -355,10 +361,10 @@ take_box(struct reading *reading, const struct index_box *box)
 }
 
 enum kvt_err
-index_found_narrow(struct index_found *found, const struct index_holding *holding, uint32_t from,
-                   uint32_t to, uint32_t depth)
+index_find_result_narrow(struct index_find_result *found, const struct index_run_holders *holding,
+                         uint32_t from, uint32_t to, uint32_t depth)
 {
-    const struct index_box *box = index_box_of(holding);
+    const struct index_holder_list *box = index_holder_list_of(holding);
     struct reading reading = {
         .found = found,
         .old = depth == 0 ? NULL : &found->sets[found->followed],
@@ -371,15 +377,15 @@ index_found_narrow(struct index_found *found, const struct index_holding *holdin
     memset(reading.now->summary, 0, sizeof(reading.now->summary));
     found->left_tried = found->left_count;
     found->mixed = false;
-    if (!index_found_reserve(found, 1))
+    if (!index_find_result_reserve(found, 1))
         return KVT_NOMEM;
     if (box == NULL) {
-        const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
-        const uint32_t holder = index_span_holder(one) % INDEX_HOLDERS_MAX;
+        const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+        const uint32_t holder = index_block_range_holder(one) % INDEX_HOLDERS_MAX;
 
-        if (index_span_from(one) <= from && from < index_span_to(one) &&
+        if (index_block_range_from(one) <= from && from < index_block_range_to(one) &&
             (reading.old == NULL || has(reading.old, holder)))
-            take_one(&reading, holder, index_span_to(one));
+            take_one(&reading, holder, index_block_range_to(one));
     } else if (!take_box(&reading, box)) {
         return KVT_NOMEM;
     }

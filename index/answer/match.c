@@ -20,13 +20,13 @@ static uint8_t
 tiers_of(const struct index *index, const struct index_run *run, uint32_t offset)
 {
     const uint8_t all = atomic_load_explicit(&run->tiers, memory_order_relaxed);
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
     uint8_t tiers = 0;
 
     if ((all & (all - 1)) == 0)
         return index_run_held(run, offset) ? all : 0;
-    while (tiers != all && index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (tiers != all && index_run_holders_next_read(&run->holding, &cursor, &place)) {
         const uint32_t holders = atomic_load_explicit(&index->holder_count, memory_order_relaxed);
 
         /* Of a run that changes the holder may be any number. */
@@ -115,8 +115,9 @@ static void
 copy_block(const struct index *index, const struct index_run *run, uint32_t number, uint32_t offset,
            struct index_view *view)
 {
-    struct index_holding_place places[INDEX_PLACES_MAX];
-    const size_t count = index_holding_block_read(&run->holding, offset, places, INDEX_PLACES_MAX);
+    struct index_run_holders_place places[INDEX_PLACES_MAX];
+    const size_t count =
+        index_run_holders_block_read(&run->holding, offset, places, INDEX_PLACES_MAX);
     const uint32_t shown = count < INDEX_PLACES_MAX ? (uint32_t)count : INDEX_PLACES_MAX;
 
     view->block = (struct index_block){
@@ -125,7 +126,8 @@ copy_block(const struct index *index, const struct index_run *run, uint32_t numb
                                     : atomic_load_explicit(&run->parent, memory_order_relaxed),
                .position = atomic_load_explicit(&run->position, memory_order_relaxed) + offset},
         .tokens_hash = index_state_tok(index, number),
-        .size = index_size_bytes(index, atomic_load_explicit(&run->size, memory_order_relaxed))};
+        .size =
+            index_block_size_bytes(index, atomic_load_explicit(&run->size, memory_order_relaxed))};
     for (uint32_t i = 0; i < shown; i++) {
         view->places[i] = (struct index_place){
             .holder = places[i].holder,
@@ -193,14 +195,14 @@ static void
 complete(struct index *index, uint32_t ns, struct index_view *view)
 {
     const uint32_t number = index_state_find(index, ns, view->block.id.hash);
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
     uint32_t offset;
-    const struct index_run *run = index_writer_at(index, number, &offset);
+    const struct index_run *run = index_state_at(index, number, &offset);
 
-    view->block.size = index_size_block(index, number - offset, offset);
+    view->block.size = index_block_size_of(index, number - offset, offset);
     while (view->place_count > INDEX_PLACES_MAX &&
-           index_holding_next_read(&run->holding, &cursor, &place))
+           index_run_holders_next_read(&run->holding, &cursor, &place))
         if (place.from <= offset && offset < place.to)
             view->block.ranks |= index_shards_ranks(index->shards, place.code);
 }
@@ -235,13 +237,13 @@ copy_places(const struct index *index, const struct looked *looked, struct index
             size_t capacity)
 {
     const uint64_t offset = looked->offset;
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = offset;
     uint64_t holder = 0; /* all before were looked at */
     size_t count = 0;
 
     /* Of a run that changes the next holder may be any. */
-    while (index_holding_next_read(&looked->run->holding, &cursor, &place) &&
+    while (index_run_holders_next_read(&looked->run->holding, &cursor, &place) &&
            place.holder >= holder) {
         holder = place.holder + (uint64_t)(place.to > offset); /* else it may have more */
         cursor = holder << 16 | offset;
@@ -294,13 +296,13 @@ look_for_holder(const struct index *index, uint32_t ns, uint64_t hash, uint32_t 
 {
     struct looked looked;
     const enum answer answer = begin_look(index, ns, hash, &looked);
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor;
 
     *has = false;
     if (answer == ANSWER_FOUND) {
         cursor = (uint64_t)holder << 16 | looked.offset;
-        *has = index_holding_next_read(&looked.run->holding, &cursor, &place) &&
+        *has = index_run_holders_next_read(&looked.run->holding, &cursor, &place) &&
                place.holder == holder && place.from <= looked.offset && looked.offset < place.to;
     }
     return end_look(&looked, answer);

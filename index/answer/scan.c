@@ -11,11 +11,11 @@
  * Going by numbers is enough: a block keeps its number as long as it is there, so what is there all
  * the time is met where it was.
  */
-struct index_runs {
+struct index_scan {
     struct index *index;
-    uint32_t number;                    /* all before was looked at */
-    uint32_t end;                       /* what lies behind came later */
-    struct index_holding_place *places; /* of one run, in the order of (holder, block) */
+    uint32_t number;                        /* all before was looked at */
+    uint32_t end;                           /* what lies behind came later */
+    struct index_run_holders_place *places; /* of one run, in the order of (holder, block) */
     size_t place_count;
     size_t place_capacity;
     struct index_held *held; /* of a piece of it; as many as there are places, at most */
@@ -25,16 +25,16 @@ struct index_runs {
 
 /* Where the pieces of a run go. */
 struct giving {
-    struct index_runs *runs;
+    struct index_scan *runs;
     const struct index_run *run;
     uint32_t first;
-    index_runs_fn *callback;
+    index_scan_fn *callback;
     void *arg;
     size_t given; /* blocks, and holders of them */
 };
 
 enum kvt_err
-index_runs_new(struct index_runs **out, struct index *index)
+index_scan_new(struct index_scan **out, struct index *index)
 {
     assert(out != NULL && index != NULL);
     *out = kvt_calloc(1, sizeof(**out));
@@ -47,7 +47,7 @@ index_runs_new(struct index_runs **out, struct index *index)
 }
 
 void
-index_runs_free(struct index_runs *runs)
+index_scan_free(struct index_scan *runs)
 {
     if (runs == NULL)
         return;
@@ -57,11 +57,12 @@ index_runs_free(struct index_runs *runs)
 }
 
 static bool
-grow(struct index_runs *runs)
+grow(struct index_scan *runs)
 {
     enum { PLACES_FIRST = 64 };
     const size_t capacity = runs->place_capacity == 0 ? PLACES_FIRST : runs->place_capacity * 2;
-    struct index_holding_place *places = kvt_realloc(runs->places, capacity, sizeof(*runs->places));
+    struct index_run_holders_place *places =
+        kvt_realloc(runs->places, capacity, sizeof(*runs->places));
     struct index_held *held;
 
     if (places == NULL)
@@ -77,13 +78,13 @@ grow(struct index_runs *runs)
 
 /* All places of the run; false: no memory. */
 static bool
-find_places(struct index_runs *runs, const struct index_run *run)
+find_places(struct index_scan *runs, const struct index_run *run)
 {
     uint64_t cursor = 0;
-    struct index_holding_place place;
+    struct index_run_holders_place place;
 
     runs->place_count = 0;
-    while (index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
         if (runs->place_count == runs->place_capacity && !grow(runs))
             return false;
         runs->places[runs->place_count++] = place;
@@ -100,10 +101,10 @@ piece_end(const struct giving *giving, uint32_t from, uint64_t *size)
     const uint32_t most = length - from < INDEX_RUN_VIEW_MAX ? length : from + INDEX_RUN_VIEW_MAX;
     uint32_t to = from + 1;
 
-    *size = index_size_block(index, giving->first, from);
+    *size = index_block_size_of(index, giving->first, from);
     if (!index_run_is(giving->run, INDEX_RUN_ODD_SIZES))
         return most;
-    while (to < most && index_size_block(index, giving->first, to) == *size)
+    while (to < most && index_block_size_of(index, giving->first, to) == *size)
         to++;
     return to;
 }
@@ -112,7 +113,7 @@ piece_end(const struct giving *giving, uint32_t from, uint64_t *size)
 static bool
 copy_hashes(const struct giving *giving, uint32_t from, uint32_t to)
 {
-    struct index_runs *runs = giving->runs;
+    struct index_scan *runs = giving->runs;
     const struct index *index = runs->index;
     uint64_t known = 0;
 
@@ -127,12 +128,12 @@ copy_hashes(const struct giving *giving, uint32_t from, uint32_t to)
 
 /* What holders have of [from, to), counted from `from` on; returns how many pieces. */
 static uint32_t
-cut_places(const struct index_runs *runs, uint32_t from, uint32_t to)
+cut_places(const struct index_scan *runs, uint32_t from, uint32_t to)
 {
     uint32_t count = 0;
 
     for (size_t i = 0; i < runs->place_count; i++) {
-        const struct index_holding_place *place = &runs->places[i];
+        const struct index_run_holders_place *place = &runs->places[i];
         const uint32_t low = place->from > from ? place->from : from;
         const uint32_t high = place->to < to ? place->to : to;
 
@@ -151,7 +152,7 @@ cut_places(const struct index_runs *runs, uint32_t from, uint32_t to)
 static uint32_t
 give_piece(struct giving *giving, uint32_t from)
 {
-    struct index_runs *runs = giving->runs;
+    struct index_scan *runs = giving->runs;
     const struct index_run *run = giving->run;
     uint64_t size;
     const uint32_t to = piece_end(giving, from, &size);
@@ -187,17 +188,17 @@ give_run(struct giving *giving)
 }
 
 size_t
-index_runs_give(struct index_runs *runs, uint32_t first, index_runs_fn *callback, void *arg)
+index_scan_give(struct index_scan *runs, uint32_t first, index_scan_fn *callback, void *arg)
 {
     struct giving giving = {.runs = runs, .first = first, .callback = callback, .arg = arg};
     uint32_t offset;
 
-    giving.run = index_writer_at(runs->index, first, &offset);
+    giving.run = index_state_at(runs->index, first, &offset);
     return give_run(&giving) ? giving.given : 0;
 }
 
 enum kvt_err
-index_runs_next(struct index_runs *runs, size_t blocks_max, index_runs_fn *callback, void *arg,
+index_scan_next(struct index_scan *runs, size_t blocks_max, index_scan_fn *callback, void *arg,
                 bool *done)
 {
     struct giving giving = {.runs = runs, .callback = callback, .arg = arg};
@@ -218,7 +219,7 @@ index_runs_next(struct index_runs *runs, size_t blocks_max, index_runs_fn *callb
             !give_run(&giving))
             rc = KVT_NOMEM;
         if (rc == KVT_OK)
-            runs->number = index_space_next(index, runs->number);
+            runs->number = index_run_allocator_next(index, runs->number);
     }
     *done = rc == KVT_OK && runs->number >= runs->end;
     (void)pthread_mutex_unlock(&index->lock);

@@ -13,6 +13,6 @@
 
 /** Give the run that begins at `first`; returns its blocks, and the pieces of its holders; 0: no
  *  memory, nothing was given. */
-size_t index_runs_give(struct index_runs *runs, uint32_t first, index_runs_fn *callback, void *arg);
+size_t index_scan_give(struct index_scan *runs, uint32_t first, index_scan_fn *callback, void *arg);
 
 #endif /* INDEX_ANSWER_SCAN_H */

@@ -20,7 +20,7 @@ run_at(const struct index *index, uint32_t first)
 {
     uint32_t offset;
 
-    return index_writer_at(index, first, &offset);
+    return index_state_at(index, first, &offset);
 }
 
 static void
@@ -42,7 +42,7 @@ index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *hashes
     number = index_state_find(index, ns, hash);
     if (number != 0) {
         uint32_t offset;
-        const struct index_run *run = index_writer_at(index, number, &offset);
+        const struct index_run *run = index_state_at(index, number, &offset);
 
         if (offset + 1 < index_run_length(run) && index_run_held(run, offset + 1))
             give_child(index, number + 1, &children);
@@ -86,10 +86,10 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
     struct index_totals *totals = counting->totals;
     uint64_t tiers[KVT_TIER_G4 + 1][PIECES] = {{0}};
     uint64_t parts[INDEX_PARTS][PIECES] = {{0}};
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
 
-    while (index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
         const struct index_holder_record *holder = index_state_holder(index, place.holder);
         const unsigned tier = atomic_load_explicit(&holder->tier, memory_order_relaxed);
         const bool is_part = tier == KVT_TIER_G4;
@@ -100,7 +100,7 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
 
         for (uint32_t i = place.from > from ? place.from : from; i < place.to; i++) {
             totals->places++;
-            bytes += shards * index_size_block(index, first, i);
+            bytes += shards * index_block_size_of(index, first, i);
             tiers[tier][i / 64] |= UINT64_C(1) << i % 64;
             parts[part][i / 64] |= is_part ? UINT64_C(1) << i % 64 : 0;
         }
@@ -187,10 +187,10 @@ next_child(const struct tour *tour, const struct index_run *run, uint32_t first,
     number = index_state_find(index, tour->ns, tour->last);
     if (number == 0)
         return false;
-    last = index_writer_at(index, number, &offset);
+    last = index_state_at(index, number, &offset);
     if (offset != 0 || last->parent_number == 0)
         return false;
-    (void)index_writer_run(index, last->parent_number, &parent);
+    (void)index_state_run_of(index, last->parent_number, &parent);
     *child = last->next;
     return parent == first;
 }
@@ -210,7 +210,7 @@ note_children(struct tour *tour, size_t most, size_t *noted)
     tour->within = false;
     if (number == 0)
         return KVT_OK;
-    run = index_writer_at(index, number, &offset);
+    run = index_state_at(index, number, &offset);
     if (!next_child(tour, run, number - offset, &at))
         return KVT_FULL;
     for (; at != 0 && *noted < most; at = run_at(index, at)->next, ++*noted) {
@@ -251,7 +251,7 @@ take_step(struct tour *tour, bool *left)
         tour->begun = false;
         tour->within = true;
         places = tour->counting.totals->places;
-        looks += index_run_length(index_writer_at(index, number, &offset));
+        looks += index_run_length(index_state_at(index, number, &offset));
         if (!count_run(&tour->counting, number - offset, offset))
             rc = KVT_FULL;
         looks += tour->counting.totals->places - places;
@@ -267,7 +267,7 @@ find_top(const struct tour *tour, uint64_t hash)
     const struct index *index = tour->counting.index;
     const uint32_t number = index_state_find(index, tour->ns, hash);
 
-    return number != 0 && index_writer_held(index, number) ? KVT_OK : KVT_NOTFOUND;
+    return number != 0 && index_state_held(index, number) ? KVT_OK : KVT_NOTFOUND;
 }
 
 enum kvt_err

@@ -21,7 +21,7 @@ struct walk {
 
 static void
 give_block(const struct walk *walk, const struct index_run *run, uint32_t first, uint32_t offset,
-           const struct index_holding_place *place)
+           const struct index_run_holders_place *place)
 {
     const struct index *index = walk->index;
     const uint32_t number = first + offset;
@@ -31,7 +31,7 @@ give_block(const struct walk *walk, const struct index_run *run, uint32_t first,
                                     : atomic_load_explicit(&run->parent, memory_order_relaxed),
                .position = atomic_load_explicit(&run->position, memory_order_relaxed) + offset},
         .tokens_hash = index_state_tok(index, number),
-        .size = index_size_block(index, first, offset),
+        .size = index_block_size_of(index, first, offset),
         .ranks = index_shards_ranks(index->shards, place->code)};
 
     walk->callback(walk->arg, index_run_ns(run), place->holder, &block);
@@ -42,11 +42,11 @@ static bool
 walk_run(struct walk *walk, uint32_t first)
 {
     uint32_t offset;
-    const struct index_run *run = index_writer_at(walk->index, first, &offset);
-    struct index_holding_place place;
+    const struct index_run *run = index_state_at(walk->index, first, &offset);
+    struct index_run_holders_place place;
 
     while (walk->left > 0) {
-        if (!index_holding_next_read(&run->holding, &walk->place, &place))
+        if (!index_run_holders_next_read(&run->holding, &walk->place, &place))
             return true;
         for (uint32_t i = place.from; i < place.to; i++) {
             if (walk->left == 0) {
@@ -85,7 +85,7 @@ index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *call
         /* Pages may be cut differently by now: what stayed, stayed at its number. */
         if (run != NULL && offset == 0 && index_run_length(run) > 0 && !walk_run(&walk, number))
             break;
-        number = index_space_next(index, number);
+        number = index_run_allocator_next(index, number);
         walk.place = 0;
     }
     (void)pthread_mutex_unlock(&index->lock);

@@ -3,17 +3,17 @@
 #include <xxhash.h>
 
 void
-index_stake_init(struct index *index)
+index_holder_usage_init(struct index *index)
 {
-    index_slots_init(&index->stakes, &index->memory);
-    index_pool_init(&index->stake_pool, &index->memory, sizeof(struct index_stake));
+    index_hash_map_init(&index->stakes, &index->memory);
+    index_record_pool_init(&index->stake_pool, &index->memory, sizeof(struct index_holder_usage));
 }
 
 void
-index_stake_release(struct index *index)
+index_holder_usage_release(struct index *index)
 {
-    index_slots_release(&index->stakes);
-    index_pool_release(&index->stake_pool);
+    index_hash_map_release(&index->stakes);
+    index_record_pool_release(&index->stake_pool);
 }
 
 static uint64_t
@@ -25,33 +25,34 @@ hash_of(uint32_t holder, uint32_t ns)
 }
 
 static bool
-is_of(const struct index_stake *stake, uint32_t holder, uint32_t ns)
+is_of(const struct index_holder_usage *stake, uint32_t holder, uint32_t ns)
 {
     return stake->holder == holder && stake->ns == ns;
 }
 
 /* Number of the stake, or INDEX_NONE; the probe stands on its entry. */
 static uint32_t
-look_up(struct index *index, uint32_t holder, uint32_t ns, struct index_slots_probe *probe)
+look_up(struct index *index, uint32_t holder, uint32_t ns, struct index_hash_map_probe *probe)
 {
-    uint32_t number = index_slots_first(&index->stakes, hash_of(holder, ns), probe);
+    uint32_t number = index_hash_map_first(&index->stakes, hash_of(holder, ns), probe);
 
-    while (number != INDEX_NONE && !is_of(index_pool_at(&index->stake_pool, number), holder, ns))
-        number = index_slots_next(probe);
+    while (number != INDEX_NONE &&
+           !is_of(index_record_pool_at(&index->stake_pool, number), holder, ns))
+        number = index_hash_map_next(probe);
     return number;
 }
 
-struct index_stake *
-index_stake_find(struct index *index, uint32_t holder, uint32_t ns)
+struct index_holder_usage *
+index_holder_usage_find(struct index *index, uint32_t holder, uint32_t ns)
 {
     struct index_holder_record *record = index_state_holder(index, holder);
-    struct index_stake *stake;
-    struct index_slots_probe probe;
+    struct index_holder_usage *stake;
+    struct index_hash_map_probe probe;
     uint32_t number;
 
     /* Most holders are of one namespace.  One that went has no blocks, whatever it says else. */
     if (record->stake != 0) {
-        stake = index_pool_at(&index->stake_pool, record->stake - 1);
+        stake = index_record_pool_at(&index->stake_pool, record->stake - 1);
         if (stake->blocks > 0 && is_of(stake, holder, ns))
             return stake;
     }
@@ -59,23 +60,23 @@ index_stake_find(struct index *index, uint32_t holder, uint32_t ns)
     if (number == INDEX_NONE)
         return NULL;
     record->stake = number + 1;
-    return index_pool_at(&index->stake_pool, number);
+    return index_record_pool_at(&index->stake_pool, number);
 }
 
-struct index_stake *
-index_stake_make(struct index *index, uint32_t holder, uint32_t ns)
+struct index_holder_usage *
+index_holder_usage_make(struct index *index, uint32_t holder, uint32_t ns)
 {
-    struct index_stake *stake = index_stake_find(index, holder, ns);
+    struct index_holder_usage *stake = index_holder_usage_find(index, holder, ns);
     uint32_t number;
 
     if (stake != NULL)
         return stake;
-    if (!index_slots_reserve(&index->stakes, hash_of(holder, ns)) ||
-        !index_pool_reserve(&index->stake_pool))
+    if (!index_hash_map_reserve(&index->stakes, hash_of(holder, ns)) ||
+        !index_record_pool_reserve(&index->stake_pool))
         return NULL;
-    number = index_pool_take(&index->stake_pool);
-    index_slots_add(&index->stakes, hash_of(holder, ns), number);
-    stake = index_pool_at(&index->stake_pool, number);
+    number = index_record_pool_take(&index->stake_pool);
+    index_hash_map_add(&index->stakes, hash_of(holder, ns), number);
+    stake = index_record_pool_at(&index->stake_pool, number);
     stake->holder = holder;
     stake->ns = ns;
     stake->first = UINT32_MAX;
@@ -84,24 +85,24 @@ index_stake_make(struct index *index, uint32_t holder, uint32_t ns)
 }
 
 void
-index_stake_settle(struct index *index, struct index_stake *stake)
+index_holder_usage_settle(struct index *index, struct index_holder_usage *stake)
 {
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
     uint32_t number;
 
     if (stake->blocks > 0)
         return;
     number = look_up(index, stake->holder, stake->ns, &probe);
     assert(number != INDEX_NONE);
-    index_slots_remove(&probe);
-    index_pool_give(&index->stake_pool, number);
+    index_hash_map_remove(&probe);
+    index_record_pool_give(&index->stake_pool, number);
 }
 
 void
-index_stake_add(struct index_stake *stake, uint32_t pairs, uint32_t number)
+index_holder_usage_add(struct index_holder_usage *stake, uint32_t pairs, uint32_t number)
 {
     const uint32_t page = number >> INDEX_PAGE_SHIFT;
-    const uint32_t bit = page % INDEX_STAKE_BITS;
+    const uint32_t bit = page % INDEX_HOLDER_USAGE_BITS;
 
     stake->blocks += pairs;
     stake->bits[bit / 64] |= UINT64_C(1) << bit % 64;
@@ -112,24 +113,24 @@ index_stake_add(struct index_stake *stake, uint32_t pairs, uint32_t number)
 }
 
 void
-index_stake_take(struct index *index, uint32_t holder, uint32_t ns, uint32_t pairs)
+index_holder_usage_take(struct index *index, uint32_t holder, uint32_t ns, uint32_t pairs)
 {
-    struct index_stake *stake = index_stake_find(index, holder, ns);
+    struct index_holder_usage *stake = index_holder_usage_find(index, holder, ns);
 
     if (pairs == 0)
         return;
     assert(stake != NULL && stake->blocks >= pairs);
     stake->blocks -= pairs;
-    index_stake_settle(index, stake);
+    index_holder_usage_settle(index, stake);
 }
 
 uint32_t
-index_stake_page(const struct index_stake *stake, uint32_t page)
+index_holder_usage_page(const struct index_holder_usage *stake, uint32_t page)
 {
     if (page < stake->first)
         page = stake->first;
     while (page <= stake->last) {
-        const uint32_t bit = page % INDEX_STAKE_BITS;
+        const uint32_t bit = page % INDEX_HOLDER_USAGE_BITS;
         const uint64_t word = stake->bits[bit / 64] >> bit % 64;
 
         if (word != 0) {

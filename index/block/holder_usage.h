@@ -8,40 +8,43 @@
  * Ownership: the index.
  * Threads:   under the index's lock.
  * Limits:    one for each (holder, namespace) with blocks, of the memory's ceiling.  A page is
- *            known by one of INDEX_STAKE_BITS bits, so that a large index has several of each.
+ *            known by one of INDEX_HOLDER_USAGE_BITS bits, so that a large index has several of
+ *            each.
  */
 #ifndef INDEX_BLOCK_HOLDER_USAGE_H
 #define INDEX_BLOCK_HOLDER_USAGE_H
 
 #include "index/block/state.h"
 
-#define INDEX_STAKE_BITS 256 /* a power of two */
+#define INDEX_HOLDER_USAGE_BITS 256 /* a power of two */
 
-struct index_stake {
+struct index_holder_usage {
     uint32_t holder;
     uint32_t ns;
     uint64_t blocks;
     uint32_t first; /* pages that were stored to since there were no blocks: all lie from here */
     uint32_t last;  /* to here, */
-    uint64_t bits[INDEX_STAKE_BITS / 64]; /* and by their numbers, modulo */
+    uint64_t bits[INDEX_HOLDER_USAGE_BITS / 64]; /* and by their numbers, modulo */
 };
 
-void index_stake_init(struct index *index);
-void index_stake_release(struct index *index);
+void index_holder_usage_init(struct index *index);
+void index_holder_usage_release(struct index *index);
 
 /** NULL: the holder has nothing there. */
-struct index_stake *index_stake_find(struct index *index, uint32_t holder, uint32_t ns);
+struct index_holder_usage *index_holder_usage_find(struct index *index, uint32_t holder,
+                                                   uint32_t ns);
 /** The same, made where there is none; NULL: no memory.  It stays where it is until it goes. */
-struct index_stake *index_stake_make(struct index *index, uint32_t holder, uint32_t ns);
+struct index_holder_usage *index_holder_usage_make(struct index *index, uint32_t holder,
+                                                   uint32_t ns);
 /** A stake without blocks goes. */
-void index_stake_settle(struct index *index, struct index_stake *stake);
+void index_holder_usage_settle(struct index *index, struct index_holder_usage *stake);
 
 /** `pairs` blocks came, in the page of the block `number`. */
-void index_stake_add(struct index_stake *stake, uint32_t pairs, uint32_t number);
+void index_holder_usage_add(struct index_holder_usage *stake, uint32_t pairs, uint32_t number);
 /** `pairs` blocks went; with the last one, the stake. */
-void index_stake_take(struct index *index, uint32_t holder, uint32_t ns, uint32_t pairs);
+void index_holder_usage_take(struct index *index, uint32_t holder, uint32_t ns, uint32_t pairs);
 
 /** The first page from `page` on that may have some of the blocks; UINT32_MAX: none. */
-uint32_t index_stake_page(const struct index_stake *stake, uint32_t page);
+uint32_t index_holder_usage_page(const struct index_holder_usage *stake, uint32_t page);
 
 #endif /* INDEX_BLOCK_HOLDER_USAGE_H */

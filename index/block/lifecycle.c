@@ -23,15 +23,15 @@ release_names(struct index *index)
     for (uint32_t i = 0; i < INDEX_HOLDERS_MAX / INDEX_HOLDERS_CHUNK; i++)
         index_memory_give(&index->memory, atomic_load(&index->holders[i]), INDEX_HOLDERS_CHUNK,
                           sizeof(struct index_holder_record));
-    index_slots_release(&index->namespace_names);
-    index_slots_release(&index->holder_names);
+    index_hash_map_release(&index->namespace_names);
+    index_hash_map_release(&index->holder_names);
 }
 
 /* Holdings of all runs. */
 static void
 release_holdings(struct index *index)
 {
-    const struct index_holding_context context = index_state_holding(index);
+    const struct index_run_holders_context context = index_state_holders(index);
     const uint32_t end = atomic_load(&index->space.end);
 
     for (uint32_t page = 1; page < end; page++) {
@@ -40,8 +40,8 @@ release_holdings(struct index *index)
         if (entry == 0)
             continue;
         for (uint32_t at = 0; at < index->space.pages[page].fresh; at++)
-            index_holding_clear(&((struct index_run *)(entry & ~(uintptr_t)63))[at].holding,
-                                &context);
+            index_run_holders_clear(&((struct index_run *)(entry & ~(uintptr_t)63))[at].holding,
+                                    &context);
     }
 }
 
@@ -60,11 +60,11 @@ index_new(struct index **out, uint64_t bytes_max)
     index_epoch_init(&index->epoch, &index->memory);
     (void)pthread_mutex_init(&index->lock, NULL);
     (void)pthread_mutex_init(&index->names_lock, NULL);
-    index_slots_init(&index->orphans, &index->memory);
-    index_size_init(index);
-    index_stake_init(index);
-    index_slots_init(&index->namespace_names, &index->memory);
-    index_slots_init(&index->holder_names, &index->memory);
+    index_hash_map_init(&index->orphans, &index->memory);
+    index_block_size_init(index);
+    index_holder_usage_init(index);
+    index_hash_map_init(&index->namespace_names, &index->memory);
+    index_hash_map_init(&index->holder_names, &index->memory);
     kvt_random_system(index->seed, sizeof(index->seed));
     index->seed[1] |= 1;
     if (index_arena_open(&index->arena, bytes_max) != KVT_OK) {
@@ -72,7 +72,7 @@ index_new(struct index **out, uint64_t bytes_max)
         return KVT_NOMEM;
     }
     index->memory.arena = &index->arena;
-    if (index_space_open(index) != KVT_OK ||
+    if (index_run_allocator_open(index) != KVT_OK ||
         index_shards_new(&index->shards, &index->memory) != KVT_OK) {
         index_free(index);
         return KVT_NOMEM;
@@ -90,12 +90,12 @@ index_free(struct index *index)
         release_holdings(index);
     index_epoch_release(&index->epoch);
     if (index->space.seq != NULL)
-        index_space_close(index);
+        index_run_allocator_close(index);
     release_names(index);
-    index_size_release(index);
-    index_stake_release(index);
+    index_block_size_release(index);
+    index_holder_usage_release(index);
     index_history_release(index);
-    index_slots_release(&index->orphans);
+    index_hash_map_release(&index->orphans);
     index_shards_free(index->shards, &index->memory);
     index_epoch_release(&index->epoch);
     assert(index->memory.used == sizeof(*index)); /* what was counted was given back */

@@ -9,18 +9,18 @@ orphan_key(uint32_t ns, uint64_t mixed)
 /* First block of the first orphan of this parent, or 0; the probe stands on its entry. */
 static uint32_t
 find_orphans(struct index *index, uint32_t ns, uint64_t parent, uint64_t mixed,
-             struct index_slots_probe *probe)
+             struct index_hash_map_probe *probe)
 {
-    uint32_t number = index_slots_first(&index->orphans, orphan_key(ns, mixed), probe);
+    uint32_t number = index_hash_map_first(&index->orphans, orphan_key(ns, mixed), probe);
 
     while (number != INDEX_NONE) {
         uint32_t first;
-        const struct index_run *run = index_writer_run(index, number, &first);
+        const struct index_run *run = index_state_run_of(index, number, &first);
 
         if (atomic_load_explicit(&run->parent, memory_order_relaxed) == parent &&
             index_run_ns(run) == ns)
             return number;
-        number = index_slots_next(probe);
+        number = index_hash_map_next(probe);
     }
     return 0;
 }
@@ -28,7 +28,7 @@ find_orphans(struct index *index, uint32_t ns, uint64_t parent, uint64_t mixed,
 uint32_t
 index_link_orphans(struct index *index, uint32_t ns, uint64_t hash)
 {
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
 
     if (index_state_namespace(index, ns)->orphans == 0)
         return 0;
@@ -39,7 +39,7 @@ static struct index_run *
 run_at(const struct index *index, uint32_t first)
 {
     uint32_t offset;
-    struct index_run *run = index_writer_at(index, first, &offset);
+    struct index_run *run = index_state_at(index, first, &offset);
 
     assert(offset == 0);
     return run;
@@ -50,7 +50,7 @@ static bool
 is_behind(const struct index *index, const struct index_run *run, uint32_t parent_number)
 {
     uint32_t offset;
-    const struct index_run *parent = index_writer_at(index, parent_number, &offset);
+    const struct index_run *parent = index_state_at(index, parent_number, &offset);
 
     return atomic_load_explicit(&run->position, memory_order_relaxed) ==
            atomic_load_explicit(&parent->position, memory_order_relaxed) + offset + 1;
@@ -63,17 +63,17 @@ link_orphan(struct index *index, uint32_t first)
     const uint32_t ns = index_run_ns(run);
     const uint64_t parent = atomic_load_explicit(&run->parent, memory_order_relaxed);
     const uint64_t mixed = index_state_mix(index, parent);
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
     uint32_t head;
 
     if (index->orphan_count >= INDEX_ORPHANS_MAX ||
-        !index_slots_reserve(&index->orphans, orphan_key(ns, mixed)))
+        !index_hash_map_reserve(&index->orphans, orphan_key(ns, mixed)))
         return false;
     head = find_orphans(index, ns, parent, mixed, &probe);
     if (head == 0) {
-        index_slots_add(&index->orphans, orphan_key(ns, mixed), first);
+        index_hash_map_add(&index->orphans, orphan_key(ns, mixed), first);
     } else {
-        index_slots_replace(&probe, first);
+        index_hash_map_replace(&probe, first);
         run_at(index, head)->prev = first;
     }
     run->next = head;
@@ -92,7 +92,7 @@ cut_orphan(struct index *index, uint32_t first)
     const uint32_t ns = index_run_ns(run);
     const uint64_t parent = atomic_load_explicit(&run->parent, memory_order_relaxed);
     const uint64_t mixed = index_state_mix(index, parent);
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
 
     if (run->next != 0)
         run_at(index, run->next)->prev = run->prev;
@@ -103,9 +103,9 @@ cut_orphan(struct index *index, uint32_t first)
 
         assert(head == first);
         if (run->next != 0)
-            index_slots_replace(&probe, run->next);
+            index_hash_map_replace(&probe, run->next);
         else
-            index_slots_remove(&probe);
+            index_hash_map_remove(&probe);
     }
     index_run_set(run, INDEX_RUN_ORPHAN, false);
     index->orphan_count--;
@@ -124,7 +124,7 @@ link_child(struct index *index, uint32_t first, uint32_t parent_number)
 {
     struct index_run *run = run_at(index, first);
     uint32_t offset;
-    struct index_run *parent = index_writer_at(index, parent_number, &offset);
+    struct index_run *parent = index_state_at(index, parent_number, &offset);
 
     run->parent_number = parent_number;
     run->prev = 0;
@@ -175,7 +175,7 @@ index_link_cut(struct index *index, uint32_t first)
         cut_orphan(index, first);
     } else if (parent_number != 0) {
         uint32_t offset;
-        struct index_run *parent = index_writer_at(index, parent_number, &offset);
+        struct index_run *parent = index_state_at(index, parent_number, &offset);
 
         if (run->next != 0)
             run_at(index, run->next)->prev = run->prev;
@@ -192,7 +192,7 @@ index_link_cut(struct index *index, uint32_t first)
 void
 index_link_adopt(struct index *index, uint32_t ns, uint32_t number, uint64_t hash, uint64_t mixed)
 {
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
     uint32_t at = find_orphans(index, ns, hash, mixed, &probe);
 
     while (at != 0) {

@@ -16,9 +16,9 @@ hash_holder(const struct index_holder *key)
 
 /* Number of the holder, or INDEX_NONE; the probe stands on its entry. */
 static uint32_t
-find_holder(struct index *index, const struct index_holder *key, struct index_slots_probe *probe)
+find_holder(struct index *index, const struct index_holder *key, struct index_hash_map_probe *probe)
 {
-    uint32_t number = index_slots_first(&index->holder_names, hash_holder(key), probe);
+    uint32_t number = index_hash_map_first(&index->holder_names, hash_holder(key), probe);
 
     while (number != INDEX_NONE) {
         const struct index_holder *other = &index_state_holder(index, number)->key;
@@ -26,7 +26,7 @@ find_holder(struct index *index, const struct index_holder *key, struct index_sl
         if (other->dp_rank == key->dp_rank && other->tier == key->tier &&
             strncmp(other->name, key->name, sizeof(key->name)) == 0)
             break;
-        number = index_slots_next(probe);
+        number = index_hash_map_next(probe);
     }
     return number;
 }
@@ -48,7 +48,8 @@ add_holder(struct index *index, const struct index_holder *key, uint32_t *holder
     _Atomic(struct index_holder_record *) *chunk;
     struct index_holder_record *records;
 
-    if (number == INDEX_HOLDERS_MAX || !index_slots_reserve(&index->holder_names, hash_holder(key)))
+    if (number == INDEX_HOLDERS_MAX ||
+        !index_hash_map_reserve(&index->holder_names, hash_holder(key)))
         return KVT_FULL;
     chunk = &index->holders[number / INDEX_HOLDERS_CHUNK];
     if (atomic_load_explicit(chunk, memory_order_relaxed) == NULL) {
@@ -58,7 +59,7 @@ add_holder(struct index *index, const struct index_holder *key, uint32_t *holder
         atomic_store_explicit(chunk, records, memory_order_release);
     }
     set_key(index_state_holder(index, number), key);
-    index_slots_add(&index->holder_names, hash_holder(key), number);
+    index_hash_map_add(&index->holder_names, hash_holder(key), number);
     atomic_store_explicit(&index->holder_count, number + 1, memory_order_release);
     *holder = number;
     return KVT_OK;
@@ -74,7 +75,7 @@ assert_key(const struct index_holder *key)
 enum kvt_err
 index_holder(struct index *index, const struct index_holder *key, uint32_t *holder)
 {
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
     enum kvt_err rc = KVT_OK;
 
     assert(index != NULL && holder != NULL);
@@ -98,7 +99,7 @@ enum kvt_err
 index_holder_rename(struct index *index, uint32_t holder, const struct index_holder *key)
 {
     struct index_holder_record *record;
-    struct index_slots_probe probe;
+    struct index_hash_map_probe probe;
     enum kvt_err rc = KVT_OK;
     uint32_t found;
 
@@ -110,14 +111,14 @@ index_holder_rename(struct index *index, uint32_t holder, const struct index_hol
     assert(atomic_load(&record->blocks) == 0);
     if (find_holder(index, key, &probe) != INDEX_NONE)
         rc = KVT_EXISTS;
-    else if (!index_slots_reserve(&index->holder_names, hash_holder(key)))
+    else if (!index_hash_map_reserve(&index->holder_names, hash_holder(key)))
         rc = KVT_FULL;
     if (rc == KVT_OK) {
         found = find_holder(index, &record->key, &probe);
         assert(found == holder);
-        index_slots_remove(&probe);
+        index_hash_map_remove(&probe);
         set_key(record, key);
-        index_slots_add(&index->holder_names, hash_holder(key), holder);
+        index_hash_map_add(&index->holder_names, hash_holder(key), holder);
         (void)atomic_fetch_add_explicit(&index->holder_renames, 1, memory_order_release);
     }
     (void)pthread_mutex_unlock(&index->names_lock);
@@ -159,11 +160,11 @@ index_holder_count(struct index *index)
 static uint32_t
 find_namespace(struct index *index, const char *name, uint64_t hash)
 {
-    struct index_slots_probe probe;
-    uint32_t number = index_slots_first(&index->namespace_names, hash, &probe);
+    struct index_hash_map_probe probe;
+    uint32_t number = index_hash_map_first(&index->namespace_names, hash, &probe);
 
     while (number != INDEX_NONE && strcmp(index_state_namespace(index, number)->name, name) != 0)
-        number = index_slots_next(&probe);
+        number = index_hash_map_next(&probe);
     return number;
 }
 
@@ -184,7 +185,7 @@ add_namespace(struct index *index, const char *name, uint64_t hash, uint32_t *ns
     _Atomic(struct index_namespace *) *chunk;
     struct index_namespace *records;
 
-    if (number == INDEX_NAMESPACES_MAX || !index_slots_reserve(&index->namespace_names, hash))
+    if (number == INDEX_NAMESPACES_MAX || !index_hash_map_reserve(&index->namespace_names, hash))
         return KVT_FULL;
     chunk = &index->namespaces[number / INDEX_NAMESPACES_CHUNK];
     if (atomic_load_explicit(chunk, memory_order_relaxed) == NULL) {
@@ -194,7 +195,7 @@ add_namespace(struct index *index, const char *name, uint64_t hash, uint32_t *ns
         atomic_store_explicit(chunk, records, memory_order_release);
     }
     memcpy(index_state_namespace(index, number)->name, name, strlen(name) + 1);
-    index_slots_add(&index->namespace_names, hash, number);
+    index_hash_map_add(&index->namespace_names, hash, number);
     atomic_store_explicit(&index->namespace_count, number + 1, memory_order_release);
     *ns = number;
     return KVT_OK;

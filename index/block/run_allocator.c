@@ -14,7 +14,7 @@ enum {
 /* What the arrays over pages take for each page ever used. */
 #define PAGE_SELF_BYTES (sizeof(struct index_page) + sizeof(uintptr_t) + sizeof(void *))
 
-_Static_assert(CHUNK_BYTES == INDEX_RESERVE_CHUNK, "a chunk is a huge page");
+_Static_assert(CHUNK_BYTES == INDEX_ADDRESS_SPACE_CHUNK, "a chunk is a huge page");
 
 /* Capacities that fill a page nearly to its end. */
 #define CLASS(capacity)                                                                            \
@@ -31,9 +31,9 @@ const struct index_class index_classes[INDEX_CLASSES] = {
 _Static_assert(INDEX_RUN_BLOCKS_MAX == 1024, "the largest class");
 
 void
-index_space_close(struct index *index)
+index_run_allocator_close(struct index *index)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint32_t end = atomic_load(&space->end);
 
     for (uint32_t page = 1; page < end; page++) {
@@ -43,47 +43,48 @@ index_space_close(struct index *index)
             index_memory_give(&index->memory, (void *)(runs & ~(uintptr_t)63),
                               index_classes[(runs & 63) - 1].runs, sizeof(struct index_run));
         index_memory_give(&index->memory, atomic_load(&space->uses[page]), INDEX_PAGE_BLOCKS,
-                          sizeof(struct index_use));
+                          sizeof(struct index_block_hits));
         index_memory_discharge(&index->memory,
                                PAGE_SELF_BYTES +
                                    PAGE_BYTES * ((size_t)space->pages[page].seq_counted +
                                                  (size_t)space->pages[page].tok_counted));
     }
-    index_reserve_end((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES);
-    index_reserve_end((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES);
-    index_reserve_end((void *)(uintptr_t)space->runs, space->max * sizeof(*space->runs));
-    index_reserve_end((void *)(uintptr_t)space->uses, space->max * sizeof(*space->uses));
-    index_reserve_end(space->pages, space->max * sizeof(*space->pages));
-    index_reserve_end(space->chunk_used, space->max / CHUNK_PAGES * sizeof(uint16_t));
-    *space = (struct index_space){.seq = NULL};
+    index_address_space_release((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES);
+    index_address_space_release((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES);
+    index_address_space_release((void *)(uintptr_t)space->runs, space->max * sizeof(*space->runs));
+    index_address_space_release((void *)(uintptr_t)space->uses, space->max * sizeof(*space->uses));
+    index_address_space_release(space->pages, space->max * sizeof(*space->pages));
+    index_address_space_release(space->chunk_used, space->max / CHUNK_PAGES * sizeof(uint16_t));
+    *space = (struct index_run_allocator){.seq = NULL};
 }
 
 enum kvt_err
-index_space_open(struct index *index)
+index_run_allocator_open(struct index *index)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint64_t limit = index->memory.max + index->memory.max / INDEX_LIMIT_SHARE;
     const uint64_t wanted = limit / PAGE_BYTES / CHUNK_PAGES + 2; /* chunks */
     const uint64_t most = INDEX_NUMBERS_MAX / INDEX_PAGE_BLOCKS / CHUNK_PAGES;
 
-    *space = (struct index_space){.end = 1};
+    *space = (struct index_run_allocator){.end = 1};
     space->max = (uint32_t)(wanted < most ? wanted : most) * CHUNK_PAGES;
-    space->seq = index_reserve(space->max * PAGE_BYTES, false);
-    space->tok = index_reserve(space->max * PAGE_BYTES, false);
-    space->runs = index_reserve(space->max * sizeof(*space->runs), true);
-    space->uses = index_reserve(space->max * sizeof(*space->uses), true);
-    space->pages = index_reserve(space->max * sizeof(*space->pages), true);
-    space->chunk_used = index_reserve(space->max / CHUNK_PAGES * sizeof(uint16_t), true);
+    space->seq = index_address_space_reserve(space->max * PAGE_BYTES, false);
+    space->tok = index_address_space_reserve(space->max * PAGE_BYTES, false);
+    space->runs = index_address_space_reserve(space->max * sizeof(*space->runs), true);
+    space->uses = index_address_space_reserve(space->max * sizeof(*space->uses), true);
+    space->pages = index_address_space_reserve(space->max * sizeof(*space->pages), true);
+    space->chunk_used =
+        index_address_space_reserve(space->max / CHUNK_PAGES * sizeof(uint16_t), true);
     if (space->seq == NULL || space->tok == NULL || space->runs == NULL || space->uses == NULL ||
         space->pages == NULL || space->chunk_used == NULL) {
-        index_space_close(index);
+        index_run_allocator_close(index);
         return KVT_NOMEM;
     }
     return KVT_OK;
 }
 
 unsigned
-index_space_class(uint32_t blocks)
+index_run_allocator_class(uint32_t blocks)
 {
     unsigned class_ = 0;
 
@@ -96,13 +97,14 @@ index_space_class(uint32_t blocks)
 
 /* Numbers up to the end of `page` become memory. */
 static bool
-open_page(struct index_space *space, uint32_t page)
+open_page(struct index_run_allocator *space, uint32_t page)
 {
     while (space->open <= page) {
         char *const seq = (char *)(uintptr_t)space->seq + space->open * PAGE_BYTES;
         char *const tok = (char *)(uintptr_t)space->tok + space->open * PAGE_BYTES;
 
-        if (!index_reserve_use(seq, CHUNK_BYTES) || !index_reserve_use(tok, CHUNK_BYTES))
+        if (!index_address_space_commit(seq, CHUNK_BYTES) ||
+            !index_address_space_commit(tok, CHUNK_BYTES))
             return false;
         space->open += CHUNK_PAGES;
     }
@@ -110,7 +112,7 @@ open_page(struct index_space *space, uint32_t page)
 }
 
 static void
-list_page(struct index_space *space, uint32_t number)
+list_page(struct index_run_allocator *space, uint32_t number)
 {
     struct index_page *page = &space->pages[number];
     uint32_t *head = &space->room[page->tokens][page->class_ - 1];
@@ -124,7 +126,7 @@ list_page(struct index_space *space, uint32_t number)
 }
 
 static void
-unlist_page(struct index_space *space, uint32_t number)
+unlist_page(struct index_run_allocator *space, uint32_t number)
 {
     struct index_page *page = &space->pages[number];
 
@@ -141,7 +143,7 @@ unlist_page(struct index_space *space, uint32_t number)
 static void
 forget_page(struct index *index, uint32_t number)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     struct index_page *page = &space->pages[number];
 
     if (!page->seq_counted)
@@ -154,11 +156,11 @@ forget_page(struct index *index, uint32_t number)
 static void
 trim_chunk(struct index *index, uint32_t chunk)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint32_t first = chunk * CHUNK_PAGES;
 
-    index_reserve_empty((char *)(uintptr_t)space->seq + first * PAGE_BYTES, CHUNK_BYTES);
-    index_reserve_empty((char *)(uintptr_t)space->tok + first * PAGE_BYTES, CHUNK_BYTES);
+    index_address_space_decommit((char *)(uintptr_t)space->seq + first * PAGE_BYTES, CHUNK_BYTES);
+    index_address_space_decommit((char *)(uintptr_t)space->tok + first * PAGE_BYTES, CHUNK_BYTES);
     for (uint32_t page = first; page < first + CHUNK_PAGES && page < atomic_load(&space->end);
          page++)
         forget_page(index, page);
@@ -168,10 +170,11 @@ trim_chunk(struct index *index, uint32_t chunk)
 static void
 empty_page(struct index *index, uint32_t number)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     struct index_page *page = &space->pages[number];
     const uintptr_t runs = atomic_load_explicit(&space->runs[number], memory_order_relaxed);
-    struct index_use *uses = atomic_load_explicit(&space->uses[number], memory_order_relaxed);
+    struct index_block_hits *uses =
+        atomic_load_explicit(&space->uses[number], memory_order_relaxed);
     const uint32_t chunk = number / CHUNK_PAGES;
 
     unlist_page(space, number);
@@ -179,7 +182,7 @@ empty_page(struct index *index, uint32_t number)
     atomic_store_explicit(&space->uses[number], NULL, memory_order_release);
     index_epoch_retire(&index->epoch, (void *)(runs & ~(uintptr_t)63),
                        index_classes[(runs & 63) - 1].runs, sizeof(struct index_run));
-    index_epoch_retire(&index->epoch, uses, INDEX_PAGE_BLOCKS, sizeof(struct index_use));
+    index_epoch_retire(&index->epoch, uses, INDEX_PAGE_BLOCKS, sizeof(struct index_block_hits));
     page->class_ = 0;
     page->next = space->empty;
     space->empty = number;
@@ -191,9 +194,9 @@ empty_page(struct index *index, uint32_t number)
 }
 
 void
-index_space_trim(struct index *index)
+index_run_allocator_trim(struct index *index)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
 
     for (int tokens = 0; tokens < 2; tokens++) {
         for (unsigned class_ = 0; class_ < INDEX_CLASSES; class_++) {
@@ -209,8 +212,8 @@ index_space_trim(struct index *index)
     for (uint32_t at = space->empty; at != 0; at = space->pages[at].next) {
         if (!space->pages[at].seq_counted)
             continue;
-        index_reserve_empty((char *)(uintptr_t)space->seq + at * PAGE_BYTES, PAGE_BYTES);
-        index_reserve_empty((char *)(uintptr_t)space->tok + at * PAGE_BYTES, PAGE_BYTES);
+        index_address_space_decommit((char *)(uintptr_t)space->seq + at * PAGE_BYTES, PAGE_BYTES);
+        index_address_space_decommit((char *)(uintptr_t)space->tok + at * PAGE_BYTES, PAGE_BYTES);
         forget_page(index, at);
     }
 }
@@ -240,7 +243,7 @@ count_page(struct index *index, uint32_t number, bool tokens)
 static uint32_t
 next_page(struct index *index, bool tokens)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint32_t end = atomic_load_explicit(&space->end, memory_order_relaxed);
     uint32_t number = space->empty;
 
@@ -271,7 +274,7 @@ next_page(struct index *index, bool tokens)
 static uint32_t
 add_page(struct index *index, unsigned class_, bool tokens)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     struct index_run *runs = index_memory_take_lines(&index->memory, index_classes[class_].runs,
                                                      sizeof(struct index_run));
     uint32_t number = 0;
@@ -296,7 +299,7 @@ add_page(struct index *index, unsigned class_, bool tokens)
 }
 
 static struct index_run *
-page_run(const struct index_space *space, uint32_t page, uint32_t at)
+page_run(const struct index_run_allocator *space, uint32_t page, uint32_t at)
 {
     const uintptr_t runs = atomic_load_explicit(&space->runs[page], memory_order_relaxed);
 
@@ -307,7 +310,7 @@ page_run(const struct index_space *space, uint32_t page, uint32_t at)
 static uint32_t
 find_other(struct index *index, int from, int to, bool tokens)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const int step = from < to ? 1 : -1;
 
     for (int class_ = from; class_ != to + step; class_ += step) {
@@ -338,7 +341,8 @@ find_page(struct index *index, unsigned class_, bool tokens)
 
 /* The next one to be taken will be written from front to back. */
 static void
-prefetch_next(const struct index_space *space, const struct index_page *page, uint32_t number)
+prefetch_next(const struct index_run_allocator *space, const struct index_page *page,
+              uint32_t number)
 {
     enum { LINE = 8, LINES_MAX = 8 };
     const struct index_class *class_ = &index_classes[page->class_ - 1];
@@ -356,9 +360,9 @@ prefetch_next(const struct index_space *space, const struct index_page *page, ui
 }
 
 uint32_t
-index_space_take(struct index *index, unsigned class_, bool tokens)
+index_run_allocator_take(struct index *index, unsigned class_, bool tokens)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint32_t number = find_page(index, class_, tokens);
     struct index_page *page;
     struct index_run *run;
@@ -383,9 +387,9 @@ index_space_take(struct index *index, unsigned class_, bool tokens)
 }
 
 void
-index_space_give(struct index *index, uint32_t first)
+index_run_allocator_give(struct index *index, uint32_t first)
 {
-    struct index_space *space = &index->space;
+    struct index_run_allocator *space = &index->space;
     const uint32_t number = first >> INDEX_PAGE_SHIFT;
     struct index_page *page = &space->pages[number];
     const uint32_t at =
@@ -404,16 +408,16 @@ index_space_give(struct index *index, uint32_t first)
 }
 
 bool
-index_space_add_tokens(struct index *index, uint32_t number)
+index_run_allocator_add_tokens(struct index *index, uint32_t number)
 {
     return count_page(index, number >> INDEX_PAGE_SHIFT, true);
 }
 
-struct index_use *
-index_space_uses(struct index *index, uint32_t number)
+struct index_block_hits *
+index_run_allocator_uses(struct index *index, uint32_t number)
 {
-    _Atomic(struct index_use *) *slot = &index->space.uses[number >> INDEX_PAGE_SHIFT];
-    struct index_use *uses = atomic_load_explicit(slot, memory_order_relaxed);
+    _Atomic(struct index_block_hits *) *slot = &index->space.uses[number >> INDEX_PAGE_SHIFT];
+    struct index_block_hits *uses = atomic_load_explicit(slot, memory_order_relaxed);
 
     if (uses == NULL) {
         uses = index_memory_take(&index->memory, INDEX_PAGE_BLOCKS, sizeof(*uses));

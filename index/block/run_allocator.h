@@ -15,12 +15,12 @@
 #include "index/block/state.h"
 
 /** KVT_OK or KVT_NOMEM (no address space). */
-KVT_NODISCARD enum kvt_err index_space_open(struct index *index);
-void index_space_close(struct index *index);
+KVT_NODISCARD enum kvt_err index_run_allocator_open(struct index *index);
+void index_run_allocator_close(struct index *index);
 
 /** The class for `blocks` blocks of a sequence: its capacity is at most a third larger (what
  *  comes later grows into it), or it is smaller and the rest goes to another run. */
-unsigned index_space_class(uint32_t blocks);
+unsigned index_run_allocator_class(uint32_t blocks);
 
 /**
  * Take a free run of this class, or, when there is no memory for a page, of another.  Its length is
@@ -28,24 +28,24 @@ unsigned index_space_class(uint32_t blocks);
  *
  * @return its first number, or 0: no memory, or no number
  */
-uint32_t index_space_take(struct index *index, unsigned class_, bool tokens);
+uint32_t index_run_allocator_take(struct index *index, unsigned class_, bool tokens);
 
 /** Give a run back, of length 0 and unlinked; its page goes with its last run. */
-void index_space_give(struct index *index, uint32_t first);
+void index_run_allocator_give(struct index *index, uint32_t first);
 
 /** Make tok[] of the page of a number writable; false: no memory. */
-bool index_space_add_tokens(struct index *index, uint32_t number);
+bool index_run_allocator_add_tokens(struct index *index, uint32_t number);
 
 static inline bool
-index_space_tokens(struct index *index, uint32_t number)
+index_run_allocator_tokens(struct index *index, uint32_t number)
 {
     return index->space.pages[number >> INDEX_PAGE_SHIFT].tok_counted ||
-           index_space_add_tokens(index, number);
+           index_run_allocator_add_tokens(index, number);
 }
 
 /** How many blocks the run of a number has room for. */
 static inline uint32_t
-index_space_capacity(const struct index *index, uint32_t number)
+index_run_allocator_capacity(const struct index *index, uint32_t number)
 {
     const uintptr_t entry =
         atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_relaxed);
@@ -59,7 +59,7 @@ index_space_capacity(const struct index *index, uint32_t number)
  * keeps its number, and its page is not cut anew.
  */
 static inline uint32_t
-index_space_next(const struct index *index, uint32_t number)
+index_run_allocator_next(const struct index *index, uint32_t number)
 {
     const uint32_t page = number >> INDEX_PAGE_SHIFT;
     const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
@@ -67,16 +67,16 @@ index_space_next(const struct index *index, uint32_t number)
 
     if (atomic_load_explicit(&index->space.runs[page], memory_order_relaxed) == 0)
         return (page + 1) * INDEX_PAGE_BLOCKS;
-    capacity = index_space_capacity(index, number);
+    capacity = index_run_allocator_capacity(index, number);
     if (in_page / capacity + 1 >= index->space.pages[page].fresh)
         return (page + 1) * INDEX_PAGE_BLOCKS;
     return number - in_page % capacity + capacity;
 }
 
 /** Give the system what empty pages still occupy. */
-void index_space_trim(struct index *index);
+void index_run_allocator_trim(struct index *index);
 
 /** The hits and last reads of the page's blocks, made now; NULL: no memory. */
-struct index_use *index_space_uses(struct index *index, uint32_t number);
+struct index_block_hits *index_run_allocator_uses(struct index *index, uint32_t number);
 
 #endif /* INDEX_BLOCK_RUN_ALLOCATOR_H */

@@ -40,13 +40,13 @@
 #include "index/table/hash_map.h"
 #include "index/table/table.h"
 
-#define INDEX_PAGE_SHIFT  10
-#define INDEX_PAGE_BLOCKS (1u << INDEX_PAGE_SHIFT)
-#define INDEX_NUMBERS_MAX (UINT32_MAX - INDEX_PAGE_BLOCKS)
-#define INDEX_CLASSES     24 /* capacities of runs */
-#define INDEX_ORPHANS_MAX (1u << 24)
-#define INDEX_SIZES_MAX   65536 /* different sizes of blocks */
-#define INDEX_RECENT_BITS 14    /* sequences that grow at the same time */
+#define INDEX_PAGE_SHIFT      10
+#define INDEX_PAGE_BLOCKS     (1u << INDEX_PAGE_SHIFT)
+#define INDEX_NUMBERS_MAX     (UINT32_MAX - INDEX_PAGE_BLOCKS)
+#define INDEX_CLASSES         24 /* capacities of runs */
+#define INDEX_ORPHANS_MAX     (1u << 24)
+#define INDEX_BLOCK_SIZES_MAX 65536 /* different sizes of blocks */
+#define INDEX_RECENT_BITS     14    /* sequences that grow at the same time */
 #define INDEX_READ_RETRIES                                                                         \
     1000 /* a run that changed under a reader this often: it takes the lock */
 
@@ -65,7 +65,7 @@ struct index_run {
     _Atomic uint16_t length;  /* blocks, ghosts among them; 0: a free run */
     _Atomic uint16_t size;    /* code of the bytes of one shard (index/block/block_size.h) */
     _Atomic uint64_t parent;  /* hash before the first block; 0: a root, or not known */
-    struct index_holding holding;
+    struct index_run_holders holding;
     _Atomic uint32_t position; /* of the first block */
     _Atomic uint32_t stored_s; /* last stored to */
     _Atomic uint16_t ns;
@@ -97,7 +97,7 @@ struct index_page {
 };
 
 /* Hits and last read of a block; shared. */
-struct index_use {
+struct index_block_hits {
     _Atomic uint32_t hits;
     _Atomic uint32_t used_s;
 };
@@ -112,11 +112,11 @@ struct index_class {
 extern const struct index_class index_classes[INDEX_CLASSES];
 
 /* The address space of blocks. */
-struct index_space {
+struct index_run_allocator {
     _Atomic uint64_t *seq;   /* shared */
     _Atomic uint64_t *tok;   /* shared; 0: not known */
     _Atomic uintptr_t *runs; /* shared: of each page, its first run | class plus 1; 0: no page */
-    _Atomic(struct index_use *) *uses; /* shared: of each page, or NULL: nothing was read */
+    _Atomic(struct index_block_hits *) *uses; /* shared: of each page, or NULL: nothing was read */
     struct index_page *pages;
     uint16_t *chunk_used;            /* pages in use of each chunk */
     _Atomic uint32_t end;            /* shared: pages ever used are below this */
@@ -158,11 +158,11 @@ struct index_history_ring {
 };
 
 /* Different sizes of blocks; a code is a place in `sizes`. */
-struct index_sizes {
+struct index_block_sizes {
     _Atomic(_Atomic uint64_t *) sizes; /* shared */
     uint32_t count;
     uint32_t capacity;
-    struct index_slots codes;
+    struct index_hash_map codes;
 };
 
 /* What the last Store was coded as. */
@@ -181,15 +181,15 @@ struct index {
     struct index_arena arena;
     struct index_epoch epoch;
     struct index_shards *shards;
-    struct index_space space;
-    struct index_sizes sizes;
+    struct index_run_allocator space;
+    struct index_block_sizes sizes;
     struct index_codes last_codes;
     uint32_t recent[1u << INDEX_RECENT_BITS]; /* last blocks of what was stored, by their hashes */
-    struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
-    struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
-    struct index_pool odd_pool;
-    struct index_slots stakes; /* (holder, namespace) -> its number in stake_pool */
-    struct index_pool stake_pool;
+    struct index_hash_map orphans; /* (namespace, parent's hash) -> first block of the first run */
+    struct index_hash_map odd;     /* runs with sizes of their own -> their number in odd_pool */
+    struct index_record_pool odd_pool;
+    struct index_hash_map stakes; /* (holder, namespace) -> its number in stake_pool */
+    struct index_record_pool stake_pool;
     struct index_history_ring history;
     uint64_t seed[2];
     uint64_t blocks;
@@ -202,8 +202,8 @@ struct index {
     _Atomic uint64_t holder_renames;
     _Atomic(struct index_namespace *) namespaces[INDEX_NAMESPACES_MAX / INDEX_NAMESPACES_CHUNK];
     _Atomic(struct index_holder_record *) holders[INDEX_HOLDERS_MAX / INDEX_HOLDERS_CHUNK];
-    struct index_slots namespace_names;
-    struct index_slots holder_names;
+    struct index_hash_map namespace_names;
+    struct index_hash_map holder_names;
 };
 
 /* ThreadSanitizer does not know fences; what it checks is that all that is shared is atomic. */
@@ -344,10 +344,10 @@ index_run_changed(struct index_run *run)
     atomic_store_explicit(&run->version, version + 1, memory_order_release);
 }
 
-static inline struct index_holding_context
-index_state_holding(struct index *index)
+static inline struct index_run_holders_context
+index_state_holders(struct index *index)
 {
-    return (struct index_holding_context){
+    return (struct index_run_holders_context){
         .memory = &index->memory, .epoch = &index->epoch, .shards = index->shards};
 }
 

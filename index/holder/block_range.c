@@ -40,20 +40,20 @@ index_blocks_remove(struct index_blocks *blocks, uint32_t from, uint32_t to)
 
 /* Append a span; neighbours with one code are one span. */
 static void
-push(struct index_spans *spans, uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
+push(struct index_block_ranges *spans, uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
 {
     if (from >= to || code == 0)
         return;
     if (spans->count > 0) {
-        const index_span last = spans->spans[spans->count - 1];
+        const index_block_range last = spans->spans[spans->count - 1];
 
-        if (index_span_to(last) == from && index_span_code(last) == code) {
+        if (index_block_range_to(last) == from && index_block_range_code(last) == code) {
             spans->spans[spans->count - 1] =
-                index_span_make(holder, code, index_span_from(last), to);
+                index_block_range_make(holder, code, index_block_range_from(last), to);
             return;
         }
     }
-    spans->spans[spans->count++] = index_span_make(holder, code, from, to);
+    spans->spans[spans->count++] = index_block_range_make(holder, code, from, to);
 }
 
 static uint32_t
@@ -63,22 +63,23 @@ popcount(const struct index_shards *codes, uint32_t code)
 }
 
 enum kvt_err
-index_span_store(const struct index_spans *old, struct index_shards *codes, index_span span,
-                 struct index_spans *spans, struct index_blocks *changed, uint32_t *shards)
+index_block_range_store(const struct index_block_ranges *old, struct index_shards *codes,
+                        index_block_range span, struct index_block_ranges *spans,
+                        struct index_blocks *changed, uint32_t *shards)
 {
-    const uint32_t holder = index_span_holder(span);
-    const uint32_t code = index_span_code(span);
-    const uint32_t from = index_span_from(span);
-    const uint32_t to = index_span_to(span);
+    const uint32_t holder = index_block_range_holder(span);
+    const uint32_t code = index_block_range_code(span);
+    const uint32_t from = index_block_range_from(span);
+    const uint32_t to = index_block_range_to(span);
     uint32_t at = from; /* all before is in `spans` */
 
     spans->count = 0;
     *changed = (struct index_blocks){.count = 0};
     *shards = 0;
     for (uint32_t i = 0; i < old->count; i++) {
-        const uint32_t had = index_span_code(old->spans[i]);
-        const uint32_t begin = index_span_from(old->spans[i]);
-        const uint32_t end = index_span_to(old->spans[i]);
+        const uint32_t had = index_block_range_code(old->spans[i]);
+        const uint32_t begin = index_block_range_from(old->spans[i]);
+        const uint32_t end = index_block_range_to(old->spans[i]);
         const uint32_t low = begin > from ? begin : from;
         const uint32_t high = end < to ? end : to;
         uint32_t both = had;
@@ -118,18 +119,18 @@ index_span_store(const struct index_spans *old, struct index_shards *codes, inde
 }
 
 enum kvt_err
-index_span_take(const struct index_spans *old, struct index_shards *codes, uint32_t ranks,
-                uint32_t from, uint32_t to, struct index_spans *spans, struct index_blocks *changed,
-                uint32_t *shards)
+index_block_range_take(const struct index_block_ranges *old, struct index_shards *codes,
+                       uint32_t ranks, uint32_t from, uint32_t to, struct index_block_ranges *spans,
+                       struct index_blocks *changed, uint32_t *shards)
 {
     spans->count = 0;
     *changed = (struct index_blocks){.count = 0};
     *shards = 0;
     for (uint32_t i = 0; i < old->count; i++) {
-        const uint32_t holder = index_span_holder(old->spans[i]);
-        const uint32_t had = index_span_code(old->spans[i]);
-        const uint32_t begin = index_span_from(old->spans[i]);
-        const uint32_t end = index_span_to(old->spans[i]);
+        const uint32_t holder = index_block_range_holder(old->spans[i]);
+        const uint32_t had = index_block_range_code(old->spans[i]);
+        const uint32_t begin = index_block_range_from(old->spans[i]);
+        const uint32_t end = index_block_range_to(old->spans[i]);
         const uint32_t low = begin > from ? begin : from;
         const uint32_t high = end < to ? end : to;
         const uint32_t left = index_shards_ranks(codes, had) & ~ranks;

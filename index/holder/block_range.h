@@ -5,7 +5,7 @@
  * spans lie.
  *
  * Ownership: the caller owns all memory.
- * Threads:   any; index_span_store() and index_span_take() under the index's lock.
+ * Threads:   any; index_block_range_store() and index_block_range_take() under the index's lock.
  * Limits:    INDEX_RUN_BLOCKS_MAX spans of one holder in a run.
  */
 #ifndef INDEX_HOLDER_BLOCK_RANGE_H
@@ -15,34 +15,34 @@
 
 #include "index/holder/run_holders.h"
 
-#define INDEX_SPAN_KEY_MASK ((UINT64_C(1) << 44) - 1) /* a span without its holder */
+#define INDEX_BLOCK_RANGE_KEY_MASK ((UINT64_C(1) << 44) - 1) /* a span without its holder */
 
-static inline index_span
-index_span_make(uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
+static inline index_block_range
+index_block_range_make(uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
 {
     return (uint64_t)holder << 44 | (uint64_t)code << 32 | (uint64_t)from << 16 | to;
 }
 
 static inline uint32_t
-index_span_holder(index_span span)
+index_block_range_holder(index_block_range span)
 {
     return (uint32_t)(span >> 44);
 }
 
 static inline uint32_t
-index_span_code(index_span span)
+index_block_range_code(index_block_range span)
 {
     return span >> 32 & 0xfff;
 }
 
 static inline uint32_t
-index_span_from(index_span span)
+index_block_range_from(index_block_range span)
 {
     return span >> 16 & 0xffff;
 }
 
 static inline uint32_t
-index_span_to(index_span span)
+index_block_range_to(index_block_range span)
 {
     return span & 0xffff;
 }
@@ -58,9 +58,9 @@ void index_blocks_add(struct index_blocks *blocks, uint32_t from, uint32_t to);
 void index_blocks_remove(struct index_blocks *blocks, uint32_t from, uint32_t to);
 
 /* The spans of one holder, by `from`. */
-struct index_spans {
+struct index_block_ranges {
     uint32_t count;
-    index_span spans[INDEX_RUN_BLOCKS_MAX + 2];
+    index_block_range spans[INDEX_RUN_BLOCKS_MAX + 2];
 };
 
 /**
@@ -70,19 +70,21 @@ struct index_spans {
  * @param[out] changed  blocks of which the holder had nothing
  * @return KVT_OK or KVT_FULL (no code)
  */
-KVT_NODISCARD enum kvt_err index_span_store(const struct index_spans *old,
-                                            struct index_shards *codes, index_span span,
-                                            struct index_spans *spans, struct index_blocks *changed,
-                                            uint32_t *shards);
+KVT_NODISCARD enum kvt_err index_block_range_store(const struct index_block_ranges *old,
+                                                   struct index_shards *codes,
+                                                   index_block_range span,
+                                                   struct index_block_ranges *spans,
+                                                   struct index_blocks *changed, uint32_t *shards);
 /**
  * The same when it loses the shards `ranks` of [from, to).
  *
  * @param[out] shards   (block, shard) pairs that went
  * @param[out] changed  blocks of which the holder has nothing any more
  */
-KVT_NODISCARD enum kvt_err index_span_take(const struct index_spans *old,
-                                           struct index_shards *codes, uint32_t ranks,
-                                           uint32_t from, uint32_t to, struct index_spans *spans,
-                                           struct index_blocks *changed, uint32_t *shards);
+KVT_NODISCARD enum kvt_err index_block_range_take(const struct index_block_ranges *old,
+                                                  struct index_shards *codes, uint32_t ranks,
+                                                  uint32_t from, uint32_t to,
+                                                  struct index_block_ranges *spans,
+                                                  struct index_blocks *changed, uint32_t *shards);
 
 #endif /* INDEX_HOLDER_BLOCK_RANGE_H */

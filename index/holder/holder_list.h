@@ -16,7 +16,7 @@
  * Ownership: a holding owns its box, a box its sets.
  * Threads:   as index/holder/run_holders.h.  `group_capacity` and `span_capacity` never change;
  *            counts are always within them.
- * Limits:    INDEX_BOX_GROUPS_MAX groups.
+ * Limits:    INDEX_HOLDER_LIST_GROUPS_MAX groups.
  */
 #ifndef INDEX_HOLDER_HOLDER_LIST_H
 #define INDEX_HOLDER_HOLDER_LIST_H
@@ -25,15 +25,15 @@
 #include "index/holder/holder_set.h"
 #include "index/holder/run_holders.h"
 
-#define INDEX_BOX_GROUPS_MAX 16
-#define INDEX_BOX_NO_GROUP   UINT32_MAX
+#define INDEX_HOLDER_LIST_GROUPS_MAX 16
+#define INDEX_HOLDER_LIST_NO_GROUP   UINT32_MAX
 
 struct index_group {
     _Atomic uint64_t key; /* the part: a span without its holder */
-    _Atomic(struct index_set *) set;
+    _Atomic(struct index_holder_set *) set;
 };
 
-struct index_box {
+struct index_holder_list {
     uint16_t group_capacity;
     uint16_t end;           /* one past the last block that somebody holds; the writer's */
     uint32_t span_capacity; /* even */
@@ -48,141 +48,148 @@ _Static_assert(sizeof(struct index_group) == 2 * sizeof(uint64_t), "groups lie i
 
 /* Where the order ends: two ranks a word. */
 static inline const _Atomic uint64_t *
-index_box_behind_order(const struct index_box *box)
+index_holder_list_order_end(const struct index_holder_list *box)
 {
     return box->data + box->span_capacity / 2;
 }
 
 /** NULL: the holding has no box. */
-static inline struct index_box *
-index_box_of(const struct index_holding *holding)
+static inline struct index_holder_list *
+index_holder_list_of(const struct index_run_holders *holding)
 {
     return atomic_load_explicit(&holding->box, memory_order_acquire);
 }
 
 static inline uint32_t
-index_box_groups(const struct index_box *box)
+index_holder_list_groups(const struct index_holder_list *box)
 {
     return atomic_load_explicit(&box->group_count, memory_order_relaxed);
 }
 
 static inline struct index_group *
-index_box_group(const struct index_box *box, uint32_t at)
+index_holder_list_group(const struct index_holder_list *box, uint32_t at)
 {
-    return (struct index_group *)(uintptr_t)(index_box_behind_order(box) + 2 * (size_t)at);
+    return (struct index_group *)(uintptr_t)(index_holder_list_order_end(box) + 2 * (size_t)at);
 }
 
 static inline uint64_t
-index_box_key(const struct index_box *box, uint32_t at)
+index_holder_list_key(const struct index_holder_list *box, uint32_t at)
 {
-    return atomic_load_explicit(&index_box_group(box, at)->key, memory_order_relaxed);
+    return atomic_load_explicit(&index_holder_list_group(box, at)->key, memory_order_relaxed);
 }
 
 /** NULL only for a reader beside a change. */
-static inline struct index_set *
-index_box_set(const struct index_box *box, uint32_t at)
+static inline struct index_holder_set *
+index_holder_list_set(const struct index_holder_list *box, uint32_t at)
 {
-    return atomic_load_explicit(&index_box_group(box, at)->set, memory_order_acquire);
+    return atomic_load_explicit(&index_holder_list_group(box, at)->set, memory_order_acquire);
 }
 
 static inline uint32_t
-index_box_spans(const struct index_box *box)
+index_holder_list_ranges(const struct index_holder_list *box)
 {
     return atomic_load_explicit(&box->span_count, memory_order_relaxed);
 }
 
 static inline _Atomic uint64_t *
-index_box_span_at(const struct index_box *box, uint32_t at)
+index_holder_list_range_at(const struct index_holder_list *box, uint32_t at)
 {
-    return (_Atomic uint64_t *)(uintptr_t)(index_box_behind_order(box) +
+    return (_Atomic uint64_t *)(uintptr_t)(index_holder_list_order_end(box) +
                                            2 * (size_t)box->group_capacity + at);
 }
 
-static inline index_span
-index_box_span(const struct index_box *box, uint32_t at)
+static inline index_block_range
+index_holder_list_range(const struct index_holder_list *box, uint32_t at)
 {
-    return atomic_load_explicit(index_box_span_at(box, at), memory_order_relaxed);
+    return atomic_load_explicit(index_holder_list_range_at(box, at), memory_order_relaxed);
 }
 
 static inline size_t
-index_box_bytes(const struct index_box *box)
+index_holder_list_bytes(const struct index_holder_list *box)
 {
     return sizeof(*box) + 16 * (size_t)box->group_capacity + 12 * (size_t)box->span_capacity;
 }
 
-/* A place in the order: INDEX_BOX_LAST - to:16 | holder:16. */
-#define INDEX_BOX_LAST 2047u
+/* A place in the order: INDEX_HOLDER_LIST_LAST - to:16 | holder:16. */
+#define INDEX_HOLDER_LIST_LAST 2047u
 
 static inline uint32_t
-index_box_rank(uint32_t holder, uint32_t to)
+index_holder_list_rank(uint32_t holder, uint32_t to)
 {
-    return (INDEX_BOX_LAST - to) << 16 | holder;
+    return (INDEX_HOLDER_LIST_LAST - to) << 16 | holder;
 }
 
 static inline uint32_t
-index_box_rank_to(uint32_t rank)
+index_holder_list_rank_to(uint32_t rank)
 {
-    return INDEX_BOX_LAST - (rank >> 16);
+    return INDEX_HOLDER_LIST_LAST - (rank >> 16);
 }
 
 static inline _Atomic uint32_t *
-index_box_order(const struct index_box *box)
+index_holder_list_order(const struct index_holder_list *box)
 {
     return (_Atomic uint32_t *)(uintptr_t)box->data;
 }
 
 /** The first span of `holder` or of one after it. */
-uint32_t index_box_place_read(const struct index_box *box, uint32_t holder);
+uint32_t index_holder_list_place_read(const struct index_holder_list *box, uint32_t holder);
 
 /* Where the spans of a holder are. */
-struct index_box_seat {
-    uint32_t group; /* INDEX_BOX_NO_GROUP: in the array */
+struct index_holder_list_slot {
+    uint32_t group; /* INDEX_HOLDER_LIST_NO_GROUP: in the array */
     uint32_t first;
     uint32_t count;
 };
 
-struct index_box_seat index_box_find(const struct index_box *box, uint32_t holder);
+struct index_holder_list_slot index_holder_list_find(const struct index_holder_list *box,
+                                                     uint32_t holder);
 /** Copy out the spans of the holder. */
-void index_box_copy(const struct index_box *box, const struct index_box_seat *seat, uint32_t holder,
-                    struct index_spans *spans);
+void index_holder_list_copy(const struct index_holder_list *box,
+                            const struct index_holder_list_slot *seat, uint32_t holder,
+                            struct index_block_ranges *spans);
 
 /**
  * The holder's only span goes on with the blocks [from, to), or they are the first it has, where
  * somebody else has them too: a sequence that is known comes block by block.  False: it is not that
  * simple.
  */
-bool index_box_extend(struct index_holding *holding, const struct index_holding_context *context,
-                      uint32_t holder, uint32_t code, uint32_t from, uint32_t to);
+bool index_holder_list_extend(struct index_run_holders *holding,
+                              const struct index_run_holders_context *context, uint32_t holder,
+                              uint32_t code, uint32_t from, uint32_t to);
 
 /** The holding's only span moves into a box; false: no memory. */
-KVT_NODISCARD bool index_box_open(struct index_holding *holding,
-                                  const struct index_holding_context *context, index_span first,
-                                  bool overdraw);
+KVT_NODISCARD bool index_holder_list_open(struct index_run_holders *holding,
+                                          const struct index_run_holders_context *context,
+                                          index_block_range first, bool overdraw);
 /** Give back through the epoch. */
-void index_box_retire(struct index_box *box, const struct index_holding_context *context);
+void index_holder_list_retire(struct index_holder_list *box,
+                              const struct index_run_holders_context *context);
 
 /** Blocks that others than `holder` have too go from `blocks`. */
-void index_box_others(struct index_box *box, uint32_t holder, struct index_blocks *blocks);
+void index_holder_list_others(struct index_holder_list *box, uint32_t holder,
+                              struct index_blocks *blocks);
 
 /**
  * `holder` now has these spans, and no others.  The holding may get another box.
  *
  * @return false: no memory; unchanged then
  */
-KVT_NODISCARD bool index_box_put(struct index_holding *holding,
-                                 const struct index_holding_context *context, uint32_t holder,
-                                 const struct index_spans *spans, bool overdraw);
+KVT_NODISCARD bool index_holder_list_put(struct index_run_holders *holding,
+                                         const struct index_run_holders_context *context,
+                                         uint32_t holder, const struct index_block_ranges *spans,
+                                         bool overdraw);
 
 /** Find `end` again after blocks went. */
-void index_box_end(struct index_box *box);
+void index_holder_list_end(struct index_holder_list *box);
 
 /** A box with one span goes back into `one`, one with none goes. */
-void index_box_close(struct index_holding *holding, const struct index_holding_context *context);
+void index_holder_list_close(struct index_run_holders *holding,
+                             const struct index_run_holders_context *context);
 
 /** A box of the size that is needed, and `extra` spans, takes the place of this one; false: no
  *  memory, unchanged then. */
-KVT_NODISCARD bool index_box_rebuild(struct index_holding *holding,
-                                     const struct index_holding_context *context, uint32_t extra,
-                                     bool overdraw);
+KVT_NODISCARD bool index_holder_list_rebuild(struct index_run_holders *holding,
+                                             const struct index_run_holders_context *context,
+                                             uint32_t extra, bool overdraw);
 
 #endif /* INDEX_HOLDER_HOLDER_LIST_H */

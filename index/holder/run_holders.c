@@ -6,125 +6,129 @@
 
 /* What a change of one holder's spans is worked out in. */
 struct change {
-    struct index_spans old;
-    struct index_spans now;
+    struct index_block_ranges old;
+    struct index_block_ranges now;
     struct index_blocks blocks; /* that the holder got, or lost */
     uint32_t shards;
 };
 
-static inline index_span
-get_one(const struct index_holding *holding)
+static inline index_block_range
+get_one(const struct index_run_holders *holding)
 {
     return atomic_load_explicit(&holding->one, memory_order_relaxed);
 }
 
 static inline void
-put_one(struct index_holding *holding, index_span span)
+put_one(struct index_run_holders *holding, index_block_range span)
 {
     atomic_store_explicit(&holding->one, span, memory_order_relaxed);
 }
 
 /* The spans of one holder as they are. */
 static void
-copy_old(const struct index_holding *holding, uint32_t holder, struct index_spans *spans)
+copy_old(const struct index_run_holders *holding, uint32_t holder, struct index_block_ranges *spans)
 {
-    const struct index_box *box = index_box_of(holding);
-    const index_span one = get_one(holding);
+    const struct index_holder_list *box = index_holder_list_of(holding);
+    const index_block_range one = get_one(holding);
 
     spans->count = 0;
     if (box != NULL) {
-        const struct index_box_seat seat = index_box_find(box, holder);
+        const struct index_holder_list_slot seat = index_holder_list_find(box, holder);
 
-        index_box_copy(box, &seat, holder, spans);
-    } else if (one != 0 && index_span_holder(one) == holder) {
+        index_holder_list_copy(box, &seat, holder, spans);
+    } else if (one != 0 && index_block_range_holder(one) == holder) {
         spans->spans[spans->count++] = one;
     }
 }
 
 /* Leave those blocks of the change that nobody else has. */
 static void
-leave_sole(struct index_holding *holding, uint32_t holder, struct change *change)
+leave_sole(struct index_run_holders *holding, uint32_t holder, struct change *change)
 {
-    struct index_box *box = index_box_of(holding);
-    const index_span one = get_one(holding);
+    struct index_holder_list *box = index_holder_list_of(holding);
+    const index_block_range one = get_one(holding);
 
     if (box != NULL)
-        index_box_others(box, holder, &change->blocks);
-    else if (one != 0 && index_span_holder(one) != holder)
-        index_blocks_remove(&change->blocks, index_span_from(one), index_span_to(one));
+        index_holder_list_others(box, holder, &change->blocks);
+    else if (one != 0 && index_block_range_holder(one) != holder)
+        index_blocks_remove(&change->blocks, index_block_range_from(one),
+                            index_block_range_to(one));
 }
 
 /* The holder's spans are `now`; false: no memory. */
 static bool
-put_now(struct index_holding *holding, const struct index_holding_context *context, uint32_t holder,
-        const struct index_spans *now, bool overdraw)
+put_now(struct index_run_holders *holding, const struct index_run_holders_context *context,
+        uint32_t holder, const struct index_block_ranges *now, bool overdraw)
 {
-    const index_span one = get_one(holding);
+    const index_block_range one = get_one(holding);
 
-    if (index_box_of(holding) == NULL) {
-        const bool sole = one == 0 || index_span_holder(one) == holder;
+    if (index_holder_list_of(holding) == NULL) {
+        const bool sole = one == 0 || index_block_range_holder(one) == holder;
 
         if (sole && now->count <= 1) {
             put_one(holding, now->count == 1 ? now->spans[0] : 0);
             return true;
         }
-        if (!index_box_open(holding, context, sole ? now->spans[0] : one, overdraw))
+        if (!index_holder_list_open(holding, context, sole ? now->spans[0] : one, overdraw))
             return false;
     }
     /* A box that was just opened has room for all that comes of one span. */
-    return index_box_put(holding, context, holder, now, overdraw);
+    return index_holder_list_put(holding, context, holder, now, overdraw);
 }
 
 static enum kvt_err
-finish(struct index_holding *holding, const struct index_holding_context *context, uint32_t holder,
-       struct change *change, bool overdraw, struct index_holding_effect *effect)
+finish(struct index_run_holders *holding, const struct index_run_holders_context *context,
+       uint32_t holder, struct change *change, bool overdraw,
+       struct index_run_holders_effect *effect)
 {
     const uint32_t pairs = change->blocks.count;
-    struct index_box *box;
+    struct index_holder_list *box;
     uint32_t last;
 
     leave_sole(holding, holder, change);
     if (!put_now(holding, context, holder, &change->now, overdraw))
         return KVT_FULL;
-    *effect = (struct index_holding_effect){
+    *effect = (struct index_run_holders_effect){
         .pairs = pairs, .blocks = change->blocks.count, .shards = change->shards};
-    box = index_box_of(holding);
+    box = index_holder_list_of(holding);
     if (box == NULL)
         return KVT_OK;
     last = box->end - 1u;
     if (overdraw && (change->blocks.bits[last / 64] >> last % 64 & 1) != 0)
-        index_box_end(box);
-    index_box_close(holding, context);
+        index_holder_list_end(box);
+    index_holder_list_close(holding, context);
     return KVT_OK;
 }
 
 enum kvt_err
-index_holding_add(struct index_holding *holding, const struct index_holding_context *context,
-                  uint32_t holder, uint32_t code, uint32_t from, uint32_t to,
-                  struct index_holding_effect *effect)
+index_run_holders_add(struct index_run_holders *holding,
+                      const struct index_run_holders_context *context, uint32_t holder,
+                      uint32_t code, uint32_t from, uint32_t to,
+                      struct index_run_holders_effect *effect)
 {
-    const index_span one = get_one(holding);
+    const index_block_range one = get_one(holding);
     struct change change;
     enum kvt_err rc;
 
     assert(holder < INDEX_HOLDERS_MAX && code != 0 && code <= INDEX_SHARDS_MAX);
     assert(from < to && to <= INDEX_RUN_BLOCKS_MAX);
-    *effect = (struct index_holding_effect){.pairs = 0};
+    *effect = (struct index_run_holders_effect){.pairs = 0};
     /* Nearly always: the first holder, or the only one goes on. */
-    if (index_box_of(holding) == NULL &&
-        (one == 0 || (index_span_holder(one) == holder && index_span_code(one) == code &&
-                      index_span_to(one) == from))) {
+    if (index_holder_list_of(holding) == NULL &&
+        (one == 0 || (index_block_range_holder(one) == holder &&
+                      index_block_range_code(one) == code && index_block_range_to(one) == from))) {
         const uint32_t ranks = index_shards_ranks(context->shards, code);
 
-        put_one(holding, index_span_make(holder, code, one == 0 ? from : index_span_from(one), to));
-        *effect = (struct index_holding_effect){.pairs = to - from,
-                                                .blocks = to - from,
-                                                .shards = (to - from) *
-                                                          (uint32_t)__builtin_popcount(ranks)};
+        put_one(holding, index_block_range_make(holder, code,
+                                                one == 0 ? from : index_block_range_from(one), to));
+        *effect = (struct index_run_holders_effect){.pairs = to - from,
+                                                    .blocks = to - from,
+                                                    .shards = (to - from) *
+                                                              (uint32_t)__builtin_popcount(ranks)};
         return KVT_OK;
     }
-    if (index_box_of(holding) != NULL &&
-        index_box_extend(holding, context, holder, code, from, to)) {
+    if (index_holder_list_of(holding) != NULL &&
+        index_holder_list_extend(holding, context, holder, code, from, to)) {
         const uint32_t ranks = index_shards_ranks(context->shards, code);
 
         effect->pairs = to - from;
@@ -132,8 +136,9 @@ index_holding_add(struct index_holding *holding, const struct index_holding_cont
         return KVT_OK;
     }
     copy_old(holding, holder, &change.old);
-    rc = index_span_store(&change.old, context->shards, index_span_make(holder, code, from, to),
-                          &change.now, &change.blocks, &change.shards);
+    rc = index_block_range_store(&change.old, context->shards,
+                                 index_block_range_make(holder, code, from, to), &change.now,
+                                 &change.blocks, &change.shards);
     if (rc != KVT_OK)
         return rc;
     if (change.shards == 0)
@@ -143,47 +148,50 @@ index_holding_add(struct index_holding *holding, const struct index_holding_cont
 
 /* The only span loses a piece at its end or its beginning, or all; false: it is not that simple. */
 static bool
-trim_one(struct index_holding *holding, const struct index_holding_context *context, uint32_t ranks,
-         uint32_t from, uint32_t to, struct index_holding_effect *effect)
+trim_one(struct index_run_holders *holding, const struct index_run_holders_context *context,
+         uint32_t ranks, uint32_t from, uint32_t to, struct index_run_holders_effect *effect)
 {
-    const index_span one = get_one(holding);
-    const uint32_t begin = index_span_from(one);
-    const uint32_t end = index_span_to(one);
+    const index_block_range one = get_one(holding);
+    const uint32_t begin = index_block_range_from(one);
+    const uint32_t end = index_block_range_to(one);
     const uint32_t low = begin > from ? begin : from;
     const uint32_t high = end < to ? end : to;
-    const uint32_t had = index_shards_ranks(context->shards, index_span_code(one));
+    const uint32_t had = index_shards_ranks(context->shards, index_block_range_code(one));
 
     if ((had & ~ranks) != 0 || low >= high || (low > begin && high < end))
         return false;
-    *effect =
-        (struct index_holding_effect){.pairs = high - low,
-                                      .blocks = high - low,
-                                      .shards = (high - low) * (uint32_t)__builtin_popcount(had)};
+    *effect = (struct index_run_holders_effect){.pairs = high - low,
+                                                .blocks = high - low,
+                                                .shards = (high - low) *
+                                                          (uint32_t)__builtin_popcount(had)};
     if (high - low == end - begin)
         put_one(holding, 0);
     else
-        put_one(holding, index_span_make(index_span_holder(one), index_span_code(one),
-                                         low > begin ? begin : high, low > begin ? low : end));
+        put_one(holding,
+                index_block_range_make(index_block_range_holder(one), index_block_range_code(one),
+                                       low > begin ? begin : high, low > begin ? low : end));
     return true;
 }
 
 enum kvt_err
-index_holding_remove(struct index_holding *holding, const struct index_holding_context *context,
-                     uint32_t holder, uint32_t ranks, uint32_t from, uint32_t to,
-                     struct index_holding_effect *effect)
+index_run_holders_remove(struct index_run_holders *holding,
+                         const struct index_run_holders_context *context, uint32_t holder,
+                         uint32_t ranks, uint32_t from, uint32_t to,
+                         struct index_run_holders_effect *effect)
 {
-    const index_span one = get_one(holding);
+    const index_block_range one = get_one(holding);
     struct change change;
     enum kvt_err rc;
 
     assert(from < to && to <= INDEX_RUN_BLOCKS_MAX);
-    *effect = (struct index_holding_effect){.pairs = 0};
-    if (index_box_of(holding) == NULL && (one == 0 || index_span_holder(one) != holder ||
-                                          trim_one(holding, context, ranks, from, to, effect)))
+    *effect = (struct index_run_holders_effect){.pairs = 0};
+    if (index_holder_list_of(holding) == NULL &&
+        (one == 0 || index_block_range_holder(one) != holder ||
+         trim_one(holding, context, ranks, from, to, effect)))
         return KVT_OK;
     copy_old(holding, holder, &change.old);
-    rc = index_span_take(&change.old, context->shards, ranks, from, to, &change.now, &change.blocks,
-                         &change.shards);
+    rc = index_block_range_take(&change.old, context->shards, ranks, from, to, &change.now,
+                                &change.blocks, &change.shards);
     if (rc != KVT_OK)
         return rc;
     if (change.shards == 0)
@@ -192,45 +200,46 @@ index_holding_remove(struct index_holding *holding, const struct index_holding_c
 }
 
 void
-index_holding_clear(struct index_holding *holding, const struct index_holding_context *context)
+index_run_holders_clear(struct index_run_holders *holding,
+                        const struct index_run_holders_context *context)
 {
-    struct index_box *box = index_box_of(holding);
+    struct index_holder_list *box = index_holder_list_of(holding);
 
     put_one(holding, 0);
     atomic_store_explicit(&holding->box, NULL, memory_order_relaxed);
     if (box != NULL)
-        index_box_retire(box, context);
+        index_holder_list_retire(box, context);
 }
 
 bool
-index_holding_empty(const struct index_holding *holding)
+index_run_holders_empty(const struct index_run_holders *holding)
 {
-    return get_one(holding) == 0 && index_box_of(holding) == NULL;
+    return get_one(holding) == 0 && index_holder_list_of(holding) == NULL;
 }
 
 bool
-index_holding_sole(const struct index_holding *holding, uint32_t *holder)
+index_run_holders_sole(const struct index_run_holders *holding, uint32_t *holder)
 {
-    const struct index_box *box = index_box_of(holding);
+    const struct index_holder_list *box = index_holder_list_of(holding);
     uint32_t count;
 
     if (box == NULL) {
-        *holder = index_span_holder(get_one(holding));
+        *holder = index_block_range_holder(get_one(holding));
         return get_one(holding) != 0;
     }
-    count = index_box_spans(box);
+    count = index_holder_list_ranges(box);
     *holder = 0;
     /* One alone is never left in a group. */
-    if (index_box_groups(box) != 0 || count == 0)
+    if (index_holder_list_groups(box) != 0 || count == 0)
         return false;
-    *holder = index_span_holder(index_box_span(box, 0));
-    return index_span_holder(index_box_span(box, count - 1)) == *holder;
+    *holder = index_block_range_holder(index_holder_list_range(box, 0));
+    return index_block_range_holder(index_holder_list_range(box, count - 1)) == *holder;
 }
 
 uint32_t
-index_holding_end(const struct index_holding *holding)
+index_run_holders_end(const struct index_run_holders *holding)
 {
-    const struct index_box *box = index_box_of(holding);
+    const struct index_holder_list *box = index_holder_list_of(holding);
 
-    return box != NULL ? box->end : index_span_to(get_one(holding));
+    return box != NULL ? box->end : index_block_range_to(get_one(holding));
 }

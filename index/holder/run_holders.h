@@ -33,16 +33,16 @@
 #define INDEX_RUN_BLOCKS_MAX 1024
 
 /* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no span: `to` is never 0. */
-typedef uint64_t index_span;
+typedef uint64_t index_block_range;
 
-struct index_box; /* more than one span; index/holder/holder_list.h */
+struct index_holder_list; /* more than one span; index/holder/holder_list.h */
 
-struct index_holding {
-    _Atomic uint64_t one;            /* the only span, or 0 */
-    _Atomic(struct index_box *) box; /* NULL unless there are several */
+struct index_run_holders {
+    _Atomic uint64_t one;                    /* the only span, or 0 */
+    _Atomic(struct index_holder_list *) box; /* NULL unless there are several */
 };
 
-struct index_holding_place {
+struct index_run_holders_place {
     uint32_t holder;
     uint32_t code;
     uint32_t from;
@@ -50,7 +50,7 @@ struct index_holding_place {
 };
 
 /* What a change did. */
-struct index_holding_effect {
+struct index_run_holders_effect {
     uint32_t pairs;  /* (block, holder) pairs that came or went */
     uint32_t blocks; /* blocks that nobody held before, or nobody holds now */
     uint32_t shards; /* (block, holder, shard) triples that came or went: times the size of a
@@ -58,7 +58,7 @@ struct index_holding_effect {
 };
 
 /* What holdings need of their index. */
-struct index_holding_context {
+struct index_run_holders_context {
     struct index_memory *memory;
     struct index_epoch *epoch;
     struct index_shards *shards;
@@ -69,10 +69,11 @@ struct index_holding_context {
  *
  * @return KVT_OK or KVT_FULL (no memory, no code); unchanged then
  */
-KVT_NODISCARD enum kvt_err index_holding_add(struct index_holding *holding,
-                                             const struct index_holding_context *context,
-                                             uint32_t holder, uint32_t code, uint32_t from,
-                                             uint32_t to, struct index_holding_effect *effect);
+KVT_NODISCARD enum kvt_err index_run_holders_add(struct index_run_holders *holding,
+                                                 const struct index_run_holders_context *context,
+                                                 uint32_t holder, uint32_t code, uint32_t from,
+                                                 uint32_t to,
+                                                 struct index_run_holders_effect *effect);
 
 /**
  * `holder` no longer has the shards `ranks` (a bitmap; all ones: whatever it has) of [from, to).
@@ -81,21 +82,22 @@ KVT_NODISCARD enum kvt_err index_holding_add(struct index_holding *holding,
  * @param[out] effect  pairs: those that had one of the shards and have none left
  * @return KVT_OK or KVT_FULL (the heap is out, or no code is free); unchanged then
  */
-KVT_NODISCARD enum kvt_err index_holding_remove(struct index_holding *holding,
-                                                const struct index_holding_context *context,
-                                                uint32_t holder, uint32_t ranks, uint32_t from,
-                                                uint32_t to, struct index_holding_effect *effect);
+KVT_NODISCARD enum kvt_err index_run_holders_remove(struct index_run_holders *holding,
+                                                    const struct index_run_holders_context *context,
+                                                    uint32_t holder, uint32_t ranks, uint32_t from,
+                                                    uint32_t to,
+                                                    struct index_run_holders_effect *effect);
 
 /** Give back everything. */
-void index_holding_clear(struct index_holding *holding,
-                         const struct index_holding_context *context);
+void index_run_holders_clear(struct index_run_holders *holding,
+                             const struct index_run_holders_context *context);
 
 /** Nobody holds anything. */
-bool index_holding_empty(const struct index_holding *holding);
+bool index_run_holders_empty(const struct index_run_holders *holding);
 /** The only holder, or false: none, or several. */
-bool index_holding_sole(const struct index_holding *holding, uint32_t *holder);
+bool index_run_holders_sole(const struct index_run_holders *holding, uint32_t *holder);
 /** One past the last block that somebody holds; 0: none. */
-uint32_t index_holding_end(const struct index_holding *holding);
+uint32_t index_run_holders_end(const struct index_run_holders *holding);
 
 /**
  * The next place, in the order of (holder, block).  A cursor is `holder << 16 | block`: all before
@@ -104,13 +106,13 @@ uint32_t index_holding_end(const struct index_holding *holding);
  *
  * @return false: there is no more
  */
-bool index_holding_next_read(const struct index_holding *holding, uint64_t *cursor,
-                             struct index_holding_place *place);
+bool index_run_holders_next_read(const struct index_run_holders *holding, uint64_t *cursor,
+                                 struct index_run_holders_place *place);
 /** The code of (block, holder); 0: it is not there. */
-uint32_t index_holding_code_read(const struct index_holding *holding, uint32_t holder,
-                                 uint32_t block);
+uint32_t index_run_holders_code_read(const struct index_run_holders *holding, uint32_t holder,
+                                     uint32_t block);
 /** How many hold the block, and the first `capacity` of them by number. */
-size_t index_holding_block_read(const struct index_holding *holding, uint32_t block,
-                                struct index_holding_place *places, size_t capacity);
+size_t index_run_holders_block_read(const struct index_run_holders *holding, uint32_t block,
+                                    struct index_run_holders_place *places, size_t capacity);
 
 #endif /* INDEX_HOLDER_RUN_HOLDERS_H */

@@ -6,23 +6,26 @@
 static size_t
 round_up(size_t bytes)
 {
-    return (bytes + INDEX_RESERVE_CHUNK - 1) / INDEX_RESERVE_CHUNK * INDEX_RESERVE_CHUNK;
+    return (bytes + INDEX_ADDRESS_SPACE_CHUNK - 1) / INDEX_ADDRESS_SPACE_CHUNK *
+           INDEX_ADDRESS_SPACE_CHUNK;
 }
 
 void *
-index_reserve(size_t bytes, bool usable)
+index_address_space_reserve(size_t bytes, bool usable)
 {
     const size_t size = round_up(bytes);
-    char *at = mmap(NULL, size + INDEX_RESERVE_CHUNK, usable ? PROT_READ | PROT_WRITE : PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at =
+        mmap(NULL, size + INDEX_ADDRESS_SPACE_CHUNK, usable ? PROT_READ | PROT_WRITE : PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t before;
 
     if (at == MAP_FAILED)
         return NULL;
-    before = (INDEX_RESERVE_CHUNK - (uintptr_t)at % INDEX_RESERVE_CHUNK) % INDEX_RESERVE_CHUNK;
+    before = (INDEX_ADDRESS_SPACE_CHUNK - (uintptr_t)at % INDEX_ADDRESS_SPACE_CHUNK) %
+             INDEX_ADDRESS_SPACE_CHUNK;
     if (before > 0)
         (void)munmap(at, before);
-    (void)munmap(at + before + size, INDEX_RESERVE_CHUNK - before);
+    (void)munmap(at + before + size, INDEX_ADDRESS_SPACE_CHUNK - before);
     /* Advice: without huge pages all of it works, slower. */
     if (!usable)
         (void)madvise(at + before, size, MADV_HUGEPAGE);
@@ -30,20 +33,20 @@ index_reserve(size_t bytes, bool usable)
 }
 
 void
-index_reserve_end(void *at, size_t bytes)
+index_address_space_release(void *at, size_t bytes)
 {
     if (at != NULL)
         (void)munmap(at, round_up(bytes));
 }
 
 bool
-index_reserve_use(void *at, size_t bytes)
+index_address_space_commit(void *at, size_t bytes)
 {
     return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void
-index_reserve_empty(void *at, size_t bytes)
+index_address_space_decommit(void *at, size_t bytes)
 {
     (void)madvise(at, bytes, MADV_DONTNEED);
 }

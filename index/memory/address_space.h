@@ -15,17 +15,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define INDEX_RESERVE_CHUNK ((size_t)2 << 20) /* a huge page */
+#define INDEX_ADDRESS_SPACE_CHUNK ((size_t)2 << 20) /* a huge page */
 
 /** Address space at a chunk's boundary, zeroed when it is read; `usable` at once, or only after
- *  index_reserve_use().  NULL: there is none. */
-void *index_reserve(size_t bytes, bool usable);
+ *  index_address_space_commit().  NULL: there is none. */
+void *index_address_space_reserve(size_t bytes, bool usable);
 /** NULL is allowed. */
-void index_reserve_end(void *at, size_t bytes);
+void index_address_space_release(void *at, size_t bytes);
 
 /** Make whole chunks readable and writable; false: no memory. */
-bool index_reserve_use(void *at, size_t bytes);
+bool index_address_space_commit(void *at, size_t bytes);
 /** Give memory of whole pages back; it reads as zero again. */
-void index_reserve_empty(void *at, size_t bytes);
+void index_address_space_decommit(void *at, size_t bytes);
 
 #endif /* INDEX_MEMORY_ADDRESS_SPACE_H */

@@ -10,7 +10,7 @@
 
 enum { CHUNKS_MAX = 1 << 20 };
 
-_Static_assert(CHUNK_BYTES == INDEX_RESERVE_CHUNK, "a chunk is a huge page");
+_Static_assert(CHUNK_BYTES == INDEX_ADDRESS_SPACE_CHUNK, "a chunk is a huge page");
 
 enum kvt_err
 index_arena_open(struct index_arena *arena, uint64_t bytes_max)
@@ -20,7 +20,7 @@ index_arena_open(struct index_arena *arena, uint64_t bytes_max)
     *arena = (struct index_arena){.base = NULL};
     arena->chunks = wanted < CHUNKS_MAX ? (uint32_t)wanted : CHUNKS_MAX;
     arena->used = kvt_calloc(arena->chunks, sizeof(*arena->used));
-    arena->base = index_reserve(arena->chunks * CHUNK_BYTES, false);
+    arena->base = index_address_space_reserve(arena->chunks * CHUNK_BYTES, false);
     if (arena->used == NULL || arena->base == NULL) {
         index_arena_close(arena);
         return KVT_NOMEM;
@@ -31,7 +31,7 @@ index_arena_open(struct index_arena *arena, uint64_t bytes_max)
 void
 index_arena_close(struct index_arena *arena)
 {
-    index_reserve_end(arena->base, arena->chunks * CHUNK_BYTES);
+    index_address_space_release(arena->base, arena->chunks * CHUNK_BYTES);
     kvt_free(arena->used);
     *arena = (struct index_arena){.base = NULL};
 }
@@ -68,7 +68,7 @@ index_arena_take(struct index_arena *arena, size_t bytes)
         if (at == INDEX_ARENA_UNITS)
             continue;
         if (chunk >= arena->chunks_open) {
-            if (!index_reserve_use(memory, CHUNK_BYTES))
+            if (!index_address_space_commit(memory, CHUNK_BYTES))
                 return NULL;
             arena->chunks_open = chunk + 1;
         }
@@ -90,5 +90,5 @@ index_arena_give(struct index_arena *arena, void *what, size_t bytes)
     if (chunk < arena->first_free)
         arena->first_free = chunk;
     if (arena->used[chunk] == 0)
-        index_reserve_empty(arena->base + chunk * CHUNK_BYTES, CHUNK_BYTES);
+        index_address_space_decommit(arena->base + chunk * CHUNK_BYTES, CHUNK_BYTES);
 }

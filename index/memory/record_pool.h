@@ -5,7 +5,7 @@
  * number sees every record that stays, whatever the tables do meanwhile.
  * Ownership: the index. Memory of freed records is used again, and returned when the pool is.
  * Threads:   under the index's lock.
- * Limits:    INDEX_POOL_RECORDS_MAX records, and the memory's ceiling.
+ * Limits:    INDEX_RECORD_POOL_RECORDS_MAX records, and the memory's ceiling.
  */
 #ifndef INDEX_MEMORY_RECORD_POOL_H
 #define INDEX_MEMORY_RECORD_POOL_H
@@ -16,11 +16,11 @@
 
 #include "index/memory/memory.h"
 
-#define INDEX_NONE             UINT32_MAX
-#define INDEX_POOL_CHUNK       512 /* records allocated at a time */
-#define INDEX_POOL_RECORDS_MAX (UINT32_MAX - INDEX_POOL_CHUNK)
+#define INDEX_NONE                    UINT32_MAX
+#define INDEX_RECORD_POOL_CHUNK       512 /* records allocated at a time */
+#define INDEX_RECORD_POOL_RECORDS_MAX (UINT32_MAX - INDEX_RECORD_POOL_CHUNK)
 
-struct index_pool {
+struct index_record_pool {
     struct index_memory *memory;
     size_t record_size; /* at least 4: a free record holds the number of the next free one */
     void **chunks;
@@ -31,24 +31,25 @@ struct index_pool {
     uint32_t end;  /* records ever used have a number below this */
 };
 
-void index_pool_init(struct index_pool *pool, struct index_memory *memory, size_t record_size);
-void index_pool_release(struct index_pool *pool);
+void index_record_pool_init(struct index_record_pool *pool, struct index_memory *memory,
+                            size_t record_size);
+void index_record_pool_release(struct index_record_pool *pool);
 
-/** Make sure that the next index_pool_take() has a record; false when memory is out. */
-bool index_pool_reserve(struct index_pool *pool);
+/** Make sure that the next index_record_pool_take() has a record; false when memory is out. */
+bool index_record_pool_reserve(struct index_record_pool *pool);
 
-/** The number the next index_pool_take() will give, after a reserve that gave true. */
-uint32_t index_pool_peek(const struct index_pool *pool);
+/** The number the next index_record_pool_take() will give, after a reserve that gave true. */
+uint32_t index_record_pool_peek(const struct index_record_pool *pool);
 
 /** Number of a zeroed record; only after a reserve that gave true. */
-uint32_t index_pool_take(struct index_pool *pool);
-void index_pool_give(struct index_pool *pool, uint32_t number);
+uint32_t index_record_pool_take(struct index_record_pool *pool);
+void index_record_pool_give(struct index_record_pool *pool, uint32_t number);
 
 static inline void *
-index_pool_at(const struct index_pool *pool, uint32_t number)
+index_record_pool_at(const struct index_record_pool *pool, uint32_t number)
 {
-    return (char *)pool->chunks[number / INDEX_POOL_CHUNK] +
-           (size_t)(number % INDEX_POOL_CHUNK) * pool->record_size;
+    return (char *)pool->chunks[number / INDEX_RECORD_POOL_CHUNK] +
+           (size_t)(number % INDEX_RECORD_POOL_CHUNK) * pool->record_size;
 }
 
 #endif /* INDEX_MEMORY_RECORD_POOL_H */

@@ -9,37 +9,37 @@ enum {
     SEGMENT_SHIFT = 58, /* the top six bits choose the segment, the lower 32 the slot */
 };
 
-_Static_assert(INDEX_SLOTS_SEGMENTS == 1 << (64 - SEGMENT_SHIFT), "segments fit the shift");
+_Static_assert(INDEX_HASH_MAP_SEGMENTS == 1 << (64 - SEGMENT_SHIFT), "segments fit the shift");
 
 void
-index_slots_init(struct index_slots *table, struct index_memory *memory)
+index_hash_map_init(struct index_hash_map *table, struct index_memory *memory)
 {
-    *table = (struct index_slots){.memory = memory};
+    *table = (struct index_hash_map){.memory = memory};
 }
 
 void
-index_slots_release(struct index_slots *table)
+index_hash_map_release(struct index_hash_map *table)
 {
-    for (size_t i = 0; i < INDEX_SLOTS_SEGMENTS; i++) {
-        struct index_slots_part *segment = &table->segments[i];
+    for (size_t i = 0; i < INDEX_HASH_MAP_SEGMENTS; i++) {
+        struct index_hash_map_part *segment = &table->segments[i];
 
         index_memory_give(table->memory, segment->slots, segment->capacity,
                           sizeof(*segment->slots));
-        *segment = (struct index_slots_part){.slots = NULL};
+        *segment = (struct index_hash_map_part){.slots = NULL};
     }
 }
 
 /* The number at the first slot from probe->at on that has the probe's hash. */
 static uint32_t
-seek(struct index_slots_probe *probe)
+seek(struct index_hash_map_probe *probe)
 {
-    const struct index_slots_part *segment = probe->segment;
+    const struct index_hash_map_part *segment = probe->segment;
     const uint32_t mask = segment->capacity - 1;
 
     if (segment->capacity == 0)
         return INDEX_NONE;
     for (;; probe->at = (probe->at + 1) & mask) {
-        const struct index_slot *slot = &segment->slots[probe->at];
+        const struct index_hash_map_slot *slot = &segment->slots[probe->at];
 
         if (slot->number == 0)
             return INDEX_NONE;
@@ -49,7 +49,8 @@ seek(struct index_slots_probe *probe)
 }
 
 uint32_t
-index_slots_first(struct index_slots *table, uint64_t hash, struct index_slots_probe *probe)
+index_hash_map_first(struct index_hash_map *table, uint64_t hash,
+                     struct index_hash_map_probe *probe)
 {
     probe->segment = &table->segments[hash >> SEGMENT_SHIFT];
     probe->hash = (uint32_t)hash;
@@ -58,21 +59,21 @@ index_slots_first(struct index_slots *table, uint64_t hash, struct index_slots_p
 }
 
 uint32_t
-index_slots_next(struct index_slots_probe *probe)
+index_hash_map_next(struct index_hash_map_probe *probe)
 {
     probe->at = (probe->at + 1) & (probe->segment->capacity - 1);
     return seek(probe);
 }
 
 uint32_t
-index_slots_number(const struct index_slots_probe *probe)
+index_hash_map_number(const struct index_hash_map_probe *probe)
 {
     assert(probe->segment->slots[probe->at].number != 0);
     return probe->segment->slots[probe->at].number - 1;
 }
 
 void
-index_slots_replace(const struct index_slots_probe *probe, uint32_t number)
+index_hash_map_replace(const struct index_hash_map_probe *probe, uint32_t number)
 {
     assert(probe->segment->slots[probe->at].number != 0);
     probe->segment->slots[probe->at].number = number + 1;
@@ -80,9 +81,9 @@ index_slots_replace(const struct index_slots_probe *probe, uint32_t number)
 
 /* No tombstones: entries behind the hole that may stand in it move up, up to an empty slot. */
 void
-index_slots_remove(const struct index_slots_probe *probe)
+index_hash_map_remove(const struct index_hash_map_probe *probe)
 {
-    struct index_slots_part *segment = probe->segment;
+    struct index_hash_map_part *segment = probe->segment;
     const uint32_t mask = segment->capacity - 1;
     uint32_t hole = probe->at;
 
@@ -95,12 +96,12 @@ index_slots_remove(const struct index_slots_probe *probe)
             hole = at;
         }
     }
-    segment->slots[hole] = (struct index_slot){.number = 0};
+    segment->slots[hole] = (struct index_hash_map_slot){.number = 0};
     segment->used--;
 }
 
 static void
-insert(struct index_slots_part *segment, struct index_slot entry)
+insert(struct index_hash_map_part *segment, struct index_hash_map_slot entry)
 {
     const uint32_t mask = segment->capacity - 1;
     uint32_t at = entry.hash & mask;
@@ -111,9 +112,9 @@ insert(struct index_slots_part *segment, struct index_slot entry)
 }
 
 static bool
-grow(struct index_slots *table, struct index_slots_part *segment)
+grow(struct index_hash_map *table, struct index_hash_map_part *segment)
 {
-    struct index_slots_part grown = {.used = segment->used};
+    struct index_hash_map_part grown = {.used = segment->used};
 
     grown.capacity = segment->capacity == 0 ? CAPACITY_FIRST : segment->capacity * 2;
     if (grown.capacity == 0)
@@ -130,9 +131,9 @@ grow(struct index_slots *table, struct index_slots_part *segment)
 }
 
 bool
-index_slots_reserve(struct index_slots *table, uint64_t hash)
+index_hash_map_reserve(struct index_hash_map *table, uint64_t hash)
 {
-    struct index_slots_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
+    struct index_hash_map_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
     const uint64_t needed = (uint64_t)segment->used + 1;
 
     if (needed * 4 <= (uint64_t)segment->capacity * 3)
@@ -144,19 +145,19 @@ index_slots_reserve(struct index_slots *table, uint64_t hash)
 }
 
 void
-index_slots_add(struct index_slots *table, uint64_t hash, uint32_t number)
+index_hash_map_add(struct index_hash_map *table, uint64_t hash, uint32_t number)
 {
-    struct index_slots_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
+    struct index_hash_map_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
 
     assert(segment->used < segment->capacity - 1);
-    insert(segment, (struct index_slot){.hash = (uint32_t)hash, .number = number + 1});
+    insert(segment, (struct index_hash_map_slot){.hash = (uint32_t)hash, .number = number + 1});
     segment->used++;
 }
 
 void
-index_slots_prefetch(const struct index_slots *table, uint64_t hash)
+index_hash_map_prefetch(const struct index_hash_map *table, uint64_t hash)
 {
-    const struct index_slots_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
+    const struct index_hash_map_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
 
     if (segment->capacity > 0)
         __builtin_prefetch(&segment->slots[(uint32_t)hash & (segment->capacity - 1)]);

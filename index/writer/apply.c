@@ -117,7 +117,7 @@ guess_behind(const struct index *index, struct piece *piece)
     /* Another holder may have stored it elsewhere; one alone mostly goes on. */
     return piece->count == 1 &&
            atomic_load_explicit(&run->holding.box, memory_order_relaxed) == NULL &&
-           offset + 1 < index_space_capacity(index, piece->parent);
+           offset + 1 < index_run_allocator_capacity(index, piece->parent);
 }
 
 static void
@@ -158,7 +158,8 @@ load_lines(const struct index *index, const struct piece *piece)
         piece->guess == 0 ? NULL : index_state_run(index, piece->guess, &offset);
 
     if (run != NULL) {
-        const struct index_box *box = atomic_load_explicit(&run->holding.box, memory_order_relaxed);
+        const struct index_holder_list *box =
+            atomic_load_explicit(&run->holding.box, memory_order_relaxed);
 
         __builtin_prefetch(box);
         if (piece->change->kind == INDEX_STORE)
@@ -185,7 +186,7 @@ find_codes(struct index *index, const struct index_change *change)
         return KVT_INVALID;
     rc = index_shards_code(index->shards, change->ranks, &shards);
     if (rc == KVT_OK)
-        rc = index_size_code(index, change->size, &size);
+        rc = index_block_size_code(index, change->size, &size);
     if (rc == KVT_OK)
         *last = (struct index_codes){.size = change->size,
                                      .ranks = change->ranks,
@@ -272,7 +273,7 @@ apply_locked(struct index *index, struct index_change *changes, size_t count, bo
                   .epoch = &index->epoch,
                   .seq = index->space.seq,
                   .seed = index->seed},
-        .holding = index_state_holding(index),
+        .holding = index_state_holders(index),
     };
     struct group group;
     bool goes_on = true;
@@ -364,9 +365,9 @@ index_remove(struct index *index, uint32_t ns, uint32_t holder, uint64_t hash, u
     number = index_state_find(index, ns, hash);
     if (number != 0) {
         uint32_t offset;
-        const struct index_run *run = index_writer_at(index, number, &offset);
+        const struct index_run *run = index_state_at(index, number, &offset);
 
-        had = index_holding_code_read(&run->holding, holder, offset) != 0;
+        had = index_run_holders_code_read(&run->holding, holder, offset) != 0;
     }
     if (had)
         (void)apply_locked(index, &change, 1, false);

@@ -8,9 +8,9 @@ struct pass {
     struct index *index;
     const struct index_loss *losses;
     size_t count;
-    struct index_stake *stakes[INDEX_DROPS_MAX]; /* NULL where a loss is of all namespaces */
-    bool left[INDEX_DROPS_MAX];                  /* there is something to lose */
-    unsigned tiers;                              /* of all these holders, which are */
+    struct index_holder_usage *stakes[INDEX_DROPS_MAX]; /* NULL where a loss is of all namespaces */
+    bool left[INDEX_DROPS_MAX];                         /* there is something to lose */
+    unsigned tiers;                                     /* of all these holders, which are */
     uint64_t holders[INDEX_HOLDERS_MAX / 64];
     index_dropped_fn *callback; /* NULL: nobody asks */
     void *arg;
@@ -31,7 +31,7 @@ look_up(struct pass *pass)
         pass->left[i] = atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
         if (!pass->left[i] || loss->ns == INDEX_NAMESPACE_ALL)
             continue;
-        pass->stakes[i] = index_stake_find(pass->index, loss->holder, loss->ns);
+        pass->stakes[i] = index_holder_usage_find(pass->index, loss->holder, loss->ns);
         pass->left[i] = pass->stakes[i] != NULL;
     }
 }
@@ -62,7 +62,7 @@ next_page(const struct pass *pass, uint32_t page)
 
     for (size_t i = 0; i < pass->count && next > page; i++) {
         const uint32_t its =
-            pass->stakes[i] == NULL ? page : index_stake_page(pass->stakes[i], page);
+            pass->stakes[i] == NULL ? page : index_holder_usage_page(pass->stakes[i], page);
 
         if (pass->left[i] && its < next)
             next = its;
@@ -73,7 +73,7 @@ next_page(const struct pass *pass, uint32_t page)
 /* Say what is about to go. */
 static void
 tell(struct pass *pass, const struct index_run *run, uint32_t first, uint32_t loss,
-     const struct index_holding_place *place)
+     const struct index_run_holders_place *place)
 {
     const struct index *index = pass->index;
     const uint32_t length = index_run_length(run);
@@ -103,17 +103,18 @@ drop_holder(struct pass *pass, uint32_t first, uint32_t loss)
         uint32_t offset;
         const struct index_run *run = index_state_run(index, first, &offset);
         uint64_t cursor = (uint64_t)holder << 16;
-        struct index_holding_place place;
+        struct index_run_holders_place place;
         uint32_t pairs;
         enum kvt_err rc;
 
         /* It may have gone with what was taken from it, and its page too. */
         if (run == NULL || index_run_length(run) == 0 ||
-            !index_holding_next_read(&run->holding, &cursor, &place) || place.holder != holder)
+            !index_run_holders_next_read(&run->holding, &cursor, &place) || place.holder != holder)
             return gone;
         if (pass->callback != NULL)
             tell(pass, run, first, loss, &place);
-        rc = index_writer_let_go(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
+        rc =
+            index_writer_release(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
         assert(rc == KVT_OK); /* a span that goes as a whole is not taken apart */
         (void)rc;
         gone += pairs;
@@ -128,7 +129,7 @@ may_lose(const struct pass *pass, const struct index_run *run)
 
     return index_run_length(run) > 0 &&
            (atomic_load_explicit(&run->tiers, memory_order_relaxed) & pass->tiers) != 0 &&
-           (!index_holding_sole(&run->holding, &sole) ||
+           (!index_run_holders_sole(&run->holding, &sole) ||
             (pass->holders[sole / 64] >> sole % 64 & 1) != 0);
 }
 
@@ -147,7 +148,7 @@ drop_from_run(struct pass *pass, uint32_t first, uint32_t ns)
 static uint64_t
 drop_from_page(struct pass *pass, uint32_t number)
 {
-    const struct index_space *space = &pass->index->space;
+    const struct index_run_allocator *space = &pass->index->space;
     const uintptr_t entry = atomic_load_explicit(&space->runs[number], memory_order_relaxed);
     const struct index_run *runs = (const struct index_run *)(entry & ~(uintptr_t)63);
     uint64_t gone = 0;
@@ -164,8 +165,8 @@ drop_from_page(struct pass *pass, uint32_t number)
 }
 
 bool
-index_drop_told(struct index *index, const struct index_loss *losses, size_t count,
-                index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs)
+index_drop_report(struct index *index, const struct index_loss *losses, size_t count,
+                  index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs)
 {
     struct pass pass;
     uint32_t page;
@@ -197,7 +198,7 @@ bool
 index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
                 uint64_t *cursor, uint64_t *pairs)
 {
-    return index_drop_told(index, losses, count, NULL, NULL, cursor, pairs);
+    return index_drop_report(index, losses, count, NULL, NULL, cursor, pairs);
 }
 
 bool

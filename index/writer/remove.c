@@ -22,11 +22,11 @@ static void
 forget_uses(struct index *index, const struct index_run *run, uint32_t first, uint32_t from,
             uint32_t to)
 {
-    struct index_use *uses =
+    struct index_block_hits *uses =
         atomic_load_explicit(&index->space.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
 
     for (uint32_t i = from; uses != NULL && i < to; i++) {
-        struct index_use *use = &uses[(first + i) & (INDEX_PAGE_BLOCKS - 1)];
+        struct index_block_hits *use = &uses[(first + i) & (INDEX_PAGE_BLOCKS - 1)];
 
         if (index_run_held(run, i))
             continue;
@@ -41,9 +41,9 @@ trim(struct index *index, uint32_t first)
 {
     while (first != 0) {
         uint32_t offset;
-        struct index_run *run = index_writer_at(index, first, &offset);
+        struct index_run *run = index_state_at(index, first, &offset);
         const uint32_t length = index_run_length(run);
-        uint32_t end = index_holding_end(&run->holding);
+        uint32_t end = index_run_holders_end(&run->holding);
         uint32_t parent;
 
         if (end < run->pinned)
@@ -53,11 +53,11 @@ trim(struct index *index, uint32_t first)
         if (end > 0)
             return;
         parent = index_link_cut(index, first);
-        index_size_forget(index, first);
-        index_space_give(index, first);
+        index_block_size_forget(index, first);
+        index_run_allocator_give(index, first);
         first = 0;
         if (parent != 0)
-            (void)index_writer_run(index, parent, &first);
+            (void)index_state_run_of(index, parent, &first);
     }
 }
 
@@ -67,11 +67,11 @@ note_going(const struct index *index, const struct index_run *run, uint32_t from
            uint32_t holder, uint32_t ranks, uint64_t bits[PIECES])
 {
     uint64_t cursor = (uint64_t)holder << 16 | from;
-    struct index_holding_place place;
+    struct index_run_holders_place place;
 
     for (int i = 0; i < PIECES; i++)
         bits[i] = 0;
-    while (index_holding_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
+    while (index_run_holders_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
            place.from < to) {
         if ((index_shards_ranks(index->shards, place.code) & ~ranks) != 0)
             continue;
@@ -87,22 +87,22 @@ odd_bytes(const struct index *index, const struct index_run *run, uint32_t first
           uint32_t to, uint32_t holder, uint32_t ranks)
 {
     uint64_t cursor = (uint64_t)holder << 16 | from;
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t bytes = 0;
 
-    while (index_holding_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
+    while (index_run_holders_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
            place.from < to) {
         const uint32_t going = index_shards_ranks(index->shards, place.code) & ranks;
 
         for (uint32_t i = place.from; i < place.to && i < to; i++)
-            bytes += (uint64_t)__builtin_popcount(going) * index_size_block(index, first, i);
+            bytes += (uint64_t)__builtin_popcount(going) * index_block_size_of(index, first, i);
     }
     return bytes;
 }
 
 static void
 take_totals(struct index *index, uint32_t holder, uint32_t ns,
-            const struct index_holding_effect *effect, uint64_t bytes)
+            const struct index_run_holders_effect *effect, uint64_t bytes)
 {
     struct index_holder_record *record = index_state_holder(index, holder);
 
@@ -113,7 +113,7 @@ take_totals(struct index *index, uint32_t holder, uint32_t ns,
     atomic_store_explicit(&record->bytes,
                           atomic_load_explicit(&record->bytes, memory_order_relaxed) - bytes,
                           memory_order_relaxed);
-    index_stake_take(index, holder, ns, effect->pairs);
+    index_holder_usage_take(index, holder, ns, effect->pairs);
     index->blocks -= effect->blocks;
     index->places -= effect->pairs;
 }
@@ -122,10 +122,10 @@ static enum kvt_err
 let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from, uint32_t to,
        uint32_t holder, uint32_t ranks, uint32_t time_s, uint32_t *pairs)
 {
-    const struct index_holding_context context = index_state_holding(index);
+    const struct index_run_holders_context context = index_state_holders(index);
     const bool odd = index_run_is(run, INDEX_RUN_ODD_SIZES);
     const uint64_t bytes = odd ? odd_bytes(index, run, first, from, to, holder, ranks) : 0;
-    struct index_holding_effect effect = {.pairs = 0};
+    struct index_run_holders_effect effect = {.pairs = 0};
     uint64_t going[PIECES];
     uint32_t sole;
     uint32_t code;
@@ -139,8 +139,8 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
     } else {
         if (to - from > 1)
             note_going(index, run, from, to, holder, ranks, going);
-        rc = index_holding_remove(&run->holding, &context, holder, ranks, from, to, &effect);
-        if (index_holding_sole(&run->holding, &sole))
+        rc = index_run_holders_remove(&run->holding, &context, holder, ranks, from, to, &effect);
+        if (index_run_holders_sole(&run->holding, &sole))
             atomic_store_explicit(&run->tiers,
                                   (uint8_t)KVT_TIER_MASK(index_state_holder(index, sole)->key.tier),
                                   memory_order_relaxed);
@@ -152,7 +152,7 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
     if (effect.blocks > 0)
         forget_uses(index, run, first, from, to);
     take_totals(index, holder, index_run_ns(run), &effect,
-                odd ? bytes : effect.shards * index_size_block(index, first, from));
+                odd ? bytes : effect.shards * index_block_size_of(index, first, from));
     if (effect.pairs == to - from) {
         index_history_note(index, index_run_ns(run), holder, INDEX_REMOVE, first + from, to - from,
                            time_s);
@@ -166,11 +166,11 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
 }
 
 enum kvt_err
-index_writer_let_go(struct index *index, uint32_t first, uint32_t from, uint32_t to,
-                    uint32_t holder, uint32_t ranks, uint32_t time_s, uint32_t *pairs)
+index_writer_release(struct index *index, uint32_t first, uint32_t from, uint32_t to,
+                     uint32_t holder, uint32_t ranks, uint32_t time_s, uint32_t *pairs)
 {
     uint32_t offset;
-    struct index_run *run = index_writer_at(index, first, &offset);
+    struct index_run *run = index_state_at(index, first, &offset);
     const enum kvt_err rc = let_go(index, run, first, from, to, holder, ranks, time_s, pairs);
 
     trim(index, first);
@@ -221,7 +221,7 @@ index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
 
         if (number != 0) {
             uint32_t offset;
-            const struct index_run *run = index_writer_at(index, number, &offset);
+            const struct index_run *run = index_state_at(index, number, &offset);
             uint32_t from = offset;
             uint32_t pairs;
             int direction;
@@ -230,8 +230,8 @@ index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
             together = neighbours(writer, run, number, offset, at, end, &direction);
             if (direction < 0)
                 from = offset - together + 1;
-            rc = index_writer_let_go(index, number - offset, from, from + together, change->holder,
-                                     change->ranks, writer->time_s, &pairs);
+            rc = index_writer_release(index, number - offset, from, from + together, change->holder,
+                                      change->ranks, writer->time_s, &pairs);
             change->changed += pairs;
             if (rc != KVT_OK) {
                 change->status = rc;

@@ -18,7 +18,7 @@ static bool
 refuse(struct index_writer *writer, uint32_t at, enum kvt_err status)
 {
     if (writer->stake != NULL)
-        index_stake_settle(writer->index, writer->stake);
+        index_holder_usage_settle(writer->index, writer->stake);
     writer->stake = NULL;
     writer->change->status = status;
     writer->change->done = at;
@@ -62,10 +62,10 @@ note_had(const struct index_writer *writer, const struct index_run *run, uint32_
          struct had *had)
 {
     uint64_t cursor = (uint64_t)writer->change->holder << 16 | from;
-    struct index_holding_place place;
+    struct index_run_holders_place place;
 
     *had = (struct had){.bits = {0}};
-    while (index_holding_next_read(&run->holding, &cursor, &place) &&
+    while (index_run_holders_next_read(&run->holding, &cursor, &place) &&
            place.holder == writer->change->holder && place.from < to)
         for (uint32_t i = place.from > from ? place.from : from; i < place.to && i < to; i++)
             had->bits[i / 64] |= UINT64_C(1) << i % 64;
@@ -93,14 +93,15 @@ static bool
 has_stake(struct index_writer *writer)
 {
     if (writer->stake == NULL)
-        writer->stake = index_stake_make(writer->index, writer->change->holder, writer->change->ns);
+        writer->stake =
+            index_holder_usage_make(writer->index, writer->change->holder, writer->change->ns);
     return writer->stake != NULL;
 }
 
 /* Of blocks in the page of the block `number`. */
 static void
-add_totals(struct index_writer *writer, const struct index_holding_effect *effect, uint64_t size,
-           uint32_t number)
+add_totals(struct index_writer *writer, const struct index_run_holders_effect *effect,
+           uint64_t size, uint32_t number)
 {
     struct index_holder_record *holder = writer->holder;
 
@@ -112,7 +113,7 @@ add_totals(struct index_writer *writer, const struct index_holding_effect *effec
                           atomic_load_explicit(&holder->bytes, memory_order_relaxed) +
                               effect->shards * size,
                           memory_order_relaxed);
-    index_stake_add(writer->stake, effect->pairs, number);
+    index_holder_usage_add(writer->stake, effect->pairs, number);
     writer->index->blocks += effect->blocks;
     writer->index->places += effect->pairs;
     writer->change->changed += effect->pairs;
@@ -150,7 +151,7 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
     const bool tokens = (from == 0 || index_run_is(run, INDEX_RUN_TOKENS)) &&
                         all_tokens(writer->change, at, to - from);
     const struct index_change *change = writer->change;
-    struct index_holding_effect effect = {
+    struct index_run_holders_effect effect = {
         .pairs = to - from, .blocks = to - from, .shards = (to - from) * writer->shards};
     enum kvt_err rc = KVT_OK;
 
@@ -158,8 +159,8 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
         return KVT_FULL;
     index_run_change(run);
     if (!index_writer_add_span(&run->holding, change->holder, writer->code, from, to))
-        rc = index_holding_add(&run->holding, &writer->holding, change->holder, writer->code, from,
-                               to, &effect);
+        rc = index_run_holders_add(&run->holding, &writer->holding, change->holder, writer->code,
+                                   from, to, &effect);
     if (rc == KVT_OK) {
         note_stored(writer, run, to);
         index_run_set(run, INDEX_RUN_TOKENS, tokens);
@@ -177,7 +178,7 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
 static enum kvt_err
 hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from, uint32_t to)
 {
-    struct index_holding_effect effect = {.pairs = 0};
+    struct index_run_holders_effect effect = {.pairs = 0};
     struct had had;
     enum kvt_err rc;
 
@@ -187,14 +188,14 @@ hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_
     if (to - from > 1)
         note_had(writer, run, from, to, &had);
     index_run_change(run);
-    rc = index_holding_add(&run->holding, &writer->holding, writer->change->holder, writer->code,
-                           from, to, &effect);
+    rc = index_run_holders_add(&run->holding, &writer->holding, writer->change->holder,
+                               writer->code, from, to, &effect);
     if (rc == KVT_OK)
         note_stored(writer, run, index_run_length(run));
     index_run_changed(run);
     if (rc != KVT_OK || effect.shards == 0)
         return rc;
-    add_totals(writer, &effect, index_size_block(writer->index, first, from), first);
+    add_totals(writer, &effect, index_block_size_of(writer->index, first, from), first);
     if (effect.pairs > 0)
         note_history(writer, first, from, to, effect.pairs == to - from ? NULL : &had);
     return KVT_OK;
@@ -209,7 +210,7 @@ learn_tokens(struct index_writer *writer, struct index_run *run, uint32_t number
 
     if (tokens == NULL || index_run_is(run, INDEX_RUN_TOKENS))
         return KVT_OK;
-    if (!index_space_tokens(writer->index, number))
+    if (!index_run_allocator_tokens(writer->index, number))
         return KVT_FULL;
     for (uint32_t i = 0; i < count; i++)
         if (index_state_tok(writer->index, number + i) == 0)
@@ -284,7 +285,7 @@ store_known(struct index_writer *writer, uint32_t number, uint32_t at, uint32_t 
     struct index *index = writer->index;
     const uint64_t *hashes = writer->change->hashes;
     uint32_t offset;
-    struct index_run *run = index_writer_at(index, number, &offset);
+    struct index_run *run = index_state_at(index, number, &offset);
     const uint32_t length = index_run_length(run);
     uint32_t count = 1;
     uint32_t held = 0;
@@ -309,7 +310,7 @@ store_known(struct index_writer *writer, uint32_t number, uint32_t at, uint32_t 
     if (rc == KVT_OK && writer->change->size != 0 &&
         (writer->size != atomic_load_explicit(&run->size, memory_order_relaxed) ||
          index_run_is(run, INDEX_RUN_ODD_SIZES)))
-        rc = index_size_set(index, number - offset, offset, offset + count, writer->size);
+        rc = index_block_size_set(index, number - offset, offset, offset + count, writer->size);
     if (rc == KVT_OK)
         rc = learn_tokens(writer, run, number, at, count);
     if (rc == KVT_OK)
@@ -333,13 +334,13 @@ growing_run(const struct index_writer *writer, uint32_t at, uint32_t *first)
     *first = 0;
     if (writer->last_number == 0)
         return NULL;
-    run = index_writer_at(index, writer->last_number, &offset);
+    run = index_state_at(index, writer->last_number, &offset);
     /* Whoever holds it: a holding knows nothing of the length of its run. */
     if (offset + 1 != index_run_length(run) ||
         atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
         index_run_is(run, INDEX_RUN_ODD_SIZES) ||
         position_of(run, offset + 1) != writer->change->position + at ||
-        offset + 1 == index_space_capacity(index, writer->last_number))
+        offset + 1 == index_run_allocator_capacity(index, writer->last_number))
         return NULL;
     *first = writer->last_number - offset;
     return run;
@@ -356,12 +357,12 @@ grown_so_far(const struct index_writer *writer)
 
     if (writer->last_number == 0)
         return 0;
-    run = index_writer_run(index, writer->last_number, &first);
-    capacity = index_space_capacity(index, first);
+    run = index_state_run_of(index, writer->last_number, &first);
+    capacity = index_run_allocator_capacity(index, first);
     if (!index_run_is(run, INDEX_RUN_GROWING) || index_run_length(run) < capacity)
         return 0;
     if (run->parent_number != 0 &&
-        index_run_is(index_writer_run(index, run->parent_number, &first), INDEX_RUN_GROWING))
+        index_run_is(index_state_run_of(index, run->parent_number, &first), INDEX_RUN_GROWING))
         capacity *= 2;
     return capacity;
 }
@@ -373,13 +374,13 @@ class_for(const struct index_writer *writer, uint32_t at)
     uint32_t room;
 
     if (left > 1)
-        return index_space_class(left);
+        return index_run_allocator_class(left);
     /* An orphan is one of many, in an order of their own: no room is kept behind it. */
     if (writer->last_number == 0 && writer->change->position + at > 0)
-        return index_space_class(1);
+        return index_run_allocator_class(1);
     room = grown_so_far(writer);
     room = room < RUN_FIRST ? RUN_FIRST : room;
-    return index_space_class(room > RUN_GROWN_MAX ? RUN_GROWN_MAX : room);
+    return index_run_allocator_class(room > RUN_GROWN_MAX ? RUN_GROWN_MAX : room);
 }
 
 /* A run for blocks from `at` on, of length 0 yet; 0: no memory. */
@@ -388,13 +389,14 @@ open_run(struct index_writer *writer, uint32_t at)
 {
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
-    const uint32_t first = index_space_take(index, class_for(writer, at), change->tokens != NULL);
+    const uint32_t first =
+        index_run_allocator_take(index, class_for(writer, at), change->tokens != NULL);
     uint32_t zero;
     struct index_run *run;
 
     if (first == 0)
         return 0;
-    run = index_writer_at(index, first, &zero);
+    run = index_state_at(index, first, &zero);
     index_run_change(run);
     atomic_store_explicit(&run->size, writer->size, memory_order_relaxed);
     atomic_store_explicit(&run->parent, writer->last_hash, memory_order_relaxed);
@@ -408,7 +410,7 @@ open_run(struct index_writer *writer, uint32_t at)
     run->parent_number = run->child = run->next = run->prev = 0;
     run->pinned = 0;
     if (writer->last_hash != 0 && !index_link_run(index, first, writer->last_number)) {
-        index_space_give(index, first);
+        index_run_allocator_give(index, first);
         return 0;
     }
     return first;
@@ -418,7 +420,7 @@ static void
 close_run(struct index *index, uint32_t first)
 {
     (void)index_link_cut(index, first);
-    index_space_give(index, first);
+    index_run_allocator_give(index, first);
 }
 
 /*
@@ -434,13 +436,14 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
 {
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
-    const uint32_t room = index_space_capacity(index, first) - length;
+    const uint32_t room = index_run_allocator_capacity(index, first) - length;
     const uint32_t most = end - at < room ? end - at : room;
     const uint64_t *hashes = change->hashes + at;
     _Atomic uint64_t *const seq = &index->space.seq[first + length];
     _Atomic uint64_t *const tok = &index->space.tok[first + length];
 
-    *stop = change->tokens != NULL && !index_space_tokens(index, first) ? INDEX_TABLE_NONE : 0;
+    *stop =
+        change->tokens != NULL && !index_run_allocator_tokens(index, first) ? INDEX_TABLE_NONE : 0;
     if (*stop != 0)
         return 0;
     for (uint32_t i = 0; i < most; i++)
@@ -462,7 +465,7 @@ publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t a
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
     uint32_t zero;
-    struct index_run *run = index_writer_at(index, first, &zero);
+    struct index_run *run = index_state_at(index, first, &zero);
     const enum kvt_err rc = hold_new(writer, run, first, length, length + count, at);
 
     if (rc != KVT_OK) {
@@ -485,7 +488,7 @@ reclaim(struct index_writer *writer)
         return false;
     writer->reclaimed = true;
     index_epoch_advance(&writer->index->epoch);
-    index_space_trim(writer->index);
+    index_run_allocator_trim(writer->index);
     index_epoch_advance(&writer->index->epoch);
     return true;
 }
@@ -540,25 +543,26 @@ append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
 {
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
-    const struct index_holding_effect effect = {.pairs = 1, .blocks = 1, .shards = writer->shards};
+    const struct index_run_holders_effect effect = {
+        .pairs = 1, .blocks = 1, .shards = writer->shards};
     const uint64_t hash = change->hashes[0];
     uint32_t offset;
     struct index_run *run = index_state_run(index, parent, &offset);
-    index_span one;
+    index_block_range one;
 
     if (run == NULL || writer->space->orphans > 0)
         return false;
     one = atomic_load_explicit(&run->holding.one, memory_order_relaxed);
     if (atomic_load_explicit(&run->holding.box, memory_order_relaxed) != NULL ||
-        offset + 1 != index_run_length(run) || index_span_to(one) != offset + 1 ||
+        offset + 1 != index_run_length(run) || index_block_range_to(one) != offset + 1 ||
         (one >> 32) != ((uint64_t)change->holder << 12 | writer->code) ||
         index_state_seq(index, parent) != change->parent || index_run_ns(run) != change->ns ||
         position_of(run, offset + 1) != change->position ||
         atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
         index_run_is(run, INDEX_RUN_ODD_SIZES) ||
         index_run_is(run, INDEX_RUN_TOKENS) != (change->tokens != NULL && change->tokens[0] != 0) ||
-        offset + 1 == index_space_capacity(index, parent) ||
-        (change->tokens != NULL && !index_space_tokens(index, parent)))
+        offset + 1 == index_run_allocator_capacity(index, parent) ||
+        (change->tokens != NULL && !index_run_allocator_tokens(index, parent)))
         return false;
     atomic_store_explicit(&index->space.seq[parent + 1], hash, memory_order_relaxed);
     if (index->space.pages[parent >> INDEX_PAGE_SHIFT].tok_counted)
@@ -570,7 +574,7 @@ append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
     atomic_store_explicit(&run->holding.one, one + 1, memory_order_relaxed);
     note_stored(writer, run, offset + 2);
     index_run_changed(run);
-    writer->stake = index_stake_find(index, change->holder, change->ns);
+    writer->stake = index_holder_usage_find(index, change->holder, change->ns);
     add_totals(writer, &effect, change->size, parent);
     index_history_note(index, change->ns, change->holder, INDEX_STORE, parent + 1, 1,
                        writer->time_s);

@@ -20,9 +20,10 @@ struct index_writer {
     struct index_change *change;
     struct index_namespace *space;
     struct index_holder_record *holder;
-    struct index_stake *stake; /* STORE: of the holder in the namespace; NULL: not asked for */
+    struct index_holder_usage
+        *stake; /* STORE: of the holder in the namespace; NULL: not asked for */
     struct index_table_context table;
-    struct index_holding_context holding;
+    struct index_run_holders_context holding;
     uint32_t code;      /* STORE: of the shards */
     uint32_t shards;    /* STORE: how many */
     uint16_t size;      /* STORE: code of the size */
@@ -51,9 +52,9 @@ bool index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t c
  * @param[out] pairs  (block, holder) pairs that went
  * @return KVT_OK, also when there was nothing; or KVT_FULL: the heap is out; unchanged then
  */
-KVT_NODISCARD enum kvt_err index_writer_let_go(struct index *index, uint32_t first, uint32_t from,
-                                               uint32_t to, uint32_t holder, uint32_t ranks,
-                                               uint32_t time_s, uint32_t *pairs);
+KVT_NODISCARD enum kvt_err index_writer_release(struct index *index, uint32_t first, uint32_t from,
+                                                uint32_t to, uint32_t holder, uint32_t ranks,
+                                                uint32_t time_s, uint32_t *pairs);
 
 /* ---- index/block/link.c: parents and children ---- */
 
@@ -79,7 +80,7 @@ void index_history_release(struct index *index);
 
 /** The run of a number that is in use, and the offset in it. */
 static inline struct index_run *
-index_writer_at(const struct index *index, uint32_t number, uint32_t *offset)
+index_state_at(const struct index *index, uint32_t number, uint32_t *offset)
 {
     struct index_run *run = index_state_run(index, number, offset);
 
@@ -89,10 +90,10 @@ index_writer_at(const struct index *index, uint32_t number, uint32_t *offset)
 
 /** The same, and the first number of the run. */
 static inline struct index_run *
-index_writer_run(const struct index *index, uint32_t number, uint32_t *first)
+index_state_run_of(const struct index *index, uint32_t number, uint32_t *first)
 {
     uint32_t offset;
-    struct index_run *run = index_writer_at(index, number, &offset);
+    struct index_run *run = index_state_at(index, number, &offset);
 
     *first = number - offset;
     return run;
@@ -102,14 +103,14 @@ index_writer_run(const struct index *index, uint32_t number, uint32_t *first)
 static inline bool
 index_run_held(const struct index_run *run, uint32_t offset)
 {
-    return index_holding_block_read(&run->holding, offset, NULL, 0) > 0;
+    return index_run_holders_block_read(&run->holding, offset, NULL, 0) > 0;
 }
 
 static inline bool
-index_writer_held(const struct index *index, uint32_t number)
+index_state_held(const struct index *index, uint32_t number)
 {
     uint32_t offset;
-    const struct index_run *run = index_writer_at(index, number, &offset);
+    const struct index_run *run = index_state_at(index, number, &offset);
 
     return index_run_held(run, offset);
 }
@@ -160,40 +161,43 @@ index_writer_recent(struct index *index, uint64_t hash)
 }
 
 /*
- * Most runs have one holder with one span.  These two do what index_holding_add() and _remove() do
- * where that stays so; false: it does not.
+ * Most runs have one holder with one span.  These two do what index_run_holders_add() and
+ * _remove() do where that stays so; false: it does not.
  */
 static inline bool
-index_writer_add_span(struct index_holding *holding, uint32_t holder, uint32_t code, uint32_t from,
-                      uint32_t to)
+index_writer_add_span(struct index_run_holders *holding, uint32_t holder, uint32_t code,
+                      uint32_t from, uint32_t to)
 {
-    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+    const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
 
     if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL ||
-        (one != 0 && (index_span_holder(one) != holder || index_span_code(one) != code ||
-                      index_span_to(one) != from)))
+        (one != 0 && (index_block_range_holder(one) != holder ||
+                      index_block_range_code(one) != code || index_block_range_to(one) != from)))
         return false;
-    atomic_store_explicit(&holding->one,
-                          index_span_make(holder, code, one != 0 ? index_span_from(one) : from, to),
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &holding->one,
+        index_block_range_make(holder, code, one != 0 ? index_block_range_from(one) : from, to),
+        memory_order_relaxed);
     return true;
 }
 
 static inline bool
-index_writer_cut_span(struct index_holding *holding, uint32_t holder, uint32_t from, uint32_t to,
-                      uint32_t *code)
+index_writer_cut_span(struct index_run_holders *holding, uint32_t holder, uint32_t from,
+                      uint32_t to, uint32_t *code)
 {
-    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+    const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
 
-    *code = index_span_code(one);
+    *code = index_block_range_code(one);
     if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL || one == 0 ||
-        index_span_holder(one) != holder || from < index_span_from(one) || to != index_span_to(one))
+        index_block_range_holder(one) != holder || from < index_block_range_from(one) ||
+        to != index_block_range_to(one))
         return false;
-    atomic_store_explicit(&holding->one,
-                          from == index_span_from(one)
-                              ? 0
-                              : index_span_make(holder, *code, index_span_from(one), from),
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &holding->one,
+        from == index_block_range_from(one)
+            ? 0
+            : index_block_range_make(holder, *code, index_block_range_from(one), from),
+        memory_order_relaxed);
     return true;
 }
 

@@ -24,8 +24,8 @@ enum {
 struct kvbm_attach {
     struct kvbm_attach_options options;
     char path[KVBM_ATTACH_PATH_MAX];
-    struct kvbm_session *sessions[KVBM_ATTACH_ENGINES_MAX]; /* of the thread */
-    struct kvbm_session_counts counts;
+    struct kvbm_attach_session *sessions[KVBM_ATTACH_ENGINES_MAX]; /* of the thread */
+    struct kvbm_attach_session_counts counts;
     pthread_t thread;
     bool started;
     bool bound;
@@ -93,9 +93,9 @@ static void
 reap(struct kvbm_attach *attach)
 {
     for (uint32_t i = 0; i < attach->options.engines_max; i++) {
-        if (attach->sessions[i] == NULL || !kvbm_session_ended(attach->sessions[i]))
+        if (attach->sessions[i] == NULL || !kvbm_attach_session_ended(attach->sessions[i]))
             continue;
-        kvbm_session_free(attach->sessions[i]);
+        kvbm_attach_session_free(attach->sessions[i]);
         attach->sessions[i] = NULL;
     }
 }
@@ -129,7 +129,7 @@ is_ours(int socket)
 static void
 take(struct kvbm_attach *attach, int socket)
 {
-    struct kvbm_session_options options = {
+    struct kvbm_attach_session_options options = {
         .blocks_max = attach->options.blocks_max,
         .layout = attach->options.layout,
         .counts = &attach->counts,
@@ -153,7 +153,7 @@ take(struct kvbm_attach *attach, int socket)
     }
     options.slot = slot;
     options.desk.arg = attach->options.args[slot];
-    if (kvbm_session_start(&attach->sessions[slot], socket, &options, &err) != KVT_OK)
+    if (kvbm_attach_session_start(&attach->sessions[slot], socket, &options, &err) != KVT_OK)
         kvt_log_warn("attach", "refused", "%s", err.text);
 }
 
@@ -222,7 +222,7 @@ kvbm_attach_close(struct kvbm_attach *attach)
     if (attach->started)
         (void)pthread_join(attach->thread, NULL);
     for (uint32_t i = 0; i < attach->options.engines_max; i++)
-        kvbm_session_free(attach->sessions[i]);
+        kvbm_attach_session_free(attach->sessions[i]);
     if (attach->bound)
         (void)unlink(attach->path);
     if (attach->socket >= 0)

@@ -26,7 +26,7 @@ struct kvbm_attach_options {
     uint32_t engines_max;
     uint32_t blocks_max; /* of one engine */
     const struct kvbm_layout *layout;
-    const struct kvbm_desk_below *below;
+    const struct kvbm_attach_service_below *below;
     kvbm_pool_event_fn *on_store; /* these get the slot's argument */
     kvbm_pool_event_fn *on_remove;
     void (*watch)(void *arg, struct kvbm_pool *pool);

@@ -18,7 +18,8 @@ at_least_one(uint32_t number)
 }
 
 static enum kvt_err
-make_pool(struct kvbm_desk *desk, const struct kvbm_desk_options *options, struct kvt_error *err)
+make_pool(struct kvbm_attach_service *desk, const struct kvbm_attach_service_options *options,
+          struct kvt_error *err)
 {
     const struct kvbm_pool_options pool = {
         .block_count = desk->memory->block_count,
@@ -37,12 +38,12 @@ make_pool(struct kvbm_desk *desk, const struct kvbm_desk_options *options, struc
 }
 
 enum kvt_err
-kvbm_desk_new(struct kvbm_desk **out, const struct kvbm_desk_options *options,
-              struct kvt_error *err)
+kvbm_attach_service_new(struct kvbm_attach_service **out,
+                        const struct kvbm_attach_service_options *options, struct kvt_error *err)
 {
-    const struct kvbm_desk_below *below = options->below;
+    const struct kvbm_attach_service_below *below = options->below;
     const uint32_t blocks = options->memory->block_count;
-    struct kvbm_desk *desk;
+    struct kvbm_attach_service *desk;
     enum kvt_err rc;
 
     *out = NULL;
@@ -57,12 +58,12 @@ kvbm_desk_new(struct kvbm_desk **out, const struct kvbm_desk_options *options,
     desk->stop = options->stop;
     desk->watch = options->watch;
     desk->arg = options->arg;
-    desk->chunk =
-        at_least_one(least(KVBM_DESK_CHUNK, least(blocks, below->g2.storage->block_count) / 4));
-    desk->lower.capacity = at_least_one(least(KVBM_DESK_WAITING, blocks / 4));
+    desk->chunk = at_least_one(
+        least(KVBM_ATTACH_SERVICE_CHUNK, least(blocks, below->g2.storage->block_count) / 4));
+    desk->lower.capacity = at_least_one(least(KVBM_ATTACH_SERVICE_WAITING, blocks / 4));
     desk->holds = kvt_calloc(blocks, sizeof(*desk->holds));
     desk->lower.handles = kvt_calloc(desk->lower.capacity, sizeof(*desk->lower.handles));
-    desk->wishes.rows = kvt_calloc(KVBM_DESK_WISHES, sizeof(*desk->wishes.rows));
+    desk->wishes.rows = kvt_calloc(KVBM_ATTACH_SERVICE_WISHES, sizeof(*desk->wishes.rows));
     desk->labels = kvt_calloc(KVBM_ATTACH_REQUEST_MAX, sizeof(*desk->labels));
     if (desk->holds == NULL || desk->lower.handles == NULL || desk->wishes.rows == NULL ||
         desk->labels == NULL)
@@ -70,7 +71,7 @@ kvbm_desk_new(struct kvbm_desk **out, const struct kvbm_desk_options *options,
     else
         rc = make_pool(desk, options, err);
     if (rc != KVT_OK) {
-        kvbm_desk_free(desk);
+        kvbm_attach_service_free(desk);
         return rc;
     }
     if (desk->watch != NULL)
@@ -80,10 +81,10 @@ kvbm_desk_new(struct kvbm_desk **out, const struct kvbm_desk_options *options,
 }
 
 static void
-give_back_all(struct kvbm_desk *desk)
+give_back_all(struct kvbm_attach_service *desk)
 {
     for (uint32_t i = 0; i < desk->memory->block_count; i++) {
-        struct kvbm_desk_hold *hold = &desk->holds[i];
+        struct kvbm_attach_service_hold *hold = &desk->holds[i];
         const struct kvt_handle handle = {i, hold->generation};
 
         if (hold->unique)
@@ -99,7 +100,7 @@ give_back_all(struct kvbm_desk *desk)
 }
 
 void
-kvbm_desk_free(struct kvbm_desk *desk)
+kvbm_attach_service_free(struct kvbm_attach_service *desk)
 {
     if (desk == NULL)
         return;
@@ -119,16 +120,16 @@ kvbm_desk_free(struct kvbm_desk *desk)
 }
 
 const uint64_t *
-kvbm_desk_counts(const struct kvbm_desk *desk)
+kvbm_attach_service_counts(const struct kvbm_attach_service *desk)
 {
     return desk->counts;
 }
 
 /* The engine's row of a block, or NULL when it holds no block of this life. */
-static struct kvbm_desk_hold *
-held(const struct kvbm_desk *desk, struct kvt_handle handle)
+static struct kvbm_attach_service_hold *
+held(const struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    struct kvbm_desk_hold *hold;
+    struct kvbm_attach_service_hold *hold;
 
     if (handle.block >= desk->memory->block_count)
         return NULL;
@@ -139,12 +140,12 @@ held(const struct kvbm_desk *desk, struct kvt_handle handle)
 }
 
 bool
-kvbm_desk_give_shared(struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_give_shared(struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    struct kvbm_desk_hold *hold = &desk->holds[handle.block];
+    struct kvbm_attach_service_hold *hold = &desk->holds[handle.block];
 
     assert(!hold->unique);
-    if (hold->shares >= KVBM_DESK_SHARES)
+    if (hold->shares >= KVBM_ATTACH_SERVICE_SHARES)
         return false;
     assert(hold->shares == 0 || hold->generation == handle.generation);
     hold->generation = handle.generation;
@@ -153,9 +154,9 @@ kvbm_desk_give_shared(struct kvbm_desk *desk, struct kvt_handle handle)
 }
 
 void
-kvbm_desk_give_unique(struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_give_unique(struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    struct kvbm_desk_hold *hold = &desk->holds[handle.block];
+    struct kvbm_attach_service_hold *hold = &desk->holds[handle.block];
 
     assert(!hold->unique && hold->shares == 0);
     hold->generation = handle.generation;
@@ -163,24 +164,24 @@ kvbm_desk_give_unique(struct kvbm_desk *desk, struct kvt_handle handle)
 }
 
 bool
-kvbm_desk_holds_unique(const struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_holds_unique(const struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    const struct kvbm_desk_hold *hold = held(desk, handle);
+    const struct kvbm_attach_service_hold *hold = held(desk, handle);
 
     return hold != NULL && hold->unique;
 }
 
 void
-kvbm_desk_take_unique(struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_take_unique(struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    assert(kvbm_desk_holds_unique(desk, handle));
+    assert(kvbm_attach_service_holds_unique(desk, handle));
     desk->holds[handle.block].unique = false;
 }
 
 bool
-kvbm_desk_drop(struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_drop(struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
-    struct kvbm_desk_hold *hold = held(desk, handle);
+    struct kvbm_attach_service_hold *hold = held(desk, handle);
 
     if (hold == NULL)
         return false;
@@ -195,16 +196,16 @@ kvbm_desk_drop(struct kvbm_desk *desk, struct kvt_handle handle)
 /* Bring the next blocks of the first wish; what arrives rests in G1.  A wish ends with its last
  * block or with the first that is nowhere, or that there is no room for. */
 static void
-grant(struct kvbm_desk *desk)
+grant(struct kvbm_attach_service *desk)
 {
-    struct kvbm_desk_wish *wish = &desk->wishes.rows[desk->wishes.head];
-    struct kvt_handle handles[KVBM_DESK_CHUNK];
+    struct kvbm_attach_service_wish *wish = &desk->wishes.rows[desk->wishes.head];
+    struct kvt_handle handles[KVBM_ATTACH_SERVICE_CHUNK];
     const uint32_t left = wish->count - wish->at;
     const size_t count = least(left, desk->chunk);
     const uint64_t onboarded = desk->counts[KVBM_ATTACH_STAT_onboarded];
     size_t brought;
-    const enum kvt_err rc =
-        kvbm_desk_raise(desk, wish->labels + wish->at, count, UINT64_MAX, handles, &brought);
+    const enum kvt_err rc = kvbm_attach_service_raise(desk, wish->labels + wish->at, count,
+                                                      UINT64_MAX, handles, &brought);
 
     kvbm_pool_drop_all(desk->pool, handles, brought);
     wish->at += (uint32_t)brought;
@@ -213,15 +214,15 @@ grant(struct kvbm_desk *desk)
     desk->counts[KVBM_ATTACH_STAT_onboarded] = onboarded;
     if (rc == KVT_OK && wish->at < wish->count)
         return;
-    desk->wishes.head = (desk->wishes.head + 1) % KVBM_DESK_WISHES;
+    desk->wishes.head = (desk->wishes.head + 1) % KVBM_ATTACH_SERVICE_WISHES;
     desk->wishes.count--;
 }
 
 bool
-kvbm_desk_work(struct kvbm_desk *desk)
+kvbm_attach_service_work(struct kvbm_attach_service *desk)
 {
     if (desk->lower.due > 0)
-        return kvbm_desk_lower(desk);
+        return kvbm_attach_service_lower(desk);
     if (desk->wishes.count == 0)
         return false;
     grant(desk);

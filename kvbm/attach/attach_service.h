@@ -14,12 +14,14 @@
  * names them.  The desk moves bytes between the engine's memory and G2; what goes further down, and
  * comes from there, is the worker's offload manager's.
  *
- * Ownership: a desk owns its pool; memory and tiers below are borrowed.  kvbm_desk_free() gives
- *            back what the engine and the desk still hold, and takes back every name.
+ * Ownership: a desk owns its pool; memory and tiers below are borrowed.
+ *            kvbm_attach_service_free() gives back what the engine and the desk still hold, and
+ *            takes back every name.
  * Threads:   one.  The tiers below are thread-safe.
- * Limits:    KVBM_ATTACH_REQUEST_MAX blocks a request, KVBM_DESK_WAITING blocks on their way down
- *            (and a quarter of the engine's), KVBM_DESK_WISHES prefetches, KVBM_DESK_SHARES holds
- *            of one block, KVBM_DESK_CHUNK blocks moved at once.
+ * Limits:    KVBM_ATTACH_REQUEST_MAX blocks a request, KVBM_ATTACH_SERVICE_WAITING blocks on their
+ *            way down (and a quarter of the engine's), KVBM_ATTACH_SERVICE_WISHES prefetches,
+ *            KVBM_ATTACH_SERVICE_SHARES holds of one block, KVBM_ATTACH_SERVICE_CHUNK blocks moved
+ *            at once.
  */
 #ifndef KVBM_ATTACH_ATTACH_SERVICE_H
 #define KVBM_ATTACH_ATTACH_SERVICE_H
@@ -35,17 +37,17 @@
 #include "kvbm/storage/tier_storage.h"
 #include "kvbm/transfer/transfer_manager.h"
 
-#define KVBM_DESK_WAITING 256
-#define KVBM_DESK_WISHES  4
-#define KVBM_DESK_SHARES  (UINT32_C(1) << 20)
-#define KVBM_DESK_CHUNK   32
+#define KVBM_ATTACH_SERVICE_WAITING 256
+#define KVBM_ATTACH_SERVICE_WISHES  4
+#define KVBM_ATTACH_SERVICE_SHARES  (UINT32_C(1) << 20)
+#define KVBM_ATTACH_SERVICE_CHUNK   32
 
 /** Which of the blocks does the object tier have?  No answer is false. */
-typedef bool kvbm_desk_has_fn(void *arg, const struct kvt_block_id *ids, size_t count,
-                              bool *present);
+typedef bool kvbm_attach_service_has_fn(void *arg, const struct kvt_block_id *ids, size_t count,
+                                        bool *present);
 
 /* The tiers that all engines of a worker share, and the order that their own pools have, too. */
-struct kvbm_desk_below {
+struct kvbm_attach_service_below {
     struct kvbm_tier g2;
     struct kvbm_tier g3; /* no pool: not there */
     enum kvt_pool_order order;
@@ -54,12 +56,12 @@ struct kvbm_desk_below {
     struct kvbm_transfer *transfer;
     struct kvbm_manager *manager; /* of G2 and what is below it */
     uint64_t room_wait_ms;
-    kvbm_desk_has_fn *has; /* NULL: no object tier */
+    kvbm_attach_service_has_fn *has; /* NULL: no object tier */
     void *arg;
 };
 
-struct kvbm_desk_options {
-    const struct kvbm_desk_below *below;
+struct kvbm_attach_service_options {
+    const struct kvbm_attach_service_below *below;
     struct kvbm_storage *memory; /* the engine's blocks, of the size of those below */
     const atomic_bool *stop;     /* set: what may end early ends; may be NULL */
     kvbm_pool_event_fn *on_store;
@@ -69,15 +71,15 @@ struct kvbm_desk_options {
     void *arg;
 };
 
-struct kvbm_desk;
+struct kvbm_attach_service;
 
 /** KVT_OK; KVT_INVALID (blocks of another size) or KVT_NOMEM with *out NULL. */
-KVT_NODISCARD enum kvt_err kvbm_desk_new(struct kvbm_desk **out,
-                                         const struct kvbm_desk_options *options,
-                                         struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+kvbm_attach_service_new(struct kvbm_attach_service **out,
+                        const struct kvbm_attach_service_options *options, struct kvt_error *err);
 
 /** NULL is allowed. */
-void kvbm_desk_free(struct kvbm_desk *desk);
+void kvbm_attach_service_free(struct kvbm_attach_service *desk);
 
 /**
  * Serve one request.
@@ -87,13 +89,14 @@ void kvbm_desk_free(struct kvbm_desk *desk);
  * @param answer   the completion; one that was no good has KVT_INVALID or KVT_RANGE
  * @return bytes of the answer
  */
-size_t kvbm_desk_serve(struct kvbm_desk *desk, const struct kvbm_attach_message *request,
-                       size_t size, struct kvbm_attach_message *answer);
+size_t kvbm_attach_service_serve(struct kvbm_attach_service *desk,
+                                 const struct kvbm_attach_message *request, size_t size,
+                                 struct kvbm_attach_message *answer);
 
 /** What it has counted, by KVBM_ATTACH_STAT_*; those of the pool are zero. */
-const uint64_t *kvbm_desk_counts(const struct kvbm_desk *desk);
+const uint64_t *kvbm_attach_service_counts(const struct kvbm_attach_service *desk);
 
 /** Do one piece of what may wait; false: there is nothing. */
-bool kvbm_desk_work(struct kvbm_desk *desk);
+bool kvbm_attach_service_work(struct kvbm_attach_service *desk);
 
 #endif /* KVBM_ATTACH_ATTACH_SERVICE_H */

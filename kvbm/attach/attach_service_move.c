@@ -25,17 +25,17 @@ enter(struct kvbm_pool *pool, struct kvt_handle *handle, const struct kvbm_label
 
 /* Blocks of G2: the manager lowers what is cold, others' holds end. */
 static enum kvt_err
-allocate_g2(const struct kvbm_desk *desk, uint32_t count, struct kvt_handle *handles)
+allocate_g2(const struct kvbm_attach_service *desk, uint32_t count, struct kvt_handle *handles)
 {
-    const struct kvbm_desk_below *below = desk->below;
+    const struct kvbm_attach_service_below *below = desk->below;
 
     kvbm_manager_make_room(below->manager, KVT_TIER_G2, count, below->room_wait_ms);
     return kvbm_pool_allocate_wait(below->g2.pool, count, handles, below->room_wait_ms);
 }
 
 static void
-copy(const struct kvbm_desk *desk, struct kvbm_storage *source, struct kvbm_storage *target,
-     struct kvt_copy *copies, size_t count)
+copy(const struct kvbm_attach_service *desk, struct kvbm_storage *source,
+     struct kvbm_storage *target, struct kvt_copy *copies, size_t count)
 {
     /* Each copy has its status. */
     (void)!kvbm_copy_blocks(desk->below->transfer, source, target, copies, count);
@@ -44,10 +44,10 @@ copy(const struct kvbm_desk *desk, struct kvbm_storage *source, struct kvbm_stor
 /* ---- down ---- */
 
 void
-kvbm_desk_lower_later(struct kvbm_desk *desk, struct kvt_handle handle)
+kvbm_attach_service_lower_later(struct kvbm_attach_service *desk, struct kvt_handle handle)
 {
     if (desk->lower.count == desk->lower.capacity)
-        (void)kvbm_desk_lower(desk);
+        (void)kvbm_attach_service_lower(desk);
     kvbm_pool_share(desk->pool, handle);
     desk->lower.handles[(desk->lower.head + desk->lower.count) % desk->lower.capacity] = handle;
     desk->lower.count++;
@@ -55,11 +55,11 @@ kvbm_desk_lower_later(struct kvbm_desk *desk, struct kvt_handle handle)
 
 /* Copy `count` held blocks into fresh ones of G2 and register them there.  Returns how many. */
 static uint32_t
-lower_all(struct kvbm_desk *desk, const struct kvt_handle *handles, uint32_t count)
+lower_all(struct kvbm_attach_service *desk, const struct kvt_handle *handles, uint32_t count)
 {
     struct kvbm_pool *g2 = desk->below->g2.pool;
-    struct kvt_handle targets[KVBM_DESK_CHUNK];
-    struct kvt_copy copies[KVBM_DESK_CHUNK];
+    struct kvt_handle targets[KVBM_ATTACH_SERVICE_CHUNK];
+    struct kvt_copy copies[KVBM_ATTACH_SERVICE_CHUNK];
     uint32_t done = 0;
 
     if (count == 0 || allocate_g2(desk, count, targets) != KVT_OK)
@@ -84,10 +84,10 @@ lower_all(struct kvbm_desk *desk, const struct kvt_handle *handles, uint32_t cou
 }
 
 bool
-kvbm_desk_lower(struct kvbm_desk *desk)
+kvbm_attach_service_lower(struct kvbm_attach_service *desk)
 {
-    struct kvt_handle all[KVBM_DESK_CHUNK];
-    struct kvt_handle fresh[KVBM_DESK_CHUNK];
+    struct kvt_handle all[KVBM_ATTACH_SERVICE_CHUNK];
+    struct kvt_handle fresh[KVBM_ATTACH_SERVICE_CHUNK];
     uint32_t count = 0;
     uint32_t fresh_count = 0;
     uint32_t done;
@@ -111,12 +111,13 @@ kvbm_desk_lower(struct kvbm_desk *desk)
 }
 
 enum kvt_err
-kvbm_desk_allocate(struct kvbm_desk *desk, size_t count, struct kvt_handle *handles)
+kvbm_attach_service_allocate(struct kvbm_attach_service *desk, size_t count,
+                             struct kvt_handle *handles)
 {
     do {
         if (kvbm_pool_allocate(desk->pool, count, handles) == KVT_OK)
             return KVT_OK;
-    } while (!kvbm_desk_stopped(desk) && kvbm_desk_lower(desk));
+    } while (!kvbm_attach_service_stopped(desk) && kvbm_attach_service_lower(desk));
     return KVT_AGAIN;
 }
 
@@ -132,25 +133,26 @@ struct lift {
 
 /* How many of `count` blocks G1 can take.  Only this thread's requests hold its blocks. */
 static uint32_t
-room(struct kvbm_desk *desk, uint32_t count)
+room(struct kvbm_attach_service *desk, uint32_t count)
 {
     for (;;) {
         const struct kvbm_pool_stats stats = kvbm_pool_stats(desk->pool);
 
         if (stats.free + stats.inactive >= count)
             return count;
-        if (kvbm_desk_stopped(desk) || !kvbm_desk_lower(desk))
+        if (kvbm_attach_service_stopped(desk) || !kvbm_attach_service_lower(desk))
             return stats.free + stats.inactive;
     }
 }
 
 /* Copy held blocks of G2 into G1.  Takes the handles of G2. */
 static void
-lift_g2(struct kvbm_desk *desk, const struct kvt_handle *sources, uint32_t count, struct lift *lift)
+lift_g2(struct kvbm_attach_service *desk, const struct kvt_handle *sources, uint32_t count,
+        struct lift *lift)
 {
     struct kvbm_pool *g2 = desk->below->g2.pool;
-    struct kvt_handle targets[KVBM_DESK_CHUNK];
-    struct kvt_copy copies[KVBM_DESK_CHUNK];
+    struct kvt_handle targets[KVBM_ATTACH_SERVICE_CHUNK];
+    struct kvt_copy copies[KVBM_ATTACH_SERVICE_CHUNK];
     const uint32_t fits = room(desk, count);
     bool broken = false;
 
@@ -181,9 +183,9 @@ lift_g2(struct kvbm_desk *desk, const struct kvt_handle *sources, uint32_t count
 }
 
 static void
-from_g2(struct kvbm_desk *desk, const uint64_t *hashes, uint32_t count, struct lift *lift)
+from_g2(struct kvbm_attach_service *desk, const uint64_t *hashes, uint32_t count, struct lift *lift)
 {
-    struct kvt_handle sources[KVBM_DESK_CHUNK];
+    struct kvt_handle sources[KVBM_ATTACH_SERVICE_CHUNK];
     const size_t found = kvbm_pool_match(desk->below->g2.pool, hashes, count, sources);
 
     if (found > 0)
@@ -192,14 +194,14 @@ from_g2(struct kvbm_desk *desk, const uint64_t *hashes, uint32_t count, struct l
 
 /* How many of the blocks, from the first on, there are below G1.  The object tier is asked once. */
 static uint32_t
-reach(const struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t count)
+reach(const struct kvbm_attach_service *desk, const struct kvbm_label *labels, uint32_t count)
 {
-    const struct kvbm_desk_below *below = desk->below;
-    bool present[KVBM_DESK_CHUNK] = {false};
+    const struct kvbm_attach_service_below *below = desk->below;
+    bool present[KVBM_ATTACH_SERVICE_CHUNK] = {false};
     bool asked = below->has == NULL;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct kvt_block_id ids[KVBM_DESK_CHUNK];
+        struct kvt_block_id ids[KVBM_ATTACH_SERVICE_CHUNK];
 
         if (kvbm_pool_has(below->g2.pool, labels[i].id.hash) ||
             (below->g3.pool != NULL && kvbm_pool_has(below->g3.pool, labels[i].id.hash)))
@@ -217,24 +219,24 @@ reach(const struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t co
 
 /* Until it is finished; told to stop, it is told so too. */
 static enum kvt_err
-wait_for(const struct kvbm_desk *desk, struct kvbm_onboard *onboard)
+wait_for(const struct kvbm_attach_service *desk, struct kvbm_onboard *onboard)
 {
     enum kvt_err rc;
 
     while ((rc = kvbm_onboard_wait(onboard, STOP_WAIT, NULL)) == KVT_BUSY)
-        if (kvbm_desk_stopped(desk))
+        if (kvbm_attach_service_stopped(desk))
             kvbm_onboard_cancel(onboard);
     return rc;
 }
 
 /* Have blocks brought into G2, and take them on to G1. */
 static void
-from_below(struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t count,
+from_below(struct kvbm_attach_service *desk, const struct kvbm_label *labels, uint32_t count,
            uint64_t until_ms, struct lift *lift)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     const uint32_t found = reach(desk, labels, count);
-    struct kvt_handle handles[KVBM_DESK_CHUNK];
+    struct kvt_handle handles[KVBM_ATTACH_SERVICE_CHUNK];
     struct kvbm_onboard *onboard;
     size_t arrived;
 
@@ -261,8 +263,8 @@ from_below(struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t cou
 
 /* Bring up what is next of a chunk, from G2 or else from below it. */
 static enum kvt_err
-raise_chunk(struct kvbm_desk *desk, const struct kvbm_label *labels, const uint64_t *hashes,
-            uint32_t count, uint64_t until_ms, struct lift *lift)
+raise_chunk(struct kvbm_attach_service *desk, const struct kvbm_label *labels,
+            const uint64_t *hashes, uint32_t count, uint64_t until_ms, struct lift *lift)
 {
     from_g2(desk, hashes, count, lift);
     if (lift->count == 0 && !lift->full)
@@ -280,15 +282,15 @@ raise_chunk(struct kvbm_desk *desk, const struct kvbm_label *labels, const uint6
 }
 
 enum kvt_err
-kvbm_desk_raise(struct kvbm_desk *desk, const struct kvbm_label *labels, size_t count,
-                uint64_t until_ms, struct kvt_handle *handles, size_t *held)
+kvbm_attach_service_raise(struct kvbm_attach_service *desk, const struct kvbm_label *labels,
+                          size_t count, uint64_t until_ms, struct kvt_handle *handles, size_t *held)
 {
     *held = 0;
     while (*held < count) {
         struct lift lift = {.handles = handles + *held};
         const size_t left = count - *held;
         const uint32_t next = left < desk->chunk ? (uint32_t)left : desk->chunk;
-        uint64_t hashes[KVBM_DESK_CHUNK];
+        uint64_t hashes[KVBM_ATTACH_SERVICE_CHUNK];
         enum kvt_err rc;
         size_t there;
 
@@ -298,7 +300,7 @@ kvbm_desk_raise(struct kvbm_desk *desk, const struct kvbm_label *labels, size_t 
         *held += there;
         if (there > 0)
             continue;
-        if (kvbm_desk_stopped(desk))
+        if (kvbm_attach_service_stopped(desk))
             return KVT_CANCELLED;
         if (kvt_clock_mono_ms() >= until_ms)
             return KVT_TIMEOUT;

@@ -74,12 +74,12 @@ read_names(struct kvbm_label *labels, const struct kvbm_attach_message *request)
 
 /* Tell the engine of held blocks; those it may not hold, and what follows them, are given back. */
 static void
-answer_shared(struct kvbm_desk *desk, struct serving *serving, const struct kvt_handle *handles,
-              size_t count)
+answer_shared(struct kvbm_attach_service *desk, struct serving *serving,
+              const struct kvt_handle *handles, size_t count)
 {
     size_t given = 0;
 
-    while (given < count && kvbm_desk_give_shared(desk, handles[given])) {
+    while (given < count && kvbm_attach_service_give_shared(desk, handles[given])) {
         serving->answer->handles[given] = handles[given];
         given++;
     }
@@ -89,18 +89,18 @@ answer_shared(struct kvbm_desk *desk, struct serving *serving, const struct kvt_
 }
 
 static enum kvt_err
-serve_allocate(struct kvbm_desk *desk, struct serving *serving)
+serve_allocate(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const uint64_t count = serving->request->head.value;
     enum kvt_err rc;
 
     if (count == 0 || count > KVBM_ATTACH_REQUEST_MAX)
         return KVT_RANGE;
-    rc = kvbm_desk_allocate(desk, (size_t)count, serving->answer->handles);
+    rc = kvbm_attach_service_allocate(desk, (size_t)count, serving->answer->handles);
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < count; i++)
-        kvbm_desk_give_unique(desk, serving->answer->handles[i]);
+        kvbm_attach_service_give_unique(desk, serving->answer->handles[i]);
     serving->answer->head.count = (uint32_t)count;
     serving->item = sizeof(struct kvt_handle);
     return KVT_OK;
@@ -108,14 +108,14 @@ serve_allocate(struct kvbm_desk *desk, struct serving *serving)
 
 /* A refused block stays the engine's, Reset. */
 static enum kvt_err
-register_one(struct kvbm_desk *desk, const struct kvbm_attach_entry *entry, bool offload,
+register_one(struct kvbm_attach_service *desk, const struct kvbm_attach_entry *entry, bool offload,
              struct kvt_handle *out)
 {
     struct kvt_handle handle = entry->handle;
     struct kvbm_label label;
     enum kvt_err rc;
 
-    if (!kvbm_desk_holds_unique(desk, handle) || !read_name(&label, &entry->name))
+    if (!kvbm_attach_service_holds_unique(desk, handle) || !read_name(&label, &entry->name))
         return KVT_INVALID;
     rc = kvbm_block_begin(desk->pool, handle, NULL);
     assert(rc == KVT_OK); /* the engine's own blocks are Reset, here and between requests */
@@ -128,19 +128,19 @@ register_one(struct kvbm_desk *desk, const struct kvbm_attach_entry *entry, bool
         assert(back == KVT_OK);
         return rc;
     }
-    kvbm_desk_take_unique(desk, entry->handle);
-    if (!kvbm_desk_give_shared(desk, handle)) {
+    kvbm_attach_service_take_unique(desk, entry->handle);
+    if (!kvbm_attach_service_give_shared(desk, handle)) {
         kvbm_pool_drop(desk->pool, handle);
         return KVT_FULL;
     }
     if (offload)
-        kvbm_desk_lower_later(desk, handle);
+        kvbm_attach_service_lower_later(desk, handle);
     *out = handle;
     return rc;
 }
 
 static enum kvt_err
-serve_register(struct kvbm_desk *desk, struct serving *serving)
+serve_register(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_attach_message *request = serving->request;
     const bool offload = request->head.value == 1;
@@ -161,12 +161,12 @@ serve_register(struct kvbm_desk *desk, struct serving *serving)
 
 /* The last first: of a chain, the end then goes first. */
 static enum kvt_err
-serve_drop(struct kvbm_desk *desk, struct serving *serving)
+serve_drop(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_attach_message *request = serving->request;
 
     for (uint32_t i = request->head.count; i > 0; i--) {
-        if (!kvbm_desk_drop(desk, request->handles[i - 1]))
+        if (!kvbm_attach_service_drop(desk, request->handles[i - 1]))
             return KVT_INVALID;
         serving->answer->head.value++;
     }
@@ -174,14 +174,14 @@ serve_drop(struct kvbm_desk *desk, struct serving *serving)
 }
 
 static bool
-is_below(const struct kvbm_desk *desk, uint64_t hash)
+is_below(const struct kvbm_attach_service *desk, uint64_t hash)
 {
     return kvbm_pool_has(desk->below->g2.pool, hash) ||
            (desk->below->g3.pool != NULL && kvbm_pool_has(desk->below->g3.pool, hash));
 }
 
 static enum kvt_err
-serve_match(struct kvbm_desk *desk, struct serving *serving)
+serve_match(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_attach_message *request = serving->request;
     const uint32_t count = request->head.count;
@@ -204,7 +204,7 @@ until(uint64_t wait_ms)
 }
 
 static enum kvt_err
-serve_onboard(struct kvbm_desk *desk, struct serving *serving)
+serve_onboard(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_attach_message *request = serving->request;
     struct kvt_handle handles[KVBM_ATTACH_REQUEST_MAX];
@@ -213,25 +213,26 @@ serve_onboard(struct kvbm_desk *desk, struct serving *serving)
 
     if (!read_names(desk->labels, request))
         return KVT_INVALID;
-    rc = kvbm_desk_raise(desk, desk->labels, request->head.count, until(request->head.value),
-                         handles, &held);
+    rc = kvbm_attach_service_raise(desk, desk->labels, request->head.count,
+                                   until(request->head.value), handles, &held);
     answer_shared(desk, serving, handles, held);
     return rc;
 }
 
 static enum kvt_err
-serve_prefetch(struct kvbm_desk *desk, struct serving *serving)
+serve_prefetch(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_attach_message *request = serving->request;
-    struct kvbm_desk_wish *wish;
+    struct kvbm_attach_service_wish *wish;
 
     if (!read_names(desk->labels, request))
         return KVT_INVALID;
     if (request->head.count == 0)
         return KVT_OK;
-    if (desk->wishes.count == KVBM_DESK_WISHES)
+    if (desk->wishes.count == KVBM_ATTACH_SERVICE_WISHES)
         return KVT_AGAIN;
-    wish = &desk->wishes.rows[(desk->wishes.head + desk->wishes.count) % KVBM_DESK_WISHES];
+    wish =
+        &desk->wishes.rows[(desk->wishes.head + desk->wishes.count) % KVBM_ATTACH_SERVICE_WISHES];
     wish->count = request->head.count;
     wish->at = 0;
     memcpy(wish->labels, desk->labels, wish->count * sizeof(*wish->labels));
@@ -240,25 +241,25 @@ serve_prefetch(struct kvbm_desk *desk, struct serving *serving)
 }
 
 static enum kvt_err
-serve_drain(struct kvbm_desk *desk, struct serving *serving)
+serve_drain(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const uint64_t until_ms = until(serving->request->head.value);
     enum kvt_err rc = KVT_OK;
 
     while (rc == KVT_OK && desk->lower.count > 0) {
-        if (kvbm_desk_stopped(desk))
+        if (kvbm_attach_service_stopped(desk))
             rc = KVT_CANCELLED;
         else if (kvt_clock_mono_ms() >= until_ms)
             rc = KVT_TIMEOUT;
         else
-            (void)kvbm_desk_lower(desk);
+            (void)kvbm_attach_service_lower(desk);
     }
     serving->answer->head.value = desk->lower.count;
     return rc;
 }
 
 static enum kvt_err
-serve_stats(struct kvbm_desk *desk, struct serving *serving)
+serve_stats(struct kvbm_attach_service *desk, struct serving *serving)
 {
     const struct kvbm_pool_stats stats = kvbm_pool_stats(desk->pool);
     uint64_t *numbers = serving->answer->numbers;
@@ -276,7 +277,7 @@ serve_stats(struct kvbm_desk *desk, struct serving *serving)
 }
 
 static enum kvt_err
-serve(struct kvbm_desk *desk, struct serving *serving)
+serve(struct kvbm_attach_service *desk, struct serving *serving)
 {
     switch ((enum kvbm_attach_op)serving->request->head.op) {
     case KVBM_ATTACH_ALLOCATE: return serve_allocate(desk, serving);
@@ -300,8 +301,9 @@ serve(struct kvbm_desk *desk, struct serving *serving)
 }
 
 size_t
-kvbm_desk_serve(struct kvbm_desk *desk, const struct kvbm_attach_message *request, size_t size,
-                struct kvbm_attach_message *answer)
+kvbm_attach_service_serve(struct kvbm_attach_service *desk,
+                          const struct kvbm_attach_message *request, size_t size,
+                          struct kvbm_attach_message *answer)
 {
     struct serving serving = {.request = request, .answer = answer};
     enum kvt_err rc = check(request, size);

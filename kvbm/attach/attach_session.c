@@ -23,8 +23,8 @@ enum {
     LOOK_EVERY = 64, /* requests between two looks whether the engine lives */
 };
 
-struct kvbm_session {
-    struct kvbm_session_options options;
+struct kvbm_attach_session {
+    struct kvbm_attach_session_options options;
     int socket;
     int death; /* a pidfd, or -1: only the socket tells */
     atomic_bool stop;
@@ -34,7 +34,7 @@ struct kvbm_session {
     void *shared; /* KVBM_ATTACH_MEMORY bytes */
     struct kvbm_ring requests;
     struct kvbm_ring completions;
-    struct kvbm_desk *desk;
+    struct kvbm_attach_service *desk;
     uint64_t told[KVBM_ATTACH_STATS_COUNT]; /* of the desk's counts, to the shared ones */
     uint64_t busy;                          /* requests since the last look at the socket */
     struct kvbm_attach_message request;
@@ -55,7 +55,7 @@ open_death(int socket)
 }
 
 static enum kvt_err
-greet(const struct kvbm_session *session, struct kvt_error *err)
+greet(const struct kvbm_attach_session *session, struct kvt_error *err)
 {
     struct kvbm_attach_greeting greeting = {
         .head = kvbm_attach_head(KVBM_ATTACH_GREETING, sizeof(greeting)),
@@ -72,8 +72,8 @@ greet(const struct kvbm_session *session, struct kvt_error *err)
 }
 
 static enum kvt_err
-check_hello(const struct kvbm_session *session, const struct kvbm_attach_hello *hello, size_t size,
-            struct kvt_error *err)
+check_hello(const struct kvbm_attach_session *session, const struct kvbm_attach_hello *hello,
+            size_t size, struct kvt_error *err)
 {
     struct kvbm_layout layout;
     enum kvt_err rc;
@@ -92,7 +92,7 @@ check_hello(const struct kvbm_session *session, const struct kvbm_attach_hello *
 
 /* Rings in memory of ours: the engine cannot make it smaller. */
 static enum kvt_err
-make_rings(struct kvbm_session *session, int *fd, struct kvt_error *err)
+make_rings(struct kvbm_attach_session *session, int *fd, struct kvt_error *err)
 {
     struct kvbm_attach_control *control;
     enum kvt_err rc;
@@ -113,7 +113,8 @@ make_rings(struct kvbm_session *session, int *fd, struct kvt_error *err)
 }
 
 static enum kvt_err
-answer_hello(const struct kvbm_session *session, enum kvt_err status, const char *text, int rings)
+answer_hello(const struct kvbm_attach_session *session, enum kvt_err status, const char *text,
+             int rings)
 {
     struct kvbm_attach_answer answer = {
         .head = kvbm_attach_head(KVBM_ATTACH_ANSWER, sizeof(answer)),
@@ -127,10 +128,10 @@ answer_hello(const struct kvbm_session *session, enum kvt_err status, const char
 
 /* From the engine's memory to its desk; what was made half stays for take_down(). */
 static enum kvt_err
-build(struct kvbm_session *session, const struct kvbm_attach_hello *hello, int memory, int *rings,
-      struct kvt_error *err)
+build(struct kvbm_attach_session *session, const struct kvbm_attach_hello *hello, int memory,
+      int *rings, struct kvt_error *err)
 {
-    struct kvbm_desk_options desk = session->options.desk;
+    struct kvbm_attach_service_options desk = session->options.desk;
     enum kvt_err rc;
 
     rc = kvbm_attach_memory_open(&session->memory, memory, hello->block_count,
@@ -141,11 +142,11 @@ build(struct kvbm_session *session, const struct kvbm_attach_hello *hello, int m
         return rc;
     desk.memory = session->memory;
     desk.stop = &session->stop;
-    return kvbm_desk_new(&session->desk, &desk, err);
+    return kvbm_attach_service_new(&session->desk, &desk, err);
 }
 
 static enum kvt_err
-let_in(struct kvbm_session *session, struct kvt_error *err)
+let_in(struct kvbm_attach_session *session, struct kvt_error *err)
 {
     struct kvbm_attach_hello hello;
     int memory = -1;
@@ -157,7 +158,7 @@ let_in(struct kvbm_session *session, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     rc = kvbm_channel_receive(session->socket, &hello, sizeof(hello),
-                              kvt_clock_mono_ms() + KVBM_SESSION_HELLO, &size, &memory);
+                              kvt_clock_mono_ms() + KVBM_ATTACH_SESSION_HELLO, &size, &memory);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "no hello");
     rc = check_hello(session, &hello, size, err);
@@ -176,9 +177,9 @@ let_in(struct kvbm_session *session, struct kvt_error *err)
 
 /* What the desk has counted since, for who looks at all engines. */
 static void
-tell_counts(struct kvbm_session *session)
+tell_counts(struct kvbm_attach_session *session)
 {
-    const uint64_t *counts = kvbm_desk_counts(session->desk);
+    const uint64_t *counts = kvbm_attach_service_counts(session->desk);
 
     for (size_t i = 0; i < KVBM_ATTACH_STATS_COUNT; i++)
         if (counts[i] != session->told[i]) {
@@ -188,11 +189,11 @@ tell_counts(struct kvbm_session *session)
 }
 
 static void
-take_down(struct kvbm_session *session)
+take_down(struct kvbm_attach_session *session)
 {
     if (session->desk != NULL)
         tell_counts(session);
-    kvbm_desk_free(session->desk);
+    kvbm_attach_service_free(session->desk);
     session->desk = NULL;
     kvbm_storage_close(session->memory);
     session->memory = NULL;
@@ -202,14 +203,14 @@ take_down(struct kvbm_session *session)
 }
 
 static bool
-gone(const struct kvbm_session *session)
+gone(const struct kvbm_attach_session *session)
 {
     return kvbm_channel_wait(session->socket, session->death, 0) == KVT_UNAVAILABLE;
 }
 
 /* Nothing to do: sleep until there is.  False: the engine is gone. */
 static bool
-rest(struct kvbm_session *session, uint64_t wait_ms)
+rest(struct kvbm_attach_session *session, uint64_t wait_ms)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -221,7 +222,7 @@ rest(struct kvbm_session *session, uint64_t wait_ms)
 
 /* One request.  KVT_AGAIN: there is none; KVT_CORRUPT: the ring is nonsense. */
 static enum kvt_err
-serve_one(struct kvbm_session *session)
+serve_one(struct kvbm_attach_session *session)
 {
     size_t size;
     enum kvt_err rc;
@@ -229,7 +230,7 @@ serve_one(struct kvbm_session *session)
     rc = kvbm_ring_take(&session->requests, &session->request, sizeof(session->request), &size);
     if (rc != KVT_OK)
         return rc;
-    size = kvbm_desk_serve(session->desk, &session->request, size, &session->answer);
+    size = kvbm_attach_service_serve(session->desk, &session->request, size, &session->answer);
     rc = kvbm_ring_put(&session->completions, &session->answer, size);
     assert(rc == KVT_OK); /* there was room for the longest, and only we take of it */
     if (kvbm_ring_wake(&session->completions))
@@ -239,7 +240,7 @@ serve_one(struct kvbm_session *session)
 
 /* Until the engine is gone, we are told to stop, or a ring is nonsense (false). */
 static bool
-serve_all(struct kvbm_session *session)
+serve_all(struct kvbm_attach_session *session)
 {
     for (session->busy = 0; !atomic_load(&session->stop); session->busy++) {
         enum kvt_err rc = kvbm_ring_room(&session->completions, sizeof(session->answer));
@@ -252,7 +253,7 @@ serve_all(struct kvbm_session *session)
         tell_counts(session);
         if (rc == KVT_OK && session->busy % LOOK_EVERY != 0)
             continue;
-        if (rc == KVT_OK || kvbm_desk_work(session->desk)) {
+        if (rc == KVT_OK || kvbm_attach_service_work(session->desk)) {
             if (gone(session))
                 return true;
             continue;
@@ -269,8 +270,8 @@ serve_all(struct kvbm_session *session)
 static void *
 run(void *arg)
 {
-    struct kvbm_session *session = arg;
-    struct kvbm_session_counts *counts = session->options.counts;
+    struct kvbm_attach_session *session = arg;
+    struct kvbm_attach_session_counts *counts = session->options.counts;
     struct kvt_error err;
 
     atomic_fetch_add(&counts->present, 1);
@@ -298,7 +299,7 @@ run(void *arg)
 }
 
 static void
-release(struct kvbm_session *session)
+release(struct kvbm_attach_session *session)
 {
     if (session->death >= 0)
         (void)close(session->death);
@@ -307,10 +308,10 @@ release(struct kvbm_session *session)
 }
 
 enum kvt_err
-kvbm_session_start(struct kvbm_session **out, int socket,
-                   const struct kvbm_session_options *options, struct kvt_error *err)
+kvbm_attach_session_start(struct kvbm_attach_session **out, int socket,
+                          const struct kvbm_attach_session_options *options, struct kvt_error *err)
 {
-    struct kvbm_session *session = kvt_calloc(1, sizeof(*session));
+    struct kvbm_attach_session *session = kvt_calloc(1, sizeof(*session));
     int sys;
 
     *out = NULL;
@@ -331,13 +332,13 @@ kvbm_session_start(struct kvbm_session **out, int socket,
 }
 
 bool
-kvbm_session_ended(const struct kvbm_session *session)
+kvbm_attach_session_ended(const struct kvbm_attach_session *session)
 {
     return atomic_load(&session->ended);
 }
 
 void
-kvbm_session_free(struct kvbm_session *session)
+kvbm_attach_session_free(struct kvbm_attach_session *session)
 {
     if (session == NULL)
         return;

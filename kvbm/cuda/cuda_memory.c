@@ -15,9 +15,9 @@ struct device_storage {
     uint64_t address; /* ours to give back; 0: none */
     bool imported;    /* ... to another process */
     struct kvbm_layout_map map;
-    struct kvbm_cuda_lane in;
-    struct kvbm_cuda_lane out;
-    struct kvbm_cuda_lane within;
+    struct kvbm_cuda_stream in;
+    struct kvbm_cuda_stream out;
+    struct kvbm_cuda_stream within;
 };
 
 struct pinned_storage {
@@ -28,7 +28,7 @@ struct pinned_storage {
 
 /* Pieces on their way, and which operation each is of. */
 struct batch {
-    struct kvbm_cuda_lane *lane;
+    struct kvbm_cuda_stream *lane;
     size_t count;
     struct kvbm_cuda_piece pieces[PIECES];
     enum kvt_err *owners[PIECES];
@@ -39,7 +39,7 @@ flush(struct batch *batch)
 {
     if (batch->count == 0)
         return;
-    kvbm_cuda_lane_run(batch->lane, batch->pieces, batch->count);
+    kvbm_cuda_stream_run(batch->lane, batch->pieces, batch->count);
     for (size_t i = 0; i < batch->count; i++)
         if (*batch->owners[i] == KVT_OK)
             *batch->owners[i] = batch->pieces[i].status;
@@ -113,9 +113,9 @@ device_close(struct kvbm_storage *storage)
     struct device_storage *device = (struct device_storage *)storage;
 
     if (kvbm_cuda_enter(device->cuda) == KVT_OK) {
-        kvbm_cuda_lane_free(&device->in);
-        kvbm_cuda_lane_free(&device->out);
-        kvbm_cuda_lane_free(&device->within);
+        kvbm_cuda_stream_free(&device->in);
+        kvbm_cuda_stream_free(&device->out);
+        kvbm_cuda_stream_free(&device->within);
         if (device->address != 0 && device->imported)
             (void)device->cuda->ipc_close(device->address);
         else if (device->address != 0)
@@ -171,9 +171,9 @@ device_move(struct kvbm_storage *target, struct kvbm_storage *source,
 static bool
 make_lanes(struct device_storage *device)
 {
-    return kvbm_cuda_lane_make(&device->in, device->cuda, KVBM_CUDA_IN) &&
-           kvbm_cuda_lane_make(&device->out, device->cuda, KVBM_CUDA_OUT) &&
-           kvbm_cuda_lane_make(&device->within, device->cuda, KVBM_CUDA_WITHIN);
+    return kvbm_cuda_stream_make(&device->in, device->cuda, KVBM_CUDA_IN) &&
+           kvbm_cuda_stream_make(&device->out, device->cuda, KVBM_CUDA_OUT) &&
+           kvbm_cuda_stream_make(&device->within, device->cuda, KVBM_CUDA_WITHIN);
 }
 
 /* Where the memory of a storage comes from: an engine has it, another process, or (neither) it is
@@ -347,14 +347,14 @@ kvbm_cuda_device_begin(struct kvbm_storage *storage)
     struct device_storage *device = (struct device_storage *)storage;
 
     assert(kvbm_cuda_is_device(storage));
-    return kvbm_cuda_lane_begin(&device->within) ? device->within.stream : NULL;
+    return kvbm_cuda_stream_begin(&device->within) ? device->within.stream : NULL;
 }
 
 enum kvt_err
 kvbm_cuda_device_end(struct kvbm_storage *storage)
 {
     assert(kvbm_cuda_is_device(storage));
-    return kvbm_cuda_lane_end(&((struct device_storage *)storage)->within) ? KVT_OK : KVT_IO;
+    return kvbm_cuda_stream_end(&((struct device_storage *)storage)->within) ? KVT_OK : KVT_IO;
 }
 
 static void *

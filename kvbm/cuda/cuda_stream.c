@@ -12,12 +12,12 @@ enum {
 };
 
 bool
-kvbm_cuda_lane_make(struct kvbm_cuda_lane *lane, struct kvbm_cuda *cuda,
-                    enum kvbm_cuda_direction direction)
+kvbm_cuda_stream_make(struct kvbm_cuda_stream *lane, struct kvbm_cuda *cuda,
+                      enum kvbm_cuda_direction direction)
 {
     void *list = NULL;
 
-    *lane = (struct kvbm_cuda_lane){.cuda = cuda, .direction = direction};
+    *lane = (struct kvbm_cuda_stream){.cuda = cuda, .direction = direction};
     if (pthread_mutex_init(&lane->turn, NULL) != 0)
         return false;
     if (cuda->stream_new(&lane->stream, KVBM_CUDA_STREAM_NON_BLOCKING) != 0) {
@@ -34,7 +34,7 @@ kvbm_cuda_lane_make(struct kvbm_cuda_lane *lane, struct kvbm_cuda *cuda,
 }
 
 void
-kvbm_cuda_lane_free(struct kvbm_cuda_lane *lane)
+kvbm_cuda_stream_free(struct kvbm_cuda_stream *lane)
 {
     if (!lane->made)
         return;
@@ -48,7 +48,7 @@ kvbm_cuda_lane_free(struct kvbm_cuda_lane *lane)
 /* Once more when the first wait failed: memory that a copy may still write to must not be handed
  * back.  A device that cannot be waited for is lost, and with it what was in flight. */
 static bool
-wait_for(struct kvbm_cuda_lane *lane)
+wait_for(struct kvbm_cuda_stream *lane)
 {
     const struct kvbm_cuda *cuda = lane->cuda;
 
@@ -59,7 +59,7 @@ wait_for(struct kvbm_cuda_lane *lane)
 }
 
 static int
-copy_one(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *piece)
+copy_one(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *piece)
 {
     const struct kvbm_cuda *cuda = lane->cuda;
 
@@ -78,7 +78,7 @@ copy_one(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *piece)
 
 /* Can the device read and write all of it by itself?  Only what we pinned is known to be so. */
 static bool
-reachable(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+reachable(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
 {
     for (size_t i = 0; lane->direction != KVBM_CUDA_WITHIN && i < count; i++) {
         const uint64_t host = lane->direction == KVBM_CUDA_IN ? pieces[i].source : pieces[i].target;
@@ -90,7 +90,7 @@ reachable(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *piece
 }
 
 static bool
-worth_a_kernel(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces,
+worth_a_kernel(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces,
                size_t count)
 {
     if (lane->list == NULL || count < SMALL_COUNT)
@@ -103,7 +103,7 @@ worth_a_kernel(const struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *
 
 /* The list is in use until the stream was waited for; the caller does. */
 static bool
-by_kernel(struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+by_kernel(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
 {
     const void *list = lane->list;
     unsigned number = (unsigned)count;
@@ -120,7 +120,7 @@ by_kernel(struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces, siz
 /* False: the driver has no such call or refuses it; what it may have begun is harmless, since the
  * same bytes go to the same place again. */
 static bool
-by_batch(struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+by_batch(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
 {
     const struct kvbm_cuda *cuda = lane->cuda;
     struct kvbm_cuda_copy_attributes attributes = {.source_order = STREAM_ORDER};
@@ -146,7 +146,7 @@ by_batch(struct kvbm_cuda_lane *lane, const struct kvbm_cuda_piece *pieces, size
 }
 
 static void
-one_by_one(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count)
+one_by_one(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         pieces[i].status = copy_one(lane, &pieces[i]) == 0 ? KVT_OK : KVT_IO;
@@ -154,7 +154,7 @@ one_by_one(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t c
 
 /* Put pieces on the stream; how many, and they have a status. */
 static size_t
-put(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t left)
+put(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t left)
 {
     const size_t count = left < BATCH_MAX ? left : BATCH_MAX;
 
@@ -173,7 +173,7 @@ put(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t left)
 }
 
 bool
-kvbm_cuda_lane_begin(struct kvbm_cuda_lane *lane)
+kvbm_cuda_stream_begin(struct kvbm_cuda_stream *lane)
 {
     (void)pthread_mutex_lock(&lane->turn);
     if (!lane->dead && kvbm_cuda_enter(lane->cuda) == KVT_OK)
@@ -183,7 +183,7 @@ kvbm_cuda_lane_begin(struct kvbm_cuda_lane *lane)
 }
 
 bool
-kvbm_cuda_lane_end(struct kvbm_cuda_lane *lane)
+kvbm_cuda_stream_end(struct kvbm_cuda_stream *lane)
 {
     bool good = false;
 
@@ -197,13 +197,13 @@ kvbm_cuda_lane_end(struct kvbm_cuda_lane *lane)
 }
 
 void
-kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count)
+kvbm_cuda_stream_run(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t count)
 {
     bool good;
     size_t done = 0;
 
     assert(count <= KVBM_CUDA_LIST_MAX);
-    good = kvbm_cuda_lane_begin(lane);
+    good = kvbm_cuda_stream_begin(lane);
     if (good) {
         /* Whoever takes to a kernel gives it all that is left: its list is filled once a call. */
         while (done < count)

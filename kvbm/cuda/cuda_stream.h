@@ -32,7 +32,7 @@ struct kvbm_cuda_piece {
     enum kvt_err status; /* out */
 };
 
-struct kvbm_cuda_lane {
+struct kvbm_cuda_stream {
     pthread_mutex_t turn; /* held while a batch is on the stream */
     struct kvbm_cuda *cuda;
     struct CUstream_st *stream;
@@ -43,19 +43,20 @@ struct kvbm_cuda_lane {
 };
 
 /** False: the driver refused, or no memory. */
-bool kvbm_cuda_lane_make(struct kvbm_cuda_lane *lane, struct kvbm_cuda *cuda,
-                         enum kvbm_cuda_direction direction);
-void kvbm_cuda_lane_free(struct kvbm_cuda_lane *lane);
+bool kvbm_cuda_stream_make(struct kvbm_cuda_stream *lane, struct kvbm_cuda *cuda,
+                           enum kvbm_cuda_direction direction);
+void kvbm_cuda_stream_free(struct kvbm_cuda_stream *lane);
 
 /** Take the turn, for who puts something of his own on the stream: its context is current on this
  *  thread.  False: it is lost, and nothing was taken. */
-bool kvbm_cuda_lane_begin(struct kvbm_cuda_lane *lane);
+bool kvbm_cuda_stream_begin(struct kvbm_cuda_stream *lane);
 
 /** Wait for all that is on the stream, and give the turn back.  False: nothing of it can be
  *  trusted. */
-bool kvbm_cuda_lane_end(struct kvbm_cuda_lane *lane);
+bool kvbm_cuda_stream_end(struct kvbm_cuda_stream *lane);
 
 /** Copy all pieces; each gets its status. */
-void kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count);
+void kvbm_cuda_stream_run(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces,
+                          size_t count);
 
 #endif /* KVBM_CUDA_CUDA_STREAM_H */

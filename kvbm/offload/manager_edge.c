@@ -138,7 +138,7 @@ take_aboard(struct kvbm_job *job, const struct kvt_handle *handles, size_t count
             atomic_store(&edge->stalled, false);
         } else {
             job->passengers[job->count++] =
-                (struct kvbm_passenger){.source = handles[i], .label = facts.label};
+                (struct kvbm_job_block){.source = handles[i], .label = facts.label};
         }
     }
 }

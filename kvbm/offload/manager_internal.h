@@ -38,7 +38,7 @@ enum kvbm_job_state {
 enum kvbm_job_why { KVBM_JOB_PUSHED, KVBM_JOB_LOWERED, KVBM_JOB_IDLE, KVBM_JOB_ONBOARD };
 
 /* One block of a batch. */
-struct kvbm_passenger {
+struct kvbm_job_block {
     struct kvt_handle source; /* held; none when it comes from G4 */
     struct kvt_handle target; /* held; none when it goes to G4 */
     struct kvbm_label label;
@@ -64,7 +64,7 @@ struct kvbm_job {
     kvbm_onboard_check_fn *check;
     void *check_arg;
     size_t count;
-    struct kvbm_passenger passengers[KVT_OFFLOAD_BATCH];
+    struct kvbm_job_block passengers[KVT_OFFLOAD_BATCH];
     /* Of the request under way: */
     struct kvt_ticket *ticket;
     _Atomic bool answered; /* its ticket is finished, or just about to be */

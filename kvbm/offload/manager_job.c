@@ -64,7 +64,7 @@ is_right(const struct kvbm_job *job, size_t moved, const void *bytes)
 
 /* What a passenger is called in the tier it goes to. */
 static struct kvbm_storage_name
-name_there(const struct kvbm_passenger *passenger)
+name_there(const struct kvbm_job_block *passenger)
 {
     return (struct kvbm_storage_name){
         .block = passenger->target.block,
@@ -96,7 +96,7 @@ forget(const struct kvbm_job *job)
     if (job->from == KVT_TIER_G4)
         return;
     for (size_t i = 0; i < job->moving; i++) {
-        const struct kvbm_passenger *passenger = &job->passengers[job->owner[i]];
+        const struct kvbm_job_block *passenger = &job->passengers[job->owner[i]];
 
         if (job->copies[i].status != KVT_CORRUPT && job->copies[i].status != KVT_NOTFOUND)
             continue;
@@ -122,7 +122,7 @@ copied(void *arg)
     size_t arrived = 0;
 
     for (size_t i = 0; i < job->moving; i++) {
-        const struct kvbm_passenger *passenger = &job->passengers[job->owner[i]];
+        const struct kvbm_job_block *passenger = &job->passengers[job->owner[i]];
         enum kvt_err status = job->copies[i].status;
 
         if (status == KVT_OK && job->edge == NULL && job->from != KVT_TIER_G4 &&
@@ -158,7 +158,7 @@ plan_copy(struct kvbm_job *job)
 {
     job->moving = 0;
     for (size_t i = 0; i < job->count; i++) {
-        const struct kvbm_passenger *passenger = &job->passengers[i];
+        const struct kvbm_job_block *passenger = &job->passengers[i];
         struct kvt_copy copy = {passenger->source.block, passenger->target.block, KVT_OK};
 
         if (passenger->status != KVT_OK)
@@ -202,7 +202,7 @@ start_copy(struct kvbm_job *job)
 static void *
 body_of(const struct kvbm_job *job, size_t i)
 {
-    const struct kvbm_passenger *passenger = &job->passengers[i];
+    const struct kvbm_job_block *passenger = &job->passengers[i];
 
     if (job->staged)
         return kvbm_storage_address(job->staging, job->staging_first + (uint32_t)i);
@@ -329,7 +329,7 @@ register_targets(struct kvbm_job *job)
     struct kvbm_pool *pool = tier_of(job, job->to)->pool;
 
     for (size_t i = 0; i < job->count; i++) {
-        struct kvbm_passenger *passenger = &job->passengers[i];
+        struct kvbm_job_block *passenger = &job->passengers[i];
         enum kvt_err rc = passenger->status;
 
         if (rc == KVT_OK)
@@ -351,7 +351,7 @@ end_down(struct kvbm_job *job, uint64_t now_ms)
     size_t safe = 0;
 
     for (size_t i = 0; i < job->count; i++) {
-        const struct kvbm_passenger *passenger = &job->passengers[i];
+        const struct kvbm_job_block *passenger = &job->passengers[i];
 
         if (passenger->target.generation != 0)
             kvbm_pool_drop(tier_of(job, job->to)->pool, passenger->target);
@@ -374,7 +374,7 @@ let_sources_go(struct kvbm_job *job)
     if (job->from == KVT_TIER_G4)
         return;
     for (size_t i = job->count; i > 0; i--) {
-        struct kvbm_passenger *passenger = &job->passengers[i - 1];
+        struct kvbm_job_block *passenger = &job->passengers[i - 1];
         struct kvbm_pool *pool = tier_of(job, job->from)->pool;
 
         if (passenger->source.generation == 0)
@@ -407,7 +407,7 @@ arrive_up(struct kvbm_job *job)
         return;
     }
     for (size_t i = 0; i < job->count; i++) {
-        struct kvbm_passenger *passenger = &job->passengers[i];
+        struct kvbm_job_block *passenger = &job->passengers[i];
 
         passenger->source = passenger->target;
         passenger->target = (struct kvt_handle){0};

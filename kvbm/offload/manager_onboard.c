@@ -259,7 +259,7 @@ kvbm_onboard_arrive(struct kvbm_job *job)
     struct kvbm_pool *pool = job->manager->options.tiers[job->to].pool;
 
     for (uint32_t i = 0; i < job->count; i++) {
-        const struct kvbm_passenger *passenger = &job->passengers[i];
+        const struct kvbm_job_block *passenger = &job->passengers[i];
         const uint32_t at = job->first + i;
 
         if (passenger->target.generation != 0 && job->prefetch && job->to == job->last)
@@ -485,7 +485,7 @@ take_aboard(struct kvbm_job *job, struct kvbm_onboard *onboard, const struct kvt
 
     /* A block goes on under the name that its tier knows it by: who asks may be wrong about it. */
     for (uint32_t i = 0; i < onboard->source_count; i++)
-        job->passengers[i] = (struct kvbm_passenger){
+        job->passengers[i] = (struct kvbm_job_block){
             .source = onboard->sources[i],
             .target = targets[i],
             .label = pool == NULL ? onboard->labels[onboard->at + i]

@@ -5,7 +5,7 @@
 #include "base/core/alloc.h"
 
 enum kvt_err
-kvbm_names_init(struct kvbm_names *names, uint32_t capacity)
+kvbm_block_names_init(struct kvbm_block_names *names, uint32_t capacity)
 {
     uint32_t size = 8;
 
@@ -16,18 +16,18 @@ kvbm_names_init(struct kvbm_names *names, uint32_t capacity)
     names->first = kvt_calloc(size, sizeof(*names->first));
     names->names = kvt_calloc(capacity, sizeof(*names->names));
     if (names->first == NULL || names->names == NULL) {
-        kvbm_names_release(names);
+        kvbm_block_names_release(names);
         return KVT_NOMEM;
     }
     for (uint32_t i = 0; i < size; i++)
-        names->first[i] = KVBM_NAMES_NONE;
+        names->first[i] = KVBM_BLOCK_NAMES_NONE;
     names->mask = size - 1;
     names->capacity = capacity;
     return KVT_OK;
 }
 
 void
-kvbm_names_release(struct kvbm_names *names)
+kvbm_block_names_release(struct kvbm_block_names *names)
 {
     kvt_free(names->first);
     kvt_free(names->names);

@@ -20,86 +20,87 @@
 
 #include "kvtier/error.h"
 
-#define KVBM_NAMES_NONE UINT32_MAX
+#define KVBM_BLOCK_NAMES_NONE UINT32_MAX
 
-struct kvbm_name {
+struct kvbm_block_name {
     uint64_t hash;
     uint32_t next; /* of the same bucket */
 };
 
-struct kvbm_names {
+struct kvbm_block_names {
     uint32_t *first; /* of each bucket: a power of two, four or more for a block; see guess */
-    struct kvbm_name *names; /* by block */
+    struct kvbm_block_name *names; /* by block */
     uint32_t mask;
     uint32_t capacity;
     uint32_t count;
 };
 
-KVT_NODISCARD enum kvt_err kvbm_names_init(struct kvbm_names *names, uint32_t capacity);
-void kvbm_names_release(struct kvbm_names *names);
+KVT_NODISCARD enum kvt_err kvbm_block_names_init(struct kvbm_block_names *names, uint32_t capacity);
+void kvbm_block_names_release(struct kvbm_block_names *names);
 
 /* Sequence hashes are well mixed in the field, but a test or a foreign engine may count upwards. */
 static inline uint32_t *
-kvbm_names_bucket(const struct kvbm_names *names, uint64_t hash)
+kvbm_block_names_bucket(const struct kvbm_block_names *names, uint64_t hash)
 {
     return &names->first[(uint32_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & names->mask];
 }
 
 /** `hash` will be looked for: have it fetched meanwhile. */
 static inline void
-kvbm_names_prefetch(const struct kvbm_names *names, uint64_t hash)
+kvbm_block_names_prefetch(const struct kvbm_block_names *names, uint64_t hash)
 {
-    __builtin_prefetch(kvbm_names_bucket(names, hash), 1);
+    __builtin_prefetch(kvbm_block_names_bucket(names, hash), 1);
 }
 
-/** The block whose name will be looked at first when `hash` is looked for, or KVBM_NAMES_NONE.  It
+/** The block whose name will be looked at first when `hash` is looked for, or
+ * KVBM_BLOCK_NAMES_NONE.  It
  *  may be another by then where the caller lacks the lock: good for fetching only. */
 static inline uint32_t
-kvbm_names_guess(const struct kvbm_names *names, uint64_t hash)
+kvbm_block_names_guess(const struct kvbm_block_names *names, uint64_t hash)
 {
-    const uint32_t block = __atomic_load_n(kvbm_names_bucket(names, hash), __ATOMIC_RELAXED);
+    const uint32_t block = __atomic_load_n(kvbm_block_names_bucket(names, hash), __ATOMIC_RELAXED);
 
-    if (block != KVBM_NAMES_NONE)
+    if (block != KVBM_BLOCK_NAMES_NONE)
         __builtin_prefetch(&names->names[block], 1);
     return block;
 }
 
-/** The block of this name, or KVBM_NAMES_NONE. */
+/** The block of this name, or KVBM_BLOCK_NAMES_NONE. */
 static inline uint32_t
-kvbm_names_get(const struct kvbm_names *names, uint64_t hash)
+kvbm_block_names_get(const struct kvbm_block_names *names, uint64_t hash)
 {
-    uint32_t block = *kvbm_names_bucket(names, hash);
+    uint32_t block = *kvbm_block_names_bucket(names, hash);
 
-    while (block != KVBM_NAMES_NONE && names->names[block].hash != hash)
+    while (block != KVBM_BLOCK_NAMES_NONE && names->names[block].hash != hash)
         block = names->names[block].next;
     return block;
 }
 
 /** Name a block that has no name (the caller's to know).  The block that has the name already, and
- *  nothing changed, or KVBM_NAMES_NONE. */
+ *  nothing changed, or KVBM_BLOCK_NAMES_NONE. */
 static inline uint32_t
-kvbm_names_add(struct kvbm_names *names, uint64_t hash, uint32_t block)
+kvbm_block_names_add(struct kvbm_block_names *names, uint64_t hash, uint32_t block)
 {
-    uint32_t *link = kvbm_names_bucket(names, hash);
+    uint32_t *link = kvbm_block_names_bucket(names, hash);
 
-    for (; *link != KVBM_NAMES_NONE; link = &names->names[*link].next)
+    for (; *link != KVBM_BLOCK_NAMES_NONE; link = &names->names[*link].next)
         if (names->names[*link].hash == hash)
             return *link;
     assert(block < names->capacity);
-    names->names[block] = (struct kvbm_name){hash, KVBM_NAMES_NONE};
+    names->names[block] = (struct kvbm_block_name){hash, KVBM_BLOCK_NAMES_NONE};
     __atomic_store_n(link, block, __ATOMIC_RELAXED);
     names->count++;
-    return KVBM_NAMES_NONE;
+    return KVBM_BLOCK_NAMES_NONE;
 }
 
 /** Take away the name of a block that has one (asserted). */
 static inline void
-kvbm_names_remove(struct kvbm_names *names, uint32_t block)
+kvbm_block_names_remove(struct kvbm_block_names *names, uint32_t block)
 {
-    uint32_t *link = kvbm_names_bucket(names, names->names[block].hash);
+    uint32_t *link = kvbm_block_names_bucket(names, names->names[block].hash);
 
     while (*link != block) {
-        assert(*link != KVBM_NAMES_NONE);
+        assert(*link != KVBM_BLOCK_NAMES_NONE);
         link = &names->names[*link].next;
     }
     __atomic_store_n(link, names->names[block].next, __ATOMIC_RELAXED);

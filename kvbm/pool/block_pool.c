@@ -26,8 +26,8 @@ make_locks(struct kvbm_pool *pool)
 static void
 release(struct kvbm_pool *pool)
 {
-    kvbm_inactive_release(&pool->shared.inactive);
-    kvbm_names_release(&pool->shared.names);
+    kvbm_eviction_release(&pool->shared.inactive);
+    kvbm_block_names_release(&pool->shared.names);
     kvt_free(pool->tokens);
     kvt_free(pool->slots);
     kvt_free(pool);
@@ -36,7 +36,7 @@ release(struct kvbm_pool *pool)
 static enum kvt_err
 make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
 {
-    const struct kvbm_inactive_options inactive = {
+    const struct kvbm_eviction_options inactive = {
         .order = options->order,
         .block_count = options->block_count,
         .block_bytes = options->block_bytes,
@@ -46,7 +46,8 @@ make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
     };
 
     pool->slots = kvt_aligned(sizeof(*pool->slots), options->block_count * sizeof(*pool->slots));
-    if (pool->slots == NULL || kvbm_names_init(&pool->shared.names, options->block_count) != KVT_OK)
+    if (pool->slots == NULL ||
+        kvbm_block_names_init(&pool->shared.names, options->block_count) != KVT_OK)
         return KVT_NOMEM;
     memset(pool->slots, 0, options->block_count * sizeof(*pool->slots));
     if (options->block_tokens > 0) {
@@ -55,7 +56,7 @@ make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
         if (pool->tokens == NULL)
             return KVT_NOMEM;
     }
-    return kvbm_inactive_init(&pool->shared.inactive, &inactive);
+    return kvbm_eviction_init(&pool->shared.inactive, &inactive);
 }
 
 enum kvt_err
@@ -175,14 +176,14 @@ kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block)
 }
 
 static void
-rest_locked(struct kvbm_pool *pool, uint32_t block, enum kvbm_inactive_end end)
+rest_locked(struct kvbm_pool *pool, uint32_t block, enum kvbm_eviction_end end)
 {
-    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    struct kvbm_eviction *inactive = &pool->shared.inactive;
 
     inactive->calls->put(inactive->state, block, pool->slots[block].priority, end);
     inactive->count++;
     pool->slots[block].waiting = true;
-    if (end != KVBM_INACTIVE_SAME)
+    if (end != KVBM_EVICTION_SAME)
         pool->slots[block].rested = pool->shared.iteration;
     wake_locked(pool);
 }
@@ -201,11 +202,11 @@ kvbm_pool_hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leavi
 static void
 delist_locked(struct kvbm_pool *pool, uint32_t block)
 {
-    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+    const struct kvbm_eviction *inactive = &pool->shared.inactive;
     struct kvbm_slot *slot = &pool->slots[block];
 
     assert(slot->listed && slot->hooked);
-    kvbm_names_remove(&pool->shared.names, block);
+    kvbm_block_names_remove(&pool->shared.names, block);
     if (inactive->calls->delist != NULL)
         inactive->calls->delist(inactive->state, block);
     slot->listed = false;
@@ -233,7 +234,7 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t
         kvbm_pool_lock(pool);
     }
     for (size_t i = 0; i < count; i++)
-        kvbm_names_prefetch(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
+        kvbm_block_names_prefetch(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
     for (size_t i = 0; i < count; i++)
         delist_locked(pool, handles[i].block);
 }
@@ -242,13 +243,13 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t
 static size_t
 take_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t count)
 {
-    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    struct kvbm_eviction *inactive = &pool->shared.inactive;
     size_t taken = 0;
 
     for (; taken < count; taken++) {
         const uint32_t block = inactive->calls->victim(inactive->state, inactive->now);
 
-        if (block == KVBM_INACTIVE_NONE)
+        if (block == KVBM_EVICTION_NONE)
             break;
         __builtin_prefetch(&pool->slots[block], 1);
         handles[taken].block = block;
@@ -259,7 +260,7 @@ take_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t c
 static void
 put_back_victims_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count)
 {
-    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+    const struct kvbm_eviction *inactive = &pool->shared.inactive;
 
     while (count > 0)
         inactive->calls->put_back(inactive->state, handles[--count].block);
@@ -388,7 +389,7 @@ kvbm_pool_clear(struct kvbm_pool *pool)
 /* ---- giving blocks back ---- */
 
 static void
-drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_inactive_end end)
+drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_eviction_end end)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
 
@@ -397,8 +398,8 @@ drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_inactive
     if (slot->refs > 0)
         return;
     assert(!slot->hooked); /* whoever runs a callback about it holds it */
-    if (end == KVBM_INACTIVE_SAME && !slot->lent)
-        end = KVBM_INACTIVE_WARM;
+    if (end == KVBM_EVICTION_SAME && !slot->lent)
+        end = KVBM_EVICTION_WARM;
     if (slot->listed)
         rest_locked(pool, handle.block, end);
     else
@@ -409,7 +410,7 @@ void
 kvbm_pool_drop(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     kvbm_pool_lock(pool);
-    drop_locked(pool, handle, KVBM_INACTIVE_WARM);
+    drop_locked(pool, handle, KVBM_EVICTION_WARM);
     kvbm_pool_unlock(pool);
 }
 
@@ -417,7 +418,7 @@ void
 kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     kvbm_pool_lock(pool);
-    drop_locked(pool, handle, KVBM_INACTIVE_COLD);
+    drop_locked(pool, handle, KVBM_EVICTION_COLD);
     kvbm_pool_unlock(pool);
 }
 
@@ -425,7 +426,7 @@ void
 kvbm_pool_drop_same(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     kvbm_pool_lock(pool);
-    drop_locked(pool, handle, KVBM_INACTIVE_SAME);
+    drop_locked(pool, handle, KVBM_EVICTION_SAME);
     kvbm_pool_unlock(pool);
 }
 
@@ -435,7 +436,7 @@ kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, siz
     kvbm_pool_lock(pool);
     while (count-- > 0)
         if (handles[count].generation != 0)
-            drop_locked(pool, handles[count], KVBM_INACTIVE_WARM);
+            drop_locked(pool, handles[count], KVBM_EVICTION_WARM);
     kvbm_pool_unlock(pool);
 }
 
@@ -465,7 +466,7 @@ kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle)
     slot = kvbm_pool_slot(pool, handle);
     assert(slot->state == KVT_BLOCK_REGISTERED && slot->refs > 0);
     if (slot->refs > 1 || !slot->listed) {
-        drop_locked(pool, handle, KVBM_INACTIVE_WARM);
+        drop_locked(pool, handle, KVBM_EVICTION_WARM);
         rc = KVT_BUSY;
     } else {
         expel_locked(pool, handle);
@@ -485,6 +486,6 @@ kvbm_pool_discard(struct kvbm_pool *pool, struct kvt_handle handle)
     if (slot->listed && !slot->hooked)
         expel_locked(pool, handle);
     else /* a duplicate, or another holder is already at it */
-        drop_locked(pool, handle, KVBM_INACTIVE_WARM);
+        drop_locked(pool, handle, KVBM_EVICTION_WARM);
     kvbm_pool_unlock(pool);
 }

@@ -8,9 +8,9 @@
 static uint32_t
 lookup_locked(struct kvbm_pool *pool, uint64_t hash)
 {
-    const uint32_t block = kvbm_names_get(&pool->shared.names, hash);
+    const uint32_t block = kvbm_block_names_get(&pool->shared.names, hash);
 
-    return block == KVBM_NAMES_NONE || pool->slots[block].hooked ? KVBM_POOL_NONE : block;
+    return block == KVBM_BLOCK_NAMES_NONE || pool->slots[block].hooked ? KVBM_POOL_NONE : block;
 }
 
 bool
@@ -29,16 +29,16 @@ static size_t
 seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_handle *handles,
      bool over_holes)
 {
-    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    struct kvbm_eviction *inactive = &pool->shared.inactive;
     size_t found = 0;
     size_t end = 0;
 
     for (size_t i = 0; i < count; i++)
-        kvbm_names_prefetch(&pool->shared.names, hashes[i]);
+        kvbm_block_names_prefetch(&pool->shared.names, hashes[i]);
     for (size_t i = 0; i < count; i++) {
-        const uint32_t block = kvbm_names_guess(&pool->shared.names, hashes[i]);
+        const uint32_t block = kvbm_block_names_guess(&pool->shared.names, hashes[i]);
 
-        if (block != KVBM_NAMES_NONE)
+        if (block != KVBM_BLOCK_NAMES_NONE)
             __builtin_prefetch(&pool->slots[block], 1);
     }
     kvbm_pool_lock(pool);
@@ -124,7 +124,7 @@ kvbm_pool_share(struct kvbm_pool *pool, struct kvt_handle handle)
 size_t
 kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles)
 {
-    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    struct kvbm_eviction *inactive = &pool->shared.inactive;
     uint32_t aside = KVBM_POOL_NONE;
     size_t found = 0;
 
@@ -234,8 +234,8 @@ kvbm_pool_mark_stored(struct kvbm_pool *pool, uint64_t hash)
     uint32_t block;
 
     kvbm_pool_lock(pool);
-    block = kvbm_names_get(&pool->shared.names, hash);
-    if (block != KVBM_NAMES_NONE && !pool->slots[block].stored) {
+    block = kvbm_block_names_get(&pool->shared.names, hash);
+    if (block != KVBM_BLOCK_NAMES_NONE && !pool->slots[block].stored) {
         pool->slots[block].stored = true;
         pool->shared.unstored--;
     }

@@ -65,7 +65,7 @@ struct kvbm_pool {
         /* guards this struct and the slots, but for what is said above */
         _Alignas(KVBM_POOL_LINE) pthread_mutex_t lock;
         uint32_t waiters;
-        _Alignas(KVBM_POOL_LINE) struct kvbm_inactive inactive;
+        _Alignas(KVBM_POOL_LINE) struct kvbm_eviction inactive;
         uint32_t free_first;
         uint32_t free_count;
         uint32_t hidden;    /* listed and hooked */
@@ -79,7 +79,7 @@ struct kvbm_pool {
         uint64_t evictions_unsaved;
         uint64_t early_used;
         uint64_t early_unused;
-        struct kvbm_names names;
+        struct kvbm_block_names names;
         pthread_cond_t freed; /* or inactive now */
     } shared;
 };

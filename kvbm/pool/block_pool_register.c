@@ -8,7 +8,7 @@
 static enum kvt_err
 register_known_locked(struct kvbm_pool *pool, struct kvt_handle *handle, uint32_t known)
 {
-    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+    const struct kvbm_eviction *inactive = &pool->shared.inactive;
     struct kvbm_slot *slot = &pool->slots[handle->block];
 
     pool->shared.duplicates++;
@@ -28,7 +28,7 @@ register_known_locked(struct kvbm_pool *pool, struct kvt_handle *handle, uint32_
 static void
 register_new_locked(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+    const struct kvbm_eviction *inactive = &pool->shared.inactive;
     struct kvbm_slot *slot = &pool->slots[handle.block];
 
     slot->state = KVT_BLOCK_REGISTERED;
@@ -49,8 +49,8 @@ register_locked(struct kvbm_pool *pool, struct kvt_handle *handle)
 
     if (slot->state != KVT_BLOCK_COMPLETE)
         return KVT_INVALID;
-    known = kvbm_names_add(&pool->shared.names, slot->label.id.hash, handle->block);
-    if (known == KVBM_NAMES_NONE) {
+    known = kvbm_block_names_add(&pool->shared.names, slot->label.id.hash, handle->block);
+    if (known == KVBM_BLOCK_NAMES_NONE) {
         register_new_locked(pool, *handle);
         return KVT_OK;
     }
@@ -90,9 +90,11 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_
     /* Where the table is and what our blocks are called needs no lock to be read; what is in the
      * table is guessed. */
     for (size_t i = 0; i < count; i++)
-        kvbm_names_prefetch(&pool->shared.names, kvbm_pool_slot(pool, handles[i])->label.id.hash);
+        kvbm_block_names_prefetch(&pool->shared.names,
+                                  kvbm_pool_slot(pool, handles[i])->label.id.hash);
     for (size_t i = 0; i < count; i++)
-        (void)kvbm_names_guess(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
+        (void)kvbm_block_names_guess(&pool->shared.names,
+                                     pool->slots[handles[i].block].label.id.hash);
     kvbm_pool_lock(pool);
     pool->shared.inactive.now++;
     for (size_t first = 0; first < count; first += KVBM_POOL_ANNOUNCE_MAX) {
@@ -119,7 +121,7 @@ kvbm_pool_register(struct kvbm_pool *pool, struct kvt_handle *handle, struct kvt
     (void)kvbm_pool_register_all(pool, handle, 1, &rc);
     if (rc == KVT_INVALID)
         return kvt_error_set(err, rc, "a block is registered when it is complete, this one is %s",
-                             kvbm_state_name(kvbm_pool_state(pool, *handle)));
+                             kvbm_block_state_name(kvbm_pool_state(pool, *handle)));
     if (rc == KVT_BUSY) {
         kvt_hash_format(kvbm_pool_label(pool, *handle).id.hash, name);
         return kvt_error_set(err, rc, "the name %s is just coming or going", name);

@@ -12,7 +12,7 @@ static const unsigned legal_targets[KVT_BLOCK_STATE_COUNT] = {
 };
 
 const char *
-kvbm_state_name(enum kvt_block_state state)
+kvbm_block_state_name(enum kvt_block_state state)
 {
     switch (state) {
     case KVT_BLOCK_RESET: return "reset";
@@ -25,7 +25,7 @@ kvbm_state_name(enum kvt_block_state state)
 }
 
 bool
-kvbm_state_may_move(enum kvt_block_state from, enum kvt_block_state to)
+kvbm_block_state_may_move(enum kvt_block_state from, enum kvt_block_state to)
 {
     if ((unsigned)from >= KVT_BLOCK_STATE_COUNT || (unsigned)to >= KVT_BLOCK_STATE_COUNT)
         return false;
@@ -33,12 +33,12 @@ kvbm_state_may_move(enum kvt_block_state from, enum kvt_block_state to)
 }
 
 enum kvt_err
-kvbm_state_move(enum kvt_block_state *state, enum kvt_block_state to, struct kvt_error *err)
+kvbm_block_state_move(enum kvt_block_state *state, enum kvt_block_state to, struct kvt_error *err)
 {
     assert(state != NULL);
-    if (!kvbm_state_may_move(*state, to))
+    if (!kvbm_block_state_may_move(*state, to))
         return kvt_error_set(err, KVT_INVALID, "a block may not go from %s to %s",
-                             kvbm_state_name(*state), kvbm_state_name(to));
+                             kvbm_block_state_name(*state), kvbm_block_state_name(to));
     *state = to;
     return KVT_OK;
 }

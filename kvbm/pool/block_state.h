@@ -19,12 +19,12 @@
 #include "kvtier/kvbm.h"
 
 /** "reset", "partial", "complete", "registered"; "?" for anything else. */
-const char *kvbm_state_name(enum kvt_block_state state);
+const char *kvbm_block_state_name(enum kvt_block_state state);
 
-bool kvbm_state_may_move(enum kvt_block_state from, enum kvt_block_state to);
+bool kvbm_block_state_may_move(enum kvt_block_state from, enum kvt_block_state to);
 
 /** Move `state` to `to`.  KVT_INVALID (with both names in `err`) leaves it as it is. */
-KVT_NODISCARD enum kvt_err kvbm_state_move(enum kvt_block_state *state, enum kvt_block_state to,
-                                           struct kvt_error *err);
+KVT_NODISCARD enum kvt_err kvbm_block_state_move(enum kvt_block_state *state,
+                                                 enum kvt_block_state to, struct kvt_error *err);
 
 #endif /* KVBM_POOL_BLOCK_STATE_H */

@@ -16,25 +16,25 @@ is_usable(const struct kvt_ordering *ordering)
            ordering->leave != NULL && ordering->forget != NULL && ordering->free != NULL;
 }
 
-static const struct kvbm_inactive_calls *
-calls_of(const struct kvbm_inactive_options *options)
+static const struct kvbm_eviction_calls *
+calls_of(const struct kvbm_eviction_options *options)
 {
     switch (options->order) {
     case KVT_POOL_ORDER_LRU:
-    case KVT_POOL_ORDER_PRIORITY: return &kvbm_inactive_list;
-    case KVT_POOL_ORDER_LINEAGE: return &kvbm_inactive_lineage;
+    case KVT_POOL_ORDER_PRIORITY: return &kvbm_eviction_list;
+    case KVT_POOL_ORDER_LINEAGE: return &kvbm_eviction_lineage;
     case KVT_POOL_ORDER_ORDERING:
         if (is_usable(options->ordering))
-            return &kvbm_inactive_ordering;
+            return &kvbm_eviction_ordering;
         break;
     }
     return NULL;
 }
 
 enum kvt_err
-kvbm_inactive_init(struct kvbm_inactive *inactive, const struct kvbm_inactive_options *options)
+kvbm_eviction_init(struct kvbm_eviction *inactive, const struct kvbm_eviction_options *options)
 {
-    const struct kvbm_inactive_calls *calls = calls_of(options);
+    const struct kvbm_eviction_calls *calls = calls_of(options);
 
     memset(inactive, 0, sizeof(*inactive));
     if (calls == NULL)
@@ -44,7 +44,7 @@ kvbm_inactive_init(struct kvbm_inactive *inactive, const struct kvbm_inactive_op
 }
 
 void
-kvbm_inactive_release(struct kvbm_inactive *inactive)
+kvbm_eviction_release(struct kvbm_eviction *inactive)
 {
     if (inactive->calls != NULL)
         inactive->calls->free(inactive->state);

@@ -13,7 +13,7 @@
  * A block is *listed* from its registration until it loses its name.  In between it is held, or it
  * waits here: put() to take() or victim().
  *
- * Ownership: kvbm_inactive_release() frees what kvbm_inactive_init() made; the struct is the
+ * Ownership: kvbm_eviction_release() frees what kvbm_eviction_init() made; the struct is the
  *            pool's.  `names` are the pool's and outlive it.
  * Threads:   none; the pool's lock guards it.  An ordering therefore runs under that lock: it is a
  *            data structure, and must neither wait nor call the pool.
@@ -31,34 +31,34 @@
 #include "kvtier/kvbm.h"
 #include "kvtier/ordering.h"
 
-#define KVBM_INACTIVE_NONE UINT32_MAX
+#define KVBM_EVICTION_NONE UINT32_MAX
 
-struct kvbm_inactive_options {
+struct kvbm_eviction_options {
     enum kvt_pool_order order;
     uint32_t block_count;
-    uint64_t block_bytes;                /* what an ordering is told; 0 = 1 */
-    const struct kvbm_names *names;      /* lineage: of listed blocks */
-    const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING only */
+    uint64_t block_bytes;                 /* what an ordering is told; 0 = 1 */
+    const struct kvbm_block_names *names; /* lineage: of listed blocks */
+    const struct kvt_ordering *ordering;  /* KVT_POOL_ORDER_ORDERING only */
     struct kvt_ordering_options ordering_options;
 };
 
-enum kvbm_inactive_end {
-    KVBM_INACTIVE_WARM,
-    KVBM_INACTIVE_COLD,
-    KVBM_INACTIVE_SAME, /* where it was when it was taken: it was copied, not used */
+enum kvbm_eviction_end {
+    KVBM_EVICTION_WARM,
+    KVBM_EVICTION_COLD,
+    KVBM_EVICTION_SAME, /* where it was when it was taken: it was copied, not used */
 };
 
 /* An order.  Calls that may be NULL say so. */
-struct kvbm_inactive_calls {
-    enum kvt_err (*init)(void **state, const struct kvbm_inactive_options *options);
+struct kvbm_eviction_calls {
+    enum kvt_err (*init)(void **state, const struct kvbm_eviction_options *options);
     void (*free)(void *state); /* NULL is allowed */
     /* The held block has a name now.  May be NULL. */
     void (*list)(void *state, uint32_t block, const struct kvt_block_id *id, uint64_t now);
     /* Somebody found it at tick `now`, and holds it: after take(), if nobody had.  May be NULL. */
     void (*use)(void *state, uint32_t block, uint64_t now);
-    void (*put)(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end);
+    void (*put)(void *state, uint32_t block, uint32_t priority, enum kvbm_eviction_end end);
     void (*take)(void *state, uint32_t block);
-    /* Take out the block that goes first; KVBM_INACTIVE_NONE when none may. */
+    /* Take out the block that goes first; KVBM_EVICTION_NONE when none may. */
     uint32_t (*victim)(void *state, uint64_t now);
     /* A victim stays after all; the last taken is put back first. */
     void (*put_back)(void *state, uint32_t block);
@@ -68,20 +68,20 @@ struct kvbm_inactive_calls {
     void (*delist)(void *state, uint32_t block);
 };
 
-extern const struct kvbm_inactive_calls kvbm_inactive_list; /* lru and priority */
-extern const struct kvbm_inactive_calls kvbm_inactive_lineage;
-extern const struct kvbm_inactive_calls kvbm_inactive_ordering;
+extern const struct kvbm_eviction_calls kvbm_eviction_list; /* lru and priority */
+extern const struct kvbm_eviction_calls kvbm_eviction_lineage;
+extern const struct kvbm_eviction_calls kvbm_eviction_ordering;
 
-struct kvbm_inactive {
-    const struct kvbm_inactive_calls *calls;
+struct kvbm_eviction {
+    const struct kvbm_eviction_calls *calls;
     void *state;
     uint64_t now;   /* ticks: one a lookup or registration of a request's blocks */
     uint32_t count; /* of blocks that wait here */
 };
 
 /** KVT_OK; KVT_INVALID for an order that is none or lacks what it needs; KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err kvbm_inactive_init(struct kvbm_inactive *inactive,
-                                              const struct kvbm_inactive_options *options);
-void kvbm_inactive_release(struct kvbm_inactive *inactive);
+KVT_NODISCARD enum kvt_err kvbm_eviction_init(struct kvbm_eviction *inactive,
+                                              const struct kvbm_eviction_options *options);
+void kvbm_eviction_release(struct kvbm_eviction *inactive);
 
 #endif /* KVBM_POOL_EVICTION_H */

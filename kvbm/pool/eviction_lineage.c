@@ -11,7 +11,7 @@
 #include "kvbm/pool/block_map.h"
 #include "kvbm/pool/eviction.h"
 
-#define NONE KVBM_INACTIVE_NONE
+#define NONE KVBM_EVICTION_NONE
 
 struct node {
     int64_t tick;    /* of its last put */
@@ -23,9 +23,9 @@ struct node {
 };
 
 struct lineage {
-    const struct kvbm_names *names;
-    struct kvbm_map children; /* how many listed blocks continue a name */
-    struct node *nodes;       /* by block */
+    const struct kvbm_block_names *names;
+    struct kvbm_block_map children; /* how many listed blocks continue a name */
+    struct node *nodes;             /* by block */
     uint32_t *heap;
     uint32_t heap_count;
     int64_t warm; /* last tick given, upwards ... */
@@ -39,14 +39,14 @@ lineage_free(void *state)
 
     if (lineage == NULL)
         return;
-    kvbm_map_release(&lineage->children);
+    kvbm_block_map_release(&lineage->children);
     kvt_free(lineage->heap);
     kvt_free(lineage->nodes);
     kvt_free(lineage);
 }
 
 static enum kvt_err
-lineage_init(void **state, const struct kvbm_inactive_options *options)
+lineage_init(void **state, const struct kvbm_eviction_options *options)
 {
     struct lineage *lineage = kvt_calloc(1, sizeof(*lineage));
 
@@ -57,7 +57,7 @@ lineage_init(void **state, const struct kvbm_inactive_options *options)
     lineage->nodes = kvt_calloc(options->block_count, sizeof(*lineage->nodes));
     lineage->heap = kvt_calloc(options->block_count, sizeof(*lineage->heap));
     if (lineage->nodes == NULL || lineage->heap == NULL ||
-        kvbm_map_init(&lineage->children, options->block_count) != KVT_OK) {
+        kvbm_block_map_init(&lineage->children, options->block_count) != KVT_OK) {
         lineage_free(lineage);
         return KVT_NOMEM;
     }
@@ -139,9 +139,9 @@ heap_remove(struct lineage *lineage, uint32_t block)
 static uint32_t
 waiting_block(const struct lineage *lineage, uint64_t hash)
 {
-    const uint32_t block = kvbm_names_get(lineage->names, hash);
+    const uint32_t block = kvbm_block_names_get(lineage->names, hash);
 
-    return block == KVBM_NAMES_NONE || !lineage->nodes[block].waits ? NONE : block;
+    return block == KVBM_BLOCK_NAMES_NONE || !lineage->nodes[block].waits ? NONE : block;
 }
 
 static bool
@@ -149,7 +149,7 @@ is_leaf(const struct lineage *lineage, uint32_t block)
 {
     uint32_t children;
 
-    return !kvbm_map_get(&lineage->children, lineage->nodes[block].hash, &children);
+    return !kvbm_block_map_get(&lineage->children, lineage->nodes[block].hash, &children);
 }
 
 static void
@@ -161,9 +161,9 @@ count_child(struct lineage *lineage, uint32_t block)
 
     if (node->parent == 0)
         return;
-    if (kvbm_map_get(&lineage->children, node->parent, &children))
-        kvbm_map_remove(&lineage->children, node->parent);
-    kvbm_map_put(&lineage->children, node->parent, children + 1);
+    if (kvbm_block_map_get(&lineage->children, node->parent, &children))
+        kvbm_block_map_remove(&lineage->children, node->parent);
+    kvbm_block_map_put(&lineage->children, node->parent, children + 1);
     node->counted = true;
     parent = waiting_block(lineage, node->parent);
     if (parent != NONE && lineage->nodes[parent].place != NONE)
@@ -180,11 +180,11 @@ uncount_child(struct lineage *lineage, uint32_t block)
     if (!node->counted)
         return;
     node->counted = false;
-    (void)kvbm_map_get(&lineage->children, node->parent, &children);
+    (void)kvbm_block_map_get(&lineage->children, node->parent, &children);
     assert(children > 0);
-    kvbm_map_remove(&lineage->children, node->parent);
+    kvbm_block_map_remove(&lineage->children, node->parent);
     if (children > 1) {
-        kvbm_map_put(&lineage->children, node->parent, children - 1);
+        kvbm_block_map_put(&lineage->children, node->parent, children - 1);
         return;
     }
     parent = waiting_block(lineage, node->parent);
@@ -207,14 +207,14 @@ lineage_list(void *state, uint32_t block, const struct kvt_block_id *id, uint64_
 }
 
 static void
-lineage_put(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end)
+lineage_put(void *state, uint32_t block, uint32_t priority, enum kvbm_eviction_end end)
 {
     struct lineage *lineage = state;
     struct node *node = &lineage->nodes[block];
 
     (void)priority;
-    if (end != KVBM_INACTIVE_SAME)
-        node->tick = end == KVBM_INACTIVE_COLD ? --lineage->cold : ++lineage->warm;
+    if (end != KVBM_EVICTION_SAME)
+        node->tick = end == KVBM_EVICTION_COLD ? --lineage->cold : ++lineage->warm;
     node->waits = true;
     if (is_leaf(lineage, block))
         heap_add(lineage, block);
@@ -267,7 +267,7 @@ lineage_delist(void *state, uint32_t block)
     uncount_child(state, block);
 }
 
-const struct kvbm_inactive_calls kvbm_inactive_lineage = {
+const struct kvbm_eviction_calls kvbm_eviction_lineage = {
     .init = lineage_init,
     .free = lineage_free,
     .list = lineage_list,

@@ -11,7 +11,7 @@
 #include "base/core/alloc.h"
 #include "kvbm/pool/eviction.h"
 
-#define NONE KVBM_INACTIVE_NONE
+#define NONE KVBM_EVICTION_NONE
 
 enum {
     OUT = 0x80, /* of level_of: taken, and not put since */
@@ -51,7 +51,7 @@ list_free(void *state)
 }
 
 static enum kvt_err
-list_init(void **state, const struct kvbm_inactive_options *options)
+list_init(void **state, const struct kvbm_eviction_options *options)
 {
     struct list *list = kvt_calloc(1, sizeof(*list));
 
@@ -142,15 +142,15 @@ add_same(struct list *list, uint32_t block, uint32_t at)
 }
 
 static void
-list_put(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end)
+list_put(void *state, uint32_t block, uint32_t priority, enum kvbm_eviction_end end)
 {
     struct list *list = state;
     const uint32_t at = list->by_priority ? priority : 0;
 
     switch (end) {
-    case KVBM_INACTIVE_WARM: add_warm(list, block, at); break;
-    case KVBM_INACTIVE_COLD: add_cold(list, block, 0); break;
-    case KVBM_INACTIVE_SAME: add_same(list, block, at); break;
+    case KVBM_EVICTION_WARM: add_warm(list, block, at); break;
+    case KVBM_EVICTION_COLD: add_cold(list, block, 0); break;
+    case KVBM_EVICTION_SAME: add_same(list, block, at); break;
     }
 }
 
@@ -198,7 +198,7 @@ list_put_back(void *state, uint32_t block)
     add_cold(list, block, list->level_of[block] & ~OUT & 0xff);
 }
 
-const struct kvbm_inactive_calls kvbm_inactive_list = {
+const struct kvbm_eviction_calls kvbm_eviction_list = {
     .init = list_init,
     .free = list_free,
     .put = list_put,

@@ -11,7 +11,7 @@
 #include "base/core/alloc.h"
 #include "kvbm/pool/eviction.h"
 
-#define NONE KVBM_INACTIVE_NONE
+#define NONE KVBM_EVICTION_NONE
 
 struct spot {
     uint32_t uses;
@@ -45,7 +45,7 @@ order_free(void *state)
 }
 
 static enum kvt_err
-order_init(void **state, const struct kvbm_inactive_options *options)
+order_init(void **state, const struct kvbm_eviction_options *options)
 {
     struct order *order = kvt_calloc(1, sizeof(*order));
     enum kvt_err rc = KVT_NOMEM;
@@ -162,14 +162,14 @@ order_use(void *state, uint32_t block, uint64_t now)
 }
 
 static void
-order_put(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end)
+order_put(void *state, uint32_t block, uint32_t priority, enum kvbm_eviction_end end)
 {
     struct order *order = state;
     struct spot *spot = &order->spots[block];
 
     (void)priority;
     spot->held = false;
-    if (end == KVBM_INACTIVE_COLD) {
+    if (end == KVBM_EVICTION_COLD) {
         if (spot->inside)
             leave(order, block);
         chill(order, block);
@@ -238,7 +238,7 @@ order_delist(void *state, uint32_t block)
     order->calls->forget(order->state, block); /* the number returns as another block's */
 }
 
-const struct kvbm_inactive_calls kvbm_inactive_ordering = {
+const struct kvbm_eviction_calls kvbm_eviction_ordering = {
     .init = order_init,
     .free = order_free,
     .list = order_list,

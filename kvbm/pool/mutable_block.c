@@ -12,7 +12,7 @@ enum kvt_err
 kvbm_block_begin(struct kvbm_pool *pool, struct kvt_handle handle, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
-    const enum kvt_err rc = kvbm_state_move(&slot->state, KVT_BLOCK_PARTIAL, err);
+    const enum kvt_err rc = kvbm_block_state_move(&slot->state, KVT_BLOCK_PARTIAL, err);
 
     if (rc == KVT_OK)
         slot->by_tokens = false;
@@ -30,7 +30,7 @@ kvbm_block_complete(struct kvbm_pool *pool, struct kvt_handle handle,
     if (slot->state == KVT_BLOCK_PARTIAL && slot->by_tokens)
         return kvt_error_set(err, KVT_INVALID,
                              "a block that was begun with a sequence is named by commit");
-    rc = kvbm_state_move(&slot->state, KVT_BLOCK_COMPLETE, err);
+    rc = kvbm_block_state_move(&slot->state, KVT_BLOCK_COMPLETE, err);
     if (rc == KVT_OK)
         slot->label = *label;
     return rc;
@@ -47,7 +47,7 @@ kvbm_block_init_sequence(struct kvbm_pool *pool, struct kvt_handle handle, uint6
     if (slot->state != KVT_BLOCK_RESET)
         return kvt_error_set(err, KVT_INVALID,
                              "a sequence is begun in a reset block, this one is %s",
-                             kvbm_state_name(slot->state));
+                             kvbm_block_state_name(slot->state));
     if (previous != NULL && previous->id.position >= KVT_POSITION_MAX)
         return kvt_error_set(err, KVT_RANGE, "a sequence has no more than %u blocks",
                              KVT_POSITION_MAX + 1);
@@ -69,7 +69,7 @@ need_tokens(const struct kvbm_slot *slot, const char *wish, struct kvt_error *er
 {
     if (slot->state != KVT_BLOCK_PARTIAL)
         return kvt_error_set(err, KVT_INVALID, "%s a partial block, this one is %s", wish,
-                             kvbm_state_name(slot->state));
+                             kvbm_block_state_name(slot->state));
     if (!slot->by_tokens)
         return kvt_error_set(err, KVT_INVALID,
                              "%s a block that was begun with a sequence, this one was not", wish);
@@ -151,7 +151,7 @@ kvbm_block_reset(struct kvbm_pool *pool, struct kvt_handle handle, struct kvt_er
     if (slot->state == KVT_BLOCK_REGISTERED)
         /* Legal for the pool itself; a holder that may share the block must evict or discard it. */
         return kvt_error_set(err, KVT_INVALID, "a registered block is not reset by a holder");
-    rc = kvbm_state_move(&slot->state, KVT_BLOCK_RESET, err);
+    rc = kvbm_block_state_move(&slot->state, KVT_BLOCK_RESET, err);
     if (rc == KVT_OK)
         slot->label = (struct kvbm_label){0};
     return rc;

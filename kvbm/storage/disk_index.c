@@ -81,7 +81,7 @@ struct kvbm_disk_index {
      * known of it change together, also where a commit erases the record of somebody else's. */
     pthread_mutex_t lock;
     struct row *rows;
-    struct kvbm_map names; /* hash -> the block that was committed last under it */
+    struct kvbm_block_map names; /* hash -> the block that was committed last under it */
     uint64_t serial;
     uint8_t *found; /* records as they were at opening, or NULL; all zero: none */
 };
@@ -176,7 +176,8 @@ is_double(const struct kvbm_disk_index *index, uint32_t block)
     uint32_t latest;
 
     return index->rows[block].serial != 0 &&
-           !(kvbm_map_get(&index->names, index->rows[block].hash, &latest) && latest == block);
+           !(kvbm_block_map_get(&index->names, index->rows[block].hash, &latest) &&
+             latest == block);
 }
 
 /* The file says nothing of the block, for good. */
@@ -184,7 +185,7 @@ static void
 clear_locked(struct kvbm_disk_index *index, uint32_t block)
 {
     if (index->rows[block].serial != 0 && !is_double(index, block))
-        kvbm_map_remove(&index->names, index->rows[block].hash);
+        kvbm_block_map_remove(&index->names, index->rows[block].hash);
     index->rows[block] = (struct row){0, 0};
     unfind_locked(index, block);
 }
@@ -235,11 +236,11 @@ name_rows(struct kvbm_disk_index *index)
         const struct row *row = &index->rows[block];
         uint32_t other;
 
-        if (row->serial == 0 || kvbm_map_add(&index->names, row->hash, block, &other) ||
+        if (row->serial == 0 || kvbm_block_map_add(&index->names, row->hash, block, &other) ||
             index->rows[other].serial > row->serial)
             continue;
-        kvbm_map_remove(&index->names, row->hash);
-        kvbm_map_put(&index->names, row->hash, block);
+        kvbm_block_map_remove(&index->names, row->hash);
+        kvbm_block_map_put(&index->names, row->hash, block);
     }
 }
 
@@ -315,7 +316,7 @@ kvbm_disk_index_open(struct kvbm_disk_index **out, const struct kvbm_disk_index_
     index->rows = kvt_calloc(index->block_count, sizeof(*index->rows));
     index->found = kvt_calloc(index->block_count, index->record_bytes);
     if (index->rows == NULL || index->found == NULL ||
-        kvbm_map_init(&index->names, index->block_count) != KVT_OK) {
+        kvbm_block_map_init(&index->names, index->block_count) != KVT_OK) {
         rc = kvt_error_set(err, KVT_NOMEM, "disk tier's index");
         goto fail;
     }
@@ -349,7 +350,7 @@ kvbm_disk_index_close(struct kvbm_disk_index *index)
         (void)close(index->fd); /* and with it the lock */
     (void)pthread_mutex_destroy(&index->sync_lock);
     (void)pthread_mutex_destroy(&index->lock);
-    kvbm_map_release(&index->names);
+    kvbm_block_map_release(&index->names);
     kvt_free(index->found);
     kvt_free(index->rows);
     kvt_free(index);
@@ -474,11 +475,11 @@ kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_nam
     if (rc == KVT_OK) {
         uint32_t other;
 
-        if (kvbm_map_get(&index->names, hash, &other)) {
+        if (kvbm_block_map_get(&index->names, hash, &other)) {
             *before = (struct kvbm_disk_double){index->rows[other].serial, other};
-            kvbm_map_remove(&index->names, hash);
+            kvbm_block_map_remove(&index->names, hash);
         }
-        kvbm_map_put(&index->names, hash, entry->block);
+        kvbm_block_map_put(&index->names, hash, entry->block);
     }
     (void)pthread_mutex_unlock(&index->lock);
     return rc;

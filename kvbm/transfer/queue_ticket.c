@@ -8,7 +8,7 @@
 
 enum kvt_err
 kvbm_ticket_init(struct kvt_ticket *ticket, const struct kvbm_ticket_ops *ops,
-                 const struct kvbm_ticket_ear *ear)
+                 const struct kvbm_ticket_listener *ear)
 {
     ticket->ops = ops;
     ticket->ear = *ear;
@@ -51,7 +51,7 @@ kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go)
         ticket->ear.done(ticket->ear.arg);
     /* Before those who wait know: then the event's file may be closed already. */
     if (ticket->ear.event_fd > 0)
-        kvt_wake_ring(ticket->ear.event_fd);
+        kvt_wake_signal(ticket->ear.event_fd);
     (void)pthread_mutex_lock(&ticket->shared.lock);
     ticket->shared.state = KVBM_TICKET_FINISHED;
     ticket->shared.result = result;

@@ -33,7 +33,7 @@ struct kvbm_ticket_ops {
 };
 
 /* Whom to tell. */
-struct kvbm_ticket_ear {
+struct kvbm_ticket_listener {
     kvt_ticket_done_fn *done; /* may be NULL */
     void *arg;
     int event_fd; /* of eventfd(2); 0: none */
@@ -41,7 +41,7 @@ struct kvbm_ticket_ear {
 
 struct kvt_ticket {
     const struct kvbm_ticket_ops *ops;
-    struct kvbm_ticket_ear ear;
+    struct kvbm_ticket_listener ear;
     _Atomic bool unwanted; /* cancelled after it had begun */
 
     struct {
@@ -56,7 +56,7 @@ struct kvt_ticket {
 /** KVT_OK or KVT_NOMEM; `ticket` is a zeroed head. */
 KVT_NODISCARD enum kvt_err kvbm_ticket_init(struct kvt_ticket *ticket,
                                             const struct kvbm_ticket_ops *ops,
-                                            const struct kvbm_ticket_ear *ear);
+                                            const struct kvbm_ticket_listener *ear);
 
 /** The end of what only kvbm_ticket_init() made. */
 void kvbm_ticket_fini(struct kvt_ticket *ticket);

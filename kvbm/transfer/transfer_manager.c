@@ -87,7 +87,7 @@ pack(struct kvbm_layout *to, const struct kvbm_layout *from)
 static struct kvbm_transfer_ticket *
 ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_path *path)
 {
-    const struct kvbm_ticket_ear ear = {request->done, request->arg, request->event_fd};
+    const struct kvbm_ticket_listener ear = {request->done, request->arg, request->event_fd};
     struct kvbm_transfer_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)

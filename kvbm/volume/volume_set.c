@@ -85,7 +85,7 @@ static const struct kvbm_ticket_ops ticket_ops = {
 static struct ticket *
 ticket_new(const struct kvbm_volume_request *request)
 {
-    const struct kvbm_ticket_ear ear = {request->done, request->arg, request->event_fd};
+    const struct kvbm_ticket_listener ear = {request->done, request->arg, request->event_fd};
     struct ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)

@@ -15,7 +15,7 @@
 struct slots {
     struct kvbm_volume head;
     struct kvbm_storage *storage;
-    struct kvbm_map map; /* hash -> slot */
+    struct kvbm_block_map map; /* hash -> slot */
     struct kvt_block_id *ids;
     uint32_t *crcs; /* memory */
     uint32_t *free;
@@ -69,7 +69,7 @@ get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
         uint32_t slot;
 
         items[i].status = KVT_NOTFOUND;
-        if (!kvbm_map_get(&slots->map, items[i].id.hash, &slot))
+        if (!kvbm_block_map_get(&slots->map, items[i].id.hash, &slot))
             continue;
         /* The same hash at another place of a sequence is not the block that is asked for. */
         if (!same_id(&slots->ids[slot], &items[i].id))
@@ -107,7 +107,7 @@ give_back(struct slots *slots, uint32_t slot)
 
         (void)rc;
     }
-    kvbm_map_remove(&slots->map, slots->ids[slot].hash);
+    kvbm_block_map_remove(&slots->map, slots->ids[slot].hash);
     slots->free[slots->free_count++] = slot;
 }
 
@@ -115,7 +115,7 @@ give_back(struct slots *slots, uint32_t slot)
 static enum kvt_err
 find_room(struct slots *slots, const struct kvt_volume_item *item, uint32_t *slot)
 {
-    if (kvbm_map_get(&slots->map, item->id.hash, slot)) {
+    if (kvbm_block_map_get(&slots->map, item->id.hash, slot)) {
         if (!same_id(&slots->ids[*slot], &item->id))
             return KVT_PRECONDITION;
         return whole(slots, *slot) ? KVT_EXISTS : KVT_OK;
@@ -124,7 +124,7 @@ find_room(struct slots *slots, const struct kvt_volume_item *item, uint32_t *slo
         return KVT_FULL;
     *slot = slots->free[--slots->free_count];
     slots->ids[*slot] = item->id;
-    kvbm_map_put(&slots->map, item->id.hash, *slot);
+    kvbm_block_map_put(&slots->map, item->id.hash, *slot);
     return KVT_OK;
 }
 
@@ -177,13 +177,13 @@ take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t coun
         uint32_t slot;
 
         items[i].status = KVT_NOTFOUND;
-        if (!kvbm_map_get(&slots->map, items[i].id.hash, &slot) ||
+        if (!kvbm_block_map_get(&slots->map, items[i].id.hash, &slot) ||
             !same_id(&slots->ids[slot], &items[i].id))
             continue;
         items[i].status = KVT_OK;
         if (slots->kept)
             items[i].status = kvbm_disk_forget(slots->storage, &slot, 1);
-        kvbm_map_remove(&slots->map, items[i].id.hash);
+        kvbm_block_map_remove(&slots->map, items[i].id.hash);
         slots->free[slots->free_count++] = slot;
     }
 }
@@ -196,7 +196,7 @@ has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
     for (size_t i = 0; i < count; i++) {
         uint32_t slot;
 
-        items[i].status = kvbm_map_get(&slots->map, items[i].id.hash, &slot) &&
+        items[i].status = kvbm_block_map_get(&slots->map, items[i].id.hash, &slot) &&
                                   same_id(&slots->ids[slot], &items[i].id)
                               ? KVT_OK
                               : KVT_NOTFOUND;
@@ -209,7 +209,7 @@ close_slots(struct kvbm_volume *volume)
     struct slots *slots = slots_of(volume);
 
     kvbm_storage_close(slots->storage);
-    kvbm_map_release(&slots->map);
+    kvbm_block_map_release(&slots->map);
     kvt_free(slots->ids);
     kvt_free(slots->crcs);
     kvt_free(slots->free);
@@ -246,7 +246,7 @@ adopt(struct slots *slots)
         count = kvbm_disk_found(slots->storage, &at, entries, 64);
         for (size_t i = 0; i < count; i++) {
             slots->ids[entries[i].block] = entries[i].id;
-            kvbm_map_put(&slots->map, entries[i].id.hash, entries[i].block);
+            kvbm_block_map_put(&slots->map, entries[i].id.hash, entries[i].block);
         }
     } while (count == 64);
 }
@@ -289,7 +289,7 @@ open_slots(struct kvbm_volume **out, const struct kvbm_volume_options *options, 
     slots->head.driver = kept ? &file_driver : &ram_driver;
     slots->head.block_size = options->block_size;
     slots->kept = kept;
-    rc = kvbm_map_init(&slots->map, blocks);
+    rc = kvbm_block_map_init(&slots->map, blocks);
     slots->ids = kvt_calloc(blocks, sizeof(*slots->ids));
     slots->crcs = kvt_calloc(blocks, sizeof(*slots->crcs));
     slots->free = kvt_calloc(blocks, sizeof(*slots->free));
@@ -309,7 +309,8 @@ open_slots(struct kvbm_volume **out, const struct kvbm_volume_options *options, 
     for (uint32_t slot = blocks; slot > 0; slot--) {
         uint32_t owner;
 
-        if (!kvbm_map_get(&slots->map, slots->ids[slot - 1].hash, &owner) || owner != slot - 1)
+        if (!kvbm_block_map_get(&slots->map, slots->ids[slot - 1].hash, &owner) ||
+            owner != slot - 1)
             slots->free[slots->free_count++] = slot - 1;
     }
     *out = &slots->head;

@@ -16,15 +16,16 @@
 #define POLICY_TOLD_MAX 65536 /* before it is passed on, whoever asks */
 
 /* Queues of seats; one in the tier is in none, unless it was set aside. */
-enum { POLICY_ROSTER_COLD, POLICY_ROSTER_FREE, POLICY_ROSTER_PASSED };
+enum { POLICY_TIER_BLOCKS_COLD, POLICY_TIER_BLOCKS_FREE, POLICY_TIER_BLOCKS_PASSED };
 
-enum policy_roster_flag {
-    POLICY_ROSTER_KNOWN = 1 << 0,   /* the ordering heard of it */
-    POLICY_ROSTER_IN = 1 << 1,      /* in the tier, as far as the ordering knows */
-    POLICY_ROSTER_TAKEN = 1 << 2,   /* as a victim */
-    POLICY_ROSTER_CLAIMED = 1 << 3, /* taken out by name, which the ordering does not know yet */
-    POLICY_ROSTER_IMPLIED = 1 << 4, /* its last use is only known from what comes behind it */
-    POLICY_ROSTER_ENDED = 1 << 5,   /* the ordering heard that its last request ended with it */
+enum policy_tier_blocks_flag {
+    POLICY_TIER_BLOCKS_KNOWN = 1 << 0, /* the ordering heard of it */
+    POLICY_TIER_BLOCKS_IN = 1 << 1,    /* in the tier, as far as the ordering knows */
+    POLICY_TIER_BLOCKS_TAKEN = 1 << 2, /* as a victim */
+    POLICY_TIER_BLOCKS_CLAIMED = 1
+                                 << 3, /* taken out by name, which the ordering does not know yet */
+    POLICY_TIER_BLOCKS_IMPLIED = 1 << 4, /* its last use is only known from what comes behind it */
+    POLICY_TIER_BLOCKS_ENDED = 1 << 5, /* the ordering heard that its last request ended with it */
 };
 
 /* One block's number in the ordering is its seat's. */
@@ -49,7 +50,7 @@ struct policy_told {
     bool loose;        /* what comes before it was not known yet */
 };
 
-struct policy_roster {
+struct policy_tier_blocks {
     const struct kvt_ordering *ordering;
     void *state;
     uint64_t bytes_max;
@@ -62,9 +63,9 @@ struct policy_roster {
     uint32_t in_tier; /* with shards, whatever the ordering knows by now */
     uint32_t taken;
     bool restoring;
-    uint64_t newest;             /* tick that was told */
-    uint64_t now;                /* tick that was passed on */
-    struct policy_queues queues; /* of cold seats, the longest cold first; of others */
+    uint64_t newest;                   /* tick that was told */
+    uint64_t now;                      /* tick that was passed on */
+    struct policy_block_queues queues; /* of cold seats, the longest cold first; of others */
     struct kvt_ordering_prices prices;
     struct policy_promotion_price price; /* of a place in the tier */
     struct policy_told *told;
@@ -73,10 +74,11 @@ struct policy_roster {
 };
 
 /** What is next in the order that the ordering wants. */
-void policy_roster_pass_on(struct policy_roster *roster, const struct policy_told *told,
-                           uint32_t flags);
+void policy_tier_blocks_pass_on(struct policy_tier_blocks *roster, const struct policy_told *told,
+                                uint32_t flags);
 
 /** POLICY_NONE when there is none. */
-uint32_t policy_roster_find(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
+uint32_t policy_tier_blocks_find(const struct policy_tier_blocks *roster, uint32_t ns,
+                                 uint64_t hash);
 
 #endif /* POLICY_DECIDE_TIER_BLOCKS_PRIVATE_H */

@@ -9,8 +9,8 @@
  * pieces, so that whoever does it can be told that nobody wants them any more. */
 
 struct restoring {
-    struct policy_roster *roster;
-    policy_roster_over_fn *is_over; /* NULL: nobody asks */
+    struct policy_tier_blocks *roster;
+    policy_tier_blocks_over_fn *is_over; /* NULL: nobody asks */
     const void *arg;
     uint32_t *order; /* NULL: no memory */
     uint32_t *spare; /* as long */
@@ -24,7 +24,8 @@ static bool
 go_on(struct restoring *restoring, uint32_t steps)
 {
     restoring->done += steps;
-    if (restoring->done >= POLICY_ROSTER_PIECE && restoring->is_over != NULL && !restoring->over) {
+    if (restoring->done >= POLICY_TIER_BLOCKS_PIECE && restoring->is_over != NULL &&
+        !restoring->over) {
         restoring->done = 0;
         restoring->over = restoring->is_over(restoring->arg);
     }
@@ -33,7 +34,7 @@ go_on(struct restoring *restoring, uint32_t steps)
 
 /* Who was used after its parent was used with it. */
 static void
-raise_ancestors(struct policy_roster *roster, uint32_t at)
+raise_ancestors(struct policy_tier_blocks *roster, uint32_t at)
 {
     const uint32_t newest = (uint32_t)roster->newest;
     const uint32_t age = newest - roster->seats[at].stamp;
@@ -41,7 +42,7 @@ raise_ancestors(struct policy_roster *roster, uint32_t at)
     while (at != POLICY_NONE && roster->seats[at].block.parent != 0) {
         const struct policy_seat *child = &roster->seats[at];
 
-        at = policy_roster_find(roster, child->block.ns, child->block.parent);
+        at = policy_tier_blocks_find(roster, child->block.ns, child->block.parent);
         if (at == POLICY_NONE || newest - roster->seats[at].stamp <= age)
             return;
         roster->seats[at].stamp = newest - age;
@@ -53,7 +54,7 @@ raise_ancestors(struct policy_roster *roster, uint32_t at)
 static int
 older_first(const void *left, const void *right, void *arg)
 {
-    const struct policy_roster *roster = arg;
+    const struct policy_tier_blocks *roster = arg;
     const struct policy_seat *a = &roster->seats[*(const uint32_t *)left];
     const struct policy_seat *b = &roster->seats[*(const uint32_t *)right];
     const uint32_t a_age = (uint32_t)roster->newest - a->stamp;
@@ -100,15 +101,15 @@ sort(struct restoring *restoring)
 {
     const uint32_t count = restoring->count;
 
-    for (uint64_t from = 0; from < count; from += POLICY_ROSTER_PIECE) {
-        const uint32_t size = at_most(count - from, POLICY_ROSTER_PIECE);
+    for (uint64_t from = 0; from < count; from += POLICY_TIER_BLOCKS_PIECE) {
+        const uint32_t size = at_most(count - from, POLICY_TIER_BLOCKS_PIECE);
 
         qsort_r(restoring->order + from, size, sizeof(*restoring->order), older_first,
                 restoring->roster);
         if (!go_on(restoring, size))
             return false;
     }
-    for (uint64_t width = POLICY_ROSTER_PIECE; width < count; width *= 2) {
+    for (uint64_t width = POLICY_TIER_BLOCKS_PIECE; width < count; width *= 2) {
         uint32_t *sorted = restoring->spare;
 
         for (uint64_t from = 0; from < count; from += 2 * width)
@@ -126,10 +127,10 @@ sort(struct restoring *restoring)
 static bool
 collect(struct restoring *restoring)
 {
-    struct policy_roster *roster = restoring->roster;
+    struct policy_tier_blocks *roster = restoring->roster;
 
     for (uint32_t at = 0; at < roster->seats_max; at++) {
-        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE) {
+        if (roster->queues.queue_of[at] != POLICY_TIER_BLOCKS_FREE) {
             raise_ancestors(roster, at);
             if (restoring->order != NULL)
                 restoring->order[restoring->count++] = at;
@@ -144,7 +145,7 @@ collect(struct restoring *restoring)
 static bool
 pass_on(struct restoring *restoring)
 {
-    struct policy_roster *roster = restoring->roster;
+    struct policy_tier_blocks *roster = restoring->roster;
     const uint32_t *order = restoring->order;
     const uint32_t count = order != NULL ? restoring->count : roster->seats_max;
 
@@ -158,8 +159,8 @@ pass_on(struct restoring *restoring)
                                          .uses = seat->uses,
                                          .ranks = seat->block.ranks};
 
-        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
-            policy_roster_pass_on(roster, &told, KVT_ORDERING_RESTORED);
+        if (roster->queues.queue_of[at] != POLICY_TIER_BLOCKS_FREE)
+            policy_tier_blocks_pass_on(roster, &told, KVT_ORDERING_RESTORED);
         if (!go_on(restoring, 1))
             return false;
     }
@@ -167,8 +168,8 @@ pass_on(struct restoring *restoring)
 }
 
 enum kvt_err
-policy_roster_restored(struct policy_roster *roster, policy_roster_over_fn *is_over,
-                       const void *arg)
+policy_tier_blocks_restored(struct policy_tier_blocks *roster, policy_tier_blocks_over_fn *is_over,
+                            const void *arg)
 {
     struct restoring restoring = {.roster = roster, .is_over = is_over, .arg = arg};
     bool sorted;

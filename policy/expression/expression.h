@@ -34,22 +34,23 @@
 struct policy_expression;
 
 /* What is wrong with a text, and where. */
-struct policy_fault {
+struct policy_expression_error {
     size_t offset; /* bytes into the text */
     char text[KVT_ERROR_TEXT_MAX];
 };
 
 /* Mistakes that do not follow from one another: behind each it goes on at the next and, or or
  * closing parenthesis.  One a place, in the order in which they were found. */
-struct policy_faults {
-    struct policy_fault list[POLICY_EXPRESSION_FAULTS_MAX];
+struct policy_expression_errors {
+    struct policy_expression_error list[POLICY_EXPRESSION_FAULTS_MAX];
     size_t count;
     size_t left_out;
 };
 
 /** KVT_OK, KVT_INVALID (see `faults`) or KVT_NOMEM; `out` is NULL on failure. */
 KVT_NODISCARD enum kvt_err policy_expression_parse(struct policy_expression **out, const char *text,
-                                                   size_t size, struct policy_faults *faults);
+                                                   size_t size,
+                                                   struct policy_expression_errors *faults);
 /** What could be read of a text that was refused: for policy_expression_class() and _word(), and
  *  nothing else.  KVT_OK, `out` NULL where it is too long, or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err policy_expression_parse_names(struct policy_expression **out,

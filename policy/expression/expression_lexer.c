@@ -13,7 +13,7 @@ enum { NUMBER_MAX = 64, SHOWN_MAX = 40 };
 bool
 policy_lexer_fail(struct policy_lexer *lexer, size_t offset, const char *format, ...)
 {
-    struct policy_faults *faults = lexer->faults;
+    struct policy_expression_errors *faults = lexer->faults;
     va_list args;
 
     for (size_t i = 0; i < faults->count; i++)

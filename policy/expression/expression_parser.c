@@ -159,14 +159,15 @@ any(struct policy_parser *parser, size_t *index)
 
 /* What could be read of it, and what is wrong.  KVT_OK also where something is. */
 static enum kvt_err
-read(struct policy_expression **out, const char *text, size_t size, struct policy_faults *faults)
+read(struct policy_expression **out, const char *text, size_t size,
+     struct policy_expression_errors *faults)
 {
     struct policy_lexer lexer = {.size = size, .faults = faults};
     struct policy_parser *parser;
     size_t index;
 
     *out = NULL;
-    *faults = (struct policy_faults){.count = 0};
+    *faults = (struct policy_expression_errors){.count = 0};
     if (size > POLICY_EXPRESSION_MAX) {
         (void)policy_lexer_fail(&lexer, POLICY_EXPRESSION_MAX,
                                 "an expression of more than %d bytes: make classes of some",
@@ -191,7 +192,7 @@ read(struct policy_expression **out, const char *text, size_t size, struct polic
 
 enum kvt_err
 policy_expression_parse(struct policy_expression **out, const char *text, size_t size,
-                        struct policy_faults *faults)
+                        struct policy_expression_errors *faults)
 {
     const enum kvt_err rc = read(out, text, size, faults);
 
@@ -205,7 +206,7 @@ policy_expression_parse(struct policy_expression **out, const char *text, size_t
 enum kvt_err
 policy_expression_parse_names(struct policy_expression **out, const char *text, size_t size)
 {
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
 
     return read(out, text, size, &faults);
 }

@@ -103,7 +103,7 @@ struct policy_lexer {
     size_t size;
     size_t at;
     struct policy_token token; /* the one in hand */
-    struct policy_faults *faults;
+    struct policy_expression_errors *faults;
 };
 
 /** Take the next token into `token`; what is none is told, and taken for what it was meant to be

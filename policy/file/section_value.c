@@ -175,7 +175,7 @@ static bool
 read_when(struct policy_reader *reader, struct kvt_yaml_value value, const struct policy_key *key,
           const char *text, struct policy_expression **target)
 {
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     enum kvt_err rc;
 
     if (text[strspn(text, " \t\r\n")] == '\0') {

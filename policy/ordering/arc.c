@@ -12,7 +12,7 @@
 enum { ONCE, AGAIN, GONE_ONCE, GONE_AGAIN, TAKEN_ONCE, TAKEN_AGAIN };
 
 struct arc {
-    struct policy_queues queues;
+    struct policy_block_queues queues;
     double target;        /* for ONCE, in blocks */
     bool again_was_short; /* the read in hand is of what left AGAIN */
 };
@@ -24,7 +24,7 @@ arc_free(void *state)
 
     if (arc == NULL)
         return;
-    policy_queues_release(&arc->queues);
+    policy_block_queues_release(&arc->queues);
     kvt_free(arc);
 }
 
@@ -37,7 +37,7 @@ arc_init(void **state, const struct kvt_ordering_options *options)
     *state = arc;
     if (arc == NULL)
         return KVT_NOMEM;
-    policy_queues_init(&arc->queues);
+    policy_block_queues_init(&arc->queues);
     return KVT_OK;
 }
 
@@ -46,7 +46,7 @@ arc_reserve(void *state, uint32_t count)
 {
     struct arc *arc = state;
 
-    return policy_queues_reserve(&arc->queues, count);
+    return policy_block_queues_reserve(&arc->queues, count);
 }
 
 static uint32_t
@@ -65,8 +65,8 @@ in_tier(const struct arc *arc)
 static void
 move(struct arc *arc, uint32_t block, uint32_t queue)
 {
-    policy_queues_remove(&arc->queues, block);
-    policy_queues_add(&arc->queues, queue, block);
+    policy_block_queues_remove(&arc->queues, block);
+    policy_block_queues_add(&arc->queues, queue, block);
 }
 
 static double
@@ -105,7 +105,7 @@ static void
 trim(struct arc *arc, uint32_t queue, double room)
 {
     while (count_of(arc, queue) > 0 && count_of(arc, queue) > room)
-        policy_queues_remove(&arc->queues, arc->queues.queues[queue].oldest);
+        policy_block_queues_remove(&arc->queues, arc->queues.queues[queue].oldest);
 }
 
 /* What is remembered of ONCE is no more than what AGAIN has of the tier, and of both together as
@@ -116,8 +116,8 @@ arc_enter(void *state, const struct kvt_ordering_use *use)
     struct arc *arc = state;
     double capacity;
 
-    if (arc->queues.queue_of[use->block] == POLICY_QUEUE_NONE)
-        policy_queues_add(&arc->queues, ONCE, use->block);
+    if (arc->queues.queue_of[use->block] == POLICY_BLOCK_QUEUE_NONE)
+        policy_block_queues_add(&arc->queues, ONCE, use->block);
     else
         move(arc, use->block, AGAIN);
     arc->again_was_short = false;
@@ -149,8 +149,8 @@ arc_give_back(void *state, uint32_t block)
     struct arc *arc = state;
     const uint32_t queue = arc->queues.queue_of[block] == TAKEN_ONCE ? ONCE : AGAIN;
 
-    policy_queues_remove(&arc->queues, block);
-    policy_queues_add_oldest(&arc->queues, queue, block);
+    policy_block_queues_remove(&arc->queues, block);
+    policy_block_queues_add_oldest(&arc->queues, queue, block);
 }
 
 static void
@@ -162,7 +162,7 @@ arc_leave(void *state, uint32_t block)
     if (queue == TAKEN_ONCE || queue == TAKEN_AGAIN)
         move(arc, block, queue == TAKEN_ONCE ? GONE_ONCE : GONE_AGAIN);
     else
-        policy_queues_remove(&arc->queues, block); /* deleted: its return would say nothing */
+        policy_block_queues_remove(&arc->queues, block); /* deleted: its return would say nothing */
 }
 
 static void
@@ -170,8 +170,8 @@ arc_forget(void *state, uint32_t block)
 {
     struct arc *arc = state;
 
-    if (arc->queues.queue_of[block] != POLICY_QUEUE_NONE)
-        policy_queues_remove(&arc->queues, block);
+    if (arc->queues.queue_of[block] != POLICY_BLOCK_QUEUE_NONE)
+        policy_block_queues_remove(&arc->queues, block);
 }
 
 /* By how much its queue is within its share: the queue that is too long gives the next. */
@@ -191,7 +191,7 @@ arc_memory(const void *state)
 {
     const struct arc *arc = state;
 
-    return sizeof(*arc) + arc->queues.count * POLICY_QUEUES_BLOCK_BYTES;
+    return sizeof(*arc) + arc->queues.count * POLICY_BLOCK_QUEUES_BLOCK_BYTES;
 }
 
 const struct kvt_ordering policy_arc = {

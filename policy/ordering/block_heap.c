@@ -8,24 +8,24 @@
 #include "policy/ordering/block_queues.h"
 
 void
-policy_heap_init(struct policy_heap *heap)
+policy_block_heap_init(struct policy_block_heap *heap)
 {
-    *heap = (struct policy_heap){.keys = NULL};
+    *heap = (struct policy_block_heap){.keys = NULL};
 }
 
 void
-policy_heap_release(struct policy_heap *heap)
+policy_block_heap_release(struct policy_block_heap *heap)
 {
     kvt_free(heap->keys);
     kvt_free(heap->places);
     kvt_free(heap->members);
-    policy_heap_init(heap);
+    policy_block_heap_init(heap);
 }
 
 enum kvt_err
-policy_heap_reserve(struct policy_heap *heap, uint32_t count)
+policy_block_heap_reserve(struct policy_block_heap *heap, uint32_t count)
 {
-    struct policy_heap_key *keys;
+    struct policy_block_heap_key *keys;
     uint32_t *places;
     uint32_t *members;
 
@@ -50,29 +50,29 @@ policy_heap_reserve(struct policy_heap *heap, uint32_t count)
 }
 
 bool
-policy_heap_holds(const struct policy_heap *heap, uint32_t block)
+policy_block_heap_holds(const struct policy_block_heap *heap, uint32_t block)
 {
     return heap->places[block] != POLICY_NONE;
 }
 
 static bool
-is_lower(const struct policy_heap *heap, uint32_t left, uint32_t right)
+is_lower(const struct policy_block_heap *heap, uint32_t left, uint32_t right)
 {
-    const struct policy_heap_key a = heap->keys[left];
-    const struct policy_heap_key b = heap->keys[right];
+    const struct policy_block_heap_key a = heap->keys[left];
+    const struct policy_block_heap_key b = heap->keys[right];
 
     return a.value < b.value || (!(b.value < a.value) && a.tie < b.tie);
 }
 
 static void
-put(struct policy_heap *heap, uint32_t place, uint32_t block)
+put(struct policy_block_heap *heap, uint32_t place, uint32_t block)
 {
     heap->members[place] = block;
     heap->places[block] = place;
 }
 
 static void
-move_up(struct policy_heap *heap, uint32_t place)
+move_up(struct policy_block_heap *heap, uint32_t place)
 {
     const uint32_t block = heap->members[place];
 
@@ -84,7 +84,7 @@ move_up(struct policy_heap *heap, uint32_t place)
 }
 
 static void
-move_down(struct policy_heap *heap, uint32_t place)
+move_down(struct policy_block_heap *heap, uint32_t place)
 {
     const uint32_t block = heap->members[place];
 
@@ -105,33 +105,34 @@ move_down(struct policy_heap *heap, uint32_t place)
 }
 
 void
-policy_heap_add(struct policy_heap *heap, uint32_t block)
+policy_block_heap_add(struct policy_block_heap *heap, uint32_t block)
 {
-    assert(block < heap->count && !policy_heap_holds(heap, block));
+    assert(block < heap->count && !policy_block_heap_holds(heap, block));
     put(heap, heap->member_count, block);
     heap->member_count++;
     move_up(heap, heap->member_count - 1);
 }
 
 void
-policy_heap_set(struct policy_heap *heap, uint32_t block, struct policy_heap_key key)
+policy_block_heap_set(struct policy_block_heap *heap, uint32_t block,
+                      struct policy_block_heap_key key)
 {
     assert(block < heap->count);
     heap->keys[block] = key;
-    if (!policy_heap_holds(heap, block))
+    if (!policy_block_heap_holds(heap, block))
         return;
     move_up(heap, heap->places[block]);
     move_down(heap, heap->places[block]);
 }
 
 uint32_t
-policy_heap_lowest(const struct policy_heap *heap)
+policy_block_heap_lowest(const struct policy_block_heap *heap)
 {
     return heap->member_count == 0 ? POLICY_NONE : heap->members[0];
 }
 
 void
-policy_heap_remove(struct policy_heap *heap, uint32_t block)
+policy_block_heap_remove(struct policy_block_heap *heap, uint32_t block)
 {
     const uint32_t place = heap->places[block];
     const uint32_t last = heap->members[heap->member_count - 1];

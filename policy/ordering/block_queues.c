@@ -6,23 +6,23 @@
 #include "base/core/alloc.h"
 
 void
-policy_queues_init(struct policy_queues *queues)
+policy_block_queues_init(struct policy_block_queues *queues)
 {
-    *queues = (struct policy_queues){.links = NULL};
-    for (uint32_t i = 0; i < POLICY_QUEUES_MAX; i++)
-        queues->queues[i] = (struct policy_queue){POLICY_NONE, POLICY_NONE, 0};
+    *queues = (struct policy_block_queues){.links = NULL};
+    for (uint32_t i = 0; i < POLICY_BLOCK_QUEUES_MAX; i++)
+        queues->queues[i] = (struct policy_block_queue){POLICY_NONE, POLICY_NONE, 0};
 }
 
 void
-policy_queues_release(struct policy_queues *queues)
+policy_block_queues_release(struct policy_block_queues *queues)
 {
     kvt_free(queues->links);
     kvt_free(queues->queue_of);
-    policy_queues_init(queues);
+    policy_block_queues_init(queues);
 }
 
 enum kvt_err
-policy_queues_reserve(struct policy_queues *queues, uint32_t count)
+policy_block_queues_reserve(struct policy_block_queues *queues, uint32_t count)
 {
     struct policy_link *links;
     uint8_t *queue_of;
@@ -37,19 +37,19 @@ policy_queues_reserve(struct policy_queues *queues, uint32_t count)
     if (queue_of == NULL)
         return KVT_NOMEM;
     queues->queue_of = queue_of;
-    memset(queue_of + queues->count, POLICY_QUEUE_NONE, count - queues->count);
+    memset(queue_of + queues->count, POLICY_BLOCK_QUEUE_NONE, count - queues->count);
     queues->count = count;
     return KVT_OK;
 }
 
 static void
-link_between(struct policy_queues *queues, uint32_t queue, uint32_t block,
+link_between(struct policy_block_queues *queues, uint32_t queue, uint32_t block,
              struct policy_link neighbours)
 {
-    struct policy_queue *into = &queues->queues[queue];
+    struct policy_block_queue *into = &queues->queues[queue];
 
-    assert(queue < POLICY_QUEUES_MAX && block < queues->count);
-    assert(queues->queue_of[block] == POLICY_QUEUE_NONE);
+    assert(queue < POLICY_BLOCK_QUEUES_MAX && block < queues->count);
+    assert(queues->queue_of[block] == POLICY_BLOCK_QUEUE_NONE);
     queues->queue_of[block] = (uint8_t)queue;
     queues->links[block] = neighbours;
     if (neighbours.older == POLICY_NONE)
@@ -64,26 +64,26 @@ link_between(struct policy_queues *queues, uint32_t queue, uint32_t block,
 }
 
 void
-policy_queues_add(struct policy_queues *queues, uint32_t queue, uint32_t block)
+policy_block_queues_add(struct policy_block_queues *queues, uint32_t queue, uint32_t block)
 {
     link_between(queues, queue, block,
                  (struct policy_link){queues->queues[queue].newest, POLICY_NONE});
 }
 
 void
-policy_queues_add_oldest(struct policy_queues *queues, uint32_t queue, uint32_t block)
+policy_block_queues_add_oldest(struct policy_block_queues *queues, uint32_t queue, uint32_t block)
 {
     link_between(queues, queue, block,
                  (struct policy_link){POLICY_NONE, queues->queues[queue].oldest});
 }
 
 void
-policy_queues_remove(struct policy_queues *queues, uint32_t block)
+policy_block_queues_remove(struct policy_block_queues *queues, uint32_t block)
 {
     const struct policy_link link = queues->links[block];
-    struct policy_queue *from;
+    struct policy_block_queue *from;
 
-    assert(block < queues->count && queues->queue_of[block] != POLICY_QUEUE_NONE);
+    assert(block < queues->count && queues->queue_of[block] != POLICY_BLOCK_QUEUE_NONE);
     from = &queues->queues[queues->queue_of[block]];
     if (link.older == POLICY_NONE)
         from->oldest = link.newer;
@@ -94,5 +94,5 @@ policy_queues_remove(struct policy_queues *queues, uint32_t block)
     else
         queues->links[link.newer].older = link.older;
     from->count--;
-    queues->queue_of[block] = POLICY_QUEUE_NONE;
+    queues->queue_of[block] = POLICY_BLOCK_QUEUE_NONE;
 }

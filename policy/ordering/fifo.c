@@ -10,6 +10,6 @@ fifo_touch(void *state, const struct kvt_ordering_use *use)
 }
 
 const struct kvt_ordering policy_fifo = {
-    KVT_ORDERING_HEAD,   .name = "fifo",    .text = "first in, first out",
-    .touch = fifo_touch, POLICY_LINE_CALLS,
+    KVT_ORDERING_HEAD,   .name = "fifo",           .text = "first in, first out",
+    .touch = fifo_touch, POLICY_QUEUE_ORDER_CALLS,
 };

@@ -3,7 +3,7 @@
 #include "policy/ordering/weight_order.h"
 
 static double
-weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
+weight(const struct policy_weight_order *weigh, uint32_t uses, uint64_t bytes)
 {
     const double saved = weigh->prices.cold_read - weigh->prices.hot_read;
 
@@ -14,7 +14,7 @@ weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
 static enum kvt_err
 gdsf_init(void **state, const struct kvt_ordering_options *options)
 {
-    return policy_weigh_init(state, options, weight);
+    return policy_weight_order_init(state, options, weight);
 }
 
 const struct kvt_ordering policy_gdsf = {
@@ -22,5 +22,5 @@ const struct kvt_ordering policy_gdsf = {
     .name = "gdsf",
     .text = "least saved for a byte first, counts age with what leaves",
     .init = gdsf_init,
-    POLICY_WEIGH_CALLS,
+    POLICY_WEIGHT_ORDER_CALLS,
 };

@@ -25,7 +25,7 @@ struct table {
 };
 
 struct policy_hazard {
-    struct policy_waits waits;
+    struct policy_wait_counts waits;
     struct table ended;    /* waits, by the age they ended at */
     struct table ended_in; /* of them, ticks spent at that age */
     struct table lived; /* ticks that all waits, ended or not, had lived through at the refresh */
@@ -76,7 +76,7 @@ age_width(uint32_t age)
 void
 policy_hazard_wait(struct policy_hazard *hazard, uint32_t kind, uint64_t tick)
 {
-    policy_waits_add(&hazard->waits, kind, tick, 1);
+    policy_wait_counts_add(&hazard->waits, kind, tick, 1);
 }
 
 void
@@ -86,7 +86,7 @@ policy_hazard_end(struct policy_hazard *hazard, uint32_t kind, uint64_t since, u
     const uint32_t ticks = (uint32_t)(now - since);
     const uint32_t age = age_of(ticks);
 
-    policy_waits_remove(&hazard->waits, kind, since);
+    policy_wait_counts_remove(&hazard->waits, kind, since);
     hazard->ended.cells[kind][age] += 1;
     hazard->ended_in.cells[kind][age] += (double)(ticks - age_begin(age) + 1);
     if (used)
@@ -103,7 +103,7 @@ expose(const struct policy_hazard *hazard, uint64_t now, struct table *all)
 
     *all = hazard->ended_in;
     for (uint32_t i = 0; i < hazard->waits.count; i++) {
-        const uint32_t ticks = clip(policy_waits_age(&hazard->waits, i, now));
+        const uint32_t ticks = clip(policy_wait_counts_age(&hazard->waits, i, now));
         const uint32_t age = age_of(ticks);
 
         for (uint32_t kind = 0; kind < KINDS; kind++) {

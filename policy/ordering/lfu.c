@@ -3,7 +3,7 @@
 #include "policy/ordering/weight_order.h"
 
 static double
-weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
+weight(const struct policy_weight_order *weigh, uint32_t uses, uint64_t bytes)
 {
     (void)weigh;
     (void)bytes;
@@ -13,10 +13,13 @@ weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
 static enum kvt_err
 lfu_init(void **state, const struct kvt_ordering_options *options)
 {
-    return policy_weigh_init(state, options, weight);
+    return policy_weight_order_init(state, options, weight);
 }
 
 const struct kvt_ordering policy_lfu = {
-    KVT_ORDERING_HEAD, .name = "lfu",      .text = "least often used since it came in first",
-    .init = lfu_init,  POLICY_WEIGH_CALLS,
+    KVT_ORDERING_HEAD,
+    .name = "lfu",
+    .text = "least often used since it came in first",
+    .init = lfu_init,
+    POLICY_WEIGHT_ORDER_CALLS,
 };

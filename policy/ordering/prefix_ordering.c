@@ -4,7 +4,7 @@
 #include "policy/ordering/weight_order.h"
 
 static double
-weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
+weight(const struct policy_weight_order *weigh, uint32_t uses, uint64_t bytes)
 {
     (void)bytes;
     return weigh->floor + uses;
@@ -13,7 +13,7 @@ weight(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes)
 static enum kvt_err
 prefix_init(void **state, const struct kvt_ordering_options *options)
 {
-    return policy_weigh_init(state, options, weight);
+    return policy_weight_order_init(state, options, weight);
 }
 
 const struct kvt_ordering policy_prefix = {
@@ -21,5 +21,5 @@ const struct kvt_ordering policy_prefix = {
     .name = "prefix",
     .text = "least often used first, counts age with what leaves",
     .init = prefix_init,
-    POLICY_WEIGH_CALLS,
+    POLICY_WEIGHT_ORDER_CALLS,
 };

@@ -20,7 +20,7 @@
 enum { KINDS = POLICY_HAZARD_KINDS, COUNTS = POLICY_HAZARD_COUNTS, UNKNOWN = 0xff };
 
 struct rhi {
-    struct policy_queues queues; /* by kind, what is in the tier */
+    struct policy_block_queues queues; /* by kind, what is in the tier */
     struct policy_hazard *hazard;
     uint32_t *used; /* tick of the last use */
     uint8_t *kinds;
@@ -35,7 +35,7 @@ rhi_free(void *state)
 
     if (rhi == NULL)
         return;
-    policy_queues_release(&rhi->queues);
+    policy_block_queues_release(&rhi->queues);
     policy_hazard_free(rhi->hazard);
     kvt_free(rhi->used);
     kvt_free(rhi->kinds);
@@ -51,7 +51,7 @@ rhi_init(void **state, const struct kvt_ordering_options *options)
     *state = NULL;
     if (rhi == NULL)
         return KVT_NOMEM;
-    policy_queues_init(&rhi->queues);
+    policy_block_queues_init(&rhi->queues);
     if (policy_hazard_new(&rhi->hazard) != KVT_OK) {
         rhi_free(rhi);
         return KVT_NOMEM;
@@ -68,13 +68,13 @@ rhi_reserve(void *state, uint32_t count)
 
     if (count <= rhi->known)
         return KVT_OK;
-    if (policy_stamp_reserve(&rhi->used, rhi->known, count) != KVT_OK)
+    if (policy_tick_stamp_reserve(&rhi->used, rhi->known, count) != KVT_OK)
         return KVT_NOMEM;
     kinds = kvt_realloc(rhi->kinds, count, sizeof(*kinds));
     if (kinds == NULL)
         return KVT_NOMEM;
     rhi->kinds = kinds;
-    if (policy_queues_reserve(&rhi->queues, count) != KVT_OK)
+    if (policy_block_queues_reserve(&rhi->queues, count) != KVT_OK)
         return KVT_NOMEM;
     memset(kinds + rhi->known, UNKNOWN, count - rhi->known);
     rhi->known = count;
@@ -96,7 +96,7 @@ kind_of(const struct kvt_ordering_use *use)
 static uint64_t
 since(const struct rhi *rhi, uint32_t block, uint64_t now)
 {
-    return now - policy_stamp_age(rhi->used[block], now);
+    return now - policy_tick_stamp_age(rhi->used[block], now);
 }
 
 static void
@@ -116,10 +116,10 @@ rhi_touch(void *state, const struct kvt_ordering_use *use)
     *kind = kind_of(use);
     rhi->used[use->block] = (uint32_t)use->now;
     policy_hazard_wait(rhi->hazard, *kind, use->now);
-    if (rhi->queues.queue_of[use->block] == POLICY_QUEUE_NONE)
+    if (rhi->queues.queue_of[use->block] == POLICY_BLOCK_QUEUE_NONE)
         return;
-    policy_queues_remove(&rhi->queues, use->block);
-    policy_queues_add(&rhi->queues, *kind, use->block);
+    policy_block_queues_remove(&rhi->queues, use->block);
+    policy_block_queues_add(&rhi->queues, *kind, use->block);
 }
 
 static void
@@ -127,7 +127,7 @@ rhi_enter(void *state, const struct kvt_ordering_use *use)
 {
     struct rhi *rhi = state;
 
-    policy_queues_add(&rhi->queues, rhi->kinds[use->block], use->block);
+    policy_block_queues_add(&rhi->queues, rhi->kinds[use->block], use->block);
 }
 
 static double
@@ -138,7 +138,7 @@ rhi_value(const void *state, uint32_t block, uint64_t now)
     if (rhi->kinds[block] == UNKNOWN)
         return 0;
     return policy_hazard_index(rhi->hazard, rhi->kinds[block],
-                               policy_stamp_age(rhi->used[block], now));
+                               policy_tick_stamp_age(rhi->used[block], now));
 }
 
 static bool
@@ -158,7 +158,7 @@ rhi_victim(void *state, uint64_t now, uint32_t *block)
         if (tail == POLICY_NONE)
             continue;
         value = rhi_value(rhi, tail, now);
-        age = policy_stamp_age(rhi->used[tail], now);
+        age = policy_tick_stamp_age(rhi->used[tail], now);
         if (*block == POLICY_NONE || value < lowest || (!(lowest < value) && age > oldest)) {
             *block = tail;
             lowest = value;
@@ -167,7 +167,7 @@ rhi_victim(void *state, uint64_t now, uint32_t *block)
     }
     if (*block == POLICY_NONE)
         return false;
-    policy_queues_remove(&rhi->queues, *block);
+    policy_block_queues_remove(&rhi->queues, *block);
     return true;
 }
 
@@ -176,7 +176,7 @@ rhi_give_back(void *state, uint32_t block)
 {
     struct rhi *rhi = state;
 
-    policy_queues_add_oldest(&rhi->queues, rhi->kinds[block], block);
+    policy_block_queues_add_oldest(&rhi->queues, rhi->kinds[block], block);
 }
 
 static void
@@ -184,8 +184,8 @@ rhi_leave(void *state, uint32_t block)
 {
     struct rhi *rhi = state;
 
-    if (rhi->queues.queue_of[block] != POLICY_QUEUE_NONE)
-        policy_queues_remove(&rhi->queues, block);
+    if (rhi->queues.queue_of[block] != POLICY_BLOCK_QUEUE_NONE)
+        policy_block_queues_remove(&rhi->queues, block);
 }
 
 static void
@@ -193,7 +193,7 @@ rhi_forget(void *state, uint32_t block)
 {
     struct rhi *rhi = state;
 
-    assert(rhi->queues.queue_of[block] == POLICY_QUEUE_NONE);
+    assert(rhi->queues.queue_of[block] == POLICY_BLOCK_QUEUE_NONE);
     if (rhi->kinds[block] == UNKNOWN)
         return;
     policy_hazard_end(rhi->hazard, rhi->kinds[block], since(rhi, block, rhi->now), rhi->now, false);
@@ -208,7 +208,7 @@ rhi_chance(const void *state, uint32_t block, uint64_t now, uint64_t window)
     if (rhi->kinds[block] == UNKNOWN)
         return 0;
     return policy_hazard_chance(rhi->hazard, rhi->kinds[block],
-                                policy_stamp_age(rhi->used[block], now), window);
+                                policy_tick_stamp_age(rhi->used[block], now), window);
 }
 
 static size_t
@@ -229,7 +229,8 @@ rhi_memory(const void *state)
     const struct rhi *rhi = state;
 
     return sizeof(*rhi) + policy_hazard_memory() +
-           rhi->known * (POLICY_QUEUES_BLOCK_BYTES + sizeof(*rhi->used) + sizeof(*rhi->kinds));
+           rhi->known *
+               (POLICY_BLOCK_QUEUES_BLOCK_BYTES + sizeof(*rhi->used) + sizeof(*rhi->kinds));
 }
 
 const struct kvt_ordering policy_rhi = {

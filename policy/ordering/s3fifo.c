@@ -19,7 +19,7 @@ enum { PROBATION, MAIN, GONE, TAKEN_PROBATION, TAKEN_MAIN };
 enum { READS_MAX = 3, PROBATION_SHARE = 2 /* one of that many */ };
 
 struct s3fifo {
-    struct policy_queues queues;
+    struct policy_block_queues queues;
     uint8_t *reads; /* since it came into its queue, up to READS_MAX */
     uint32_t known;
 };
@@ -31,7 +31,7 @@ s3fifo_free(void *state)
 
     if (s3fifo == NULL)
         return;
-    policy_queues_release(&s3fifo->queues);
+    policy_block_queues_release(&s3fifo->queues);
     kvt_free(s3fifo->reads);
     kvt_free(s3fifo);
 }
@@ -45,7 +45,7 @@ s3fifo_init(void **state, const struct kvt_ordering_options *options)
     *state = s3fifo;
     if (s3fifo == NULL)
         return KVT_NOMEM;
-    policy_queues_init(&s3fifo->queues);
+    policy_block_queues_init(&s3fifo->queues);
     return KVT_OK;
 }
 
@@ -61,7 +61,7 @@ s3fifo_reserve(void *state, uint32_t count)
     if (reads == NULL)
         return KVT_NOMEM;
     s3fifo->reads = reads;
-    if (policy_queues_reserve(&s3fifo->queues, count) != KVT_OK)
+    if (policy_block_queues_reserve(&s3fifo->queues, count) != KVT_OK)
         return KVT_NOMEM;
     memset(reads + s3fifo->known, 0, count - s3fifo->known);
     s3fifo->known = count;
@@ -77,8 +77,8 @@ count_of(const struct s3fifo *s3fifo, uint32_t queue)
 static void
 move(struct s3fifo *s3fifo, uint32_t block, uint32_t queue)
 {
-    policy_queues_remove(&s3fifo->queues, block);
-    policy_queues_add(&s3fifo->queues, queue, block);
+    policy_block_queues_remove(&s3fifo->queues, block);
+    policy_block_queues_add(&s3fifo->queues, queue, block);
 }
 
 static void
@@ -89,7 +89,7 @@ s3fifo_touch(void *state, const struct kvt_ordering_use *use)
 
     if ((use->flags & KVT_ORDERING_AGAIN) != 0)
         return;
-    if (queue != POLICY_QUEUE_NONE && queue != GONE && s3fifo->reads[use->block] < READS_MAX)
+    if (queue != POLICY_BLOCK_QUEUE_NONE && queue != GONE && s3fifo->reads[use->block] < READS_MAX)
         s3fifo->reads[use->block]++;
 }
 
@@ -102,7 +102,7 @@ s3fifo_enter(void *state, const struct kvt_ordering_use *use)
     if (s3fifo->queues.queue_of[use->block] == GONE)
         move(s3fifo, use->block, MAIN);
     else
-        policy_queues_add(&s3fifo->queues, PROBATION, use->block);
+        policy_block_queues_add(&s3fifo->queues, PROBATION, use->block);
 }
 
 /* The next of probation that nobody read; those that were read move to main. */
@@ -159,8 +159,8 @@ s3fifo_give_back(void *state, uint32_t block)
     struct s3fifo *s3fifo = state;
     const uint32_t queue = s3fifo->queues.queue_of[block] == TAKEN_PROBATION ? PROBATION : MAIN;
 
-    policy_queues_remove(&s3fifo->queues, block);
-    policy_queues_add_oldest(&s3fifo->queues, queue, block);
+    policy_block_queues_remove(&s3fifo->queues, block);
+    policy_block_queues_add_oldest(&s3fifo->queues, queue, block);
 }
 
 /* What left probation is remembered, as many as the tier holds. */
@@ -171,12 +171,12 @@ s3fifo_leave(void *state, uint32_t block)
     const bool remembered = s3fifo->queues.queue_of[block] == TAKEN_PROBATION;
     const uint64_t room = in_tier(s3fifo);
 
-    policy_queues_remove(&s3fifo->queues, block);
+    policy_block_queues_remove(&s3fifo->queues, block);
     if (!remembered)
         return;
-    policy_queues_add(&s3fifo->queues, GONE, block);
+    policy_block_queues_add(&s3fifo->queues, GONE, block);
     while (count_of(s3fifo, GONE) > room)
-        policy_queues_remove(&s3fifo->queues, s3fifo->queues.queues[GONE].oldest);
+        policy_block_queues_remove(&s3fifo->queues, s3fifo->queues.queues[GONE].oldest);
 }
 
 static void
@@ -184,8 +184,8 @@ s3fifo_forget(void *state, uint32_t block)
 {
     struct s3fifo *s3fifo = state;
 
-    if (s3fifo->queues.queue_of[block] != POLICY_QUEUE_NONE)
-        policy_queues_remove(&s3fifo->queues, block);
+    if (s3fifo->queues.queue_of[block] != POLICY_BLOCK_QUEUE_NONE)
+        policy_block_queues_remove(&s3fifo->queues, block);
 }
 
 /* Queues have no value but a place; read more often and in main is better. */
@@ -198,7 +198,7 @@ s3fifo_value(const void *state, uint32_t block, uint64_t now)
     (void)now;
     if (queue == MAIN || queue == TAKEN_MAIN || queue == GONE)
         return READS_MAX + 1 + s3fifo->reads[block];
-    return queue == POLICY_QUEUE_NONE ? 0 : s3fifo->reads[block];
+    return queue == POLICY_BLOCK_QUEUE_NONE ? 0 : s3fifo->reads[block];
 }
 
 static size_t
@@ -206,7 +206,8 @@ s3fifo_memory(const void *state)
 {
     const struct s3fifo *s3fifo = state;
 
-    return sizeof(*s3fifo) + s3fifo->known * (POLICY_QUEUES_BLOCK_BYTES + sizeof(*s3fifo->reads));
+    return sizeof(*s3fifo) +
+           s3fifo->known * (POLICY_BLOCK_QUEUES_BLOCK_BYTES + sizeof(*s3fifo->reads));
 }
 
 const struct kvt_ordering policy_s3fifo = {

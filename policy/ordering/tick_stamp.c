@@ -6,7 +6,7 @@
 #include "base/core/alloc.h"
 
 enum kvt_err
-policy_stamp_reserve(uint32_t **stamps, uint32_t known, uint32_t count)
+policy_tick_stamp_reserve(uint32_t **stamps, uint32_t known, uint32_t count)
 {
     uint32_t *grown;
 

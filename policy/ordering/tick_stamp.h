@@ -17,12 +17,13 @@
 
 /** How long ago `stamp` was at tick `now`. */
 static inline uint32_t
-policy_stamp_age(uint32_t stamp, uint64_t now)
+policy_tick_stamp_age(uint32_t stamp, uint64_t now)
 {
     return (uint32_t)now - stamp;
 }
 
 /** Room for `count` stamps, those beyond `known` being 0; KVT_OK, or KVT_NOMEM and nothing done. */
-KVT_NODISCARD enum kvt_err policy_stamp_reserve(uint32_t **stamps, uint32_t known, uint32_t count);
+KVT_NODISCARD enum kvt_err policy_tick_stamp_reserve(uint32_t **stamps, uint32_t known,
+                                                     uint32_t count);
 
 #endif /* POLICY_ORDERING_TICK_STAMP_H */

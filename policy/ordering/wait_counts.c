@@ -7,9 +7,9 @@
 /* Two neighbours of one length become one of the next, oldest first, wherever there are too many.
  * */
 static void
-merge(struct policy_waits *waits)
+merge(struct policy_wait_counts *waits)
 {
-    struct policy_waits_slot *slots = waits->slots;
+    struct policy_wait_counts_slot *slots = waits->slots;
     uint32_t end = waits->count; /* behind the spans of the level looked at */
 
     for (uint32_t level = 0; end > 0; level++) {
@@ -17,9 +17,9 @@ merge(struct policy_waits *waits)
 
         while (begin > 0 && slots[begin - 1].level <= level)
             begin--;
-        if (end - begin <= POLICY_WAITS_LIKE)
+        if (end - begin <= POLICY_WAIT_COUNTS_LIKE)
             return;
-        for (uint32_t kind = 0; kind < POLICY_WAITS_KINDS; kind++)
+        for (uint32_t kind = 0; kind < POLICY_WAIT_COUNTS_KINDS; kind++)
             slots[begin].waiting[kind] += slots[begin + 1].waiting[kind];
         slots[begin].level = level + 1;
         memmove(&slots[begin + 1], &slots[begin + 2], (waits->count - begin - 2) * sizeof(*slots));
@@ -28,8 +28,8 @@ merge(struct policy_waits *waits)
     }
 }
 
-static struct policy_waits_slot *
-find(struct policy_waits *waits, uint64_t tick)
+static struct policy_wait_counts_slot *
+find(struct policy_wait_counts *waits, uint64_t tick)
 {
     uint32_t low = 0;
     uint32_t high = waits->count;
@@ -47,21 +47,22 @@ find(struct policy_waits *waits, uint64_t tick)
 }
 
 void
-policy_waits_add(struct policy_waits *waits, uint32_t kind, uint64_t tick, uint32_t count)
+policy_wait_counts_add(struct policy_wait_counts *waits, uint32_t kind, uint64_t tick,
+                       uint32_t count)
 {
-    assert(kind < POLICY_WAITS_KINDS);
+    assert(kind < POLICY_WAIT_COUNTS_KINDS);
     if (waits->count == 0 || waits->slots[waits->count - 1].first < tick) {
         merge(waits);
-        assert(waits->count < POLICY_WAITS_SLOTS);
-        waits->slots[waits->count++] = (struct policy_waits_slot){.first = tick};
+        assert(waits->count < POLICY_WAIT_COUNTS_SLOTS);
+        waits->slots[waits->count++] = (struct policy_wait_counts_slot){.first = tick};
     }
     waits->slots[waits->count - 1].waiting[kind] += count;
 }
 
 void
-policy_waits_remove(struct policy_waits *waits, uint32_t kind, uint64_t tick)
+policy_wait_counts_remove(struct policy_wait_counts *waits, uint32_t kind, uint64_t tick)
 {
-    struct policy_waits_slot *slot = find(waits, tick);
+    struct policy_wait_counts_slot *slot = find(waits, tick);
 
     /* A tick known to 32 bits may seem 2^32 later than it was: then it is among the oldest. */
     for (uint32_t i = 0; slot->waiting[kind] == 0 && i < waits->count; i++)
@@ -71,7 +72,7 @@ policy_waits_remove(struct policy_waits *waits, uint32_t kind, uint64_t tick)
 }
 
 uint64_t
-policy_waits_age(const struct policy_waits *waits, uint32_t slot, uint64_t now)
+policy_wait_counts_age(const struct policy_wait_counts *waits, uint32_t slot, uint64_t now)
 {
     const uint64_t first = waits->slots[slot].first;
     const uint64_t behind = slot + 1 < waits->count ? waits->slots[slot + 1].first : now + 1;

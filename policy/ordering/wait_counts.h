@@ -7,7 +7,7 @@
  *
  * Ownership: part of its owner; nothing to free.
  * Threads:   none; one owner.
- * Limits:    POLICY_WAITS_SLOTS spans; a span is about an eighth as long as it is old.
+ * Limits:    POLICY_WAIT_COUNTS_SLOTS spans; a span is about an eighth as long as it is old.
  */
 #ifndef POLICY_ORDERING_WAIT_COUNTS_H
 #define POLICY_ORDERING_WAIT_COUNTS_H
@@ -15,29 +15,31 @@
 #include <stdint.h>
 
 enum {
-    POLICY_WAITS_KINDS = 14,
-    POLICY_WAITS_LIKE = 9, /* spans of about the same length */
-    POLICY_WAITS_SLOTS = 640,
+    POLICY_WAIT_COUNTS_KINDS = 14,
+    POLICY_WAIT_COUNTS_LIKE = 9, /* spans of about the same length */
+    POLICY_WAIT_COUNTS_SLOTS = 640,
 };
 
-struct policy_waits_slot {
+struct policy_wait_counts_slot {
     uint64_t first; /* tick; the span ends where the next begins */
     uint32_t level; /* it was made of 2^level ticks */
-    uint32_t waiting[POLICY_WAITS_KINDS];
+    uint32_t waiting[POLICY_WAIT_COUNTS_KINDS];
 };
 
-struct policy_waits {
+struct policy_wait_counts {
     uint32_t count;
-    struct policy_waits_slot slots[POLICY_WAITS_SLOTS]; /* oldest first */
+    struct policy_wait_counts_slot slots[POLICY_WAIT_COUNTS_SLOTS]; /* oldest first */
 };
 
 /** `count` blocks of `kind` were used at `tick`, which is not before any other. */
-void policy_waits_add(struct policy_waits *waits, uint32_t kind, uint64_t tick, uint32_t count);
+void policy_wait_counts_add(struct policy_wait_counts *waits, uint32_t kind, uint64_t tick,
+                            uint32_t count);
 
 /** One of those does not wait any more. */
-void policy_waits_remove(struct policy_waits *waits, uint32_t kind, uint64_t tick);
+void policy_wait_counts_remove(struct policy_wait_counts *waits, uint32_t kind, uint64_t tick);
 
 /** How long those of a slot have waited, in the middle. */
-uint64_t policy_waits_age(const struct policy_waits *waits, uint32_t slot, uint64_t now);
+uint64_t policy_wait_counts_age(const struct policy_wait_counts *waits, uint32_t slot,
+                                uint64_t now);
 
 #endif /* POLICY_ORDERING_WAIT_COUNTS_H */

@@ -8,54 +8,56 @@
 #include "policy/ordering/tick_stamp.h"
 
 void
-policy_weigh_free(void *state)
+policy_weight_order_free(void *state)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
     if (weigh == NULL)
         return;
-    policy_heap_release(&weigh->heap);
+    policy_block_heap_release(&weigh->heap);
     kvt_free(weigh->uses);
     kvt_free(weigh);
 }
 
 enum kvt_err
-policy_weigh_init(void **state, const struct kvt_ordering_options *options,
-                  double (*weight)(const struct policy_weigh *weigh, uint32_t uses, uint64_t bytes))
+policy_weight_order_init(void **state, const struct kvt_ordering_options *options,
+                         double (*weight)(const struct policy_weight_order *weigh, uint32_t uses,
+                                          uint64_t bytes))
 {
-    struct policy_weigh *weigh = kvt_calloc(1, sizeof(*weigh));
+    struct policy_weight_order *weigh = kvt_calloc(1, sizeof(*weigh));
 
     *state = weigh;
     if (weigh == NULL)
         return KVT_NOMEM;
-    policy_heap_init(&weigh->heap);
+    policy_block_heap_init(&weigh->heap);
     weigh->prices = options->prices;
     weigh->weight = weight;
     return KVT_OK;
 }
 
 enum kvt_err
-policy_weigh_reserve(void *state, uint32_t count)
+policy_weight_order_reserve(void *state, uint32_t count)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
-    if (policy_stamp_reserve(&weigh->uses, weigh->heap.count, count) != KVT_OK)
+    if (policy_tick_stamp_reserve(&weigh->uses, weigh->heap.count, count) != KVT_OK)
         return KVT_NOMEM;
-    return policy_heap_reserve(&weigh->heap, count);
+    return policy_block_heap_reserve(&weigh->heap, count);
 }
 
 static void
-set(struct policy_weigh *weigh, const struct kvt_ordering_use *use, uint32_t uses)
+set(struct policy_weight_order *weigh, const struct kvt_ordering_use *use, uint32_t uses)
 {
     const double weight = weigh->weight(weigh, uses, use->bytes);
 
-    policy_heap_set(&weigh->heap, use->block, (struct policy_heap_key){weight, weigh->sequence++});
+    policy_block_heap_set(&weigh->heap, use->block,
+                          (struct policy_block_heap_key){weight, weigh->sequence++});
 }
 
 void
-policy_weigh_touch(void *state, const struct kvt_ordering_use *use)
+policy_weight_order_touch(void *state, const struct kvt_ordering_use *use)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
     uint32_t *uses = &weigh->uses[use->block];
 
     if ((use->flags & KVT_ORDERING_AGAIN) != 0)
@@ -66,72 +68,73 @@ policy_weigh_touch(void *state, const struct kvt_ordering_use *use)
 }
 
 void
-policy_weigh_enter(void *state, const struct kvt_ordering_use *use)
+policy_weight_order_enter(void *state, const struct kvt_ordering_use *use)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
     assert(weigh->uses[use->block] == 0);
     weigh->uses[use->block] = 1;
     set(weigh, use, 1);
-    policy_heap_add(&weigh->heap, use->block);
+    policy_block_heap_add(&weigh->heap, use->block);
 }
 
 bool
-policy_weigh_victim(void *state, uint64_t now, uint32_t *block)
+policy_weight_order_victim(void *state, uint64_t now, uint32_t *block)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
     (void)now;
-    *block = policy_heap_lowest(&weigh->heap);
+    *block = policy_block_heap_lowest(&weigh->heap);
     if (*block == POLICY_NONE)
         return false;
-    policy_heap_remove(&weigh->heap, *block);
+    policy_block_heap_remove(&weigh->heap, *block);
     return true;
 }
 
 void
-policy_weigh_give_back(void *state, uint32_t block)
+policy_weight_order_give_back(void *state, uint32_t block)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
-    policy_heap_add(&weigh->heap, block);
+    policy_block_heap_add(&weigh->heap, block);
 }
 
 void
-policy_weigh_leave(void *state, uint32_t block)
+policy_weight_order_leave(void *state, uint32_t block)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
     const double weight = weigh->heap.keys[block].value;
 
     weigh->uses[block] = 0;
-    if (policy_heap_holds(&weigh->heap, block))
-        policy_heap_remove(&weigh->heap, block); /* deleted, not outweighed */
+    if (policy_block_heap_holds(&weigh->heap, block))
+        policy_block_heap_remove(&weigh->heap, block); /* deleted, not outweighed */
     else if (weight > weigh->floor)
         weigh->floor = weight;
 }
 
 void
-policy_weigh_forget(void *state, uint32_t block)
+policy_weight_order_forget(void *state, uint32_t block)
 {
-    struct policy_weigh *weigh = state;
+    struct policy_weight_order *weigh = state;
 
     assert(weigh->uses[block] == 0);
-    policy_heap_set(&weigh->heap, block, (struct policy_heap_key){0, 0});
+    policy_block_heap_set(&weigh->heap, block, (struct policy_block_heap_key){0, 0});
 }
 
 double
-policy_weigh_value(const void *state, uint32_t block, uint64_t now)
+policy_weight_order_value(const void *state, uint32_t block, uint64_t now)
 {
-    const struct policy_weigh *weigh = state;
+    const struct policy_weight_order *weigh = state;
 
     (void)now;
     return weigh->heap.keys[block].value;
 }
 
 size_t
-policy_weigh_memory(const void *state)
+policy_weight_order_memory(const void *state)
 {
-    const struct policy_weigh *weigh = state;
+    const struct policy_weight_order *weigh = state;
 
-    return sizeof(*weigh) + weigh->heap.count * (POLICY_HEAP_BLOCK_BYTES + sizeof(*weigh->uses));
+    return sizeof(*weigh) +
+           weigh->heap.count * (POLICY_BLOCK_HEAP_BLOCK_BYTES + sizeof(*weigh->uses));
 }

@@ -7,7 +7,7 @@
  * is never needed later than its child: what is kept is closed under prefixes, its prefix hits are
  * its block hits, and nothing has more of either (policy/DESIGN.md, "The bound").
  *
- * Ownership: policy_best_free() ends it; the workload must live as long.
+ * Ownership: policy_belady_free() ends it; the workload must live as long.
  * Threads:   one owner.
  * Limits:    four bytes a read, and 24 a block.
  */
@@ -21,24 +21,24 @@
 
 #include "policy/simulate/workload.h"
 
-struct policy_best;
+struct policy_belady;
 
-KVT_NODISCARD enum kvt_err policy_best_new(struct policy_best **out,
-                                           const struct policy_workload *workload);
+KVT_NODISCARD enum kvt_err policy_belady_new(struct policy_belady **out,
+                                             const struct policy_workload *workload);
 
 /** NULL is allowed. */
-void policy_best_free(struct policy_best *best);
+void policy_belady_free(struct policy_belady *best);
 
 /** The hits of a tier of `capacity` blocks. */
-uint64_t policy_best_hits(struct policy_best *best, uint64_t capacity);
+uint64_t policy_belady_hits(struct policy_belady *best, uint64_t capacity);
 
 /**
  * What two tiers cost at least, for anything that fetches on demand alone: every read that Belady's
  * tier would miss is a cold one, and all blocks but those that fit must move down once.
  *
- * @param hits  policy_best_hits() of `capacity`
+ * @param hits  policy_belady_hits() of `capacity`
  */
-double policy_best_cost(const struct policy_best *best, uint64_t capacity, uint64_t hits,
-                        const struct kvt_ordering_prices *prices);
+double policy_belady_cost(const struct policy_belady *best, uint64_t capacity, uint64_t hits,
+                          const struct kvt_ordering_prices *prices);
 
 #endif /* POLICY_SIMULATE_BELADY_H */

@@ -5,7 +5,7 @@
 #define REST_MS UINT64_C(60000) /* after a run that a limit ended */
 
 void
-policy_ladder_begin_limits(struct policy_ladder *ladder)
+policy_simulation_begin_limits(struct policy_simulation *ladder)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++)
         ladder->limits[i].rate = policy_rate_full(policy_rule_at(ladder->policy, i)->limits.rate,
@@ -13,7 +13,7 @@ policy_ladder_begin_limits(struct policy_ladder *ladder)
 }
 
 bool
-policy_ladder_in_canary(struct policy_ladder *ladder, uint32_t block)
+policy_simulation_in_canary(struct policy_simulation *ladder, uint32_t block)
 {
     if (policy_is_enforced(ladder->policy, (uint64_t)block + 1))
         return true;
@@ -23,8 +23,9 @@ policy_ladder_in_canary(struct policy_ladder *ladder, uint32_t block)
 
 /* ---- one rule ---- */
 
-static enum policy_ladder_stop
-stop(struct policy_ladder *ladder, struct policy_ladder_limit *limit, enum policy_ladder_stop why)
+static enum policy_simulation_stop
+stop(struct policy_simulation *ladder, struct policy_simulation_limit *limit,
+     enum policy_simulation_stop why)
 {
     limit->resume_ms = ladder->now_ms + REST_MS;
     limit->stop = why;
@@ -32,12 +33,12 @@ stop(struct policy_ladder *ladder, struct policy_ladder_limit *limit, enum polic
     return why;
 }
 
-enum policy_ladder_stop
-policy_ladder_may(struct policy_ladder *ladder, int32_t rule)
+enum policy_simulation_stop
+policy_simulation_may(struct policy_simulation *ladder, int32_t rule)
 {
     const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
     const uint64_t max_delete = ladder->policy->modes.max_delete;
-    struct policy_ladder_limit *limit = &ladder->limits[rule];
+    struct policy_simulation_limit *limit = &ladder->limits[rule];
 
     if (ladder->now_ms < limit->resume_ms)
         return limit->stop;
@@ -46,28 +47,28 @@ policy_ladder_may(struct policy_ladder *ladder, int32_t rule)
         limit->run_blocks = 0;
     }
     if (row->limits.per_run > 0 && limit->run_blocks >= row->limits.per_run)
-        return stop(ladder, limit, POLICY_LADDER_PER_RUN);
+        return stop(ladder, limit, POLICY_SIMULATION_PER_RUN);
     if (row->verb == POLICY_EXPIRE && max_delete > 0 && limit->run_blocks >= max_delete)
-        return stop(ladder, limit, POLICY_LADDER_MAX_DELETE);
+        return stop(ladder, limit, POLICY_SIMULATION_MAX_DELETE);
     return row->limits.rate == 0 || policy_rate_may(&limit->rate, row->limits.rate,
                                                     POLICY_RATE_BURST_MS, ladder->now_ms)
-               ? POLICY_LADDER_ACTS
-               : POLICY_LADDER_RATE;
+               ? POLICY_SIMULATION_ACTS
+               : POLICY_SIMULATION_RATE;
 }
 
 bool
-policy_ladder_may_or_waits(struct policy_ladder *ladder, int32_t rule, bool wants)
+policy_simulation_may_or_waits(struct policy_simulation *ladder, int32_t rule, bool wants)
 {
-    const enum policy_ladder_stop why = policy_ladder_may(ladder, rule);
+    const enum policy_simulation_stop why = policy_simulation_may(ladder, rule);
 
-    ladder->limits[rule].waits_for = wants ? why : POLICY_LADDER_ACTS;
-    return why == POLICY_LADDER_ACTS;
+    ladder->limits[rule].waits_for = wants ? why : POLICY_SIMULATION_ACTS;
+    return why == POLICY_SIMULATION_ACTS;
 }
 
 void
-policy_ladder_did(struct policy_ladder *ladder, int32_t rule)
+policy_simulation_did(struct policy_simulation *ladder, int32_t rule)
 {
-    struct policy_ladder_limit *limit = &ladder->limits[rule];
+    struct policy_simulation_limit *limit = &ladder->limits[rule];
 
     limit->figures.blocks++;
     limit->run_blocks++;
@@ -76,7 +77,7 @@ policy_ladder_did(struct policy_ladder *ladder, int32_t rule)
 }
 
 void
-policy_ladder_end_run(struct policy_ladder *ladder, int32_t rule)
+policy_simulation_end_run(struct policy_simulation *ladder, int32_t rule)
 {
     ladder->limits[rule].run_blocks = 0;
 }
@@ -85,7 +86,7 @@ policy_ladder_end_run(struct policy_ladder *ladder, int32_t rule)
 
 /* The advisor looks at rules once a tick: the first one from `at` on that is still to come. */
 static uint64_t
-in_tick(const struct policy_ladder *ladder, uint64_t at)
+in_tick(const struct policy_simulation *ladder, uint64_t at)
 {
     const uint64_t tick_ms = ladder->options.tick_ms;
 
@@ -96,25 +97,26 @@ in_tick(const struct policy_ladder *ladder, uint64_t at)
 
 /* When the rule is asked again. */
 static uint64_t
-lifts_at(const struct policy_ladder *ladder, size_t rule)
+lifts_at(const struct policy_simulation *ladder, size_t rule)
 {
-    const struct policy_ladder_limit *limit = &ladder->limits[rule];
+    const struct policy_simulation_limit *limit = &ladder->limits[rule];
     const uint64_t rate = policy_rule_at(ladder->policy, rule)->limits.rate;
     uint64_t at = limit->resume_ms;
 
-    if (limit->waits_for == POLICY_LADDER_RATE)
+    if (limit->waits_for == POLICY_SIMULATION_RATE)
         at = ladder->now_ms + policy_rate_wait_ms(&limit->rate, rate);
     return in_tick(ladder, at);
 }
 
 uint64_t
-policy_ladder_next_ms(const struct policy_ladder *ladder)
+policy_simulation_next_ms(const struct policy_simulation *ladder)
 {
     uint64_t next_ms = UINT64_MAX;
 
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
-        const uint64_t at =
-            ladder->limits[i].waits_for == POLICY_LADDER_ACTS ? UINT64_MAX : lifts_at(ladder, i);
+        const uint64_t at = ladder->limits[i].waits_for == POLICY_SIMULATION_ACTS
+                                ? UINT64_MAX
+                                : lifts_at(ladder, i);
 
         next_ms = at < next_ms ? at : next_ms;
     }
@@ -128,27 +130,27 @@ policy_ladder_next_ms(const struct policy_ladder *ladder)
 }
 
 void
-policy_ladder_count_waits(struct policy_ladder *ladder, uint64_t until_ms)
+policy_simulation_count_waits(struct policy_simulation *ladder, uint64_t until_ms)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++)
-        if (ladder->limits[i].waits_for != POLICY_LADDER_ACTS)
+        if (ladder->limits[i].waits_for != POLICY_SIMULATION_ACTS)
             ladder->limits[i].figures.waited_ms[ladder->limits[i].waits_for] +=
                 until_ms - ladder->now_ms;
 }
 
 void
-policy_ladder_begin_round(struct policy_ladder *ladder)
+policy_simulation_begin_round(struct policy_simulation *ladder)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++)
-        ladder->limits[i].waits_for = POLICY_LADDER_ACTS;
+        ladder->limits[i].waits_for = POLICY_SIMULATION_ACTS;
     for (uint32_t i = 0; i < ladder->count; i++) {
         ladder->rungs[i].stage_waits = false;
         ladder->rungs[i].due_ms = 0;
     }
 }
 
-struct policy_ladder_figures
-policy_ladder_figures(const struct policy_ladder *ladder, size_t rule)
+struct policy_simulation_figures
+policy_simulation_figures(const struct policy_simulation *ladder, size_t rule)
 {
     return ladder->limits[rule].figures;
 }

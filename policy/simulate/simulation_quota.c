@@ -17,7 +17,7 @@ soft_of(const struct policy_quota *quota)
 }
 
 static bool
-is_of(const struct policy_ladder *ladder, const struct policy_quota *quota, uint32_t tenant)
+is_of(const struct policy_simulation *ladder, const struct policy_quota *quota, uint32_t tenant)
 {
     return strcmp(quota->tenant,
                   policy_workload_tenant(ladder->options.workload, tenant)->tenant) == 0;
@@ -31,7 +31,7 @@ counts(const struct policy_quota *quota, uint32_t tier)
 
 /* A tenant may have several namespaces, which are the workload's. */
 static uint64_t
-used_of(const struct policy_ladder *ladder, const struct policy_quota *quota)
+used_of(const struct policy_simulation *ladder, const struct policy_quota *quota)
 {
     const uint32_t tenants = policy_workload_tenants(ladder->options.workload);
     uint64_t used = 0;
@@ -44,7 +44,7 @@ used_of(const struct policy_ladder *ladder, const struct policy_quota *quota)
 }
 
 bool
-policy_ladder_admits(const struct policy_ladder *ladder, uint32_t block, uint32_t tier)
+policy_simulation_admits(const struct policy_simulation *ladder, uint32_t block, uint32_t tier)
 {
     for (size_t i = 0; i < ladder->policy->quotas.count; i++) {
         const struct policy_quota *quota = policy_quota_at(ladder->policy, i);
@@ -62,7 +62,7 @@ policy_ladder_admits(const struct policy_ladder *ladder, uint32_t block, uint32_
 static int
 goes_before(const void *left, const void *right, void *arg)
 {
-    const struct policy_ladder *ladder = arg;
+    const struct policy_simulation *ladder = arg;
     const uint32_t a = *(const uint32_t *)left;
     const uint32_t b = *(const uint32_t *)right;
     const uint64_t a_tick = ladder->blocks[a].used_ms / ladder->options.tick_ms;
@@ -76,7 +76,8 @@ goes_before(const void *left, const void *right, void *arg)
 }
 
 static bool
-is_candidate(const struct policy_ladder *ladder, const struct policy_quota *quota, uint32_t block)
+is_candidate(const struct policy_simulation *ladder, const struct policy_quota *quota,
+             uint32_t block)
 {
     const uint8_t where = ladder->blocks[block].where;
 
@@ -87,8 +88,8 @@ is_candidate(const struct policy_ladder *ladder, const struct policy_quota *quot
 /* A line is used up before it is made anew: what was used or came since then is younger than all
  * in it. */
 static enum kvt_err
-make_line(struct policy_ladder *ladder, const struct policy_quota *quota,
-          struct policy_ladder_line *line)
+make_line(struct policy_simulation *ladder, const struct policy_quota *quota,
+          struct policy_simulation_line *line)
 {
     size_t count = 0;
 
@@ -96,7 +97,8 @@ make_line(struct policy_ladder *ladder, const struct policy_quota *quota,
         count += is_candidate(ladder, quota, block);
     kvt_free(line->blocks);
     kvt_free(line->used_ms);
-    *line = (struct policy_ladder_line){.blocks = kvt_calloc(count + 1, sizeof(*line->blocks)),
+    *line =
+        (struct policy_simulation_line){.blocks = kvt_calloc(count + 1, sizeof(*line->blocks)),
                                         .used_ms = kvt_calloc(count + 1, sizeof(*line->used_ms))};
     if (line->blocks == NULL || line->used_ms == NULL)
         return KVT_NOMEM;
@@ -112,14 +114,14 @@ make_line(struct policy_ladder *ladder, const struct policy_quota *quota,
 /* ---- how it leaves ---- */
 
 static bool
-is_open_for(const struct policy_ladder *ladder, uint32_t block, int32_t to)
+is_open_for(const struct policy_simulation *ladder, uint32_t block, int32_t to)
 {
-    return to >= 0 && (policy_ladder_is_in(ladder, block, (uint32_t)to) ||
-                       policy_ladder_has_room(ladder, (uint32_t)to));
+    return to >= 0 && (policy_simulation_is_in(ladder, block, (uint32_t)to) ||
+                       policy_simulation_has_room(ladder, (uint32_t)to));
 }
 
 static int32_t
-expirer_of(const struct policy_ladder *ladder, uint32_t tier)
+expirer_of(const struct policy_simulation *ladder, uint32_t tier)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
@@ -138,7 +140,7 @@ struct way {
 
 /* Nothing that moves it down or deletes it has the block. */
 static bool
-own_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard,
+own_way(const struct policy_simulation *ladder, uint32_t block, uint32_t tier, bool hard,
         struct way *way)
 {
     *way = (struct way){.rule = -1, .to = policy_tier_below(ladder->policy, tier)};
@@ -148,18 +150,19 @@ own_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool 
     if (way->to >= 0)
         return is_open_for(ladder, block, way->to);
     way->rule = hard ? expirer_of(ladder, tier) : -1;
-    return way->rule >= 0 && policy_ladder_pin_elsewhere(ladder, block, tier) < 0;
+    return way->rule >= 0 && policy_simulation_pin_elsewhere(ladder, block, tier) < 0;
 }
 
 /* False: it stays. */
 static bool
-find_way(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard, struct way *way)
+find_way(struct policy_simulation *ladder, uint32_t block, uint32_t tier, bool hard,
+         struct way *way)
 {
     const struct policy_rule *row;
 
     *way = (struct way){.to = -1};
-    way->rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
-    if (!policy_ladder_in_canary(ladder, block))
+    way->rule = policy_simulation_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
+    if (!policy_simulation_in_canary(ladder, block))
         return false;
     if (way->rule < 0)
         return own_way(ladder, block, tier, hard, way);
@@ -169,7 +172,7 @@ find_way(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard,
     case POLICY_EXCLUDE: return false;
     case POLICY_EXPIRE: return true;
     case POLICY_DEMOTE:
-        way->to = policy_ladder_target(ladder, row, tier);
+        way->to = policy_simulation_target(ladder, row, tier);
         return is_open_for(ladder, block, way->to);
     case POLICY_PROMOTE:
     case POLICY_COMPACT: break;
@@ -182,35 +185,35 @@ enum relief { STAYS, LEFT, WAITS };
 /* The nearest tier of the quota that has the block lets it go; where its rule is at its rate, all
  * behind it wait. */
 static enum relief
-relieve(struct policy_ladder *ladder, const struct policy_quota *quota, uint32_t block, bool hard,
-        enum kvt_err *rc)
+relieve(struct policy_simulation *ladder, const struct policy_quota *quota, uint32_t block,
+        bool hard, enum kvt_err *rc)
 {
     for (uint32_t tier = 0; tier < ladder->count; tier++) {
         struct way way;
-        enum policy_ladder_stop why = POLICY_LADDER_ACTS;
+        enum policy_simulation_stop why = POLICY_SIMULATION_ACTS;
 
-        if (!counts(quota, tier) || !policy_ladder_is_in(ladder, block, tier) ||
+        if (!counts(quota, tier) || !policy_simulation_is_in(ladder, block, tier) ||
             !find_way(ladder, block, tier, hard, &way))
             continue;
         if (way.rule >= 0)
-            why = policy_ladder_may(ladder, way.rule);
-        if (why == POLICY_LADDER_RATE) {
+            why = policy_simulation_may(ladder, way.rule);
+        if (why == POLICY_SIMULATION_RATE) {
             ladder->limits[way.rule].waits_for = why;
             return WAITS;
         }
-        if (why != POLICY_LADDER_ACTS)
+        if (why != POLICY_SIMULATION_ACTS)
             continue;
         if (way.rule >= 0)
-            policy_ladder_did(ladder, way.rule);
-        *rc = policy_ladder_move(ladder, block, tier, way.to);
+            policy_simulation_did(ladder, way.rule);
+        *rc = policy_simulation_move(ladder, block, tier, way.to);
         return LEFT;
     }
     return STAYS;
 }
 
 static enum kvt_err
-drain_one(struct policy_ladder *ladder, const struct policy_quota *quota,
-          struct policy_ladder_line *line, bool *moved)
+drain_one(struct policy_simulation *ladder, const struct policy_quota *quota,
+          struct policy_simulation_line *line, bool *moved)
 {
     uint64_t used = used_of(ladder, quota);
     enum kvt_err rc = KVT_OK;
@@ -242,13 +245,13 @@ drain_one(struct policy_ladder *ladder, const struct policy_quota *quota,
 }
 
 enum kvt_err
-policy_ladder_drain_quotas(struct policy_ladder *ladder, bool *moved)
+policy_simulation_drain_quotas(struct policy_simulation *ladder, bool *moved)
 {
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < ladder->policy->quotas.count && rc == KVT_OK; i++)
         rc = drain_one(ladder, policy_quota_at(ladder->policy, i), &ladder->lines[i], moved);
     for (uint32_t i = 0; i < ladder->count && *moved; i++)
-        policy_roster_settle(ladder->rungs[i].roster);
+        policy_tier_blocks_settle(ladder->rungs[i].roster);
     return rc;
 }

@@ -15,13 +15,13 @@ enum {
 /* ---- asking ---- */
 
 static uint64_t
-since(const struct policy_ladder *ladder, uint64_t then_ms)
+since(const struct policy_simulation *ladder, uint64_t then_ms)
 {
     return ladder->now_ms - then_ms;
 }
 
 static uint64_t
-fill_of(const struct policy_ladder_rung *rung)
+fill_of(const struct policy_simulation_tier_state *rung)
 {
     return rung->capacity == 0
                ? 0
@@ -29,10 +29,10 @@ fill_of(const struct policy_ladder_rung *rung)
 }
 
 static int32_t
-match_in(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, enum policy_event event,
-         int32_t former)
+match_in(const struct policy_simulation *ladder, uint32_t block, uint32_t tier,
+         enum policy_event event, int32_t former)
 {
-    const struct policy_ladder_block *row = &ladder->blocks[block];
+    const struct policy_simulation_block *row = &ladder->blocks[block];
     const struct policy_workload_tenant *tenant =
         policy_workload_tenant(ladder->options.workload, row->tenant);
     const struct policy_facts facts = {.depth = row->position,
@@ -52,16 +52,17 @@ match_in(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, enum
 }
 
 static bool
-has_verb(const struct policy_ladder *ladder, int32_t rule, enum policy_verb verb)
+has_verb(const struct policy_simulation *ladder, int32_t rule, enum policy_verb verb)
 {
     return rule >= 0 && policy_rule_at(ladder->policy, (size_t)rule)->verb == (uint32_t)verb;
 }
 
 int32_t
-policy_ladder_pin_elsewhere(const struct policy_ladder *ladder, uint32_t block, uint32_t tier)
+policy_simulation_pin_elsewhere(const struct policy_simulation *ladder, uint32_t block,
+                                uint32_t tier)
 {
     for (uint32_t other = 0; other < ladder->count; other++) {
-        const int32_t pin = other == tier || !policy_ladder_is_in(ladder, block, other)
+        const int32_t pin = other == tier || !policy_simulation_is_in(ladder, block, other)
                                 ? -1
                                 : match_in(ladder, block, other, POLICY_ON_NOTHING, -1);
 
@@ -73,34 +74,34 @@ policy_ladder_pin_elsewhere(const struct policy_ladder *ladder, uint32_t block, 
 
 /* Deleting takes all copies of a block: a rule that pins one of them keeps the others. */
 int32_t
-policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
-                   enum policy_event event, int32_t former)
+policy_simulation_rule(const struct policy_simulation *ladder, uint32_t block, uint32_t tier,
+                       enum policy_event event, int32_t former)
 {
     const int32_t rule = match_in(ladder, block, tier, event, former);
     int32_t pin = -1;
 
     if (former < 0 && has_verb(ladder, rule, POLICY_EXPIRE))
-        pin = policy_ladder_pin_elsewhere(ladder, block, tier);
+        pin = policy_simulation_pin_elsewhere(ladder, block, tier);
     return pin >= 0 ? pin : rule;
 }
 
 bool
-policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
-                        int32_t rule)
+policy_simulation_pins_here(const struct policy_simulation *ladder, uint32_t block, uint32_t tier,
+                            int32_t rule)
 {
     return has_verb(ladder, rule, POLICY_PIN) &&
            match_in(ladder, block, tier, POLICY_ON_NOTHING, -1) == rule;
 }
 
 int32_t
-policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier)
+policy_simulation_last(const struct policy_simulation *ladder, uint32_t tier)
 {
     int32_t last = -1;
 
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
-        if (policy_ladder_drains(rule) && policy_rule_tier(rule) == (int32_t)tier &&
+        if (policy_simulation_drains(rule) && policy_rule_tier(rule) == (int32_t)tier &&
             (last < 0 ||
              rule->trigger.start > policy_rule_at(ladder->policy, (size_t)last)->trigger.start))
             last = (int32_t)i;
@@ -109,8 +110,8 @@ policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier)
 }
 
 int32_t
-policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rule *rule,
-                     uint32_t tier)
+policy_simulation_target(const struct policy_simulation *ladder, const struct policy_rule *rule,
+                         uint32_t tier)
 {
     if (rule->verb == POLICY_EXPIRE)
         return -1;
@@ -118,14 +119,14 @@ policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rul
 }
 
 bool
-policy_ladder_is_open(const struct policy_ladder *ladder, uint32_t block, int32_t to)
+policy_simulation_is_open(const struct policy_simulation *ladder, uint32_t block, int32_t to)
 {
-    return to < 0 || policy_ladder_is_in(ladder, block, (uint32_t)to) ||
-           policy_ladder_has_room(ladder, (uint32_t)to);
+    return to < 0 || policy_simulation_is_in(ladder, block, (uint32_t)to) ||
+           policy_simulation_has_room(ladder, (uint32_t)to);
 }
 
 bool
-policy_ladder_leaves_out(const struct policy_rule *rule)
+policy_simulation_leaves_out(const struct policy_rule *rule)
 {
     return rule->verb == POLICY_COMPACT || rule->schedule.at.count > 0 ||
            (rule->on != 0 &&
@@ -133,11 +134,11 @@ policy_ladder_leaves_out(const struct policy_rule *rule)
 }
 
 bool
-policy_ladder_is_swept(const struct policy_rule *rule)
+policy_simulation_is_swept(const struct policy_rule *rule)
 {
-    return !policy_ladder_leaves_out(rule) &&
+    return !policy_simulation_leaves_out(rule) &&
            (rule->verb == POLICY_PIN ||
-            (rule->on == 0 && !policy_ladder_drains(rule) && rule->verb != POLICY_EXCLUDE));
+            (rule->on == 0 && !policy_simulation_drains(rule) && rule->verb != POLICY_EXCLUDE));
 }
 
 /* ---- promotion ---- */
@@ -152,10 +153,10 @@ struct room {
 };
 
 static struct room
-room_of(const struct policy_ladder *ladder, uint32_t tier)
+room_of(const struct policy_simulation *ladder, uint32_t tier)
 {
-    const struct policy_ladder_rung *rung = &ladder->rungs[tier];
-    const int32_t last = policy_ladder_last(ladder, tier);
+    const struct policy_simulation_tier_state *rung = &ladder->rungs[tier];
+    const int32_t last = policy_simulation_last(ladder, tier);
     struct room room = {.stop = UINT64_MAX, .limit = UINT64_MAX};
 
     if (rung->capacity != 0)
@@ -164,8 +165,8 @@ room_of(const struct policy_ladder *ladder, uint32_t tier)
         const struct policy_trigger *trigger =
             &policy_rule_at(ladder->policy, (size_t)last)->trigger;
 
-        room.stop = policy_ladder_mark(rung->capacity, trigger->stop);
-        room.limit = policy_ladder_mark(rung->capacity, trigger->start);
+        room.stop = policy_simulation_mark(rung->capacity, trigger->stop);
+        room.limit = policy_simulation_mark(rung->capacity, trigger->start);
     }
     room.open = (last < 0 || !rung->draining[last]) && rung->used < room.limit &&
                 (rung->capacity == 0 || rung->used + ladder->bytes <= rung->capacity);
@@ -174,7 +175,7 @@ room_of(const struct policy_ladder *ladder, uint32_t tier)
 
 /* Could anything come up now?  Else nobody need be asked about. */
 static bool
-any_open(const struct policy_ladder *ladder)
+any_open(const struct policy_simulation *ladder)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
@@ -187,19 +188,19 @@ any_open(const struct policy_ladder *ladder)
 }
 
 static enum outcome
-look(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *rule, int32_t *to)
+look(struct policy_simulation *ladder, uint32_t block, uint32_t tier, int32_t *rule, int32_t *to)
 {
     const struct policy_rule *row;
     struct room room;
 
     *to = -1;
-    *rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_SECOND_COLD_HIT, -1);
+    *rule = policy_simulation_rule(ladder, block, tier, POLICY_ON_SECOND_COLD_HIT, -1);
     row = *rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)*rule);
     if (row == NULL || row->verb != POLICY_PROMOTE ||
         (row->promote_by == POLICY_BY_READS &&
          ladder->blocks[block].recent < ladder->options.cold_reads) ||
-        row->to.index < 0 || policy_ladder_is_in(ladder, block, (uint32_t)row->to.index) ||
-        !policy_ladder_in_canary(ladder, block))
+        row->to.index < 0 || policy_simulation_is_in(ladder, block, (uint32_t)row->to.index) ||
+        !policy_simulation_in_canary(ladder, block))
         return STAYS;
     *to = row->to.index;
     room = room_of(ladder, (uint32_t)*to);
@@ -207,28 +208,28 @@ look(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *rule,
         return WAITS;
     return row->promote_by != POLICY_BY_PRICE ||
                    ladder->rungs[*to].used + ladder->bytes <= room.stop ||
-                   policy_roster_pays(ladder->rungs[*to].roster, 0, (uint64_t)block + 1,
-                                      ladder->now_ms / ladder->options.tick_ms)
+                   policy_tier_blocks_pays(ladder->rungs[*to].roster, 0, (uint64_t)block + 1,
+                                           ladder->now_ms / ladder->options.tick_ms)
                ? GOES
                : STAYS;
 }
 
 /* What a limit keeps down does not wait: when it is read again it is asked about again. */
 static bool
-may_promote(struct policy_ladder *ladder, uint32_t block, int32_t rule, int32_t to)
+may_promote(struct policy_simulation *ladder, uint32_t block, int32_t rule, int32_t to)
 {
-    if (policy_ladder_may(ladder, rule) != POLICY_LADDER_ACTS) {
+    if (policy_simulation_may(ladder, rule) != POLICY_SIMULATION_ACTS) {
         ladder->limits[rule].figures.dropped++;
         return false;
     }
-    if (policy_ladder_admits(ladder, block, (uint32_t)to))
+    if (policy_simulation_admits(ladder, block, (uint32_t)to))
         return true;
     ladder->result.refused++;
     return false;
 }
 
 static enum kvt_err
-promote(struct policy_ladder *ladder, bool *moved)
+promote(struct policy_simulation *ladder, bool *moved)
 {
     uint32_t kept = 0;
     enum kvt_err rc = KVT_OK;
@@ -237,7 +238,7 @@ promote(struct policy_ladder *ladder, bool *moved)
         return KVT_OK;
     for (uint32_t i = 0; i < ladder->candidate_count; i++) {
         const uint32_t block = ladder->candidates[i];
-        struct policy_ladder_block *row = &ladder->blocks[block];
+        struct policy_simulation_block *row = &ladder->blocks[block];
         enum outcome outcome = STAYS;
         uint32_t tier = 0;
         int32_t rule = -1;
@@ -256,8 +257,8 @@ promote(struct policy_ladder *ladder, bool *moved)
         row->waits = false;
         if (outcome != GOES)
             continue;
-        rc = policy_ladder_move(ladder, block, tier, to);
-        policy_ladder_did(ladder, rule);
+        rc = policy_simulation_move(ladder, block, tier, to);
+        policy_simulation_did(ladder, rule);
         *moved = true;
     }
     ladder->candidate_count = kept;
@@ -267,9 +268,9 @@ promote(struct policy_ladder *ladder, bool *moved)
 /* ---- passes over all blocks ---- */
 
 static bool
-begin_pass(struct policy_ladder *ladder)
+begin_pass(struct policy_simulation *ladder)
 {
-    if (!ladder->passes || ladder->now_ms < ladder->passed_ms + POLICY_LADDER_PASS_MS ||
+    if (!ladder->passes || ladder->now_ms < ladder->passed_ms + POLICY_SIMULATION_PASS_MS ||
         ladder->result.reads < ladder->passed_reads + ladder->result.blocks / PASS_SHARE)
         return false;
     ladder->passed_ms = ladder->now_ms;
@@ -277,7 +278,7 @@ begin_pass(struct policy_ladder *ladder)
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
-        if (!policy_ladder_is_swept(rule))
+        if (!policy_simulation_is_swept(rule))
             continue; /* its runs begin and end with something else */
         ladder->due[i] = ladder->now_ms >= ladder->limits[i].resume_ms &&
                          (ladder->begun_ms[i] == 0 ||
@@ -285,7 +286,7 @@ begin_pass(struct policy_ladder *ladder)
         if (!ladder->due[i])
             continue;
         ladder->begun_ms[i] = ladder->now_ms + 1;
-        policy_ladder_end_run(ladder, (int32_t)i);
+        policy_simulation_end_run(ladder, (int32_t)i);
     }
     for (uint32_t i = 0; i < ladder->count; i++)
         memset(ladder->rungs[i].counting, 0, sizeof(ladder->rungs[i].counting));
@@ -296,51 +297,53 @@ begin_pass(struct policy_ladder *ladder)
 
 /* Which way the pass's rule moves what it has in a tier; false: it does not. */
 static bool
-find_move(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t rule, int32_t *to)
+find_move(struct policy_simulation *ladder, uint32_t block, uint32_t tier, int32_t rule,
+          int32_t *to)
 {
     const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
 
-    *to = policy_ladder_target(ladder, row, tier);
-    if (row->on != 0 || policy_ladder_drains(row) || !ladder->due[rule] ||
-        policy_ladder_leaves_out(row) || row->verb == POLICY_PIN || row->verb == POLICY_EXCLUDE)
+    *to = policy_simulation_target(ladder, row, tier);
+    if (row->on != 0 || policy_simulation_drains(row) || !ladder->due[rule] ||
+        policy_simulation_leaves_out(row) || row->verb == POLICY_PIN || row->verb == POLICY_EXCLUDE)
         return false;
-    return policy_ladder_in_canary(ladder, block) &&
+    return policy_simulation_in_canary(ladder, block) &&
            (row->verb == POLICY_EXPIRE ||
-            (*to >= 0 && policy_ladder_is_open(ladder, block, *to) &&
-             !(row->verb == POLICY_PROMOTE && policy_ladder_is_in(ladder, block, (uint32_t)*to))));
+            (*to >= 0 && policy_simulation_is_open(ladder, block, *to) &&
+             !(row->verb == POLICY_PROMOTE &&
+               policy_simulation_is_in(ladder, block, (uint32_t)*to))));
 }
 
 /* One place of a block.  `*waits` is set where its rule is at its rate, and the pass waits. */
 static enum kvt_err
-pass_one(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool *moved, bool *waits)
+pass_one(struct policy_simulation *ladder, uint32_t block, uint32_t tier, bool *moved, bool *waits)
 {
-    const int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
-    enum policy_ladder_stop why;
+    const int32_t rule = policy_simulation_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
+    enum policy_simulation_stop why;
     int32_t to;
 
     if (rule < 0)
         return KVT_OK;
-    if (policy_ladder_pins_here(ladder, block, tier, rule))
+    if (policy_simulation_pins_here(ladder, block, tier, rule))
         ladder->rungs[tier].counting[rule] += ladder->bytes;
     if (!find_move(ladder, block, tier, rule, &to))
         return KVT_OK;
-    why = policy_ladder_may(ladder, rule);
-    *waits = why == POLICY_LADDER_RATE;
+    why = policy_simulation_may(ladder, rule);
+    *waits = why == POLICY_SIMULATION_RATE;
     if (*waits)
         ladder->limits[rule].waits_for = why;
-    else if (why != POLICY_LADDER_ACTS)
+    else if (why != POLICY_SIMULATION_ACTS)
         ladder->due[rule] = false; /* until the next pass */
-    if (why != POLICY_LADDER_ACTS ||
+    if (why != POLICY_SIMULATION_ACTS ||
         (policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PROMOTE &&
-         !policy_ladder_admits(ladder, block, (uint32_t)to)))
+         !policy_simulation_admits(ladder, block, (uint32_t)to)))
         return KVT_OK;
     *moved = true;
-    policy_ladder_did(ladder, rule);
-    return policy_ladder_move(ladder, block, tier, to);
+    policy_simulation_did(ladder, rule);
+    return policy_simulation_move(ladder, block, tier, to);
 }
 
 static enum kvt_err
-pass(struct policy_ladder *ladder, bool *moved)
+pass(struct policy_simulation *ladder, bool *moved)
 {
     bool waits = false;
     enum kvt_err rc = KVT_OK;
@@ -348,7 +351,7 @@ pass(struct policy_ladder *ladder, bool *moved)
     if (!ladder->passing && !begin_pass(ladder))
         return KVT_OK;
     while (ladder->pass_block < ladder->known && rc == KVT_OK) {
-        if (policy_ladder_is_in(ladder, ladder->pass_block, ladder->pass_tier))
+        if (policy_simulation_is_in(ladder, ladder->pass_block, ladder->pass_tier))
             rc = pass_one(ladder, ladder->pass_block, ladder->pass_tier, moved, &waits);
         if (waits)
             break;
@@ -358,27 +361,27 @@ pass(struct policy_ladder *ladder, bool *moved)
     for (uint32_t i = 0; i < ladder->count; i++) {
         if (!waits)
             memcpy(ladder->rungs[i].kept, ladder->rungs[i].counting, sizeof(ladder->rungs[i].kept));
-        policy_roster_settle(ladder->rungs[i].roster);
+        policy_tier_blocks_settle(ladder->rungs[i].roster);
     }
     ladder->passing = waits;
     return rc;
 }
 
 enum kvt_err
-policy_ladder_act(struct policy_ladder *ladder)
+policy_simulation_act(struct policy_simulation *ladder)
 {
     enum kvt_err rc = KVT_OK;
     bool moved = true;
 
     for (int round = 0; round < ROUNDS_MAX && moved && rc == KVT_OK; round++) {
         moved = false;
-        policy_ladder_begin_round(ladder);
-        rc = policy_ladder_drain_quotas(ladder, &moved);
+        policy_simulation_begin_round(ladder);
+        rc = policy_simulation_drain_quotas(ladder, &moved);
         /* From below: what is full there is drained first. */
         for (uint32_t tier = ladder->count; tier-- > 0 && rc == KVT_OK;) {
-            rc = policy_ladder_drain(ladder, tier, &moved);
+            rc = policy_simulation_drain(ladder, tier, &moved);
             if (rc == KVT_OK)
-                rc = policy_ladder_stage(ladder, tier, &moved);
+                rc = policy_simulation_stage(ladder, tier, &moved);
         }
         if (rc == KVT_OK)
             rc = promote(ladder, &moved);

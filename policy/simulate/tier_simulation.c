@@ -15,8 +15,8 @@ enum state {
     STORED = 1 << 1, /* the cold tier has a copy, and keeps it */
 };
 
-struct policy_simulate {
-    struct policy_simulate_options options;
+struct policy_tier_simulation {
+    struct policy_tier_simulation_options options;
     void *order;
     uint32_t *uses;      /* by number; 0: not known */
     uint32_t *cold_read; /* tick of the last cold read, plus 1; 0: none.  Only for SECOND */
@@ -24,11 +24,11 @@ struct policy_simulate {
     uint32_t known;
     uint64_t hot_count;
     struct policy_promotion_price price; /* of a place in the hot tier */
-    struct policy_simulate_result result;
+    struct policy_tier_simulation_result result;
 };
 
 void
-policy_simulate_free(struct policy_simulate *simulate)
+policy_tier_simulation_free(struct policy_tier_simulation *simulate)
 {
     if (simulate == NULL)
         return;
@@ -40,9 +40,10 @@ policy_simulate_free(struct policy_simulate *simulate)
 }
 
 enum kvt_err
-policy_simulate_new(struct policy_simulate **out, const struct policy_simulate_options *options)
+policy_tier_simulation_new(struct policy_tier_simulation **out,
+                           const struct policy_tier_simulation_options *options)
 {
-    struct policy_simulate *simulate = kvt_calloc(1, sizeof(*simulate));
+    struct policy_tier_simulation *simulate = kvt_calloc(1, sizeof(*simulate));
     enum kvt_err rc;
 
     assert(out != NULL && options->ordering != NULL);
@@ -52,7 +53,7 @@ policy_simulate_new(struct policy_simulate **out, const struct policy_simulate_o
     simulate->options = *options;
     rc = options->ordering->init(&simulate->order, &options->ordering_options);
     if (rc != KVT_OK) {
-        policy_simulate_free(simulate);
+        policy_tier_simulation_free(simulate);
         return rc;
     }
     *out = simulate;
@@ -60,7 +61,7 @@ policy_simulate_new(struct policy_simulate **out, const struct policy_simulate_o
 }
 
 static enum kvt_err
-reserve(struct policy_simulate *simulate, uint32_t count)
+reserve(struct policy_tier_simulation *simulate, uint32_t count)
 {
     uint32_t room = simulate->known == 0 ? BLOCKS_FIRST : simulate->known;
     uint8_t *states; /* enum state, by number */
@@ -71,8 +72,8 @@ reserve(struct policy_simulate *simulate, uint32_t count)
         return KVT_NOMEM;
     while (room < count)
         room *= 2;
-    if (policy_stamp_reserve(&simulate->uses, simulate->known, room) != KVT_OK ||
-        policy_stamp_reserve(&simulate->cold_read, simulate->known, room) != KVT_OK)
+    if (policy_tick_stamp_reserve(&simulate->uses, simulate->known, room) != KVT_OK ||
+        policy_tick_stamp_reserve(&simulate->cold_read, simulate->known, room) != KVT_OK)
         return KVT_NOMEM;
     states = kvt_realloc(simulate->states, room, sizeof(*states));
     if (states == NULL)
@@ -86,7 +87,7 @@ reserve(struct policy_simulate *simulate, uint32_t count)
 }
 
 static void
-leave(struct policy_simulate *simulate, uint32_t block)
+leave(struct policy_tier_simulation *simulate, uint32_t block)
 {
     const struct kvt_ordering *ordering = simulate->options.ordering;
     const uint64_t now = simulate->result.requests;
@@ -101,7 +102,7 @@ leave(struct policy_simulate *simulate, uint32_t block)
 }
 
 static bool
-is_worth_moving(const struct policy_simulate *simulate, const struct kvt_ordering_use *use)
+is_worth_moving(const struct policy_tier_simulation *simulate, const struct kvt_ordering_use *use)
 {
     return simulate->hot_count < simulate->options.capacity ||
            policy_promotion_pays(&simulate->price,
@@ -115,7 +116,7 @@ is_worth_moving(const struct policy_simulate *simulate, const struct kvt_orderin
 }
 
 static bool
-is_promoted(struct policy_simulate *simulate, const struct kvt_ordering_use *use)
+is_promoted(struct policy_tier_simulation *simulate, const struct kvt_ordering_use *use)
 {
     uint32_t *cold_read = &simulate->cold_read[use->block];
     const uint32_t before = *cold_read;
@@ -125,7 +126,7 @@ is_promoted(struct policy_simulate *simulate, const struct kvt_ordering_use *use
     case POLICY_PROMOTE_SECOND:
         *cold_read = (uint32_t)use->now + 1;
         return before != 0 &&
-               policy_stamp_age(before - 1, use->now) <= simulate->options.second_ticks;
+               policy_tick_stamp_age(before - 1, use->now) <= simulate->options.second_ticks;
     case POLICY_PROMOTE_PRICE: return is_worth_moving(simulate, use);
     case POLICY_PROMOTE_ALWAYS: break;
     }
@@ -133,7 +134,7 @@ is_promoted(struct policy_simulate *simulate, const struct kvt_ordering_use *use
 }
 
 static void
-enter(struct policy_simulate *simulate, const struct kvt_ordering_use *use)
+enter(struct policy_tier_simulation *simulate, const struct kvt_ordering_use *use)
 {
     const struct kvt_ordering *ordering = simulate->options.ordering;
     uint32_t victim;
@@ -149,9 +150,9 @@ enter(struct policy_simulate *simulate, const struct kvt_ordering_use *use)
 }
 
 static void
-read_one(struct policy_simulate *simulate, struct kvt_ordering_use *use)
+read_one(struct policy_tier_simulation *simulate, struct kvt_ordering_use *use)
 {
-    struct policy_simulate_result *result = &simulate->result;
+    struct policy_tier_simulation_result *result = &simulate->result;
     const bool hot = (simulate->states[use->block] & HOT) != 0;
     const bool known = simulate->uses[use->block] > 0;
 
@@ -179,7 +180,7 @@ read_one(struct policy_simulate *simulate, struct kvt_ordering_use *use)
 }
 
 static void
-demote_due(struct policy_simulate *simulate, uint64_t now)
+demote_due(struct policy_tier_simulation *simulate, uint64_t now)
 {
     const struct kvt_ordering *ordering = simulate->options.ordering;
     uint32_t block;
@@ -191,10 +192,10 @@ demote_due(struct policy_simulate *simulate, uint64_t now)
 }
 
 enum kvt_err
-policy_simulate_request(struct policy_simulate *simulate,
-                        const struct policy_workload_request *request)
+policy_tier_simulation_request(struct policy_tier_simulation *simulate,
+                               const struct policy_workload_request *request)
 {
-    struct policy_simulate_result *result = &simulate->result;
+    struct policy_tier_simulation_result *result = &simulate->result;
     const uint64_t now = result->requests;
     uint32_t highest = 0;
     uint32_t prefix = 0;
@@ -225,44 +226,44 @@ policy_simulate_request(struct policy_simulate *simulate,
 }
 
 bool
-policy_simulate_has(const struct policy_simulate *simulate, uint32_t block)
+policy_tier_simulation_has(const struct policy_tier_simulation *simulate, uint32_t block)
 {
     return block < simulate->known && (simulate->states[block] & HOT) != 0;
 }
 
-struct policy_simulate_result
-policy_simulate_result(const struct policy_simulate *simulate)
+struct policy_tier_simulation_result
+policy_tier_simulation_result(const struct policy_tier_simulation *simulate)
 {
-    struct policy_simulate_result result = simulate->result;
+    struct policy_tier_simulation_result result = simulate->result;
 
     result.memory = simulate->options.ordering->memory(simulate->order);
     return result;
 }
 
 enum kvt_err
-policy_simulate_run(const struct policy_workload *workload,
-                    const struct policy_simulate_options *options,
-                    struct policy_simulate_result *result)
+policy_tier_simulation_run(const struct policy_workload *workload,
+                           const struct policy_tier_simulation_options *options,
+                           struct policy_tier_simulation_result *result)
 {
-    struct policy_simulate *simulate;
+    struct policy_tier_simulation *simulate;
     enum kvt_err rc;
 
-    *result = (struct policy_simulate_result){0};
-    rc = policy_simulate_new(&simulate, options);
+    *result = (struct policy_tier_simulation_result){0};
+    rc = policy_tier_simulation_new(&simulate, options);
     for (size_t i = 0; rc == KVT_OK && i < policy_workload_requests(workload); i++) {
         const struct policy_workload_request request = policy_workload_request(workload, i);
 
-        rc = policy_simulate_request(simulate, &request);
+        rc = policy_tier_simulation_request(simulate, &request);
     }
     if (rc == KVT_OK)
-        *result = policy_simulate_result(simulate);
-    policy_simulate_free(simulate);
+        *result = policy_tier_simulation_result(simulate);
+    policy_tier_simulation_free(simulate);
     return rc;
 }
 
 double
-policy_simulate_cost(const struct policy_simulate_result *result,
-                     const struct kvt_ordering_prices *prices)
+policy_tier_simulation_cost(const struct policy_tier_simulation_result *result,
+                            const struct kvt_ordering_prices *prices)
 {
     return (double)result->hot_reads * prices->hot_read +
            (double)(result->known_reads - result->hot_reads) * prices->cold_read +

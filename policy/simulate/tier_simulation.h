@@ -8,7 +8,7 @@
  * A request first counts its prefix hits, then its blocks are read from the last to the first.
  * What is new lands in the tier; what was read cold is promoted when the rule says so.
  *
- * Ownership: policy_simulate_free() ends it.
+ * Ownership: policy_tier_simulation_free() ends it.
  * Threads:   one owner; several simulations run side by side.
  * Limits:    KVT_ORDERING_BLOCKS_MAX blocks; about 40 bytes for each.
  */
@@ -36,9 +36,9 @@ enum policy_promotion {
 #undef X
 };
 
-struct policy_simulate;
+struct policy_tier_simulation;
 
-struct policy_simulate_options {
+struct policy_tier_simulation_options {
     const struct kvt_ordering *ordering;
     struct kvt_ordering_options ordering_options;
     uint64_t capacity; /* blocks */
@@ -46,7 +46,7 @@ struct policy_simulate_options {
     uint64_t second_ticks; /* requests between two cold reads that count as two */
 };
 
-struct policy_simulate_result {
+struct policy_tier_simulation_result {
     uint64_t requests;
     uint64_t reads;
     uint64_t known_reads; /* of blocks that were read before */
@@ -60,29 +60,33 @@ struct policy_simulate_result {
 };
 
 /** KVT_OK, KVT_NOMEM, or what the ordering's init() says. */
-KVT_NODISCARD enum kvt_err policy_simulate_new(struct policy_simulate **out,
-                                               const struct policy_simulate_options *options);
+KVT_NODISCARD enum kvt_err
+policy_tier_simulation_new(struct policy_tier_simulation **out,
+                           const struct policy_tier_simulation_options *options);
 
 /** NULL is allowed. */
-void policy_simulate_free(struct policy_simulate *simulate);
+void policy_tier_simulation_free(struct policy_tier_simulation *simulate);
 
 /** The next request.  KVT_OK, or KVT_NOMEM and it did not happen. */
-KVT_NODISCARD enum kvt_err policy_simulate_request(struct policy_simulate *simulate,
-                                                   const struct policy_workload_request *request);
+KVT_NODISCARD enum kvt_err
+policy_tier_simulation_request(struct policy_tier_simulation *simulate,
+                               const struct policy_workload_request *request);
 
 /** Is the block in the tier now? */
-bool policy_simulate_has(const struct policy_simulate *simulate, uint32_t block);
+bool policy_tier_simulation_has(const struct policy_tier_simulation *simulate, uint32_t block);
 
-struct policy_simulate_result policy_simulate_result(const struct policy_simulate *simulate);
+struct policy_tier_simulation_result
+policy_tier_simulation_result(const struct policy_tier_simulation *simulate);
 
 /** All of a workload at once; `*result` is zero where it fails. */
-KVT_NODISCARD enum kvt_err policy_simulate_run(const struct policy_workload *workload,
-                                               const struct policy_simulate_options *options,
-                                               struct policy_simulate_result *result);
+KVT_NODISCARD enum kvt_err
+policy_tier_simulation_run(const struct policy_workload *workload,
+                           const struct policy_tier_simulation_options *options,
+                           struct policy_tier_simulation_result *result);
 
 /** What the reads of known blocks and all moves cost together. */
-double policy_simulate_cost(const struct policy_simulate_result *result,
-                            const struct kvt_ordering_prices *prices);
+double policy_tier_simulation_cost(const struct policy_tier_simulation_result *result,
+                                   const struct kvt_ordering_prices *prices);
 
 /** Its word, and the other way round: false where there is none. */
 const char *policy_promotion_text(enum policy_promotion promotion);

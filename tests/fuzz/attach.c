@@ -25,7 +25,7 @@ enum {
 };
 
 struct engine {
-    struct kvbm_desk *desk;
+    struct kvbm_attach_service *desk;
     struct kvt_handle given[GIVEN_MAX]; /* the last so many */
     size_t given_count;
     bool told[NAMES];
@@ -33,7 +33,7 @@ struct engine {
 };
 
 /* What outlives an input. */
-static struct kvbm_desk_below below;
+static struct kvbm_attach_service_below below;
 static struct kvbm_storage *memory;
 
 static bool
@@ -254,7 +254,7 @@ check_answer(struct engine *engine, const struct kvbm_attach_message *request, s
     }
     /* No block is held in both ways, and none that the pool calls free is held. */
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        const struct kvbm_desk_hold *hold = &engine->desk->holds[i];
+        const struct kvbm_attach_service_hold *hold = &engine->desk->holds[i];
 
         assert(!hold->unique || hold->shares == 0);
         free += !hold->unique && hold->shares == 0;
@@ -266,7 +266,7 @@ static void
 serve(struct engine *engine, const struct kvbm_attach_message *request, size_t size)
 {
     static struct kvbm_attach_message answer;
-    const size_t answer_size = kvbm_desk_serve(engine->desk, request, size, &answer);
+    const size_t answer_size = kvbm_attach_service_serve(engine->desk, request, size, &answer);
 
     check_answer(engine, request, size, &answer, answer_size);
 }
@@ -309,23 +309,23 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const bool raw = take(&input) % 2 == 1;
 
     open_below();
-    if (kvbm_desk_new(&engine.desk,
-                      &(struct kvbm_desk_options){.below = &below,
-                                                  .memory = memory,
-                                                  .on_store = on_store,
-                                                  .on_remove = on_remove,
-                                                  .watch = watch,
-                                                  .arg = &engine},
-                      NULL) != KVT_OK)
+    if (kvbm_attach_service_new(&engine.desk,
+                                &(struct kvbm_attach_service_options){.below = &below,
+                                                                      .memory = memory,
+                                                                      .on_store = on_store,
+                                                                      .on_remove = on_remove,
+                                                                      .watch = watch,
+                                                                      .arg = &engine},
+                                NULL) != KVT_OK)
         abort();
     if (raw)
         serve_ring(&engine, input.bytes, input.size);
     for (int i = 0; !raw && i < REQUESTS_MAX && input.size > 0; i++) {
         serve(&engine, &request, make_request(&input, &engine, &request));
         if (take(&input) % 4 == 0)
-            (void)kvbm_desk_work(engine.desk);
+            (void)kvbm_attach_service_work(engine.desk);
     }
-    kvbm_desk_free(engine.desk);
+    kvbm_attach_service_free(engine.desk);
     for (size_t i = 0; i < NAMES; i++)
         assert(!engine.told[i]);
     assert(!engine.watched);

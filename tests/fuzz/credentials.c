@@ -23,7 +23,7 @@ check_keys(enum kvt_err rc, const struct g4_keys *keys)
     assert(memchr(keys->access_key, 0, sizeof(keys->access_key)) != NULL);
     assert(memchr(keys->secret_key, 0, sizeof(keys->secret_key)) != NULL);
     assert(memchr(keys->session_token, 0, sizeof(keys->session_token)) != NULL);
-    assert(g4_credentials_text_usable(keys));
+    assert(g4_credentials_parse_usable(keys));
 }
 
 static void
@@ -31,7 +31,7 @@ check_profile(const char *text)
 {
     struct g4_profile profile = {0};
     struct kvt_error err;
-    const enum kvt_err rc = g4_credentials_text_profile(&profile, text, "p", true, &err);
+    const enum kvt_err rc = g4_credentials_parse_profile(&profile, text, "p", true, &err);
 
     assert(rc == KVT_OK || rc == KVT_INVALID);
     assert(memchr(profile.keys.secret_key, 0, sizeof(profile.keys.secret_key)) != NULL);
@@ -48,8 +48,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct kvt_error err;
     char *text = kvt_calloc(size + 1, 1);
 
-    check_keys(g4_credentials_text_json(&keys, (const char *)bytes, size, &err), &keys);
-    check_keys(g4_credentials_text_sts(&keys, (const char *)bytes, size, &err), &keys);
+    check_keys(g4_credentials_parse_json(&keys, (const char *)bytes, size, &err), &keys);
+    check_keys(g4_credentials_parse_sts(&keys, (const char *)bytes, size, &err), &keys);
     assert(text != NULL);
     if (size > 0)
         memcpy(text, bytes, size);

@@ -55,10 +55,10 @@ check_meta(const uint8_t *bytes, size_t size)
 static void
 check_heard(const uint8_t *bytes, size_t size)
 {
-    struct engine_heard heard;
-    struct engine_heard again;
+    struct engine_meta_report heard;
+    struct engine_meta_report again;
     struct kvt_buffer out;
-    enum kvt_err rc = engine_heard_decode(&heard, bytes, size, NULL);
+    enum kvt_err rc = engine_meta_report_decode(&heard, bytes, size, NULL);
 
     if (rc != KVT_OK) {
         assert(rc == KVT_INVALID || rc == KVT_RANGE || rc == KVT_CORRUPT || rc == KVT_UNSUPPORTED);
@@ -66,9 +66,9 @@ check_heard(const uint8_t *bytes, size_t size)
         return;
     }
     kvt_buffer_init(&out, ENGINE_META_MAX);
-    rc = engine_heard_encode(&heard, &out);
+    rc = engine_meta_report_encode(&heard, &out);
     assert(rc == KVT_OK && out.size <= size);
-    rc = engine_heard_decode(&again, out.data, out.size, NULL);
+    rc = engine_meta_report_decode(&again, out.data, out.size, NULL);
     assert(rc == KVT_OK && again.transfer_count == heard.transfer_count);
     assert(again.failure_count == heard.failure_count);
     for (size_t i = 0; i < heard.transfer_count; i++) {
@@ -82,8 +82,8 @@ check_heard(const uint8_t *bytes, size_t size)
         assert(heard.failures[i].why == again.failures[i].why);
     }
     kvt_buffer_release(&out);
-    engine_heard_release(&heard);
-    engine_heard_release(&again);
+    engine_meta_report_release(&heard);
+    engine_meta_report_release(&again);
 }
 
 int

@@ -26,10 +26,10 @@ decode(const struct gateway_chunked_options *options, const uint8_t *bytes, size
         assert(gateway_chunked_end(chunked) == rc);
     assert(body->size <= options->length);
     assert(rc != KVT_OK || body->size == options->length);
-    for (int i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
+    for (int i = 0; i < GATEWAY_BODY_CHECKSUM_COUNT; i++) {
         const char *text = gateway_chunked_checksums(chunked)->text[i];
 
-        assert(text[0] == '\0' || gateway_checksum_valid((enum gateway_checksum)i, text));
+        assert(text[0] == '\0' || gateway_body_checksum_valid((enum gateway_body_checksum)i, text));
     }
     gateway_chunked_free(chunked);
     return rc;

@@ -34,7 +34,7 @@ on_text(void *arg, bool in_row, const char *name, const char *text)
 {
     struct heard *heard = arg;
 
-    assert(name[0] != '\0' && strlen(text) < GATEWAY_FORM_TEXT_MAX);
+    assert(name[0] != '\0' && strlen(text) < GATEWAY_XML_READ_TEXT_MAX);
     kvt_buffer_printf(&heard->text, "%c%s=%s\n", in_row ? 'r' : 'o', name, text);
     return answer(heard);
 }
@@ -49,7 +49,7 @@ on_row(void *arg)
 }
 
 static bool
-hear(struct heard *heard, struct gateway_form form, const uint8_t *bytes, size_t size)
+hear(struct heard *heard, struct gateway_xml_read form, const uint8_t *bytes, size_t size)
 {
     bool fits;
 
@@ -57,7 +57,7 @@ hear(struct heard *heard, struct gateway_form form, const uint8_t *bytes, size_t
     form.on_text = on_text;
     form.on_row = on_row;
     form.arg = heard;
-    fits = gateway_form_parse(&form, bytes, size);
+    fits = gateway_xml_read_parse(&form, bytes, size);
     assert(!fits || !heard->refused);
     return fits;
 }
@@ -65,14 +65,14 @@ hear(struct heard *heard, struct gateway_form form, const uint8_t *bytes, size_t
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const struct gateway_form forms[] = {
+    static const struct gateway_xml_read forms[] = {
         {.root = "Delete", .row = "Object"},
         {.root = "CompleteMultipartUpload", .row = "Part"},
         {.root = "CreateBucketConfiguration", .row = ""},
     };
     struct heard first = {.calls = 0};
     struct heard again = {.calls = 0};
-    const struct gateway_form *form;
+    const struct gateway_xml_read *form;
     bool fits;
 
     if (size < 2)

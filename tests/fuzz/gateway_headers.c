@@ -20,11 +20,11 @@ static void
 check_attributes(struct gateway_request *request)
 {
     char text[G4_ATTRIBUTES_MAX];
-    const enum gateway_fault fault = gateway_attributes_take(request, text);
+    const enum gateway_s3_error fault = gateway_attributes_take(request, text);
 
     assert(strlen(text) < sizeof(text));
-    assert(fault == GATEWAY_FAULT_NONE || fault == GATEWAY_FAULT_META_LARGE ||
-           fault == GATEWAY_FAULT_INVALID_ARGUMENT);
+    assert(fault == GATEWAY_S3_ERROR_NONE || fault == GATEWAY_S3_ERROR_META_LARGE ||
+           fault == GATEWAY_S3_ERROR_INVALID_ARGUMENT);
     for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1) {
         const char *colon = strstr(at, ": ");
 
@@ -33,7 +33,7 @@ check_attributes(struct gateway_request *request)
             assert((unsigned char)*byte >= 0x20 && *byte != 0x7f);
     }
     gateway_attributes_answer(request, text, true);
-    gateway_attributes_strip(text);
+    gateway_attribute_lines_strip(text);
     assert(strstr(text, "\nx-amz-meta-kvt-") == NULL);
 }
 
@@ -88,16 +88,16 @@ check_list(const char *list)
 static void
 check_conditions(const struct gateway_request *request)
 {
-    const enum gateway_fault read = gateway_condition_read(request, ETAG, 1000);
-    const enum gateway_fault copy = gateway_condition_copy(request, ETAG, 1000);
-    const enum gateway_fault write = gateway_condition_write(request, ETAG);
-    const enum gateway_fault fresh = gateway_condition_write(request, NULL);
+    const enum gateway_s3_error read = gateway_condition_read(request, ETAG, 1000);
+    const enum gateway_s3_error copy = gateway_condition_copy(request, ETAG, 1000);
+    const enum gateway_s3_error write = gateway_condition_write(request, ETAG);
+    const enum gateway_s3_error fresh = gateway_condition_write(request, NULL);
 
-    assert(read == GATEWAY_FAULT_NONE || read == GATEWAY_FAULT_NOT_MODIFIED ||
-           read == GATEWAY_FAULT_PRECONDITION);
-    assert(copy == GATEWAY_FAULT_NONE || copy == GATEWAY_FAULT_PRECONDITION);
-    assert(write == GATEWAY_FAULT_NONE || write == GATEWAY_FAULT_PRECONDITION);
-    assert(fresh == GATEWAY_FAULT_NONE || fresh == GATEWAY_FAULT_NO_SUCH_KEY);
+    assert(read == GATEWAY_S3_ERROR_NONE || read == GATEWAY_S3_ERROR_NOT_MODIFIED ||
+           read == GATEWAY_S3_ERROR_PRECONDITION);
+    assert(copy == GATEWAY_S3_ERROR_NONE || copy == GATEWAY_S3_ERROR_PRECONDITION);
+    assert(write == GATEWAY_S3_ERROR_NONE || write == GATEWAY_S3_ERROR_PRECONDITION);
+    assert(fresh == GATEWAY_S3_ERROR_NONE || fresh == GATEWAY_S3_ERROR_NO_SUCH_KEY);
 }
 
 int
@@ -115,7 +115,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         check_date(request->headers[i].value);
         check_list(request->headers[i].value);
     }
-    if (gateway_payload_begin(request, &length) == GATEWAY_FAULT_NONE)
+    if (gateway_payload_begin(request, &length) == GATEWAY_S3_ERROR_NONE)
         (void)gateway_payload_check(request);
     gateway_request_release(request, NULL);
     kvt_free(text);

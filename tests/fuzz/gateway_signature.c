@@ -23,10 +23,11 @@ static struct gateway_auth *
 only_auth(void)
 {
     static struct gateway_auth *auth;
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
 
-    if (auth == NULL && (gateway_credentials_parse(&table, "access:" SECRET, NULL) != KVT_OK ||
-                         gateway_auth_new(&auth, table, NULL) != KVT_OK))
+    if (auth == NULL &&
+        (gateway_client_credentials_parse(&table, "access:" SECRET, NULL) != KVT_OK ||
+         gateway_auth_new(&auth, table, NULL) != KVT_OK))
         abort();
     return auth;
 }
@@ -38,7 +39,7 @@ check_guess(const char *method, const char *raw, const char *headers)
     struct gateway_request *request = request_of(method, raw, lines);
 
     if (request != NULL) {
-        assert(gateway_auth_check(only_auth(), request, NOW_MS) != GATEWAY_FAULT_NONE);
+        assert(gateway_auth_check(only_auth(), request, NOW_MS) != GATEWAY_S3_ERROR_NONE);
         assert(request->principal == NULL);
         gateway_request_release(request, NULL);
     }
@@ -101,7 +102,7 @@ check_signed(const char *method, const char *raw, const char *headers)
         for (size_t i = 0; i < request->header_count; i++)
             (void)!gateway_request_header_add(right, request->headers[i].name,
                                               request->headers[i].value);
-        if (gateway_auth_check(only_auth(), right, NOW_MS) == GATEWAY_FAULT_NONE)
+        if (gateway_auth_check(only_auth(), right, NOW_MS) == GATEWAY_S3_ERROR_NONE)
             check_taken(right);
         gateway_request_release(right, NULL);
     }

@@ -59,8 +59,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (copy == NULL)
         abort();
     memcpy(copy, bytes, size);
-    g4_number_put(copy + AT_CRC, g4_check_crc32c(copy + CHECKED, size - CHECKED), 4);
-    decode_one(copy, size, g4_number_get(copy + AT_NUMBER, 8));
+    g4_little_endian_put(copy + AT_CRC, g4_check_crc32c(copy + CHECKED, size - CHECKED), 4);
+    decode_one(copy, size, g4_little_endian_get(copy + AT_NUMBER, 8));
     kvt_free(copy);
     return 0;
 }

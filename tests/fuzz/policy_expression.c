@@ -63,7 +63,7 @@ print_again(const struct policy_expression *first)
 {
     const bool classes[1] = {false};
     struct policy_expression *second;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     struct kvt_buffer texts[2];
     enum kvt_err rc;
     size_t offset;
@@ -92,7 +92,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     enum kvt_err rc = policy_expression_parse(&expression, (const char *)bytes, size, &faults);
 
     if (rc != KVT_OK) {

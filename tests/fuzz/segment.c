@@ -21,12 +21,12 @@ static void
 set_crcs(uint8_t *bytes, size_t size)
 {
     uint8_t *trailer = bytes + size - G4_SEGMENT_TRAILER_SIZE;
-    const uint64_t rows = g4_number_get(trailer + AT_COUNT, 4) * G4_SEGMENT_ENTRY_SIZE;
+    const uint64_t rows = g4_little_endian_get(trailer + AT_COUNT, 4) * G4_SEGMENT_ENTRY_SIZE;
 
     if (rows <= size - G4_SEGMENT_TRAILER_SIZE)
-        g4_number_put(trailer + AT_INDEX_CRC, g4_check_crc32c(trailer - rows, rows), 4);
-    g4_number_put(trailer + AT_CRC,
-                  g4_check_crc32c(trailer + CHECKED, G4_SEGMENT_TRAILER_SIZE - CHECKED), 4);
+        g4_little_endian_put(trailer + AT_INDEX_CRC, g4_check_crc32c(trailer - rows, rows), 4);
+    g4_little_endian_put(trailer + AT_CRC,
+                         g4_check_crc32c(trailer + CHECKED, G4_SEGMENT_TRAILER_SIZE - CHECKED), 4);
 }
 
 static void

@@ -15,8 +15,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     const int fd = memfd_create("recording", MFD_CLOEXEC);
-    struct wire_record_reader *reader;
-    struct wire_record record;
+    struct wire_recording_reader *reader;
+    struct wire_recording record;
     struct kvt_error err = {0};
     uint64_t before = 0;
     size_t written = 0;
@@ -30,14 +30,14 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         written += (size_t)count;
     }
     assert(lseek(fd, 0, SEEK_SET) == 0);
-    rc = wire_record_attach(&reader, fd, "input", &err);
+    rc = wire_recording_attach(&reader, fd, "input", &err);
     if (rc != KVT_OK) {
         assert((rc == KVT_CORRUPT || rc == KVT_UNSUPPORTED) && reader == NULL);
         assert(err.text[0] != '\0');
         return 0;
     }
-    while ((rc = wire_record_next(reader, &record, &err)) != KVT_NOTFOUND) {
-        const uint64_t offset = wire_record_offset(reader);
+    while ((rc = wire_recording_next(reader, &record, &err)) != KVT_NOTFOUND) {
+        const uint64_t offset = wire_recording_offset(reader);
 
         assert(rc == KVT_OK || rc == KVT_CORRUPT);
         assert(offset > before && offset <= size);
@@ -47,7 +47,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         else
             assert(record.bytes == NULL && err.text[0] != '\0');
     }
-    assert(wire_record_torn(reader) <= size);
-    wire_record_free(reader);
+    assert(wire_recording_torn(reader) <= size);
+    wire_recording_free(reader);
     return 0;
 }

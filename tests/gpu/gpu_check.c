@@ -98,8 +98,8 @@ run_half(void *arg)
         const uint64_t salt = half->salt + round * 1000003u;
 
         for (uint32_t i = 0; i < count; i++)
-            kvbm_content_fill(salt + i, kvbm_storage_address(pair->pinned, half->from + i),
-                              pair->size);
+            worker_content_fill(salt + i, kvbm_storage_address(pair->pinned, half->from + i),
+                                pair->size);
         if (!copy_all(half, KVT_PATH_H2D, round * 7, copies))
             half->failed++;
         for (uint32_t i = 0; i < count; i++)
@@ -110,8 +110,8 @@ run_half(void *arg)
             const uint32_t at = half->from + (i + 1) % count;
             size_t first;
 
-            half->wrong += kvbm_content_check(salt + i, kvbm_storage_address(pair->pinned, at),
-                                              pair->size, &first);
+            half->wrong += worker_content_check(salt + i, kvbm_storage_address(pair->pinned, at),
+                                                pair->size, &first);
         }
     }
     return NULL;

@@ -86,7 +86,7 @@ right(struct fragments *fragments)
     size_t first;
 
     for (uint32_t i = 0; i < pair->blocks; i++)
-        kvbm_content_fill(i + 1, kvbm_storage_address(pair->pinned, i), pair->size);
+        worker_content_fill(i + 1, kvbm_storage_address(pair->pinned, i), pair->size);
     if (ours(fragments, true) <= 0)
         return false;
     for (uint32_t i = 0; i < pair->blocks; i++)
@@ -94,8 +94,8 @@ right(struct fragments *fragments)
     if (ours(fragments, false) <= 0)
         return false;
     for (uint32_t i = 0; i < pair->blocks; i++)
-        if (kvbm_content_check(i + 1, kvbm_storage_address(pair->pinned, i), pair->size, &first) !=
-            0)
+        if (worker_content_check(i + 1, kvbm_storage_address(pair->pinned, i), pair->size,
+                                 &first) != 0)
             return false;
     return true;
 }

@@ -50,12 +50,12 @@ right(struct pin *pin)
 {
     size_t first;
 
-    kvbm_content_fill(pin->piece, pin->shared, BYTES);
+    worker_content_fill(pin->piece, pin->shared, BYTES);
     if (move(pin, pin->shared, true) <= 0)
         return false;
     memset(pin->shared, 0x5A, BYTES);
     return move(pin, pin->shared, false) > 0 &&
-           kvbm_content_check(pin->piece, pin->shared, BYTES, &first) == 0;
+           worker_content_check(pin->piece, pin->shared, BYTES, &first) == 0;
 }
 
 static bool

@@ -25,7 +25,7 @@ gpu_put(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t content)
     for (uint32_t i = 0; i < pair->blocks && good; i++) {
         struct kvbm_storage_io io = {.host = kvbm_storage_address(pair->pinned, i), .block = i};
 
-        kvbm_content_fill(content + i, io.host, pair->size);
+        worker_content_fill(content + i, io.host, pair->size);
         kvbm_storage_write(device, &io, 1);
         good = io.status == KVT_OK;
     }
@@ -41,10 +41,11 @@ gpu_wrong_bytes(struct gpu_pair *pair, struct kvbm_storage *device, uint64_t con
     for (uint32_t i = 0; i < pair->blocks; i++) {
         struct kvbm_storage_io io = {.host = kvbm_storage_address(pair->pinned, i), .block = i};
 
-        kvbm_content_fill(~content, io.host, pair->size);
+        worker_content_fill(~content, io.host, pair->size);
         kvbm_storage_read(device, &io, 1);
-        wrong += io.status == KVT_OK ? kvbm_content_check(content + i, io.host, pair->size, &first)
-                                     : pair->size;
+        wrong += io.status == KVT_OK
+                     ? worker_content_check(content + i, io.host, pair->size, &first)
+                     : pair->size;
     }
     return wrong;
 }

@@ -39,7 +39,7 @@ read_items(struct kvt_volume_item *items, size_t size, bool put)
             abort();
         memset(item->bytes, 0x5a, size);
         if (put)
-            kvbm_content_fill(item->id.hash, item->bytes, size);
+            worker_content_fill(item->id.hash, item->bytes, size);
     }
     return count;
 }
@@ -51,7 +51,7 @@ verdict(const struct kvt_volume_item *item, bool put)
     size_t first;
 
     if (!put && item->status == KVT_OK &&
-        kvbm_content_check(item->id.hash, bytes, item->size, &first) != 0)
+        worker_content_check(item->id.hash, bytes, item->size, &first) != 0)
         return "WRONG";
     if (!put && item->status != KVT_OK && item->status != KVT_NOTFOUND &&
         (bytes[0] != 0 || memcmp(bytes, bytes + 1, item->size - 1) != 0))
@@ -86,9 +86,9 @@ main(int argc, char **argv)
                                            .path_style = true},
                    &err) != KVT_OK ||
         kvbm_volumes_new(&set, &err) != KVT_OK ||
-        kvbm_bucket_volume(
+        worker_bucket_volume(
             &volume,
-            &(struct kvbm_bucket_options){
+            &(struct worker_bucket_options){
                 .store = store,
                 .revision = (enum kvt_key_revision)(KVT_KEY_KVBM_A + (argv[4][0] - 'a')),
                 .namespace_ = "",

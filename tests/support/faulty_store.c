@@ -183,7 +183,7 @@ static const struct g4_store_driver faulty_driver = {
     .name = "faulty", .submit = faulty_submit, .close = faulty_close};
 
 enum kvt_err
-g4_faulty_open(struct g4_store **out, struct g4_store *inner)
+test_faulty_store_open(struct g4_store **out, struct g4_store *inner)
 {
     struct faulty *faulty;
     enum kvt_err rc;
@@ -216,7 +216,7 @@ fail:
 }
 
 void
-g4_faulty_set(struct g4_store *store, const struct g4_fault_rule *rule)
+test_faulty_store_set(struct g4_store *store, const struct g4_fault_rule *rule)
 {
     struct faulty *faulty = g4_store_self(store, &faulty_driver);
 
@@ -229,7 +229,7 @@ g4_faulty_set(struct g4_store *store, const struct g4_fault_rule *rule)
 }
 
 void
-g4_faulty_count(struct g4_store *store, enum g4_verb verb, uint64_t *seen, uint64_t *hit)
+test_faulty_store_count(struct g4_store *store, enum g4_verb verb, uint64_t *seen, uint64_t *hit)
 {
     struct faulty *faulty = g4_store_self(store, &faulty_driver);
 

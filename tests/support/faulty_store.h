@@ -33,9 +33,10 @@ struct g4_fault_rule {
     uint64_t delay_ms;
 };
 
-KVT_NODISCARD enum kvt_err g4_faulty_open(struct g4_store **out, struct g4_store *inner);
-void g4_faulty_set(struct g4_store *store, const struct g4_fault_rule *rule);
+KVT_NODISCARD enum kvt_err test_faulty_store_open(struct g4_store **out, struct g4_store *inner);
+void test_faulty_store_set(struct g4_store *store, const struct g4_fault_rule *rule);
 /** Calls of `verb` seen, and how many of them were hit. */
-void g4_faulty_count(struct g4_store *store, enum g4_verb verb, uint64_t *seen, uint64_t *hit);
+void test_faulty_store_count(struct g4_store *store, enum g4_verb verb, uint64_t *seen,
+                             uint64_t *hit);
 
 #endif /* TESTS_SUPPORT_FAULTY_STORE_H */

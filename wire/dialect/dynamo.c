@@ -10,9 +10,9 @@ enum { FRAME_VERSION = 1, FRAME_HEAD = 5, NUMBER_SIZE = 8 };
 bool
 wire_dynamo_is_topic(const char *topic, size_t size)
 {
-    const struct wire_pack_text text = {topic, size};
+    const struct wire_cursor_text text = {topic, size};
 
-    return WIRE_PACK_IS(text, "kv-events") || WIRE_PACK_IS(text, "kv_events");
+    return WIRE_CURSOR_IS(text, "kv-events") || WIRE_CURSOR_IS(text, "kv_events");
 }
 
 bool
@@ -48,24 +48,24 @@ enum kvt_err
 wire_dynamo_decode_events(const void *bytes, size_t size, struct wire_raw_batch *batch,
                           struct kvt_error *err)
 {
-    struct wire_pack pack;
+    struct wire_cursor pack;
     uint32_t count;
 
     if (wire_dynamo_is_json(bytes, size))
         return decode_json_events(bytes, size, batch, err);
-    wire_pack_init(&pack, bytes, size);
-    if (wire_pack_kind(&pack) == WIRE_PACK_MAP) {
+    wire_cursor_init(&pack, bytes, size);
+    if (wire_cursor_kind(&pack) == WIRE_CURSOR_MAP) {
         wire_dynamo_pack_event(&pack, batch);
-    } else if (wire_pack_kind(&pack) == WIRE_PACK_ARRAY && wire_pack_array(&pack, &count)) {
+    } else if (wire_cursor_kind(&pack) == WIRE_CURSOR_ARRAY && wire_cursor_array(&pack, &count)) {
         /* An event by positions says not which release's positions those are. */
-        if (count > 0 && wire_pack_kind(&pack) == WIRE_PACK_INT)
-            wire_pack_fail(&pack, pack.at, KVT_INVALID, "an event with names, not by positions");
+        if (count > 0 && wire_cursor_kind(&pack) == WIRE_CURSOR_INT)
+            wire_cursor_fail(&pack, pack.at, KVT_INVALID, "an event with names, not by positions");
         for (uint32_t i = 0; i < count && pack.code == KVT_OK; i++)
             wire_dynamo_pack_event(&pack, batch);
     } else {
-        wire_pack_fail(&pack, pack.at, KVT_INVALID, "an event or an array of them");
+        wire_cursor_fail(&pack, pack.at, KVT_INVALID, "an event or an array of them");
     }
-    return wire_pack_end(&pack, "dynamo events", err);
+    return wire_cursor_end(&pack, "dynamo events", err);
 }
 
 /* ---- the envelope ---- */
@@ -83,18 +83,18 @@ struct envelope {
 /* An array of numbers: bytes, collected where a batch has its tokens, of which RouterEvents have
  * none. */
 static void
-read_payload_list(struct wire_pack *pack, struct wire_raw_batch *batch, struct envelope *envelope)
+read_payload_list(struct wire_cursor *pack, struct wire_raw_batch *batch, struct envelope *envelope)
 {
     uint8_t *scratch = (uint8_t *)batch->token_ids;
     uint32_t count;
     uint64_t byte;
 
-    (void)wire_pack_array(pack, &count);
+    (void)wire_cursor_array(pack, &count);
     if (count > WIRE_RAW_TOKENS_MAX * sizeof(*batch->token_ids))
-        wire_pack_fail(pack, pack->at, KVT_RANGE, "a shorter payload");
+        wire_cursor_fail(pack, pack->at, KVT_RANGE, "a shorter payload");
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
-        if (!wire_pack_u64(pack, &byte) || byte > UINT8_MAX)
-            wire_pack_fail(pack, pack->at, KVT_INVALID, "bytes before this byte");
+        if (!wire_cursor_u64(pack, &byte) || byte > UINT8_MAX)
+            wire_cursor_fail(pack, pack->at, KVT_INVALID, "bytes before this byte");
         scratch[i] = (uint8_t)byte;
     }
     envelope->payload = scratch;
@@ -102,57 +102,57 @@ read_payload_list(struct wire_pack *pack, struct wire_raw_batch *batch, struct e
 }
 
 static void
-read_payload(struct wire_pack *pack, struct wire_raw_batch *batch, struct envelope *envelope)
+read_payload(struct wire_cursor *pack, struct wire_raw_batch *batch, struct envelope *envelope)
 {
     const uint8_t *start = pack->at;
 
-    switch (wire_pack_kind(pack)) {
-    case WIRE_PACK_BIN:
-        (void)wire_pack_bin(pack, &envelope->payload, &envelope->payload_size);
+    switch (wire_cursor_kind(pack)) {
+    case WIRE_CURSOR_BIN:
+        (void)wire_cursor_bin(pack, &envelope->payload, &envelope->payload_size);
         break;
-    case WIRE_PACK_ARRAY: read_payload_list(pack, batch, envelope); break;
-    default: wire_pack_fail(pack, start, KVT_INVALID, "a payload of bytes"); break;
+    case WIRE_CURSOR_ARRAY: read_payload_list(pack, batch, envelope); break;
+    default: wire_cursor_fail(pack, start, KVT_INVALID, "a payload of bytes"); break;
     }
 }
 
 static void
-read_number(struct wire_pack *pack, uint64_t *number)
+read_number(struct wire_cursor *pack, uint64_t *number)
 {
     const uint8_t *start = pack->at;
 
-    if (!wire_pack_u64(pack, number))
-        wire_pack_fail(pack, start, KVT_INVALID, "a number of 64 bits");
+    if (!wire_cursor_u64(pack, number))
+        wire_cursor_fail(pack, start, KVT_INVALID, "a number of 64 bits");
 }
 
 static void
-read_envelope(struct wire_pack *pack, struct wire_raw_batch *batch, struct envelope *envelope)
+read_envelope(struct wire_cursor *pack, struct wire_raw_batch *batch, struct envelope *envelope)
 {
-    struct wire_pack_text topic;
+    struct wire_cursor_text topic;
     uint32_t members;
 
-    (void)wire_pack_map(pack, &members);
+    (void)wire_cursor_map(pack, &members);
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (WIRE_PACK_IS(key, "publisher_id")) {
+        if (WIRE_CURSOR_IS(key, "publisher_id")) {
             envelope->seen |= PUBLISHER_ID;
             read_number(pack, &batch->publisher);
-        } else if (WIRE_PACK_IS(key, "sequence")) {
+        } else if (WIRE_CURSOR_IS(key, "sequence")) {
             envelope->seen |= SEQUENCE;
             read_number(pack, &batch->sequence);
-        } else if (WIRE_PACK_IS(key, "published_at")) {
+        } else if (WIRE_CURSOR_IS(key, "published_at")) {
             read_number(pack, &batch->time_ms);
-        } else if (WIRE_PACK_IS(key, "topic")) {
+        } else if (WIRE_CURSOR_IS(key, "topic")) {
             envelope->foreign_topic =
-                !wire_pack_str(pack, &topic) || !wire_dynamo_is_topic(topic.bytes, topic.size);
-        } else if (WIRE_PACK_IS(key, "payload")) {
+                !wire_cursor_str(pack, &topic) || !wire_dynamo_is_topic(topic.bytes, topic.size);
+        } else if (WIRE_CURSOR_IS(key, "payload")) {
             envelope->seen |= PAYLOAD;
             read_payload(pack, batch, envelope);
-        } else if (WIRE_PACK_IS(key, "worker_id") || WIRE_PACK_IS(key, "event")) {
+        } else if (WIRE_CURSOR_IS(key, "worker_id") || WIRE_CURSOR_IS(key, "event")) {
             envelope->bare = true;
             return;
         } else {
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         }
     }
 }
@@ -161,11 +161,11 @@ static enum kvt_err
 decode_pack(const void *bytes, size_t size, struct wire_raw_batch *batch, struct kvt_error *err)
 {
     struct envelope envelope = {.seen = 0};
-    struct wire_pack pack;
+    struct wire_cursor pack;
     enum kvt_err rc;
 
-    wire_pack_init(&pack, bytes, size);
-    if (wire_pack_kind(&pack) != WIRE_PACK_MAP)
+    wire_cursor_init(&pack, bytes, size);
+    if (wire_cursor_kind(&pack) != WIRE_CURSOR_MAP)
         return wire_dynamo_decode_events(bytes, size, batch, err);
     read_envelope(&pack, batch, &envelope);
     if (envelope.bare) {
@@ -173,9 +173,9 @@ decode_pack(const void *bytes, size_t size, struct wire_raw_batch *batch, struct
         return wire_dynamo_decode_events(bytes, size, batch, err);
     }
     if (pack.code == KVT_OK && envelope.seen != (PUBLISHER_ID | SEQUENCE | PAYLOAD))
-        wire_pack_fail(&pack, pack.start, KVT_INVALID,
-                       "an envelope with publisher_id, sequence and payload");
-    rc = wire_pack_end(&pack, "dynamo envelope", err);
+        wire_cursor_fail(&pack, pack.start, KVT_INVALID,
+                         "an envelope with publisher_id, sequence and payload");
+    rc = wire_cursor_end(&pack, "dynamo envelope", err);
     if (rc != KVT_OK)
         return rc;
     if (envelope.foreign_topic) {
@@ -221,7 +221,7 @@ wire_dynamo_frames(const void *publisher, size_t publisher_size, const void *seq
     if (length != body_size - FRAME_HEAD)
         return kvt_error_set(err, KVT_INVALID, "dynamo frames: %u bytes announced, %zu bytes there",
                              length, body_size - FRAME_HEAD);
-    *frames = (struct wire_dynamo_frames){wire_pack_be64(publisher), wire_pack_be64(sequence),
+    *frames = (struct wire_dynamo_frames){wire_cursor_be64(publisher), wire_cursor_be64(sequence),
                                           head + FRAME_HEAD, length};
     return KVT_OK;
 }

@@ -44,7 +44,7 @@ enum wire_dynamo_member {
 struct wire_dynamo_reading {
     struct wire_raw_batch *batch;
     struct wire_raw_event *event;
-    struct wire_build_mark mark;
+    struct wire_raw_builder_mark mark;
     unsigned seen;           /* of the members above */
     enum wire_raw_kind kind; /* SKIP until `data` says more */
     bool numbered_worker;
@@ -60,8 +60,8 @@ static inline bool
 wire_dynamo_begin(struct wire_dynamo_reading *reading, struct wire_raw_batch *batch)
 {
     *reading = (struct wire_dynamo_reading){.batch = batch, .kind = WIRE_RAW_SKIP};
-    reading->mark = wire_build_mark(batch);
-    reading->event = wire_build_event(batch);
+    reading->mark = wire_raw_builder_mark(batch);
+    reading->event = wire_raw_builder_event(batch);
     return reading->event != NULL;
 }
 
@@ -82,7 +82,7 @@ void wire_dynamo_tier(struct wire_dynamo_reading *reading, const char *text, siz
 
 /** Read the RouterEvent that is next, whatever stands there.  A batch that is full is KVT_RANGE in
  * the cursor. */
-void wire_dynamo_pack_event(struct wire_pack *pack, struct wire_raw_batch *batch);
+void wire_dynamo_pack_event(struct wire_cursor *pack, struct wire_raw_batch *batch);
 void wire_dynamo_json_event(struct kvt_json_pull *pull, struct wire_raw_batch *batch);
 
 /** One RouterEvent or an array of them, msgpack or JSON, into the batch behind what it has. */

@@ -71,18 +71,18 @@ enum variant {
 static enum variant
 variant_of(const char *name, size_t size)
 {
-    const struct wire_pack_text text = {name, size};
+    const struct wire_cursor_text text = {name, size};
 
-    if (WIRE_PACK_IS(text, "Events"))
+    if (WIRE_CURSOR_IS(text, "Events"))
         return VARIANT_EVENTS;
-    if (WIRE_PACK_IS(text, "TreeDump"))
+    if (WIRE_CURSOR_IS(text, "TreeDump"))
         return VARIANT_DUMP;
-    if (WIRE_PACK_IS(text, "TooNew"))
+    if (WIRE_CURSOR_IS(text, "TooNew"))
         return VARIANT_TOO_NEW;
-    if (WIRE_PACK_IS(text, "StateAgentRecovery"))
+    if (WIRE_CURSOR_IS(text, "StateAgentRecovery"))
         return VARIANT_NESTED;
-    if (WIRE_PACK_IS(text, "TreeDumpFailed") || WIRE_PACK_IS(text, "InvalidRange") ||
-        WIRE_PACK_IS(text, "Error") || WIRE_PACK_IS(text, "Status"))
+    if (WIRE_CURSOR_IS(text, "TreeDumpFailed") || WIRE_CURSOR_IS(text, "InvalidRange") ||
+        WIRE_CURSOR_IS(text, "Error") || WIRE_CURSOR_IS(text, "Status"))
         return VARIANT_REFUSED;
     return VARIANT_NONE;
 }
@@ -122,53 +122,54 @@ outline_check(const struct outline *outline, struct wire_dynamo_part *part, stru
 
 /* "all" or {"domain": "worker"} speak of all we follow. */
 static bool
-pack_scope_is_ours(struct wire_pack *pack)
+pack_scope_is_ours(struct wire_cursor *pack)
 {
-    struct wire_pack_text text;
+    struct wire_cursor_text text;
     uint32_t members;
     bool ours = false;
 
-    if (wire_pack_kind(pack) == WIRE_PACK_STR)
-        return wire_pack_str(pack, &text) && WIRE_PACK_IS(text, "all");
-    (void)wire_pack_map(pack, &members);
+    if (wire_cursor_kind(pack) == WIRE_CURSOR_STR)
+        return wire_cursor_str(pack, &text) && WIRE_CURSOR_IS(text, "all");
+    (void)wire_cursor_map(pack, &members);
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        text = wire_pack_key(pack);
-        if (WIRE_PACK_IS(text, "domain"))
-            ours = wire_pack_str(pack, &text) && WIRE_PACK_IS(text, "worker");
+        text = wire_cursor_key(pack);
+        if (WIRE_CURSOR_IS(text, "domain"))
+            ours = wire_cursor_str(pack, &text) && WIRE_CURSOR_IS(text, "worker");
         else
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
     }
     return ours;
 }
 
 static void
-pack_variant(struct wire_pack *pack, struct outline *outline, const uint8_t **nested)
+pack_variant(struct wire_cursor *pack, struct outline *outline, const uint8_t **nested)
 {
     uint32_t members;
 
-    if (wire_pack_kind(pack) == WIRE_PACK_ARRAY) {
+    if (wire_cursor_kind(pack) == WIRE_CURSOR_ARRAY) {
         /* Of releases that named no last event. */
         outline->has_events = true;
         outline->events = pack->at;
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
         return;
     }
-    (void)wire_pack_map(pack, &members);
+    (void)wire_cursor_map(pack, &members);
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (WIRE_PACK_IS(key, "events")) {
-            outline->has_events = wire_pack_kind(pack) == WIRE_PACK_ARRAY;
+        if (WIRE_CURSOR_IS(key, "events")) {
+            outline->has_events = wire_cursor_kind(pack) == WIRE_CURSOR_ARRAY;
             outline->events = pack->at;
-            wire_pack_skip(pack);
-        } else if (WIRE_PACK_IS(key, "last_event_id") || WIRE_PACK_IS(key, "newest_available")) {
-            (void)wire_pack_u64(pack, &outline->newest);
-        } else if (WIRE_PACK_IS(key, "reset_scope")) {
+            wire_cursor_skip(pack);
+        } else if (WIRE_CURSOR_IS(key, "last_event_id") ||
+                   WIRE_CURSOR_IS(key, "newest_available")) {
+            (void)wire_cursor_u64(pack, &outline->newest);
+        } else if (WIRE_CURSOR_IS(key, "reset_scope")) {
             outline->foreign = !pack_scope_is_ours(pack);
         } else {
-            if (WIRE_PACK_IS(key, "response"))
+            if (WIRE_CURSOR_IS(key, "response"))
                 *nested = pack->at;
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         }
     }
 }
@@ -176,24 +177,24 @@ pack_variant(struct wire_pack *pack, struct outline *outline, const uint8_t **ne
 /* One layer: {"data": answer, "complete_final"}, or {variant: content}.  Where the answer goes on
  * inside, or NULL. */
 static const uint8_t *
-pack_layer(struct wire_pack *pack, struct outline *outline)
+pack_layer(struct wire_cursor *pack, struct outline *outline)
 {
     const uint8_t *nested = NULL;
     uint32_t members;
 
-    if (!wire_pack_map(pack, &members))
-        wire_pack_fail(pack, pack->start, KVT_INVALID, "an answer: a map");
+    if (!wire_cursor_map(pack, &members))
+        wire_cursor_fail(pack, pack->start, KVT_INVALID, "an answer: a map");
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
         const enum variant variant = variant_of(key.bytes, key.size);
 
         if (variant != VARIANT_NONE) {
             outline->variant = variant;
             pack_variant(pack, outline, &nested);
         } else {
-            if (WIRE_PACK_IS(key, "data"))
+            if (WIRE_CURSOR_IS(key, "data"))
                 nested = pack->at;
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         }
     }
     return nested;
@@ -203,22 +204,22 @@ static enum kvt_err
 pack_outline(const void *bytes, size_t size, struct outline *outline, struct kvt_error *err)
 {
     const uint8_t *nested = bytes;
-    struct wire_pack pack;
+    struct wire_cursor pack;
 
-    wire_pack_init(&pack, bytes, size);
+    wire_cursor_init(&pack, bytes, size);
     for (int i = 0; i < WRAPPERS_MAX && nested != NULL && pack.code == KVT_OK; i++) {
         *outline = (struct outline){.variant = VARIANT_NONE};
         pack.at = nested;
         nested = pack_layer(&pack, outline);
     }
-    return wire_pack_end(&pack, "dynamo answer", err);
+    return wire_cursor_end(&pack, "dynamo answer", err);
 }
 
 static enum kvt_err
 pack_begin(const void *bytes, size_t size, struct wire_dynamo_part *part, struct kvt_error *err)
 {
     struct outline outline = {.variant = VARIANT_NONE};
-    struct wire_pack pack;
+    struct wire_cursor pack;
     uint32_t count;
     enum kvt_err rc = pack_outline(bytes, size, &outline, err);
 
@@ -226,9 +227,9 @@ pack_begin(const void *bytes, size_t size, struct wire_dynamo_part *part, struct
         rc = outline_check(&outline, part, err);
     if (rc != KVT_OK || !outline.has_events || part->what == WIRE_DYNAMO_REFUSED)
         return rc;
-    wire_pack_init(&pack, bytes, size);
+    wire_cursor_init(&pack, bytes, size);
     pack.at = outline.events;
-    (void)wire_pack_array(&pack, &count);
+    (void)wire_cursor_array(&pack, &count);
     part->at = (size_t)(pack.at - pack.start);
     part->left = count;
     return KVT_OK;
@@ -239,20 +240,20 @@ static enum kvt_err
 pack_part(const void *bytes, size_t size, struct wire_dynamo_part *part,
           struct wire_raw_batch *batch, struct kvt_error *err)
 {
-    struct wire_pack pack;
+    struct wire_cursor pack;
 
-    wire_pack_init(&pack, bytes, size);
+    wire_cursor_init(&pack, bytes, size);
     pack.at += part->at;
     while (part->left > 0) {
-        const struct wire_build_mark mark = wire_build_mark(batch);
+        const struct wire_raw_builder_mark mark = wire_raw_builder_mark(batch);
 
         wire_dynamo_pack_event(&pack, batch);
         if (pack.code == KVT_RANGE && mark.events > 0) {
-            wire_build_rewind(batch, &mark);
+            wire_raw_builder_rewind(batch, &mark);
             break;
         }
         if (pack.code != KVT_OK)
-            return wire_pack_end(&pack, "dynamo answer", err);
+            return wire_cursor_end(&pack, "dynamo answer", err);
         part->at = (size_t)(pack.at - pack.start);
         part->left--;
     }
@@ -380,11 +381,11 @@ json_part(struct wire_dynamo_part *part, struct wire_raw_batch *batch, struct kv
     struct kvt_json_pull before = *pull;
 
     while (kvt_json_pull_element(pull)) {
-        const struct wire_build_mark mark = wire_build_mark(batch);
+        const struct wire_raw_builder_mark mark = wire_raw_builder_mark(batch);
 
         wire_dynamo_json_event(pull, batch);
         if (pull->code == KVT_RANGE && mark.events > 0) {
-            wire_build_rewind(batch, &mark);
+            wire_raw_builder_rewind(batch, &mark);
             *pull = before;
             return KVT_OK;
         }

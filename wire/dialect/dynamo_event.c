@@ -26,7 +26,7 @@ wire_dynamo_settle(struct wire_dynamo_reading *reading)
     if ((reading->seen & WIRE_DYNAMO_STORAGE_TIER) == 0)
         event->tier = KVT_TIER_G1;
     if (why != WIRE_RAW_FINE) {
-        wire_build_skip(reading->batch, event, &reading->mark, why);
+        wire_raw_builder_skip(reading->batch, event, &reading->mark, why);
         return;
     }
     event->kind = reading->kind;
@@ -45,15 +45,15 @@ wire_dynamo_settle(struct wire_dynamo_reading *reading)
 void
 wire_dynamo_tier(struct wire_dynamo_reading *reading, const char *text, size_t size)
 {
-    const struct wire_pack_text name = {text, size};
+    const struct wire_cursor_text name = {text, size};
 
-    if (WIRE_PACK_IS(name, "device"))
+    if (WIRE_CURSOR_IS(name, "device"))
         reading->event->tier = KVT_TIER_G1;
-    else if (WIRE_PACK_IS(name, "host_pinned"))
+    else if (WIRE_CURSOR_IS(name, "host_pinned"))
         reading->event->tier = KVT_TIER_G2;
-    else if (WIRE_PACK_IS(name, "disk"))
+    else if (WIRE_CURSOR_IS(name, "disk"))
         reading->event->tier = KVT_TIER_G3;
-    else if (WIRE_PACK_IS(name, "external"))
+    else if (WIRE_CURSOR_IS(name, "external"))
         reading->event->tier = KVT_TIER_G4;
     else
         reading->unknown_tier = true;
@@ -69,23 +69,23 @@ struct place {
 };
 
 /* Read the value of a member that is known, and say so. */
-typedef bool member_fn(struct wire_pack *pack, const struct place *place,
-                       struct wire_pack_text key);
+typedef bool member_fn(struct wire_cursor *pack, const struct place *place,
+                       struct wire_cursor_text key);
 
 /* Every map there is: what is no map spoils its event, members nobody told us of are stepped over,
  * and those of `needed` must be there.  Inlined, so that `member` is no call by address. */
 static inline __attribute__((always_inline)) void
-read_map(struct wire_pack *pack, const struct place *place, member_fn *member, unsigned needed)
+read_map(struct wire_cursor *pack, const struct place *place, member_fn *member, unsigned needed)
 {
     uint32_t members;
 
-    if (!wire_pack_map(pack, &members)) {
+    if (!wire_cursor_map(pack, &members)) {
         place->reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++)
-        if (!member(pack, place, wire_pack_key(pack)))
-            wire_pack_skip(pack);
+        if (!member(pack, place, wire_cursor_key(pack)))
+            wire_cursor_skip(pack);
     if ((*place->seen & needed) != needed)
         place->reading->malformed = true;
 }
@@ -97,30 +97,30 @@ once(const struct place *place, enum wire_dynamo_member which)
 }
 
 static bool
-mm_object_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+mm_object_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     struct wire_dynamo_reading *reading = place->reading;
     uint64_t hash;
 
-    if (!WIRE_PACK_IS(key, "mm_hash"))
+    if (!WIRE_CURSOR_IS(key, "mm_hash"))
         return false;
     once(place, WIRE_DYNAMO_MM_HASH);
-    reading->malformed |= !wire_pack_u64(pack, &hash);
-    if (!reading->malformed && !wire_build_media(reading->batch, place->block, hash))
-        wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+    reading->malformed |= !wire_cursor_u64(pack, &hash);
+    if (!reading->malformed && !wire_raw_builder_media(reading->batch, place->block, hash))
+        wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
     return true;
 }
 
 /* {"mm_objects": [{"mm_hash", "offsets"}, ...]} */
 static bool
-mm_info_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+mm_info_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     uint32_t objects;
 
-    if (!WIRE_PACK_IS(key, "mm_objects"))
+    if (!WIRE_CURSOR_IS(key, "mm_objects"))
         return false;
     once(place, WIRE_DYNAMO_MM_OBJECTS);
-    if (!wire_pack_array(pack, &objects)) {
+    if (!wire_cursor_array(pack, &objects)) {
         place->reading->malformed = true;
         return true;
     }
@@ -136,7 +136,7 @@ mm_info_member(struct wire_pack *pack, const struct place *place, struct wire_pa
 /* A block as every release since 1.0.2 writes those of text: its bytes are known but for the two
  * numbers.  False, with nothing read, when it is written in another way. */
 static inline bool
-read_plain_block(struct wire_pack *pack, struct wire_raw_block *block)
+read_plain_block(struct wire_cursor *pack, struct wire_raw_block *block)
 {
     static const char head[] = "\x83\xaa"
                                "block_hash";
@@ -152,13 +152,14 @@ read_plain_block(struct wire_pack *pack, struct wire_raw_block *block)
     };
     const uint8_t *start = pack->at;
 
-    if (wire_pack_left(pack) < HEAD + MIDDLE + TAIL + NUMBERS || memcmp(start, head, HEAD) != 0)
+    if (wire_cursor_left(pack) < HEAD + MIDDLE + TAIL + NUMBERS || memcmp(start, head, HEAD) != 0)
         return false;
     pack->at += HEAD;
-    if (wire_pack_u64(pack, &block->hash) && wire_pack_left(pack) >= MIDDLE + TAIL + NUMBERS / 2 &&
+    if (wire_cursor_u64(pack, &block->hash) &&
+        wire_cursor_left(pack) >= MIDDLE + TAIL + NUMBERS / 2 &&
         memcmp(pack->at, middle, MIDDLE) == 0) {
         pack->at += MIDDLE;
-        if (wire_pack_u64(pack, &block->tokens_hash) && wire_pack_left(pack) >= TAIL &&
+        if (wire_cursor_u64(pack, &block->tokens_hash) && wire_cursor_left(pack) >= TAIL &&
             memcmp(pack->at, tail, TAIL) == 0) {
             pack->at += TAIL;
             return true;
@@ -170,20 +171,20 @@ read_plain_block(struct wire_pack *pack, struct wire_raw_block *block)
 }
 
 static bool
-block_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+block_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     struct wire_dynamo_reading *reading = place->reading;
     unsigned seen = 0;
 
-    if (WIRE_PACK_IS(key, "block_hash")) {
+    if (WIRE_CURSOR_IS(key, "block_hash")) {
         once(place, WIRE_DYNAMO_BLOCK_HASH);
-        reading->malformed |= !wire_pack_u64(pack, &place->block->hash);
-    } else if (WIRE_PACK_IS(key, "tokens_hash")) {
+        reading->malformed |= !wire_cursor_u64(pack, &place->block->hash);
+    } else if (WIRE_CURSOR_IS(key, "tokens_hash")) {
         once(place, WIRE_DYNAMO_TOKENS_HASH);
-        reading->malformed |= !wire_pack_u64(pack, &place->block->tokens_hash);
-    } else if (WIRE_PACK_IS(key, "mm_extra_info")) {
+        reading->malformed |= !wire_cursor_u64(pack, &place->block->tokens_hash);
+    } else if (WIRE_CURSOR_IS(key, "mm_extra_info")) {
         once(place, WIRE_DYNAMO_MM_EXTRA_INFO);
-        if (!wire_pack_nil(pack))
+        if (!wire_cursor_nil(pack))
             read_map(pack, &(struct place){reading, &seen, place->block}, mm_info_member, 0);
     } else {
         return false;
@@ -192,7 +193,7 @@ block_member(struct wire_pack *pack, const struct place *place, struct wire_pack
 }
 
 static void
-read_block(struct wire_pack *pack, struct wire_dynamo_reading *reading,
+read_block(struct wire_cursor *pack, struct wire_dynamo_reading *reading,
            struct wire_raw_block *block)
 {
     unsigned seen = 0;
@@ -202,19 +203,19 @@ read_block(struct wire_pack *pack, struct wire_dynamo_reading *reading,
 }
 
 static void
-read_blocks(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+read_blocks(struct wire_cursor *pack, struct wire_dynamo_reading *reading)
 {
     uint32_t count;
 
-    if (!wire_pack_array(pack, &count)) {
+    if (!wire_cursor_array(pack, &count)) {
         reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
-        struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+        struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
         if (block == NULL) {
-            wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+            wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
             return;
         }
         if (!read_plain_block(pack, block) && pack->code == KVT_OK)
@@ -223,21 +224,21 @@ read_blocks(struct wire_pack *pack, struct wire_dynamo_reading *reading)
 }
 
 static bool
-stored_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+stored_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     struct wire_dynamo_reading *reading = place->reading;
     struct wire_raw_event *event = reading->event;
 
-    if (WIRE_PACK_IS(key, "parent_hash")) {
+    if (WIRE_CURSOR_IS(key, "parent_hash")) {
         once(place, WIRE_DYNAMO_PARENT_HASH);
-        event->has_parent = !wire_pack_nil(pack);
+        event->has_parent = !wire_cursor_nil(pack);
         if (event->has_parent)
-            reading->malformed |= !wire_pack_u64(pack, &event->parent);
-    } else if (WIRE_PACK_IS(key, "start_position")) {
+            reading->malformed |= !wire_cursor_u64(pack, &event->parent);
+    } else if (WIRE_CURSOR_IS(key, "start_position")) {
         once(place, WIRE_DYNAMO_START_POSITION);
-        if (!wire_pack_nil(pack))
-            reading->malformed |= !wire_pack_u32(pack, &event->position);
-    } else if (WIRE_PACK_IS(key, "blocks")) {
+        if (!wire_cursor_nil(pack))
+            reading->malformed |= !wire_cursor_u32(pack, &event->position);
+    } else if (WIRE_CURSOR_IS(key, "blocks")) {
         once(place, WIRE_DYNAMO_BLOCKS);
         read_blocks(pack, reading);
     } else {
@@ -247,28 +248,28 @@ stored_member(struct wire_pack *pack, const struct place *place, struct wire_pac
 }
 
 static void
-read_hashes(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+read_hashes(struct wire_cursor *pack, struct wire_dynamo_reading *reading)
 {
     uint32_t count;
 
-    if (!wire_pack_array(pack, &count)) {
+    if (!wire_cursor_array(pack, &count)) {
         reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
-        struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+        struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
         if (block == NULL)
-            wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+            wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
         else
-            reading->malformed |= !wire_pack_u64(pack, &block->hash);
+            reading->malformed |= !wire_cursor_u64(pack, &block->hash);
     }
 }
 
 static bool
-removed_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+removed_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
-    if (!WIRE_PACK_IS(key, "block_hashes"))
+    if (!WIRE_CURSOR_IS(key, "block_hashes"))
         return false;
     once(place, WIRE_DYNAMO_BLOCK_HASHES);
     read_hashes(pack, place->reading);
@@ -277,58 +278,58 @@ removed_member(struct wire_pack *pack, const struct place *place, struct wire_pa
 
 /* {"stored": ...}, {"removed": ...}, "cleared" or {"cleared": nil} */
 static void
-read_data(struct wire_pack *pack, const struct place *place)
+read_data(struct wire_cursor *pack, const struct place *place)
 {
     struct wire_dynamo_reading *reading = place->reading;
-    struct wire_pack_text variant;
+    struct wire_cursor_text variant;
     uint32_t members;
 
-    if (wire_pack_kind(pack) == WIRE_PACK_STR) {
-        (void)wire_pack_str(pack, &variant);
-        if (WIRE_PACK_IS(variant, "cleared"))
+    if (wire_cursor_kind(pack) == WIRE_CURSOR_STR) {
+        (void)wire_cursor_str(pack, &variant);
+        if (WIRE_CURSOR_IS(variant, "cleared"))
             reading->kind = WIRE_RAW_CLEAR;
         else
             reading->unknown_kind = true;
         return;
     }
-    if (!wire_pack_map(pack, &members) || members != 1) {
+    if (!wire_cursor_map(pack, &members) || members != 1) {
         reading->malformed = true;
         for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-            wire_pack_skip(pack);
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
+            wire_cursor_skip(pack);
         }
         return;
     }
-    variant = wire_pack_key(pack);
-    if (WIRE_PACK_IS(variant, "stored")) {
+    variant = wire_cursor_key(pack);
+    if (WIRE_CURSOR_IS(variant, "stored")) {
         read_map(pack, place, stored_member, WIRE_DYNAMO_BLOCKS);
         reading->kind = WIRE_RAW_STORE;
-    } else if (WIRE_PACK_IS(variant, "removed")) {
+    } else if (WIRE_CURSOR_IS(variant, "removed")) {
         read_map(pack, place, removed_member, WIRE_DYNAMO_BLOCK_HASHES);
         reading->kind = WIRE_RAW_REMOVE;
-    } else if (WIRE_PACK_IS(variant, "cleared") && wire_pack_nil(pack)) {
+    } else if (WIRE_CURSOR_IS(variant, "cleared") && wire_cursor_nil(pack)) {
         reading->kind = WIRE_RAW_CLEAR;
     } else {
         reading->unknown_kind = true;
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
     }
 }
 
 /* {"event_id", "data", "dp_rank"} */
 static bool
-event_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+event_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     struct wire_dynamo_reading *reading = place->reading;
 
-    if (WIRE_PACK_IS(key, "event_id")) {
+    if (WIRE_CURSOR_IS(key, "event_id")) {
         once(place, WIRE_DYNAMO_EVENT_ID);
-        reading->numbered_id = wire_pack_u64(pack, &reading->event->id);
-    } else if (WIRE_PACK_IS(key, "data")) {
+        reading->numbered_id = wire_cursor_u64(pack, &reading->event->id);
+    } else if (WIRE_CURSOR_IS(key, "data")) {
         once(place, WIRE_DYNAMO_DATA);
         read_data(pack, place);
-    } else if (WIRE_PACK_IS(key, "dp_rank")) {
+    } else if (WIRE_CURSOR_IS(key, "dp_rank")) {
         once(place, WIRE_DYNAMO_DP_RANK);
-        reading->malformed |= !wire_pack_u32(pack, &reading->event->dp_rank);
+        reading->malformed |= !wire_cursor_u32(pack, &reading->event->dp_rank);
     } else {
         return false;
     }
@@ -336,24 +337,24 @@ event_member(struct wire_pack *pack, const struct place *place, struct wire_pack
 }
 
 static bool
-router_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+router_member(struct wire_cursor *pack, const struct place *place, struct wire_cursor_text key)
 {
     struct wire_dynamo_reading *reading = place->reading;
-    struct wire_pack_text text;
+    struct wire_cursor_text text;
 
-    if (WIRE_PACK_IS(key, "worker_id")) {
+    if (WIRE_CURSOR_IS(key, "worker_id")) {
         once(place, WIRE_DYNAMO_WORKER_ID);
-        reading->numbered_worker = wire_pack_u64(pack, &reading->event->worker);
-    } else if (WIRE_PACK_IS(key, "storage_tier")) {
+        reading->numbered_worker = wire_cursor_u64(pack, &reading->event->worker);
+    } else if (WIRE_CURSOR_IS(key, "storage_tier")) {
         once(place, WIRE_DYNAMO_STORAGE_TIER);
-        if (wire_pack_str(pack, &text))
+        if (wire_cursor_str(pack, &text))
             wire_dynamo_tier(reading, text.bytes, text.size);
         else
             reading->unknown_tier = true;
-    } else if (WIRE_PACK_IS(key, "residency_domain")) {
+    } else if (WIRE_CURSOR_IS(key, "residency_domain")) {
         once(place, WIRE_DYNAMO_RESIDENCY_DOMAIN);
-        reading->foreign |= !wire_pack_str(pack, &text) || !WIRE_PACK_IS(text, "worker");
-    } else if (WIRE_PACK_IS(key, "event")) {
+        reading->foreign |= !wire_cursor_str(pack, &text) || !WIRE_CURSOR_IS(text, "worker");
+    } else if (WIRE_CURSOR_IS(key, "event")) {
         once(place, WIRE_DYNAMO_EVENT);
         read_map(pack, place, event_member, 0);
     } else {
@@ -363,12 +364,12 @@ router_member(struct wire_pack *pack, const struct place *place, struct wire_pac
 }
 
 void
-wire_dynamo_pack_event(struct wire_pack *pack, struct wire_raw_batch *batch)
+wire_dynamo_pack_event(struct wire_cursor *pack, struct wire_raw_batch *batch)
 {
     struct wire_dynamo_reading reading;
 
     if (!wire_dynamo_begin(&reading, batch)) {
-        wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+        wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
         return;
     }
     read_map(pack, &(struct place){&reading, &reading.seen, NULL}, router_member, 0);

@@ -35,7 +35,7 @@ read_mm_object(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading,
     }
     if ((seen & WIRE_DYNAMO_MM_HASH) == 0)
         reading->malformed = true;
-    else if (!reading->malformed && !wire_build_media(reading->batch, block, hash))
+    else if (!reading->malformed && !wire_raw_builder_media(reading->batch, block, hash))
         no_room(pull);
 }
 
@@ -70,7 +70,7 @@ read_mm_info(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading,
 static void
 read_block(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
-    struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+    struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
     struct kvt_json_slice key;
     unsigned seen = 0;
 
@@ -154,7 +154,7 @@ read_hashes(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
         return;
     }
     while (kvt_json_pull_element(pull)) {
-        struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+        struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
         if (block == NULL)
             no_room(pull);

@@ -441,29 +441,29 @@ static enum kvt_err
 read_pack_body(const uint8_t *body, size_t size, struct wire_dynamo_rpc_frame *frame,
                struct kvt_error *err)
 {
-    struct wire_pack pack;
+    struct wire_cursor pack;
     uint32_t members;
     bool final = false;
 
-    wire_pack_init(&pack, body, size);
-    (void)wire_pack_map(&pack, &members);
+    wire_cursor_init(&pack, body, size);
+    (void)wire_cursor_map(&pack, &members);
     for (uint32_t i = 0; i < members && pack.code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(&pack);
+        const struct wire_cursor_text key = wire_cursor_key(&pack);
 
-        if (WIRE_PACK_IS(key, "data")) {
+        if (WIRE_CURSOR_IS(key, "data")) {
             frame->body = pack.at;
-            wire_pack_skip(&pack);
+            wire_cursor_skip(&pack);
             frame->body_size = (size_t)(pack.at - (const uint8_t *)frame->body);
-        } else if (WIRE_PACK_IS(key, "complete_final")) {
-            final = wire_pack_left(&pack) > 0 && *pack.at == 0xc3;
-            wire_pack_skip(&pack);
+        } else if (WIRE_CURSOR_IS(key, "complete_final")) {
+            final = wire_cursor_left(&pack) > 0 && *pack.at == 0xc3;
+            wire_cursor_skip(&pack);
         } else {
-            wire_pack_skip(&pack);
+            wire_cursor_skip(&pack);
         }
     }
     if (frame->body == NULL && final)
         frame->kind = WIRE_DYNAMO_RPC_FINAL;
-    return wire_pack_end(&pack, "dynamo frame's body", err);
+    return wire_cursor_end(&pack, "dynamo frame's body", err);
 }
 
 static enum kvt_err

@@ -17,7 +17,7 @@
 
 /** Read the event that is next, whatever stands there.  A batch that is full is KVT_RANGE in the
  * cursor. */
-void wire_engine_event(struct wire_pack *pack, struct wire_raw_batch *batch);
+void wire_engine_event(struct wire_cursor *pack, struct wire_raw_batch *batch);
 
 /** A whole payload.  The batch is empty at first, and after a failure. */
 KVT_NODISCARD enum kvt_err wire_engine_decode(const void *bytes, size_t size,

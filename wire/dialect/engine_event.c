@@ -20,11 +20,11 @@ enum {
 struct reading {
     struct wire_raw_batch *batch;
     struct wire_raw_event *event;
-    struct wire_build_mark mark;
+    struct wire_raw_builder_mark mark;
     enum wire_raw_kind kind;
     enum wire_raw_why why; /* of a kind that is SKIP by itself */
-    struct wire_pack_text adapter;
-    struct wire_pack_text salt;
+    struct wire_cursor_text adapter;
+    struct wire_cursor_text salt;
     const uint8_t *pairs;       /* tokens in pairs; NULL: none */
     const uint8_t *extra_keys;  /* NULL: none */
     const uint8_t *block_media; /* NULL: none */
@@ -39,47 +39,47 @@ struct reading {
 };
 
 static void
-no_room(struct wire_pack *pack)
+no_room(struct wire_cursor *pack)
 {
-    wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+    wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
 }
 
 /* ---- members ---- */
 
 static void
-read_tag(struct wire_pack *pack, struct reading *reading)
+read_tag(struct wire_cursor *pack, struct reading *reading)
 {
-    struct wire_pack_text tag;
+    struct wire_cursor_text tag;
 
-    if (!wire_pack_str(pack, &tag)) {
+    if (!wire_cursor_str(pack, &tag)) {
         reading->malformed = true;
         return;
     }
     /* A second tag would make it two events. */
     reading->malformed |= reading->has_kind;
     reading->has_kind = true;
-    if (WIRE_PACK_IS(tag, "BlockStored"))
+    if (WIRE_CURSOR_IS(tag, "BlockStored"))
         reading->kind = WIRE_RAW_STORE;
-    else if (WIRE_PACK_IS(tag, "BlockRemoved"))
+    else if (WIRE_CURSOR_IS(tag, "BlockRemoved"))
         reading->kind = WIRE_RAW_REMOVE;
-    else if (WIRE_PACK_IS(tag, "AllBlocksCleared"))
+    else if (WIRE_CURSOR_IS(tag, "AllBlocksCleared"))
         reading->kind = WIRE_RAW_CLEAR;
-    else if (!WIRE_PACK_IS(tag, "Ignored"))
+    else if (!WIRE_CURSOR_IS(tag, "Ignored"))
         reading->why = WIRE_RAW_UNKNOWN_KIND;
 }
 
 /* A number, signed or not, by its bits; bytes by their last eight, as the engine itself shortens
  * them. */
 static bool
-read_hash(struct wire_pack *pack, uint64_t *hash)
+read_hash(struct wire_cursor *pack, uint64_t *hash)
 {
     const uint8_t *bytes;
     size_t size;
 
     *hash = 0;
-    if (wire_pack_kind(pack) != WIRE_PACK_BIN)
-        return wire_pack_bits64(pack, hash);
-    if (!wire_pack_bin(pack, &bytes, &size) || size == 0)
+    if (wire_cursor_kind(pack) != WIRE_CURSOR_BIN)
+        return wire_cursor_bits64(pack, hash);
+    if (!wire_cursor_bin(pack, &bytes, &size) || size == 0)
         return false;
     for (size_t i = size < HASH_BYTES ? 0 : size - HASH_BYTES; i < size; i++)
         *hash = *hash << 8 | bytes[i];
@@ -87,26 +87,26 @@ read_hash(struct wire_pack *pack, uint64_t *hash)
 }
 
 static void
-read_hashes(struct wire_pack *pack, struct reading *reading)
+read_hashes(struct wire_cursor *pack, struct reading *reading)
 {
     uint32_t count;
 
-    if (reading->has_hashes || !wire_pack_array(pack, &count)) {
+    if (reading->has_hashes || !wire_cursor_array(pack, &count)) {
         if (reading->has_hashes)
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         reading->malformed = true;
         return;
     }
     reading->has_hashes = true;
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
-        struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+        struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
         if (block == NULL) {
             no_room(pack);
             return;
         }
-        if (wire_pack_left(pack) >= 9 && *pack->at == 0xcf) {
-            block->hash = wire_pack_be64(pack->at + 1);
+        if (wire_cursor_left(pack) >= 9 && *pack->at == 0xcf) {
+            block->hash = wire_cursor_be64(pack->at + 1);
             pack->at += 9;
         } else {
             reading->malformed |= !read_hash(pack, &block->hash);
@@ -115,18 +115,18 @@ read_hashes(struct wire_pack *pack, struct reading *reading)
 }
 
 static void
-read_parent(struct wire_pack *pack, struct reading *reading)
+read_parent(struct wire_cursor *pack, struct reading *reading)
 {
-    reading->event->has_parent = !wire_pack_nil(pack);
+    reading->event->has_parent = !wire_cursor_nil(pack);
     if (reading->event->has_parent)
         reading->malformed |= !read_hash(pack, &reading->event->parent);
 }
 
 /* Most tokens are of two bytes or four. */
 static inline bool
-read_token(struct wire_pack *pack, uint32_t *token)
+read_token(struct wire_cursor *pack, uint32_t *token)
 {
-    const size_t left = wire_pack_left(pack);
+    const size_t left = wire_cursor_left(pack);
 
     if (left >= 3 && *pack->at == 0xcd) {
         *token = (uint32_t)pack->at[1] << 8 | pack->at[2];
@@ -139,133 +139,133 @@ read_token(struct wire_pack *pack, uint32_t *token)
         pack->at += 5;
         return true;
     }
-    return wire_pack_u32(pack, token);
+    return wire_cursor_u32(pack, token);
 }
 
 static void
-read_tokens(struct wire_pack *pack, struct reading *reading)
+read_tokens(struct wire_cursor *pack, struct reading *reading)
 {
     const uint8_t *start = pack->at;
     uint32_t count;
     uint32_t token;
 
-    if (wire_pack_nil(pack))
+    if (wire_cursor_nil(pack))
         return;
-    if (reading->has_tokens || !wire_pack_array(pack, &count)) {
+    if (reading->has_tokens || !wire_cursor_array(pack, &count)) {
         if (reading->has_tokens)
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         reading->malformed = true;
         return;
     }
     reading->has_tokens = true;
-    if (count > 0 && wire_pack_kind(pack) == WIRE_PACK_ARRAY) {
+    if (count > 0 && wire_cursor_kind(pack) == WIRE_CURSOR_ARRAY) {
         pack->at = start;
         reading->pairs = start;
         reading->pair_count = count;
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
         return;
     }
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
         reading->malformed |= !read_token(pack, &token);
-        if (!wire_build_token(reading->batch, token))
+        if (!wire_raw_builder_token(reading->batch, token))
             no_room(pack);
     }
 }
 
 /* What stands here is read once the whole event is known. */
 static void
-note(struct wire_pack *pack, const uint8_t **where)
+note(struct wire_cursor *pack, const uint8_t **where)
 {
-    if (wire_pack_nil(pack))
+    if (wire_cursor_nil(pack))
         return;
     *where = pack->at;
-    wire_pack_skip(pack);
+    wire_cursor_skip(pack);
 }
 
 static void
-read_block_size(struct wire_pack *pack, struct reading *reading)
+read_block_size(struct wire_cursor *pack, struct reading *reading)
 {
-    reading->malformed |= !wire_pack_u32(pack, &reading->block_size);
+    reading->malformed |= !wire_cursor_u32(pack, &reading->block_size);
 }
 
 /* A text, or nil; anything else makes the event malformed. */
-static struct wire_pack_text
-read_text(struct wire_pack *pack, struct reading *reading)
+static struct wire_cursor_text
+read_text(struct wire_cursor *pack, struct reading *reading)
 {
-    struct wire_pack_text text = {"", 0};
+    struct wire_cursor_text text = {"", 0};
 
-    if (!wire_pack_nil(pack) && !wire_pack_str(pack, &text))
+    if (!wire_cursor_nil(pack) && !wire_cursor_str(pack, &text))
         reading->malformed = true;
     return text;
 }
 
 static void
-read_medium(struct wire_pack *pack, struct reading *reading)
+read_medium(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = reading->event;
-    const struct wire_pack_text medium = read_text(pack, reading);
+    const struct wire_cursor_text medium = read_text(pack, reading);
 
     switch (medium.size) {
     case 0: event->tier = KVT_TIER_G1; return;
     case 3:
-        if (WIRE_PACK_IS(medium, "GPU"))
+        if (WIRE_CURSOR_IS(medium, "GPU"))
             event->tier = KVT_TIER_G1;
-        else if (WIRE_PACK_IS(medium, "CPU"))
+        else if (WIRE_CURSOR_IS(medium, "CPU"))
             event->tier = KVT_TIER_G2;
         else
             reading->unknown_tier = true;
         return;
     default: break;
     }
-    if (WIRE_PACK_IS(medium, "DEVICE"))
+    if (WIRE_CURSOR_IS(medium, "DEVICE"))
         event->tier = KVT_TIER_G1;
-    else if (WIRE_PACK_IS(medium, "CPU_PINNED") || WIRE_PACK_IS(medium, "CPU_TIER1"))
+    else if (WIRE_CURSOR_IS(medium, "CPU_PINNED") || WIRE_CURSOR_IS(medium, "CPU_TIER1"))
         event->tier = KVT_TIER_G2;
-    else if (WIRE_PACK_IS(medium, "CPU_TIER2") || WIRE_PACK_IS(medium, "DISK") ||
-             WIRE_PACK_IS(medium, "NVME") || WIRE_PACK_IS(medium, "STORAGE"))
+    else if (WIRE_CURSOR_IS(medium, "CPU_TIER2") || WIRE_CURSOR_IS(medium, "DISK") ||
+             WIRE_CURSOR_IS(medium, "NVME") || WIRE_CURSOR_IS(medium, "STORAGE"))
         event->tier = KVT_TIER_G3;
-    else if (WIRE_PACK_IS(medium, "EXTERNAL") || WIRE_PACK_IS(medium, "NETWORK") ||
-             WIRE_PACK_IS(medium, "REMOTE") || WIRE_PACK_IS(medium, "SHARED"))
+    else if (WIRE_CURSOR_IS(medium, "EXTERNAL") || WIRE_CURSOR_IS(medium, "NETWORK") ||
+             WIRE_CURSOR_IS(medium, "REMOTE") || WIRE_CURSOR_IS(medium, "SHARED"))
         event->tier = KVT_TIER_G4;
     else
         reading->unknown_tier = true;
 }
 
 static void
-read_locality(struct wire_pack *pack, struct reading *reading)
+read_locality(struct wire_cursor *pack, struct reading *reading)
 {
-    struct wire_pack_text text;
+    struct wire_cursor_text text;
 
-    if (!wire_pack_nil(pack))
-        reading->foreign |= !wire_pack_str(pack, &text) || !WIRE_PACK_IS(text, "LOCAL");
+    if (!wire_cursor_nil(pack))
+        reading->foreign |= !wire_cursor_str(pack, &text) || !WIRE_CURSOR_IS(text, "LOCAL");
 }
 
 static void
-read_ownership(struct wire_pack *pack, struct reading *reading)
+read_ownership(struct wire_cursor *pack, struct reading *reading)
 {
-    struct wire_pack_text text;
+    struct wire_cursor_text text;
 
-    if (!wire_pack_nil(pack))
-        reading->foreign |= !wire_pack_str(pack, &text) || !WIRE_PACK_IS(text, "framework");
+    if (!wire_cursor_nil(pack))
+        reading->foreign |= !wire_cursor_str(pack, &text) || !WIRE_CURSOR_IS(text, "framework");
 }
 
 static void
-read_group(struct wire_pack *pack, struct reading *reading)
+read_group(struct wire_cursor *pack, struct reading *reading)
 {
-    if (!wire_pack_nil(pack))
-        reading->malformed |= !wire_pack_u32(pack, &reading->event->group);
+    if (!wire_cursor_nil(pack))
+        reading->malformed |= !wire_cursor_u32(pack, &reading->event->group);
 }
 
 static void
-read_group_kind(struct wire_pack *pack, struct reading *reading)
+read_group_kind(struct wire_cursor *pack, struct reading *reading)
 {
-    struct wire_pack_text kind;
+    struct wire_cursor_text kind;
 
-    if (wire_pack_nil(pack))
+    if (wire_cursor_nil(pack))
         return;
-    if (wire_pack_str(pack, &kind) &&
-        (WIRE_PACK_IS(kind, "full_attention") || WIRE_PACK_IS(kind, "mla_attention") ||
-         WIRE_PACK_IS(kind, "sink_full_attention")))
+    if (wire_cursor_str(pack, &kind) &&
+        (WIRE_CURSOR_IS(kind, "full_attention") || WIRE_CURSOR_IS(kind, "mla_attention") ||
+         WIRE_CURSOR_IS(kind, "sink_full_attention")))
         reading->event->group_kind = WIRE_RAW_GROUP_FULL;
     else
         reading->event->group_kind = WIRE_RAW_GROUP_PARTIAL;
@@ -273,46 +273,46 @@ read_group_kind(struct wire_pack *pack, struct reading *reading)
 
 /* A window by itself says that its group is one of windows. */
 static void
-read_window(struct wire_pack *pack, struct reading *reading)
+read_window(struct wire_cursor *pack, struct reading *reading)
 {
-    if (wire_pack_nil(pack))
+    if (wire_cursor_nil(pack))
         return;
-    wire_pack_skip(pack);
+    wire_cursor_skip(pack);
     if (reading->event->group_kind == WIRE_RAW_GROUP_UNSAID)
         reading->event->group_kind = WIRE_RAW_GROUP_PARTIAL;
 }
 
 /* {"cache_salt": text} */
 static void
-read_metadata(struct wire_pack *pack, struct reading *reading)
+read_metadata(struct wire_cursor *pack, struct reading *reading)
 {
     uint32_t members;
 
-    if (wire_pack_nil(pack) || !wire_pack_map(pack, &members))
+    if (wire_cursor_nil(pack) || !wire_cursor_map(pack, &members))
         return;
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (WIRE_PACK_IS(key, "cache_salt"))
+        if (WIRE_CURSOR_IS(key, "cache_salt"))
             reading->salt = read_text(pack, reading);
         else
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
     }
 }
 
 /* ---- what is read when all members are known ---- */
 
 static void
-skip_all(struct wire_pack *pack, uint32_t count)
+skip_all(struct wire_cursor *pack, uint32_t count)
 {
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++)
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
 }
 
 /* 16 hex digits and 48 zeros name a multimodal object; anything else among the extra keys is the
  * engine's own affair. */
 static bool
-parse_media(const struct wire_pack_text *text, uint64_t *hash)
+parse_media(const struct wire_cursor_text *text, uint64_t *hash)
 {
     *hash = 0;
     if (text->size != MEDIA_TEXT)
@@ -339,52 +339,52 @@ parse_media(const struct wire_pack_text *text, uint64_t *hash)
 /* One extra key: a text, or a text with its offset.  `block` is NULL when objects are not asked
  * for. */
 static void
-read_extra_key(struct wire_pack *pack, struct reading *reading, struct wire_raw_block *block,
+read_extra_key(struct wire_cursor *pack, struct reading *reading, struct wire_raw_block *block,
                bool may_salt)
 {
-    struct wire_pack_text text = {"", 0};
+    struct wire_cursor_text text = {"", 0};
     uint32_t members = 0;
     uint64_t hash;
 
-    switch (wire_pack_kind(pack)) {
-    case WIRE_PACK_STR: (void)wire_pack_str(pack, &text); break;
-    case WIRE_PACK_ARRAY:
-        if (wire_pack_array(pack, &members) && members > 0 &&
-            wire_pack_kind(pack) == WIRE_PACK_STR) {
-            (void)wire_pack_str(pack, &text);
+    switch (wire_cursor_kind(pack)) {
+    case WIRE_CURSOR_STR: (void)wire_cursor_str(pack, &text); break;
+    case WIRE_CURSOR_ARRAY:
+        if (wire_cursor_array(pack, &members) && members > 0 &&
+            wire_cursor_kind(pack) == WIRE_CURSOR_STR) {
+            (void)wire_cursor_str(pack, &text);
             members--;
         }
         skip_all(pack, members);
         break;
-    default: wire_pack_skip(pack); return;
+    default: wire_cursor_skip(pack); return;
     }
     if (block != NULL && parse_media(&text, &hash)) {
-        if (!wire_build_media(reading->batch, block, hash))
+        if (!wire_raw_builder_media(reading->batch, block, hash))
             no_room(pack);
     } else if (may_salt && reading->salt.size == 0 && text.size > SALT_PREFIX_SIZE &&
                memcmp(text.bytes, SALT_PREFIX, SALT_PREFIX_SIZE) == 0) {
         reading->salt =
-            (struct wire_pack_text){text.bytes + SALT_PREFIX_SIZE, text.size - SALT_PREFIX_SIZE};
+            (struct wire_cursor_text){text.bytes + SALT_PREFIX_SIZE, text.size - SALT_PREFIX_SIZE};
     }
 }
 
 /* Block by block: objects, and the salt, which stands with the first. */
 static void
-read_extra_keys(struct wire_pack *pack, struct reading *reading)
+read_extra_keys(struct wire_cursor *pack, struct reading *reading)
 {
     const bool objects = reading->block_media == NULL;
     uint32_t keys;
     uint32_t count;
 
     pack->at = reading->extra_keys;
-    if (!wire_pack_array(pack, &count)) {
+    if (!wire_cursor_array(pack, &count)) {
         reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < count && i < reading->event->count && pack->code == KVT_OK; i++) {
         struct wire_raw_block *block = &reading->batch->blocks[reading->event->first + i];
 
-        if (wire_pack_nil(pack) || !wire_pack_array(pack, &keys))
+        if (wire_cursor_nil(pack) || !wire_cursor_array(pack, &keys))
             continue;
         for (uint32_t j = 0; j < keys && pack->code == KVT_OK; j++)
             read_extra_key(pack, reading, objects ? block : NULL, i == 0);
@@ -393,48 +393,48 @@ read_extra_keys(struct wire_pack *pack, struct reading *reading)
 
 /* {"mm_hash", ...} */
 static void
-read_object(struct wire_pack *pack, struct reading *reading, struct wire_raw_block *block)
+read_object(struct wire_cursor *pack, struct reading *reading, struct wire_raw_block *block)
 {
     uint32_t members;
     uint64_t hash;
 
-    if (!wire_pack_map(pack, &members)) {
+    if (!wire_cursor_map(pack, &members)) {
         reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (!WIRE_PACK_IS(key, "mm_hash"))
-            wire_pack_skip(pack);
-        else if (!wire_pack_u64(pack, &hash))
+        if (!WIRE_CURSOR_IS(key, "mm_hash"))
+            wire_cursor_skip(pack);
+        else if (!wire_cursor_u64(pack, &hash))
             reading->malformed = true;
-        else if (!wire_build_media(reading->batch, block, hash))
+        else if (!wire_raw_builder_media(reading->batch, block, hash))
             no_room(pack);
     }
 }
 
 /* {"mm_objects": [object, ...]} of `block` */
 static void
-read_objects(struct wire_pack *pack, struct reading *reading, struct wire_raw_block *block)
+read_objects(struct wire_cursor *pack, struct reading *reading, struct wire_raw_block *block)
 {
     uint32_t members;
     uint32_t objects;
 
-    if (wire_pack_nil(pack))
+    if (wire_cursor_nil(pack))
         return;
-    if (!wire_pack_map(pack, &members)) {
+    if (!wire_cursor_map(pack, &members)) {
         reading->malformed = true;
         return;
     }
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (!WIRE_PACK_IS(key, "mm_objects")) {
-            wire_pack_skip(pack);
+        if (!WIRE_CURSOR_IS(key, "mm_objects")) {
+            wire_cursor_skip(pack);
             continue;
         }
-        if (!wire_pack_array(pack, &objects))
+        if (!wire_cursor_array(pack, &objects))
             reading->malformed = true;
         for (uint32_t j = 0; j < objects && pack->code == KVT_OK; j++)
             read_object(pack, reading, block);
@@ -442,12 +442,12 @@ read_objects(struct wire_pack *pack, struct reading *reading, struct wire_raw_bl
 }
 
 static void
-read_block_media(struct wire_pack *pack, struct reading *reading)
+read_block_media(struct wire_cursor *pack, struct reading *reading)
 {
     uint32_t count;
 
     pack->at = reading->block_media;
-    if (!wire_pack_array(pack, &count)) {
+    if (!wire_cursor_array(pack, &count)) {
         reading->malformed = true;
         return;
     }
@@ -458,32 +458,32 @@ read_block_media(struct wire_pack *pack, struct reading *reading)
 /* Pairs (t0, t1), (t1, t2), ...: a block of n pairs speaks of n + 1 tokens, the last of which is
  * the first of the next block. */
 static void
-read_pairs(struct wire_pack *pack, struct reading *reading)
+read_pairs(struct wire_cursor *pack, struct reading *reading)
 {
     uint32_t count = 0;
     uint32_t members;
 
     pack->at = reading->pairs;
-    (void)wire_pack_array(pack, &count);
+    (void)wire_cursor_array(pack, &count);
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
         uint32_t first = 0;
         uint32_t second = 0;
 
-        if (!wire_pack_array(pack, &members) || members != 2) {
+        if (!wire_cursor_array(pack, &members) || members != 2) {
             reading->malformed = true;
             break;
         }
         reading->malformed |= !read_token(pack, &first);
         reading->malformed |= !read_token(pack, &second);
-        if (!wire_build_token(reading->batch, first) ||
-            ((i + 1) % reading->block_size == 0 && !wire_build_token(reading->batch, second)))
+        if (!wire_raw_builder_token(reading->batch, first) ||
+            ((i + 1) % reading->block_size == 0 && !wire_raw_builder_token(reading->batch, second)))
             no_room(pack);
     }
 }
 
 /* A store's tokens must be its blocks', all of them. */
 static void
-settle_tokens(struct wire_pack *pack, struct reading *reading)
+settle_tokens(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = reading->event;
     const uint64_t wanted = (uint64_t)event->count * reading->block_size;
@@ -505,7 +505,7 @@ settle_tokens(struct wire_pack *pack, struct reading *reading)
 }
 
 static void
-settle_store(struct wire_pack *pack, struct reading *reading)
+settle_store(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = reading->event;
     const uint8_t *resume = pack->at;
@@ -525,7 +525,7 @@ settle_store(struct wire_pack *pack, struct reading *reading)
 }
 
 static void
-settle(struct wire_pack *pack, struct reading *reading)
+settle(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = reading->event;
     enum wire_raw_why why = WIRE_RAW_FINE;
@@ -551,7 +551,7 @@ settle(struct wire_pack *pack, struct reading *reading)
             why = WIRE_RAW_MALFORMED;
     }
     if (why != WIRE_RAW_FINE || reading->kind == WIRE_RAW_SKIP || reading->kind == WIRE_RAW_CLEAR)
-        wire_build_skip(reading->batch, event, &reading->mark, why);
+        wire_raw_builder_skip(reading->batch, event, &reading->mark, why);
     if (why == WIRE_RAW_FINE)
         event->kind = reading->kind;
     /* A clear is of all tiers. */
@@ -582,40 +582,41 @@ enum member {
 };
 
 static enum member
-member_named(struct wire_pack_text key)
+member_named(struct wire_cursor_text key)
 {
     switch (key.size) {
-    case 4: return WIRE_PACK_IS(key, "type") ? MEMBER_TYPE : MEMBER_NONE;
-    case 6: return WIRE_PACK_IS(key, "medium") ? MEMBER_MEDIUM : MEMBER_NONE;
+    case 4: return WIRE_CURSOR_IS(key, "type") ? MEMBER_TYPE : MEMBER_NONE;
+    case 6: return WIRE_CURSOR_IS(key, "medium") ? MEMBER_MEDIUM : MEMBER_NONE;
     case 8:
-        return WIRE_PACK_IS(key, "locality")   ? MEMBER_LOCALITY
-               : WIRE_PACK_IS(key, "metadata") ? MEMBER_METADATA
-                                               : MEMBER_NONE;
-    case 9:
-        return WIRE_PACK_IS(key, "token_ids")   ? MEMBER_TOKEN_IDS
-               : WIRE_PACK_IS(key, "lora_name") ? MEMBER_ADAPTER
-               : WIRE_PACK_IS(key, "group_idx") ? MEMBER_GROUP
-               : WIRE_PACK_IS(key, "ownership") ? MEMBER_OWNERSHIP
-                                                : MEMBER_NONE;
-    case 10:
-        return WIRE_PACK_IS(key, "block_size")   ? MEMBER_BLOCK_SIZE
-               : WIRE_PACK_IS(key, "extra_keys") ? MEMBER_EXTRA_KEYS
-               : WIRE_PACK_IS(key, "cache_salt") ? MEMBER_SALT
+        return WIRE_CURSOR_IS(key, "locality")   ? MEMBER_LOCALITY
+               : WIRE_CURSOR_IS(key, "metadata") ? MEMBER_METADATA
                                                  : MEMBER_NONE;
-    case 12: return WIRE_PACK_IS(key, "block_hashes") ? MEMBER_BLOCK_HASHES : MEMBER_NONE;
-    case 14: return WIRE_PACK_IS(key, "block_mm_infos") ? MEMBER_BLOCK_MEDIA : MEMBER_NONE;
-    case 17: return WIRE_PACK_IS(key, "parent_block_hash") ? MEMBER_PARENT : MEMBER_NONE;
-    case 18: return WIRE_PACK_IS(key, "kv_cache_spec_kind") ? MEMBER_GROUP_KIND : MEMBER_NONE;
-    case 28: return WIRE_PACK_IS(key, "kv_cache_spec_sliding_window") ? MEMBER_WINDOW : MEMBER_NONE;
+    case 9:
+        return WIRE_CURSOR_IS(key, "token_ids")   ? MEMBER_TOKEN_IDS
+               : WIRE_CURSOR_IS(key, "lora_name") ? MEMBER_ADAPTER
+               : WIRE_CURSOR_IS(key, "group_idx") ? MEMBER_GROUP
+               : WIRE_CURSOR_IS(key, "ownership") ? MEMBER_OWNERSHIP
+                                                  : MEMBER_NONE;
+    case 10:
+        return WIRE_CURSOR_IS(key, "block_size")   ? MEMBER_BLOCK_SIZE
+               : WIRE_CURSOR_IS(key, "extra_keys") ? MEMBER_EXTRA_KEYS
+               : WIRE_CURSOR_IS(key, "cache_salt") ? MEMBER_SALT
+                                                   : MEMBER_NONE;
+    case 12: return WIRE_CURSOR_IS(key, "block_hashes") ? MEMBER_BLOCK_HASHES : MEMBER_NONE;
+    case 14: return WIRE_CURSOR_IS(key, "block_mm_infos") ? MEMBER_BLOCK_MEDIA : MEMBER_NONE;
+    case 17: return WIRE_CURSOR_IS(key, "parent_block_hash") ? MEMBER_PARENT : MEMBER_NONE;
+    case 18: return WIRE_CURSOR_IS(key, "kv_cache_spec_kind") ? MEMBER_GROUP_KIND : MEMBER_NONE;
+    case 28:
+        return WIRE_CURSOR_IS(key, "kv_cache_spec_sliding_window") ? MEMBER_WINDOW : MEMBER_NONE;
     default: return MEMBER_NONE;
     }
 }
 
 static void
-read_member(struct wire_pack *pack, struct reading *reading, enum member member)
+read_member(struct wire_cursor *pack, struct reading *reading, enum member member)
 {
     switch (member) {
-    case MEMBER_NONE: wire_pack_skip(pack); break;
+    case MEMBER_NONE: wire_cursor_skip(pack); break;
     case MEMBER_TYPE: read_tag(pack, reading); break;
     case MEMBER_BLOCK_HASHES: read_hashes(pack, reading); break;
     case MEMBER_PARENT: read_parent(pack, reading); break;
@@ -652,23 +653,23 @@ enum { STORED_LEAST = 5, REMOVED_LEAST = 2, STORED_TAIL = 9, REMOVED_TAIL = 3 };
 
 /* In the tail, versions disagree on what stands where; there the value itself says what it is. */
 static enum member
-member_by_value(const struct wire_pack *pack, const struct reading *reading, enum member slot)
+member_by_value(const struct wire_cursor *pack, const struct reading *reading, enum member slot)
 {
     const bool number = slot == MEMBER_GROUP || slot == MEMBER_WINDOW;
-    struct wire_pack ahead = *pack;
-    struct wire_pack_text text;
+    struct wire_cursor ahead = *pack;
+    struct wire_cursor_text text;
 
-    switch (wire_pack_kind(pack)) {
-    case WIRE_PACK_ARRAY: return MEMBER_BLOCK_MEDIA;
-    case WIRE_PACK_INT:
+    switch (wire_cursor_kind(pack)) {
+    case WIRE_CURSOR_ARRAY: return MEMBER_BLOCK_MEDIA;
+    case WIRE_CURSOR_INT:
         if (number)
             return slot;
         return reading->event->group == 0 ? MEMBER_GROUP : MEMBER_WINDOW;
-    case WIRE_PACK_STR:
+    case WIRE_CURSOR_STR:
         if (slot == MEMBER_GROUP_KIND || slot == MEMBER_OWNERSHIP)
             return slot;
         /* Localities are written in capitals, kinds are not. */
-        if (wire_pack_str(&ahead, &text) && text.size > 0 && text.bytes[0] >= 'a')
+        if (wire_cursor_str(&ahead, &text) && text.size > 0 && text.bytes[0] >= 'a')
             return MEMBER_GROUP_KIND;
         return MEMBER_LOCALITY;
     default: return slot;
@@ -676,7 +677,7 @@ member_by_value(const struct wire_pack *pack, const struct reading *reading, enu
 }
 
 static void
-read_list(struct wire_pack *pack, struct reading *reading, uint32_t members)
+read_list(struct wire_cursor *pack, struct reading *reading, uint32_t members)
 {
     const enum member *slots = removed_slots;
     uint32_t known = 1;
@@ -704,29 +705,29 @@ read_list(struct wire_pack *pack, struct reading *reading, uint32_t members)
 
         if (member != MEMBER_NONE && i >= tail)
             member = member_by_value(pack, reading, member);
-        else if (member == MEMBER_ADAPTER && wire_pack_kind(pack) == WIRE_PACK_MAP)
+        else if (member == MEMBER_ADAPTER && wire_cursor_kind(pack) == WIRE_CURSOR_MAP)
             member = MEMBER_METADATA;
         read_member(pack, reading, member);
     }
 }
 
 void
-wire_engine_event(struct wire_pack *pack, struct wire_raw_batch *batch)
+wire_engine_event(struct wire_cursor *pack, struct wire_raw_batch *batch)
 {
     struct reading reading = {.batch = batch, .kind = WIRE_RAW_SKIP};
     uint32_t members;
 
-    reading.mark = wire_build_mark(batch);
-    reading.event = wire_build_event(batch);
+    reading.mark = wire_raw_builder_mark(batch);
+    reading.event = wire_raw_builder_event(batch);
     if (reading.event == NULL) {
         no_room(pack);
         return;
     }
-    if (wire_pack_kind(pack) == WIRE_PACK_MAP) {
-        (void)wire_pack_map(pack, &members);
+    if (wire_cursor_kind(pack) == WIRE_CURSOR_MAP) {
+        (void)wire_cursor_map(pack, &members);
         for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++)
-            read_member(pack, &reading, member_named(wire_pack_key(pack)));
-    } else if (wire_pack_array(pack, &members) && members > 0) {
+            read_member(pack, &reading, member_named(wire_cursor_key(pack)));
+    } else if (wire_cursor_array(pack, &members) && members > 0) {
         read_list(pack, &reading, members);
     }
     if (pack->code == KVT_OK)

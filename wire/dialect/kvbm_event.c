@@ -73,18 +73,18 @@ take_apart(enum kvt_key_revision revision, const struct wide *value, struct line
 
 /* 16 bytes, or a number. */
 static bool
-read_wide(struct wire_pack *pack, struct wide *value)
+read_wide(struct wire_cursor *pack, struct wide *value)
 {
     const uint8_t *bytes;
     size_t size;
 
     *value = (struct wide){.high = 0};
-    if (wire_pack_kind(pack) != WIRE_PACK_BIN)
-        return wire_pack_u64(pack, &value->low);
-    if (!wire_pack_bin(pack, &bytes, &size) || size != WIDE_BYTES)
+    if (wire_cursor_kind(pack) != WIRE_CURSOR_BIN)
+        return wire_cursor_u64(pack, &value->low);
+    if (!wire_cursor_bin(pack, &bytes, &size) || size != WIDE_BYTES)
         return false;
-    value->high = wire_pack_be64(bytes);
-    value->low = wire_pack_be64(bytes + 8);
+    value->high = wire_cursor_be64(bytes);
+    value->low = wire_cursor_be64(bytes + 8);
     return true;
 }
 
@@ -96,11 +96,11 @@ struct reading {
 };
 
 static struct wire_raw_event *
-begin_event(struct wire_pack *pack, struct reading *reading, enum wire_raw_kind kind)
+begin_event(struct wire_cursor *pack, struct reading *reading, enum wire_raw_kind kind)
 {
-    reading->event = wire_build_event(reading->batch);
+    reading->event = wire_raw_builder_event(reading->batch);
     if (reading->event == NULL) {
-        wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+        wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
         return NULL;
     }
     reading->event->kind = kind;
@@ -109,12 +109,12 @@ begin_event(struct wire_pack *pack, struct reading *reading, enum wire_raw_kind 
 }
 
 static void
-add_block(struct wire_pack *pack, struct reading *reading, const struct lineage *lineage)
+add_block(struct wire_cursor *pack, struct reading *reading, const struct lineage *lineage)
 {
-    struct wire_raw_block *block = wire_build_block(reading->batch, reading->event);
+    struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
     if (block == NULL)
-        wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+        wire_cursor_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
     else
         block->hash = lineage->hash;
     reading->last = *lineage;
@@ -123,7 +123,7 @@ add_block(struct wire_pack *pack, struct reading *reading, const struct lineage 
 /* The blocks of one message need not be a chain: the default policy publishes only a few positions.
  * Those that are one become one event. */
 static void
-add_created(struct wire_pack *pack, struct reading *reading, const struct lineage *lineage)
+add_created(struct wire_cursor *pack, struct reading *reading, const struct lineage *lineage)
 {
     const bool follows =
         reading->event != NULL && lineage->position == reading->last.position + 1 &&
@@ -143,7 +143,7 @@ add_created(struct wire_pack *pack, struct reading *reading, const struct lineag
 
 /* A hash that cannot be read is an event of its own, and parts those around it. */
 static void
-add_malformed(struct wire_pack *pack, struct reading *reading)
+add_malformed(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = begin_event(pack, reading, WIRE_RAW_SKIP);
 
@@ -153,15 +153,15 @@ add_malformed(struct wire_pack *pack, struct reading *reading)
 }
 
 static void
-read_hashes(struct wire_pack *pack, struct reading *reading, enum wire_raw_kind kind)
+read_hashes(struct wire_cursor *pack, struct reading *reading, enum wire_raw_kind kind)
 {
     const uint8_t *start = pack->at;
     struct lineage lineage;
     struct wide value;
     uint32_t count;
 
-    if (!wire_pack_array(pack, &count)) {
-        wire_pack_fail(pack, start, KVT_INVALID, "an array of hashes");
+    if (!wire_cursor_array(pack, &count)) {
+        wire_cursor_fail(pack, start, KVT_INVALID, "an array of hashes");
         return;
     }
     for (uint32_t i = 0; i < count && pack->code == KVT_OK; i++) {
@@ -177,7 +177,7 @@ read_hashes(struct wire_pack *pack, struct reading *reading, enum wire_raw_kind 
 }
 
 static void
-add_unknown(struct wire_pack *pack, struct reading *reading)
+add_unknown(struct wire_cursor *pack, struct reading *reading)
 {
     struct wire_raw_event *event = begin_event(pack, reading, WIRE_RAW_SKIP);
 
@@ -186,43 +186,43 @@ add_unknown(struct wire_pack *pack, struct reading *reading)
 }
 
 static void
-read_events(struct wire_pack *pack, struct reading *reading)
+read_events(struct wire_cursor *pack, struct reading *reading)
 {
     const uint8_t *start = pack->at;
-    struct wire_pack_text variant;
+    struct wire_cursor_text variant;
     uint32_t members;
 
-    if (wire_pack_kind(pack) == WIRE_PACK_STR) {
-        (void)wire_pack_str(pack, &variant);
-        if (WIRE_PACK_IS(variant, "Shutdown"))
+    if (wire_cursor_kind(pack) == WIRE_CURSOR_STR) {
+        (void)wire_cursor_str(pack, &variant);
+        if (WIRE_CURSOR_IS(variant, "Shutdown"))
             (void)begin_event(pack, reading, WIRE_RAW_BYE);
         else
             add_unknown(pack, reading);
         return;
     }
-    if (!wire_pack_map(pack, &members) || members != 1) {
-        wire_pack_fail(pack, start, KVT_INVALID, "one kind of events");
+    if (!wire_cursor_map(pack, &members) || members != 1) {
+        wire_cursor_fail(pack, start, KVT_INVALID, "one kind of events");
         return;
     }
-    variant = wire_pack_key(pack);
-    if (WIRE_PACK_IS(variant, "Create")) {
+    variant = wire_cursor_key(pack);
+    if (WIRE_CURSOR_IS(variant, "Create")) {
         read_hashes(pack, reading, WIRE_RAW_STORE);
-    } else if (WIRE_PACK_IS(variant, "Remove")) {
+    } else if (WIRE_CURSOR_IS(variant, "Remove")) {
         read_hashes(pack, reading, WIRE_RAW_REMOVE);
     } else {
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
         add_unknown(pack, reading);
     }
 }
 
 static void
-read_instance(struct wire_pack *pack, struct wire_raw_batch *batch)
+read_instance(struct wire_cursor *pack, struct wire_raw_batch *batch)
 {
     const uint8_t *start = pack->at;
     struct wide instance;
 
     if (!read_wide(pack, &instance)) {
-        wire_pack_fail(pack, start, KVT_INVALID, "an instance of 16 bytes");
+        wire_cursor_fail(pack, start, KVT_INVALID, "an instance of 16 bytes");
         return;
     }
     (void)snprintf(batch->worker, sizeof(batch->worker), "%016" PRIx64 "%016" PRIx64, instance.high,
@@ -230,28 +230,28 @@ read_instance(struct wire_pack *pack, struct wire_raw_batch *batch)
 }
 
 static void
-read_named(struct wire_pack *pack, struct reading *reading)
+read_named(struct wire_cursor *pack, struct reading *reading)
 {
     const uint8_t *start = pack->at;
     unsigned events = 0;
     unsigned instances = 0;
     uint32_t members;
 
-    (void)wire_pack_map(pack, &members);
+    (void)wire_cursor_map(pack, &members);
     for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+        const struct wire_cursor_text key = wire_cursor_key(pack);
 
-        if (WIRE_PACK_IS(key, "events") && events++ == 0) {
+        if (WIRE_CURSOR_IS(key, "events") && events++ == 0) {
             read_events(pack, reading);
-        } else if (WIRE_PACK_IS(key, "instance_id")) {
+        } else if (WIRE_CURSOR_IS(key, "instance_id")) {
             instances++;
             read_instance(pack, reading->batch);
         } else {
-            wire_pack_skip(pack);
+            wire_cursor_skip(pack);
         }
     }
     if (events != 1 || instances != 1)
-        wire_pack_fail(pack, start, KVT_INVALID, "events and instance_id, once each");
+        wire_cursor_fail(pack, start, KVT_INVALID, "events and instance_id, once each");
 }
 
 enum kvt_err
@@ -259,25 +259,25 @@ wire_kvbm_decode(enum kvt_key_revision revision, const void *bytes, size_t size,
                  struct wire_raw_batch *batch, struct kvt_error *err)
 {
     struct reading reading = {.revision = revision, .batch = batch};
-    struct wire_pack pack;
+    struct wire_cursor pack;
     uint32_t members;
     enum kvt_err rc;
 
     wire_raw_batch_clear(batch);
     if (revision != KVT_KEY_KVBM_A && revision != KVT_KEY_KVBM_B)
         return kvt_error_set(err, KVT_UNSUPPORTED, "kvbm events: of revision A or B only");
-    wire_pack_init(&pack, bytes, size);
-    if (wire_pack_kind(&pack) == WIRE_PACK_MAP) {
+    wire_cursor_init(&pack, bytes, size);
+    if (wire_cursor_kind(&pack) == WIRE_CURSOR_MAP) {
         read_named(&pack, &reading);
-    } else if (wire_pack_array(&pack, &members) && members >= 2) {
+    } else if (wire_cursor_array(&pack, &members) && members >= 2) {
         read_events(&pack, &reading);
         read_instance(&pack, batch);
         for (uint32_t i = 2; i < members && pack.code == KVT_OK; i++)
-            wire_pack_skip(&pack);
+            wire_cursor_skip(&pack);
     } else {
-        wire_pack_fail(&pack, pack.start, KVT_INVALID, "[events, instance]");
+        wire_cursor_fail(&pack, pack.start, KVT_INVALID, "[events, instance]");
     }
-    rc = wire_pack_end(&pack, "kvbm events", err);
+    rc = wire_cursor_end(&pack, "kvbm events", err);
     if (rc != KVT_OK)
         wire_raw_batch_clear(batch);
     return rc;

@@ -316,7 +316,7 @@ settle_block(struct kvt_json_pull *pull, struct reading *reading, struct record 
     if (record->long_key || !wire_minio_unescape(record->key) || !is_utf8(record->key) ||
         kvt_key_parse(record->key, &key) != KVT_OK)
         return WIRE_RAW_NOT_A_BLOCK;
-    block = wire_build_block(batch, event);
+    block = wire_raw_builder_block(batch, event);
     if (block == NULL || !note_place(batch->namespace_, sizeof(batch->namespace_),
                                      reading->has_namespace, key.namespace_)) {
         kvt_json_pull_fail(pull, pull->at, KVT_RANGE,
@@ -336,8 +336,8 @@ static void
 add_record(struct kvt_json_pull *pull, struct reading *reading, struct record *record)
 {
     struct wire_raw_batch *batch = reading->batch;
-    const struct wire_build_mark mark = wire_build_mark(batch);
-    struct wire_raw_event *event = wire_build_event(batch);
+    const struct wire_raw_builder_mark mark = wire_raw_builder_mark(batch);
+    struct wire_raw_event *event = wire_raw_builder_event(batch);
     char holder[KVT_NAME_MAX];
     enum wire_raw_kind kind;
     enum wire_raw_why why;
@@ -363,7 +363,7 @@ add_record(struct kvt_json_pull *pull, struct reading *reading, struct record *r
             why = settle_block(pull, reading, record, event);
     }
     if (why != WIRE_RAW_FINE || kind == WIRE_RAW_SKIP)
-        wire_build_skip(batch, event, &mark, why);
+        wire_raw_builder_skip(batch, event, &mark, why);
     else
         event->kind = kind;
 }

@@ -5,7 +5,7 @@
 #include "wire/message/msgpack_lead.h"
 
 void
-wire_pack_fail(struct wire_pack *pack, const uint8_t *at, enum kvt_err code, const char *wanted)
+wire_cursor_fail(struct wire_cursor *pack, const uint8_t *at, enum kvt_err code, const char *wanted)
 {
     assert(code != KVT_OK);
     if (pack->code != KVT_OK)
@@ -17,7 +17,7 @@ wire_pack_fail(struct wire_pack *pack, const uint8_t *at, enum kvt_err code, con
 }
 
 enum kvt_err
-wire_pack_end(const struct wire_pack *pack, const char *name, struct kvt_error *err)
+wire_cursor_end(const struct wire_cursor *pack, const char *name, struct kvt_error *err)
 {
     if (pack->code == KVT_OK)
         return KVT_OK;
@@ -28,47 +28,47 @@ wire_pack_end(const struct wire_pack *pack, const char *name, struct kvt_error *
 
 /* The big-endian number of `width` bytes behind the lead; false when the input ends before. */
 static bool
-peek_number(const struct wire_pack *pack, size_t width, uint64_t *value)
+peek_number(const struct wire_cursor *pack, size_t width, uint64_t *value)
 {
     *value = 0;
-    if (wire_pack_left(pack) < 1 + width)
+    if (wire_cursor_left(pack) < 1 + width)
         return false;
     for (size_t i = 1; i <= width; i++)
         *value = *value << 8 | pack->at[i];
     return true;
 }
 
-enum wire_pack_kind
-wire_pack_kind(const struct wire_pack *pack)
+enum wire_cursor_kind
+wire_cursor_kind(const struct wire_cursor *pack)
 {
     uint8_t lead;
 
     if (pack->at >= pack->end)
-        return WIRE_PACK_NOTHING;
+        return WIRE_CURSOR_NOTHING;
     lead = *pack->at;
     if (lead < FIXMAP || lead >= NEGATIVE_FIXINT)
-        return WIRE_PACK_INT;
+        return WIRE_CURSOR_INT;
     if (lead < FIXARRAY)
-        return WIRE_PACK_MAP;
+        return WIRE_CURSOR_MAP;
     if (lead < FIXSTR)
-        return WIRE_PACK_ARRAY;
+        return WIRE_CURSOR_ARRAY;
     if (lead < NIL || (lead >= STR8 && lead <= STR32))
-        return WIRE_PACK_STR;
+        return WIRE_CURSOR_STR;
     if (lead == NIL)
-        return WIRE_PACK_NIL;
+        return WIRE_CURSOR_NIL;
     if (lead == FALSE_VALUE || lead == TRUE_VALUE)
-        return WIRE_PACK_BOOL;
+        return WIRE_CURSOR_BOOL;
     if (lead >= BIN8 && lead <= BIN32)
-        return WIRE_PACK_BIN;
+        return WIRE_CURSOR_BIN;
     if (lead == FLOAT32 || lead == FLOAT64)
-        return WIRE_PACK_FLOAT;
+        return WIRE_CURSOR_FLOAT;
     if (lead >= UINT8 && lead <= INT64)
-        return WIRE_PACK_INT;
+        return WIRE_CURSOR_INT;
     if (lead == ARRAY16 || lead == ARRAY32)
-        return WIRE_PACK_ARRAY;
+        return WIRE_CURSOR_ARRAY;
     if (lead == MAP16 || lead == MAP32)
-        return WIRE_PACK_MAP;
-    return lead == NEVER_USED ? WIRE_PACK_NOTHING : WIRE_PACK_EXT;
+        return WIRE_CURSOR_MAP;
+    return lead == NEVER_USED ? WIRE_CURSOR_NOTHING : WIRE_CURSOR_EXT;
 }
 
 /*
@@ -76,7 +76,7 @@ wire_pack_kind(const struct wire_pack *pack)
  * itself is cut off or is the one lead byte msgpack never uses.
  */
 static bool
-measure(const struct wire_pack *pack, uint64_t *size, uint64_t *members)
+measure(const struct wire_cursor *pack, uint64_t *size, uint64_t *members)
 {
     const uint8_t lead = *pack->at;
     uint64_t length = 0;
@@ -120,7 +120,7 @@ measure(const struct wire_pack *pack, uint64_t *size, uint64_t *members)
 }
 
 void
-wire_pack_skip(struct wire_pack *pack)
+wire_cursor_skip(struct wire_cursor *pack)
 {
     /* Values still to step over, nested ones included: no recursion. */
     uint64_t pending = 1;
@@ -129,8 +129,9 @@ wire_pack_skip(struct wire_pack *pack)
 
     while (pending > 0) {
         if (pack->at >= pack->end || !measure(pack, &size, &members) ||
-            size > wire_pack_left(pack) || pending - 1 + members > wire_pack_left(pack) - size) {
-            wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+            size > wire_cursor_left(pack) ||
+            pending - 1 + members > wire_cursor_left(pack) - size) {
+            wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
             return;
         }
         pack->at += size;
@@ -140,15 +141,15 @@ wire_pack_skip(struct wire_pack *pack)
 
 /* Any integer: its bits, and whether it is below zero. */
 static bool
-integer(struct wire_pack *pack, uint64_t *bits, bool *negative)
+integer(struct wire_cursor *pack, uint64_t *bits, bool *negative)
 {
     size_t width;
     uint8_t lead;
 
     *bits = 0;
     *negative = false;
-    if (wire_pack_kind(pack) != WIRE_PACK_INT) {
-        wire_pack_skip(pack);
+    if (wire_cursor_kind(pack) != WIRE_CURSOR_INT) {
+        wire_cursor_skip(pack);
         return false;
     }
     lead = *pack->at;
@@ -160,7 +161,7 @@ integer(struct wire_pack *pack, uint64_t *bits, bool *negative)
     }
     width = (size_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
     if (!peek_number(pack, width, bits)) {
-        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+        wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
         return false;
     }
     if (lead >= INT8) {
@@ -175,7 +176,7 @@ integer(struct wire_pack *pack, uint64_t *bits, bool *negative)
 }
 
 bool
-wire_pack_slow_u64(struct wire_pack *pack, uint64_t *value)
+wire_cursor_slow_u64(struct wire_cursor *pack, uint64_t *value)
 {
     bool negative;
 
@@ -186,7 +187,7 @@ wire_pack_slow_u64(struct wire_pack *pack, uint64_t *value)
 }
 
 bool
-wire_pack_bits64(struct wire_pack *pack, uint64_t *value)
+wire_cursor_bits64(struct wire_cursor *pack, uint64_t *value)
 {
     bool negative;
 
@@ -194,20 +195,20 @@ wire_pack_bits64(struct wire_pack *pack, uint64_t *value)
 }
 
 bool
-wire_pack_number(struct wire_pack *pack, double *value)
+wire_cursor_number(struct wire_cursor *pack, double *value)
 {
     uint64_t bits;
     bool negative;
 
     *value = 0;
-    if (wire_pack_kind(pack) != WIRE_PACK_FLOAT) {
+    if (wire_cursor_kind(pack) != WIRE_CURSOR_FLOAT) {
         if (!integer(pack, &bits, &negative))
             return false;
         *value = negative ? (double)(int64_t)bits : (double)bits;
         return true;
     }
     if (!peek_number(pack, *pack->at == FLOAT32 ? 4 : 8, &bits)) {
-        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+        wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
         return false;
     }
     if (*pack->at == FLOAT32) {
@@ -226,13 +227,13 @@ wire_pack_number(struct wire_pack *pack, double *value)
 
 /* A str or bin whose 8-bit lead is `lead8`. */
 static bool
-sized(struct wire_pack *pack, uint8_t lead8, const uint8_t **bytes, size_t *size)
+sized(struct wire_cursor *pack, uint8_t lead8, const uint8_t **bytes, size_t *size)
 {
     const size_t width = (size_t)1 << (*pack->at - lead8);
     uint64_t length;
 
-    if (!peek_number(pack, width, &length) || length > wire_pack_left(pack) - 1 - width) {
-        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole value");
+    if (!peek_number(pack, width, &length) || length > wire_cursor_left(pack) - 1 - width) {
+        wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
         return false;
     }
     *bytes = pack->at + 1 + width;
@@ -242,14 +243,14 @@ sized(struct wire_pack *pack, uint8_t lead8, const uint8_t **bytes, size_t *size
 }
 
 bool
-wire_pack_slow_str(struct wire_pack *pack, struct wire_pack_text *text)
+wire_cursor_slow_str(struct wire_cursor *pack, struct wire_cursor_text *text)
 {
     const uint8_t *bytes;
 
-    *text = (struct wire_pack_text){"", 0};
+    *text = (struct wire_cursor_text){"", 0};
     /* A short string that is whole never comes here. */
     if (pack->at >= pack->end || *pack->at < STR8 || *pack->at > STR32) {
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
         return false;
     }
     if (!sized(pack, STR8, &bytes, &text->size))
@@ -259,32 +260,33 @@ wire_pack_slow_str(struct wire_pack *pack, struct wire_pack_text *text)
 }
 
 bool
-wire_pack_bin(struct wire_pack *pack, const uint8_t **bytes, size_t *size)
+wire_cursor_bin(struct wire_cursor *pack, const uint8_t **bytes, size_t *size)
 {
     *bytes = NULL;
     *size = 0;
-    if (wire_pack_kind(pack) != WIRE_PACK_BIN) {
-        wire_pack_skip(pack);
+    if (wire_cursor_kind(pack) != WIRE_CURSOR_BIN) {
+        wire_cursor_skip(pack);
         return false;
     }
     return sized(pack, BIN8, bytes, size);
 }
 
 bool
-wire_pack_slow_head(struct wire_pack *pack, uint8_t lead16, unsigned values, uint32_t *count)
+wire_cursor_slow_head(struct wire_cursor *pack, uint8_t lead16, unsigned values, uint32_t *count)
 {
     uint64_t length;
     size_t width;
 
     *count = 0;
     if (pack->at >= pack->end || (*pack->at != lead16 && *pack->at != lead16 + 1)) {
-        wire_pack_skip(pack);
+        wire_cursor_skip(pack);
         return false;
     }
     width = *pack->at == lead16 ? 2 : 4;
     /* Every member takes a byte at least: a count the input cannot hold is a lie. */
-    if (!peek_number(pack, width, &length) || values * length > wire_pack_left(pack) - 1 - width) {
-        wire_pack_fail(pack, pack->at, KVT_INVALID, "a whole array or map");
+    if (!peek_number(pack, width, &length) ||
+        values * length > wire_cursor_left(pack) - 1 - width) {
+        wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole array or map");
         return false;
     }
     pack->at += 1 + width;

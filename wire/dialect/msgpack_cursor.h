@@ -22,7 +22,7 @@
 
 #include "kvtier/error.h"
 
-struct wire_pack {
+struct wire_cursor {
     const uint8_t *at;
     const uint8_t *end;
     const uint8_t *start;
@@ -31,53 +31,54 @@ struct wire_pack {
     const char *wanted;
 };
 
-enum wire_pack_kind {
-    WIRE_PACK_NOTHING, /* the end, or a byte that begins nothing */
-    WIRE_PACK_NIL,
-    WIRE_PACK_BOOL,
-    WIRE_PACK_INT,
-    WIRE_PACK_FLOAT,
-    WIRE_PACK_STR,
-    WIRE_PACK_BIN,
-    WIRE_PACK_EXT,
-    WIRE_PACK_ARRAY,
-    WIRE_PACK_MAP,
+enum wire_cursor_kind {
+    WIRE_CURSOR_NOTHING, /* the end, or a byte that begins nothing */
+    WIRE_CURSOR_NIL,
+    WIRE_CURSOR_BOOL,
+    WIRE_CURSOR_INT,
+    WIRE_CURSOR_FLOAT,
+    WIRE_CURSOR_STR,
+    WIRE_CURSOR_BIN,
+    WIRE_CURSOR_EXT,
+    WIRE_CURSOR_ARRAY,
+    WIRE_CURSOR_MAP,
 };
 
-struct wire_pack_text {
+struct wire_cursor_text {
     const char *bytes;
     size_t size;
 };
 
 /* Record a fault unless there is one already; nothing is left to read then. */
-void wire_pack_fail(struct wire_pack *pack, const uint8_t *at, enum kvt_err code,
-                    const char *wanted);
+void wire_cursor_fail(struct wire_cursor *pack, const uint8_t *at, enum kvt_err code,
+                      const char *wanted);
 
-enum wire_pack_kind wire_pack_kind(const struct wire_pack *pack);
+enum wire_cursor_kind wire_cursor_kind(const struct wire_cursor *pack);
 
 /* Step over a whole value. */
-void wire_pack_skip(struct wire_pack *pack);
+void wire_cursor_skip(struct wire_cursor *pack);
 
 /* The slow paths of what is inline below. */
-bool wire_pack_slow_u64(struct wire_pack *pack, uint64_t *value);
-bool wire_pack_slow_str(struct wire_pack *pack, struct wire_pack_text *text);
-bool wire_pack_slow_head(struct wire_pack *pack, uint8_t lead16, unsigned values, uint32_t *count);
+bool wire_cursor_slow_u64(struct wire_cursor *pack, uint64_t *value);
+bool wire_cursor_slow_str(struct wire_cursor *pack, struct wire_cursor_text *text);
+bool wire_cursor_slow_head(struct wire_cursor *pack, uint8_t lead16, unsigned values,
+                           uint32_t *count);
 
-/* A signed number as its bits (-1 is 2^64 - 1), besides what wire_pack_u64() takes. */
-bool wire_pack_bits64(struct wire_pack *pack, uint64_t *value);
+/* A signed number as its bits (-1 is 2^64 - 1), besides what wire_cursor_u64() takes. */
+bool wire_cursor_bits64(struct wire_cursor *pack, uint64_t *value);
 
 /* float, or a whole number. */
-bool wire_pack_number(struct wire_pack *pack, double *value);
+bool wire_cursor_number(struct wire_cursor *pack, double *value);
 
-bool wire_pack_bin(struct wire_pack *pack, const uint8_t **bytes, size_t *size);
+bool wire_cursor_bin(struct wire_cursor *pack, const uint8_t **bytes, size_t *size);
 
 /* KVT_OK or the first fault, "<name> of N bytes: at byte K expected ...".  Bytes behind the value
  * are nobody's concern. */
-KVT_NODISCARD enum kvt_err wire_pack_end(const struct wire_pack *pack, const char *name,
-                                         struct kvt_error *err);
+KVT_NODISCARD enum kvt_err wire_cursor_end(const struct wire_cursor *pack, const char *name,
+                                           struct kvt_error *err);
 
 static inline void
-wire_pack_init(struct wire_pack *pack, const void *bytes, size_t size)
+wire_cursor_init(struct wire_cursor *pack, const void *bytes, size_t size)
 {
     pack->start = pack->at = bytes;
     pack->end = pack->start + size;
@@ -87,13 +88,13 @@ wire_pack_init(struct wire_pack *pack, const void *bytes, size_t size)
 }
 
 static inline size_t
-wire_pack_left(const struct wire_pack *pack)
+wire_cursor_left(const struct wire_cursor *pack)
 {
     return (size_t)(pack->end - pack->at);
 }
 
 static inline uint64_t
-wire_pack_be64(const uint8_t *bytes)
+wire_cursor_be64(const uint8_t *bytes)
 {
     uint64_t value;
 
@@ -103,10 +104,10 @@ wire_pack_be64(const uint8_t *bytes)
 
 /* A whole number from 0 on; false (and stepped over) for anything else. */
 static inline bool
-wire_pack_u64(struct wire_pack *pack, uint64_t *value)
+wire_cursor_u64(struct wire_cursor *pack, uint64_t *value)
 {
-    if (wire_pack_left(pack) >= 9 && *pack->at == 0xcf) {
-        *value = wire_pack_be64(pack->at + 1);
+    if (wire_cursor_left(pack) >= 9 && *pack->at == 0xcf) {
+        *value = wire_cursor_be64(pack->at + 1);
         pack->at += 9;
         return true;
     }
@@ -114,64 +115,64 @@ wire_pack_u64(struct wire_pack *pack, uint64_t *value)
         *value = *pack->at++;
         return true;
     }
-    return wire_pack_slow_u64(pack, value);
+    return wire_cursor_slow_u64(pack, value);
 }
 
 static inline bool
-wire_pack_u32(struct wire_pack *pack, uint32_t *value)
+wire_cursor_u32(struct wire_cursor *pack, uint32_t *value)
 {
     uint64_t wide;
-    const bool ok = wire_pack_u64(pack, &wide) && wide <= UINT32_MAX;
+    const bool ok = wire_cursor_u64(pack, &wide) && wide <= UINT32_MAX;
 
     *value = ok ? (uint32_t)wide : 0;
     return ok;
 }
 
 static inline bool
-wire_pack_str(struct wire_pack *pack, struct wire_pack_text *text)
+wire_cursor_str(struct wire_cursor *pack, struct wire_cursor_text *text)
 {
     if (pack->at < pack->end && *pack->at >= 0xa0 && *pack->at < 0xc0) {
         const size_t size = *pack->at & 0x1fu;
 
-        if (size < wire_pack_left(pack)) {
+        if (size < wire_cursor_left(pack)) {
             text->bytes = (const char *)pack->at + 1;
             text->size = size;
             pack->at += 1 + size;
             return true;
         }
     }
-    return wire_pack_slow_str(pack, text);
+    return wire_cursor_slow_str(pack, text);
 }
 
 static inline bool
-wire_pack_array(struct wire_pack *pack, uint32_t *count)
+wire_cursor_array(struct wire_cursor *pack, uint32_t *count)
 {
     if (pack->at < pack->end && *pack->at >= 0x90 && *pack->at < 0xa0) {
         *count = *pack->at & 0x0fu;
-        if (*count < wire_pack_left(pack)) {
+        if (*count < wire_cursor_left(pack)) {
             pack->at++;
             return true;
         }
     }
-    return wire_pack_slow_head(pack, 0xdc, 1, count);
+    return wire_cursor_slow_head(pack, 0xdc, 1, count);
 }
 
 static inline bool
-wire_pack_map(struct wire_pack *pack, uint32_t *count)
+wire_cursor_map(struct wire_cursor *pack, uint32_t *count)
 {
     if (pack->at < pack->end && *pack->at >= 0x80 && *pack->at < 0x90) {
         *count = *pack->at & 0x0fu;
-        if (2u * *count < wire_pack_left(pack)) {
+        if (2u * *count < wire_cursor_left(pack)) {
             pack->at++;
             return true;
         }
     }
-    return wire_pack_slow_head(pack, 0xde, 2, count);
+    return wire_cursor_slow_head(pack, 0xde, 2, count);
 }
 
 /* True and stepped over when it is nil; otherwise nothing happens. */
 static inline bool
-wire_pack_nil(struct wire_pack *pack)
+wire_cursor_nil(struct wire_cursor *pack)
 {
     if (pack->at < pack->end && *pack->at == 0xc0) {
         pack->at++;
@@ -181,18 +182,18 @@ wire_pack_nil(struct wire_pack *pack)
 }
 
 /* The name of a map's member; a name that is no text is one that nobody knows. */
-static inline struct wire_pack_text
-wire_pack_key(struct wire_pack *pack)
+static inline struct wire_cursor_text
+wire_cursor_key(struct wire_cursor *pack)
 {
-    struct wire_pack_text key;
+    struct wire_cursor_text key;
 
-    if (!wire_pack_str(pack, &key))
-        key = (struct wire_pack_text){"", 0};
+    if (!wire_cursor_str(pack, &key))
+        key = (struct wire_cursor_text){"", 0};
     return key;
 }
 
 /* Compared by length and then in a load or two: both lengths are known when it is compiled. */
-#define WIRE_PACK_IS(text, literal)                                                                \
+#define WIRE_CURSOR_IS(text, literal)                                                              \
     ((text).size == sizeof(literal) - 1 && memcmp((text).bytes, literal, sizeof(literal) - 1) == 0)
 
 #endif /* WIRE_DIALECT_MSGPACK_CURSOR_H */

@@ -19,22 +19,22 @@
 #include "wire/dialect/raw_batch.h"
 
 /* How full a batch was before an event. */
-struct wire_build_mark {
+struct wire_raw_builder_mark {
     uint32_t events;
     uint32_t blocks;
     uint32_t tokens;
     uint32_t media;
 };
 
-static inline struct wire_build_mark
-wire_build_mark(const struct wire_raw_batch *batch)
+static inline struct wire_raw_builder_mark
+wire_raw_builder_mark(const struct wire_raw_batch *batch)
 {
-    return (struct wire_build_mark){batch->event_count, batch->block_count, batch->token_count,
-                                    batch->media_count};
+    return (struct wire_raw_builder_mark){batch->event_count, batch->block_count,
+                                          batch->token_count, batch->media_count};
 }
 
 static inline void
-wire_build_rewind(struct wire_raw_batch *batch, const struct wire_build_mark *mark)
+wire_raw_builder_rewind(struct wire_raw_batch *batch, const struct wire_raw_builder_mark *mark)
 {
     batch->event_count = mark->events;
     batch->block_count = mark->blocks;
@@ -44,7 +44,7 @@ wire_build_rewind(struct wire_raw_batch *batch, const struct wire_build_mark *ma
 
 /* A new event with what holds where a message says nothing; NULL when there is no room. */
 static inline struct wire_raw_event *
-wire_build_event(struct wire_raw_batch *batch)
+wire_raw_builder_event(struct wire_raw_batch *batch)
 {
     struct wire_raw_event *event;
 
@@ -64,8 +64,8 @@ wire_build_event(struct wire_raw_batch *batch)
 
 /* Make the batch's last event a SKIP: its number stays, what it brought along since `mark` goes. */
 static inline void
-wire_build_skip(struct wire_raw_batch *batch, struct wire_raw_event *event,
-                const struct wire_build_mark *mark, enum wire_raw_why why)
+wire_raw_builder_skip(struct wire_raw_batch *batch, struct wire_raw_event *event,
+                      const struct wire_raw_builder_mark *mark, enum wire_raw_why why)
 {
     batch->block_count = mark->blocks;
     batch->token_count = mark->tokens;
@@ -79,7 +79,7 @@ wire_build_skip(struct wire_raw_batch *batch, struct wire_raw_event *event,
 
 /* A block behind those the event has; NULL when there is no room. */
 static inline struct wire_raw_block *
-wire_build_block(struct wire_raw_batch *batch, struct wire_raw_event *event)
+wire_raw_builder_block(struct wire_raw_batch *batch, struct wire_raw_event *event)
 {
     struct wire_raw_block *block;
 
@@ -93,7 +93,7 @@ wire_build_block(struct wire_raw_batch *batch, struct wire_raw_event *event)
 
 /* One more multimodal object of `block`, which must be the last to have got one, sorted in. */
 static inline bool
-wire_build_media(struct wire_raw_batch *batch, struct wire_raw_block *block, uint64_t hash)
+wire_raw_builder_media(struct wire_raw_batch *batch, struct wire_raw_block *block, uint64_t hash)
 {
     uint32_t at;
 
@@ -110,7 +110,7 @@ wire_build_media(struct wire_raw_batch *batch, struct wire_raw_block *block, uin
 }
 
 static inline bool
-wire_build_token(struct wire_raw_batch *batch, uint32_t token)
+wire_raw_builder_token(struct wire_raw_batch *batch, uint32_t token)
 {
     if (batch->token_count == WIRE_RAW_TOKENS_MAX)
         return false;

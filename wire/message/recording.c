@@ -17,7 +17,7 @@
 
 enum { MEMBERS = 6, PATH_BYTES = 4096, NAME_SHOWN = 160 };
 
-struct wire_record_writer {
+struct wire_recording_writer {
     struct kvt_buffer body;
     struct kvt_buffer pending; /* not written yet */
     uint64_t size;
@@ -27,14 +27,14 @@ struct wire_record_writer {
 };
 
 static enum kvt_err
-fail(const struct wire_record_writer *writer, enum kvt_err rc, const char *text,
+fail(const struct wire_recording_writer *writer, enum kvt_err rc, const char *text,
      struct kvt_error *err)
 {
     return kvt_error_set(err, rc, "%.*s: %s", NAME_SHOWN, writer->path, text);
 }
 
 static enum kvt_err
-write_all(struct wire_record_writer *writer, struct kvt_error *err)
+write_all(struct wire_recording_writer *writer, struct kvt_error *err)
 {
     const int sys = kvt_file_put(writer->fd, writer->pending.data, writer->pending.size);
 
@@ -44,10 +44,10 @@ write_all(struct wire_record_writer *writer, struct kvt_error *err)
 }
 
 enum kvt_err
-wire_record_create(struct wire_record_writer **out, const char *path,
-                   const struct wire_record_options *options, struct kvt_error *err)
+wire_recording_create(struct wire_recording_writer **out, const char *path,
+                      const struct wire_recording_options *options, struct kvt_error *err)
 {
-    struct wire_record_writer *writer = kvt_calloc(1, sizeof(*writer));
+    struct wire_recording_writer *writer = kvt_calloc(1, sizeof(*writer));
     enum kvt_err rc = KVT_OK;
 
     *out = NULL;
@@ -55,14 +55,14 @@ wire_record_create(struct wire_record_writer **out, const char *path,
         return kvt_error_set(err, KVT_NOMEM, "%.*s: out of memory", NAME_SHOWN, path);
     writer->fd = -1;
     writer->size_max = options->size_max;
-    kvt_buffer_init(&writer->body, WIRE_RECORD_BODY_MAX);
+    kvt_buffer_init(&writer->body, WIRE_RECORDING_BODY_MAX);
     kvt_buffer_init(&writer->pending,
-                    WIRE_RECORD_BUFFER + WIRE_RECORD_HEADER + WIRE_RECORD_BODY_MAX);
+                    WIRE_RECORDING_BUFFER + WIRE_RECORDING_HEADER + WIRE_RECORDING_BODY_MAX);
     if (snprintf(writer->path, sizeof(writer->path), "%s", path) >= (int)sizeof(writer->path)) {
         rc = kvt_error_set(err, KVT_RANGE, "%.*s...: name too long", NAME_SHOWN, path);
         goto fail;
     }
-    kvt_buffer_append(&writer->pending, WIRE_RECORD_MAGIC, strlen(WIRE_RECORD_MAGIC));
+    kvt_buffer_append(&writer->pending, WIRE_RECORDING_MAGIC, strlen(WIRE_RECORDING_MAGIC));
     if (!kvt_buffer_ok(&writer->pending)) {
         rc = fail(writer, KVT_NOMEM, "out of memory", err);
         goto fail;
@@ -86,13 +86,14 @@ fail:
 }
 
 static enum kvt_err
-encode(struct wire_record_writer *writer, const struct wire_record *record, struct kvt_error *err)
+encode(struct wire_recording_writer *writer, const struct wire_recording *record,
+       struct kvt_error *err)
 {
     struct wire_msgpack_writer body;
     enum kvt_err rc;
 
     kvt_buffer_clear(&writer->body);
-    wire_msgpack_write(&body, &writer->body, WIRE_RECORD_BODY_MAX);
+    wire_msgpack_write(&body, &writer->body, WIRE_RECORDING_BODY_MAX);
     wire_msgpack_put_array(&body, MEMBERS);
     wire_msgpack_put_uint(&body, record->time_ns);
     wire_msgpack_put_str(&body, record->dialect);
@@ -105,15 +106,15 @@ encode(struct wire_record_writer *writer, const struct wire_record *record, stru
 }
 
 enum kvt_err
-wire_record_put(struct wire_record_writer *writer, const struct wire_record *record,
-                struct kvt_error *err)
+wire_recording_put(struct wire_recording_writer *writer, const struct wire_recording *record,
+                   struct kvt_error *err)
 {
     uint32_t header[2];
     enum kvt_err rc;
 
-    if (record->size > WIRE_RECORD_BYTES_MAX)
+    if (record->size > WIRE_RECORDING_BYTES_MAX)
         return kvt_error_set(err, KVT_RANGE, "%.*s: a message of %zu bytes; a recording takes %u",
-                             NAME_SHOWN, record->subject, record->size, WIRE_RECORD_BYTES_MAX);
+                             NAME_SHOWN, record->subject, record->size, WIRE_RECORDING_BYTES_MAX);
     rc = encode(writer, record, err);
     if (rc != KVT_OK)
         return rc;
@@ -124,7 +125,7 @@ wire_record_put(struct wire_record_writer *writer, const struct wire_record *rec
                              " bytes; recordings do not rotate, begin another file",
                              NAME_SHOWN, writer->path, writer->size, writer->size_max);
     header[0] = htole32((uint32_t)writer->body.size);
-    header[1] = htole32(wire_record_crc(writer->body.data, writer->body.size));
+    header[1] = htole32(wire_recording_crc(writer->body.data, writer->body.size));
     /* Room for both first, so that a header never stands alone in the file. */
     if (kvt_buffer_reserve(&writer->pending, sizeof(header) + writer->body.size) == NULL) {
         return fail(writer, KVT_NOMEM, "out of memory", err);
@@ -132,23 +133,23 @@ wire_record_put(struct wire_record_writer *writer, const struct wire_record *rec
     kvt_buffer_append(&writer->pending, header, sizeof(header));
     kvt_buffer_append(&writer->pending, writer->body.data, writer->body.size);
     writer->size += sizeof(header) + writer->body.size;
-    return writer->pending.size < WIRE_RECORD_BUFFER ? KVT_OK : write_all(writer, err);
+    return writer->pending.size < WIRE_RECORDING_BUFFER ? KVT_OK : write_all(writer, err);
 }
 
 enum kvt_err
-wire_record_flush(struct wire_record_writer *writer, struct kvt_error *err)
+wire_recording_flush(struct wire_recording_writer *writer, struct kvt_error *err)
 {
     return write_all(writer, err);
 }
 
 uint64_t
-wire_record_size(const struct wire_record_writer *writer)
+wire_recording_size(const struct wire_recording_writer *writer)
 {
     return writer->size;
 }
 
 enum kvt_err
-wire_record_close(struct wire_record_writer *writer, struct kvt_error *err)
+wire_recording_close(struct wire_recording_writer *writer, struct kvt_error *err)
 {
     enum kvt_err rc;
 

@@ -4,7 +4,7 @@
  * Why: writer and reader are files of their own.
  * Ownership: plain values.
  * Threads:   any.
- * Limits:    WIRE_RECORD_BODY_MAX bytes.
+ * Limits:    WIRE_RECORDING_BODY_MAX bytes.
  */
 #ifndef WIRE_MESSAGE_RECORDING_INTERNAL_H
 #define WIRE_MESSAGE_RECORDING_INTERNAL_H
@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_RECORD_HEADER 8 /* length, checksum */
+#define WIRE_RECORDING_HEADER 8 /* length, checksum */
 
 static inline uint32_t
-wire_record_crc(const uint8_t *bytes, size_t size)
+wire_recording_crc(const uint8_t *bytes, size_t size)
 {
     /* isa-l reads only, but says so only in its prose. */
     return ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)size, UINT32_MAX);

@@ -16,7 +16,7 @@
 enum { MEMBERS = 6, BODY_MIN = 7, NAME_SHOWN = 160, WINDOW = 64 << 10, SEARCH_MAX = 256 << 20 };
 
 /* A window on the file: `bytes[at..end)` is read and not handed out; `bytes[0]` is at `base`. */
-struct wire_record_reader {
+struct wire_recording_reader {
     uint8_t *bytes;
     size_t capacity;
     size_t at;
@@ -29,19 +29,19 @@ struct wire_record_reader {
 };
 
 uint64_t
-wire_record_offset(const struct wire_record_reader *reader)
+wire_recording_offset(const struct wire_recording_reader *reader)
 {
     return reader->base + reader->at;
 }
 
 uint64_t
-wire_record_torn(const struct wire_record_reader *reader)
+wire_recording_torn(const struct wire_recording_reader *reader)
 {
     return reader->torn;
 }
 
 void
-wire_record_free(struct wire_record_reader *reader)
+wire_recording_free(struct wire_recording_reader *reader)
 {
     if (reader == NULL)
         return;
@@ -54,7 +54,7 @@ wire_record_free(struct wire_record_reader *reader)
 /* ---- the window ---- */
 
 static enum kvt_err
-make_room(struct wire_record_reader *reader, size_t wanted, struct kvt_error *err)
+make_room(struct wire_recording_reader *reader, size_t wanted, struct kvt_error *err)
 {
     uint8_t *more;
 
@@ -76,7 +76,7 @@ make_room(struct wire_record_reader *reader, size_t wanted, struct kvt_error *er
 
 /* Have `wanted` bytes from `at` on, or all there are. */
 static enum kvt_err
-fill(struct wire_record_reader *reader, size_t wanted, struct kvt_error *err)
+fill(struct wire_recording_reader *reader, size_t wanted, struct kvt_error *err)
 {
     if (reader->end - reader->at >= wanted || reader->eof)
         return KVT_OK;
@@ -101,7 +101,7 @@ fill(struct wire_record_reader *reader, size_t wanted, struct kvt_error *err)
 }
 
 static size_t
-left(const struct wire_record_reader *reader)
+left(const struct wire_recording_reader *reader)
 {
     return reader->end - reader->at;
 }
@@ -115,39 +115,39 @@ struct header {
 
 /* Of the record at `at`; false when there cannot be one. */
 static bool
-read_header(const struct wire_record_reader *reader, struct header *header)
+read_header(const struct wire_recording_reader *reader, struct header *header)
 {
     uint32_t words[2];
 
     *header = (struct header){0};
-    if (left(reader) < WIRE_RECORD_HEADER)
+    if (left(reader) < WIRE_RECORDING_HEADER)
         return false;
     memcpy(words, reader->bytes + reader->at, sizeof(words));
     header->length = le32toh(words[0]);
     header->crc = le32toh(words[1]);
-    return header->length >= BODY_MIN && header->length <= WIRE_RECORD_BODY_MAX;
+    return header->length >= BODY_MIN && header->length <= WIRE_RECORDING_BODY_MAX;
 }
 
 static bool
-is_sound(const struct wire_record_reader *reader, const struct header *header)
+is_sound(const struct wire_recording_reader *reader, const struct header *header)
 {
-    return left(reader) >= WIRE_RECORD_HEADER + (size_t)header->length &&
-           wire_record_crc(reader->bytes + reader->at + WIRE_RECORD_HEADER, header->length) ==
+    return left(reader) >= WIRE_RECORDING_HEADER + (size_t)header->length &&
+           wire_recording_crc(reader->bytes + reader->at + WIRE_RECORDING_HEADER, header->length) ==
                header->crc;
 }
 
 /* Does the body of a record at `at` begin as one may: an array of at least MEMBERS? */
 static bool
-may_begin(const struct wire_record_reader *reader)
+may_begin(const struct wire_recording_reader *reader)
 {
-    const uint8_t first = reader->bytes[reader->at + WIRE_RECORD_HEADER];
+    const uint8_t first = reader->bytes[reader->at + WIRE_RECORDING_HEADER];
 
     return (first >= (0x90 | MEMBERS) && first <= 0x9f) || first == 0xdc || first == 0xdd;
 }
 
 /* Move to the next sound record behind `at`; KVT_NOTFOUND: there is none, and `at` is the end. */
 static enum kvt_err
-search(struct wire_record_reader *reader, struct kvt_error *err)
+search(struct wire_recording_reader *reader, struct kvt_error *err)
 {
     size_t checked = 0;
 
@@ -157,17 +157,17 @@ search(struct wire_record_reader *reader, struct kvt_error *err)
 
         if (left(reader) > 0)
             reader->at++;
-        rc = fill(reader, WIRE_RECORD_HEADER + BODY_MIN, err);
+        rc = fill(reader, WIRE_RECORDING_HEADER + BODY_MIN, err);
         if (rc != KVT_OK)
             return rc;
-        if (left(reader) < WIRE_RECORD_HEADER + BODY_MIN || checked > SEARCH_MAX) {
+        if (left(reader) < WIRE_RECORDING_HEADER + BODY_MIN || checked > SEARCH_MAX) {
             reader->at = reader->end;
             reader->eof = true;
             return KVT_NOTFOUND;
         }
         if (!read_header(reader, &header) || !may_begin(reader))
             continue;
-        rc = fill(reader, WIRE_RECORD_HEADER + (size_t)header.length, err);
+        rc = fill(reader, WIRE_RECORDING_HEADER + (size_t)header.length, err);
         if (rc != KVT_OK)
             return rc;
         checked += header.length;
@@ -177,16 +177,16 @@ search(struct wire_record_reader *reader, struct kvt_error *err)
 }
 
 static enum kvt_err
-decode(struct wire_record_reader *reader, const struct header *header, struct wire_record *record,
-       struct kvt_error *err)
+decode(struct wire_recording_reader *reader, const struct header *header,
+       struct wire_recording *record, struct kvt_error *err)
 {
-    const uint64_t offset = wire_record_offset(reader);
+    const uint64_t offset = wire_recording_offset(reader);
     struct wire_msgpack_reader body;
     struct kvt_error cause = {0};
     uint32_t members;
     enum kvt_err rc;
 
-    wire_msgpack_read(&body, reader->bytes + reader->at + WIRE_RECORD_HEADER, header->length);
+    wire_msgpack_read(&body, reader->bytes + reader->at + WIRE_RECORDING_HEADER, header->length);
     members = wire_msgpack_array(&body, MEMBERS, "a record of six members");
     record->time_ns = wire_msgpack_u64(&body, "time");
     wire_msgpack_str(&body, record->dialect, sizeof(record->dialect), "dialect");
@@ -196,10 +196,10 @@ decode(struct wire_record_reader *reader, const struct header *header, struct wi
     record->bytes = wire_msgpack_bin(&body, &record->size, "the message");
     wire_msgpack_rest(&body, members, MEMBERS);
     rc = wire_msgpack_end(&body, "record", &cause);
-    reader->at += WIRE_RECORD_HEADER + header->length;
+    reader->at += WIRE_RECORDING_HEADER + header->length;
     if (rc == KVT_OK)
         return KVT_OK;
-    *record = (struct wire_record){0};
+    *record = (struct wire_recording){0};
     return kvt_error_set(err, KVT_CORRUPT, "%s: at offset %" PRIu64 ": %.*s", reader->name, offset,
                          NAME_SHOWN, cause.text);
 }
@@ -207,13 +207,13 @@ decode(struct wire_record_reader *reader, const struct header *header, struct wi
 /* What is at `at` is no sound record.  At the end of the file it may be one whose rest was never
  * written, unless a sound one follows. */
 static enum kvt_err
-judge(struct wire_record_reader *reader, const struct header *header, bool plausible,
+judge(struct wire_recording_reader *reader, const struct header *header, bool plausible,
       struct kvt_error *err)
 {
-    const uint64_t offset = wire_record_offset(reader);
+    const uint64_t offset = wire_recording_offset(reader);
     const size_t rest = left(reader);
-    const bool cut = rest < WIRE_RECORD_HEADER ||
-                     (plausible && rest < WIRE_RECORD_HEADER + (size_t)header->length);
+    const bool cut = rest < WIRE_RECORDING_HEADER ||
+                     (plausible && rest < WIRE_RECORDING_HEADER + (size_t)header->length);
     enum kvt_err rc = search(reader, err);
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -232,22 +232,22 @@ judge(struct wire_record_reader *reader, const struct header *header, bool plaus
 }
 
 enum kvt_err
-wire_record_next(struct wire_record_reader *reader, struct wire_record *record,
-                 struct kvt_error *err)
+wire_recording_next(struct wire_recording_reader *reader, struct wire_recording *record,
+                    struct kvt_error *err)
 {
     struct header header;
     bool plausible;
     enum kvt_err rc;
 
-    *record = (struct wire_record){0};
-    rc = fill(reader, WIRE_RECORD_HEADER, err);
+    *record = (struct wire_recording){0};
+    rc = fill(reader, WIRE_RECORDING_HEADER, err);
     if (rc != KVT_OK)
         return rc;
     if (left(reader) == 0)
         return KVT_NOTFOUND;
     plausible = read_header(reader, &header);
     if (plausible)
-        rc = fill(reader, WIRE_RECORD_HEADER + (size_t)header.length, err);
+        rc = fill(reader, WIRE_RECORDING_HEADER + (size_t)header.length, err);
     if (rc != KVT_OK)
         return rc;
     return plausible && is_sound(reader, &header) ? decode(reader, &header, record, err)
@@ -257,11 +257,12 @@ wire_record_next(struct wire_record_reader *reader, struct wire_record *record,
 /* ---- opening ---- */
 
 enum kvt_err
-wire_record_attach(struct wire_record_reader **out, int fd, const char *name, struct kvt_error *err)
+wire_recording_attach(struct wire_recording_reader **out, int fd, const char *name,
+                      struct kvt_error *err)
 {
-    static const char magic[] = WIRE_RECORD_MAGIC;
+    static const char magic[] = WIRE_RECORDING_MAGIC;
     const size_t size = sizeof(magic) - 1;
-    struct wire_record_reader *reader = kvt_calloc(1, sizeof(*reader));
+    struct wire_recording_reader *reader = kvt_calloc(1, sizeof(*reader));
     enum kvt_err rc;
 
     *out = NULL;
@@ -292,12 +293,12 @@ wire_record_attach(struct wire_record_reader **out, int fd, const char *name, st
     return KVT_OK;
 
 fail:
-    wire_record_free(reader);
+    wire_recording_free(reader);
     return rc;
 }
 
 enum kvt_err
-wire_record_open(struct wire_record_reader **out, const char *path, struct kvt_error *err)
+wire_recording_open(struct wire_recording_reader **out, const char *path, struct kvt_error *err)
 {
     const bool standard = strcmp(path, "-") == 0;
     const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -305,5 +306,5 @@ wire_record_open(struct wire_record_reader **out, const char *path, struct kvt_e
     *out = NULL;
     if (fd < 0)
         return kvt_error_sys(err, errno, "open %.*s", NAME_SHOWN, path);
-    return wire_record_attach(out, fd, standard ? "standard input" : path, err);
+    return wire_recording_attach(out, fd, standard ? "standard input" : path, err);
 }

@@ -6,7 +6,7 @@
 
 /* The newest stays, as it is what is acknowledged when all is quiet. */
 static void
-thin(struct wire_marks *marks)
+thin(struct wire_ack_marks *marks)
 {
     size_t kept = 0;
 
@@ -20,21 +20,21 @@ thin(struct wire_marks *marks)
 }
 
 void
-wire_marks_add(struct wire_marks *marks, uint64_t seq, const char *subject)
+wire_ack_marks_add(struct wire_ack_marks *marks, uint64_t seq, const char *subject)
 {
     char *copy = kvt_strdup(subject);
 
     if (copy == NULL)
         return;
-    if (marks->count == WIRE_MARKS_MAX)
+    if (marks->count == WIRE_ACK_MARKS_MAX)
         thin(marks);
-    marks->at[marks->count++] = (struct wire_mark){.seq = seq, .subject = copy};
+    marks->at[marks->count++] = (struct wire_ack_mark){.seq = seq, .subject = copy};
 }
 
-struct wire_mark
-wire_marks_take(struct wire_marks *marks, uint64_t seq)
+struct wire_ack_mark
+wire_ack_marks_take(struct wire_ack_marks *marks, uint64_t seq)
 {
-    struct wire_mark mark = {.subject = NULL};
+    struct wire_ack_mark mark = {.subject = NULL};
     size_t count = 0;
 
     while (count < marks->count && marks->at[count].seq <= seq) {
@@ -49,7 +49,7 @@ wire_marks_take(struct wire_marks *marks, uint64_t seq)
 }
 
 void
-wire_marks_clear(struct wire_marks *marks)
+wire_ack_marks_clear(struct wire_ack_marks *marks)
 {
     for (size_t i = 0; i < marks->count; i++)
         kvt_free(marks->at[i].subject);

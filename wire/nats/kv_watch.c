@@ -30,12 +30,12 @@ enum {
 
 #define NS_PER_MS INT64_C(1000000)
 
-struct wire_kv {
+struct wire_kv_watch {
     struct wire_bus *bus;
-    wire_kv_fn *callback;
+    wire_kv_watch_fn *callback;
     void *arg;
-    char stream[sizeof("KV_") + WIRE_KV_BUCKET_MAX];
-    char subject[sizeof("$KV..>") + WIRE_KV_BUCKET_MAX];
+    char stream[sizeof("KV_") + WIRE_KV_WATCH_BUCKET_MAX];
+    char subject[sizeof("$KV..>") + WIRE_KV_WATCH_BUCKET_MAX];
     size_t prefix; /* of `subject`, before the key */
 
     struct wire_consumer consumer;
@@ -54,25 +54,25 @@ struct wire_kv {
     uint64_t listed_ms;
     unsigned behind;
 
-    struct wire_kv_keys keys;
+    struct wire_kv_watch_keys keys;
     uint64_t due_ms; /* no key's age is over before; UINT64_MAX: none's is */
-    struct wire_kv_state state;
+    struct wire_kv_watch_state state;
 };
 
 bool
-wire_kv_bucket_ok(const char *bucket)
+wire_kv_watch_bucket_ok(const char *bucket)
 {
-    return wire_bus_bucket_ok(bucket, WIRE_KV_BUCKET_MAX);
+    return wire_bus_bucket_ok(bucket, WIRE_KV_WATCH_BUCKET_MAX);
 }
 
 enum kvt_err
-wire_kv_open(struct wire_kv **out, struct wire_bus *bus, const char *bucket, wire_kv_fn *callback,
-             void *arg)
+wire_kv_watch_open(struct wire_kv_watch **out, struct wire_bus *bus, const char *bucket,
+                   wire_kv_watch_fn *callback, void *arg)
 {
-    struct wire_kv *kv;
+    struct wire_kv_watch *kv;
 
     *out = NULL;
-    if (!wire_kv_bucket_ok(bucket))
+    if (!wire_kv_watch_bucket_ok(bucket))
         return KVT_INVALID;
     kv = kvt_calloc(1, sizeof(*kv));
     if (kv == NULL)
@@ -90,19 +90,19 @@ wire_kv_open(struct wire_kv **out, struct wire_bus *bus, const char *bucket, wir
 }
 
 void
-wire_kv_close(struct wire_kv *kv)
+wire_kv_watch_close(struct wire_kv_watch *kv)
 {
     if (kv == NULL)
         return;
     wire_consumer_unbind(&kv->consumer);
-    wire_kv_keys_clear(&kv->keys);
+    wire_kv_watch_keys_clear(&kv->keys);
     kvt_free(kv);
 }
 
-struct wire_kv_state
-wire_kv_state(const struct wire_kv *kv)
+struct wire_kv_watch_state
+wire_kv_watch_state(const struct wire_kv_watch *kv)
 {
-    struct wire_kv_state state = kv->state;
+    struct wire_kv_watch_state state = kv->state;
 
     state.keys = kv->keys.count;
     return state;
@@ -119,9 +119,9 @@ patience(void)
 }
 
 static void
-tell(struct wire_kv *kv, enum wire_kv_what what, const char *key)
+tell(struct wire_kv_watch *kv, enum wire_kv_watch_what what, const char *key)
 {
-    const struct wire_kv_news news = {.what = what, .key = key};
+    const struct wire_kv_watch_news news = {.what = what, .key = key};
 
     kv->callback(kv->arg, &news);
 }
@@ -129,7 +129,7 @@ tell(struct wire_kv *kv, enum wire_kv_what what, const char *key)
 /* ---- ages ---- */
 
 static void
-set_due(struct wire_kv *kv, struct wire_kv_key *key, uint64_t due_ms)
+set_due(struct wire_kv_watch *kv, struct wire_kv_watch_key *key, uint64_t due_ms)
 {
     key->due_ms = due_ms;
     if (due_ms < kv->due_ms)
@@ -140,7 +140,7 @@ set_due(struct wire_kv *kv, struct wire_kv_key *key, uint64_t due_ms)
  * while.  What was written before we looked is as old as the two clocks make it, at most: it is
  * looked up then, and may turn out to be younger. */
 static void
-set_age(struct wire_kv *kv, struct wire_kv_key *key, uint64_t written_ms)
+set_age(struct wire_kv_watch *kv, struct wire_kv_watch_key *key, uint64_t written_ms)
 {
     const uint64_t max_age = kv->state.max_age;
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -158,9 +158,9 @@ set_age(struct wire_kv *kv, struct wire_kv_key *key, uint64_t written_ms)
 
 /* Its age should be over.  False: nobody can be asked now. */
 static bool
-look_up(struct wire_kv *kv, struct wire_kv_key *key, uint64_t now_ms, bool *gone)
+look_up(struct wire_kv_watch *kv, struct wire_kv_watch_key *key, uint64_t now_ms, bool *gone)
 {
-    char subject[sizeof(kv->subject) + WIRE_KV_KEY_MAX];
+    char subject[sizeof(kv->subject) + WIRE_KV_WATCH_KEY_MAX];
     jsOptions options = patience();
     natsMsg *nats = NULL;
     jsErrCode code = 0;
@@ -184,17 +184,17 @@ look_up(struct wire_kv *kv, struct wire_kv_key *key, uint64_t now_ms, bool *gone
 
 /* The ends of those that grew too old.  KVT_UNAVAILABLE: nobody can be asked. */
 static enum kvt_err
-expire(struct wire_kv *kv)
+expire(struct wire_kv_watch *kv)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    struct wire_kv_walk walk = {.next = NULL};
-    struct wire_kv_key *key;
+    struct wire_kv_watch_walk walk = {.next = NULL};
+    struct wire_kv_watch_key *key;
     bool answered = true;
 
     if (now_ms < kv->due_ms)
         return KVT_OK;
     kv->due_ms = UINT64_MAX;
-    while ((key = wire_kv_keys_walk(&kv->keys, &walk)) != NULL) {
+    while ((key = wire_kv_watch_keys_walk(&kv->keys, &walk)) != NULL) {
         bool gone = false;
 
         if (key->due_ms == 0)
@@ -204,8 +204,8 @@ expire(struct wire_kv *kv)
         if (gone && kv->bound_reconnects != wire_bus_reconnects(kv->bus))
             answered = gone = false; /* it came back while we asked */
         if (gone) {
-            tell(kv, WIRE_KV_GONE, key->name);
-            wire_kv_keys_remove(&kv->keys, key);
+            tell(kv, WIRE_KV_WATCH_GONE, key->name);
+            wire_kv_watch_keys_remove(&kv->keys, key);
         } else if (key->due_ms < kv->due_ms) {
             kv->due_ms = key->due_ms;
         }
@@ -219,7 +219,7 @@ expire(struct wire_kv *kv)
  * not the server has dropped it.  A revision gets it once, or a connection that comes and goes
  * would keep those who vanished for ever.  True: it is to be waited for. */
 static bool
-excuse(struct wire_kv *kv, struct wire_kv_key *key, uint64_t now_ms)
+excuse(struct wire_kv_watch *kv, struct wire_kv_watch_key *key, uint64_t now_ms)
 {
     if (kv->back && kv->state.max_age != 0 && !key->excused) {
         key->excused = true;
@@ -231,19 +231,19 @@ excuse(struct wire_kv *kv, struct wire_kv_key *key, uint64_t now_ms)
 
 /* Whoever is not in it is not there. */
 static void
-settle(struct wire_kv *kv)
+settle(struct wire_kv_watch *kv)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    struct wire_kv_walk walk = {.next = NULL};
-    struct wire_kv_key *key;
+    struct wire_kv_watch_walk walk = {.next = NULL};
+    struct wire_kv_watch_key *key;
 
-    while ((key = wire_kv_keys_walk(&kv->keys, &walk)) != NULL) {
+    while ((key = wire_kv_watch_keys_walk(&kv->keys, &walk)) != NULL) {
         if (excuse(kv, key, now_ms) && !kv->anew)
             continue;
         if (key->listing == kv->listing_number)
             continue;
-        tell(kv, kv->anew ? WIRE_KV_FORGOTTEN : WIRE_KV_GONE, key->name);
-        wire_kv_keys_remove(&kv->keys, key);
+        tell(kv, kv->anew ? WIRE_KV_WATCH_FORGOTTEN : WIRE_KV_WATCH_GONE, key->name);
+        wire_kv_watch_keys_remove(&kv->keys, key);
     }
     kv->listing = false;
     kv->back = false;
@@ -254,7 +254,7 @@ settle(struct wire_kv *kv)
 }
 
 static void
-unbind(struct wire_kv *kv)
+unbind(struct wire_kv_watch *kv)
 {
     jsOptions options = patience();
     jsErrCode code = 0;
@@ -267,7 +267,7 @@ unbind(struct wire_kv *kv)
 
 /* Look at the bucket.  KVT_NOTFOUND: there is none; KVT_AGAIN: it is not as we have it. */
 static enum kvt_err
-look(struct wire_kv *kv)
+look(struct wire_kv_watch *kv)
 {
     const bool quiet = kv->consumer.nats != NULL && !kv->heard;
     jsOptions options = patience();
@@ -289,7 +289,7 @@ look(struct wire_kv *kv)
         /* Its revisions begin anew: none says that a key is as it was. */
         if (kv->created_ms != 0)
             kv->anew = true;
-        wire_kv_keys_forget_revisions(&kv->keys);
+        wire_kv_watch_keys_forget_revisions(&kv->keys);
         rc = KVT_AGAIN;
     } else if (quiet && info->State.LastSeq > kv->last_seq) {
         rc = ++kv->behind >= BEHIND_CHECKS ? KVT_AGAIN : KVT_OK;
@@ -311,7 +311,7 @@ look(struct wire_kv *kv)
 
 /* Does the consumer have nothing more to send?  KVT_UNAVAILABLE: it is of no use. */
 static enum kvt_err
-look_at_consumer(struct wire_kv *kv)
+look_at_consumer(struct wire_kv_watch *kv)
 {
     jsOptions options = patience();
     jsConsumerInfo *info = NULL;
@@ -327,7 +327,7 @@ look_at_consumer(struct wire_kv *kv)
 }
 
 static enum kvt_err
-bind(struct wire_kv *kv)
+bind(struct wire_kv_watch *kv)
 {
     const uint64_t reconnects = wire_bus_reconnects(kv->bus);
     jsConsumerConfig config;
@@ -361,18 +361,19 @@ bind(struct wire_kv *kv)
 /* ---- messages ---- */
 
 static enum kvt_err
-put(struct wire_kv *kv, const char *name, uint64_t revision, uint64_t written_ms, natsMsg *nats)
+put(struct wire_kv_watch *kv, const char *name, uint64_t revision, uint64_t written_ms,
+    natsMsg *nats)
 {
-    struct wire_kv_key *key = wire_kv_keys_find(&kv->keys, name);
-    const struct wire_kv_news news = {.what = WIRE_KV_PUT,
-                                      .key = name,
-                                      .revision = revision,
-                                      .value = natsMsg_GetData(nats),
-                                      .size = (size_t)natsMsg_GetDataLength(nats)};
+    struct wire_kv_watch_key *key = wire_kv_watch_keys_find(&kv->keys, name);
+    const struct wire_kv_watch_news news = {.what = WIRE_KV_WATCH_PUT,
+                                            .key = name,
+                                            .revision = revision,
+                                            .value = natsMsg_GetData(nats),
+                                            .size = (size_t)natsMsg_GetDataLength(nats)};
     enum kvt_err rc = KVT_OK;
 
     if (key == NULL)
-        rc = wire_kv_keys_add(&kv->keys, name, &key);
+        rc = wire_kv_watch_keys_add(&kv->keys, name, &key);
     if (rc == KVT_RANGE || rc == KVT_FULL) {
         kv->state.over++;
         return KVT_OK;
@@ -403,11 +404,11 @@ ends(natsMsg *nats)
 
 /* KVT_AGAIN: others before it never came. */
 static enum kvt_err
-take_message(struct wire_kv *kv, natsMsg *nats)
+take_message(struct wire_kv_watch *kv, natsMsg *nats)
 {
     const char *subject = natsMsg_GetSubject(nats);
     jsMsgMetaData *meta = NULL;
-    struct wire_kv_key *key;
+    struct wire_kv_watch_key *key;
     enum kvt_err rc = KVT_OK;
 
     if (natsMsg_GetMetaData(&meta, nats) != NATS_OK)
@@ -424,9 +425,9 @@ take_message(struct wire_kv *kv, natsMsg *nats)
     if (!ends(nats)) {
         rc = put(kv, subject + kv->prefix, meta->Sequence.Stream,
                  (uint64_t)(meta->Timestamp / NS_PER_MS), nats);
-    } else if ((key = wire_kv_keys_find(&kv->keys, subject + kv->prefix)) != NULL) {
-        tell(kv, WIRE_KV_GONE, key->name);
-        wire_kv_keys_remove(&kv->keys, key);
+    } else if ((key = wire_kv_watch_keys_find(&kv->keys, subject + kv->prefix)) != NULL) {
+        tell(kv, WIRE_KV_WATCH_GONE, key->name);
+        wire_kv_watch_keys_remove(&kv->keys, key);
     }
     if (rc == KVT_OK && kv->listing && meta->NumPending == 0)
         settle(kv);
@@ -436,7 +437,7 @@ take_message(struct wire_kv *kv, natsMsg *nats)
 
 /* What came.  KVT_AGAIN: the consumer is of no use. */
 static enum kvt_err
-pull(struct wire_kv *kv, uint64_t end_ms)
+pull(struct wire_kv_watch *kv, uint64_t end_ms)
 {
     bool asked_now = false;
     enum kvt_err rc = KVT_OK;
@@ -466,7 +467,7 @@ pull(struct wire_kv *kv, uint64_t end_ms)
 
 /* Is all that is there on its way to us?  KVT_AGAIN: list it again. */
 static enum kvt_err
-check(struct wire_kv *kv)
+check(struct wire_kv_watch *kv)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     enum kvt_err rc;
@@ -489,7 +490,7 @@ nap(uint64_t wait_ms, uint64_t most_ms)
 }
 
 enum kvt_err
-wire_kv_poll(struct wire_kv *kv, uint64_t wait_ms)
+wire_kv_watch_poll(struct wire_kv_watch *kv, uint64_t wait_ms)
 {
     uint64_t end_ms = kvt_clock_mono_ms() + (wait_ms > 0 ? wait_ms : 1);
     enum kvt_err rc = KVT_OK;

@@ -20,8 +20,9 @@
  * moment its age is over, so its end is not told later than the server would know it.
  *
  * Ownership: the watch owns its list of keys; bytes given to the callback live for the call.
- * Threads:   one; the callback runs inside wire_kv_poll() and must not call the watch.
- * Limits:    WIRE_KV_KEYS_MAX keys of WIRE_KV_KEY_MAX bytes; others are passed over and counted.
+ * Threads:   one; the callback runs inside wire_kv_watch_poll() and must not call the watch.
+ * Limits:    WIRE_KV_WATCH_KEYS_MAX keys of WIRE_KV_WATCH_KEY_MAX bytes; others are passed over
+ *            and counted.
  */
 #ifndef WIRE_NATS_KV_WATCH_H
 #define WIRE_NATS_KV_WATCH_H
@@ -33,23 +34,23 @@
 #include "kvtier/error.h"
 #include "wire/nats/bus.h"
 
-#define WIRE_KV_KEYS_MAX   65536
-#define WIRE_KV_KEY_MAX    256 /* bytes with the final NUL */
-#define WIRE_KV_BUCKET_MAX 64  /* as well */
+#define WIRE_KV_WATCH_KEYS_MAX   65536
+#define WIRE_KV_WATCH_KEY_MAX    256 /* bytes with the final NUL */
+#define WIRE_KV_WATCH_BUCKET_MAX 64  /* as well */
 
-enum wire_kv_what { WIRE_KV_PUT, WIRE_KV_GONE, WIRE_KV_FORGOTTEN };
+enum wire_kv_watch_what { WIRE_KV_WATCH_PUT, WIRE_KV_WATCH_GONE, WIRE_KV_WATCH_FORGOTTEN };
 
-struct wire_kv_news {
-    enum wire_kv_what what;
+struct wire_kv_watch_news {
+    enum wire_kv_watch_what what;
     const char *key;
     uint64_t revision; /* PUT */
     const void *value; /* PUT; not terminated */
     size_t size;
 };
 
-typedef void wire_kv_fn(void *arg, const struct wire_kv_news *news);
+typedef void wire_kv_watch_fn(void *arg, const struct wire_kv_watch_news *news);
 
-struct wire_kv_state {
+struct wire_kv_watch_state {
     bool there;       /* the bucket was there when last looked at */
     bool listed;      /* all of it was told, and it is followed since */
     uint64_t keys;    /* known */
@@ -58,23 +59,24 @@ struct wire_kv_state {
     uint64_t max_age; /* ms a key lives; 0: for ever */
 };
 
-struct wire_kv;
+struct wire_kv_watch;
 
-/** Is it a name a bucket can have: letters, digits, - and _, below WIRE_KV_BUCKET_MAX? */
-bool wire_kv_bucket_ok(const char *bucket);
+/** Is it a name a bucket can have: letters, digits, - and _, below WIRE_KV_WATCH_BUCKET_MAX? */
+bool wire_kv_watch_bucket_ok(const char *bucket);
 
 /** Needs neither server nor bucket yet.  KVT_OK, KVT_INVALID (the name) or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err wire_kv_open(struct wire_kv **out, struct wire_bus *bus,
-                                        const char *bucket, wire_kv_fn *callback, void *arg);
+KVT_NODISCARD enum kvt_err wire_kv_watch_open(struct wire_kv_watch **out, struct wire_bus *bus,
+                                              const char *bucket, wire_kv_watch_fn *callback,
+                                              void *arg);
 /** NULL is allowed; nothing is told. */
-void wire_kv_close(struct wire_kv *kv);
+void wire_kv_watch_close(struct wire_kv_watch *kv);
 
 /** Tell what changed, waiting up to `wait_ms` for the first.
  *
  *  @return KVT_OK; KVT_NOTFOUND (no such bucket), KVT_UNAVAILABLE (no server; both come sooner than
  *          `wait_ms`, but never at once); KVT_NOMEM: it is listed again */
-KVT_NODISCARD enum kvt_err wire_kv_poll(struct wire_kv *kv, uint64_t wait_ms);
+KVT_NODISCARD enum kvt_err wire_kv_watch_poll(struct wire_kv_watch *kv, uint64_t wait_ms);
 
-struct wire_kv_state wire_kv_state(const struct wire_kv *kv);
+struct wire_kv_watch_state wire_kv_watch_state(const struct wire_kv_watch *kv);
 
 #endif /* WIRE_NATS_KV_WATCH_H */

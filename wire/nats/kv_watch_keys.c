@@ -9,13 +9,13 @@
 static size_t
 head_of(const char *name)
 {
-    return XXH3_64bits(name, strlen(name)) % WIRE_KV_KEYS_HEADS;
+    return XXH3_64bits(name, strlen(name)) % WIRE_KV_WATCH_KEYS_HEADS;
 }
 
-struct wire_kv_key *
-wire_kv_keys_find(const struct wire_kv_keys *keys, const char *name)
+struct wire_kv_watch_key *
+wire_kv_watch_keys_find(const struct wire_kv_watch_keys *keys, const char *name)
 {
-    struct wire_kv_key *key = keys->heads[head_of(name)];
+    struct wire_kv_watch_key *key = keys->heads[head_of(name)];
 
     while (key != NULL && strcmp(key->name, name) != 0)
         key = key->next;
@@ -23,16 +23,17 @@ wire_kv_keys_find(const struct wire_kv_keys *keys, const char *name)
 }
 
 enum kvt_err
-wire_kv_keys_add(struct wire_kv_keys *keys, const char *name, struct wire_kv_key **out)
+wire_kv_watch_keys_add(struct wire_kv_watch_keys *keys, const char *name,
+                       struct wire_kv_watch_key **out)
 {
     const size_t size = strlen(name) + 1;
     const size_t head = head_of(name);
-    struct wire_kv_key *key;
+    struct wire_kv_watch_key *key;
 
     *out = NULL;
-    if (size > WIRE_KV_KEY_MAX)
+    if (size > WIRE_KV_WATCH_KEY_MAX)
         return KVT_RANGE;
-    if (keys->count == WIRE_KV_KEYS_MAX)
+    if (keys->count == WIRE_KV_WATCH_KEYS_MAX)
         return KVT_FULL;
     key = kvt_calloc(1, sizeof(*key) + size);
     if (key == NULL)
@@ -46,9 +47,9 @@ wire_kv_keys_add(struct wire_kv_keys *keys, const char *name, struct wire_kv_key
 }
 
 void
-wire_kv_keys_remove(struct wire_kv_keys *keys, struct wire_kv_key *key)
+wire_kv_watch_keys_remove(struct wire_kv_watch_keys *keys, struct wire_kv_watch_key *key)
 {
-    struct wire_kv_key **link = &keys->heads[head_of(key->name)];
+    struct wire_kv_watch_key **link = &keys->heads[head_of(key->name)];
 
     while (*link != key) {
         assert(*link != NULL);
@@ -60,29 +61,29 @@ wire_kv_keys_remove(struct wire_kv_keys *keys, struct wire_kv_key *key)
 }
 
 void
-wire_kv_keys_forget_revisions(struct wire_kv_keys *keys)
+wire_kv_watch_keys_forget_revisions(struct wire_kv_watch_keys *keys)
 {
-    for (size_t i = 0; i < WIRE_KV_KEYS_HEADS; i++)
-        for (struct wire_kv_key *key = keys->heads[i]; key != NULL; key = key->next)
+    for (size_t i = 0; i < WIRE_KV_WATCH_KEYS_HEADS; i++)
+        for (struct wire_kv_watch_key *key = keys->heads[i]; key != NULL; key = key->next)
             key->revision = 0;
 }
 
 void
-wire_kv_keys_clear(struct wire_kv_keys *keys)
+wire_kv_watch_keys_clear(struct wire_kv_watch_keys *keys)
 {
-    struct wire_kv_walk walk = {.next = NULL};
-    struct wire_kv_key *key;
+    struct wire_kv_watch_walk walk = {.next = NULL};
+    struct wire_kv_watch_key *key;
 
-    while ((key = wire_kv_keys_walk(keys, &walk)) != NULL)
-        wire_kv_keys_remove(keys, key);
+    while ((key = wire_kv_watch_keys_walk(keys, &walk)) != NULL)
+        wire_kv_watch_keys_remove(keys, key);
 }
 
-struct wire_kv_key *
-wire_kv_keys_walk(const struct wire_kv_keys *keys, struct wire_kv_walk *walk)
+struct wire_kv_watch_key *
+wire_kv_watch_keys_walk(const struct wire_kv_watch_keys *keys, struct wire_kv_watch_walk *walk)
 {
-    struct wire_kv_key *key;
+    struct wire_kv_watch_key *key;
 
-    while (walk->next == NULL && walk->head < WIRE_KV_KEYS_HEADS)
+    while (walk->next == NULL && walk->head < WIRE_KV_WATCH_KEYS_HEADS)
         walk->next = keys->heads[walk->head++];
     key = walk->next;
     if (key != NULL)

@@ -65,7 +65,7 @@ struct wire_stream {
     bool ordered;
     uint64_t next_seq; /* ordered: the lowest sequence not yet handed out */
     uint64_t applied;  /* ordered and durable: acknowledged up to here */
-    struct wire_marks marks;
+    struct wire_ack_marks marks;
 
     struct wire_consumer consumer;
     uint64_t bound_reconnects;
@@ -237,7 +237,7 @@ wire_stream_close(struct wire_stream *stream)
         return;
     wire_consumer_unbind(&stream->consumer);
     drop_held(stream);
-    wire_marks_clear(&stream->marks);
+    wire_ack_marks_clear(&stream->marks);
     kvt_free(stream->stream);
     kvt_free(stream->subject);
     kvt_free(stream);
@@ -295,7 +295,7 @@ bind_consumer(struct wire_stream *stream)
 
     fill_consumer(stream, &config);
     if (is_marked(stream)) {
-        wire_marks_clear(&stream->marks);
+        wire_ack_marks_clear(&stream->marks);
         (void)js_DeleteConsumer(stream->bus->js, stream->stream, stream->durable, NULL, NULL);
     }
     rc = wire_consumer_bind(&stream->consumer, &config);
@@ -363,7 +363,7 @@ static void
 mark(struct wire_stream *stream, const struct wire_message *message)
 {
     if (is_marked(stream))
-        wire_marks_add(&stream->marks, message->stream_seq, natsMsg_GetReply(message->nats));
+        wire_ack_marks_add(&stream->marks, message->stream_seq, natsMsg_GetReply(message->nats));
 }
 
 /* Keep one message that came.  KVT_AGAIN: the consumer sent others before it that never arrived. */
@@ -569,12 +569,12 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
 void
 wire_stream_applied(struct wire_stream *stream, uint64_t seq)
 {
-    struct wire_mark mark;
+    struct wire_ack_mark mark;
 
     assert(is_marked(stream));
     if (stream->consumer.nats == NULL || !wire_bus_connected(stream->bus))
         return;
-    mark = wire_marks_take(&stream->marks, seq);
+    mark = wire_ack_marks_take(&stream->marks, seq);
     if (mark.subject == NULL)
         return;
     if (natsConnection_PublishString(stream->bus->nc, mark.subject, "+ACK") == NATS_OK)

@@ -20,7 +20,7 @@ enum {
 };
 
 static enum kvt_err
-check_options(const struct wire_publisher_options *options, struct kvt_error *err)
+check_options(const struct wire_event_publisher_options *options, struct kvt_error *err)
 {
     if (strlen(options->namespace_) >= KVT_NAMESPACE_MAX)
         return kvt_error_set(err, KVT_INVALID, "publisher: namespace longer than %d bytes",
@@ -59,7 +59,8 @@ make_incarnation(void)
 }
 
 static void
-copy_options(struct wire_publisher *publisher, const struct wire_publisher_options *options)
+copy_options(struct wire_event_publisher *publisher,
+             const struct wire_event_publisher_options *options)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
 
@@ -87,7 +88,7 @@ copy_options(struct wire_publisher *publisher, const struct wire_publisher_optio
 }
 
 static bool
-make_locks(struct wire_publisher *publisher)
+make_locks(struct wire_event_publisher *publisher)
 {
     if (pthread_mutex_init(&publisher->shared.lock, NULL) != 0)
         return false;
@@ -102,7 +103,7 @@ fail_lock:
 }
 
 static enum kvt_err
-make_state(struct wire_publisher *publisher)
+make_state(struct wire_event_publisher *publisher)
 {
     const uint32_t capacity = publisher->ring_events > publisher->buffer_events
                                   ? publisher->ring_events
@@ -112,8 +113,8 @@ make_state(struct wire_publisher *publisher)
     publisher->shared.ring = kvt_calloc(capacity, sizeof(struct kvt_event));
     publisher->shared.ring_capacity = capacity;
     publisher->shared.next_seq = publisher->shared.unsent_seq = publisher->shared.done_seq = 1;
-    publisher->shared.questions =
-        kvt_calloc(WIRE_PUBLISHER_QUESTIONS_MAX, sizeof(struct wire_publisher_question));
+    publisher->shared.questions = kvt_calloc(WIRE_EVENT_PUBLISHER_QUESTIONS_MAX,
+                                             sizeof(struct wire_event_publisher_question));
     publisher->sender.events = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(struct kvt_event));
     publisher->sender.answer = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(struct kvt_event));
     publisher->sender.piece_max = KVT_EVENTS_PER_BATCH_MAX;
@@ -133,25 +134,25 @@ make_state(struct wire_publisher *publisher)
 }
 
 static enum kvt_err
-start(struct wire_publisher *publisher, struct kvt_error *err)
+start(struct wire_event_publisher *publisher, struct kvt_error *err)
 {
     enum kvt_err rc;
     int sys;
 
-    rc = wire_bus_subscribe(publisher->bus, publisher->dump_subject, wire_publisher_answer_on_dump,
-                            publisher, err);
+    rc = wire_bus_subscribe(publisher->bus, publisher->dump_subject,
+                            wire_event_publisher_answer_on_dump, publisher, err);
     if (rc == KVT_OK)
         rc = wire_bus_subscribe(publisher->bus, publisher->range_subject,
-                                wire_publisher_answer_on_range, publisher, err);
+                                wire_event_publisher_answer_on_range, publisher, err);
     if (rc == KVT_OK && publisher->bare_dump_subject[0] != '\0')
         rc = wire_bus_subscribe(publisher->bus, publisher->bare_dump_subject,
-                                wire_publisher_answer_on_dump, publisher, err);
+                                wire_event_publisher_answer_on_dump, publisher, err);
     if (rc == KVT_OK && publisher->bare_range_subject[0] != '\0')
         rc = wire_bus_subscribe(publisher->bus, publisher->bare_range_subject,
-                                wire_publisher_answer_on_range, publisher, err);
+                                wire_event_publisher_answer_on_range, publisher, err);
     if (rc != KVT_OK)
         return rc;
-    sys = pthread_create(&publisher->thread, NULL, wire_publisher_sender_run, publisher);
+    sys = pthread_create(&publisher->thread, NULL, wire_event_publisher_sender_run, publisher);
     if (sys != 0)
         return kvt_error_sys(err, sys, "publisher %s: thread", publisher->worker);
     publisher->started = true;
@@ -159,10 +160,10 @@ start(struct wire_publisher *publisher, struct kvt_error *err)
 }
 
 enum kvt_err
-wire_publisher_open(struct wire_publisher **out, const struct wire_publisher_options *options,
-                    struct kvt_error *err)
+wire_event_publisher_open(struct wire_event_publisher **out,
+                          const struct wire_event_publisher_options *options, struct kvt_error *err)
 {
-    struct wire_publisher *publisher;
+    struct wire_event_publisher *publisher;
     enum kvt_err rc;
 
     assert(out != NULL && options != NULL && options->bus != NULL);
@@ -184,7 +185,7 @@ wire_publisher_open(struct wire_publisher **out, const struct wire_publisher_opt
     else
         rc = start(publisher, err);
     if (rc != KVT_OK) {
-        wire_publisher_close(publisher, false);
+        wire_event_publisher_close(publisher, false);
         return rc;
     }
     *out = publisher;
@@ -193,7 +194,7 @@ wire_publisher_open(struct wire_publisher **out, const struct wire_publisher_opt
 
 /* Give the event its number.  When the buffer is full the oldest unsent one is given up. */
 static void
-append_locked(struct wire_publisher *publisher, const struct kvt_event *event)
+append_locked(struct wire_event_publisher *publisher, const struct kvt_event *event)
 {
     uint64_t pending;
 
@@ -212,7 +213,7 @@ append_locked(struct wire_publisher *publisher, const struct kvt_event *event)
 }
 
 void
-wire_publisher_event(struct wire_publisher *publisher, const struct kvt_event *event)
+wire_event_publisher_publish(struct wire_event_publisher *publisher, const struct kvt_event *event)
 {
     assert(publisher != NULL && event != NULL);
     assert(event->type >= KVT_EVENT_STORE && event->type <= KVT_EVENT_CLEAR);
@@ -223,11 +224,12 @@ wire_publisher_event(struct wire_publisher *publisher, const struct kvt_event *e
 }
 
 void
-wire_publisher_stats(struct wire_publisher *publisher, struct wire_publisher_stats *stats)
+wire_event_publisher_stats(struct wire_event_publisher *publisher,
+                           struct wire_event_publisher_stats *stats)
 {
     assert(publisher != NULL && stats != NULL);
     (void)pthread_mutex_lock(&publisher->shared.lock);
-    *stats = (struct wire_publisher_stats){
+    *stats = (struct wire_event_publisher_stats){
         .incarnation = publisher->incarnation,
         .next_seq = publisher->shared.next_seq,
         .acked_seq = publisher->shared.acked_seq,
@@ -241,7 +243,7 @@ wire_publisher_stats(struct wire_publisher *publisher, struct wire_publisher_sta
 }
 
 enum kvt_err
-wire_publisher_flush(struct wire_publisher *publisher, uint64_t timeout_ms)
+wire_event_publisher_flush(struct wire_event_publisher *publisher, uint64_t timeout_ms)
 {
     const struct timespec until = kvt_cond_deadline(timeout_ms);
     uint64_t target;
@@ -262,7 +264,7 @@ wire_publisher_flush(struct wire_publisher *publisher, uint64_t timeout_ms)
 }
 
 void
-wire_publisher_close(struct wire_publisher *publisher, bool bye)
+wire_event_publisher_close(struct wire_event_publisher *publisher, bool bye)
 {
     const struct kvt_event farewell = {.type = KVT_EVENT_BYE, .ranks = 1};
 
@@ -273,7 +275,8 @@ wire_publisher_close(struct wire_publisher *publisher, bool bye)
         if (bye)
             append_locked(publisher, &farewell);
         publisher->shared.stop = true;
-        publisher->shared.stop_deadline_ms = kvt_clock_mono_ms() + WIRE_PUBLISHER_CLOSE_WAIT_MS;
+        publisher->shared.stop_deadline_ms =
+            kvt_clock_mono_ms() + WIRE_EVENT_PUBLISHER_CLOSE_WAIT_MS;
         (void)pthread_cond_signal(&publisher->shared.work);
         (void)pthread_mutex_unlock(&publisher->shared.lock);
         (void)pthread_join(publisher->thread, NULL);

@@ -7,9 +7,10 @@
  * blocks: what is held is its user's, here through a callback.  Engines link kvtier/publisher.h,
  * which is this, a connection and a table of what is held.
  *
- * Ownership: the publisher copies what it is given; free it with wire_publisher_close().
- * Threads:   wire_publisher_event() may be called from any thread and never waits for NATS.  Own
- *            sender thread.  The snapshot callback runs on that thread, without a lock of ours.
+ * Ownership: the publisher copies what it is given; free it with wire_event_publisher_close().
+ * Threads:   wire_event_publisher_publish() may be called from any thread and never waits for
+ *            NATS.  Own sender thread.  The snapshot callback runs on that thread, without a lock
+ *            of ours.
  * Limits:    `ring_events` last events for range(); `buffer_events` not yet acknowledged: when that
  *            is full the oldest unsent are given up, counted in `lost`, and the advisor sees a gap
  *            (which it can still fill with range() while the ring has them).
@@ -36,10 +37,10 @@
 extern "C" {
 #endif
 
-struct wire_publisher;
+struct wire_event_publisher;
 struct wire_bus;
 
-enum wire_publisher_mode { WIRE_PUBLISHER_JETSTREAM, WIRE_PUBLISHER_CORE };
+enum wire_event_publisher_mode { WIRE_EVENT_PUBLISHER_JETSTREAM, WIRE_EVENT_PUBLISHER_CORE };
 
 /**
  * Copy everything the publisher holds now into `events` (Store events; sequence numbers are the
@@ -47,14 +48,14 @@ enum wire_publisher_mode { WIRE_PUBLISHER_JETSTREAM, WIRE_PUBLISHER_CORE };
  * number, 0 at the end; leaving `cursor` at 0 says the same one call earlier.  Blocks present
  * during the whole walk must be given at least once.
  */
-typedef size_t wire_publisher_snapshot_fn(void *arg, uint64_t *cursor, struct kvt_event *events,
-                                          size_t capacity);
+typedef size_t wire_event_publisher_snapshot_fn(void *arg, uint64_t *cursor,
+                                                struct kvt_event *events, size_t capacity);
 
-struct wire_publisher_options {
+struct wire_event_publisher_options {
     struct wire_bus *bus; /* shared; outlives the publisher */
     const char *namespace_;
     const char *worker;
-    enum wire_publisher_mode mode;
+    enum wire_event_publisher_mode mode;
     const struct kvt_location *locations; /* fixed for the publisher's life */
     uint32_t location_count;              /* at least 1 */
     uint32_t partitions;                  /* P; 0 = 1 */
@@ -63,11 +64,11 @@ struct wire_publisher_options {
     uint64_t heartbeat_ms; /* 0 = 1000 */
     uint32_t ring_events;  /* 0 = 65536 */
     uint32_t buffer_events; /* 0 = 65536 */
-    wire_publisher_snapshot_fn *snapshot;
+    wire_event_publisher_snapshot_fn *snapshot;
     void *snapshot_arg; /* `snapshot` NULL: dump is answered with UNSUPPORTED */
 };
 
-struct wire_publisher_stats {
+struct wire_event_publisher_stats {
     uint64_t incarnation;
     uint64_t next_seq;
     uint64_t acked_seq;
@@ -77,24 +78,27 @@ struct wire_publisher_stats {
     bool connected;
 };
 
-KVT_NODISCARD enum kvt_err wire_publisher_open(struct wire_publisher **out,
-                                               const struct wire_publisher_options *options,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+wire_event_publisher_open(struct wire_event_publisher **out,
+                          const struct wire_event_publisher_options *options,
+                          struct kvt_error *err);
 
 /** Publish one event; `event->type` is STORE, REMOVE or CLEAR, `event->location` an index into the
  *  options' locations (asserted).  Order of calls = order of sequences. */
-void wire_publisher_event(struct wire_publisher *publisher, const struct kvt_event *event);
+void wire_event_publisher_publish(struct wire_event_publisher *publisher,
+                                  const struct kvt_event *event);
 
-void wire_publisher_stats(struct wire_publisher *publisher, struct wire_publisher_stats *stats);
+void wire_event_publisher_stats(struct wire_event_publisher *publisher,
+                                struct wire_event_publisher_stats *stats);
 
 /** Wait until everything given so far is acknowledged (JetStream), handed over (core) or given up
  *  (`lost`).  KVT_OK or KVT_TIMEOUT. */
-KVT_NODISCARD enum kvt_err wire_publisher_flush(struct wire_publisher *publisher,
-                                                uint64_t timeout_ms);
+KVT_NODISCARD enum kvt_err wire_event_publisher_flush(struct wire_event_publisher *publisher,
+                                                      uint64_t timeout_ms);
 
 /** Send what is buffered, for 3 s at most, and free.  `bye`: tell the advisor that this worker
  *  leaves.  NULL is allowed.  Nobody may be inside another call. */
-void wire_publisher_close(struct wire_publisher *publisher, bool bye);
+void wire_event_publisher_close(struct wire_event_publisher *publisher, bool bye);
 
 #ifdef __cplusplus
 }

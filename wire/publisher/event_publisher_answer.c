@@ -8,17 +8,17 @@
 
 /* NATS's thread: decode into the queue and leave.  When it is full, the asker's deadline passes. */
 static void
-enqueue(struct wire_publisher *publisher, const struct wire_publisher_question *question,
-        const char *reply)
+enqueue(struct wire_event_publisher *publisher,
+        const struct wire_event_publisher_question *question, const char *reply)
 {
     uint32_t at;
 
     if (reply == NULL || strlen(reply) >= WIRE_SUBJECT_MAX)
         return;
     (void)pthread_mutex_lock(&publisher->shared.lock);
-    if (publisher->shared.question_count < WIRE_PUBLISHER_QUESTIONS_MAX) {
+    if (publisher->shared.question_count < WIRE_EVENT_PUBLISHER_QUESTIONS_MAX) {
         at = (publisher->shared.question_head + publisher->shared.question_count) %
-             WIRE_PUBLISHER_QUESTIONS_MAX;
+             WIRE_EVENT_PUBLISHER_QUESTIONS_MAX;
         publisher->shared.questions[at] = *question;
         memcpy(publisher->shared.questions[at].reply, reply, strlen(reply) + 1);
         publisher->shared.question_count++;
@@ -28,32 +28,32 @@ enqueue(struct wire_publisher *publisher, const struct wire_publisher_question *
 }
 
 void
-wire_publisher_answer_on_dump(void *publisher, const char *subject, const char *reply,
-                              const void *bytes, size_t size)
+wire_event_publisher_answer_on_dump(void *publisher, const char *subject, const char *reply,
+                                    const void *bytes, size_t size)
 {
-    struct wire_publisher_question question = {.asked = WIRE_PUBLISHER_DUMP};
+    struct wire_event_publisher_question question = {.asked = WIRE_EVENT_PUBLISHER_DUMP};
 
     (void)subject;
     if (wire_query_decode_dump(bytes, size, &question.dump, &question.nonsense) != KVT_OK)
-        question.asked = WIRE_PUBLISHER_NONSENSE;
+        question.asked = WIRE_EVENT_PUBLISHER_NONSENSE;
     enqueue(publisher, &question, reply);
 }
 
 void
-wire_publisher_answer_on_range(void *publisher, const char *subject, const char *reply,
-                               const void *bytes, size_t size)
+wire_event_publisher_answer_on_range(void *publisher, const char *subject, const char *reply,
+                                     const void *bytes, size_t size)
 {
-    struct wire_publisher_question question = {.asked = WIRE_PUBLISHER_RANGE};
+    struct wire_event_publisher_question question = {.asked = WIRE_EVENT_PUBLISHER_RANGE};
 
     (void)subject;
     if (wire_query_decode_range(bytes, size, &question.range, &question.nonsense) != KVT_OK)
-        question.asked = WIRE_PUBLISHER_NONSENSE;
+        question.asked = WIRE_EVENT_PUBLISHER_NONSENSE;
     enqueue(publisher, &question, reply);
 }
 
 /* sender.page becomes a page of `count` events of sender.answer. */
 static enum kvt_err
-make_page(struct wire_publisher *publisher, uint64_t first_seq, uint32_t count,
+make_page(struct wire_event_publisher *publisher, uint64_t first_seq, uint32_t count,
           uint64_t next_cursor)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
@@ -76,7 +76,7 @@ make_page(struct wire_publisher *publisher, uint64_t first_seq, uint32_t count,
  * event, which is harmless, and nothing that the snapshot misses has a number at or below it.
  */
 static enum kvt_err
-answer_dump(struct wire_publisher *publisher, const struct wire_query_dump *dump)
+answer_dump(struct wire_event_publisher *publisher, const struct wire_query_dump *dump)
 {
     size_t limit = dump->limit;
     uint64_t cursor = dump->cursor;
@@ -100,7 +100,7 @@ answer_dump(struct wire_publisher *publisher, const struct wire_query_dump *dump
 }
 
 static enum kvt_err
-answer_range(struct wire_publisher *publisher, const struct wire_query_range *range)
+answer_range(struct wire_event_publisher *publisher, const struct wire_query_range *range)
 {
     uint64_t oldest;
     uint64_t next;
@@ -124,8 +124,8 @@ answer_range(struct wire_publisher *publisher, const struct wire_query_range *ra
 }
 
 void
-wire_publisher_answer(struct wire_publisher *publisher,
-                      const struct wire_publisher_question *question)
+wire_event_publisher_answer(struct wire_event_publisher *publisher,
+                            const struct wire_event_publisher_question *question)
 {
     struct kvt_buffer *page = &publisher->sender.page;
     const char *text;
@@ -133,8 +133,8 @@ wire_publisher_answer(struct wire_publisher *publisher,
 
     kvt_buffer_clear(page);
     switch (question->asked) {
-    case WIRE_PUBLISHER_DUMP: rc = answer_dump(publisher, &question->dump); break;
-    case WIRE_PUBLISHER_RANGE: rc = answer_range(publisher, &question->range); break;
+    case WIRE_EVENT_PUBLISHER_DUMP: rc = answer_dump(publisher, &question->dump); break;
+    case WIRE_EVENT_PUBLISHER_RANGE: rc = answer_range(publisher, &question->range); break;
     default: rc = KVT_INVALID; break;
     }
     if (rc == KVT_NOTFOUND) {

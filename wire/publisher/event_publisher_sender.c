@@ -26,7 +26,8 @@ enum work { WORK_WAIT, WORK_ANSWER, WORK_SEND, WORK_HEARTBEAT, WORK_END };
 
 /* What there is to send at `now_ms`; `until_ms` becomes the time at which that may change. */
 static enum work
-choose_send_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
+choose_send_locked(const struct wire_event_publisher *publisher, uint64_t now_ms,
+                   uint64_t *until_ms)
 {
     const uint64_t pending = publisher->shared.next_seq - publisher->shared.unsent_seq;
     const bool stop = publisher->shared.stop;
@@ -56,7 +57,7 @@ choose_send_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint
 
 /* Answers go first, but not twice in a row while events are due. */
 static enum work
-choose_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
+choose_locked(const struct wire_event_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
 {
     const enum work work = choose_send_locked(publisher, now_ms, until_ms);
 
@@ -66,7 +67,7 @@ choose_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint64_t 
 }
 
 static void
-wait_locked(struct wire_publisher *publisher, uint64_t until_ms)
+wait_locked(struct wire_event_publisher *publisher, uint64_t until_ms)
 {
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
@@ -75,14 +76,14 @@ wait_locked(struct wire_publisher *publisher, uint64_t until_ms)
 }
 
 static uint32_t
-partition_of(const struct wire_publisher *publisher, const struct kvt_event *event)
+partition_of(const struct wire_event_publisher *publisher, const struct kvt_event *event)
 {
     return (uint32_t)(event->prefix_hash % publisher->partitions);
 }
 
 /* Copy the oldest unsent events, as many as go into one batch: one run of one partition. */
 static void
-take_locked(struct wire_publisher *publisher)
+take_locked(struct wire_event_publisher *publisher)
 {
     const struct kvt_event *ring = publisher->shared.ring;
     uint64_t seq = publisher->shared.unsent_seq;
@@ -108,7 +109,7 @@ take_locked(struct wire_publisher *publisher)
 }
 
 static enum kvt_err
-encode(struct wire_publisher *publisher, struct kvt_event *events, uint32_t count,
+encode(struct wire_event_publisher *publisher, struct kvt_event *events, uint32_t count,
        uint64_t first_seq)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
@@ -122,7 +123,7 @@ encode(struct wire_publisher *publisher, struct kvt_event *events, uint32_t coun
 }
 
 static enum kvt_err
-publish(struct wire_publisher *publisher, uint32_t partition, bool acked)
+publish(struct wire_event_publisher *publisher, uint32_t partition, bool acked)
 {
     const struct kvt_buffer *bytes = &publisher->sender.bytes;
     char subject[WIRE_SUBJECT_MAX];
@@ -138,7 +139,7 @@ publish(struct wire_publisher *publisher, uint32_t partition, bool acked)
     (void)snprintf(id, sizeof(id), "%s:%" PRIu64 ":%" PRIu64, publisher->worker,
                    publisher->incarnation, publisher->sender.batch.first_seq);
     rc = wire_bus_publish_acked(publisher->bus, subject, id, bytes->data, bytes->size,
-                                WIRE_PUBLISHER_ACK_WAIT_MS, NULL);
+                                WIRE_EVENT_PUBLISHER_ACK_WAIT_MS, NULL);
     /* A server that came back without its store has no stream to put this in.  Nor is there an
      * answer then where somebody else listens to the subject. */
     if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && wire_bus_connected(publisher->bus) &&
@@ -149,7 +150,7 @@ publish(struct wire_publisher *publisher, uint32_t partition, bool acked)
 
 /* The first `count` of the piece that was tried are settled. */
 static void
-settle(struct wire_publisher *publisher, uint32_t count, bool lost)
+settle(struct wire_event_publisher *publisher, uint32_t count, bool lost)
 {
     publisher->sender.sent += count;
     publisher->sender.backoff_ms = 0;
@@ -169,7 +170,7 @@ settle(struct wire_publisher *publisher, uint32_t count, bool lost)
 }
 
 static void
-back_off(struct wire_publisher *publisher)
+back_off(struct wire_event_publisher *publisher)
 {
     uint64_t wait_ms = publisher->sender.backoff_ms * 2;
 
@@ -185,7 +186,7 @@ back_off(struct wire_publisher *publisher)
 
 /* Try to send the next piece of what was taken. */
 static void
-send_piece(struct wire_publisher *publisher)
+send_piece(struct wire_event_publisher *publisher)
 {
     struct kvt_event *events = publisher->sender.events + publisher->sender.sent;
     uint32_t count = publisher->sender.count - publisher->sender.sent;
@@ -196,7 +197,7 @@ send_piece(struct wire_publisher *publisher)
     rc = encode(publisher, events, count, publisher->sender.first_seq + publisher->sender.sent);
     if (rc == KVT_OK)
         rc = publish(publisher, partition_of(publisher, events),
-                     publisher->mode == WIRE_PUBLISHER_JETSTREAM);
+                     publisher->mode == WIRE_EVENT_PUBLISHER_JETSTREAM);
     if (rc == KVT_OK)
         settle(publisher, count, false);
     else if (rc == KVT_RANGE && count > 1)
@@ -210,7 +211,7 @@ send_piece(struct wire_publisher *publisher)
 /* A lost tail is noticed by the next number to come.  Whether it arrives is not asked: another one
  * follows. */
 static void
-send_heartbeat(struct wire_publisher *publisher, uint64_t next_seq)
+send_heartbeat(struct wire_event_publisher *publisher, uint64_t next_seq)
 {
     enum kvt_err rc = encode(publisher, NULL, 0, next_seq);
 
@@ -220,22 +221,22 @@ send_heartbeat(struct wire_publisher *publisher, uint64_t next_seq)
     publisher->sender.heartbeat_ms = kvt_clock_mono_ms() + publisher->heartbeat_ms;
 }
 
-static struct wire_publisher_question
-take_question_locked(struct wire_publisher *publisher)
+static struct wire_event_publisher_question
+take_question_locked(struct wire_event_publisher *publisher)
 {
     const uint32_t head = publisher->shared.question_head;
 
     assert(publisher->shared.question_count > 0);
-    publisher->shared.question_head = (head + 1) % WIRE_PUBLISHER_QUESTIONS_MAX;
+    publisher->shared.question_head = (head + 1) % WIRE_EVENT_PUBLISHER_QUESTIONS_MAX;
     publisher->shared.question_count--;
     return publisher->shared.questions[head];
 }
 
 void *
-wire_publisher_sender_run(void *arg)
+wire_event_publisher_sender_run(void *arg)
 {
-    struct wire_publisher *publisher = arg;
-    struct wire_publisher_question question;
+    struct wire_event_publisher *publisher = arg;
+    struct wire_event_publisher_question question;
     enum work work;
     uint64_t until_ms;
     uint64_t next_seq;
@@ -257,7 +258,7 @@ wire_publisher_sender_run(void *arg)
         if (work == WORK_SEND)
             send_piece(publisher);
         else if (work == WORK_ANSWER)
-            wire_publisher_answer(publisher, &question);
+            wire_event_publisher_answer(publisher, &question);
         else if (work == WORK_HEARTBEAT)
             send_heartbeat(publisher, next_seq);
         (void)pthread_mutex_lock(&publisher->shared.lock);

@@ -16,7 +16,8 @@
  * Ownership: the publisher owns everything but the bus.
  * Threads:   `shared` is guarded by its lock; `sender` belongs to the sender thread; the rest is
  *            constant after opening.
- * Limits:    WIRE_PUBLISHER_QUESTIONS_MAX questions wait; more are dropped (the asker asks again).
+ * Limits:    WIRE_EVENT_PUBLISHER_QUESTIONS_MAX questions wait; more are dropped (the asker asks
+ *            again).
  */
 #ifndef WIRE_PUBLISHER_EVENT_PUBLISHER_STATE_H
 #define WIRE_PUBLISHER_EVENT_PUBLISHER_STATE_H
@@ -29,21 +30,25 @@
 #include "wire/nats/bus.h"
 #include "wire/publisher/event_publisher.h"
 
-#define WIRE_PUBLISHER_QUESTIONS_MAX 64
-#define WIRE_PUBLISHER_CLOSE_WAIT_MS 3000
-#define WIRE_PUBLISHER_ACK_WAIT_MS   2000
+#define WIRE_EVENT_PUBLISHER_QUESTIONS_MAX 64
+#define WIRE_EVENT_PUBLISHER_CLOSE_WAIT_MS 3000
+#define WIRE_EVENT_PUBLISHER_ACK_WAIT_MS   2000
 
-enum wire_publisher_asked { WIRE_PUBLISHER_DUMP, WIRE_PUBLISHER_RANGE, WIRE_PUBLISHER_NONSENSE };
+enum wire_event_publisher_asked {
+    WIRE_EVENT_PUBLISHER_DUMP,
+    WIRE_EVENT_PUBLISHER_RANGE,
+    WIRE_EVENT_PUBLISHER_NONSENSE
+};
 
-struct wire_publisher_question {
-    enum wire_publisher_asked asked;
+struct wire_event_publisher_question {
+    enum wire_event_publisher_asked asked;
     char reply[WIRE_SUBJECT_MAX];
     struct wire_query_dump dump;
     struct wire_query_range range;
     struct kvt_error nonsense;
 };
 
-struct wire_publisher {
+struct wire_event_publisher {
     struct wire_bus *bus;
     char namespace_[KVT_NAMESPACE_MAX];
     char worker[KVT_NAME_MAX];
@@ -51,7 +56,7 @@ struct wire_publisher {
     char range_subject[WIRE_SUBJECT_MAX];
     char bare_dump_subject[WIRE_SUBJECT_MAX];  /* "": the name has nothing to encode */
     char bare_range_subject[WIRE_SUBJECT_MAX]; /* likewise */
-    enum wire_publisher_mode mode;
+    enum wire_event_publisher_mode mode;
     uint32_t location_count;
     uint32_t partitions;
     uint32_t flush_events;
@@ -59,7 +64,7 @@ struct wire_publisher {
     uint64_t heartbeat_ms;
     uint32_t ring_events;
     uint32_t buffer_events;
-    wire_publisher_snapshot_fn *snapshot;
+    wire_event_publisher_snapshot_fn *snapshot;
     void *snapshot_arg;
     uint64_t incarnation;
     pthread_t thread;
@@ -82,7 +87,7 @@ struct wire_publisher {
         uint32_t flushers;         /* threads that wait in flush() */
         bool stop;
         uint64_t stop_deadline_ms;
-        struct wire_publisher_question *questions;
+        struct wire_event_publisher_question *questions;
         uint32_t question_head;
         uint32_t question_count;
     } shared;
@@ -106,16 +111,16 @@ struct wire_publisher {
 };
 
 /** The sender thread; `arg` is the publisher. */
-void *wire_publisher_sender_run(void *arg);
+void *wire_event_publisher_sender_run(void *arg);
 
 /** NATS callbacks: put the question where the sender finds it. */
-void wire_publisher_answer_on_dump(void *publisher, const char *subject, const char *reply,
-                                   const void *bytes, size_t size);
-void wire_publisher_answer_on_range(void *publisher, const char *subject, const char *reply,
-                                    const void *bytes, size_t size);
+void wire_event_publisher_answer_on_dump(void *publisher, const char *subject, const char *reply,
+                                         const void *bytes, size_t size);
+void wire_event_publisher_answer_on_range(void *publisher, const char *subject, const char *reply,
+                                          const void *bytes, size_t size);
 
 /** Answer one question; on the sender thread, without the lock. */
-void wire_publisher_answer(struct wire_publisher *publisher,
-                           const struct wire_publisher_question *question);
+void wire_event_publisher_answer(struct wire_event_publisher *publisher,
+                                 const struct wire_event_publisher_question *question);
 
 #endif /* WIRE_PUBLISHER_EVENT_PUBLISHER_STATE_H */

@@ -15,7 +15,7 @@ struct slot {
     uint32_t next;          /* in its chain, or among the free */
 };
 
-struct wire_holding {
+struct wire_held_blocks {
     struct slot *slots;
     uint32_t *heads; /* of the chains; as many as there are slots, a power of two */
     uint32_t capacity;
@@ -26,9 +26,9 @@ struct wire_holding {
 };
 
 enum kvt_err
-wire_holding_new(struct wire_holding **out, uint32_t blocks_max)
+wire_held_blocks_new(struct wire_held_blocks **out, uint32_t blocks_max)
 {
-    assert(blocks_max > 0 && blocks_max <= WIRE_HOLDING_BLOCKS_MAX);
+    assert(blocks_max > 0 && blocks_max <= WIRE_HELD_BLOCKS_BLOCKS_MAX);
     *out = kvt_calloc(1, sizeof(**out));
     if (*out == NULL)
         return KVT_NOMEM;
@@ -38,7 +38,7 @@ wire_holding_new(struct wire_holding **out, uint32_t blocks_max)
 }
 
 void
-wire_holding_free(struct wire_holding *holding)
+wire_held_blocks_free(struct wire_held_blocks *holding)
 {
     if (holding == NULL)
         return;
@@ -49,7 +49,7 @@ wire_holding_free(struct wire_holding *holding)
 
 /* Hashes of engines may be anything, also small numbers: splitmix64's finish spreads them. */
 static uint32_t *
-head_of(const struct wire_holding *holding, uint32_t location, uint64_t hash)
+head_of(const struct wire_held_blocks *holding, uint32_t location, uint64_t hash)
 {
     uint64_t mixed = hash + location * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -60,7 +60,7 @@ head_of(const struct wire_holding *holding, uint32_t location, uint64_t hash)
 }
 
 static void
-link_slot(struct wire_holding *holding, uint32_t at)
+link_slot(struct wire_held_blocks *holding, uint32_t at)
 {
     struct slot *slot = &holding->slots[at];
     uint32_t *head = head_of(holding, slot->event.location, slot->event.sequence_hash);
@@ -70,7 +70,7 @@ link_slot(struct wire_holding *holding, uint32_t at)
 }
 
 static enum kvt_err
-grow(struct wire_holding *holding, uint32_t capacity)
+grow(struct wire_held_blocks *holding, uint32_t capacity)
 {
     uint32_t *heads = kvt_calloc(capacity, sizeof(*heads));
     struct slot *slots;
@@ -100,7 +100,7 @@ grow(struct wire_holding *holding, uint32_t capacity)
 }
 
 enum kvt_err
-wire_holding_reserve(struct wire_holding *holding, size_t count)
+wire_held_blocks_reserve(struct wire_held_blocks *holding, size_t count)
 {
     uint32_t capacity = holding->capacity == 0 ? SLOTS_FIRST : holding->capacity;
 
@@ -112,7 +112,7 @@ wire_holding_reserve(struct wire_holding *holding, size_t count)
 }
 
 struct kvt_event *
-wire_holding_find(struct wire_holding *holding, uint32_t location, uint64_t hash)
+wire_held_blocks_find(struct wire_held_blocks *holding, uint32_t location, uint64_t hash)
 {
     uint32_t at;
 
@@ -128,12 +128,12 @@ wire_holding_find(struct wire_holding *holding, uint32_t location, uint64_t hash
 }
 
 void
-wire_holding_put(struct wire_holding *holding, const struct kvt_event *event)
+wire_held_blocks_put(struct wire_held_blocks *holding, const struct kvt_event *event)
 {
     uint32_t at = holding->free;
 
     assert(holding->count < holding->capacity && event->type != 0);
-    assert(wire_holding_find(holding, event->location, event->sequence_hash) == NULL);
+    assert(wire_held_blocks_find(holding, event->location, event->sequence_hash) == NULL);
     if (at == NONE)
         at = holding->used++;
     else
@@ -144,12 +144,12 @@ wire_holding_put(struct wire_holding *holding, const struct kvt_event *event)
 }
 
 void
-wire_holding_remove(struct wire_holding *holding, uint32_t location, uint64_t hash)
+wire_held_blocks_remove(struct wire_held_blocks *holding, uint32_t location, uint64_t hash)
 {
     uint32_t *link;
     uint32_t at;
 
-    assert(wire_holding_find(holding, location, hash) != NULL);
+    assert(wire_held_blocks_find(holding, location, hash) != NULL);
     link = head_of(holding, location, hash);
     while (holding->slots[*link].event.sequence_hash != hash ||
            holding->slots[*link].event.location != location)
@@ -163,25 +163,25 @@ wire_holding_remove(struct wire_holding *holding, uint32_t location, uint64_t ha
 }
 
 void
-wire_holding_clear(struct wire_holding *holding, uint32_t location)
+wire_held_blocks_clear(struct wire_held_blocks *holding, uint32_t location)
 {
     for (uint32_t at = 0; at < holding->used; at++) {
         const struct kvt_event *event = &holding->slots[at].event;
 
         if (event->type != 0 && event->location == location)
-            wire_holding_remove(holding, location, event->sequence_hash);
+            wire_held_blocks_remove(holding, location, event->sequence_hash);
     }
 }
 
 uint64_t
-wire_holding_count(const struct wire_holding *holding)
+wire_held_blocks_count(const struct wire_held_blocks *holding)
 {
     return holding->count;
 }
 
 size_t
-wire_holding_walk(const struct wire_holding *holding, uint64_t *cursor, struct kvt_event *events,
-                  size_t capacity)
+wire_held_blocks_walk(const struct wire_held_blocks *holding, uint64_t *cursor,
+                      struct kvt_event *events, size_t capacity)
 {
     uint64_t at = *cursor;
     size_t count = 0;

@@ -22,10 +22,10 @@
 
 struct kvt_publisher {
     struct wire_bus *bus;
-    struct wire_publisher *events;
+    struct wire_event_publisher *events;
     uint32_t location_count;
     pthread_mutex_t lock; /* guards what follows */
-    struct wire_holding *holding;
+    struct wire_held_blocks *holding;
     uint64_t repeated;
 };
 
@@ -36,7 +36,7 @@ snapshot(void *arg, uint64_t *cursor, struct kvt_event *events, size_t capacity)
     size_t count;
 
     (void)pthread_mutex_lock(&publisher->lock);
-    count = wire_holding_walk(publisher->holding, cursor, events, capacity);
+    count = wire_held_blocks_walk(publisher->holding, cursor, events, capacity);
     (void)pthread_mutex_unlock(&publisher->lock);
     return count;
 }
@@ -68,9 +68,9 @@ read_options(struct kvt_publisher_options *known, const struct kvt_publisher_opt
         return kvt_error_set(err, KVT_INVALID, "publisher: no mode %u", known->mode);
     if (known->blocks_max == 0)
         known->blocks_max = BLOCKS_DEFAULT;
-    if (known->blocks_max > WIRE_HOLDING_BLOCKS_MAX)
+    if (known->blocks_max > WIRE_HELD_BLOCKS_BLOCKS_MAX)
         return kvt_error_set(err, KVT_RANGE, "publisher: blocks_max is at most %u",
-                             WIRE_HOLDING_BLOCKS_MAX);
+                             WIRE_HELD_BLOCKS_BLOCKS_MAX);
     return KVT_OK;
 }
 
@@ -91,26 +91,26 @@ start(struct kvt_publisher *publisher, const struct kvt_publisher_options *optio
 
     if (rc != KVT_OK)
         return rc;
-    return wire_publisher_open(&publisher->events,
-                               &(struct wire_publisher_options){
-                                   .bus = publisher->bus,
-                                   .namespace_ = options->namespace_,
-                                   .worker = options->worker,
-                                   .mode = options->mode == KVT_PUBLISHER_CORE
-                                               ? WIRE_PUBLISHER_CORE
-                                               : WIRE_PUBLISHER_JETSTREAM,
-                                   .locations = options->locations,
-                                   .location_count = options->location_count,
-                                   .partitions = options->partitions,
-                                   .flush_events = options->flush_events,
-                                   .flush_ms = options->flush_ms,
-                                   .heartbeat_ms = options->heartbeat_ms,
-                                   .ring_events = options->ring_events,
-                                   .buffer_events = options->buffer_events,
-                                   .snapshot = snapshot,
-                                   .snapshot_arg = publisher,
-                               },
-                               err);
+    return wire_event_publisher_open(&publisher->events,
+                                     &(struct wire_event_publisher_options){
+                                         .bus = publisher->bus,
+                                         .namespace_ = options->namespace_,
+                                         .worker = options->worker,
+                                         .mode = options->mode == KVT_PUBLISHER_CORE
+                                                     ? WIRE_EVENT_PUBLISHER_CORE
+                                                     : WIRE_EVENT_PUBLISHER_JETSTREAM,
+                                         .locations = options->locations,
+                                         .location_count = options->location_count,
+                                         .partitions = options->partitions,
+                                         .flush_events = options->flush_events,
+                                         .flush_ms = options->flush_ms,
+                                         .heartbeat_ms = options->heartbeat_ms,
+                                         .ring_events = options->ring_events,
+                                         .buffer_events = options->buffer_events,
+                                         .snapshot = snapshot,
+                                         .snapshot_arg = publisher,
+                                     },
+                                     err);
 }
 
 enum kvt_err
@@ -132,7 +132,7 @@ kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_option
         return kvt_error_set(err, KVT_NOMEM, "publisher %s: out of memory", options.worker);
     }
     publisher->location_count = options.location_count;
-    rc = wire_holding_new(&publisher->holding, (uint32_t)options.blocks_max);
+    rc = wire_held_blocks_new(&publisher->holding, (uint32_t)options.blocks_max);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "publisher %s: out of memory", options.worker);
     else
@@ -150,9 +150,9 @@ kvt_publisher_close(struct kvt_publisher *publisher, bool bye)
 {
     if (publisher == NULL)
         return;
-    wire_publisher_close(publisher->events, bye);
+    wire_event_publisher_close(publisher->events, bye);
     wire_bus_close(publisher->bus);
-    wire_holding_free(publisher->holding);
+    wire_held_blocks_free(publisher->holding);
     (void)pthread_mutex_destroy(&publisher->lock);
     kvt_free(publisher);
 }
@@ -163,7 +163,7 @@ held_anywhere(struct kvt_publisher *publisher, uint64_t hash)
     const struct kvt_event *event = NULL;
 
     for (uint32_t at = 0; event == NULL && at < publisher->location_count; at++)
-        event = wire_holding_find(publisher->holding, at, hash);
+        event = wire_held_blocks_find(publisher->holding, at, hash);
     return event;
 }
 
@@ -206,11 +206,11 @@ static void
 store_block(struct kvt_publisher *publisher, const struct kvt_event *event)
 {
     struct kvt_event *held =
-        wire_holding_find(publisher->holding, event->location, event->sequence_hash);
+        wire_held_blocks_find(publisher->holding, event->location, event->sequence_hash);
     struct kvt_event news = *event;
 
     if (held == NULL) {
-        wire_holding_put(publisher->holding, event);
+        wire_held_blocks_put(publisher->holding, event);
     } else {
         news.ranks &= ~held->ranks;
         if (news.ranks == 0) {
@@ -219,7 +219,7 @@ store_block(struct kvt_publisher *publisher, const struct kvt_event *event)
         }
         held->ranks |= news.ranks;
     }
-    wire_publisher_event(publisher->events, &news);
+    wire_event_publisher_publish(publisher->events, &news);
 }
 
 enum kvt_err
@@ -238,9 +238,10 @@ kvt_publisher_stored(struct kvt_publisher *publisher, uint32_t location,
     (void)pthread_mutex_lock(&publisher->lock);
     rc = check_blocks(publisher, blocks, count);
     for (size_t i = 0; rc == KVT_OK && i < count; i++)
-        fresh += wire_holding_find(publisher->holding, location, blocks[i].sequence_hash) == NULL;
+        fresh +=
+            wire_held_blocks_find(publisher->holding, location, blocks[i].sequence_hash) == NULL;
     if (rc == KVT_OK && fresh > 0)
-        rc = wire_holding_reserve(publisher->holding, fresh);
+        rc = wire_held_blocks_reserve(publisher->holding, fresh);
     for (size_t i = 0; rc == KVT_OK && i < count; i++) {
         prefix = prefix_of(publisher, &blocks[i], i > 0 ? &blocks[i - 1] : NULL, prefix);
         store_block(publisher, &(struct kvt_event){
@@ -262,7 +263,7 @@ kvt_publisher_stored(struct kvt_publisher *publisher, uint32_t location,
 static void
 remove_block(struct kvt_publisher *publisher, uint32_t location, uint64_t hash, uint32_t ranks)
 {
-    struct kvt_event *held = wire_holding_find(publisher->holding, location, hash);
+    struct kvt_event *held = wire_held_blocks_find(publisher->holding, location, hash);
     struct kvt_event event;
 
     if (held == NULL || (held->ranks & ranks) == 0) {
@@ -274,8 +275,8 @@ remove_block(struct kvt_publisher *publisher, uint32_t location, uint64_t hash, 
     event.ranks = held->ranks & ranks;
     held->ranks &= ~ranks;
     if (held->ranks == 0)
-        wire_holding_remove(publisher->holding, location, hash);
-    wire_publisher_event(publisher->events, &event);
+        wire_held_blocks_remove(publisher->holding, location, hash);
+    wire_event_publisher_publish(publisher->events, &event);
 }
 
 enum kvt_err
@@ -302,8 +303,8 @@ kvt_publisher_cleared(struct kvt_publisher *publisher, uint32_t location)
     if (location >= publisher->location_count)
         return KVT_INVALID;
     (void)pthread_mutex_lock(&publisher->lock);
-    wire_holding_clear(publisher->holding, location);
-    wire_publisher_event(publisher->events, &event);
+    wire_held_blocks_clear(publisher->holding, location);
+    wire_event_publisher_publish(publisher->events, &event);
     (void)pthread_mutex_unlock(&publisher->lock);
     return KVT_OK;
 }
@@ -316,7 +317,7 @@ kvt_publisher_holds(struct kvt_publisher *publisher, uint32_t location, uint64_t
 
     assert(publisher != NULL);
     (void)pthread_mutex_lock(&publisher->lock);
-    held = wire_holding_find(publisher->holding, location, sequence_hash);
+    held = wire_held_blocks_find(publisher->holding, location, sequence_hash);
     ranks = held == NULL ? 0 : held->ranks;
     (void)pthread_mutex_unlock(&publisher->lock);
     return ranks;
@@ -326,17 +327,17 @@ enum kvt_err
 kvt_publisher_flush(struct kvt_publisher *publisher, uint64_t timeout_ms)
 {
     assert(publisher != NULL);
-    return wire_publisher_flush(publisher->events, timeout_ms);
+    return wire_event_publisher_flush(publisher->events, timeout_ms);
 }
 
 void
 kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats *stats)
 {
     struct kvt_publisher_stats known = {.size = stats->size};
-    struct wire_publisher_stats events;
+    struct wire_event_publisher_stats events;
 
     assert(publisher != NULL && stats->size >= sizeof(stats->size));
-    wire_publisher_stats(publisher->events, &events);
+    wire_event_publisher_stats(publisher->events, &events);
     known.incarnation = events.incarnation;
     known.next_seq = events.next_seq;
     known.acked_seq = events.acked_seq;
@@ -345,7 +346,7 @@ kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats 
     known.batches = events.batches;
     known.connected = events.connected;
     (void)pthread_mutex_lock(&publisher->lock);
-    known.blocks = wire_holding_count(publisher->holding);
+    known.blocks = wire_held_blocks_count(publisher->holding);
     known.repeated = publisher->repeated;
     (void)pthread_mutex_unlock(&publisher->lock);
     /* What a newer caller would like to know besides is 0. */

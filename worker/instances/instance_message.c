@@ -6,7 +6,7 @@
 enum { WORD = sizeof(uint64_t) };
 
 void
-kvbm_words_put(struct kvt_buffer *out, uint64_t word)
+worker_message_put(struct kvt_buffer *out, uint64_t word)
 {
     const uint64_t little = htole64(word);
 
@@ -20,17 +20,17 @@ padding_of(size_t size)
 }
 
 void
-kvbm_words_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size)
+worker_message_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size)
 {
     static const uint8_t zeros[WORD];
 
-    kvbm_words_put(out, size);
+    worker_message_put(out, size);
     kvt_buffer_append(out, bytes, size);
     kvt_buffer_append(out, zeros, padding_of(size));
 }
 
 uint64_t
-kvbm_words_get(struct kvbm_words *words)
+worker_message_get(struct worker_message *words)
 {
     uint64_t little;
 
@@ -44,9 +44,9 @@ kvbm_words_get(struct kvbm_words *words)
 }
 
 const uint8_t *
-kvbm_words_get_bytes(struct kvbm_words *words, size_t *size)
+worker_message_get_bytes(struct worker_message *words, size_t *size)
 {
-    const uint64_t wanted = kvbm_words_get(words);
+    const uint64_t wanted = worker_message_get(words);
     const size_t left = words->size - words->at;
     const uint8_t *bytes = words->bytes + words->at;
 
@@ -61,9 +61,9 @@ kvbm_words_get_bytes(struct kvbm_words *words, size_t *size)
 }
 
 size_t
-kvbm_words_get_count(struct kvbm_words *words, size_t each)
+worker_message_get_count(struct worker_message *words, size_t each)
 {
-    const uint64_t count = kvbm_words_get(words);
+    const uint64_t count = worker_message_get(words);
 
     if (words->bad || count > (words->size - words->at) / (each * WORD)) {
         words->bad = true;
@@ -73,7 +73,7 @@ kvbm_words_get_count(struct kvbm_words *words, size_t each)
 }
 
 bool
-kvbm_words_end(const struct kvbm_words *words)
+worker_message_end(const struct worker_message *words)
 {
     return !words->bad && words->at == words->size;
 }

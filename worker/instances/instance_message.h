@@ -21,26 +21,26 @@
 
 #include "base/core/buffer.h"
 
-struct kvbm_words {
+struct worker_message {
     const uint8_t *bytes;
     size_t size;
     size_t at;
     bool bad; /* something was read that is not there */
 };
 
-void kvbm_words_put(struct kvt_buffer *out, uint64_t word);
-void kvbm_words_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size);
+void worker_message_put(struct kvt_buffer *out, uint64_t word);
+void worker_message_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size);
 
 /** 0 where there is none. */
-uint64_t kvbm_words_get(struct kvbm_words *words);
+uint64_t worker_message_get(struct worker_message *words);
 
 /** NULL, and `*size` 0, where there are none. */
-const uint8_t *kvbm_words_get_bytes(struct kvbm_words *words, size_t *size);
+const uint8_t *worker_message_get_bytes(struct worker_message *words, size_t *size);
 
 /** A number of things to come of `each` words: as many as may be there, else 0 and bad. */
-size_t kvbm_words_get_count(struct kvbm_words *words, size_t each);
+size_t worker_message_get_count(struct worker_message *words, size_t each);
 
 /** All was there, and nothing is left. */
-bool kvbm_words_end(const struct kvbm_words *words);
+bool worker_message_end(const struct worker_message *words);
 
 #endif /* WORKER_INSTANCES_INSTANCE_MESSAGE_H */

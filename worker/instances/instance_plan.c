@@ -9,11 +9,11 @@
 
 enum { LEASE_MIN = 1000 }; /* ms */
 
-#define ROW(id) ((size_t)KVBM_SETTING_##id)
+#define ROW(id) ((size_t)WORKER_SETTING_##id)
 
 /* "2", or "4,2": one number an instance. */
 static enum kvt_err
-load_tp(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
+load_tp(struct worker_instance_plan *plan, const char *text, struct kvt_error *err)
 {
     const char *at = text;
 
@@ -27,11 +27,11 @@ load_tp(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
         }
         tp = strtoul(at, &rest, 10);
         if (rest == at || (*rest != '\0' && *rest != ',') || tp == 0 ||
-            tp > KVBM_INSTANCE_RANKS_MAX)
+            tp > WORKER_INSTANCE_RANKS_MAX)
             return kvt_error_set(err, KVT_INVALID,
                                  "tp: \"%s\" is no number of ranks from 1 to %d, or one an "
                                  "instance (4,2)",
-                                 text, KVBM_INSTANCE_RANKS_MAX);
+                                 text, WORKER_INSTANCE_RANKS_MAX);
         plan->tp[i] = (uint32_t)tp;
         at = *rest == ',' ? rest + 1 : rest;
     }
@@ -42,11 +42,11 @@ load_tp(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
 
 /* "INSTANCE/leader/LIFE" or "INSTANCE/RANK/LIFE". */
 static enum kvt_err
-load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
+load_part(struct worker_instance_plan *plan, const char *text, struct kvt_error *err)
 {
     char which[16];
 
-    plan->part = KVBM_PART_FRONT;
+    plan->part = WORKER_PART_FRONT;
     if (text[0] == '\0')
         return KVT_OK;
     if (sscanf(text, "%" SCNu32 "/%15[a-z0-9]/%" SCNu64, &plan->instance, which, &plan->life) !=
@@ -54,10 +54,10 @@ load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
         plan->instance >= plan->instances || plan->life == 0)
         return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
                              text);
-    plan->part = strcmp(which, "leader") == 0 ? KVBM_PART_LEADER : KVBM_PART_RANK;
-    plan->rank =
-        plan->part == KVBM_PART_RANK ? (uint32_t)strtoul(which, NULL, 10) : KVBM_INSTANCE_LEADER;
-    if (plan->part == KVBM_PART_RANK && plan->rank >= plan->tp[plan->instance])
+    plan->part = strcmp(which, "leader") == 0 ? WORKER_PART_LEADER : WORKER_PART_RANK;
+    plan->rank = plan->part == WORKER_PART_RANK ? (uint32_t)strtoul(which, NULL, 10)
+                                                : WORKER_INSTANCE_LEADER;
+    if (plan->part == WORKER_PART_RANK && plan->rank >= plan->tp[plan->instance])
         return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
                              text);
     return KVT_OK;
@@ -66,28 +66,29 @@ load_part(struct kvbm_plan *plan, const char *text, struct kvt_error *err)
 /* Keys of shards have a rank and no TP size: who splits blocks otherwise would find, and replace,
  * others' shards under its own keys. */
 static enum kvt_err
-check_shared(const struct kvbm_plan *plan, struct kvt_error *err)
+check_shared(const struct worker_instance_plan *plan, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = plan->settings;
+    const struct worker_settings *settings = plan->settings;
 
     if (settings->endpoint[0] == '\0' && settings->s3.endpoint[0] == '\0')
         return KVT_OK;
     for (uint32_t i = 1; i < plan->instances; i++)
-        if (kvbm_plan_shards(plan, i) != kvbm_plan_shards(plan, 0))
+        if (worker_instance_plan_shards(plan, i) != worker_instance_plan_shards(plan, 0))
             return kvt_error_set(err, KVT_INVALID,
                                  "tp: instances of %" PRIu32 " and %" PRIu32
                                  " ranks cannot share an object tier: run them without one",
-                                 kvbm_plan_shards(plan, 0), kvbm_plan_shards(plan, i));
+                                 worker_instance_plan_shards(plan, 0),
+                                 worker_instance_plan_shards(plan, i));
     return KVT_OK;
 }
 
 enum kvt_err
-kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
-               const struct kvt_config *config, struct kvt_error *err)
+worker_instance_plan_load(struct worker_instance_plan *plan, const struct worker_settings *settings,
+                          const struct kvt_config *config, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    *plan = (struct kvbm_plan){
+    *plan = (struct worker_instance_plan){
         .settings = settings,
         .instances = (uint32_t)kvt_config_u64(config, ROW(INSTANCES)),
         .replicated = kvt_config_bool(config, ROW(REPLICATED)),
@@ -121,10 +122,10 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
                              "does; leave it out, or run without instances");
     rc = load_tp(plan, kvt_config_string(config, ROW(TP)), err);
     for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++) {
-        struct kvbm_shard shard;
+        struct worker_shard shard;
 
-        rc =
-            kvbm_shard_make(&shard, settings->layout.block_size, kvbm_plan_shards(plan, i), 0, err);
+        rc = worker_shard_make(&shard, settings->layout.block_size,
+                               worker_instance_plan_shards(plan, i), 0, err);
     }
     if (rc == KVT_OK)
         rc = check_shared(plan, err);
@@ -132,40 +133,44 @@ kvbm_plan_load(struct kvbm_plan *plan, const struct kvbm_settings *settings,
 }
 
 void
-kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NAME_MAX])
+worker_instance_plan_name(const struct worker_instance_plan *plan, uint32_t instance,
+                          char name[KVT_NAME_MAX])
 {
     (void)snprintf(name, KVT_NAME_MAX, "%.*s-%" PRIu32, KVT_NAME_MAX - 12, plan->settings->name,
                    instance);
 }
 
 void
-kvbm_plan_part_name(const struct kvbm_plan *plan, char name[KVBM_PLAN_PART_NAME])
+worker_instance_plan_part_name(const struct worker_instance_plan *plan,
+                               char name[WORKER_INSTANCE_PLAN_PART_NAME])
 {
-    const uint32_t instance = plan->instance % KVBM_INSTANCES_MAX;
+    const uint32_t instance = plan->instance % WORKER_INSTANCES_MAX;
 
-    if (plan->part == KVBM_PART_LEADER)
-        (void)snprintf(name, KVBM_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/leader", instance);
+    if (plan->part == WORKER_PART_LEADER)
+        (void)snprintf(name, WORKER_INSTANCE_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/leader",
+                       instance);
     else
-        (void)snprintf(name, KVBM_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/%" PRIu32, instance,
-                       plan->rank % KVBM_INSTANCE_RANKS_MAX);
+        (void)snprintf(name, WORKER_INSTANCE_PLAN_PART_NAME, "kvtier-worker/%" PRIu32 "/%" PRIu32,
+                       instance, plan->rank % WORKER_INSTANCE_RANKS_MAX);
 }
 
 uint32_t
-kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance)
+worker_instance_plan_shards(const struct worker_instance_plan *plan, uint32_t instance)
 {
     return plan->replicated ? 1 : plan->tp[instance];
 }
 
 void
-kvbm_plan_endpoint(const struct kvbm_plan *plan, enum kvbm_instance_door door, uint32_t instance,
-                   uint32_t rank, char text[KVBM_INSTANCE_ENDPOINT])
+worker_instance_plan_endpoint(const struct worker_instance_plan *plan,
+                              enum worker_instance_door door, uint32_t instance, uint32_t rank,
+                              char text[WORKER_INSTANCE_ENDPOINT])
 {
     static const char *const names[] = {"work", "step", "front", "peer"};
 
-    if (rank == KVBM_INSTANCE_LEADER)
-        (void)snprintf(text, KVBM_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 ".%s", plan->folder,
+    if (rank == WORKER_INSTANCE_LEADER)
+        (void)snprintf(text, WORKER_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 ".%s", plan->folder,
                        instance, names[door]);
     else
-        (void)snprintf(text, KVBM_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 "-%" PRIu32 ".%s",
+        (void)snprintf(text, WORKER_INSTANCE_ENDPOINT, "ipc://%.180s/%" PRIu32 "-%" PRIu32 ".%s",
                        plan->folder, instance, rank, names[door]);
 }

@@ -8,7 +8,7 @@
  *
  * Ownership: strings belong to the configuration.
  * Threads:   read-only after loading.
- * Limits:    KVBM_INSTANCES_MAX instances of KVBM_INSTANCE_RANKS_MAX ranks.
+ * Limits:    WORKER_INSTANCES_MAX instances of WORKER_INSTANCE_RANKS_MAX ranks.
  */
 #ifndef WORKER_INSTANCES_INSTANCE_PLAN_H
 #define WORKER_INSTANCES_INSTANCE_PLAN_H
@@ -18,51 +18,61 @@
 
 #include "worker/settings/worker_settings.h"
 
-#define KVBM_INSTANCES_MAX      8
-#define KVBM_INSTANCE_RANKS_MAX 8
-#define KVBM_INSTANCE_LEADER    UINT32_MAX /* instead of a rank's number */
-#define KVBM_INSTANCE_ENDPOINT  256
-#define KVBM_INSTANCE_STAGED                                                                       \
+#define WORKER_INSTANCES_MAX      8
+#define WORKER_INSTANCE_RANKS_MAX 8
+#define WORKER_INSTANCE_LEADER    UINT32_MAX /* instead of a rank's number */
+#define WORKER_INSTANCE_ENDPOINT  256
+#define WORKER_INSTANCE_STAGED                                                                     \
     16 /* blocks of a rank that is given others' (engine/replica/broadcast.h) */
-#define KVBM_INSTANCE_START_MS 30000 /* until all processes of an instance have found each other */
+#define WORKER_INSTANCE_START_MS                                                                   \
+    30000 /* until all processes of an instance have found each other */
 
-enum kvbm_instance_part { KVBM_PART_FRONT, KVBM_PART_LEADER, KVBM_PART_RANK };
+enum worker_instance_part { WORKER_PART_FRONT, WORKER_PART_LEADER, WORKER_PART_RANK };
 
-struct kvbm_plan {
-    const struct kvbm_settings *settings;
+struct worker_instance_plan {
+    const struct worker_settings *settings;
     uint32_t instances; /* 0: this is an ordinary worker */
-    uint32_t tp[KVBM_INSTANCES_MAX];
+    uint32_t tp[WORKER_INSTANCES_MAX];
     bool replicated;
     bool by_devices; /* where ranks have some (engine/replica/broadcast.h) */
     bool split;      /* even instances prefill, odd ones decode */
     const char *folder;
     uint64_t lease_ms; /* of locks in the object tier; 0: none */
-    enum kvbm_instance_part part;
+    enum worker_instance_part part;
     uint32_t instance; /* of a leader and of a rank */
     uint32_t rank;
     uint64_t life; /* of the instance: its number after each start */
 };
 
 /** What an instance is called among workers: the holder of its blocks. */
-void kvbm_plan_name(const struct kvbm_plan *plan, uint32_t instance, char name[KVT_NAME_MAX]);
+void worker_instance_plan_name(const struct worker_instance_plan *plan, uint32_t instance,
+                               char name[KVT_NAME_MAX]);
 
-#define KVBM_PLAN_PART_NAME 32
+#define WORKER_INSTANCE_PLAN_PART_NAME 32
 
 /** What this process is called in the log: "kvtier-worker/0/leader", "kvtier-worker/0/1". */
-void kvbm_plan_part_name(const struct kvbm_plan *plan, char name[KVBM_PLAN_PART_NAME]);
+void worker_instance_plan_part_name(const struct worker_instance_plan *plan,
+                                    char name[WORKER_INSTANCE_PLAN_PART_NAME]);
 
 /** How many ranks of an instance split a block. */
-uint32_t kvbm_plan_shards(const struct kvbm_plan *plan, uint32_t instance);
+uint32_t worker_instance_plan_shards(const struct worker_instance_plan *plan, uint32_t instance);
 
-KVT_NODISCARD enum kvt_err kvbm_plan_load(struct kvbm_plan *plan,
-                                          const struct kvbm_settings *settings,
-                                          const struct kvt_config *config, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_instance_plan_load(struct worker_instance_plan *plan,
+                                                     const struct worker_settings *settings,
+                                                     const struct kvt_config *config,
+                                                     struct kvt_error *err);
 
 /* Where each is called: rank by its leader (engine/rank/remote.h), rank by the scheduler, leader
  * by the front, leader by other leaders. */
-enum kvbm_instance_door { KVBM_DOOR_WORK, KVBM_DOOR_STEP, KVBM_DOOR_FRONT, KVBM_DOOR_PEER };
+enum worker_instance_door {
+    WORKER_DOOR_WORK,
+    WORKER_DOOR_STEP,
+    WORKER_DOOR_FRONT,
+    WORKER_DOOR_PEER
+};
 
-void kvbm_plan_endpoint(const struct kvbm_plan *plan, enum kvbm_instance_door door,
-                        uint32_t instance, uint32_t rank, char text[KVBM_INSTANCE_ENDPOINT]);
+void worker_instance_plan_endpoint(const struct worker_instance_plan *plan,
+                                   enum worker_instance_door door, uint32_t instance, uint32_t rank,
+                                   char text[WORKER_INSTANCE_ENDPOINT]);
 
 #endif /* WORKER_INSTANCES_INSTANCE_PLAN_H */

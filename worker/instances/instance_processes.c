@@ -23,7 +23,7 @@ struct command {
     char part[64];
     char folder[512];
     char name[128];
-    char *list[KVBM_LIFE_ARGUMENTS + 4];
+    char *list[WORKER_PROCESSES_ARGUMENTS + 4];
 };
 
 static enum kvt_err
@@ -40,8 +40,9 @@ read_command(struct command *command, struct kvt_error *err)
     if (size <= 0 || size == COMMAND_MAX)
         return kvt_error_set(err, KVT_IO, "the command line of this process cannot be read");
     for (char *at = command->text; at < command->text + size; at += strlen(at) + 1) {
-        if (count == KVBM_LIFE_ARGUMENTS)
-            return kvt_error_set(err, KVT_RANGE, "more than %d arguments", KVBM_LIFE_ARGUMENTS);
+        if (count == WORKER_PROCESSES_ARGUMENTS)
+            return kvt_error_set(err, KVT_RANGE, "more than %d arguments",
+                                 WORKER_PROCESSES_ARGUMENTS);
         command->list[count++] = at;
     }
     command->list[count++] = command->name;
@@ -66,7 +67,7 @@ become(struct command *command, pid_t parent)
 }
 
 static enum kvt_err
-spawn(const struct kvbm_life *life, struct command *command, const char *which, pid_t *pid,
+spawn(const struct worker_processes *life, struct command *command, const char *which, pid_t *pid,
       struct kvt_error *err)
 {
     const pid_t parent = getpid();
@@ -83,7 +84,7 @@ spawn(const struct kvbm_life *life, struct command *command, const char *which, 
 }
 
 enum kvt_err
-kvbm_life_start(struct kvbm_life *life, struct kvt_error *err)
+worker_processes_start(struct worker_processes *life, struct kvt_error *err)
 {
     struct command command = {.text = NULL};
     enum kvt_err rc = read_command(&command, err);
@@ -103,13 +104,13 @@ kvbm_life_start(struct kvbm_life *life, struct kvt_error *err)
         rc = spawn(life, &command, "leader", &life->leader, err);
     kvt_free(command.text);
     if (rc != KVT_OK)
-        kvbm_life_end(life);
+        worker_processes_end(life);
     return rc;
 }
 
 /* Whoever of them has ended is no process any more; true: it has. */
 static bool
-reap(struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, bool expected)
+reap(struct worker_processes *life, pid_t *pid, const char *what, uint32_t rank, bool expected)
 {
     pid_t ended = 0;
     int status = 0;
@@ -133,26 +134,26 @@ reap(struct kvbm_life *life, pid_t *pid, const char *what, uint32_t rank, bool e
 }
 
 bool
-kvbm_life_is_over(struct kvbm_life *life)
+worker_processes_is_over(struct worker_processes *life)
 {
     bool over;
 
     life->gave_up = true; /* until one did not */
     over = reap(life, &life->leader, "leader", 0, false);
-    for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++)
+    for (uint32_t rank = 0; rank < WORKER_INSTANCE_RANKS_MAX; rank++)
         over = reap(life, &life->ranks[rank], "rank", rank, false) || over;
     life->gave_up = life->gave_up && over;
     return over;
 }
 
 static bool
-any_left(struct kvbm_life *life)
+any_left(struct worker_processes *life)
 {
     bool left;
 
     (void)reap(life, &life->leader, "leader", 0, true);
     left = life->leader != 0;
-    for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++) {
+    for (uint32_t rank = 0; rank < WORKER_INSTANCE_RANKS_MAX; rank++) {
         (void)reap(life, &life->ranks[rank], "rank", rank, true);
         left = left || life->ranks[rank] != 0;
     }
@@ -160,18 +161,18 @@ any_left(struct kvbm_life *life)
 }
 
 static void
-signal_all(const struct kvbm_life *life, bool leader, int number)
+signal_all(const struct worker_processes *life, bool leader, int number)
 {
     if (leader && life->leader != 0)
         (void)kill(life->leader, number);
-    for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX && !leader; rank++)
+    for (uint32_t rank = 0; rank < WORKER_INSTANCE_RANKS_MAX && !leader; rank++)
         if (life->ranks[rank] != 0)
             (void)kill(life->ranks[rank], number);
 }
 
 /* Until there is none of them any more, of leaders or of all. */
 static void
-wait_for(struct kvbm_life *const *lives, size_t count, bool leaders, uint64_t until_ms)
+wait_for(struct worker_processes *const *lives, size_t count, bool leaders, uint64_t until_ms)
 {
     bool left = true;
 
@@ -185,7 +186,7 @@ wait_for(struct kvbm_life *const *lives, size_t count, bool leaders, uint64_t un
 }
 
 void
-kvbm_lives_ask(struct kvbm_life *const *lives, size_t count, uint64_t wait_ms)
+worker_processes_ask(struct worker_processes *const *lives, size_t count, uint64_t wait_ms)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
@@ -200,7 +201,7 @@ kvbm_lives_ask(struct kvbm_life *const *lives, size_t count, uint64_t wait_ms)
 }
 
 void
-kvbm_life_end(struct kvbm_life *life)
+worker_processes_end(struct worker_processes *life)
 {
     signal_all(life, true, SIGKILL);
     signal_all(life, false, SIGKILL);

@@ -7,7 +7,7 @@
  *
  * Ownership: a life's processes are its caller's children; they end with it, however it ends.
  * Threads:   one.
- * Limits:    the command line of this process, KVBM_LIFE_ARGUMENTS arguments.
+ * Limits:    the command line of this process, WORKER_PROCESSES_ARGUMENTS arguments.
  */
 #ifndef WORKER_INSTANCES_INSTANCE_PROCESSES_H
 #define WORKER_INSTANCES_INSTANCE_PROCESSES_H
@@ -17,29 +17,30 @@
 
 #include "worker/instances/instance_plan.h"
 
-#define KVBM_LIFE_ARGUMENTS 128
+#define WORKER_PROCESSES_ARGUMENTS 128
 
-struct kvbm_life {
-    const struct kvbm_plan *plan;
+struct worker_processes {
+    const struct worker_instance_plan *plan;
     uint32_t instance;
     uint64_t number; /* 0: not alive */
     pid_t leader;    /* 0: none */
-    pid_t ranks[KVBM_INSTANCE_RANKS_MAX];
-    bool gave_up; /* kvbm_life_is_over() because of one that failed, and had its say; none killed */
+    pid_t ranks[WORKER_INSTANCE_RANKS_MAX];
+    bool gave_up; /* over because one of them failed by itself; none was killed */
 };
 
 /** Start all processes under a new number.  On failure none is left. */
-KVT_NODISCARD enum kvt_err kvbm_life_start(struct kvbm_life *life, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_processes_start(struct worker_processes *life,
+                                                  struct kvt_error *err);
 
 /** Has one of its processes ended?  Says which, in the log. */
-bool kvbm_life_is_over(struct kvbm_life *life);
+bool worker_processes_is_over(struct worker_processes *life);
 
 /** Ask the processes of all these to end, and wait for that, `wait_ms` in all: leaders first, who
  *  tell their ranks what is over.  A leader that takes three quarters of it is killed; ranks that
- *  take the rest are left to kvbm_life_end(). */
-void kvbm_lives_ask(struct kvbm_life *const *lives, size_t count, uint64_t wait_ms);
+ *  take the rest are left to worker_processes_end(). */
+void worker_processes_ask(struct worker_processes *const *lives, size_t count, uint64_t wait_ms);
 
 /** Kill what is left. */
-void kvbm_life_end(struct kvbm_life *life);
+void worker_processes_end(struct worker_processes *life);
 
 #endif /* WORKER_INSTANCES_INSTANCE_PROCESSES_H */

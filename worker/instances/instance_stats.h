@@ -17,7 +17,7 @@
 #include "worker/instances/instance_message.h"
 
 /* X(member, metric, labels, help): a count that only grows in one life. */
-#define KVBM_FIGURES(X)                                                                            \
+#define WORKER_INSTANCE_STATS(X)                                                                   \
     X(requests, "requests_total", "", "Requests served by an instance")                            \
     X(blocks, "blocks_total", "", "Blocks of those requests")                                      \
     X(matched, "matched_total", "", "Blocks that need not be computed")                            \
@@ -26,10 +26,10 @@
     X(compared, "compared_total", "", "Blocks compared byte by byte, by each rank its shard")      \
     X(wrong_bytes, "wrong_bytes_total", "", "Bytes that were not what they must be")               \
     X(iterations, "iterations_total", "", "Iterations of the scheduler")                           \
-    X(hits_g2, "hits_total", ",tier=\"G2\"", KVBM_FIGURES_HITS)                                    \
-    X(hits_g3, "hits_total", ",tier=\"G3\"", KVBM_FIGURES_HITS)                                    \
-    X(hits_peer, "hits_total", ",tier=\"peer\"", KVBM_FIGURES_HITS)                                \
-    X(hits_objects, "hits_total", ",tier=\"G4\"", KVBM_FIGURES_HITS)                               \
+    X(hits_g2, "hits_total", ",tier=\"G2\"", WORKER_INSTANCE_STATS_HITS)                           \
+    X(hits_g3, "hits_total", ",tier=\"G3\"", WORKER_INSTANCE_STATS_HITS)                           \
+    X(hits_peer, "hits_total", ",tier=\"peer\"", WORKER_INSTANCE_STATS_HITS)                       \
+    X(hits_objects, "hits_total", ",tier=\"G4\"", WORKER_INSTANCE_STATS_HITS)                      \
     X(shortened, "shortened_total", "", "Matches some of whose blocks did not come")               \
     X(stored, "stored_total", "", "Blocks that the object tier has acknowledged")                  \
     X(store_failed, "store_failed_total", "", "Blocks that the object tier will never take")       \
@@ -37,14 +37,15 @@
     X(lost, "lost_total", "", "Blocks that left G3 before the object tier had them")               \
     X(demoted, "demoted_total", "", "Blocks that went from G2 to G3")                              \
     X(peer_expired, "peer_expired_total", "", "Sessions of peers that fell silent")                \
-    X(broadcast_ipc, "broadcast_total", ",way=\"ipc\"", KVBM_FIGURES_BROADCAST)                    \
-    X(broadcast_fabric, "broadcast_total", ",way=\"fabric\"", KVBM_FIGURES_BROADCAST)
+    X(broadcast_ipc, "broadcast_total", ",way=\"ipc\"", WORKER_INSTANCE_STATS_BROADCAST)           \
+    X(broadcast_fabric, "broadcast_total", ",way=\"fabric\"", WORKER_INSTANCE_STATS_BROADCAST)
 
-#define KVBM_FIGURES_BROADCAST "Blocks that came from rank 0 to all others, by the way they went"
-#define KVBM_FIGURES_HITS      "Blocks of the longest prefix, by where they were"
+#define WORKER_INSTANCE_STATS_BROADCAST                                                            \
+    "Blocks that came from rank 0 to all others, by the way they went"
+#define WORKER_INSTANCE_STATS_HITS "Blocks of the longest prefix, by where they were"
 
 /* X(member, metric, help): how it is now. */
-#define KVBM_LEVELS(X)                                                                             \
+#define WORKER_INSTANCE_LEVELS(X)                                                                  \
     X(pins, "pins", "Blocks held now, by matches and for peers")                                   \
     X(matches, "matches", "Matches that have not ended")                                           \
     X(peer_sessions, "peer_sessions", "Sessions that peers have here now")                         \
@@ -53,46 +54,47 @@
     X(objects_away, "objects_away", "Ranks that the object tier does not answer")                  \
     X(devices, "devices", "Ranks that have G1 on a device")
 
-struct kvbm_figures {
+struct worker_instance_stats {
 #define X(member, ...) uint64_t member;
-    KVBM_FIGURES(X)
-    KVBM_LEVELS(X)
+    WORKER_INSTANCE_STATS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 };
 
 static inline void
-kvbm_figures_put(const struct kvbm_figures *figures, struct kvt_buffer *out)
+worker_instance_stats_put(const struct worker_instance_stats *figures, struct kvt_buffer *out)
 {
-#define X(member, ...) kvbm_words_put(out, figures->member);
-    KVBM_FIGURES(X)
-    KVBM_LEVELS(X)
+#define X(member, ...) worker_message_put(out, figures->member);
+    WORKER_INSTANCE_STATS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 static inline void
-kvbm_figures_get(struct kvbm_figures *figures, struct kvbm_words *words)
+worker_instance_stats_get(struct worker_instance_stats *figures, struct worker_message *words)
 {
-#define X(member, ...) figures->member = kvbm_words_get(words);
-    KVBM_FIGURES(X)
-    KVBM_LEVELS(X)
+#define X(member, ...) figures->member = worker_message_get(words);
+    WORKER_INSTANCE_STATS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 static inline void
-kvbm_figures_add(struct kvbm_figures *sum, const struct kvbm_figures *more)
+worker_instance_stats_add(struct worker_instance_stats *sum,
+                          const struct worker_instance_stats *more)
 {
 #define X(member, ...) sum->member += more->member;
-    KVBM_FIGURES(X)
-    KVBM_LEVELS(X)
+    WORKER_INSTANCE_STATS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 /** A life is over: its counts stay, and nothing is held any more. */
 static inline void
-kvbm_figures_end(struct kvbm_figures *figures)
+worker_instance_stats_end(struct worker_instance_stats *figures)
 {
 #define X(member, ...) figures->member = 0;
-    KVBM_LEVELS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 

@@ -13,28 +13,29 @@
 #include "worker/object/store_lock.h"
 
 static inline enum kvt_err
-kvbm_instance_acquire(void *arg, uint32_t part, struct engine_lease *lease)
+worker_leader_fence_acquire(void *arg, uint32_t part, struct engine_lease *lease)
 {
-    struct kvbm_fence_lease taken;
-    const enum kvt_err rc = kvbm_fence_acquire(arg, part, &taken);
+    struct worker_store_lock_lease taken;
+    const enum kvt_err rc = worker_store_lock_acquire(arg, part, &taken);
 
     *lease = (struct engine_lease){.token = taken.token, .stop_ms = taken.stop_ms};
     return rc;
 }
 
 static inline enum kvt_err
-kvbm_instance_release(void *arg, uint32_t part, const struct engine_lease *lease)
+worker_leader_fence_release(void *arg, uint32_t part, const struct engine_lease *lease)
 {
-    return kvbm_fence_release(
-        arg, part, &(struct kvbm_fence_lease){.token = lease->token, .stop_ms = lease->stop_ms});
+    return worker_store_lock_release(
+        arg, part,
+        &(struct worker_store_lock_lease){.token = lease->token, .stop_ms = lease->stop_ms});
 }
 
 static inline struct engine_fence
-kvbm_instance_fence(struct kvbm_fence *fence)
+worker_leader_fence(struct worker_store_lock *fence)
 {
-    return (struct engine_fence){.parts = KVBM_FENCE_PARTS,
-                                 .acquire = kvbm_instance_acquire,
-                                 .release = kvbm_instance_release,
+    return (struct engine_fence){.parts = WORKER_STORE_LOCK_PARTS,
+                                 .acquire = worker_leader_fence_acquire,
+                                 .release = worker_leader_fence_release,
                                  .arg = fence};
 }
 

@@ -36,13 +36,13 @@ enum {
 };
 
 struct leader {
-    const struct kvbm_plan *plan;
+    const struct worker_instance_plan *plan;
     uint32_t ranks;
     struct engine_worker *worker;       /* all ranks */
     struct engine_broadcast *broadcast; /* the worker's, of ranks that hold the same, or NULL */
-    struct kvbm_order order;
-    struct kvbm_counters counters;
-    struct kvbm_ledger ledger;
+    struct worker_pool_order order;
+    struct worker_counters counters;
+    struct worker_ledger ledger;
     struct wire_bus *bus;
     bool connected;         /* as it was told last */
     uint64_t streams_at;    /* wire_bus_keep_streams() */
@@ -50,68 +50,68 @@ struct leader {
     _Atomic bool nats_away; /* or has no streams */
     struct kvbm_pool *g2;
     struct kvbm_pool *g3;
-    struct kvbm_fence *locks;  /* NULL: none */
-    struct engine_fence fence; /* of these */
+    struct worker_store_lock *locks; /* NULL: none */
+    struct engine_fence fence;       /* of these */
     struct engine_leader *leader;
     struct engine_connector *connector;
     struct engine_hook *hook; /* of ranks that hold the same */
-    struct kvbm_crew *crew;
-    struct kvbm_scheduler *scheduler;
+    struct worker_rank_set *crew;
+    struct worker_scheduler *scheduler;
     struct engine_rpc_server *front;
-    uint64_t lives[KVBM_INSTANCES_MAX]; /* of peers; of the server's slow thread */
+    uint64_t lives[WORKER_INSTANCES_MAX]; /* of peers; of the server's slow thread */
 };
 
 /* ---- calls ---- */
 
-static struct kvbm_figures
+static struct worker_instance_stats
 figures_of(struct leader *leader)
 {
     struct engine_broadcast_state cast = {.why = ""};
-    struct kvbm_scheduler_stats served;
+    struct worker_scheduler_stats served;
     struct engine_leader_stats led;
 
     if (leader->broadcast != NULL)
         engine_broadcast_state(leader->broadcast, &cast);
-    kvbm_scheduler_stats(leader->scheduler, &served);
+    worker_scheduler_stats(leader->scheduler, &served);
     engine_leader_stats(leader->leader, &led);
-    return (struct kvbm_figures){.requests = served.requests,
-                                 .blocks = served.blocks,
-                                 .matched = served.matched,
-                                 .computed = served.computed,
-                                 .computed_again = served.again,
-                                 .compared = served.compared,
-                                 .wrong_bytes = served.wrong_bytes,
-                                 .iterations = served.iterations,
-                                 .hits_g2 = led.blocks_g2,
-                                 .hits_g3 = led.blocks_g3,
-                                 .hits_peer = led.blocks_peer,
-                                 .hits_objects = led.blocks_objects,
-                                 .shortened = led.shortened,
-                                 .stored = led.stored,
-                                 .store_failed = led.store_failed,
-                                 .store_again = led.store_again,
-                                 .lost = led.lost,
-                                 .demoted = led.demoted,
-                                 .peer_expired = led.peer_expired,
-                                 .broadcast_ipc = cast.blocks[ENGINE_BY_IPC],
-                                 .broadcast_fabric = cast.blocks[ENGINE_BY_FABRIC],
-                                 .pins = led.pins,
-                                 .matches = led.matches,
-                                 .peer_sessions = led.peer_sessions,
-                                 .unstored = led.unstored,
-                                 .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
-                                 .objects_away = kvbm_crew_away(leader->crew),
-                                 .devices = kvbm_crew_devices(leader->crew)};
+    return (struct worker_instance_stats){.requests = served.requests,
+                                          .blocks = served.blocks,
+                                          .matched = served.matched,
+                                          .computed = served.computed,
+                                          .computed_again = served.again,
+                                          .compared = served.compared,
+                                          .wrong_bytes = served.wrong_bytes,
+                                          .iterations = served.iterations,
+                                          .hits_g2 = led.blocks_g2,
+                                          .hits_g3 = led.blocks_g3,
+                                          .hits_peer = led.blocks_peer,
+                                          .hits_objects = led.blocks_objects,
+                                          .shortened = led.shortened,
+                                          .stored = led.stored,
+                                          .store_failed = led.store_failed,
+                                          .store_again = led.store_again,
+                                          .lost = led.lost,
+                                          .demoted = led.demoted,
+                                          .peer_expired = led.peer_expired,
+                                          .broadcast_ipc = cast.blocks[ENGINE_BY_IPC],
+                                          .broadcast_fabric = cast.blocks[ENGINE_BY_FABRIC],
+                                          .pins = led.pins,
+                                          .matches = led.matches,
+                                          .peer_sessions = led.peer_sessions,
+                                          .unstored = led.unstored,
+                                          .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
+                                          .objects_away = worker_rank_set_away(leader->crew),
+                                          .devices = worker_rank_set_devices(leader->crew)};
 }
 
 static void
 answer_figures(struct leader *leader, struct engine_rpc_call *call, enum kvt_err status)
 {
-    const struct kvbm_figures figures = figures_of(leader);
+    const struct worker_instance_stats figures = figures_of(leader);
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, 4096);
-    kvbm_figures_put(&figures, &out);
+    worker_instance_stats_put(&figures, &out);
     if (!kvt_buffer_ok(&out) && status == KVT_OK)
         status = KVT_NOMEM;
     engine_rpc_answer(call, status, out.data, status == KVT_OK ? out.size : 0);
@@ -124,15 +124,15 @@ read_ids(struct engine_rpc_call *call, uint64_t **ids, size_t *count)
 {
     size_t size;
     const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
-    struct kvbm_words words = {.bytes = bytes, .size = size};
+    struct worker_message words = {.bytes = bytes, .size = size};
 
-    *count = kvbm_words_get_count(&words, 1);
+    *count = worker_message_get_count(&words, 1);
     *ids = kvt_calloc(*count + 1, sizeof(**ids));
     if (*ids == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < *count; i++)
-        (*ids)[i] = kvbm_words_get(&words);
-    if (kvbm_words_end(&words))
+        (*ids)[i] = worker_message_get(&words);
+    if (worker_message_end(&words))
         return KVT_OK;
     kvt_free(*ids);
     *ids = NULL;
@@ -145,7 +145,7 @@ struct waiter {
     struct engine_rpc_call *call;
 };
 
-/* kvbm_served_fn */
+/* worker_served_fn */
 static void
 on_served(void *arg, enum kvt_err status)
 {
@@ -167,7 +167,7 @@ on_serve(void *arg, struct engine_rpc_call *call)
 
     if (rc == KVT_OK) {
         *waiter = (struct waiter){leader, call};
-        rc = kvbm_scheduler_add(leader->scheduler, ids, count, on_served, waiter);
+        rc = worker_scheduler_add(leader->scheduler, ids, count, on_served, waiter);
         kvt_free(ids);
     }
     if (rc == KVT_OK)
@@ -183,19 +183,19 @@ on_peer(void *arg, struct engine_rpc_call *call)
     struct leader *leader = arg;
     size_t size;
     const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
-    struct kvbm_words words = {.bytes = bytes, .size = size};
-    const uint64_t number = kvbm_words_get(&words);
-    const uint64_t life = kvbm_words_get(&words);
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    struct worker_message words = {.bytes = bytes, .size = size};
+    const uint64_t number = worker_message_get(&words);
+    const uint64_t life = worker_message_get(&words);
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = KVT_INVALID;
 
-    if (kvbm_words_end(&words) && number < leader->plan->instances) {
+    if (worker_message_end(&words) && number < leader->plan->instances) {
         if (leader->lives[number] != 0)
             engine_leader_remove_peer(leader->leader, leader->lives[number]);
         leader->lives[number] = 0;
-        kvbm_plan_endpoint(leader->plan, KVBM_DOOR_PEER, (uint32_t)number, KVBM_INSTANCE_LEADER,
-                           endpoint);
+        worker_instance_plan_endpoint(leader->plan, WORKER_DOOR_PEER, (uint32_t)number,
+                                      WORKER_INSTANCE_LEADER, endpoint);
         rc = engine_leader_add_peer(leader->leader, life, endpoint, PEER_WAIT, &err);
         if (rc == KVT_OK)
             leader->lives[number] = life;
@@ -211,17 +211,17 @@ static void
 on_status(void *arg, struct engine_rpc_call *call)
 {
     struct leader *leader = arg;
-    const struct kvbm_figures figures = figures_of(leader);
+    const struct worker_instance_stats figures = figures_of(leader);
     struct engine_broadcast_state cast;
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, 4096);
-    kvbm_figures_put(&figures, &out);
-    kvbm_words_put(&out, leader->broadcast != NULL ? 1 : 0);
+    worker_instance_stats_put(&figures, &out);
+    worker_message_put(&out, leader->broadcast != NULL ? 1 : 0);
     if (leader->broadcast != NULL) {
         engine_broadcast_state(leader->broadcast, &cast);
-        kvbm_words_put(&out, cast.way);
-        kvbm_words_put_bytes(&out, cast.why, strlen(cast.why));
+        worker_message_put(&out, cast.way);
+        worker_message_put_bytes(&out, cast.why, strlen(cast.why));
     }
     engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
     kvt_buffer_release(&out);
@@ -252,16 +252,17 @@ on_find(void *arg, struct engine_rpc_call *call)
     kvt_buffer_init(&out, ENGINE_RPC_PAYLOAD_MAX);
     if (rc == KVT_OK) {
         labels = kvt_calloc(count + 1, sizeof(*labels));
-        rc = labels == NULL ? KVT_NOMEM
-                            : kvbm_prefix_labels(ids, count, leader->plan->settings->salt, labels);
+        rc = labels == NULL
+                 ? KVT_NOMEM
+                 : worker_trace_prefix_labels(ids, count, leader->plan->settings->salt, labels);
         kvt_free(ids);
     }
     if (rc == KVT_OK) {
-        kvbm_words_put(&out, engine_leader_has(leader->leader, labels, count));
-        kvbm_words_put(&out, prefix_in(leader->g2, labels, count));
-        kvbm_words_put(&out, prefix_in(leader->g3, labels, count));
+        worker_message_put(&out, engine_leader_has(leader->leader, labels, count));
+        worker_message_put(&out, prefix_in(leader->g2, labels, count));
+        worker_message_put(&out, prefix_in(leader->g3, labels, count));
         for (size_t i = 0; i < count; i++)
-            kvbm_words_put(&out, labels[i].id.hash);
+            worker_message_put(&out, labels[i].id.hash);
         rc = kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM;
     }
     engine_rpc_answer(call, rc, out.data, rc == KVT_OK ? out.size : 0);
@@ -280,7 +281,7 @@ join(struct leader *leader, struct engine_worker *const *ranks, struct kvt_error
 
     if (!leader->plan->replicated)
         return engine_group_open(&leader->worker, ranks, leader->ranks, err);
-    rc = engine_broadcast_choose(&broadcast, ranks, leader->ranks, KVBM_INSTANCE_STAGED,
+    rc = engine_broadcast_choose(&broadcast, ranks, leader->ranks, WORKER_INSTANCE_STAGED,
                                  leader->plan->by_devices, SHARE_WAIT, err);
     if (rc != KVT_OK)
         return rc;
@@ -295,16 +296,17 @@ join(struct leader *leader, struct engine_worker *const *ranks, struct kvt_error
 static enum kvt_err
 open_ranks(struct leader *leader, struct kvt_error *err)
 {
-    struct engine_worker *ranks[KVBM_INSTANCE_RANKS_MAX] = {NULL};
+    struct engine_worker *ranks[WORKER_INSTANCE_RANKS_MAX] = {NULL};
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t rank = 0; rank < leader->ranks && rc == KVT_OK; rank++) {
-        char endpoint[KVBM_INSTANCE_ENDPOINT];
+        char endpoint[WORKER_INSTANCE_ENDPOINT];
 
-        kvbm_plan_endpoint(leader->plan, KVBM_DOOR_WORK, leader->plan->instance, rank, endpoint);
+        worker_instance_plan_endpoint(leader->plan, WORKER_DOOR_WORK, leader->plan->instance, rank,
+                                      endpoint);
         rc = engine_remote_open(&ranks[rank],
-                                &(struct engine_remote_options){.endpoint = endpoint,
-                                                                .wait_ms = KVBM_INSTANCE_START_MS},
+                                &(struct engine_remote_options){
+                                    .endpoint = endpoint, .wait_ms = WORKER_INSTANCE_START_MS},
                                 err);
     }
     if (rc == KVT_OK)
@@ -319,8 +321,9 @@ open_pool(struct leader *leader, struct kvbm_pool **pool, enum kvt_tier tier, st
 {
     const uint32_t blocks = leader->worker->blocks[tier];
 
-    return blocks == 0 ? KVT_OK
-                       : kvbm_ledger_pool(pool, &leader->ledger, tier, &leader->order, blocks, err);
+    return blocks == 0
+               ? KVT_OK
+               : worker_ledger_pool(pool, &leader->ledger, tier, &leader->order, blocks, err);
 }
 
 /* Without them JetStream takes no event; NATS may have come back without what it had. */
@@ -348,44 +351,44 @@ keep_streams(struct leader *leader)
 static enum kvt_err
 open_books(struct leader *leader, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = leader->plan->settings;
-    struct kvbm_pool *pools[KVBM_LEDGER_TIERS] = {NULL};
+    const struct worker_settings *settings = leader->plan->settings;
+    struct kvbm_pool *pools[WORKER_LEDGER_TIERS] = {NULL};
     char name[KVT_NAME_MAX];
-    enum kvt_err rc = kvbm_order_open(&leader->order, settings->pool_order, err);
+    enum kvt_err rc = worker_pool_order_open(&leader->order, settings->pool_order, err);
 
-    kvbm_plan_name(leader->plan, leader->plan->instance, name);
+    worker_instance_plan_name(leader->plan, leader->plan->instance, name);
     if (rc == KVT_OK && settings->bus.url[0] != '\0')
         rc = wire_bus_open(&leader->bus, &settings->bus, err);
     if (rc == KVT_OK)
         keep_streams(leader);
     if (rc == KVT_OK)
-        rc = kvbm_ledger_open(&leader->ledger, settings, name, &leader->counters, err);
+        rc = worker_ledger_open(&leader->ledger, settings, name, &leader->counters, err);
     if (rc == KVT_OK)
         rc = open_pool(leader, &leader->g2, KVT_TIER_G2, err);
     if (rc == KVT_OK)
         rc = open_pool(leader, &leader->g3, KVT_TIER_G3, err);
     pools[1] = leader->g2;
     pools[2] = leader->g3;
-    return rc == KVT_OK ? kvbm_ledger_attach(&leader->ledger, leader->bus, pools, err) : rc;
+    return rc == KVT_OK ? worker_ledger_attach(&leader->ledger, leader->bus, pools, err) : rc;
 }
 
 static enum kvt_err
 open_fence(struct leader *leader, struct kvt_error *err)
 {
-    const struct kvbm_plan *plan = leader->plan;
+    const struct worker_instance_plan *plan = leader->plan;
     char name[KVT_NAME_MAX];
 
     if (plan->lease_ms == 0 || !leader->worker->objects)
         return KVT_OK;
-    kvbm_plan_name(plan, plan->instance, name);
-    return kvbm_fence_open(&leader->locks, plan->settings, name, plan->lease_ms, err);
+    worker_instance_plan_name(plan, plan->instance, name);
+    return worker_store_lock_open(&leader->locks, plan->settings, name, plan->lease_ms, err);
 }
 
 static enum kvt_err
 open_engine(struct leader *leader, struct kvt_error *err)
 {
-    const struct kvbm_plan *plan = leader->plan;
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    const struct worker_instance_plan *plan = leader->plan;
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
     struct engine_leader_options options = {
         .instance = plan->life,
         .worker = leader->worker,
@@ -400,8 +403,9 @@ open_engine(struct leader *leader, struct kvt_error *err)
     };
     enum kvt_err rc = open_fence(leader, err);
 
-    kvbm_plan_endpoint(plan, KVBM_DOOR_PEER, plan->instance, KVBM_INSTANCE_LEADER, endpoint);
-    leader->fence = kvbm_instance_fence(leader->locks);
+    worker_instance_plan_endpoint(plan, WORKER_DOOR_PEER, plan->instance, WORKER_INSTANCE_LEADER,
+                                  endpoint);
+    leader->fence = worker_leader_fence(leader->locks);
     options.fence = leader->locks == NULL ? NULL : &leader->fence;
     if (rc == KVT_OK)
         rc = engine_leader_open(&leader->leader, &options, err);
@@ -412,7 +416,7 @@ open_engine(struct leader *leader, struct kvt_error *err)
                                        .g2 = leader->g2,
                                        .ranks = plan->replicated ? 1 : leader->ranks,
                                        .g1_blocks = leader->worker->blocks[KVT_TIER_G1],
-                                       .block_tokens = KVBM_PREFIX_TOKENS,
+                                       .block_tokens = WORKER_TRACE_PREFIX_TOKENS,
                                        .seed = plan->settings->salt,
                                        .find_ms = FIND_WAIT,
                                        .peers = true,
@@ -422,33 +426,33 @@ open_engine(struct leader *leader, struct kvt_error *err)
     if (rc == KVT_OK && plan->replicated)
         rc = engine_hook_open(&leader->hook, leader->worker, err);
     if (rc == KVT_OK)
-        rc = kvbm_crew_open(&leader->crew, plan, err);
+        rc = worker_rank_set_open(&leader->crew, plan, err);
     if (rc != KVT_OK)
         return rc;
-    return kvbm_scheduler_open(&leader->scheduler,
-                               &(struct kvbm_scheduler_options){
-                                   .connector = leader->connector,
-                                   .crew = leader->crew,
-                                   .hook = leader->hook,
-                                   .ranks = leader->ranks,
-                                   .g1_blocks = leader->worker->blocks[KVT_TIER_G1],
-                               },
-                               err);
+    return worker_scheduler_open(&leader->scheduler,
+                                 &(struct worker_scheduler_options){
+                                     .connector = leader->connector,
+                                     .crew = leader->crew,
+                                     .hook = leader->hook,
+                                     .ranks = leader->ranks,
+                                     .g1_blocks = leader->worker->blocks[KVT_TIER_G1],
+                                 },
+                                 err);
 }
 
 static enum kvt_err
 open_front(struct leader *leader, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
-        {.number = KVBM_FRONT_SERVE, .name = "serve", .run = on_serve},
-        {.number = KVBM_FRONT_PEER, .name = "peer", .run = on_peer, .slow = true},
-        {.number = KVBM_FRONT_STATUS, .name = "status", .run = on_status},
-        {.number = KVBM_FRONT_FIND, .name = "find", .run = on_find, .slow = true},
+        {.number = WORKER_SUPERVISOR_SERVE, .name = "serve", .run = on_serve},
+        {.number = WORKER_SUPERVISOR_PEER, .name = "peer", .run = on_peer, .slow = true},
+        {.number = WORKER_SUPERVISOR_STATUS, .name = "status", .run = on_status},
+        {.number = WORKER_SUPERVISOR_FIND, .name = "find", .run = on_find, .slow = true},
     };
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
 
-    kvbm_plan_endpoint(leader->plan, KVBM_DOOR_FRONT, leader->plan->instance, KVBM_INSTANCE_LEADER,
-                       endpoint);
+    worker_instance_plan_endpoint(leader->plan, WORKER_DOOR_FRONT, leader->plan->instance,
+                                  WORKER_INSTANCE_LEADER, endpoint);
     return engine_rpc_server_open(&leader->front,
                                   &(struct engine_rpc_server_options){
                                       .endpoint = endpoint,
@@ -465,25 +469,25 @@ close_leader(struct leader *leader)
 {
     if (leader->front != NULL)
         engine_rpc_server_stop(leader->front);
-    kvbm_scheduler_stop(leader->scheduler); /* answers what it has */
+    worker_scheduler_stop(leader->scheduler); /* answers what it has */
     engine_rpc_server_close(leader->front);
-    kvbm_scheduler_close(leader->scheduler); /* behind the last call that was being begun */
-    kvbm_crew_close(leader->crew);
+    worker_scheduler_close(leader->scheduler); /* behind the last call that was being begun */
+    worker_rank_set_close(leader->crew);
     engine_hook_close(leader->hook);
     engine_connector_close(leader->connector);
     engine_leader_close(leader->leader);
-    kvbm_fence_close(leader->locks);
+    worker_store_lock_close(leader->locks);
     engine_worker_close(leader->worker);
-    kvbm_ledger_leave(&leader->ledger);
+    worker_ledger_leave(&leader->ledger);
     kvbm_pool_free(leader->g2);
     kvbm_pool_free(leader->g3);
-    kvbm_ledger_close(&leader->ledger);
+    worker_ledger_close(&leader->ledger);
     wire_bus_close(leader->bus);
-    kvbm_order_close(&leader->order);
+    worker_pool_order_close(&leader->order);
 }
 
 enum kvt_err
-kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err)
+worker_leader_run(const struct worker_instance_plan *plan, struct kvt_error *err)
 {
     struct leader leader = {.plan = plan, .ranks = plan->tp[plan->instance], .connected = true};
     enum kvt_err rc = open_ranks(&leader, err);
@@ -496,8 +500,8 @@ kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err)
         rc = open_front(&leader, err);
     while (rc == KVT_OK && !kvt_program_wait(TICK)) {
         keep_streams(&leader);
-        kvbm_crew_look(leader.crew);
-        if (kvbm_scheduler_failed(leader.scheduler))
+        worker_rank_set_look(leader.crew);
+        if (worker_scheduler_failed(leader.scheduler))
             rc = kvt_error_set(err, KVT_UNAVAILABLE, "a rank of instance %" PRIu32 " is gone",
                                plan->instance);
     }

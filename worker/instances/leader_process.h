@@ -13,7 +13,7 @@
  * A rank that dies ends the process: what the instance had in memory is of no use without that
  * rank's shards.  Who started it starts all of it again.
  *
- * Ownership: everything lives within kvbm_leader_run().
+ * Ownership: everything lives within worker_leader_run().
  * Threads:   the scheduler's, and those of engine/leader/leader.h and engine/rpc/rpc.h.
  * Limits:    as worker/instances/scheduler.h.
  */
@@ -28,14 +28,15 @@
  *   STATUS   nothing; answered with figures
  *   FIND     a count, ids; answered with how long a prefix the instance has, in G2 or G3, in G2
  *            alone, in G3 alone, then each block's name */
-enum kvbm_front_method {
-    KVBM_FRONT_SERVE = 1,
-    KVBM_FRONT_PEER,
-    KVBM_FRONT_STATUS,
-    KVBM_FRONT_FIND,
+enum worker_supervisor_method {
+    WORKER_SUPERVISOR_SERVE = 1,
+    WORKER_SUPERVISOR_PEER,
+    WORKER_SUPERVISOR_STATUS,
+    WORKER_SUPERVISOR_FIND,
 };
 
 /** Until told to stop, or a rank is gone (KVT_UNAVAILABLE). */
-KVT_NODISCARD enum kvt_err kvbm_leader_run(const struct kvbm_plan *plan, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_leader_run(const struct worker_instance_plan *plan,
+                                             struct kvt_error *err);
 
 #endif /* WORKER_INSTANCES_LEADER_PROCESS_H */

@@ -9,7 +9,7 @@
 
 /* Which of all ranks this one is: they take the machine's devices in turn. */
 static uint32_t
-number_of(const struct kvbm_plan *plan)
+number_of(const struct worker_instance_plan *plan)
 {
     uint32_t number = plan->rank;
 
@@ -19,15 +19,16 @@ number_of(const struct kvbm_plan *plan)
 }
 
 enum kvt_err
-kvbm_pages_open(struct kvbm_pages *pages, const struct kvbm_plan *plan,
-                const struct kvbm_shard *shard, struct kvt_error *err)
+worker_rank_memory_open(struct worker_rank_memory *pages, const struct worker_instance_plan *plan,
+                        const struct worker_shard *shard, struct kvt_error *err)
 {
     const uint32_t blocks = plan->settings->g1_blocks;
     const size_t size = shard->layout.block_size;
     enum kvt_err rc;
 
-    *pages = (struct kvbm_pages){.cuda = NULL};
-    rc = kvbm_gpu_open(&pages->cuda, plan->settings->gpu, number_of(plan), "worker.instance", err);
+    *pages = (struct worker_rank_memory){.cuda = NULL};
+    rc =
+        worker_gpu_open(&pages->cuda, plan->settings->gpu, number_of(plan), "worker.instance", err);
     if (rc == KVT_OK && pages->cuda == NULL)
         return kvbm_storage_open_memory(&pages->g1, KVBM_STORAGE_DEVICE, blocks, size, err);
     if (rc == KVT_OK)
@@ -38,7 +39,7 @@ kvbm_pages_open(struct kvbm_pages *pages, const struct kvbm_plan *plan,
 }
 
 void
-kvbm_pages_pin(struct kvbm_pages *pages, struct kvbm_storage *g2)
+worker_rank_memory_pin(struct worker_rank_memory *pages, struct kvbm_storage *g2)
 {
     uint8_t *memory = kvbm_storage_address(g2, 0);
     const uint8_t *last = kvbm_storage_address(g2, g2->block_count - 1);
@@ -55,7 +56,7 @@ kvbm_pages_pin(struct kvbm_pages *pages, struct kvbm_storage *g2)
 }
 
 void
-kvbm_pages_unpin(struct kvbm_pages *pages)
+worker_rank_memory_unpin(struct worker_rank_memory *pages)
 {
     if (pages->pinned != NULL)
         kvbm_cuda_unpin_host(pages->cuda, pages->pinned);
@@ -63,9 +64,9 @@ kvbm_pages_unpin(struct kvbm_pages *pages)
 }
 
 void
-kvbm_pages_close(struct kvbm_pages *pages)
+worker_rank_memory_close(struct worker_rank_memory *pages)
 {
-    kvbm_pages_unpin(pages);
+    worker_rank_memory_unpin(pages);
     kvbm_storage_close(pages->page);
     kvbm_storage_close(pages->g1);
     kvbm_cuda_close(pages->cuda);
@@ -73,13 +74,13 @@ kvbm_pages_close(struct kvbm_pages *pages)
 
 /* The parts of a layer, one a head: at the same place in the page and in a block of G1. */
 static void
-parts_of(const struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
-         uint32_t layer, struct kvbm_storage_io ios[KVBM_SHARD_HEADS])
+parts_of(const struct worker_rank_memory *pages, const struct worker_shard *shard, uint32_t block,
+         uint32_t layer, struct kvbm_storage_io ios[WORKER_SHARD_HEADS])
 {
     uint8_t *page = kvbm_storage_address(pages->page, 0);
 
     for (uint32_t head = 0; head < shard->heads; head++) {
-        const size_t offset = kvbm_shard_offset(shard, head, layer);
+        const size_t offset = worker_shard_offset(shard, head, layer);
 
         ios[head] = (struct kvbm_storage_io){
             .host = page + offset, .block = block, .offset = offset, .size = shard->run};
@@ -87,16 +88,16 @@ parts_of(const struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_
 }
 
 void
-kvbm_pages_fill(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
-                uint64_t hash, uint32_t layer)
+worker_rank_memory_fill(struct worker_rank_memory *pages, const struct worker_shard *shard,
+                        uint32_t block, uint64_t hash, uint32_t layer)
 {
-    struct kvbm_storage_io ios[KVBM_SHARD_HEADS];
+    struct kvbm_storage_io ios[WORKER_SHARD_HEADS];
 
     if (pages->page == NULL) {
-        kvbm_shard_fill(shard, hash, layer, kvbm_storage_address(pages->g1, block));
+        worker_shard_fill(shard, hash, layer, kvbm_storage_address(pages->g1, block));
         return;
     }
-    kvbm_shard_fill(shard, hash, layer, kvbm_storage_address(pages->page, 0));
+    worker_shard_fill(shard, hash, layer, kvbm_storage_address(pages->page, 0));
     parts_of(pages, shard, block, layer, ios);
     kvbm_storage_write(pages->g1, ios, shard->heads);
     for (uint32_t head = 0; head < shard->heads; head++)
@@ -104,17 +105,18 @@ kvbm_pages_fill(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32
 }
 
 size_t
-kvbm_pages_check(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
-                 uint64_t hash, uint32_t layer)
+worker_rank_memory_check(struct worker_rank_memory *pages, const struct worker_shard *shard,
+                         uint32_t block, uint64_t hash, uint32_t layer)
 {
-    struct kvbm_storage_io ios[KVBM_SHARD_HEADS];
+    struct kvbm_storage_io ios[WORKER_SHARD_HEADS];
 
     if (pages->page == NULL)
-        return kvbm_shard_check(shard, hash, layer, kvbm_storage_address(pages->g1, block));
+        return worker_shard_check(shard, hash, layer, kvbm_storage_address(pages->g1, block));
     parts_of(pages, shard, block, layer, ios);
     kvbm_storage_read(pages->g1, ios, shard->heads);
     for (uint32_t head = 0; head < shard->heads; head++)
         pages->lost = pages->lost || ios[head].status != KVT_OK;
-    return pages->lost ? 0
-                       : kvbm_shard_check(shard, hash, layer, kvbm_storage_address(pages->page, 0));
+    return pages->lost
+               ? 0
+               : worker_shard_check(shard, hash, layer, kvbm_storage_address(pages->page, 0));
 }

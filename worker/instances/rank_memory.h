@@ -18,7 +18,7 @@
 #include "worker/instances/instance_plan.h"
 #include "worker/instances/shard.h"
 
-struct kvbm_pages {
+struct worker_rank_memory {
     struct kvbm_cuda *cuda; /* NULL: G1 is host memory */
     struct kvbm_storage *g1;
     struct kvbm_storage *page; /* one block; NULL: G1 has addresses */
@@ -32,24 +32,26 @@ struct kvbm_pages {
  * @return KVT_OK; KVT_UNSUPPORTED (one is required and not there); KVT_NOMEM; KVT_IO (the device
  *         refuses); KVT_RANGE or KVT_INVALID (sizes).  After a failure there is something to close.
  */
-KVT_NODISCARD enum kvt_err kvbm_pages_open(struct kvbm_pages *pages, const struct kvbm_plan *plan,
-                                           const struct kvbm_shard *shard, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_rank_memory_open(struct worker_rank_memory *pages,
+                                                   const struct worker_instance_plan *plan,
+                                                   const struct worker_shard *shard,
+                                                   struct kvt_error *err);
 
 /** Let the device copy to and from G2 at full speed; where it will not, that is said in the log.
  *  All of it is one piece of host memory. */
-void kvbm_pages_pin(struct kvbm_pages *pages, struct kvbm_storage *g2);
+void worker_rank_memory_pin(struct worker_rank_memory *pages, struct kvbm_storage *g2);
 /** Before G2's memory goes. */
-void kvbm_pages_unpin(struct kvbm_pages *pages);
+void worker_rank_memory_unpin(struct worker_rank_memory *pages);
 
-/** What kvbm_pages_open() made, also when it failed half way. */
-void kvbm_pages_close(struct kvbm_pages *pages);
+/** What worker_rank_memory_open() made, also when it failed half way. */
+void worker_rank_memory_close(struct worker_rank_memory *pages);
 
 /** Write layer `layer` of block `hash` to `block` of G1. */
-void kvbm_pages_fill(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
-                     uint64_t hash, uint32_t layer);
+void worker_rank_memory_fill(struct worker_rank_memory *pages, const struct worker_shard *shard,
+                             uint32_t block, uint64_t hash, uint32_t layer);
 
 /** How many bytes of that layer are wrong; 0 where they cannot be read. */
-size_t kvbm_pages_check(struct kvbm_pages *pages, const struct kvbm_shard *shard, uint32_t block,
-                        uint64_t hash, uint32_t layer);
+size_t worker_rank_memory_check(struct worker_rank_memory *pages, const struct worker_shard *shard,
+                                uint32_t block, uint64_t hash, uint32_t layer);
 
 #endif /* WORKER_INSTANCES_RANK_MEMORY_H */

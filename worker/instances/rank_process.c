@@ -29,18 +29,18 @@ enum {
 };
 
 struct rank {
-    const struct kvbm_plan *plan;
-    struct kvbm_settings settings; /* with this rank's block and number */
-    struct kvbm_shard shard;
+    const struct worker_instance_plan *plan;
+    struct worker_settings settings; /* with this rank's block and number */
+    struct worker_shard shard;
     struct engine_fabric *fabric;
     struct engine_blockset *shown;
-    struct kvbm_pages pages; /* G1 */
+    struct worker_rank_memory pages; /* G1 */
     struct kvbm_storage *g3;
     struct kvbm_transfer *transfer;
-    struct kvbm_remote *remote;
+    struct worker_object_tier *remote;
     struct kvbm_volumes *volumes;
     struct engine_worker *worker;
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct engine_hook *hook;
     struct engine_rpc_server *steps;
 };
@@ -65,17 +65,17 @@ struct step {
 };
 
 static bool
-read_list(struct kvbm_words *words, const struct rank *rank, struct step_list *list)
+read_list(struct worker_message *words, const struct rank *rank, struct step_list *list)
 {
-    list->count = kvbm_words_get_count(words, 2);
+    list->count = worker_message_get_count(words, 2);
     list->blocks = kvt_calloc(list->count + 1, sizeof(*list->blocks));
     if (list->blocks == NULL)
         return false;
     for (size_t i = 0; i < list->count; i++) {
-        const uint64_t block = kvbm_words_get(words);
+        const uint64_t block = worker_message_get(words);
 
         words->bad = words->bad || block >= rank->pages.g1->block_count;
-        list->blocks[i] = (struct step_block){(uint32_t)block, kvbm_words_get(words), 0};
+        list->blocks[i] = (struct step_block){(uint32_t)block, worker_message_get(words), 0};
     }
     return !words->bad;
 }
@@ -83,13 +83,13 @@ read_list(struct kvbm_words *words, const struct rank *rank, struct step_list *l
 static bool
 read_step(struct step *step, const struct rank *rank, const uint8_t *bytes, size_t size)
 {
-    struct kvbm_words words = {.bytes = bytes, .size = size};
+    struct worker_message words = {.bytes = bytes, .size = size};
 
     if (!read_list(&words, rank, &step->loads) || !read_list(&words, rank, &step->checks) ||
         !read_list(&words, rank, &step->computes))
         return false;
-    step->meta = kvbm_words_get_bytes(&words, &step->meta_size);
-    return kvbm_words_end(&words);
+    step->meta = worker_message_get_bytes(&words, &step->meta_size);
+    return worker_message_end(&words);
 }
 
 static void
@@ -98,7 +98,8 @@ check(struct rank *rank, struct step_list *list, uint32_t layer)
     for (size_t i = 0; i < list->count; i++) {
         struct step_block *at = &list->blocks[i];
 
-        at->wrong += kvbm_pages_check(&rank->pages, &rank->shard, at->block, at->hash, layer);
+        at->wrong +=
+            worker_rank_memory_check(&rank->pages, &rank->shard, at->block, at->hash, layer);
     }
 }
 
@@ -111,8 +112,8 @@ compute(struct rank *rank, struct step *step, uint32_t layer)
     check(rank, &step->loads, layer);
     check(rank, &step->checks, layer);
     for (size_t i = 0; i < step->computes.count; i++)
-        kvbm_pages_fill(&rank->pages, &rank->shard, step->computes.blocks[i].block,
-                        step->computes.blocks[i].hash, layer);
+        worker_rank_memory_fill(&rank->pages, &rank->shard, step->computes.blocks[i].block,
+                                step->computes.blocks[i].hash, layer);
     if (step->meta_size > 0)
         engine_hook_save_layer(rank->hook, layer);
 }
@@ -145,15 +146,15 @@ answer_of(struct rank *rank, const struct step *step, struct kvt_buffer *out)
     size_t count;
 
     kvt_buffer_init(&heard, ENGINE_META_MAX);
-    rc = failed == NULL ? KVT_NOMEM : engine_hook_heard(rank->hook, &heard);
+    rc = failed == NULL ? KVT_NOMEM : engine_hook_report(rank->hook, &heard);
     while (rc == KVT_OK && (count = engine_hook_load_errors(rank->hook, blocks, 64)) > 0)
         for (size_t i = 0; i < count; i++)
             failed[blocks[i]] = true;
     if (rc == KVT_OK) {
-        kvbm_words_put(out, wrong_of(rank, &step->loads, failed) +
-                                wrong_of(rank, &step->checks, failed));
-        kvbm_words_put(out, step->loads.count + step->checks.count);
-        kvbm_words_put_bytes(out, heard.data, heard.size);
+        worker_message_put(out, wrong_of(rank, &step->loads, failed) +
+                                    wrong_of(rank, &step->checks, failed));
+        worker_message_put(out, step->loads.count + step->checks.count);
+        worker_message_put_bytes(out, heard.data, heard.size);
         rc = kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
     }
     kvt_buffer_release(&heard);
@@ -180,7 +181,7 @@ on_step(void *arg, struct engine_rpc_call *call)
     if (rc == KVT_OK) {
         if (step.meta_size > 0)
             engine_hook_start_load(rank->hook);
-        for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++)
+        for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
             compute(rank, &step, layer);
         if (step.meta_size > 0)
             (void)engine_hook_wait_for_save(rank->hook, LAYER_WAIT);
@@ -201,14 +202,14 @@ static void
 on_look(void *arg, struct engine_rpc_call *call)
 {
     struct rank *rank = arg;
-    struct kvbm_remote_stats stats = {.away = false};
+    struct worker_object_tier_stats stats = {.away = false};
     struct kvt_buffer out;
 
     if (rank->remote != NULL)
-        kvbm_remote_stats(rank->remote, &stats);
+        worker_object_tier_stats(rank->remote, &stats);
     kvt_buffer_init(&out, 64);
-    kvbm_words_put(&out, stats.away ? 1 : 0);
-    kvbm_words_put(&out, rank->pages.cuda != NULL ? 1 : 0);
+    worker_message_put(&out, stats.away ? 1 : 0);
+    worker_message_put(&out, rank->pages.cuda != NULL ? 1 : 0);
     engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
     kvt_buffer_release(&out);
 }
@@ -218,7 +219,7 @@ on_look(void *arg, struct engine_rpc_call *call)
 static enum kvt_err
 open_disk(struct rank *rank, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = &rank->settings;
+    const struct worker_settings *settings = &rank->settings;
     char path[PATH_MAX];
 
     if (settings->g3_blocks == 0)
@@ -241,19 +242,19 @@ open_disk(struct rank *rank, struct kvt_error *err)
 static enum kvt_err
 open_objects(struct rank *rank, struct kvt_error *err)
 {
-    enum kvt_err rc = kvbm_remote_open(&rank->remote, &rank->settings, err);
+    enum kvt_err rc = worker_object_tier_open(&rank->remote, &rank->settings, err);
 
     if (rc != KVT_OK || rank->remote == NULL)
         return rc;
-    return kvbm_remote_volumes(&rank->volumes, rank->remote, rank->shard.layout.block_size,
-                               VOLUME_QUEUE, err);
+    return worker_gateway_volumes(&rank->volumes, rank->remote, rank->shard.layout.block_size,
+                                  VOLUME_QUEUE, err);
 }
 
 static enum kvt_err
 open_tiers(struct rank *rank, struct kvt_error *err)
 {
     const struct kvbm_layout *layout = &rank->shard.layout;
-    enum kvt_err rc = kvbm_pages_open(&rank->pages, rank->plan, &rank->shard, err);
+    enum kvt_err rc = worker_rank_memory_open(&rank->pages, rank->plan, &rank->shard, err);
 
     if (rc == KVT_OK)
         rc = engine_fabric_open(&rank->fabric, &(struct engine_fabric_options){0}, err);
@@ -261,7 +262,7 @@ open_tiers(struct rank *rank, struct kvt_error *err)
         rc =
             engine_blockset_open(&rank->shown, rank->fabric, layout, rank->settings.g2_blocks, err);
     if (rc == KVT_OK)
-        kvbm_pages_pin(&rank->pages, engine_blockset_storage(rank->shown));
+        worker_rank_memory_pin(&rank->pages, engine_blockset_storage(rank->shown));
     if (rc == KVT_OK)
         rc = open_disk(rank, err);
     if (rc == KVT_OK)
@@ -281,30 +282,30 @@ open_worker(struct rank *rank, struct kvt_error *err)
         .fabric = rank->fabric,
         .shown = rank->shown,
         .volumes = rank->volumes,
-        .volume_put = KVBM_VOLUME_DOWN,
-        .volume_get = KVBM_VOLUME_UP,
+        .volume_put = WORKER_GATEWAY_VOLUME_DOWN,
+        .volume_get = WORKER_GATEWAY_VOLUME_UP,
     };
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
     enum kvt_err rc = engine_rank_open(&rank->worker, &options, err);
 
     if (rc == KVT_OK)
         rc = engine_hook_open(&rank->hook, rank->worker, err);
-    kvbm_plan_endpoint(rank->plan, KVBM_DOOR_WORK, rank->plan->instance, rank->plan->rank,
-                       endpoint);
-    return rc == KVT_OK ? engine_serve_open(&rank->serve, rank->worker, endpoint, err) : rc;
+    worker_instance_plan_endpoint(rank->plan, WORKER_DOOR_WORK, rank->plan->instance,
+                                  rank->plan->rank, endpoint);
+    return rc == KVT_OK ? engine_remote_server_open(&rank->serve, rank->worker, endpoint, err) : rc;
 }
 
 static enum kvt_err
 open_steps(struct rank *rank, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
-        {.number = KVBM_STEP_RUN, .name = "step", .run = on_step, .slow = true},
-        {.number = KVBM_STEP_LOOK, .name = "look", .run = on_look},
+        {.number = WORKER_STEP_RUN, .name = "step", .run = on_step, .slow = true},
+        {.number = WORKER_STEP_LOOK, .name = "look", .run = on_look},
     };
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
 
-    kvbm_plan_endpoint(rank->plan, KVBM_DOOR_STEP, rank->plan->instance, rank->plan->rank,
-                       endpoint);
+    worker_instance_plan_endpoint(rank->plan, WORKER_DOOR_STEP, rank->plan->instance,
+                                  rank->plan->rank, endpoint);
     return engine_rpc_server_open(&rank->steps,
                                   &(struct engine_rpc_server_options){
                                       .endpoint = endpoint,
@@ -319,34 +320,34 @@ open_steps(struct rank *rank, struct kvt_error *err)
 static void
 close_rank(struct rank *rank)
 {
-    kvbm_remote_stop(rank->remote);
+    worker_object_tier_stop(rank->remote);
     engine_rpc_server_close(rank->steps);
     engine_hook_close(rank->hook);
-    engine_serve_close(rank->serve);
+    engine_remote_server_close(rank->serve);
     engine_worker_close(rank->worker);
     kvbm_volumes_free(rank->volumes);
-    kvbm_remote_close(rank->remote);
+    worker_object_tier_close(rank->remote);
     kvbm_transfer_free(rank->transfer);
     kvbm_storage_close(rank->g3);
-    kvbm_pages_unpin(&rank->pages);
+    worker_rank_memory_unpin(&rank->pages);
     engine_blockset_close(rank->shown);
     engine_fabric_close(rank->fabric);
-    kvbm_pages_close(&rank->pages);
+    worker_rank_memory_close(&rank->pages);
 }
 
 enum kvt_err
-kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err)
+worker_rank_run(const struct worker_instance_plan *plan, struct kvt_error *err)
 {
     struct rank rank = {.plan = plan, .settings = *plan->settings};
-    const uint32_t shards = kvbm_plan_shards(plan, plan->instance);
-    enum kvt_err rc = kvbm_shard_make(&rank.shard, plan->settings->layout.block_size, shards,
-                                      plan->replicated ? 0 : plan->rank, err);
+    const uint32_t shards = worker_instance_plan_shards(plan, plan->instance);
+    enum kvt_err rc = worker_shard_make(&rank.shard, plan->settings->layout.block_size, shards,
+                                        plan->replicated ? 0 : plan->rank, err);
 
     rank.settings.layout = rank.shard.layout;
     rank.settings.rank = plan->rank;
     rank.settings.acked_log = "";
     if (plan->replicated && plan->rank > 0) { /* it has what comes from rank 0, and no more */
-        rank.settings.g2_blocks = KVBM_INSTANCE_STAGED;
+        rank.settings.g2_blocks = WORKER_INSTANCE_STAGED;
         rank.settings.g3_blocks = 0;
         rank.settings.endpoint = "";
         rank.settings.s3.endpoint = "";
@@ -358,7 +359,7 @@ kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = open_steps(&rank, err);
     while (rc == KVT_OK && !kvt_program_wait(TICK))
-        kvbm_remote_look(rank.remote);
+        worker_object_tier_look(rank.remote);
     close_rank(&rank);
     return rc;
 }

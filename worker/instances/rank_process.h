@@ -12,7 +12,7 @@
  *   answer    bytes that were wrong, blocks that were compared, what the hook heard
  * A block that the hook could not load is not compared: the scheduler computes it.
  *
- * Ownership: everything lives within kvbm_rank_run().
+ * Ownership: everything lives within worker_rank_run().
  * Threads:   steps run on one thread of their rpc server; jobs as engine/rank/rank.h.
  * Limits:    one step at a time.
  */
@@ -21,13 +21,14 @@
 
 #include "worker/instances/instance_plan.h"
 
-enum kvbm_step_method {
-    KVBM_STEP_RUN = 1,
+enum worker_step_method {
+    WORKER_STEP_RUN = 1,
     /* Nothing; answered with 1 where the object tier is away, and 1 where G1 is on a device. */
-    KVBM_STEP_LOOK,
+    WORKER_STEP_LOOK,
 };
 
 /** Until told to stop. */
-KVT_NODISCARD enum kvt_err kvbm_rank_run(const struct kvbm_plan *plan, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_rank_run(const struct worker_instance_plan *plan,
+                                           struct kvt_error *err);
 
 #endif /* WORKER_INSTANCES_RANK_PROCESS_H */

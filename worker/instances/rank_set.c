@@ -18,16 +18,17 @@ struct look {
     uint64_t asked_ms;
 };
 
-struct kvbm_crew {
+struct worker_rank_set {
     uint32_t ranks;
-    struct engine_rpc_client *clients[KVBM_INSTANCE_RANKS_MAX];
-    struct look looks[KVBM_INSTANCE_RANKS_MAX]; /* a client's thread's while it is under way */
+    struct engine_rpc_client *clients[WORKER_INSTANCE_RANKS_MAX];
+    struct look looks[WORKER_INSTANCE_RANKS_MAX]; /* a client's thread's while it is under way */
 };
 
 enum kvt_err
-kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan, struct kvt_error *err)
+worker_rank_set_open(struct worker_rank_set **out, const struct worker_instance_plan *plan,
+                     struct kvt_error *err)
 {
-    struct kvbm_crew *crew = kvt_calloc(1, sizeof(*crew));
+    struct worker_rank_set *crew = kvt_calloc(1, sizeof(*crew));
     enum kvt_err rc = KVT_OK;
 
     *out = NULL;
@@ -35,18 +36,18 @@ kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan, struct kvt_
         return kvt_error_set(err, KVT_NOMEM, "ranks");
     crew->ranks = plan->tp[plan->instance];
     for (uint32_t rank = 0; rank < crew->ranks && rc == KVT_OK; rank++) {
-        char endpoint[KVBM_INSTANCE_ENDPOINT];
+        char endpoint[WORKER_INSTANCE_ENDPOINT];
 
-        kvbm_plan_endpoint(plan, KVBM_DOOR_STEP, plan->instance, rank, endpoint);
+        worker_instance_plan_endpoint(plan, WORKER_DOOR_STEP, plan->instance, rank, endpoint);
         rc = engine_rpc_client_open(&crew->clients[rank],
                                     &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
         if (rc == KVT_OK &&
-            engine_rpc_client_wait(crew->clients[rank], KVBM_INSTANCE_START_MS) != KVT_OK)
+            engine_rpc_client_wait(crew->clients[rank], WORKER_INSTANCE_START_MS) != KVT_OK)
             rc = kvt_error_set(err, KVT_UNAVAILABLE, "rank %" PRIu32 " does not answer at %s", rank,
                                endpoint);
     }
     if (rc != KVT_OK) {
-        kvbm_crew_close(crew);
+        worker_rank_set_close(crew);
         return rc;
     }
     *out = crew;
@@ -54,7 +55,7 @@ kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan, struct kvt_
 }
 
 void
-kvbm_crew_close(struct kvbm_crew *crew)
+worker_rank_set_close(struct worker_rank_set *crew)
 {
     if (crew == NULL)
         return;
@@ -79,14 +80,14 @@ take_answer(struct kvt_ticket *ticket, struct kvt_buffer *answer)
 }
 
 enum kvt_err
-kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
-               struct kvt_buffer *answers, struct kvt_error *err)
+worker_rank_set_step(struct worker_rank_set *crew, const struct kvt_buffer *question,
+                     struct kvt_buffer *answers, struct kvt_error *err)
 {
-    const struct engine_rpc_request request = {.method = KVBM_STEP_RUN,
+    const struct engine_rpc_request request = {.method = WORKER_STEP_RUN,
                                                .bytes = question->data,
                                                .size = question->size,
-                                               .wait_ms = KVBM_CREW_STEP_MS};
-    struct kvt_ticket *tickets[KVBM_INSTANCE_RANKS_MAX] = {NULL};
+                                               .wait_ms = WORKER_RANK_SET_STEP_MS};
+    struct kvt_ticket *tickets[WORKER_INSTANCE_RANKS_MAX] = {NULL};
     enum kvt_err first = KVT_OK;
 
     for (uint32_t rank = 0; rank < crew->ranks; rank++) {
@@ -111,11 +112,11 @@ static void
 on_look(void *arg, const struct engine_rpc_reply *reply)
 {
     struct look *look = arg;
-    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
-    const bool away = kvbm_words_get(&words) != 0;
-    const bool device = kvbm_words_get(&words) != 0;
+    struct worker_message words = {.bytes = reply->bytes, .size = reply->size};
+    const bool away = worker_message_get(&words) != 0;
+    const bool device = worker_message_get(&words) != 0;
 
-    if (reply->status == KVT_OK && kvbm_words_end(&words)) {
+    if (reply->status == KVT_OK && worker_message_end(&words)) {
         atomic_store(&look->away, away);
         atomic_store(&look->device, device);
     }
@@ -123,20 +124,20 @@ on_look(void *arg, const struct engine_rpc_reply *reply)
 }
 
 void
-kvbm_crew_look(struct kvbm_crew *crew)
+worker_rank_set_look(struct worker_rank_set *crew)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
     for (uint32_t rank = 0; rank < crew->ranks; rank++) {
         struct look *look = &crew->looks[rank];
 
-        if (atomic_load(&look->under_way) || now_ms - look->asked_ms < KVBM_CREW_LOOK_MS)
+        if (atomic_load(&look->under_way) || now_ms - look->asked_ms < WORKER_RANK_SET_LOOK_MS)
             continue;
         look->asked_ms = now_ms;
         atomic_store(&look->under_way, true);
         if (engine_rpc_start(crew->clients[rank],
-                             &(struct engine_rpc_request){.method = KVBM_STEP_LOOK,
-                                                          .wait_ms = KVBM_CREW_LOOK_MS,
+                             &(struct engine_rpc_request){.method = WORKER_STEP_LOOK,
+                                                          .wait_ms = WORKER_RANK_SET_LOOK_MS,
                                                           .done = on_look,
                                                           .arg = look},
                              NULL) != KVT_OK)
@@ -145,7 +146,7 @@ kvbm_crew_look(struct kvbm_crew *crew)
 }
 
 uint32_t
-kvbm_crew_away(struct kvbm_crew *crew)
+worker_rank_set_away(struct worker_rank_set *crew)
 {
     uint32_t away = 0;
 
@@ -155,7 +156,7 @@ kvbm_crew_away(struct kvbm_crew *crew)
 }
 
 uint32_t
-kvbm_crew_devices(struct kvbm_crew *crew)
+worker_rank_set_devices(struct worker_rank_set *crew)
 {
     uint32_t devices = 0;
 

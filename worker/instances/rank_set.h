@@ -4,8 +4,8 @@
  * Why: an iteration is run by all ranks at the same time, and has ended when the last has.
  *
  * Ownership: a crew owns its connections.
- * Threads:   steps are one thread's, and so is kvbm_crew_look(); what it found is for any.
- * Limits:    KVBM_CREW_STEP_MS for a step: who has not answered by then counts as dead.
+ * Threads:   steps are one thread's, and so is worker_rank_set_look(); what it found is for any.
+ * Limits:    WORKER_RANK_SET_STEP_MS for a step: who has not answered by then counts as dead.
  */
 #ifndef WORKER_INSTANCES_RANK_SET_H
 #define WORKER_INSTANCES_RANK_SET_H
@@ -14,29 +14,31 @@
 
 #include "worker/instances/instance_plan.h"
 
-#define KVBM_CREW_STEP_MS 180000
-#define KVBM_CREW_LOOK_MS 500
+#define WORKER_RANK_SET_STEP_MS 180000
+#define WORKER_RANK_SET_LOOK_MS 500
 
-struct kvbm_crew;
+struct worker_rank_set;
 
-KVT_NODISCARD enum kvt_err kvbm_crew_open(struct kvbm_crew **out, const struct kvbm_plan *plan,
-                                          struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_rank_set_open(struct worker_rank_set **out,
+                                                const struct worker_instance_plan *plan,
+                                                struct kvt_error *err);
 /** NULL is allowed. */
-void kvbm_crew_close(struct kvbm_crew *crew);
+void worker_rank_set_close(struct worker_rank_set *crew);
 
 /** Ask all ranks the same; `answers[r]` is set to what rank r said.  The first status that is not
  *  KVT_OK, with words. */
-KVT_NODISCARD enum kvt_err kvbm_crew_step(struct kvbm_crew *crew, const struct kvt_buffer *question,
-                                          struct kvt_buffer *answers, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_rank_set_step(struct worker_rank_set *crew,
+                                                const struct kvt_buffer *question,
+                                                struct kvt_buffer *answers, struct kvt_error *err);
 
 /** Ask all ranks, beside their steps and without waiting, how they are; who was asked less than
- *  KVBM_CREW_LOOK_MS ago is not. */
-void kvbm_crew_look(struct kvbm_crew *crew);
+ *  WORKER_RANK_SET_LOOK_MS ago is not. */
+void worker_rank_set_look(struct worker_rank_set *crew);
 
 /** How many said last that the object tier does not answer them. */
-uint32_t kvbm_crew_away(struct kvbm_crew *crew);
+uint32_t worker_rank_set_away(struct worker_rank_set *crew);
 
 /** How many said last that their G1 is on a device. */
-uint32_t kvbm_crew_devices(struct kvbm_crew *crew);
+uint32_t worker_rank_set_devices(struct worker_rank_set *crew);
 
 #endif /* WORKER_INSTANCES_RANK_SET_H */

@@ -100,7 +100,7 @@ remove_dead(void)
 }
 
 static enum kvt_err
-make(struct kvbm_folder *folder, struct kvt_error *err)
+make(struct worker_run_folder *folder, struct kvt_error *err)
 {
     enum { TRIES = 16 };
 
@@ -118,16 +118,16 @@ make(struct kvbm_folder *folder, struct kvt_error *err)
 }
 
 static enum kvt_err
-use(struct kvbm_folder *folder, const char *given, struct kvt_error *err)
+use(struct worker_run_folder *folder, const char *given, struct kvt_error *err)
 {
     struct kvt_error why;
     enum kvt_err rc;
 
-    if (strlen(given) > KVBM_FOLDER_PATH_MAX)
+    if (strlen(given) > WORKER_RUN_FOLDER_PATH_MAX)
         return kvt_error_set(err, KVT_RANGE,
                              "engine.folder: %zu bytes long; a path that sockets can be in has %d "
                              "at most",
-                             strlen(given), KVBM_FOLDER_PATH_MAX);
+                             strlen(given), WORKER_RUN_FOLDER_PATH_MAX);
     rc = kvt_folder_make(given, &why);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "engine.folder: %s", why.text);
@@ -142,14 +142,14 @@ use(struct kvbm_folder *folder, const char *given, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_folder_open(struct kvbm_folder *folder, const char *given, struct kvt_error *err)
+worker_run_folder_open(struct worker_run_folder *folder, const char *given, struct kvt_error *err)
 {
-    *folder = (struct kvbm_folder){.fd = -1};
+    *folder = (struct worker_run_folder){.fd = -1};
     return given[0] == '\0' ? make(folder, err) : use(folder, given, err);
 }
 
 void
-kvbm_folder_close(struct kvbm_folder *folder)
+worker_run_folder_close(struct worker_run_folder *folder)
 {
     if (folder->fd < 0)
         return;

@@ -5,10 +5,11 @@
  * It is given, or a new one below /tmp; whoever is killed leaves his there, and the next one to
  * come removes it.
  *
- * Ownership: kvbm_folder_open() to kvbm_folder_close(), which removes the sockets, and the folder
- *            if it was made for this run.
+ * Ownership: worker_run_folder_open() to worker_run_folder_close(), which removes the sockets, and
+ *            the folder if it was made for this run.
  * Threads:   none.
- * Limits:    KVBM_FOLDER_PATH_MAX bytes of path, so that sockets have names that they can have.
+ * Limits:    WORKER_RUN_FOLDER_PATH_MAX bytes of path, so that sockets have names that they can
+ *            have.
  */
 #ifndef WORKER_INSTANCES_RUN_FOLDER_H
 #define WORKER_INSTANCES_RUN_FOLDER_H
@@ -17,10 +18,11 @@
 
 #include "kvtier/error.h"
 
-#define KVBM_FOLDER_PATH_MAX 96 /* a socket's path has 107 bytes at most, of them "/7-7.front" */
+#define WORKER_RUN_FOLDER_PATH_MAX                                                                 \
+    96 /* a socket's path has 107 bytes at most, of them "/7-7.front" */
 
-struct kvbm_folder {
-    char path[KVBM_FOLDER_PATH_MAX + 1];
+struct worker_run_folder {
+    char path[WORKER_RUN_FOLDER_PATH_MAX + 1];
     int fd;    /* locked while it is in use; -1: not open */
     bool made; /* by this run */
 };
@@ -29,10 +31,10 @@ struct kvbm_folder {
  * @param given  engine.folder; "": a new one
  * @return KVT_OK; KVT_RANGE (too long), KVT_BUSY (of another run), or the system's, in words
  */
-KVT_NODISCARD enum kvt_err kvbm_folder_open(struct kvbm_folder *folder, const char *given,
-                                            struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_run_folder_open(struct worker_run_folder *folder,
+                                                  const char *given, struct kvt_error *err);
 
 /** One that is not open is allowed. */
-void kvbm_folder_close(struct kvbm_folder *folder);
+void worker_run_folder_close(struct worker_run_folder *folder);
 
 #endif /* WORKER_INSTANCES_RUN_FOLDER_H */

@@ -19,7 +19,7 @@ enum {
 /* ---- requests ---- */
 
 void
-kvbm_request_free(struct kvbm_request *request)
+worker_request_free(struct worker_request *request)
 {
     kvt_free(request->tokens);
     kvt_free(request->names);
@@ -27,31 +27,31 @@ kvbm_request_free(struct kvbm_request *request)
     kvt_free(request);
 }
 
-static struct kvbm_request *
+static struct worker_request *
 request_new(const uint64_t *ids, uint32_t count)
 {
-    struct kvbm_request *request = kvt_calloc(1, sizeof(*request));
+    struct worker_request *request = kvt_calloc(1, sizeof(*request));
     uint64_t name = 0;
 
     if (request == NULL)
         return NULL;
     request->blocks = count;
-    request->tokens = kvt_calloc((size_t)count * KVBM_PREFIX_TOKENS + 1, sizeof(uint32_t));
+    request->tokens = kvt_calloc((size_t)count * WORKER_TRACE_PREFIX_TOKENS + 1, sizeof(uint32_t));
     request->names = kvt_calloc(count + 1, sizeof(uint64_t));
     request->g1 = kvt_calloc(count + 1, sizeof(uint32_t));
     if (request->tokens == NULL || request->names == NULL || request->g1 == NULL) {
-        kvbm_request_free(request);
+        worker_request_free(request);
         return NULL;
     }
-    kvbm_prefix_tokens(ids, count, request->tokens);
+    worker_trace_prefix_tokens(ids, count, request->tokens);
     for (uint32_t i = 0; i < count; i++)
         name = request->names[i] = kvt_token_chain(name, ids[i]);
     return request;
 }
 
 void
-kvbm_request_tell(struct kvbm_scheduler *scheduler, struct kvbm_request *request,
-                  enum kvt_err status)
+worker_request_tell(struct worker_scheduler *scheduler, struct worker_request *request,
+                    enum kvt_err status)
 {
     (void)pthread_mutex_lock(&scheduler->shared.lock);
     scheduler->shared.count--;
@@ -68,10 +68,10 @@ kvbm_request_tell(struct kvbm_scheduler *scheduler, struct kvbm_request *request
 
 /* It runs from now on; false: its match is not known yet. */
 static bool
-admit(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
+admit(struct worker_scheduler *scheduler, struct worker_request *request)
 {
     struct engine_connector *connector = scheduler->options.connector;
-    const size_t tokens = (size_t)request->blocks * KVBM_PREFIX_TOKENS + 1;
+    const size_t tokens = (size_t)request->blocks * WORKER_TRACE_PREFIX_TOKENS + 1;
     struct engine_matched matched;
     enum kvt_err rc;
 
@@ -84,19 +84,19 @@ admit(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
     if (rc == KVT_OK)
         rc = engine_connector_update_state_after_alloc(connector, request->id, request->g1,
                                                        request->blocks + 1, matched.tokens);
-    request->matched = rc == KVT_OK ? matched.tokens / KVBM_PREFIX_TOKENS : 0;
+    request->matched = rc == KVT_OK ? matched.tokens / WORKER_TRACE_PREFIX_TOKENS : 0;
     request->done = request->highest = request->matched;
     request->loads = request->matched > 0;
     return true;
 }
 
 static void
-admit_all(struct kvbm_scheduler *scheduler)
+admit_all(struct worker_scheduler *scheduler)
 {
-    struct kvbm_request **link = &scheduler->waiting;
+    struct worker_request **link = &scheduler->waiting;
 
-    while (*link != NULL && scheduler->running_count < KVBM_SCHEDULER_RUNNING) {
-        struct kvbm_request *request = *link;
+    while (*link != NULL && scheduler->running_count < WORKER_SCHEDULER_RUNNING) {
+        struct worker_request *request = *link;
 
         if (scheduler->free_count <= request->blocks)
             return; /* who came first goes first */
@@ -114,10 +114,10 @@ admit_all(struct kvbm_scheduler *scheduler)
 
 /* Take what came.  False: stop. */
 static bool
-take(struct kvbm_scheduler *scheduler, uint64_t wait_ms)
+take(struct worker_scheduler *scheduler, uint64_t wait_ms)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
-    struct kvbm_request **end = &scheduler->waiting;
+    struct worker_request **end = &scheduler->waiting;
     bool stop;
 
     while (*end != NULL)
@@ -135,30 +135,30 @@ take(struct kvbm_scheduler *scheduler, uint64_t wait_ms)
 }
 
 static void
-name_new(struct kvbm_scheduler *scheduler)
+name_new(struct worker_scheduler *scheduler)
 {
-    for (struct kvbm_request *at = scheduler->waiting; at != NULL; at = at->next)
+    for (struct worker_request *at = scheduler->waiting; at != NULL; at = at->next)
         if (at->id[0] == '\0')
             (void)snprintf(at->id, sizeof(at->id), "r%" PRIu64, ++scheduler->numbers);
 }
 
 static void
-cancel_all(struct kvbm_scheduler *scheduler, struct kvbm_request **list, enum kvt_err status)
+cancel_all(struct worker_scheduler *scheduler, struct worker_request **list, enum kvt_err status)
 {
     while (*list != NULL) {
-        struct kvbm_request *request = *list;
+        struct worker_request *request = *list;
 
         *list = request->next;
         if (!request->ended)
-            kvbm_request_tell(scheduler, request, status);
-        kvbm_request_free(request);
+            worker_request_tell(scheduler, request, status);
+        worker_request_free(request);
     }
 }
 
 static void *
 scheduler_main(void *arg)
 {
-    struct kvbm_scheduler *scheduler = arg;
+    struct worker_scheduler *scheduler = arg;
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = KVT_OK;
     uint64_t wait_ms = REST;
@@ -169,7 +169,7 @@ scheduler_main(void *arg)
         /* Also for who waits for the blocks of those that have ended: ranks say what they saved. */
         if (scheduler->running_count > 0 ||
             (scheduler->running != NULL && scheduler->waiting != NULL))
-            rc = kvbm_scheduler_pass(scheduler, &err);
+            rc = worker_scheduler_pass(scheduler, &err);
         wait_ms = scheduler->running_count > 0 ? 0 : scheduler->waiting != NULL ? IDLE : REST;
     }
     if (rc != KVT_OK)
@@ -184,17 +184,17 @@ scheduler_main(void *arg)
 /* ---- from outside ---- */
 
 enum kvt_err
-kvbm_scheduler_open(struct kvbm_scheduler **out, const struct kvbm_scheduler_options *options,
-                    struct kvt_error *err)
+worker_scheduler_open(struct worker_scheduler **out, const struct worker_scheduler_options *options,
+                      struct kvt_error *err)
 {
-    struct kvbm_scheduler *scheduler = kvt_calloc(1, sizeof(*scheduler));
+    struct worker_scheduler *scheduler = kvt_calloc(1, sizeof(*scheduler));
 
     *out = NULL;
     if (scheduler == NULL)
         return kvt_error_set(err, KVT_NOMEM, "scheduler");
     scheduler->options = *options;
     scheduler->shared.incoming_end = &scheduler->shared.incoming;
-    for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++)
+    for (uint32_t rank = 0; rank < WORKER_INSTANCE_RANKS_MAX; rank++)
         kvt_buffer_init(&scheduler->answers[rank], 2 * (size_t)ENGINE_META_MAX);
     scheduler->free_blocks = kvt_calloc(options->g1_blocks, sizeof(uint32_t));
     scheduler->failed = kvt_calloc(options->g1_blocks, sizeof(*scheduler->failed));
@@ -217,7 +217,7 @@ kvbm_scheduler_open(struct kvbm_scheduler **out, const struct kvbm_scheduler_opt
         return kvt_error_set(err, KVT_NOMEM, "scheduler");
     }
     if (pthread_create(&scheduler->thread, NULL, scheduler_main, scheduler) != 0) {
-        kvbm_scheduler_close(scheduler);
+        worker_scheduler_close(scheduler);
         return kvt_error_set(err, KVT_NOMEM, "scheduler's thread");
     }
     scheduler->started = true;
@@ -226,7 +226,7 @@ kvbm_scheduler_open(struct kvbm_scheduler **out, const struct kvbm_scheduler_opt
 }
 
 void
-kvbm_scheduler_stop(struct kvbm_scheduler *scheduler)
+worker_scheduler_stop(struct worker_scheduler *scheduler)
 {
     if (scheduler == NULL)
         return;
@@ -240,12 +240,12 @@ kvbm_scheduler_stop(struct kvbm_scheduler *scheduler)
 }
 
 void
-kvbm_scheduler_close(struct kvbm_scheduler *scheduler)
+worker_scheduler_close(struct worker_scheduler *scheduler)
 {
     if (scheduler == NULL)
         return;
-    kvbm_scheduler_stop(scheduler);
-    for (uint32_t rank = 0; rank < KVBM_INSTANCE_RANKS_MAX; rank++)
+    worker_scheduler_stop(scheduler);
+    for (uint32_t rank = 0; rank < WORKER_INSTANCE_RANKS_MAX; rank++)
         kvt_buffer_release(&scheduler->answers[rank]);
     (void)pthread_cond_destroy(&scheduler->shared.some);
     (void)pthread_mutex_destroy(&scheduler->shared.lock);
@@ -255,11 +255,11 @@ kvbm_scheduler_close(struct kvbm_scheduler *scheduler)
 }
 
 enum kvt_err
-kvbm_scheduler_add(struct kvbm_scheduler *scheduler, const uint64_t *ids, size_t count,
-                   kvbm_served_fn *served, void *arg)
+worker_scheduler_add(struct worker_scheduler *scheduler, const uint64_t *ids, size_t count,
+                     worker_served_fn *served, void *arg)
 {
     const uint32_t most = scheduler->options.g1_blocks - 1;
-    struct kvbm_request *request;
+    struct worker_request *request;
     enum kvt_err rc = KVT_OK;
 
     if (atomic_load(&scheduler->dead))
@@ -272,7 +272,7 @@ kvbm_scheduler_add(struct kvbm_scheduler *scheduler, const uint64_t *ids, size_t
     (void)pthread_mutex_lock(&scheduler->shared.lock);
     if (scheduler->shared.stop || atomic_load(&scheduler->dead))
         rc = KVT_UNAVAILABLE;
-    else if (scheduler->shared.count >= KVBM_SCHEDULER_WAITING)
+    else if (scheduler->shared.count >= WORKER_SCHEDULER_WAITING)
         rc = KVT_AGAIN;
     if (rc == KVT_OK) {
         *scheduler->shared.incoming_end = request;
@@ -282,18 +282,18 @@ kvbm_scheduler_add(struct kvbm_scheduler *scheduler, const uint64_t *ids, size_t
     }
     (void)pthread_mutex_unlock(&scheduler->shared.lock);
     if (rc != KVT_OK)
-        kvbm_request_free(request);
+        worker_request_free(request);
     return rc;
 }
 
 bool
-kvbm_scheduler_failed(struct kvbm_scheduler *scheduler)
+worker_scheduler_failed(struct worker_scheduler *scheduler)
 {
     return atomic_load(&scheduler->dead);
 }
 
 void
-kvbm_scheduler_stats(struct kvbm_scheduler *scheduler, struct kvbm_scheduler_stats *stats)
+worker_scheduler_stats(struct worker_scheduler *scheduler, struct worker_scheduler_stats *stats)
 {
     (void)pthread_mutex_lock(&scheduler->shared.lock);
     *stats = scheduler->shared.stats;

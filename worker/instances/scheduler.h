@@ -10,9 +10,9 @@
  * names that engine and advisor use.
  *
  * Ownership: connector and crew are borrowed.  A request's call is answered once.
- * Threads:   one of its own; kvbm_scheduler_add() from any.
- * Limits:    KVBM_SCHEDULER_WAITING requests, KVBM_SCHEDULER_RUNNING at a time; one that has more
- *            blocks than G1 is cut to what fits.
+ * Threads:   one of its own; worker_scheduler_add() from any.
+ * Limits:    WORKER_SCHEDULER_WAITING requests, WORKER_SCHEDULER_RUNNING at a time; one that has
+ *            more blocks than G1 is cut to what fits.
  */
 #ifndef WORKER_INSTANCES_SCHEDULER_H
 #define WORKER_INSTANCES_SCHEDULER_H
@@ -21,21 +21,21 @@
 #include "engine/connector/forward_hook.h"
 #include "worker/instances/rank_set.h"
 
-#define KVBM_SCHEDULER_WAITING 256
-#define KVBM_SCHEDULER_RUNNING 16
-#define KVBM_SCHEDULER_CHUNK   32 /* blocks of a request in one iteration */
+#define WORKER_SCHEDULER_WAITING 256
+#define WORKER_SCHEDULER_RUNNING 16
+#define WORKER_SCHEDULER_CHUNK   32 /* blocks of a request in one iteration */
 
-struct kvbm_scheduler;
+struct worker_scheduler;
 
-struct kvbm_scheduler_options {
+struct worker_scheduler_options {
     struct engine_connector *connector;
-    struct kvbm_crew *crew;
+    struct worker_rank_set *crew;
     struct engine_hook *hook; /* of ranks that hold the same; NULL: each rank has its own */
     uint32_t ranks;           /* of the crew */
     uint32_t g1_blocks;
 };
 
-struct kvbm_scheduler_stats {
+struct worker_scheduler_stats {
     uint64_t requests;
     uint64_t blocks;
     uint64_t matched; /* that need not be computed */
@@ -48,27 +48,29 @@ struct kvbm_scheduler_stats {
 };
 
 /* A request has ended: KVT_OK, or why it was not served. */
-typedef void kvbm_served_fn(void *arg, enum kvt_err status);
+typedef void worker_served_fn(void *arg, enum kvt_err status);
 
-KVT_NODISCARD enum kvt_err kvbm_scheduler_open(struct kvbm_scheduler **out,
-                                               const struct kvbm_scheduler_options *options,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_scheduler_open(struct worker_scheduler **out,
+                                                 const struct worker_scheduler_options *options,
+                                                 struct kvt_error *err);
 
 /** What has not ended is KVT_CANCELLED, what comes is KVT_UNAVAILABLE; figures stay.  NULL is
  *  allowed. */
-void kvbm_scheduler_stop(struct kvbm_scheduler *scheduler);
+void worker_scheduler_stop(struct worker_scheduler *scheduler);
 
 /** Stop where that was not done; nobody is in a call of it any more.  NULL is allowed. */
-void kvbm_scheduler_close(struct kvbm_scheduler *scheduler);
+void worker_scheduler_close(struct worker_scheduler *scheduler);
 
 /** A request: the trace's ids of its blocks, root first.  KVT_OK: `served` is called, once.
  *  KVT_AGAIN, KVT_NOMEM, KVT_UNAVAILABLE (a rank has died). */
-KVT_NODISCARD enum kvt_err kvbm_scheduler_add(struct kvbm_scheduler *scheduler, const uint64_t *ids,
-                                              size_t count, kvbm_served_fn *served, void *arg);
+KVT_NODISCARD enum kvt_err worker_scheduler_add(struct worker_scheduler *scheduler,
+                                                const uint64_t *ids, size_t count,
+                                                worker_served_fn *served, void *arg);
 
 /** A rank has died: nothing more can be served. */
-bool kvbm_scheduler_failed(struct kvbm_scheduler *scheduler);
+bool worker_scheduler_failed(struct worker_scheduler *scheduler);
 
-void kvbm_scheduler_stats(struct kvbm_scheduler *scheduler, struct kvbm_scheduler_stats *stats);
+void worker_scheduler_stats(struct worker_scheduler *scheduler,
+                            struct worker_scheduler_stats *stats);
 
 #endif /* WORKER_INSTANCES_SCHEDULER_H */

@@ -17,8 +17,8 @@
 
 #include "worker/instances/scheduler.h"
 
-struct kvbm_request {
-    struct kvbm_request *next;
+struct worker_request {
+    struct worker_request *next;
     char id[32];
     uint32_t *tokens;
     uint64_t *names; /* of its blocks, for their bytes */
@@ -30,46 +30,46 @@ struct kvbm_request {
     uint32_t chunk;   /* of this iteration */
     bool loads;       /* in this iteration */
     bool ended;       /* its blocks of G1 are not free yet */
-    kvbm_served_fn *served;
+    worker_served_fn *served;
     void *arg;
 };
 
-struct kvbm_scheduler {
-    struct kvbm_scheduler_options options;
+struct worker_scheduler {
+    struct worker_scheduler_options options;
     pthread_t thread;
     bool started;
-    struct kvbm_request *waiting; /* in their order */
-    struct kvbm_request *running; /* and those that have ended and wait for their blocks */
+    struct worker_request *waiting; /* in their order */
+    struct worker_request *running; /* and those that have ended and wait for their blocks */
     uint32_t running_count;
     uint32_t *free_blocks;
     uint32_t free_count;
     uint64_t iteration;
     uint64_t numbers;
-    struct kvt_buffer answers[KVBM_INSTANCE_RANKS_MAX];
+    struct kvt_buffer answers[WORKER_INSTANCE_RANKS_MAX];
     bool *failed;      /* by block of G1: the leader's hook could not load it in this iteration */
     _Atomic bool dead; /* a rank is */
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
         pthread_cond_t some;
-        struct kvbm_request *incoming;
-        struct kvbm_request **incoming_end;
+        struct worker_request *incoming;
+        struct worker_request **incoming_end;
         uint32_t count; /* that have not ended */
         bool stop;
-        struct kvbm_scheduler_stats stats;
+        struct worker_scheduler_stats stats;
     } shared;
 };
 
 /** Nobody waits for it any more, and its blocks are given back. */
-void kvbm_request_free(struct kvbm_request *request);
+void worker_request_free(struct worker_request *request);
 
 /** Its call is answered. */
-void kvbm_request_tell(struct kvbm_scheduler *scheduler, struct kvbm_request *request,
-                       enum kvt_err status);
+void worker_request_tell(struct worker_scheduler *scheduler, struct worker_request *request,
+                         enum kvt_err status);
 
 /** One iteration of all that run; those whose blocks are free again are no more.  Non-OK: a rank
  *  has died, or answers nonsense. */
-KVT_NODISCARD enum kvt_err kvbm_scheduler_pass(struct kvbm_scheduler *scheduler,
-                                               struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_scheduler_pass(struct worker_scheduler *scheduler,
+                                                 struct kvt_error *err);
 
 #endif /* WORKER_INSTANCES_SCHEDULER_INTERNAL_H */

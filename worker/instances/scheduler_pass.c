@@ -8,20 +8,21 @@
 enum { LAYER_WAIT = 30000 /* ms for a layer */ };
 
 static size_t
-schedule(struct kvbm_scheduler *scheduler, struct engine_scheduled *scheduled)
+schedule(struct worker_scheduler *scheduler, struct engine_scheduled *scheduled)
 {
     size_t count = 0;
 
-    for (struct kvbm_request *at = scheduler->running; at != NULL; at = at->next) {
+    for (struct worker_request *at = scheduler->running; at != NULL; at = at->next) {
         const uint32_t left = at->blocks - at->done;
 
         if (at->ended)
             continue;
-        at->chunk = left < KVBM_SCHEDULER_CHUNK ? left : KVBM_SCHEDULER_CHUNK;
+        at->chunk = left < WORKER_SCHEDULER_CHUNK ? left : WORKER_SCHEDULER_CHUNK;
         scheduled[count++] = (struct engine_scheduled){
             .request = at->id,
-            .computed = (size_t)at->done * KVBM_PREFIX_TOKENS,
-            .scheduled = (size_t)at->chunk * KVBM_PREFIX_TOKENS + (at->chunk == left ? 1 : 0),
+            .computed = (size_t)at->done * WORKER_TRACE_PREFIX_TOKENS,
+            .scheduled =
+                (size_t)at->chunk * WORKER_TRACE_PREFIX_TOKENS + (at->chunk == left ? 1 : 0),
         };
     }
     return count;
@@ -36,7 +37,7 @@ struct span {
 enum which { LOADS, CHECKS, COMPUTES };
 
 static struct span
-span_of(const struct kvbm_request *request, enum which which)
+span_of(const struct worker_request *request, enum which which)
 {
     const bool last = request->done + request->chunk == request->blocks;
 
@@ -52,12 +53,12 @@ span_of(const struct kvbm_request *request, enum which which)
 }
 
 static void
-put_blocks(const struct kvbm_scheduler *scheduler, enum which which, struct kvt_buffer *out)
+put_blocks(const struct worker_scheduler *scheduler, enum which which, struct kvt_buffer *out)
 {
     uint64_t count = 0;
 
     for (int pass = 0; pass < 2; pass++) {
-        for (const struct kvbm_request *at = scheduler->running; at != NULL; at = at->next) {
+        for (const struct worker_request *at = scheduler->running; at != NULL; at = at->next) {
             const struct span span = span_of(at, which);
 
             for (uint32_t i = span.first; i < span.first + span.count; i++) {
@@ -66,18 +67,18 @@ put_blocks(const struct kvbm_scheduler *scheduler, enum which which, struct kvt_
                 count++;
                 if (pass == 0)
                     continue;
-                kvbm_words_put(out, at->g1[i]);
-                kvbm_words_put(out, at->names[i]);
+                worker_message_put(out, at->g1[i]);
+                worker_message_put(out, at->names[i]);
             }
         }
         if (pass == 0)
-            kvbm_words_put(out, count);
+            worker_message_put(out, count);
     }
 }
 
 /* What the leader's hook has to say, and what it could not load. */
 static enum kvt_err
-hear_hook(struct kvbm_scheduler *scheduler, struct kvt_error *err)
+hear_hook(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
     struct kvt_buffer heard;
     uint32_t blocks[64];
@@ -85,9 +86,9 @@ hear_hook(struct kvbm_scheduler *scheduler, struct kvt_error *err)
     enum kvt_err rc;
 
     kvt_buffer_init(&heard, ENGINE_META_MAX);
-    rc = engine_hook_heard(scheduler->options.hook, &heard);
+    rc = engine_hook_report(scheduler->options.hook, &heard);
     if (rc == KVT_OK)
-        rc = engine_connector_heard(scheduler->options.connector, 0, heard.data, heard.size, err);
+        rc = engine_connector_report(scheduler->options.connector, 0, heard.data, heard.size, err);
     while (rc == KVT_OK &&
            (count = engine_hook_load_errors(scheduler->options.hook, blocks, 64)) > 0)
         for (size_t i = 0; i < count; i++)
@@ -98,7 +99,7 @@ hear_hook(struct kvbm_scheduler *scheduler, struct kvt_error *err)
 
 /* Ranks that hold the same: all that is loaded is there before they begin. */
 static enum kvt_err
-load_here(struct kvbm_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_error *err)
+load_here(struct worker_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_error *err)
 {
     struct engine_hook *hook = scheduler->options.hook;
     enum kvt_err rc = engine_hook_begin(hook, meta->data, meta->size, err);
@@ -107,25 +108,25 @@ load_here(struct kvbm_scheduler *scheduler, const struct kvt_buffer *meta, struc
         return rc;
     memset(scheduler->failed, 0, scheduler->options.g1_blocks * sizeof(*scheduler->failed));
     engine_hook_start_load(hook);
-    for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++)
+    for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
         (void)engine_hook_wait_for_layer_load(hook, layer, LAYER_WAIT);
     return hear_hook(scheduler, err);
 }
 
 /* ... and what they have computed is saved behind them. */
 static enum kvt_err
-save_here(struct kvbm_scheduler *scheduler, struct kvt_error *err)
+save_here(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
     struct engine_hook *hook = scheduler->options.hook;
 
-    for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++)
+    for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
         engine_hook_save_layer(hook, layer);
     (void)engine_hook_wait_for_save(hook, LAYER_WAIT);
     return hear_hook(scheduler, err);
 }
 
 static enum kvt_err
-run(struct kvbm_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_error *err)
+run(struct worker_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_error *err)
 {
     const bool here = scheduler->options.hook != NULL;
     struct kvt_buffer question;
@@ -137,9 +138,9 @@ run(struct kvbm_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_
     put_blocks(scheduler, LOADS, &question);
     put_blocks(scheduler, CHECKS, &question);
     put_blocks(scheduler, COMPUTES, &question);
-    kvbm_words_put_bytes(&question, meta->data, here ? 0 : meta->size);
+    worker_message_put_bytes(&question, meta->data, here ? 0 : meta->size);
     rc = kvt_buffer_ok(&question)
-             ? kvbm_crew_step(scheduler->options.crew, &question, scheduler->answers, err)
+             ? worker_rank_set_step(scheduler->options.crew, &question, scheduler->answers, err)
              : KVT_NOMEM;
     kvt_buffer_release(&question);
     return rc == KVT_OK && here ? save_here(scheduler, err) : rc;
@@ -147,19 +148,19 @@ run(struct kvbm_scheduler *scheduler, const struct kvt_buffer *meta, struct kvt_
 
 /* What each rank said of the iteration. */
 static enum kvt_err
-hear(struct kvbm_scheduler *scheduler, struct kvt_error *err)
+hear(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
     for (uint32_t rank = 0; rank < scheduler->options.ranks; rank++) {
-        struct kvbm_words words = {.bytes = scheduler->answers[rank].data,
-                                   .size = scheduler->answers[rank].size};
-        const uint64_t wrong = kvbm_words_get(&words);
-        const uint64_t compared = kvbm_words_get(&words);
+        struct worker_message words = {.bytes = scheduler->answers[rank].data,
+                                       .size = scheduler->answers[rank].size};
+        const uint64_t wrong = worker_message_get(&words);
+        const uint64_t compared = worker_message_get(&words);
         size_t size;
-        const uint8_t *heard = kvbm_words_get_bytes(&words, &size);
-        enum kvt_err rc = kvbm_words_end(&words) ? KVT_OK : KVT_INVALID;
+        const uint8_t *heard = worker_message_get_bytes(&words, &size);
+        enum kvt_err rc = worker_message_end(&words) ? KVT_OK : KVT_INVALID;
 
         if (rc == KVT_OK && scheduler->options.hook == NULL)
-            rc = engine_connector_heard(scheduler->options.connector, rank, heard, size, err);
+            rc = engine_connector_report(scheduler->options.connector, rank, heard, size, err);
         if (rc != KVT_OK)
             return rc;
         (void)pthread_mutex_lock(&scheduler->shared.lock);
@@ -172,18 +173,18 @@ hear(struct kvbm_scheduler *scheduler, struct kvt_error *err)
 
 /* Those whose block it is go back to it. */
 static void
-compute_again(struct kvbm_scheduler *scheduler, uint32_t block)
+compute_again(struct worker_scheduler *scheduler, uint32_t block)
 {
-    for (struct kvbm_request *at = scheduler->running; at != NULL; at = at->next)
+    for (struct worker_request *at = scheduler->running; at != NULL; at = at->next)
         for (uint32_t i = 0; i < at->done && !at->ended; i++)
             if (at->g1[i] == block)
                 at->done = i;
 }
 
 static void
-end(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
+end(struct worker_scheduler *scheduler, struct worker_request *request)
 {
-    kvbm_request_tell(scheduler, request, KVT_OK);
+    worker_request_tell(scheduler, request, KVT_OK);
     request->ended = true;
     scheduler->running_count--;
     if (!engine_connector_request_finished(scheduler->options.connector, request->id))
@@ -192,14 +193,14 @@ end(struct kvbm_scheduler *scheduler, struct kvbm_request *request)
 
 /* Who has all of its blocks, and its last token, has ended. */
 static void
-advance(struct kvbm_scheduler *scheduler)
+advance(struct worker_scheduler *scheduler)
 {
     uint64_t computed = 0;
     uint64_t again = 0;
     uint32_t blocks[64];
     size_t count;
 
-    for (struct kvbm_request *at = scheduler->running; at != NULL; at = at->next) {
+    for (struct worker_request *at = scheduler->running; at != NULL; at = at->next) {
         if (at->ended)
             continue;
         for (uint32_t i = at->done; i < at->done + at->chunk; i++)
@@ -217,29 +218,29 @@ advance(struct kvbm_scheduler *scheduler)
     while ((count = engine_connector_invalid(scheduler->options.connector, blocks, 64)) > 0)
         for (size_t i = 0; i < count; i++)
             compute_again(scheduler, blocks[i]);
-    for (struct kvbm_request *at = scheduler->running; at != NULL; at = at->next)
+    for (struct worker_request *at = scheduler->running; at != NULL; at = at->next)
         if (!at->ended && at->done == at->blocks)
             end(scheduler, at);
 }
 
 static void
-give_back(struct kvbm_scheduler *scheduler, const struct kvbm_request *request)
+give_back(struct worker_scheduler *scheduler, const struct worker_request *request)
 {
     for (uint32_t i = 0; i <= request->blocks; i++)
         scheduler->free_blocks[scheduler->free_count++] = request->g1[i];
 }
 static void
-clean_up(struct kvbm_scheduler *scheduler)
+clean_up(struct worker_scheduler *scheduler)
 {
-    struct kvbm_request **link = &scheduler->running;
+    struct worker_request **link = &scheduler->running;
     struct engine_finished finished;
 
     while (engine_connector_finished(scheduler->options.connector, &finished))
-        for (struct kvbm_request *at = scheduler->running; at != NULL; at = at->next)
+        for (struct worker_request *at = scheduler->running; at != NULL; at = at->next)
             if (at->ended && !finished.loaded && strcmp(at->id, finished.request) == 0)
                 at->id[0] = '\0';
     while (*link != NULL) {
-        struct kvbm_request *request = *link;
+        struct worker_request *request = *link;
 
         if (!request->ended || request->id[0] != '\0') {
             link = &request->next;
@@ -247,14 +248,14 @@ clean_up(struct kvbm_scheduler *scheduler)
         }
         *link = request->next;
         give_back(scheduler, request);
-        kvbm_request_free(request);
+        worker_request_free(request);
     }
 }
 
 enum kvt_err
-kvbm_scheduler_pass(struct kvbm_scheduler *scheduler, struct kvt_error *err)
+worker_scheduler_pass(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
-    struct engine_scheduled scheduled[KVBM_SCHEDULER_RUNNING];
+    struct engine_scheduled scheduled[WORKER_SCHEDULER_RUNNING];
     const size_t count = schedule(scheduler, scheduled);
     struct kvt_buffer meta;
     enum kvt_err rc;

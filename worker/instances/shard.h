@@ -8,8 +8,8 @@
  *
  * Ownership: plain values.
  * Threads:   no shared state.
- * Limits:    KVBM_SHARD_HEADS heads and KVBM_SHARD_LAYERS layers a model; block.size is a multiple
- *            of what makes whole pages for each rank.
+ * Limits:    WORKER_SHARD_HEADS heads and WORKER_SHARD_LAYERS layers a model; block.size is a
+ *            multiple of what makes whole pages for each rank.
  */
 #ifndef WORKER_INSTANCES_SHARD_H
 #define WORKER_INSTANCES_SHARD_H
@@ -19,10 +19,10 @@
 
 #include "kvbm/layout/block_layout.h"
 
-#define KVBM_SHARD_HEADS  8
-#define KVBM_SHARD_LAYERS 4
+#define WORKER_SHARD_HEADS  8
+#define WORKER_SHARD_LAYERS 4
 
-struct kvbm_shard {
+struct worker_shard {
     struct kvbm_layout layout; /* of G1, G2 and G3 of the rank */
     uint32_t first_head;       /* of the model's */
     uint32_t heads;
@@ -34,17 +34,18 @@ struct kvbm_shard {
  * @param tp          ranks that split it
  * @return KVT_OK; KVT_INVALID or KVT_RANGE in words
  */
-KVT_NODISCARD enum kvt_err kvbm_shard_make(struct kvbm_shard *shard, uint64_t block_size,
-                                           uint32_t tp, uint32_t rank, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_shard_make(struct worker_shard *shard, uint64_t block_size,
+                                             uint32_t tp, uint32_t rank, struct kvt_error *err);
 
 /** Where the run of one head's one layer lies in a block. */
-size_t kvbm_shard_offset(const struct kvbm_shard *shard, uint32_t head, uint32_t layer);
+size_t worker_shard_offset(const struct worker_shard *shard, uint32_t head, uint32_t layer);
 
 /** Write layer `layer` of block `hash`. */
-void kvbm_shard_fill(const struct kvbm_shard *shard, uint64_t hash, uint32_t layer, void *block);
+void worker_shard_fill(const struct worker_shard *shard, uint64_t hash, uint32_t layer,
+                       void *block);
 
 /** How many bytes of the layer are wrong. */
-size_t kvbm_shard_check(const struct kvbm_shard *shard, uint64_t hash, uint32_t layer,
-                        const void *block);
+size_t worker_shard_check(const struct worker_shard *shard, uint64_t hash, uint32_t layer,
+                          const void *block);
 
 #endif /* WORKER_INSTANCES_SHARD_H */

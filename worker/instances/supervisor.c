@@ -33,13 +33,13 @@ enum {
 static void
 on_answer(void *arg, const struct engine_rpc_reply *reply)
 {
-    struct kvbm_front_slot *slot = arg;
-    struct kvbm_words words = {.bytes = reply->bytes, .size = reply->size};
+    struct worker_supervisor_slot *slot = arg;
+    struct worker_message words = {.bytes = reply->bytes, .size = reply->size};
 
     slot->status = reply->status;
     if (reply->status == KVT_OK) {
-        kvbm_figures_get(&slot->figures, &words);
-        if (!kvbm_words_end(&words))
+        worker_instance_stats_get(&slot->figures, &words);
+        if (!worker_message_end(&words))
             slot->status = KVT_INVALID;
     }
     if (kvt_queue_put(slot->front->answers, slot) != KVT_OK)
@@ -47,23 +47,23 @@ on_answer(void *arg, const struct engine_rpc_reply *reply)
 }
 
 static bool
-give(struct kvbm_front *front, struct kvbm_front_slot *slot)
+give(struct worker_supervisor *front, struct worker_supervisor_slot *slot)
 {
-    struct kvbm_front_instance *instance = &front->instances[slot->instance];
+    struct worker_supervisor_instance *instance = &front->instances[slot->instance];
     struct kvt_buffer question;
     enum kvt_err rc = KVT_NOMEM;
 
-    if (!instance->up || instance->busy >= KVBM_FRONT_WINDOW ||
+    if (!instance->up || instance->busy >= WORKER_SUPERVISOR_WINDOW ||
         kvt_clock_mono_ms() < slot->rests_ms)
         return false;
     kvt_buffer_init(&question, ENGINE_RPC_PAYLOAD_MAX);
-    kvbm_words_put(&question, slot->count);
+    worker_message_put(&question, slot->count);
     for (size_t i = 0; i < slot->count; i++)
-        kvbm_words_put(&question, slot->ids[i]);
+        worker_message_put(&question, slot->ids[i]);
     slot->life = instance->life.number;
     if (kvt_buffer_ok(&question))
         rc = engine_rpc_start(instance->client,
-                              &(struct engine_rpc_request){.method = KVBM_FRONT_SERVE,
+                              &(struct engine_rpc_request){.method = WORKER_SUPERVISOR_SERVE,
                                                            .bytes = question.data,
                                                            .size = question.size,
                                                            .wait_ms = SERVE_WAIT,
@@ -73,54 +73,54 @@ give(struct kvbm_front *front, struct kvbm_front_slot *slot)
     kvt_buffer_release(&question);
     if (rc != KVT_OK)
         return false;
-    slot->state = KVBM_SLOT_AWAY;
+    slot->state = WORKER_SUPERVISOR_SLOT_AWAY;
     instance->busy++;
     return true;
 }
 
 uint64_t
-kvbm_front_rest_ms(uint32_t failures)
+worker_supervisor_rest_ms(uint32_t failures)
 {
-    uint64_t rest_ms = KVBM_FRONT_REST_MIN_MS;
+    uint64_t rest_ms = WORKER_SUPERVISOR_REST_MIN_MS;
 
-    for (uint32_t i = 1; i < failures && rest_ms < KVBM_FRONT_REST_MAX_MS; i++)
+    for (uint32_t i = 1; i < failures && rest_ms < WORKER_SUPERVISOR_REST_MAX_MS; i++)
         rest_ms *= 2;
-    return rest_ms < KVBM_FRONT_REST_MAX_MS ? rest_ms : KVBM_FRONT_REST_MAX_MS;
+    return rest_ms < WORKER_SUPERVISOR_REST_MAX_MS ? rest_ms : WORKER_SUPERVISOR_REST_MAX_MS;
 }
 
 /* It is given again, later each time: what refuses it is not helped by being asked at once. */
 static void
-rest(struct kvbm_front *front, struct kvbm_front_slot *slot)
+rest(struct worker_supervisor *front, struct worker_supervisor_slot *slot)
 {
-    slot->rests_ms = kvt_clock_mono_ms() + kvbm_front_rest_ms(++slot->failures);
-    slot->state = KVBM_SLOT_WAITS;
+    slot->rests_ms = kvt_clock_mono_ms() + worker_supervisor_rest_ms(++slot->failures);
+    slot->state = WORKER_SUPERVISOR_SLOT_WAITS;
     front->again++;
 }
 
 /* It was served by one instance: by the next one now, or it is done. */
 static void
-go_on(struct kvbm_front *front, struct kvbm_front_slot *slot)
+go_on(struct worker_supervisor *front, struct worker_supervisor_slot *slot)
 {
     if (front->plan->split && slot->instance % 2 == 0) {
         slot->instance++;
-        slot->state = KVBM_SLOT_WAITS;
+        slot->state = WORKER_SUPERVISOR_SLOT_WAITS;
         return;
     }
-    slot->state = KVBM_SLOT_FREE;
+    slot->state = WORKER_SUPERVISOR_SLOT_FREE;
     front->served++;
     kvt_free(slot->ids);
     slot->ids = NULL;
 }
 
 static void
-take_answers(struct kvbm_front *front, uint64_t wait_ms)
+take_answers(struct worker_supervisor *front, uint64_t wait_ms)
 {
     void *items[16];
     const size_t count = kvt_queue_take(front->answers, items, 16, wait_ms);
 
     for (size_t i = 0; i < count; i++) {
-        struct kvbm_front_slot *slot = items[i];
-        struct kvbm_front_instance *instance = &front->instances[slot->instance];
+        struct worker_supervisor_slot *slot = items[i];
+        struct worker_supervisor_instance *instance = &front->instances[slot->instance];
 
         instance->busy--;
         if (slot->status != KVT_OK) {
@@ -138,18 +138,18 @@ take_answers(struct kvbm_front *front, uint64_t wait_ms)
 }
 
 static bool
-is_ours(const struct kvbm_front *front, uint64_t number)
+is_ours(const struct worker_supervisor *front, uint64_t number)
 {
-    const struct kvbm_settings *settings = front->plan->settings;
+    const struct worker_settings *settings = front->plan->settings;
 
     return number % settings->shards == settings->shard;
 }
 
 /* The next request of the trace into a free slot; false: there is none now, or no more. */
 static bool
-read_one(struct kvbm_front *front, struct kvbm_front_slot *slot)
+read_one(struct worker_supervisor *front, struct worker_supervisor_slot *slot)
 {
-    const struct kvbm_settings *settings = front->plan->settings;
+    const struct worker_settings *settings = front->plan->settings;
     const uint32_t targets =
         front->plan->split ? front->plan->instances / 2 : front->plan->instances;
     struct wire_trace_request request;
@@ -181,24 +181,24 @@ read_one(struct kvbm_front *front, struct kvbm_front_slot *slot)
     memcpy(slot->ids, request.hash_ids, request.hash_count * sizeof(*slot->ids));
     slot->count = request.hash_count;
     slot->instance = (uint32_t)(front->fed++ % targets) * (front->plan->split ? 2 : 1);
-    slot->state = KVBM_SLOT_WAITS;
+    slot->state = WORKER_SUPERVISOR_SLOT_WAITS;
     return true;
 }
 
 /* Whoever waits is given; true: something is under way, or will be. */
 static bool
-feed(struct kvbm_front *front)
+feed(struct worker_supervisor *front)
 {
     bool busy = false;
 
     for (size_t i = 0; i < front->slot_count; i++) {
-        struct kvbm_front_slot *slot = &front->slots[i];
+        struct worker_supervisor_slot *slot = &front->slots[i];
 
-        if (slot->state == KVBM_SLOT_FREE && !front->ended)
+        if (slot->state == WORKER_SUPERVISOR_SLOT_FREE && !front->ended)
             (void)read_one(front, slot);
-        if (slot->state == KVBM_SLOT_WAITS)
+        if (slot->state == WORKER_SUPERVISOR_SLOT_WAITS)
             (void)give(front, slot);
-        busy = busy || slot->state != KVBM_SLOT_FREE;
+        busy = busy || slot->state != WORKER_SUPERVISOR_SLOT_FREE;
     }
     return busy || !front->ended;
 }
@@ -206,9 +206,9 @@ feed(struct kvbm_front *front)
 /* ---- the end ---- */
 
 static void
-say_finished(const struct kvbm_front *front)
+say_finished(const struct worker_supervisor *front)
 {
-    const struct kvbm_figures sum = kvbm_front_sum(front);
+    const struct worker_instance_stats sum = worker_supervisor_sum(front);
 
     kvt_log_info("worker.instance", "finished",
                  "%" PRIu64 " requests served, %" PRIu64
@@ -218,7 +218,7 @@ say_finished(const struct kvbm_front *front)
 }
 
 static enum kvt_err
-write_report(const struct kvbm_front *front, struct kvt_error *err)
+write_report(const struct worker_supervisor *front, struct kvt_error *err)
 {
     struct kvt_buffer text;
     enum kvt_err rc = KVT_NOMEM;
@@ -226,7 +226,7 @@ write_report(const struct kvbm_front *front, struct kvt_error *err)
     if (front->plan->settings->report[0] == '\0')
         return KVT_OK;
     kvt_buffer_init(&text, 64 << 10);
-    kvbm_front_format(front, &text);
+    worker_supervisor_format(front, &text);
     if (kvt_buffer_ok(&text))
         rc = kvt_file_write(front->plan->settings->report, text.data, text.size, 0644, err);
     else
@@ -236,9 +236,9 @@ write_report(const struct kvbm_front *front, struct kvt_error *err)
 }
 
 static enum kvt_err
-verdict(const struct kvbm_front *front, struct kvt_error *err)
+verdict(const struct worker_supervisor *front, struct kvt_error *err)
 {
-    const struct kvbm_figures sum = kvbm_front_sum(front);
+    const struct worker_instance_stats sum = worker_supervisor_sum(front);
 
     if (sum.wrong_bytes > 0)
         return kvt_error_set(err, KVT_CORRUPT, "%" PRIu64 " wrong bytes were read",
@@ -254,12 +254,12 @@ verdict(const struct kvbm_front *front, struct kvt_error *err)
 }
 
 static enum kvt_err
-open_front(struct kvbm_front *front, struct kvt_error *err)
+open_front(struct worker_supervisor *front, struct kvt_error *err)
 {
-    const struct kvbm_plan *plan = front->plan;
+    const struct worker_instance_plan *plan = front->plan;
     enum kvt_err rc = wire_trace_open(&front->trace, plan->settings->trace, err);
 
-    front->slot_count = (size_t)plan->instances * KVBM_FRONT_WINDOW * 2;
+    front->slot_count = (size_t)plan->instances * WORKER_SUPERVISOR_WINDOW * 2;
     if (rc == KVT_OK)
         rc = kvt_queue_new(&front->answers, front->slot_count + 1);
     front->slots = kvt_calloc(front->slot_count, sizeof(*front->slots));
@@ -268,20 +268,20 @@ open_front(struct kvbm_front *front, struct kvt_error *err)
     for (size_t i = 0; i < front->slot_count && rc == KVT_OK; i++)
         front->slots[i].front = front;
     for (uint32_t i = 0; i < plan->instances && rc == KVT_OK; i++)
-        front->instances[i].life = (struct kvbm_life){.plan = plan, .instance = i};
+        front->instances[i].life = (struct worker_processes){.plan = plan, .instance = i};
     return rc;
 }
 
 static void
-close_front(struct kvbm_front *front)
+close_front(struct worker_supervisor *front)
 {
-    struct kvbm_life *lives[KVBM_INSTANCES_MAX];
+    struct worker_processes *lives[WORKER_INSTANCES_MAX];
 
     for (uint32_t i = 0; i < front->plan->instances; i++)
         lives[i] = &front->instances[i].life;
-    kvbm_lives_ask(lives, front->plan->instances, KVBM_FRONT_END_MS);
+    worker_processes_ask(lives, front->plan->instances, WORKER_SUPERVISOR_END_MS);
     for (uint32_t i = 0; i < front->plan->instances; i++)
-        kvbm_front_stop(front, i);
+        worker_supervisor_stop(front, i);
     for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++)
         kvt_free(front->slots[i].ids);
     kvt_free(front->slots);
@@ -291,9 +291,9 @@ close_front(struct kvbm_front *front)
 
 /* What all ranks would stumble over is said once, before there are any. */
 static enum kvt_err
-open_disk(const struct kvbm_plan *plan, struct kvt_error *err)
+open_disk(const struct worker_instance_plan *plan, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = plan->settings;
+    const struct worker_settings *settings = plan->settings;
     struct kvt_error why;
     enum kvt_err rc;
 
@@ -306,12 +306,12 @@ open_disk(const struct kvbm_plan *plan, struct kvt_error *err)
 }
 
 static enum kvt_err
-check_gpu(const struct kvbm_plan *plan, struct kvt_error *err)
+check_gpu(const struct worker_instance_plan *plan, struct kvt_error *err)
 {
     struct kvbm_cuda *cuda;
     enum kvt_err rc;
 
-    if (plan->settings->gpu != KVBM_GPU_REQUIRE)
+    if (plan->settings->gpu != WORKER_GPU_REQUIRE)
         return KVT_OK;
     rc = kvbm_cuda_open(&cuda, KVBM_CUDA_LIBRARY, 0, err);
     kvbm_cuda_close(cuda); /* ranks open their own */
@@ -319,13 +319,13 @@ check_gpu(const struct kvbm_plan *plan, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
+worker_supervisor_run(const struct worker_instance_plan *given, struct kvt_error *err)
 {
-    struct kvbm_plan plan = *given;
-    struct kvbm_front front = {.plan = &plan};
-    struct kvbm_folder folder;
+    struct worker_instance_plan plan = *given;
+    struct worker_supervisor front = {.plan = &plan};
+    struct worker_run_folder folder;
     bool going = true;
-    enum kvt_err rc = kvbm_folder_open(&folder, given->folder, err);
+    enum kvt_err rc = worker_run_folder_open(&folder, given->folder, err);
 
     plan.folder = folder.path;
     if (rc == KVT_OK)
@@ -335,30 +335,30 @@ kvbm_front_run(const struct kvbm_plan *given, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = open_front(&front, err);
     if (rc == KVT_OK)
-        rc = kvbm_front_open_admin(&front, err);
+        rc = worker_supervisor_open_admin(&front, err);
     if (rc == KVT_OK)
         kvt_program_ready("starting instances");
     while (rc == KVT_OK && going && !kvt_program_wait(0)) {
-        rc = kvbm_front_look_after(&front, err);
+        rc = worker_supervisor_look_after(&front, err);
         going = feed(&front) && front.rc == KVT_OK;
-        kvbm_front_show(&front);
+        worker_supervisor_show(&front);
         take_answers(&front, TICK);
     }
     front.finished = rc == KVT_OK && !going;
-    kvbm_front_show(&front);
+    worker_supervisor_show(&front);
     if (front.finished)
         say_finished(&front);
     while (rc == KVT_OK && plan.settings->stay && !kvt_program_wait(TICK)) {
-        rc = kvbm_front_look_after(&front, err);
-        kvbm_front_show(&front);
+        rc = worker_supervisor_look_after(&front, err);
+        worker_supervisor_show(&front);
     }
     if (rc == KVT_OK)
         rc = write_report(&front, err);
     if (rc == KVT_OK)
         rc = verdict(&front, err);
-    kvbm_front_close_admin(&front);
+    worker_supervisor_close_admin(&front);
     if (front.slots != NULL || front.trace != NULL)
         close_front(&front);
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
     return rc;
 }

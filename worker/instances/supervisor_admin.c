@@ -17,21 +17,22 @@ enum { FIND_WAIT = 2000 /* ms for a leader */ };
 
 /* ---- metrics ---- */
 
-struct kvbm_front_metrics {
+struct worker_supervisor_metrics {
     struct {
 #define X(member, ...) struct kvt_metric *member;
-        KVBM_FIGURES(X)
-        KVBM_LEVELS(X)
+        WORKER_INSTANCE_STATS(X)
+        WORKER_INSTANCE_LEVELS(X)
 #undef X
         struct kvt_metric *up;
         struct kvt_metric *starts;
-    } instances[KVBM_INSTANCES_MAX];
+    } instances[WORKER_INSTANCES_MAX];
 };
 
 #define PREFIX "kvtier_worker_instance_"
 
 static void
-add_metrics(struct kvbm_front_metrics *metrics, struct kvt_metrics *registry, uint32_t number)
+add_metrics(struct worker_supervisor_metrics *metrics, struct kvt_metrics *registry,
+            uint32_t number)
 {
     char labels[64];
 
@@ -39,20 +40,20 @@ add_metrics(struct kvbm_front_metrics *metrics, struct kvt_metrics *registry, ui
     (void)snprintf(labels, sizeof(labels), "instance=\"%" PRIu32 "\"" more, number);               \
     metrics->instances[number].member =                                                            \
         kvt_metrics_add(registry, KVT_METRIC_COUNTER, PREFIX metric, labels, help);
-    KVBM_FIGURES(X)
+    WORKER_INSTANCE_STATS(X)
     X(starts, "starts_total", "", "Times that the processes of an instance were started")
 #undef X
 #define X(member, metric, help)                                                                    \
     (void)snprintf(labels, sizeof(labels), "instance=\"%" PRIu32 "\"", number);                    \
     metrics->instances[number].member =                                                            \
         kvt_metrics_add(registry, KVT_METRIC_GAUGE, PREFIX metric, labels, help);
-    KVBM_LEVELS(X)
+    WORKER_INSTANCE_LEVELS(X)
     X(up, "up", "1: the leader of an instance answers")
 #undef X
 }
 
 static enum kvt_err
-open_metrics(struct kvbm_front *front, struct kvt_error *err)
+open_metrics(struct worker_supervisor *front, struct kvt_error *err)
 {
     enum kvt_err rc = kvt_metrics_new(&front->registry);
 
@@ -65,14 +66,14 @@ open_metrics(struct kvbm_front *front, struct kvt_error *err)
 }
 
 static void
-show_metrics(const struct kvbm_front *front)
+show_metrics(const struct worker_supervisor *front)
 {
     for (uint32_t i = 0; i < front->plan->instances; i++) {
-        const struct kvbm_figures figures = kvbm_front_figures(front, i);
+        const struct worker_instance_stats figures = worker_supervisor_figures(front, i);
 
 #define X(member, ...) kvt_metric_set(front->metrics->instances[i].member, (int64_t)figures.member);
-        KVBM_FIGURES(X)
-        KVBM_LEVELS(X)
+        WORKER_INSTANCE_STATS(X)
+        WORKER_INSTANCE_LEVELS(X)
 #undef X
         kvt_metric_set(front->metrics->instances[i].up, front->instances[i].up ? 1 : 0);
         kvt_metric_set(front->metrics->instances[i].starts, (int64_t)front->instances[i].lives);
@@ -82,29 +83,29 @@ show_metrics(const struct kvbm_front *front)
 /* ---- status ---- */
 
 static void
-format_figures(const struct kvbm_figures *figures, struct kvt_buffer *out)
+format_figures(const struct worker_instance_stats *figures, struct kvt_buffer *out)
 {
 #define X(member, ...) kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, figures->member);
-    KVBM_FIGURES(X)
-    KVBM_LEVELS(X)
+    WORKER_INSTANCE_STATS(X)
+    WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 static void
-format_name(const struct kvbm_front *front, uint32_t number, struct kvt_buffer *out)
+format_name(const struct worker_supervisor *front, uint32_t number, struct kvt_buffer *out)
 {
     char name[KVT_NAME_MAX];
 
-    kvbm_plan_name(front->plan, number, name);
+    worker_instance_plan_name(front->plan, number, name);
     kvt_buffer_printf(out, "%s{\"instance\":%" PRIu32 ",\"name\":", number == 0 ? "" : ",", number);
     kvt_buffer_json_string(out, name);
 }
 
 static void
-format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buffer *out)
+format_instance(const struct worker_supervisor *front, uint32_t number, struct kvt_buffer *out)
 {
-    const struct kvbm_front_instance *instance = &front->instances[number];
-    const struct kvbm_figures figures = kvbm_front_figures(front, number);
+    const struct worker_supervisor_instance *instance = &front->instances[number];
+    const struct worker_instance_stats figures = worker_supervisor_figures(front, number);
 
     format_name(front, number, out);
     kvt_buffer_printf(out, ",\"up\":%s,\"starts\":%" PRIu64 ",\"leader\":%ld,\"ranks\":[",
@@ -124,11 +125,11 @@ format_instance(const struct kvbm_front *front, uint32_t number, struct kvt_buff
 }
 
 static void
-format_state(const struct kvbm_front *front, struct kvt_buffer *out)
+format_state(const struct worker_supervisor *front, struct kvt_buffer *out)
 {
-    struct kvbm_front_reasons reasons;
+    struct worker_supervisor_reasons reasons;
 
-    kvbm_front_reasons(front, &reasons);
+    worker_supervisor_reasons(front, &reasons);
     kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[",
                       reasons.count == 0 ? "ready" : "degraded");
     for (size_t i = 0; i < reasons.count; i++) {
@@ -139,9 +140,9 @@ format_state(const struct kvbm_front *front, struct kvt_buffer *out)
 }
 
 void
-kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out)
+worker_supervisor_format(const struct worker_supervisor *front, struct kvt_buffer *out)
 {
-    const struct kvbm_figures sum = kvbm_front_sum(front);
+    const struct worker_instance_stats sum = worker_supervisor_sum(front);
     uint64_t lives = 0;
 
     for (uint32_t i = 0; i < front->plan->instances; i++)
@@ -165,7 +166,7 @@ kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out)
 }
 
 void
-kvbm_front_show(struct kvbm_front *front)
+worker_supervisor_show(struct worker_supervisor *front)
 {
     struct kvt_buffer text;
 
@@ -173,18 +174,18 @@ kvbm_front_show(struct kvbm_front *front)
         return;
     show_metrics(front);
     kvt_buffer_init(&text, 64 << 10);
-    kvbm_front_format(front, &text);
+    worker_supervisor_format(front, &text);
     (void)pthread_mutex_lock(&front->shown.lock);
     kvt_buffer_release(&front->shown.text);
     front->shown.text = text;
-    kvbm_front_reasons(front, &front->shown.reasons);
+    worker_supervisor_reasons(front, &front->shown.reasons);
     (void)pthread_mutex_unlock(&front->shown.lock);
 }
 
 static void
 get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
-    struct kvbm_front *front = arg;
+    struct worker_supervisor *front = arg;
 
     (void)request;
     (void)pthread_mutex_lock(&front->shown.lock);
@@ -195,8 +196,8 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
 static bool
 ready(void *arg, struct kvt_buffer *why)
 {
-    struct kvbm_front *front = arg;
-    struct kvbm_front_reasons reasons;
+    struct worker_supervisor *front = arg;
+    struct worker_supervisor_reasons reasons;
 
     (void)pthread_mutex_lock(&front->shown.lock);
     reasons = front->shown.reasons;
@@ -230,7 +231,7 @@ read_ids(const struct kvt_http_request *request, struct kvt_http_response *respo
                       "body: want {\"hash_ids\": [...]} of at most %d blocks", ENGINE_FIND_MAX);
         good = false;
     }
-    kvbm_words_put(question, *count);
+    worker_message_put(question, *count);
     for (size_t i = 0; i < *count && good; i++) {
         uint64_t id;
 
@@ -238,7 +239,7 @@ read_ids(const struct kvt_http_request *request, struct kvt_http_response *respo
             kvt_http_fail(response, 400, KVT_INVALID, "hash_ids[%zu]: want a whole number", i);
             good = false;
         }
-        kvbm_words_put(question, id);
+        worker_message_put(question, id);
     }
     json_object_put(json);
     return good;
@@ -246,20 +247,21 @@ read_ids(const struct kvt_http_request *request, struct kvt_http_response *respo
 
 /* By a client of its own: those of the instances are the main thread's. */
 static enum kvt_err
-ask_leader(const struct kvbm_plan *plan, uint32_t number, const struct kvt_buffer *question,
-           struct kvt_buffer *answer)
+ask_leader(const struct worker_instance_plan *plan, uint32_t number,
+           const struct kvt_buffer *question, struct kvt_buffer *answer)
 {
     struct engine_rpc_client *client;
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
     enum kvt_err rc;
 
-    kvbm_plan_endpoint(plan, KVBM_DOOR_FRONT, number, KVBM_INSTANCE_LEADER, endpoint);
+    worker_instance_plan_endpoint(plan, WORKER_DOOR_FRONT, number, WORKER_INSTANCE_LEADER,
+                                  endpoint);
     rc = engine_rpc_client_open(&client, &(struct engine_rpc_client_options){.endpoint = endpoint},
                                 NULL);
     if (rc != KVT_OK)
         return rc;
     rc = engine_rpc_run(client,
-                        &(struct engine_rpc_request){.method = KVBM_FRONT_FIND,
+                        &(struct engine_rpc_request){.method = WORKER_SUPERVISOR_FIND,
                                                      .bytes = question->data,
                                                      .size = question->size,
                                                      .wait_ms = FIND_WAIT},
@@ -278,18 +280,18 @@ static bool
 read_found(const struct kvt_buffer *answer, size_t count, struct found *found,
            struct kvt_buffer *hashes)
 {
-    struct kvbm_words words = {.bytes = answer->data, .size = answer->size};
+    struct worker_message words = {.bytes = answer->data, .size = answer->size};
     const bool first = hashes->size == 0;
 
     if (answer->size != (3 + count) * sizeof(uint64_t))
         return false;
-    found->all = kvbm_words_get(&words);
-    found->g2 = kvbm_words_get(&words);
-    found->g3 = kvbm_words_get(&words);
+    found->all = worker_message_get(&words);
+    found->g2 = worker_message_get(&words);
+    found->g3 = worker_message_get(&words);
     for (size_t i = 0; i < count && first; i++) {
         char text[KVT_HASH_TEXT_MAX];
 
-        kvt_hash_format(kvbm_words_get(&words), text);
+        kvt_hash_format(worker_message_get(&words), text);
         kvt_buffer_printf(hashes, "%s\"%s\"", i > 0 ? "," : "", text);
     }
     return true;
@@ -298,7 +300,7 @@ read_found(const struct kvt_buffer *answer, size_t count, struct found *found,
 static void
 find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
-    struct kvbm_front *front = arg;
+    struct worker_supervisor *front = arg;
     struct kvt_buffer question;
     struct kvt_buffer answer;
     struct kvt_buffer found;
@@ -341,13 +343,13 @@ find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_
 /* ---- the port ---- */
 
 enum kvt_err
-kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err)
+worker_supervisor_open_admin(struct worker_supervisor *front, struct kvt_error *err)
 {
     static const struct kvt_http_route routes[] = {
         {.method = "GET", .path = "/v1/status", .handler = get_status},
         {.method = "POST", .path = "/v1/find_matches", .handler = find_matches},
     };
-    const struct kvbm_settings *settings = front->plan->settings;
+    const struct worker_settings *settings = front->plan->settings;
     char text[128];
     enum kvt_err rc = open_metrics(front, err);
     int size;
@@ -359,7 +361,7 @@ kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err)
     front->started_ms = kvt_clock_mono_ms();
     front->shown.open = true;
     kvt_buffer_init(&front->shown.text, 64 << 10);
-    kvbm_front_show(front);
+    worker_supervisor_show(front);
     rc =
         kvt_http_start(&front->http,
                        &(struct kvt_http_options){.bind = settings->admin_bind,
@@ -379,7 +381,7 @@ kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err)
 }
 
 void
-kvbm_front_close_admin(struct kvbm_front *front)
+worker_supervisor_close_admin(struct worker_supervisor *front)
 {
     kvt_http_stop(front->http);
     if (front->shown.open) {

@@ -7,14 +7,14 @@
 enum { LIST_MAX = 32 }; /* bytes of "0, 1, 2", all instances */
 
 static char *
-add(struct kvbm_front_reasons *reasons)
+add(struct worker_supervisor_reasons *reasons)
 {
     return reasons->lines[reasons->count++];
 }
 
 /* The instances of which this figure is not 0, "0, 2", and its sum. */
 static uint64_t
-list(const struct kvbm_front *front, size_t figure, char out[LIST_MAX])
+list(const struct worker_supervisor *front, size_t figure, char out[LIST_MAX])
 {
     uint64_t sum = 0;
     size_t size = 0;
@@ -33,7 +33,8 @@ list(const struct kvbm_front *front, size_t figure, char out[LIST_MAX])
 }
 
 void
-kvbm_front_reasons(const struct kvbm_front *front, struct kvbm_front_reasons *reasons)
+worker_supervisor_reasons(const struct worker_supervisor *front,
+                          struct worker_supervisor_reasons *reasons)
 {
     const bool bucket =
         front->plan->settings->s3.endpoint != NULL && front->plan->settings->s3.endpoint[0] != '\0';
@@ -41,17 +42,17 @@ kvbm_front_reasons(const struct kvbm_front *front, struct kvbm_front_reasons *re
     char who[LIST_MAX];
     uint64_t ranks;
 
-    *reasons = (struct kvbm_front_reasons){.ready = true};
+    *reasons = (struct worker_supervisor_reasons){.ready = true};
     for (uint32_t i = 0; i < front->plan->instances; i++) {
         if (front->instances[i].up)
             continue;
         (void)snprintf(add(reasons), size, "instance %" PRIu32 " is being started", i);
         reasons->ready = false;
     }
-    if (list(front, offsetof(struct kvbm_figures, nats_away), who) > 0)
+    if (list(front, offsetof(struct worker_instance_stats, nats_away), who) > 0)
         (void)snprintf(add(reasons), size,
                        "NATS is away: the advisor does not hear what instances %s hold", who);
-    ranks = list(front, offsetof(struct kvbm_figures, objects_away), who);
+    ranks = list(front, offsetof(struct worker_instance_stats, objects_away), who);
     if (ranks > 0)
         (void)snprintf(add(reasons), size,
                        "the %s is away: its blocks are misses and none are stored, for %" PRIu64

@@ -25,15 +25,19 @@
 #include "worker/instances/instance_stats.h"
 #include "worker/instances/supervisor.h"
 
-struct kvbm_front;
-struct kvbm_front_metrics;
+struct worker_supervisor;
+struct worker_supervisor_metrics;
 
-enum kvbm_slot_state { KVBM_SLOT_FREE, KVBM_SLOT_WAITS, KVBM_SLOT_AWAY };
+enum worker_supervisor_slot_state {
+    WORKER_SUPERVISOR_SLOT_FREE,
+    WORKER_SUPERVISOR_SLOT_WAITS,
+    WORKER_SUPERVISOR_SLOT_AWAY
+};
 
 /* A request of the trace. */
-struct kvbm_front_slot {
-    struct kvbm_front *front;
-    enum kvbm_slot_state state;
+struct worker_supervisor_slot {
+    struct worker_supervisor *front;
+    enum worker_supervisor_slot_state state;
     uint32_t instance; /* whose it is */
     uint64_t life;     /* to which it was given */
     uint64_t *ids;
@@ -41,11 +45,11 @@ struct kvbm_front_slot {
     enum kvt_err status; /* as it came back */
     uint32_t failures;   /* one after the other */
     uint64_t rests_ms;   /* until when it is not given again */
-    struct kvbm_figures figures;
+    struct worker_instance_stats figures;
 };
 
 /* One instance is told that another one lives. */
-struct kvbm_front_word {
+struct worker_supervisor_word {
     uint64_t life;          /* that is being told */
     _Atomic uint64_t known; /* that was told; 0: none */
     _Atomic bool away;
@@ -53,14 +57,14 @@ struct kvbm_front_word {
 };
 
 /* How blocks go from rank 0 to those that hold the same, as its leader said last. */
-struct kvbm_front_broadcast {
+struct worker_supervisor_broadcast {
     bool known; /* there are such ranks, and it has been asked */
     enum engine_way way;
     char why[ENGINE_WHY_MAX];
 };
 
-struct kvbm_front_instance {
-    struct kvbm_life life;
+struct worker_supervisor_instance {
+    struct worker_processes life;
     struct engine_rpc_client *client;
     bool up;
     bool was_up;        /* in any life */
@@ -68,25 +72,25 @@ struct kvbm_front_instance {
     uint32_t busy;      /* requests with it */
     uint32_t starts;    /* since it served a request */
     uint64_t lives;
-    struct kvbm_figures figures;                      /* of this life */
-    struct kvbm_figures past;                         /* of those that are over */
-    struct kvbm_front_broadcast broadcast;            /* of this life */
-    struct kvbm_front_word peers[KVBM_INSTANCES_MAX]; /* that it was told of */
+    struct worker_instance_stats figures;                      /* of this life */
+    struct worker_instance_stats past;                         /* of those that are over */
+    struct worker_supervisor_broadcast broadcast;              /* of this life */
+    struct worker_supervisor_word peers[WORKER_INSTANCES_MAX]; /* that it was told of */
 };
 
 /* What is not as it should be, and what that means. */
-struct kvbm_front_reasons {
+struct worker_supervisor_reasons {
     bool ready; /* all the same: requests are served */
     size_t count;
-    char lines[KVBM_INSTANCES_MAX + 2][160];
+    char lines[WORKER_INSTANCES_MAX + 2][160];
 };
 
-struct kvbm_front {
-    const struct kvbm_plan *plan;
-    struct kvbm_front_instance instances[KVBM_INSTANCES_MAX];
+struct worker_supervisor {
+    const struct worker_instance_plan *plan;
+    struct worker_supervisor_instance instances[WORKER_INSTANCES_MAX];
     struct wire_trace *trace;
     struct kvt_queue *answers; /* slots that came back */
-    struct kvbm_front_slot *slots;
+    struct worker_supervisor_slot *slots;
     size_t slot_count;
     uint64_t read, fed, served, again, bad_lines;
     bool ended; /* the trace */
@@ -97,40 +101,44 @@ struct kvbm_front {
     struct kvt_http *http;
 
     struct kvt_metrics *registry;
-    struct kvbm_front_metrics *metrics;
+    struct worker_supervisor_metrics *metrics;
     uint64_t started_ms;
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
         bool open;
         struct kvt_buffer text;
-        struct kvbm_front_reasons reasons;
+        struct worker_supervisor_reasons reasons;
     } shown;
 };
 
 /** Start what is not there, notice what is gone, make instances known to each other. */
-KVT_NODISCARD enum kvt_err kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_supervisor_look_after(struct worker_supervisor *front,
+                                                        struct kvt_error *err);
 
 /** How long a request rests that has failed so many times in a row; at least once. */
-uint64_t kvbm_front_rest_ms(uint32_t failures);
+uint64_t worker_supervisor_rest_ms(uint32_t failures);
 
 /** End instance `number` at once; what was with it comes back as answers. */
-void kvbm_front_stop(struct kvbm_front *front, uint32_t number);
+void worker_supervisor_stop(struct worker_supervisor *front, uint32_t number);
 
 /** Of one instance, in all its lives. */
-struct kvbm_figures kvbm_front_figures(const struct kvbm_front *front, uint32_t number);
+struct worker_instance_stats worker_supervisor_figures(const struct worker_supervisor *front,
+                                                       uint32_t number);
 /** Of all instances. */
-struct kvbm_figures kvbm_front_sum(const struct kvbm_front *front);
+struct worker_instance_stats worker_supervisor_sum(const struct worker_supervisor *front);
 
 /** As instances said last. */
-void kvbm_front_reasons(const struct kvbm_front *front, struct kvbm_front_reasons *reasons);
+void worker_supervisor_reasons(const struct worker_supervisor *front,
+                               struct worker_supervisor_reasons *reasons);
 
 /** Append the status object (docs/api.md). */
-void kvbm_front_format(const struct kvbm_front *front, struct kvt_buffer *out);
+void worker_supervisor_format(const struct worker_supervisor *front, struct kvt_buffer *out);
 
-KVT_NODISCARD enum kvt_err kvbm_front_open_admin(struct kvbm_front *front, struct kvt_error *err);
-void kvbm_front_close_admin(struct kvbm_front *front);
+KVT_NODISCARD enum kvt_err worker_supervisor_open_admin(struct worker_supervisor *front,
+                                                        struct kvt_error *err);
+void worker_supervisor_close_admin(struct worker_supervisor *front);
 /** Bring what the admin port shows up to now. */
-void kvbm_front_show(struct kvbm_front *front);
+void worker_supervisor_show(struct worker_supervisor *front);
 
 #endif /* WORKER_INSTANCES_SUPERVISOR_INTERNAL_H */

@@ -17,55 +17,57 @@ enum {
 /* ---- starting and ending ---- */
 
 static enum kvt_err
-start(struct kvbm_front *front, uint32_t number, struct kvt_error *err)
+start(struct worker_supervisor *front, uint32_t number, struct kvt_error *err)
 {
-    struct kvbm_front_instance *instance = &front->instances[number];
-    char endpoint[KVBM_INSTANCE_ENDPOINT];
+    struct worker_supervisor_instance *instance = &front->instances[number];
+    char endpoint[WORKER_INSTANCE_ENDPOINT];
     enum kvt_err rc;
 
-    if (instance->starts++ >= KVBM_FRONT_STARTS)
+    if (instance->starts++ >= WORKER_SUPERVISOR_STARTS)
         return kvt_error_set(err, KVT_UNAVAILABLE,
                              "instance %" PRIu32 " ended %d times without a request served", number,
-                             KVBM_FRONT_STARTS);
-    rc = kvbm_life_start(&instance->life, err);
+                             WORKER_SUPERVISOR_STARTS);
+    rc = worker_processes_start(&instance->life, err);
     if (rc != KVT_OK)
         return rc;
     instance->lives++;
-    kvbm_plan_endpoint(front->plan, KVBM_DOOR_FRONT, number, KVBM_INSTANCE_LEADER, endpoint);
+    worker_instance_plan_endpoint(front->plan, WORKER_DOOR_FRONT, number, WORKER_INSTANCE_LEADER,
+                                  endpoint);
     return engine_rpc_client_open(&instance->client,
                                   &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
 }
 
 /* What its last answers say, which nobody has taken yet.  All of its calls have come back. */
 static void
-hear_last(const struct kvbm_front *front, uint64_t life, struct kvbm_front_instance *instance)
+hear_last(const struct worker_supervisor *front, uint64_t life,
+          struct worker_supervisor_instance *instance)
 {
     for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++) {
-        const struct kvbm_front_slot *slot = &front->slots[i];
+        const struct worker_supervisor_slot *slot = &front->slots[i];
 
-        if (slot->state == KVBM_SLOT_AWAY && slot->life == life && slot->status == KVT_OK &&
-            slot->figures.requests >= instance->figures.requests)
+        if (slot->state == WORKER_SUPERVISOR_SLOT_AWAY && slot->life == life &&
+            slot->status == KVT_OK && slot->figures.requests >= instance->figures.requests)
             instance->figures = slot->figures;
     }
 }
 
 void
-kvbm_front_stop(struct kvbm_front *front, uint32_t number)
+worker_supervisor_stop(struct worker_supervisor *front, uint32_t number)
 {
-    struct kvbm_front_instance *instance = &front->instances[number];
+    struct worker_supervisor_instance *instance = &front->instances[number];
     const uint64_t life = instance->life.number;
 
-    kvbm_life_end(&instance->life);
+    worker_processes_end(&instance->life);
     engine_rpc_client_close(instance->client); /* calls that go on come back */
     instance->client = NULL;
     instance->up = false;
     instance->silent_ms = 0;
     hear_last(front, life, instance);
-    kvbm_figures_end(&instance->figures);
-    kvbm_figures_add(&instance->past, &instance->figures);
-    instance->figures = (struct kvbm_figures){0};
+    worker_instance_stats_end(&instance->figures);
+    worker_instance_stats_add(&instance->past, &instance->figures);
+    instance->figures = (struct worker_instance_stats){0};
     instance->broadcast.known = false;
-    for (uint32_t i = 0; i < KVBM_INSTANCES_MAX; i++)
+    for (uint32_t i = 0; i < WORKER_INSTANCES_MAX; i++)
         atomic_store(&instance->peers[i].known, 0);
 }
 
@@ -75,7 +77,7 @@ kvbm_front_stop(struct kvbm_front *front, uint32_t number)
 static void
 on_told(void *arg, const struct engine_rpc_reply *reply)
 {
-    struct kvbm_front_word *word = arg;
+    struct worker_supervisor_word *word = arg;
 
     if (reply->status == KVT_OK)
         atomic_store(&word->known, word->life);
@@ -83,9 +85,9 @@ on_told(void *arg, const struct engine_rpc_reply *reply)
 }
 
 static void
-tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
+tell(struct worker_supervisor_instance *instance, uint32_t number, uint64_t life)
 {
-    struct kvbm_front_word *word = &instance->peers[number];
+    struct worker_supervisor_word *word = &instance->peers[number];
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct kvt_buffer question;
     enum kvt_err rc = KVT_NOMEM;
@@ -95,13 +97,13 @@ tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
         return;
     word->told_ms = now_ms;
     kvt_buffer_init(&question, 64);
-    kvbm_words_put(&question, number);
-    kvbm_words_put(&question, life);
+    worker_message_put(&question, number);
+    worker_message_put(&question, life);
     word->life = life;
     atomic_store(&word->away, true);
     if (kvt_buffer_ok(&question))
         rc = engine_rpc_start(instance->client,
-                              &(struct engine_rpc_request){.method = KVBM_FRONT_PEER,
+                              &(struct engine_rpc_request){.method = WORKER_SUPERVISOR_PEER,
                                                            .bytes = question.data,
                                                            .size = question.size,
                                                            .wait_ms = TELL_WAIT,
@@ -114,7 +116,7 @@ tell(struct kvbm_front_instance *instance, uint32_t number, uint64_t life)
 }
 
 static void
-tell_all(struct kvbm_front *front)
+tell_all(struct worker_supervisor *front)
 {
     for (uint32_t i = 0; i < front->plan->instances; i++)
         for (uint32_t k = 0; k < front->plan->instances; k++)
@@ -123,17 +125,17 @@ tell_all(struct kvbm_front *front)
 }
 
 static void
-read_broadcast(struct kvbm_words *words, struct kvbm_front_broadcast *out)
+read_broadcast(struct worker_message *words, struct worker_supervisor_broadcast *out)
 {
     const uint8_t *why;
     uint64_t way;
     size_t size;
 
-    *out = (struct kvbm_front_broadcast){.known = kvbm_words_get(words) == 1};
+    *out = (struct worker_supervisor_broadcast){.known = worker_message_get(words) == 1};
     if (!out->known)
         return;
-    way = kvbm_words_get(words);
-    why = kvbm_words_get_bytes(words, &size);
+    way = worker_message_get(words);
+    why = worker_message_get_bytes(words, &size);
     words->bad = words->bad || way >= ENGINE_WAYS || size >= sizeof(out->why);
     if (words->bad)
         return;
@@ -143,22 +145,22 @@ read_broadcast(struct kvbm_words *words, struct kvbm_front_broadcast *out)
 }
 
 static void
-ask(struct kvbm_front_instance *instance)
+ask(struct worker_supervisor_instance *instance)
 {
-    struct kvbm_front_broadcast broadcast;
-    struct kvbm_figures figures;
+    struct worker_supervisor_broadcast broadcast;
+    struct worker_instance_stats figures;
     struct kvt_buffer answer;
-    struct kvbm_words words;
+    struct worker_message words;
 
     kvt_buffer_init(&answer, 4096);
     if (engine_rpc_run(
             instance->client,
-            &(struct engine_rpc_request){.method = KVBM_FRONT_STATUS, .wait_ms = ASK_WAIT}, &answer,
-            NULL) == KVT_OK) {
-        words = (struct kvbm_words){.bytes = answer.data, .size = answer.size};
-        kvbm_figures_get(&figures, &words);
+            &(struct engine_rpc_request){.method = WORKER_SUPERVISOR_STATUS, .wait_ms = ASK_WAIT},
+            &answer, NULL) == KVT_OK) {
+        words = (struct worker_message){.bytes = answer.data, .size = answer.size};
+        worker_instance_stats_get(&figures, &words);
         read_broadcast(&words, &broadcast);
-        if (kvbm_words_end(&words)) {
+        if (worker_message_end(&words)) {
             instance->figures = figures;
             instance->broadcast = broadcast;
         }
@@ -168,7 +170,7 @@ ask(struct kvbm_front_instance *instance)
 
 /* Is its leader there, and since when is it not? */
 static void
-listen_to(struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+listen_to(struct worker_supervisor_instance *instance, uint32_t number, uint64_t now_ms)
 {
     const bool linked = engine_rpc_client_link(instance->client) != 0;
 
@@ -185,9 +187,9 @@ listen_to(struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms
 
 /* Processes that are there and do not go on would keep their requests for good. */
 static bool
-is_silent(const struct kvbm_front_instance *instance, uint32_t number, uint64_t now_ms)
+is_silent(const struct worker_supervisor_instance *instance, uint32_t number, uint64_t now_ms)
 {
-    if (instance->silent_ms == 0 || now_ms - instance->silent_ms < KVBM_FRONT_SILENCE_MS)
+    if (instance->silent_ms == 0 || now_ms - instance->silent_ms < WORKER_SUPERVISOR_SILENCE_MS)
         return false;
     kvt_log_warn("worker.instance", "silent", "instance %" PRIu32 ": its leader says nothing",
                  number);
@@ -195,18 +197,18 @@ is_silent(const struct kvbm_front_instance *instance, uint32_t number, uint64_t 
 }
 
 enum kvt_err
-kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
+worker_supervisor_look_after(struct worker_supervisor *front, struct kvt_error *err)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     const bool ask_now = now_ms - front->asked_ms >= ASK_EVERY;
 
     for (uint32_t i = 0; i < front->plan->instances; i++) {
-        struct kvbm_front_instance *instance = &front->instances[i];
+        struct worker_supervisor_instance *instance = &front->instances[i];
         enum kvt_err rc = KVT_OK;
 
         if (instance->life.number != 0 &&
-            (kvbm_life_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
-            kvbm_front_stop(front, i);
+            (worker_processes_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
+            worker_supervisor_stop(front, i);
             if (instance->life.gave_up && !instance->was_up)
                 return kvt_error_set(
                     err, KVT_UNAVAILABLE,
@@ -228,24 +230,24 @@ kvbm_front_look_after(struct kvbm_front *front, struct kvt_error *err)
 
 /* ---- what they have done ---- */
 
-struct kvbm_figures
-kvbm_front_figures(const struct kvbm_front *front, uint32_t number)
+struct worker_instance_stats
+worker_supervisor_figures(const struct worker_supervisor *front, uint32_t number)
 {
-    struct kvbm_figures sum = front->instances[number].past;
+    struct worker_instance_stats sum = front->instances[number].past;
 
-    kvbm_figures_add(&sum, &front->instances[number].figures);
+    worker_instance_stats_add(&sum, &front->instances[number].figures);
     return sum;
 }
 
-struct kvbm_figures
-kvbm_front_sum(const struct kvbm_front *front)
+struct worker_instance_stats
+worker_supervisor_sum(const struct worker_supervisor *front)
 {
-    struct kvbm_figures sum = {0};
+    struct worker_instance_stats sum = {0};
 
     for (uint32_t i = 0; i < front->plan->instances; i++) {
-        const struct kvbm_figures one = kvbm_front_figures(front, i);
+        const struct worker_instance_stats one = worker_supervisor_figures(front, i);
 
-        kvbm_figures_add(&sum, &one);
+        worker_instance_stats_add(&sum, &one);
     }
     return sum;
 }

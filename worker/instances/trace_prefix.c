@@ -4,26 +4,27 @@
 #include "kvtier/kvbm.h"
 
 void
-kvbm_prefix_tokens(const uint64_t *ids, size_t count, uint32_t *tokens)
+worker_trace_prefix_tokens(const uint64_t *ids, size_t count, uint32_t *tokens)
 {
     for (size_t i = 0; i < count; i++) {
-        tokens[KVBM_PREFIX_TOKENS * i] = (uint32_t)ids[i];
-        tokens[KVBM_PREFIX_TOKENS * i + 1] = (uint32_t)(ids[i] >> 32);
+        tokens[WORKER_TRACE_PREFIX_TOKENS * i] = (uint32_t)ids[i];
+        tokens[WORKER_TRACE_PREFIX_TOKENS * i + 1] = (uint32_t)(ids[i] >> 32);
     }
 }
 
 enum kvt_err
-kvbm_prefix_labels(const uint64_t *ids, size_t count, uint64_t seed, struct kvbm_label *labels)
+worker_trace_prefix_labels(const uint64_t *ids, size_t count, uint64_t seed,
+                           struct kvbm_label *labels)
 {
-    uint32_t *tokens = kvt_calloc(count * KVBM_PREFIX_TOKENS + 1, sizeof(*tokens));
+    uint32_t *tokens = kvt_calloc(count * WORKER_TRACE_PREFIX_TOKENS + 1, sizeof(*tokens));
     struct kvt_sequence *sequence = NULL;
     enum kvt_err rc = KVT_NOMEM;
 
     if (tokens != NULL)
-        rc = kvt_sequence_new(&sequence, KVBM_PREFIX_TOKENS, seed, NULL);
+        rc = kvt_sequence_new(&sequence, WORKER_TRACE_PREFIX_TOKENS, seed, NULL);
     if (rc == KVT_OK) {
-        kvbm_prefix_tokens(ids, count, tokens);
-        rc = kvt_sequence_append(sequence, tokens, count * KVBM_PREFIX_TOKENS, NULL);
+        worker_trace_prefix_tokens(ids, count, tokens);
+        rc = kvt_sequence_append(sequence, tokens, count * WORKER_TRACE_PREFIX_TOKENS, NULL);
     }
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
         labels[i] = (struct kvbm_label){.prefix_hash = 0};

@@ -8,7 +8,7 @@
  *
  * Ownership: the caller's arrays.
  * Threads:   any.
- * Limits:    KVBM_PREFIX_TOKENS tokens a block.
+ * Limits:    WORKER_TRACE_PREFIX_TOKENS tokens a block.
  */
 #ifndef WORKER_INSTANCES_TRACE_PREFIX_H
 #define WORKER_INSTANCES_TRACE_PREFIX_H
@@ -18,10 +18,10 @@
 
 #include "kvbm/pool/block_pool.h"
 
-#define KVBM_PREFIX_TOKENS 2 /* of a block */
+#define WORKER_TRACE_PREFIX_TOKENS 2 /* of a block */
 
-/** @param tokens  room for count * KVBM_PREFIX_TOKENS */
-void kvbm_prefix_tokens(const uint64_t *ids, size_t count, uint32_t *tokens);
+/** @param tokens  room for count * WORKER_TRACE_PREFIX_TOKENS */
+void worker_trace_prefix_tokens(const uint64_t *ids, size_t count, uint32_t *tokens);
 
 /**
  * What a connector with that seed (engine/connector/connector.h) calls each block.
@@ -29,7 +29,7 @@ void kvbm_prefix_tokens(const uint64_t *ids, size_t count, uint32_t *tokens);
  * @param[out] labels  `count` of them; unspecified on failure
  * @return KVT_OK, KVT_RANGE (longer than a sequence may be) or KVT_NOMEM
  */
-KVT_NODISCARD enum kvt_err kvbm_prefix_labels(const uint64_t *ids, size_t count, uint64_t seed,
-                                              struct kvbm_label *labels);
+KVT_NODISCARD enum kvt_err worker_trace_prefix_labels(const uint64_t *ids, size_t count,
+                                                      uint64_t seed, struct kvbm_label *labels);
 
 #endif /* WORKER_INSTANCES_TRACE_PREFIX_H */

@@ -286,8 +286,8 @@ ask_slice(struct flock *flock, const struct kvt_block_id *ids, size_t count, uin
 }
 
 enum kvt_err
-kvbm_bucket_has(struct kvbm_volume *volume, const struct kvt_block_id *ids, size_t count,
-                uint64_t end_ms, bool *present)
+worker_bucket_has(struct kvbm_volume *volume, const struct kvt_block_id *ids, size_t count,
+                  uint64_t end_ms, bool *present)
 {
     struct flock *flock = flock_new(bucket_of(volume));
     enum kvt_err rc = flock == NULL ? KVT_NOMEM : KVT_OK;
@@ -317,8 +317,8 @@ static const struct kvbm_volume_driver driver = {
     .kind = "bucket", .get = get, .put = put, .close = close_bucket};
 
 enum kvt_err
-kvbm_bucket_volume(struct kvbm_volume **out, const struct kvbm_bucket_options *options,
-                   struct kvt_error *err)
+worker_bucket_volume(struct kvbm_volume **out, const struct worker_bucket_options *options,
+                     struct kvt_error *err)
 {
     struct bucket *bucket;
 

@@ -26,7 +26,7 @@
 #include "g4/object/g4_store.h"
 #include "kvbm/volume/volume_set.h"
 
-struct kvbm_bucket_options {
+struct worker_bucket_options {
     struct g4_store *store;
     enum kvt_key_revision revision;
     const char *namespace_; /* "" is KVBM's; copied */
@@ -36,20 +36,20 @@ struct kvbm_bucket_options {
 };
 
 /** KVT_OK; KVT_RANGE (namespace); KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err kvbm_bucket_volume(struct kvbm_volume **out,
-                                              const struct kvbm_bucket_options *options,
-                                              struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_bucket_volume(struct kvbm_volume **out,
+                                                const struct worker_bucket_options *options,
+                                                struct kvt_error *err);
 
 /**
  * Is there something of a block's length under each name?  When it is asked for, it is checked.
  * Behind KVT_VOLUME_SLICE names in a row that are not there no others are asked for.
  *
- * @param volume  what kvbm_bucket_volume() gave
+ * @param volume  what worker_bucket_volume() gave
  * @param end_ms  monotonic; nothing is waited for any longer.  0: the store's own patience
  * @return KVT_OK: all that count were answered; else why the first was not, and `present` is false
  */
-KVT_NODISCARD enum kvt_err kvbm_bucket_has(struct kvbm_volume *volume,
-                                           const struct kvt_block_id *ids, size_t count,
-                                           uint64_t end_ms, bool *present);
+KVT_NODISCARD enum kvt_err worker_bucket_has(struct kvbm_volume *volume,
+                                             const struct kvt_block_id *ids, size_t count,
+                                             uint64_t end_ms, bool *present);
 
 #endif /* WORKER_OBJECT_BUCKET_VOLUME_H */

@@ -6,10 +6,10 @@
 
 struct gateway {
     struct kvbm_volume head;
-    struct kvbm_remote *remote;
+    struct worker_object_tier *remote;
 };
 
-static struct kvbm_remote *
+static struct worker_object_tier *
 remote_of(struct kvbm_volume *volume)
 {
     return ((struct gateway *)volume)->remote;
@@ -18,13 +18,13 @@ remote_of(struct kvbm_volume *volume)
 static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    kvbm_remote_get(remote_of(volume), items, count);
+    worker_object_tier_get(remote_of(volume), items, count);
 }
 
 static void
 put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    kvbm_remote_put(remote_of(volume), items, count);
+    worker_object_tier_put(remote_of(volume), items, count);
 }
 
 static void
@@ -37,7 +37,7 @@ has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
     assert(count > 0 && count <= KVT_VOLUME_SLICE);
     for (size_t i = 0; i < count; i++)
         ids[i] = items[i].id;
-    answered = kvbm_remote_has(remote_of(volume), ids, count, present);
+    answered = worker_object_tier_has(remote_of(volume), ids, count, present);
     for (size_t i = 0; i < count; i++)
         items[i].status = !answered ? KVT_UNAVAILABLE : present[i] ? KVT_OK : KVT_NOTFOUND;
 }
@@ -52,8 +52,8 @@ static const struct kvbm_volume_driver driver = {
     .kind = "gateway", .get = get, .put = put, .has = has, .close = close_gateway};
 
 enum kvt_err
-kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote, size_t block_size,
-                   struct kvt_error *err)
+worker_gateway_volume(struct kvbm_volume **out, struct worker_object_tier *remote,
+                      size_t block_size, struct kvt_error *err)
 {
     struct gateway *gateway = kvt_calloc(1, sizeof(*gateway));
 
@@ -67,11 +67,11 @@ kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote, size_t 
 }
 
 static enum kvt_err
-add_volume(struct kvbm_volumes *set, uint64_t number, struct kvbm_remote *remote, size_t block_size,
-           size_t queue_max, struct kvt_error *err)
+add_volume(struct kvbm_volumes *set, uint64_t number, struct worker_object_tier *remote,
+           size_t block_size, size_t queue_max, struct kvt_error *err)
 {
     struct kvbm_volume *volume;
-    enum kvt_err rc = kvbm_remote_volume(&volume, remote, block_size, err);
+    enum kvt_err rc = worker_gateway_volume(&volume, remote, block_size, err);
 
     if (rc != KVT_OK)
         return rc;
@@ -82,16 +82,16 @@ add_volume(struct kvbm_volumes *set, uint64_t number, struct kvbm_remote *remote
 }
 
 enum kvt_err
-kvbm_remote_volumes(struct kvbm_volumes **out, struct kvbm_remote *remote, size_t block_size,
-                    size_t queue_max, struct kvt_error *err)
+worker_gateway_volumes(struct kvbm_volumes **out, struct worker_object_tier *remote,
+                       size_t block_size, size_t queue_max, struct kvt_error *err)
 {
     enum kvt_err rc = kvbm_volumes_new(out, err);
 
     if (rc != KVT_OK)
         return rc;
-    rc = add_volume(*out, KVBM_VOLUME_DOWN, remote, block_size, queue_max, err);
+    rc = add_volume(*out, WORKER_GATEWAY_VOLUME_DOWN, remote, block_size, queue_max, err);
     if (rc == KVT_OK)
-        rc = add_volume(*out, KVBM_VOLUME_UP, remote, block_size, queue_max, err);
+        rc = add_volume(*out, WORKER_GATEWAY_VOLUME_UP, remote, block_size, queue_max, err);
     if (rc != KVT_OK) {
         kvbm_volumes_free(*out);
         *out = NULL;

@@ -19,17 +19,19 @@
 
 #include "worker/object/object_tier.h"
 
-#define KVBM_VOLUME_DOWN 1 /* numbers in kvbm_remote_volumes() */
-#define KVBM_VOLUME_UP   2
+#define WORKER_GATEWAY_VOLUME_DOWN 1 /* numbers in worker_gateway_volumes() */
+#define WORKER_GATEWAY_VOLUME_UP   2
 
 /** `block_size` is that of the remote's settings. */
-KVT_NODISCARD enum kvt_err kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote,
-                                              size_t block_size, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_gateway_volume(struct kvbm_volume **out,
+                                                 struct worker_object_tier *remote,
+                                                 size_t block_size, struct kvt_error *err);
 
 /** A set with the remote in it twice, once for each direction: a volume has one thread, and what is
  *  asked for must not wait behind what is stored.  `*out` is NULL on failure. */
-KVT_NODISCARD enum kvt_err kvbm_remote_volumes(struct kvbm_volumes **out,
-                                               struct kvbm_remote *remote, size_t block_size,
-                                               size_t queue_max, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_gateway_volumes(struct kvbm_volumes **out,
+                                                  struct worker_object_tier *remote,
+                                                  size_t block_size, size_t queue_max,
+                                                  struct kvt_error *err);
 
 #endif /* WORKER_OBJECT_GATEWAY_VOLUME_H */

@@ -33,13 +33,13 @@ struct absence {
     _Atomic uint64_t probed_ms;
 };
 
-struct kvbm_remote {
-    const struct kvbm_settings *settings;
-    struct g4_client *patient;  /* retries as long as the setting says */
-    struct g4_client *quick;    /* asks once */
-    struct g4_store *store;     /* instead of the two: an S3 service, ... */
-    struct kvbm_volume *bucket; /* ... and its bucket */
-    int acked_fd;               /* -1: no log */
+struct worker_object_tier {
+    const struct worker_settings *settings;
+    struct g4_batch_client *patient; /* retries as long as the setting says */
+    struct g4_batch_client *quick;   /* asks once */
+    struct g4_store *store;          /* instead of the two: an S3 service, ... */
+    struct kvbm_volume *bucket;      /* ... and its bucket */
+    int acked_fd;                    /* -1: no log */
     _Atomic bool stopping;
     struct absence gateway; /* for everybody */
     struct absence hurried; /* for who asks within a time of his own */
@@ -55,19 +55,19 @@ struct kvbm_remote {
 
 /* One call's keys and items; too large for a stack that holds several of them. */
 struct batch {
-    char keys[KVBM_REMOTE_BATCH][KVT_KEY_MAX];
-    struct g4_client_item items[KVBM_REMOTE_BATCH];
-    size_t owner[KVBM_REMOTE_BATCH];
+    char keys[WORKER_OBJECT_TIER_BATCH][KVT_KEY_MAX];
+    struct g4_batch_client_item items[WORKER_OBJECT_TIER_BATCH];
+    size_t owner[WORKER_OBJECT_TIER_BATCH];
 };
 
-typedef enum kvt_err client_call(struct g4_client *client, struct g4_client_item *items,
+typedef enum kvt_err client_call(struct g4_batch_client *client, struct g4_batch_client_item *items,
                                  size_t count, struct kvt_error *err);
 
 static enum kvt_err
-open_client(struct g4_client **out, const struct kvbm_settings *settings, uint64_t retry_ms,
+open_client(struct g4_batch_client **out, const struct worker_settings *settings, uint64_t retry_ms,
             struct kvt_error *err)
 {
-    const struct g4_client_options options = {
+    const struct g4_batch_client_options options = {
         .endpoint = settings->endpoint,
         .bucket = settings->bucket,
         .access_key = settings->access_key,
@@ -78,13 +78,13 @@ open_client(struct g4_client **out, const struct kvbm_settings *settings, uint64
         .fingerprint = settings->layout.fingerprint,
     };
 
-    return g4_client_open(out, &options, err);
+    return g4_batch_client_open(out, &options, err);
 }
 
 static enum kvt_err
-open_clients(struct kvbm_remote *remote, struct kvt_error *err)
+open_clients(struct worker_object_tier *remote, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = remote->settings;
+    const struct worker_settings *settings = remote->settings;
     enum kvt_err rc = open_client(&remote->patient, settings, settings->retry_ms, err);
 
     if (rc == KVT_OK)
@@ -94,9 +94,9 @@ open_clients(struct kvbm_remote *remote, struct kvt_error *err)
 
 /* A request of a bucket is tried again within its time, and that time is the retry time. */
 static enum kvt_err
-open_bucket(struct kvbm_remote *remote, struct kvt_error *err)
+open_bucket(struct worker_object_tier *remote, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = remote->settings;
+    const struct worker_settings *settings = remote->settings;
     enum kvt_err rc =
         g4_s3_open(&remote->store,
                    &(struct g4_s3_options){
@@ -116,24 +116,24 @@ open_bucket(struct kvbm_remote *remote, struct kvt_error *err)
                    err);
 
     if (rc == KVT_OK)
-        rc = kvbm_bucket_volume(&remote->bucket,
-                                &(struct kvbm_bucket_options){
-                                    .store = remote->store,
-                                    .revision = settings->revision,
-                                    .namespace_ = settings->namespace_,
-                                    .rank = settings->rank,
-                                    .block_size = settings->layout.block_size,
-                                    .fingerprint = settings->layout.fingerprint,
-                                },
-                                err);
+        rc = worker_bucket_volume(&remote->bucket,
+                                  &(struct worker_bucket_options){
+                                      .store = remote->store,
+                                      .revision = settings->revision,
+                                      .namespace_ = settings->namespace_,
+                                      .rank = settings->rank,
+                                      .block_size = settings->layout.block_size,
+                                      .fingerprint = settings->layout.fingerprint,
+                                  },
+                                  err);
     return rc;
 }
 
 enum kvt_err
-kvbm_remote_open(struct kvbm_remote **out, const struct kvbm_settings *settings,
-                 struct kvt_error *err)
+worker_object_tier_open(struct worker_object_tier **out, const struct worker_settings *settings,
+                        struct kvt_error *err)
 {
-    struct kvbm_remote *remote;
+    struct worker_object_tier *remote;
     enum kvt_err rc;
 
     *out = NULL;
@@ -152,7 +152,7 @@ kvbm_remote_open(struct kvbm_remote **out, const struct kvbm_settings *settings,
             rc = kvt_error_sys(err, errno, "open %s", settings->acked_log);
     }
     if (rc != KVT_OK) {
-        kvbm_remote_close(remote);
+        worker_object_tier_close(remote);
         return rc;
     }
     *out = remote;
@@ -160,12 +160,12 @@ kvbm_remote_open(struct kvbm_remote **out, const struct kvbm_settings *settings,
 }
 
 void
-kvbm_remote_close(struct kvbm_remote *remote)
+worker_object_tier_close(struct worker_object_tier *remote)
 {
     if (remote == NULL)
         return;
-    g4_client_close(remote->patient);
-    g4_client_close(remote->quick);
+    g4_batch_client_close(remote->patient);
+    g4_batch_client_close(remote->quick);
     kvbm_volume_close(remote->bucket);
     g4_store_close(remote->store);
     if (remote->acked_fd >= 0)
@@ -174,15 +174,15 @@ kvbm_remote_close(struct kvbm_remote *remote)
 }
 
 void
-kvbm_remote_stop(struct kvbm_remote *remote)
+worker_object_tier_stop(struct worker_object_tier *remote)
 {
     if (remote == NULL)
         return;
     atomic_store(&remote->stopping, true);
     if (remote->bucket != NULL) /* what is in the air ends by its own deadline */
         return;
-    g4_client_stop(remote->patient);
-    g4_client_stop(remote->quick);
+    g4_batch_client_stop(remote->patient);
+    g4_batch_client_stop(remote->quick);
 }
 
 /* Did nobody answer, as opposed to an answer we do not like? */
@@ -214,7 +214,7 @@ note_answer(struct absence *absence, bool answered)
 }
 
 static enum kvt_err
-skip(struct g4_client_item *items, size_t count)
+skip(struct g4_batch_client_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         items[i].status = KVT_UNAVAILABLE;
@@ -222,7 +222,7 @@ skip(struct g4_client_item *items, size_t count)
 }
 
 static void
-count_answer(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
+count_answer(struct worker_object_tier *remote, enum kvt_err rc, const struct kvt_error *err)
 {
     atomic_store(&remote->asked_ms, kvt_clock_mono_ms());
     if (!unanswered(rc))
@@ -236,7 +236,7 @@ count_answer(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error
 
 /* How long asking for a request may take; 0: as long as it takes. */
 static uint64_t
-hurry_ms(const struct kvbm_remote *remote)
+hurry_ms(const struct worker_object_tier *remote)
 {
     return (remote->settings->deadline_ms + 1) / 2;
 }
@@ -244,7 +244,8 @@ hurry_ms(const struct kvbm_remote *remote)
 /* What came of asking the gateway.  An answer that comes soon enough for requests is one to them,
  * too. */
 static void
-note(struct kvbm_remote *remote, enum kvt_err rc, uint64_t began_ms, const struct kvt_error *err)
+note(struct worker_object_tier *remote, enum kvt_err rc, uint64_t began_ms,
+     const struct kvt_error *err)
 {
     count_answer(remote, rc, err);
     if (!unanswered(rc) && kvt_clock_mono_ms() - began_ms < hurry_ms(remote))
@@ -261,7 +262,7 @@ note(struct kvbm_remote *remote, enum kvt_err rc, uint64_t began_ms, const struc
 /* The same for who could not wait.  That it did not answer within his time says nothing of it to
  * those who have more; that it answered does. */
 static void
-note_hurried(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
+note_hurried(struct worker_object_tier *remote, enum kvt_err rc, const struct kvt_error *err)
 {
     count_answer(remote, rc, err);
     if (!unanswered(rc) && note_answer(&remote->gateway, true))
@@ -277,7 +278,8 @@ note_hurried(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error
 }
 
 static enum kvt_err
-call(struct kvbm_remote *remote, client_call *function, struct g4_client_item *items, size_t count)
+call(struct worker_object_tier *remote, client_call *function, struct g4_batch_client_item *items,
+     size_t count)
 {
     const bool away = atomic_load(&remote->gateway.away);
     const uint64_t began_ms = kvt_clock_mono_ms();
@@ -292,7 +294,8 @@ call(struct kvbm_remote *remote, client_call *function, struct g4_client_item *i
 }
 
 static enum kvt_err
-call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *items, size_t count)
+call_within(struct worker_object_tier *remote, uint64_t end_ms, struct g4_batch_client_item *items,
+            size_t count)
 {
     const bool away = atomic_load(&remote->hurried.away) || atomic_load(&remote->gateway.away);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -301,8 +304,8 @@ call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *
 
     if (now_ms >= end_ms || !may_ask(&remote->hurried) || !may_ask(&remote->gateway))
         return skip(items, count);
-    rc = g4_client_has_within(away ? remote->quick : remote->patient, items, count, end_ms - now_ms,
-                              &err);
+    rc = g4_batch_client_has_within(away ? remote->quick : remote->patient, items, count,
+                                    end_ms - now_ms, &err);
     note_hurried(remote, rc, &err);
     return rc;
 }
@@ -325,7 +328,7 @@ judge(const struct kvt_volume_item *items, size_t count, struct kvt_error *err)
 }
 
 static void
-visit(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count,
+visit(struct worker_object_tier *remote, struct kvt_volume_item *items, size_t count,
       void (*move)(struct kvbm_volume *bucket, struct kvt_volume_item *items, size_t count))
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
@@ -340,7 +343,7 @@ visit(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count,
 }
 
 static bool
-ask_bucket(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
+ask_bucket(struct worker_object_tier *remote, const struct kvt_block_id *ids, size_t count,
            uint64_t end_ms, bool *present)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
@@ -353,7 +356,7 @@ ask_bucket(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t co
         !may_ask(&remote->gateway))
         return false;
     atomic_fetch_add(&remote->has_keys, count);
-    rc = kvbm_bucket_has(remote->bucket, ids, count, end_ms, present);
+    rc = worker_bucket_has(remote->bucket, ids, count, end_ms, present);
     if (rc != KVT_OK)
         (void)kvt_error_set(&err, rc, "bucket: %s", kvt_err_text(rc));
     if (end_ms != 0)
@@ -368,21 +371,22 @@ ask_bucket(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t co
 /* Name block `id` in the next item of the batch; false when it has no key (a position too large).
  */
 static bool
-add_key(struct kvbm_remote *remote, struct batch *batch, size_t at, const struct kvt_block_id *id)
+add_key(struct worker_object_tier *remote, struct batch *batch, size_t at,
+        const struct kvt_block_id *id)
 {
-    struct g4_client_item *item = &batch->items[at];
+    struct g4_batch_client_item *item = &batch->items[at];
 
     if (kvt_key_format(batch->keys[at], KVT_KEY_MAX, remote->settings->revision,
                        remote->settings->namespace_, remote->settings->rank, id) != KVT_OK)
         return false;
-    *item = (struct g4_client_item){.key = batch->keys[at], .status = KVT_UNAVAILABLE};
+    *item = (struct g4_batch_client_item){.key = batch->keys[at], .status = KVT_UNAVAILABLE};
     return true;
 }
 
 /* Ask in batches, until `end_ms`; 0: as long as it takes. */
 static bool
-ask(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count, uint64_t end_ms,
-    bool *present)
+ask(struct worker_object_tier *remote, const struct kvt_block_id *ids, size_t count,
+    uint64_t end_ms, bool *present)
 {
     struct batch *batch = kvt_calloc(1, sizeof(*batch));
     bool answered = batch != NULL;
@@ -391,13 +395,13 @@ ask(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count, ui
     for (size_t at = 0; answered && at < count;) {
         size_t used = 0;
 
-        for (; at < count && used < KVBM_REMOTE_BATCH; at++)
+        for (; at < count && used < WORKER_OBJECT_TIER_BATCH; at++)
             if (add_key(remote, batch, used, &ids[at]))
                 batch->owner[used++] = at;
         if (used == 0)
             break;
         atomic_fetch_add(&remote->has_keys, used);
-        answered = (end_ms == 0 ? call(remote, g4_client_has, batch->items, used)
+        answered = (end_ms == 0 ? call(remote, g4_batch_client_has, batch->items, used)
                                 : call_within(remote, end_ms, batch->items, used)) == KVT_OK;
         for (size_t i = 0; answered && i < used; i++)
             present[batch->owner[i]] = batch->items[i].status == KVT_OK;
@@ -407,8 +411,8 @@ ask(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count, ui
 }
 
 bool
-kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
-                bool *present)
+worker_object_tier_has(struct worker_object_tier *remote, const struct kvt_block_id *ids,
+                       size_t count, bool *present)
 {
     const uint64_t within_ms = hurry_ms(remote);
     const uint64_t end_ms = within_ms == 0 ? 0 : kvt_clock_mono_ms() + within_ms;
@@ -418,7 +422,8 @@ kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size
 }
 
 void
-kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
+worker_object_tier_get(struct worker_object_tier *remote, struct kvt_volume_item *items,
+                       size_t count)
 {
     struct batch *batch;
     size_t used = 0;
@@ -440,10 +445,10 @@ kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
     }
     if (used > 0) {
         atomic_fetch_add(&remote->get_keys, used);
-        (void)call(remote, g4_client_get, batch->items, used);
+        (void)call(remote, g4_batch_client_get, batch->items, used);
     }
     for (size_t i = 0; i < used; i++) {
-        const struct g4_client_item *item = &batch->items[i];
+        const struct g4_batch_client_item *item = &batch->items[i];
         struct kvt_volume_item *owner = &items[batch->owner[i]];
 
         /* A short body is somebody else's block, or a piece of ours. */
@@ -455,7 +460,7 @@ kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
 
 /* One write() a batch: with O_APPEND, lines of several workers do not mix. */
 static void
-log_acked(struct kvbm_remote *remote, const struct g4_client_item *items, size_t count)
+log_acked(struct worker_object_tier *remote, const struct g4_batch_client_item *items, size_t count)
 {
     struct kvt_buffer text;
 
@@ -473,7 +478,7 @@ log_acked(struct kvbm_remote *remote, const struct g4_client_item *items, size_t
 }
 
 static void
-count_put(struct kvbm_remote *remote, const char *key, enum kvt_err status)
+count_put(struct worker_object_tier *remote, const char *key, enum kvt_err status)
 {
     if (status == KVT_OK) {
         atomic_fetch_add(&remote->acked, 1);
@@ -488,18 +493,18 @@ count_put(struct kvbm_remote *remote, const char *key, enum kvt_err status)
 
 /* Send what the batch has. */
 static void
-send_to_gateway(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
-                size_t used)
+send_to_gateway(struct worker_object_tier *remote, struct batch *batch,
+                struct kvt_volume_item *items, size_t used)
 {
-    (void)call(remote, g4_client_put, batch->items, used);
+    (void)call(remote, g4_batch_client_put, batch->items, used);
     for (size_t i = 0; i < used; i++)
         items[batch->owner[i]].status = batch->items[i].status;
 }
 
 /* The same to the bucket.  `kept` are the blocks that have a key. */
 static void
-send_to_bucket(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
-               size_t used)
+send_to_bucket(struct worker_object_tier *remote, struct batch *batch,
+               struct kvt_volume_item *items, size_t used)
 {
     struct kvt_volume_item kept[KVT_VOLUME_SLICE];
 
@@ -514,7 +519,8 @@ send_to_bucket(struct kvbm_remote *remote, struct batch *batch, struct kvt_volum
 }
 
 void
-kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
+worker_object_tier_put(struct worker_object_tier *remote, struct kvt_volume_item *items,
+                       size_t count)
 {
     struct kvt_block_id ids[KVT_VOLUME_SLICE];
     bool present[KVT_VOLUME_SLICE] = {false};
@@ -557,34 +563,34 @@ kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
 
 /* Is a block there that nobody has? */
 static enum kvt_err
-ask_nothing(struct kvbm_remote *remote, struct kvt_error *err)
+ask_nothing(struct worker_object_tier *remote, struct kvt_error *err)
 {
     static const struct kvt_block_id nobody = {.hash = 0};
     char key[KVT_KEY_MAX];
-    struct g4_client_item item = {.key = key};
+    struct g4_batch_client_item item = {.key = key};
     bool present;
 
     if (remote->bucket != NULL) {
-        const enum kvt_err rc =
-            kvbm_bucket_has(remote->bucket, &nobody, 1, kvt_clock_mono_ms() + LOOK_WAIT, &present);
+        const enum kvt_err rc = worker_bucket_has(remote->bucket, &nobody, 1,
+                                                  kvt_clock_mono_ms() + LOOK_WAIT, &present);
 
         return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "bucket: %s", kvt_err_text(rc));
     }
     if (kvt_key_format(key, sizeof(key), remote->settings->revision, remote->settings->namespace_,
                        remote->settings->rank, &nobody) != KVT_OK)
         return KVT_OK;
-    return g4_client_has_within(remote->quick, &item, 1, LOOK_WAIT, err);
+    return g4_batch_client_has_within(remote->quick, &item, 1, LOOK_WAIT, err);
 }
 
 static bool
-is_away(const struct kvbm_remote *remote)
+is_away(const struct worker_object_tier *remote)
 {
     return atomic_load(&remote->gateway.away) || atomic_load(&remote->hurried.away) ||
            atomic_load(&remote->unseen);
 }
 
 void
-kvbm_remote_look(struct kvbm_remote *remote)
+worker_object_tier_look(struct worker_object_tier *remote)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct kvt_error err = {.code = KVT_OK};
@@ -603,9 +609,9 @@ kvbm_remote_look(struct kvbm_remote *remote)
 }
 
 void
-kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats)
+worker_object_tier_stats(struct worker_object_tier *remote, struct worker_object_tier_stats *stats)
 {
-    *stats = (struct kvbm_remote_stats){
+    *stats = (struct worker_object_tier_stats){
         .away = is_away(remote),
         .has_keys = atomic_load(&remote->has_keys),
         .get_keys = atomic_load(&remote->get_keys),

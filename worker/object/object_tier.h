@@ -13,7 +13,7 @@
  * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
  *            call.
  * Threads:   any.
- * Limits:    KVBM_REMOTE_BATCH keys a call; larger ones are split here.
+ * Limits:    WORKER_OBJECT_TIER_BATCH keys a call; larger ones are split here.
  */
 #ifndef WORKER_OBJECT_OBJECT_TIER_H
 #define WORKER_OBJECT_OBJECT_TIER_H
@@ -28,11 +28,11 @@
 
 #include "worker/settings/worker_settings.h"
 
-#define KVBM_REMOTE_BATCH 256
+#define WORKER_OBJECT_TIER_BATCH 256
 
-struct kvbm_remote;
+struct worker_object_tier;
 
-struct kvbm_remote_stats {
+struct worker_object_tier_stats {
     bool away; /* nobody answers, or not in the time that requests have */
     uint64_t has_keys;
     uint64_t get_keys;
@@ -43,31 +43,34 @@ struct kvbm_remote_stats {
 };
 
 /** `out` is NULL, and KVT_OK returned, when the settings name neither gateway nor S3 service. */
-KVT_NODISCARD enum kvt_err kvbm_remote_open(struct kvbm_remote **out,
-                                            const struct kvbm_settings *settings,
-                                            struct kvt_error *err);
-void kvbm_remote_close(struct kvbm_remote *remote);
+KVT_NODISCARD enum kvt_err worker_object_tier_open(struct worker_object_tier **out,
+                                                   const struct worker_settings *settings,
+                                                   struct kvt_error *err);
+void worker_object_tier_close(struct worker_object_tier *remote);
 
 /** Any thread: the program ends, and no call waits for an absent gateway any more.  NULL is
  *  allowed. */
-void kvbm_remote_stop(struct kvbm_remote *remote);
+void worker_object_tier_stop(struct worker_object_tier *remote);
 
 /** Which of the blocks are there?  No answer is "none", and false.  Asked for a request: it ends
  *  within half of the deadline that the settings give one, so that what is here has the rest. */
-bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
-                     bool *present);
+bool worker_object_tier_has(struct worker_object_tier *remote, const struct kvt_block_id *ids,
+                            size_t count, bool *present);
 
 /** Fetch blocks, at most KVT_VOLUME_SLICE; each gets its status. */
-void kvbm_remote_get(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
+void worker_object_tier_get(struct worker_object_tier *remote, struct kvt_volume_item *items,
+                            size_t count);
 
 /** Store blocks, at most KVT_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
-void kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
+void worker_object_tier_put(struct worker_object_tier *remote, struct kvt_volume_item *items,
+                            size_t count);
 
 /** So that `away` is true and ends also when nobody asks anything: one quick question, a second
  *  long at most, where nobody has had an answer for five seconds, or it is away and nobody has
  *  asked for one.  Otherwise nothing.  NULL is allowed. */
-void kvbm_remote_look(struct kvbm_remote *remote);
+void worker_object_tier_look(struct worker_object_tier *remote);
 
-void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);
+void worker_object_tier_stats(struct worker_object_tier *remote,
+                              struct worker_object_tier_stats *stats);
 
 #endif /* WORKER_OBJECT_OBJECT_TIER_H */

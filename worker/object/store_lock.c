@@ -27,7 +27,7 @@ struct part {
     uint64_t epoch;       /* the largest there was */
 };
 
-struct kvbm_fence {
+struct worker_store_lock {
     struct g4_store *store;
     bool owned;
     char namespace_[KVT_NAMESPACE_MAX];
@@ -44,20 +44,20 @@ struct kvbm_fence {
     bool said;         /* that there are none */
     uint64_t again_ms; /* there are none before that, by `clock` */
     struct g4_selftest safe;
-    struct part parts[KVBM_FENCE_PARTS];
+    struct part parts[WORKER_STORE_LOCK_PARTS];
 };
 
 /* ---- are there locks? ---- */
 
 static uint64_t
-now_ms(const struct kvbm_fence *fence)
+now_ms(const struct worker_store_lock *fence)
 {
     return fence->clock == NULL ? kvt_clock_mono_ms() : fence->clock->mono_ms(fence->clock->arg);
 }
 
 /* From now on there are none, or for a while where the tier denied them; said once. */
 static enum kvt_err
-forbid(struct kvbm_fence *fence, enum kvt_err rc, const char *why)
+forbid(struct worker_store_lock *fence, enum kvt_err rc, const char *why)
 {
     bool first;
 
@@ -85,7 +85,7 @@ is_refusal(enum kvt_err rc)
 
 /* True: it is to be asked again. */
 static bool
-wait_again(struct kvbm_fence *fence, uint64_t wait_ms)
+wait_again(struct worker_store_lock *fence, uint64_t wait_ms)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
     bool again;
@@ -101,7 +101,7 @@ wait_again(struct kvbm_fence *fence, uint64_t wait_ms)
 static void *
 prove(void *arg)
 {
-    struct kvbm_fence *fence = arg;
+    struct worker_store_lock *fence = arg;
     enum kvt_err rc;
 
     do {
@@ -124,7 +124,7 @@ prove(void *arg)
 }
 
 static bool
-has_locks(struct kvbm_fence *fence)
+has_locks(struct worker_store_lock *fence)
 {
     bool has;
 
@@ -137,10 +137,10 @@ has_locks(struct kvbm_fence *fence)
 /* ---- opening ---- */
 
 enum kvt_err
-kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options,
-               struct kvt_error *err)
+worker_store_lock_new(struct worker_store_lock **out,
+                      const struct worker_store_lock_options *options, struct kvt_error *err)
 {
-    struct kvbm_fence *fence;
+    struct worker_store_lock *fence;
 
     *out = NULL;
     if (strlen(options->namespace_) >= KVT_NAMESPACE_MAX ||
@@ -162,7 +162,7 @@ kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options
     fence->proves =
         options->proved == NULL && pthread_create(&fence->prover, NULL, prove, fence) == 0;
     if (options->proved == NULL && !fence->proves) {
-        kvbm_fence_close(fence);
+        worker_store_lock_close(fence);
         return kvt_error_set(err, KVT_NOMEM, "fence: no thread");
     }
     *out = fence;
@@ -171,7 +171,7 @@ kvbm_fence_new(struct kvbm_fence **out, const struct kvbm_fence_options *options
 
 /* A gateway speaks S3 in the place of the bucket. */
 static struct g4_s3_options
-store_options(const struct kvbm_settings *settings, uint64_t lease_ms)
+store_options(const struct worker_settings *settings, uint64_t lease_ms)
 {
     const bool behind = settings->s3.endpoint[0] == '\0';
 
@@ -191,8 +191,8 @@ store_options(const struct kvbm_settings *settings, uint64_t lease_ms)
 }
 
 enum kvt_err
-kvbm_fence_open(struct kvbm_fence **out, const struct kvbm_settings *settings, const char *instance,
-                uint64_t lease_ms, struct kvt_error *err)
+worker_store_lock_open(struct worker_store_lock **out, const struct worker_settings *settings,
+                       const char *instance, uint64_t lease_ms, struct kvt_error *err)
 {
     const struct g4_s3_options options = store_options(settings, lease_ms);
     struct g4_store *store;
@@ -204,14 +204,14 @@ kvbm_fence_open(struct kvbm_fence **out, const struct kvbm_settings *settings, c
     rc = g4_s3_open(&store, &options, err);
     if (rc != KVT_OK)
         return rc;
-    rc = kvbm_fence_new(out,
-                        &(struct kvbm_fence_options){
-                            .store = store,
-                            .namespace_ = settings->namespace_,
-                            .instance = instance,
-                            .lease_ms = lease_ms,
-                        },
-                        err);
+    rc = worker_store_lock_new(out,
+                               &(struct worker_store_lock_options){
+                                   .store = store,
+                                   .namespace_ = settings->namespace_,
+                                   .instance = instance,
+                                   .lease_ms = lease_ms,
+                               },
+                               err);
     if (rc != KVT_OK)
         g4_store_close(store);
     else
@@ -220,7 +220,7 @@ kvbm_fence_open(struct kvbm_fence **out, const struct kvbm_settings *settings, c
 }
 
 void
-kvbm_fence_close(struct kvbm_fence *fence)
+worker_store_lock_close(struct worker_store_lock *fence)
 {
     if (fence == NULL)
         return;
@@ -230,7 +230,7 @@ kvbm_fence_close(struct kvbm_fence *fence)
     (void)pthread_mutex_unlock(&fence->lock);
     if (fence->proves)
         (void)pthread_join(fence->prover, NULL);
-    for (size_t i = 0; i < KVBM_FENCE_PARTS; i++)
+    for (size_t i = 0; i < WORKER_STORE_LOCK_PARTS; i++)
         (void)g4_lock_release(fence->parts[i].lock, NULL);
     if (fence->owned)
         g4_store_close(fence->store);
@@ -242,7 +242,7 @@ kvbm_fence_close(struct kvbm_fence *fence)
 /* ---- locks ---- */
 
 static enum kvt_err
-take(struct kvbm_fence *fence, uint32_t part, struct g4_lock **lock, struct kvt_error *err)
+take(struct worker_store_lock *fence, uint32_t part, struct g4_lock **lock, struct kvt_error *err)
 {
     char name[KVT_NAMESPACE_MAX + sizeof(FOLDER) + 16];
 
@@ -264,7 +264,7 @@ take(struct kvbm_fence *fence, uint32_t part, struct g4_lock **lock, struct kvt_
 
 /* Nobody else asks for it; false: somebody does, or it is not `taken`. */
 static bool
-begin(struct kvbm_fence *fence, struct part *own, bool taken, uint64_t epoch)
+begin(struct worker_store_lock *fence, struct part *own, bool taken, uint64_t epoch)
 {
     bool begun;
 
@@ -276,14 +276,15 @@ begin(struct kvbm_fence *fence, struct part *own, bool taken, uint64_t epoch)
 }
 
 enum kvt_err
-kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_lease *lease)
+worker_store_lock_acquire(struct worker_store_lock *fence, uint32_t part,
+                          struct worker_store_lock_lease *lease)
 {
     struct part *own = &fence->parts[part];
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    assert(part < KVBM_FENCE_PARTS);
-    *lease = (struct kvbm_fence_lease){0};
+    assert(part < WORKER_STORE_LOCK_PARTS);
+    *lease = (struct worker_store_lock_lease){0};
     if (!has_locks(fence))
         return KVT_UNSUPPORTED;
     if (!begin(fence, own, false, 0))
@@ -294,20 +295,21 @@ kvbm_fence_acquire(struct kvbm_fence *fence, uint32_t part, struct kvbm_fence_le
     own->taken = rc == KVT_OK;
     if (rc == KVT_OK) {
         own->epoch = g4_lock_epoch(own->lock);
-        *lease = (struct kvbm_fence_lease){own->epoch, g4_lock_stop_ms(own->lock)};
+        *lease = (struct worker_store_lock_lease){own->epoch, g4_lock_stop_ms(own->lock)};
     }
     (void)pthread_mutex_unlock(&fence->lock);
     return is_refusal(rc) ? forbid(fence, rc, err.text) : rc;
 }
 
 enum kvt_err
-kvbm_fence_release(struct kvbm_fence *fence, uint32_t part, const struct kvbm_fence_lease *lease)
+worker_store_lock_release(struct worker_store_lock *fence, uint32_t part,
+                          const struct worker_store_lock_lease *lease)
 {
     struct part *own = &fence->parts[part];
     bool late;
     enum kvt_err rc;
 
-    assert(part < KVBM_FENCE_PARTS);
+    assert(part < WORKER_STORE_LOCK_PARTS);
     if (!begin(fence, own, true, lease->token))
         return KVT_PRECONDITION;
     late = g4_lock_lost(own->lock);

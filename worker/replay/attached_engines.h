@@ -15,15 +15,15 @@
 
 #include "worker/replay/tier_stack.h"
 
-struct kvbm_engines;
+struct worker_engines;
 
 /** Let engines in at the settings' attach.socket. */
-KVT_NODISCARD enum kvt_err kvbm_engines_open(struct kvbm_engines **out, struct kvbm_stack *stack,
-                                             struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_engines_open(struct worker_engines **out,
+                                               struct worker_stack *stack, struct kvt_error *err);
 
 /** Sends them away.  NULL is allowed. */
-void kvbm_engines_close(struct kvbm_engines *engines);
+void worker_engines_close(struct worker_engines *engines);
 
-void kvbm_engines_stats(struct kvbm_engines *engines, struct kvbm_attach_stats *stats);
+void worker_engines_stats(struct worker_engines *engines, struct kvbm_attach_stats *stats);
 
 #endif /* WORKER_REPLAY_ATTACHED_ENGINES_H */

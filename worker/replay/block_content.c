@@ -32,7 +32,7 @@ assert_shape(const void *bytes, size_t size)
 }
 
 void
-kvbm_content_fill(uint64_t hash, void *bytes, size_t size)
+worker_content_fill(uint64_t hash, void *bytes, size_t size)
 {
     const uint64_t start = start_of(hash);
     const size_t words = size / sizeof(uint64_t);
@@ -63,7 +63,7 @@ first_in_word(uint64_t difference)
 }
 
 size_t
-kvbm_content_check(uint64_t hash, const void *bytes, size_t size, size_t *first)
+worker_content_check(uint64_t hash, const void *bytes, size_t size, size_t *first)
 {
     const uint64_t start = start_of(hash);
     const size_t words = size / sizeof(uint64_t);

@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 /** Write the `size` bytes that block `hash` must have. */
-void kvbm_content_fill(uint64_t hash, void *bytes, size_t size);
+void worker_content_fill(uint64_t hash, void *bytes, size_t size);
 
 /** Compare with them.  Returns how many bytes differ; `first` is then the offset of the first. */
-size_t kvbm_content_check(uint64_t hash, const void *bytes, size_t size, size_t *first);
+size_t worker_content_check(uint64_t hash, const void *bytes, size_t size, size_t *first);
 
 #endif /* WORKER_REPLAY_BLOCK_CONTENT_H */

@@ -13,10 +13,10 @@ enum {
     SNAPSHOT_STEP = 256,
 };
 
-static const enum kvt_tier tier_of[KVBM_LEDGER_TIERS] = {KVT_TIER_G1, KVT_TIER_G2, KVT_TIER_G3};
+static const enum kvt_tier tier_of[WORKER_LEDGER_TIERS] = {KVT_TIER_G1, KVT_TIER_G2, KVT_TIER_G3};
 
 static enum kvt_err
-open_tier(struct kvbm_ledger *ledger, struct kvbm_ledger_tier *tier, enum kvt_tier which,
+open_tier(struct worker_ledger *ledger, struct worker_ledger_tier *tier, enum kvt_tier which,
           uint32_t dp_rank)
 {
     struct index_holder holder = {.tier = which, .dp_rank = dp_rank};
@@ -29,8 +29,8 @@ open_tier(struct kvbm_ledger *ledger, struct kvbm_ledger_tier *tier, enum kvt_ti
 }
 
 enum kvt_err
-kvbm_ledger_open(struct kvbm_ledger *ledger, const struct kvbm_settings *settings,
-                 const char *worker, struct kvbm_counters *counters, struct kvt_error *err)
+worker_ledger_open(struct worker_ledger *ledger, const struct worker_settings *settings,
+                   const char *worker, struct worker_counters *counters, struct kvt_error *err)
 {
     const uint64_t places = (uint64_t)settings->g1_blocks + settings->g2_blocks +
                             settings->g3_blocks +
@@ -46,19 +46,19 @@ kvbm_ledger_open(struct kvbm_ledger *ledger, const struct kvbm_settings *setting
     rc = index_new(&ledger->index, INDEX_BYTES_MIN + places * INDEX_BYTES_A_PLACE);
     if (rc == KVT_OK)
         rc = index_namespace(ledger->index, settings->namespace_, &ledger->ns);
-    for (size_t i = 0; rc == KVT_OK && i < KVBM_LEDGER_TIERS; i++)
+    for (size_t i = 0; rc == KVT_OK && i < WORKER_LEDGER_TIERS; i++)
         rc = open_tier(ledger, &ledger->tiers[i], tier_of[i], 0);
     for (uint32_t i = 0; rc == KVT_OK && i < settings->attach_engines; i++)
         rc = open_tier(ledger, &ledger->engines[i], KVT_TIER_G1, i + 1);
     if (rc != KVT_OK) {
-        kvbm_ledger_close(ledger);
+        worker_ledger_close(ledger);
         return kvt_error_set(err, rc, "local index of %s", worker);
     }
     return KVT_OK;
 }
 
 void
-kvbm_ledger_close(struct kvbm_ledger *ledger)
+worker_ledger_close(struct worker_ledger *ledger)
 {
     assert(ledger->publisher == NULL);
     if (ledger->settings != NULL)
@@ -69,7 +69,7 @@ kvbm_ledger_close(struct kvbm_ledger *ledger)
 }
 
 static struct kvt_event
-event_of(const struct kvbm_ledger_tier *tier, const struct kvbm_label *label,
+event_of(const struct worker_ledger_tier *tier, const struct kvbm_label *label,
          enum kvt_event_type type)
 {
     return (struct kvt_event){
@@ -85,21 +85,21 @@ event_of(const struct kvbm_ledger_tier *tier, const struct kvbm_label *label,
 }
 
 static void
-publish(struct kvbm_ledger_tier *tier, const struct kvbm_label *label, enum kvt_event_type type)
+publish(struct worker_ledger_tier *tier, const struct kvbm_label *label, enum kvt_event_type type)
 {
     struct kvt_event event;
 
     if (!tier->published)
         return;
     event = event_of(tier, label, type);
-    wire_publisher_event(tier->ledger->publisher, &event);
+    wire_event_publisher_publish(tier->ledger->publisher, &event);
 }
 
 /* Index first, bus second, both ways: a dump that includes sequence n shows no less than n. */
 void
-kvbm_ledger_on_store(void *arg, const struct kvbm_label *label)
+worker_ledger_on_store(void *arg, const struct kvbm_label *label)
 {
-    struct kvbm_ledger_tier *tier = arg;
+    struct worker_ledger_tier *tier = arg;
     const struct index_block block = {
         .id = label->id,
         .size = tier->ledger->settings->layout.block_size,
@@ -107,7 +107,7 @@ kvbm_ledger_on_store(void *arg, const struct kvbm_label *label)
     };
 
     if (index_store(tier->ledger->index, tier->ledger->ns, tier->holder, &block, NULL) != KVT_OK) {
-        kvbm_count(&tier->ledger->counters->index_full, 1);
+        worker_counter_add(&tier->ledger->counters->index_full, 1);
         kvt_log_warn("worker.ledger", "not_indexed",
                      "%s: block %016" PRIx64 " at position %" PRIu32
                      " does not fit the local index",
@@ -117,9 +117,9 @@ kvbm_ledger_on_store(void *arg, const struct kvbm_label *label)
 }
 
 void
-kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label)
+worker_ledger_on_remove(void *arg, const struct kvbm_label *label)
 {
-    struct kvbm_ledger_tier *tier = arg;
+    struct worker_ledger_tier *tier = arg;
 
     /* NOTFOUND: it was not indexed when it came, which was logged. */
     if (index_remove(tier->ledger->index, tier->ledger->ns, tier->holder, label->id.hash, 1) !=
@@ -130,18 +130,18 @@ kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label)
 }
 
 enum kvt_err
-kvbm_ledger_pool(struct kvbm_pool **out, struct kvbm_ledger *ledger, enum kvt_tier tier,
-                 const struct kvbm_order *order, uint32_t blocks, struct kvt_error *err)
+worker_ledger_pool(struct kvbm_pool **out, struct worker_ledger *ledger, enum kvt_tier tier,
+                   const struct worker_pool_order *order, uint32_t blocks, struct kvt_error *err)
 {
     const struct kvbm_pool_options options = {
         .block_count = blocks,
         .dedup = KVT_POOL_DEDUP_REJECT,
         .order = order->order,
         .ordering = order->ordering,
-        .ordering_options = kvbm_order_options,
+        .ordering_options = worker_pool_order_options,
         .block_bytes = ledger->settings->layout.block_size,
-        .on_store = kvbm_ledger_on_store,
-        .on_remove = kvbm_ledger_on_remove,
+        .on_store = worker_ledger_on_store,
+        .on_remove = worker_ledger_on_remove,
         .arg = &ledger->tiers[tier - KVT_TIER_G1],
     };
     const enum kvt_err rc = kvbm_pool_new(out, &options);
@@ -152,26 +152,26 @@ kvbm_ledger_pool(struct kvbm_pool **out, struct kvbm_ledger *ledger, enum kvt_ti
 }
 
 /* Tiers and engines in a row. */
-static struct kvbm_ledger_tier *
-tier_at(struct kvbm_ledger *ledger, uint32_t number)
+static struct worker_ledger_tier *
+tier_at(struct worker_ledger *ledger, uint32_t number)
 {
-    return number < KVBM_LEDGER_TIERS ? &ledger->tiers[number]
-                                      : &ledger->engines[number - KVBM_LEDGER_TIERS];
+    return number < WORKER_LEDGER_TIERS ? &ledger->tiers[number]
+                                        : &ledger->engines[number - WORKER_LEDGER_TIERS];
 }
 
 /* The cursor is (tier, slot), tier in the high half. */
 static size_t
 snapshot(void *arg, uint64_t *cursor, struct kvt_event *events, size_t capacity)
 {
-    struct kvbm_ledger *ledger = arg;
-    const uint32_t tiers = KVBM_LEDGER_TIERS + ledger->settings->attach_engines;
+    struct worker_ledger *ledger = arg;
+    const uint32_t tiers = WORKER_LEDGER_TIERS + ledger->settings->attach_engines;
     struct kvbm_label labels[SNAPSHOT_STEP];
     uint32_t number = (uint32_t)(*cursor >> 32);
     uint32_t slot = (uint32_t)*cursor;
     size_t count = 0;
 
     while (number < tiers && count < capacity) {
-        const struct kvbm_ledger_tier *tier = tier_at(ledger, number);
+        const struct worker_ledger_tier *tier = tier_at(ledger, number);
         const size_t room = capacity - count < SNAPSHOT_STEP ? capacity - count : SNAPSHOT_STEP;
         size_t found = 0;
 
@@ -191,10 +191,10 @@ snapshot(void *arg, uint64_t *cursor, struct kvt_event *events, size_t capacity)
 }
 
 void
-kvbm_ledger_watch(void *arg, struct kvbm_pool *pool)
+worker_ledger_watch(void *arg, struct kvbm_pool *pool)
 {
-    struct kvbm_ledger_tier *tier = arg;
-    struct kvbm_ledger *ledger = tier->ledger;
+    struct worker_ledger_tier *tier = arg;
+    struct worker_ledger *ledger = tier->ledger;
 
     (void)pthread_mutex_lock(&ledger->walking);
     tier->pool = pool;
@@ -204,13 +204,13 @@ kvbm_ledger_watch(void *arg, struct kvbm_pool *pool)
 
 /* Where blocks of this worker can be; the engines' are there whether an engine is or not. */
 static uint32_t
-make_locations(struct kvbm_ledger *ledger, struct kvt_location *locations)
+make_locations(struct worker_ledger *ledger, struct kvt_location *locations)
 {
-    static const char *const names[KVBM_LEDGER_TIERS] = {"device", "host", "disk"};
+    static const char *const names[WORKER_LEDGER_TIERS] = {"device", "host", "disk"};
     uint32_t count = 0;
 
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++) {
-        struct kvbm_ledger_tier *tier = &ledger->tiers[i];
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++) {
+        struct worker_ledger_tier *tier = &ledger->tiers[i];
 
         if (tier->pool == NULL || (i == 0 && !ledger->settings->publish_g1))
             continue;
@@ -231,49 +231,49 @@ make_locations(struct kvbm_ledger *ledger, struct kvt_location *locations)
 }
 
 enum kvt_err
-kvbm_ledger_attach(struct kvbm_ledger *ledger, struct wire_bus *bus,
-                   struct kvbm_pool *const pools[KVBM_LEDGER_TIERS], struct kvt_error *err)
+worker_ledger_attach(struct worker_ledger *ledger, struct wire_bus *bus,
+                     struct kvbm_pool *const pools[WORKER_LEDGER_TIERS], struct kvt_error *err)
 {
-    struct kvt_location locations[KVBM_LEDGER_TIERS + KVBM_LEDGER_ENGINES];
+    struct kvt_location locations[WORKER_LEDGER_TIERS + WORKER_LEDGER_ENGINES];
     enum kvt_err rc;
 
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++)
         ledger->tiers[i].pool = pools[i];
     if (bus == NULL)
         return KVT_OK;
-    rc = wire_publisher_open(&ledger->publisher,
-                             &(struct wire_publisher_options){
-                                 .bus = bus,
-                                 .namespace_ = ledger->settings->namespace_,
-                                 .worker = ledger->worker,
-                                 .mode = ledger->settings->transport,
-                                 .locations = locations,
-                                 .location_count = make_locations(ledger, locations),
-                                 .snapshot = snapshot,
-                                 .snapshot_arg = ledger,
-                             },
-                             err);
+    rc = wire_event_publisher_open(&ledger->publisher,
+                                   &(struct wire_event_publisher_options){
+                                       .bus = bus,
+                                       .namespace_ = ledger->settings->namespace_,
+                                       .worker = ledger->worker,
+                                       .mode = ledger->settings->transport,
+                                       .locations = locations,
+                                       .location_count = make_locations(ledger, locations),
+                                       .snapshot = snapshot,
+                                       .snapshot_arg = ledger,
+                                   },
+                                   err);
     if (rc != KVT_OK)
         return rc;
     /* Nothing is registered yet, so no event was missed between the two loops. */
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++)
         ledger->tiers[i].published = pools[i] != NULL && (i > 0 || ledger->settings->publish_g1);
     return KVT_OK;
 }
 
 void
-kvbm_ledger_leave(struct kvbm_ledger *ledger)
+worker_ledger_leave(struct worker_ledger *ledger)
 {
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++)
         ledger->tiers[i].published = false;
-    for (size_t i = 0; i < KVBM_LEDGER_ENGINES; i++)
+    for (size_t i = 0; i < WORKER_LEDGER_ENGINES; i++)
         assert(ledger->engines[i].pool == NULL); /* engines leave first */
-    wire_publisher_close(ledger->publisher, true);
+    wire_event_publisher_close(ledger->publisher, true);
     ledger->publisher = NULL;
 }
 
 struct dump {
-    struct kvbm_ledger *ledger;
+    struct worker_ledger *ledger;
     struct kvt_buffer *out;
     size_t rows;
 };
@@ -283,13 +283,13 @@ dump_place(void *arg, uint32_t ns, uint32_t holder, const struct index_block *bl
 {
     struct dump *dump = arg;
     struct kvt_buffer *out = dump->out;
-    const struct kvbm_ledger *ledger = dump->ledger;
+    const struct worker_ledger *ledger = dump->ledger;
     enum kvt_tier tier = KVT_TIER_G1;
     uint32_t dp_rank = 0;
 
     (void)ns;
     dump->rows++;
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++)
         if (ledger->tiers[i].holder == holder)
             tier = ledger->tiers[i].tier;
     for (uint32_t i = 0; i < ledger->settings->attach_engines; i++)
@@ -307,7 +307,8 @@ dump_place(void *arg, uint32_t ns, uint32_t holder, const struct index_block *bl
 }
 
 size_t
-kvbm_ledger_dump(struct kvbm_ledger *ledger, uint64_t *cursor, size_t max, struct kvt_buffer *out)
+worker_ledger_dump(struct worker_ledger *ledger, uint64_t *cursor, size_t max,
+                   struct kvt_buffer *out)
 {
     struct dump dump = {ledger, out, 0};
 

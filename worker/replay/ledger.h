@@ -9,7 +9,7 @@
  * the slot's number from 1 on, as long as the engine is there.
  *
  * Ownership: a ledger owns its index and its publisher; the bus and, once attached, the pools
- *            outlive the publisher, which kvbm_ledger_close() ends.
+ *            outlive the publisher, which worker_ledger_close() ends.
  * Threads:   any.
  * Limits:    the index has room for every block of the three tiers and of the engines.
  */
@@ -29,14 +29,14 @@
 #include "worker/settings/pool_order.h"
 #include "worker/settings/worker_settings.h"
 
-#define KVBM_LEDGER_TIERS   3 /* G1, G2, G3 */
-#define KVBM_LEDGER_ENGINES 16
+#define WORKER_LEDGER_TIERS   3 /* G1, G2, G3 */
+#define WORKER_LEDGER_ENGINES 16
 
-struct kvbm_ledger;
+struct worker_ledger;
 
 /* What a pool's callbacks get. */
-struct kvbm_ledger_tier {
-    struct kvbm_ledger *ledger;
+struct worker_ledger_tier {
+    struct worker_ledger *ledger;
     struct kvbm_pool *pool; /* attached; NULL: a tier or an engine that is not there */
     enum kvt_tier tier;
     uint32_t dp_rank;
@@ -45,48 +45,49 @@ struct kvbm_ledger_tier {
     _Atomic bool published;
 };
 
-struct kvbm_ledger {
-    const struct kvbm_settings *settings;
-    struct kvbm_counters *counters;
+struct worker_ledger {
+    const struct worker_settings *settings;
+    struct worker_counters *counters;
     char worker[KVT_NAME_MAX];
     struct index *index;
     uint32_t ns;
-    struct wire_publisher *publisher;
-    struct kvbm_ledger_tier tiers[KVBM_LEDGER_TIERS];
-    struct kvbm_ledger_tier engines[KVBM_LEDGER_ENGINES]; /* settings->attach_engines of them */
+    struct wire_event_publisher *publisher;
+    struct worker_ledger_tier tiers[WORKER_LEDGER_TIERS];
+    struct worker_ledger_tier engines[WORKER_LEDGER_ENGINES]; /* settings->attach_engines of them */
     pthread_mutex_t walking; /* guards their pools: no engine's goes while it is walked */
 };
 
 /** `bus` may be NULL: nothing is published. */
-KVT_NODISCARD enum kvt_err kvbm_ledger_open(struct kvbm_ledger *ledger,
-                                            const struct kvbm_settings *settings,
-                                            const char *worker, struct kvbm_counters *counters,
-                                            struct kvt_error *err);
-
-/** Name the pools and begin to publish. */
-KVT_NODISCARD enum kvt_err kvbm_ledger_attach(struct kvbm_ledger *ledger, struct wire_bus *bus,
-                                              struct kvbm_pool *const pools[KVBM_LEDGER_TIERS],
+KVT_NODISCARD enum kvt_err worker_ledger_open(struct worker_ledger *ledger,
+                                              const struct worker_settings *settings,
+                                              const char *worker, struct worker_counters *counters,
                                               struct kvt_error *err);
 
+/** Name the pools and begin to publish. */
+KVT_NODISCARD enum kvt_err worker_ledger_attach(struct worker_ledger *ledger, struct wire_bus *bus,
+                                                struct kvbm_pool *const pools[WORKER_LEDGER_TIERS],
+                                                struct kvt_error *err);
+
 /** The pool of a tier, which this ledger is told by. */
-KVT_NODISCARD enum kvt_err kvbm_ledger_pool(struct kvbm_pool **out, struct kvbm_ledger *ledger,
-                                            enum kvt_tier tier, const struct kvbm_order *order,
-                                            uint32_t blocks, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_ledger_pool(struct kvbm_pool **out, struct worker_ledger *ledger,
+                                              enum kvt_tier tier,
+                                              const struct worker_pool_order *order,
+                                              uint32_t blocks, struct kvt_error *err);
 
 /** For kvbm_pool_options; `arg` is &ledger->tiers[...], or &ledger->engines[...]. */
-void kvbm_ledger_on_store(void *arg, const struct kvbm_label *label);
-void kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label);
+void worker_ledger_on_store(void *arg, const struct kvbm_label *label);
+void worker_ledger_on_remove(void *arg, const struct kvbm_label *label);
 
 /** An engine's pool is there, and can be walked, or (NULL) no more; `arg` is
  *  &ledger->engines[...]. */
-void kvbm_ledger_watch(void *arg, struct kvbm_pool *pool);
+void worker_ledger_watch(void *arg, struct kvbm_pool *pool);
 
 /** Tell the advisor that this worker leaves, and stop publishing.  Call while the pools still
  *  live. */
-void kvbm_ledger_leave(struct kvbm_ledger *ledger);
+void worker_ledger_leave(struct worker_ledger *ledger);
 
 /** Free the index.  A zero or half-opened ledger is allowed. */
-void kvbm_ledger_close(struct kvbm_ledger *ledger);
+void worker_ledger_close(struct worker_ledger *ledger);
 
 /**
  * Append up to `max` rows of the local index from `cursor` (0 = start) on as JSON lines, as
@@ -94,7 +95,7 @@ void kvbm_ledger_close(struct kvbm_ledger *ledger);
  *
  * @return the number of rows
  */
-size_t kvbm_ledger_dump(struct kvbm_ledger *ledger, uint64_t *cursor, size_t max,
-                        struct kvt_buffer *out);
+size_t worker_ledger_dump(struct worker_ledger *ledger, uint64_t *cursor, size_t max,
+                          struct kvt_buffer *out);
 
 #endif /* WORKER_REPLAY_LEDGER_H */

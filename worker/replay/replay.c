@@ -29,16 +29,16 @@ struct job {
 };
 
 struct lane {
-    struct kvbm_replay *replay;
-    struct kvbm_stack *stack;
+    struct worker_replay *replay;
+    struct worker_stack *stack;
     struct kvt_queue *queue;
-    struct kvbm_serve *serve;
+    struct worker_request_server *serve;
     pthread_t thread;
     bool started;
 };
 
-struct kvbm_replay {
-    const struct kvbm_settings *settings;
+struct worker_replay {
+    const struct worker_settings *settings;
     struct lane *lanes;
     uint32_t lane_count;
     struct wire_trace *trace;
@@ -59,7 +59,7 @@ struct kvbm_replay {
 };
 
 static void
-note_error(struct kvbm_replay *replay, const char *text)
+note_error(struct worker_replay *replay, const char *text)
 {
     (void)pthread_mutex_lock(&replay->first.lock);
     if (replay->first.error[0] == '\0')
@@ -86,7 +86,7 @@ run_lane(void *arg)
             kvt_free(job);
             continue;
         }
-        if (kvbm_serve_request(lane->serve, job->hashes, job->count) != KVT_OK)
+        if (worker_request_server_run(lane->serve, job->hashes, job->count) != KVT_OK)
             kvt_log_error("worker.replay", "no_memory",
                           "%s: a request of %" PRIu32 " blocks was not served", lane->stack->name,
                           job->count);
@@ -96,16 +96,16 @@ run_lane(void *arg)
 
 /* Is request `number` one of this process's? */
 static bool
-ours(const struct kvbm_settings *settings, uint64_t number)
+ours(const struct worker_settings *settings, uint64_t number)
 {
     return number % settings->shards == settings->shard;
 }
 
 /* How many requests there will be, for whoever shows progress: a read ahead of the whole file. */
 static void
-count_ahead(struct kvbm_replay *replay)
+count_ahead(struct worker_replay *replay)
 {
-    const struct kvbm_settings *settings = replay->settings;
+    const struct worker_settings *settings = replay->settings;
     struct wire_trace_request request;
     struct wire_trace *trace;
     uint64_t number = 0;
@@ -131,7 +131,7 @@ count_ahead(struct kvbm_replay *replay)
 
 /* Wait until trace time `timestamp_ms` has come; false when told to stop. */
 static bool
-keep_time(struct kvbm_replay *replay, uint64_t start_ms, uint64_t timestamp_ms)
+keep_time(struct worker_replay *replay, uint64_t start_ms, uint64_t timestamp_ms)
 {
     const double speed = replay->settings->speed;
     uint64_t due_ms;
@@ -151,7 +151,7 @@ keep_time(struct kvbm_replay *replay, uint64_t start_ms, uint64_t timestamp_ms)
 
 /* Hand one request over; false when told to stop, or out of memory. */
 static bool
-feed(struct kvbm_replay *replay, const struct wire_trace_request *request, uint64_t number)
+feed(struct worker_replay *replay, const struct wire_trace_request *request, uint64_t number)
 {
     struct lane *lane = &replay->lanes[number / replay->settings->shards % replay->lane_count];
     struct job *job = kvt_calloc(1, sizeof(*job) + request->hash_count * sizeof(job->hashes[0]));
@@ -175,9 +175,9 @@ feed(struct kvbm_replay *replay, const struct wire_trace_request *request, uint6
 }
 
 static void
-feed_all(struct kvbm_replay *replay)
+feed_all(struct worker_replay *replay)
 {
-    const struct kvbm_settings *settings = replay->settings;
+    const struct worker_settings *settings = replay->settings;
     const uint64_t start_ms = kvt_clock_mono_ms();
     struct wire_trace_request request;
     struct kvt_error err;
@@ -211,7 +211,7 @@ feed_all(struct kvbm_replay *replay)
 
 /* Wait until nothing of this worker is on its way down; not when told to stop. */
 static bool
-drain(const struct kvbm_replay *replay, const struct lane *lane)
+drain(const struct worker_replay *replay, const struct lane *lane)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + replay->settings->retry_ms + DRAIN_EXTRA;
 
@@ -223,16 +223,16 @@ drain(const struct kvbm_replay *replay, const struct lane *lane)
 
 /* Everything on its way down lands, and every event is handed over. */
 static bool
-settle(struct kvbm_replay *replay)
+settle(struct worker_replay *replay)
 {
     bool drained = true;
 
     for (uint32_t i = 0; i < replay->lane_count; i++)
         drained = drain(replay, &replay->lanes[i]) && drained;
     for (uint32_t i = 0; i < replay->lane_count; i++) {
-        struct wire_publisher *publisher = replay->lanes[i].stack->ledger.publisher;
+        struct wire_event_publisher *publisher = replay->lanes[i].stack->ledger.publisher;
 
-        if (publisher != NULL && wire_publisher_flush(publisher, FLUSH_WAIT) != KVT_OK) {
+        if (publisher != NULL && wire_event_publisher_flush(publisher, FLUSH_WAIT) != KVT_OK) {
             kvt_log_warn("worker.replay", "events_waiting", "%s: not every event is acknowledged",
                          replay->lanes[i].stack->name);
             drained = false;
@@ -244,7 +244,7 @@ settle(struct kvbm_replay *replay)
 static void *
 run_feeder(void *arg)
 {
-    struct kvbm_replay *replay = arg;
+    struct worker_replay *replay = arg;
 
     count_ahead(replay);
     feed_all(replay);
@@ -261,7 +261,7 @@ run_feeder(void *arg)
 }
 
 void
-kvbm_replay_stop(struct kvbm_replay *replay)
+worker_replay_stop(struct worker_replay *replay)
 {
     atomic_store(&replay->stop, true);
     if (replay->feeding)
@@ -270,11 +270,11 @@ kvbm_replay_stop(struct kvbm_replay *replay)
 }
 
 void
-kvbm_replay_free(struct kvbm_replay *replay)
+worker_replay_free(struct worker_replay *replay)
 {
     if (replay == NULL)
         return;
-    kvbm_replay_stop(replay);
+    worker_replay_stop(replay);
     for (uint32_t i = 0; replay->lanes != NULL && i < replay->lane_count; i++) {
         struct lane *lane = &replay->lanes[i];
 
@@ -283,7 +283,7 @@ kvbm_replay_free(struct kvbm_replay *replay)
             kvt_queue_close(lane->queue);
         if (lane->started)
             (void)pthread_join(lane->thread, NULL);
-        kvbm_serve_free(lane->serve);
+        worker_request_server_free(lane->serve);
         kvt_queue_free(lane->queue);
     }
     wire_trace_close(replay->trace);
@@ -298,9 +298,9 @@ start_lane(struct lane *lane, struct kvt_error *err)
     enum kvt_err rc;
     int sys;
 
-    rc = kvt_queue_new(&lane->queue, KVBM_REPLAY_QUEUE);
+    rc = kvt_queue_new(&lane->queue, WORKER_REPLAY_QUEUE);
     if (rc == KVT_OK)
-        rc = kvbm_serve_new(&lane->serve, lane->stack);
+        rc = worker_request_server_new(&lane->serve, lane->stack);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "%s", lane->stack->name);
     sys = pthread_create(&lane->thread, NULL, run_lane, lane);
@@ -311,10 +311,10 @@ start_lane(struct lane *lane, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_replay_start(struct kvbm_replay **out, const struct kvbm_settings *settings,
-                  struct kvbm_stack *const *stacks, uint32_t count, struct kvt_error *err)
+worker_replay_start(struct worker_replay **out, const struct worker_settings *settings,
+                    struct worker_stack *const *stacks, uint32_t count, struct kvt_error *err)
 {
-    struct kvbm_replay *replay;
+    struct worker_replay *replay;
     enum kvt_err rc;
     int sys;
 
@@ -351,18 +351,18 @@ kvbm_replay_start(struct kvbm_replay **out, const struct kvbm_settings *settings
     return KVT_OK;
 
 fail:
-    kvbm_replay_free(replay);
+    worker_replay_free(replay);
     return rc;
 }
 
 void
-kvbm_replay_status(struct kvbm_replay *replay, struct kvbm_replay_status *status)
+worker_replay_status(struct worker_replay *replay, struct worker_replay_status *status)
 {
     memset(status, 0, sizeof(*status));
     status->requests_total = atomic_load(&replay->total);
     status->requests_fed = atomic_load(&replay->fed);
     for (uint32_t i = 0; i < replay->lane_count; i++)
-        status->requests_done += kvbm_counted(&replay->lanes[i].stack->counters.requests);
+        status->requests_done += worker_counter_read(&replay->lanes[i].stack->counters.requests);
     status->bad_lines = atomic_load(&replay->bad_lines);
     status->finished = atomic_load(&replay->finished);
     status->drained = atomic_load(&replay->drained);

@@ -8,7 +8,7 @@
  *
  * Ownership: a replay owns its threads and jobs; the stacks are borrowed.
  * Threads:   its own; the calls are for the program's main thread, the status for any.
- * Limits:    KVBM_REPLAY_QUEUE requests wait for one worker; the reader waits when they do.
+ * Limits:    WORKER_REPLAY_QUEUE requests wait for one worker; the reader waits when they do.
  */
 #ifndef WORKER_REPLAY_REPLAY_H
 #define WORKER_REPLAY_REPLAY_H
@@ -20,11 +20,11 @@
 
 #include "worker/replay/tier_stack.h"
 
-#define KVBM_REPLAY_QUEUE 32
+#define WORKER_REPLAY_QUEUE 32
 
-struct kvbm_replay;
+struct worker_replay;
 
-struct kvbm_replay_status {
+struct worker_replay_status {
     uint64_t requests_total; /* of this process; 0 while not known (standard input) */
     uint64_t requests_fed;
     uint64_t requests_done;
@@ -36,19 +36,19 @@ struct kvbm_replay_status {
 };
 
 /** Begin.  Fails when the trace cannot be opened. */
-KVT_NODISCARD enum kvt_err kvbm_replay_start(struct kvbm_replay **out,
-                                             const struct kvbm_settings *settings,
-                                             struct kvbm_stack *const *stacks, uint32_t count,
-                                             struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_replay_start(struct worker_replay **out,
+                                               const struct worker_settings *settings,
+                                               struct worker_stack *const *stacks, uint32_t count,
+                                               struct kvt_error *err);
 
-void kvbm_replay_status(struct kvbm_replay *replay, struct kvbm_replay_status *status);
+void worker_replay_status(struct worker_replay *replay, struct worker_replay_status *status);
 
 /** End early: feed no more, serve what each worker is at and forget what waits.  Does not wait for
  *  offloading, whose sources are about to go anyway.  Returns when all threads have ended and every
  *  event was handed over, or could not be in time; the status stays readable. */
-void kvbm_replay_stop(struct kvbm_replay *replay);
+void worker_replay_stop(struct worker_replay *replay);
 
 /** Stops if need be.  NULL is allowed. */
-void kvbm_replay_free(struct kvbm_replay *replay);
+void worker_replay_free(struct worker_replay *replay);
 
 #endif /* WORKER_REPLAY_REPLAY_H */

@@ -21,13 +21,13 @@ enum {
 };
 
 struct app {
-    struct kvbm_settings settings;
-    struct kvbm_shared shared;
+    struct worker_settings settings;
+    struct worker_shared shared;
     struct kvbm_cost cost; /* where shared.cost is not NULL */
     struct kvt_metrics *registry;
-    struct kvbm_stack **stacks;
+    struct worker_stack **stacks;
     uint32_t stack_count;
-    struct kvbm_status status;
+    struct worker_status status;
     struct kvt_http *http;
     uint64_t streams_at; /* wire_bus_keep_streams() */
     bool nats_away;      /* and it was said */
@@ -37,7 +37,7 @@ struct app {
 static bool
 ready(void *arg, struct kvt_buffer *why)
 {
-    const struct kvbm_status *status = arg;
+    const struct worker_status *status = arg;
 
     if (status->replay != NULL)
         return true;
@@ -49,7 +49,7 @@ ready(void *arg, struct kvt_buffer *why)
 static enum kvt_err
 open_cost(struct app *app, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = &app->settings;
+    const struct worker_settings *settings = &app->settings;
     enum kvt_err rc;
 
     if (settings->prefill_rate == 0 && settings->deadline_ms == 0)
@@ -72,15 +72,15 @@ open_shared(struct app *app, struct kvt_error *err)
     enum kvt_err rc;
 
     app->shared.settings = &app->settings;
-    rc = kvbm_order_open(&app->shared.order, app->settings.pool_order, err);
+    rc = worker_pool_order_open(&app->shared.order, app->settings.pool_order, err);
     if (rc == KVT_OK)
         rc = open_cost(app, err);
     if (rc == KVT_OK)
-        rc = kvbm_gpu_open(&app->shared.cuda, app->settings.gpu, 0, "worker", err);
+        rc = worker_gpu_open(&app->shared.cuda, app->settings.gpu, 0, "worker", err);
     if (rc == KVT_OK)
         rc = kvbm_transfer_new(&app->shared.transfer, TRANSFER_QUEUE_MAX, err);
     if (rc == KVT_OK)
-        rc = kvbm_remote_open(&app->shared.remote, &app->settings, err);
+        rc = worker_object_tier_open(&app->shared.remote, &app->settings, err);
     if (rc == KVT_OK && app->settings.bus.url[0] != '\0')
         rc = wire_bus_open(&app->shared.bus, &app->settings.bus, err);
     return rc;
@@ -95,11 +95,11 @@ open_stacks(struct app *app, struct kvt_error *err)
         rc = kvt_folder_make(app->settings.g3_dir, err);
     if (rc != KVT_OK)
         return rc;
-    app->stacks = kvt_calloc(app->settings.workers, sizeof(struct kvbm_stack *));
+    app->stacks = kvt_calloc(app->settings.workers, sizeof(struct worker_stack *));
     if (app->stacks == NULL)
         return kvt_error_set(err, KVT_NOMEM, "%" PRIu32 " workers", app->settings.workers);
     for (; app->stack_count < app->settings.workers; app->stack_count++) {
-        rc = kvbm_stack_open(&app->stacks[app->stack_count], &app->shared, app->stack_count, err);
+        rc = worker_stack_open(&app->stacks[app->stack_count], &app->shared, app->stack_count, err);
         if (rc != KVT_OK)
             return rc;
     }
@@ -113,7 +113,7 @@ open_admin(struct app *app, struct kvt_error *err)
 
     rc = kvt_metrics_new(&app->registry);
     if (rc == KVT_OK)
-        rc = kvbm_metrics_new(&app->status.metrics, app->registry);
+        rc = worker_metrics_new(&app->status.metrics, app->registry);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "metrics");
     return kvt_http_start(&app->http,
@@ -121,8 +121,8 @@ open_admin(struct app *app, struct kvt_error *err)
                               .bind = app->settings.admin_bind,
                               .port = app->settings.admin_port,
                               .token = app->settings.admin_token,
-                              .routes = kvbm_status_routes,
-                              .route_count = KVBM_STATUS_ROUTES,
+                              .routes = worker_status_routes,
+                              .route_count = WORKER_STATUS_ROUTES,
                               .arg = &app->status,
                               .ready = ready,
                               .metrics = app->registry,
@@ -159,7 +159,7 @@ keep_streams(struct app *app)
 }
 
 static void
-log_progress(struct app *app, const struct kvbm_replay_status *replay)
+log_progress(struct app *app, const struct worker_replay_status *replay)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
@@ -172,17 +172,17 @@ log_progress(struct app *app, const struct kvbm_replay_status *replay)
 
 /* What somebody who tries it wants to know, without a report. */
 static void
-log_finished(const struct app *app, const struct kvbm_replay_status *replay)
+log_finished(const struct app *app, const struct worker_replay_status *replay)
 {
-    struct kvbm_found found;
+    struct worker_found found;
 
-    kvbm_status_found(&app->status, &found);
+    worker_status_found(&app->status, &found);
     kvt_log_info("worker", "finished",
                  "%" PRIu64 " requests served; blocks: %" PRIu64 " from G1, %" PRIu64
                  " from G2, %" PRIu64 " from G3, %" PRIu64 " from G4, %" PRIu64
                  " computed; %" PRIu64 " checked, %" PRIu64 " wrong bytes",
                  replay->requests_done, found.tier[0], found.tier[1], found.tier[2], found.tier[3],
-                 found.computed, found.checked, kvbm_status_wrong_bytes(&app->status));
+                 found.computed, found.checked, worker_status_wrong_bytes(&app->status));
 }
 
 static enum kvt_err
@@ -194,7 +194,7 @@ write_report(const struct app *app, struct kvt_error *err)
     if (app->settings.report[0] == '\0')
         return KVT_OK;
     kvt_buffer_init(&text, KVT_HTTP_RESPONSE_MAX);
-    kvbm_status_format(&app->status, &text);
+    worker_status_format(&app->status, &text);
     if (kvt_buffer_ok(&text))
         rc = kvt_file_write(app->settings.report, text.data, text.size, 0644, err);
     else
@@ -211,14 +211,14 @@ watch(struct app *app)
     struct kvt_error err;
 
     for (;;) {
-        struct kvbm_replay_status replay;
+        struct worker_replay_status replay;
         const bool stop = kvt_program_wait(TICK_WAIT);
 
         keep_streams(app);
-        kvbm_status_sample(&app->status);
-        kvbm_replay_status(app->status.replay, &replay);
+        worker_status_sample(&app->status);
+        worker_replay_status(app->status.replay, &replay);
         if (stop) {
-            kvbm_remote_stop(app->shared.remote);
+            worker_object_tier_stop(app->shared.remote);
             return replay.finished;
         }
         if (!replay.finished) {
@@ -240,19 +240,19 @@ static void
 app_close(struct app *app)
 {
     kvt_http_stop(app->http);
-    kvbm_replay_free(app->status.replay);
-    kvbm_engines_close(app->status.engines);
+    worker_replay_free(app->status.replay);
+    worker_engines_close(app->status.engines);
     for (uint32_t i = 0; i < app->stack_count; i++)
-        kvbm_stack_close(app->stacks[i]);
+        worker_stack_close(app->stacks[i]);
     kvt_free(app->stacks);
-    kvbm_order_close(&app->shared.order);
+    worker_pool_order_close(&app->shared.order);
     wire_bus_close(app->shared.bus);
-    kvbm_remote_close(app->shared.remote);
+    worker_object_tier_close(app->shared.remote);
     kvbm_transfer_free(app->shared.transfer);
     kvbm_cuda_close(app->shared.cuda);
     if (app->shared.cost != NULL)
         kvbm_cost_release(app->shared.cost);
-    kvbm_metrics_free(app->status.metrics);
+    worker_metrics_free(app->status.metrics);
     kvt_metrics_free(app->registry);
 }
 
@@ -261,7 +261,7 @@ start(struct app *app, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    app->status = (struct kvbm_status){.shared = &app->shared, .started_ms = kvt_clock_mono_ms()};
+    app->status = (struct worker_status){.shared = &app->shared, .started_ms = kvt_clock_mono_ms()};
     rc = open_shared(app, err);
     if (rc == KVT_OK) {
         keep_streams(app);
@@ -270,10 +270,10 @@ start(struct app *app, struct kvt_error *err)
     app->status.stacks = app->stacks;
     app->status.stack_count = app->stack_count;
     if (rc == KVT_OK)
-        rc = kvbm_replay_start(&app->status.replay, &app->settings, app->stacks, app->stack_count,
-                               err);
+        rc = worker_replay_start(&app->status.replay, &app->settings, app->stacks, app->stack_count,
+                                 err);
     if (rc == KVT_OK && app->settings.attach_engines > 0)
-        rc = kvbm_engines_open(&app->status.engines, app->stacks[0], err);
+        rc = worker_engines_open(&app->status.engines, app->stacks[0], err);
     if (rc == KVT_OK)
         rc = open_admin(app, err);
     if (rc == KVT_OK)
@@ -285,10 +285,10 @@ start(struct app *app, struct kvt_error *err)
 static enum kvt_err
 verdict(const struct app *app, bool complete, struct kvt_error *err)
 {
-    const uint64_t wrong = kvbm_status_wrong_bytes(&app->status);
-    struct kvbm_replay_status replay;
+    const uint64_t wrong = worker_status_wrong_bytes(&app->status);
+    struct worker_replay_status replay;
 
-    kvbm_replay_status(app->status.replay, &replay);
+    worker_replay_status(app->status.replay, &replay);
     if (wrong > 0)
         return kvt_error_set(err, KVT_CORRUPT, "%" PRIu64 " wrong bytes were read", wrong);
     if (replay.failed)
@@ -304,13 +304,13 @@ verdict(const struct app *app, bool complete, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_app_run(const struct kvt_config *config, struct kvt_error *err)
+worker_app_run(const struct kvt_config *config, struct kvt_error *err)
 {
     struct app app = {.stack_count = 0};
     enum kvt_err rc;
     bool complete;
 
-    rc = kvbm_settings_load(&app.settings, config, err);
+    rc = worker_settings_load(&app.settings, config, err);
     if (rc != KVT_OK)
         return rc;
     rc = start(&app, err);
@@ -322,7 +322,7 @@ kvbm_app_run(const struct kvt_config *config, struct kvt_error *err)
     kvt_log_info("worker", "started", "%" PRIu32 " worker%s, admin port %u", app.stack_count,
                  app.stack_count == 1 ? "" : "s", (unsigned)kvt_http_port(app.http));
     complete = watch(&app);
-    kvbm_replay_stop(app.status.replay); /* while the admin port still answers */
+    worker_replay_stop(app.status.replay); /* while the admin port still answers */
     rc = write_report(&app, err);
     if (rc == KVT_OK)
         rc = verdict(&app, complete, err);

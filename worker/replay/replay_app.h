@@ -3,7 +3,7 @@
  * ends.
  *
  * Why: main.c says what the program is called; this is what it does.
- * Ownership: everything lives within kvbm_app_run().
+ * Ownership: everything lives within worker_app_run().
  * Threads:   runs on the main thread and watches over the others.
  * Limits:    none of its own.
  */
@@ -15,6 +15,6 @@
 
 /** Replay, report, stay if asked to.  Non-OK: nothing was replayed, the trace had bad lines, or a
  *  byte was wrong. */
-KVT_NODISCARD enum kvt_err kvbm_app_run(const struct kvt_config *config, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_app_run(const struct kvt_config *config, struct kvt_error *err);
 
 #endif /* WORKER_REPLAY_REPLAY_APP_H */

@@ -13,7 +13,7 @@
 enum { GROW_STEP = 256 };
 
 enum kvt_err
-kvbm_serve_new(struct kvbm_serve **out, struct kvbm_stack *stack)
+worker_request_server_new(struct worker_request_server **out, struct worker_stack *stack)
 {
     *out = kvt_calloc(1, sizeof(**out));
     if (*out == NULL)
@@ -23,7 +23,7 @@ kvbm_serve_new(struct kvbm_serve **out, struct kvbm_stack *stack)
 }
 
 void
-kvbm_serve_free(struct kvbm_serve *serve)
+worker_request_server_free(struct worker_request_server *serve)
 {
     if (serve == NULL)
         return;
@@ -36,7 +36,7 @@ kvbm_serve_free(struct kvbm_serve *serve)
 
 /* Room for a request of `count` blocks; grows to the longest request seen and stays. */
 static enum kvt_err
-reserve(struct kvbm_serve *serve, uint32_t count)
+reserve(struct worker_request_server *serve, uint32_t count)
 {
     const uint32_t capacity = (count / GROW_STEP + 1) * GROW_STEP;
 
@@ -59,10 +59,11 @@ reserve(struct kvbm_serve *serve, uint32_t count)
 }
 
 static void
-name_blocks(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
+name_blocks(struct worker_request_server *serve, const uint64_t *hashes, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t prefix = i < KVBM_SERVE_PREFIX_DEPTH ? i : KVBM_SERVE_PREFIX_DEPTH - 1;
+        const uint32_t prefix =
+            i < WORKER_REQUEST_SERVER_PREFIX_DEPTH ? i : WORKER_REQUEST_SERVER_PREFIX_DEPTH - 1;
 
         serve->ids[i] = (struct kvt_block_id){
             .hash = hashes[i],
@@ -76,13 +77,14 @@ name_blocks(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
 /* Ask the gateway about everything from `from` on that no local tier has.  The answer is kept as
  * the G4 bit of the masks. */
 static void
-ask_remote(struct kvbm_serve *serve, uint32_t from, uint32_t count)
+ask_remote(struct worker_request_server *serve, uint32_t from, uint32_t count)
 {
-    struct kvbm_stack *stack = serve->stack;
+    struct worker_stack *stack = serve->stack;
 
-    kvbm_count(&stack->counters.g4_asked, count - from);
-    if (!kvbm_remote_has(stack->shared->remote, serve->ids + from, count - from, serve->present)) {
-        kvbm_count(&stack->counters.g4_failed, 1);
+    worker_counter_add(&stack->counters.g4_asked, count - from);
+    if (!worker_object_tier_has(stack->shared->remote, serve->ids + from, count - from,
+                                serve->present)) {
+        worker_counter_add(&stack->counters.g4_failed, 1);
         return;
     }
     for (uint32_t i = from; i < count; i++)
@@ -92,9 +94,9 @@ ask_remote(struct kvbm_serve *serve, uint32_t from, uint32_t count)
 
 /* Length of the longest prefix that is somewhere; `masks` then say where. */
 static uint32_t
-plan(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
+plan(struct worker_request_server *serve, const uint64_t *hashes, uint32_t count)
 {
-    struct kvbm_ledger *ledger = &serve->stack->ledger;
+    struct worker_ledger *ledger = &serve->stack->ledger;
     bool asked = serve->stack->shared->remote == NULL;
     uint32_t prefix = 0;
 
@@ -112,7 +114,7 @@ plan(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
 
 /* What is left of a request's time; false: nothing. */
 static bool
-time_left(const struct kvbm_settings *settings, uint64_t began_ms, uint64_t *left_ms)
+time_left(const struct worker_settings *settings, uint64_t began_ms, uint64_t *left_ms)
 {
     const uint64_t spent_ms = kvt_clock_mono_ms() - began_ms;
 
@@ -122,21 +124,21 @@ time_left(const struct kvbm_settings *settings, uint64_t began_ms, uint64_t *lef
 
 /* What was planned and not taken. */
 static void
-count_rest(struct kvbm_counters *counters, enum kvt_err why, uint32_t blocks)
+count_rest(struct worker_counters *counters, enum kvt_err why, uint32_t blocks)
 {
     switch (why) {
-    case KVT_TIMEOUT: kvbm_count(&counters->late, blocks); break;
-    case KVT_RANGE: kvbm_count(&counters->dearer, blocks); break;
-    case KVT_AGAIN: kvbm_count(&counters->unplaced, blocks); break;
-    default: kvbm_count(&counters->lost_hits, blocks); break;
+    case KVT_TIMEOUT: worker_counter_add(&counters->late, blocks); break;
+    case KVT_RANGE: worker_counter_add(&counters->dearer, blocks); break;
+    case KVT_AGAIN: worker_counter_add(&counters->unplaced, blocks); break;
+    default: worker_counter_add(&counters->lost_hits, blocks); break;
     }
 }
 
 /* Take the planned prefix of a request.  Returns how much of it there really was. */
 static uint32_t
-take_prefix(struct kvbm_serve *serve, uint64_t began_ms, uint32_t prefix)
+take_prefix(struct worker_request_server *serve, uint64_t began_ms, uint32_t prefix)
 {
-    struct kvbm_stack *stack = serve->stack;
+    struct worker_stack *stack = serve->stack;
     uint32_t retried = 0; /* 1 + the block that was asked for a second time; 0: none yet */
     uint32_t at = 0;
     enum kvt_err why = KVT_OK;
@@ -149,8 +151,8 @@ take_prefix(struct kvbm_serve *serve, uint64_t began_ms, uint32_t prefix)
         why = KVT_TIMEOUT;
         if (!time_left(stack->shared->settings, began_ms, &left_ms))
             break;
-        at += kvbm_serve_take(serve, at, left < stack->take_max ? left : stack->take_max, left_ms,
-                              &why, &again);
+        at += worker_request_server_take(serve, at, left < stack->take_max ? left : stack->take_max,
+                                         left_ms, &why, &again);
         if (why == KVT_OK)
             continue;
         if (!again || retried == at + 1)
@@ -162,9 +164,10 @@ take_prefix(struct kvbm_serve *serve, uint64_t began_ms, uint32_t prefix)
 }
 
 enum kvt_err
-kvbm_serve_request(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
+worker_request_server_run(struct worker_request_server *serve, const uint64_t *hashes,
+                          uint32_t count)
 {
-    struct kvbm_counters *counters = &serve->stack->counters;
+    struct worker_counters *counters = &serve->stack->counters;
     const uint64_t began_ms = kvt_clock_mono_ms();
     const uint32_t chunk = serve->stack->chunk;
     uint32_t at;
@@ -174,8 +177,8 @@ kvbm_serve_request(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t co
     name_blocks(serve, hashes, count);
     at = take_prefix(serve, began_ms, plan(serve, hashes, count));
     for (; at < count; at += chunk)
-        kvbm_serve_compute(serve, at, count - at < chunk ? count - at : chunk);
-    kvbm_count(&counters->blocks, count);
-    kvbm_count(&counters->requests, 1);
+        worker_request_server_compute(serve, at, count - at < chunk ? count - at : chunk);
+    worker_counter_add(&counters->blocks, count);
+    worker_counter_add(&counters->requests, 1);
     return KVT_OK;
 }

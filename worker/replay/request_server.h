@@ -28,13 +28,14 @@
 
 #include "worker/replay/tier_stack.h"
 
-struct kvbm_serve;
+struct worker_request_server;
 
-KVT_NODISCARD enum kvt_err kvbm_serve_new(struct kvbm_serve **out, struct kvbm_stack *stack);
-void kvbm_serve_free(struct kvbm_serve *serve);
+KVT_NODISCARD enum kvt_err worker_request_server_new(struct worker_request_server **out,
+                                                     struct worker_stack *stack);
+void worker_request_server_free(struct worker_request_server *serve);
 
 /** Serve one request: `hashes` are its sequence hashes, root first.  KVT_OK or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err kvbm_serve_request(struct kvbm_serve *serve, const uint64_t *hashes,
-                                              uint32_t count);
+KVT_NODISCARD enum kvt_err worker_request_server_run(struct worker_request_server *serve,
+                                                     const uint64_t *hashes, uint32_t count);
 
 #endif /* WORKER_REPLAY_REQUEST_SERVER_H */

@@ -14,10 +14,10 @@
 
 #include "worker/replay/request_server.h"
 
-#define KVBM_SERVE_PREFIX_DEPTH 8 /* the wire's default, docs/formats.md */
+#define WORKER_REQUEST_SERVER_PREFIX_DEPTH 8 /* the wire's default, docs/formats.md */
 
-struct kvbm_serve {
-    struct kvbm_stack *stack;
+struct worker_request_server {
+    struct worker_stack *stack;
     struct kvbm_label *labels; /* of the request's blocks */
     struct kvt_block_id *ids;
     uint8_t *masks; /* KVT_TIER_MASK bits: where each block is */
@@ -36,10 +36,12 @@ struct kvbm_serve {
  *                     below may have a right copy
  * @return how many of them, from the first on, arrived and are right
  */
-uint32_t kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count,
-                         uint64_t deadline_ms, enum kvt_err *why, bool *again);
+uint32_t worker_request_server_take(struct worker_request_server *serve, uint32_t at,
+                                    uint32_t count, uint64_t deadline_ms, enum kvt_err *why,
+                                    bool *again);
 
 /** Make blocks [at, at + count), register them in G1 and send them down. */
-void kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count);
+void worker_request_server_compute(struct worker_request_server *serve, uint32_t at,
+                                   uint32_t count);
 
 #endif /* WORKER_REPLAY_REQUEST_SERVER_INTERNAL_H */

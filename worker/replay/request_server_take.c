@@ -16,19 +16,19 @@ enum {
 
 /* Is it the block it should be?  Counted either way; a wrong one is shouted about. */
 static bool
-verify(struct kvbm_stack *stack, enum kvt_tier tier, const struct kvbm_label *label,
+verify(struct worker_stack *stack, enum kvt_tier tier, const struct kvbm_label *label,
        const void *bytes)
 {
     const size_t size = stack->shared->settings->layout.block_size;
     size_t first;
-    const size_t wrong = kvbm_content_check(label->id.hash, bytes, size, &first);
+    const size_t wrong = worker_content_check(label->id.hash, bytes, size, &first);
 
-    kvbm_count(&stack->counters.verified_blocks, 1);
-    kvbm_count(&stack->counters.verified_bytes, size);
+    worker_counter_add(&stack->counters.verified_blocks, 1);
+    worker_counter_add(&stack->counters.verified_bytes, size);
     if (wrong == 0)
         return true;
-    kvbm_count(&stack->counters.wrong_bytes, wrong);
-    kvbm_count(&stack->counters.wrong_blocks, 1);
+    worker_counter_add(&stack->counters.wrong_bytes, wrong);
+    worker_counter_add(&stack->counters.wrong_blocks, 1);
     kvt_log_error("worker.verify", "wrong_bytes",
                   "%s: block %016" PRIx64 " (position %" PRIu32 ") read from %s has %zu wrong "
                   "bytes, the first at offset %zu",
@@ -47,7 +47,7 @@ drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t from, 
 
 /* Where the bytes of a G1 block can be read: in place, or copied out of the device. */
 static const void *
-readable(struct kvbm_stack *stack, struct kvt_handle handle, uint32_t scratch)
+readable(struct worker_stack *stack, struct kvt_handle handle, uint32_t scratch)
 {
     struct kvt_copy copy = {handle.block, scratch, KVT_OK};
     const void *address = kvbm_storage_address(stack->g1.storage, handle.block);
@@ -78,13 +78,13 @@ enter(struct kvbm_pool *pool, struct kvt_handle *handle, const struct kvbm_label
 }
 
 static enum kvt_err
-allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
+allocate(struct worker_stack *stack, struct kvbm_pool *pool, uint32_t count,
          struct kvt_handle *handles)
 {
     enum kvt_err rc = kvbm_pool_allocate_wait(pool, count, handles, G1_WAIT);
 
     if (rc != KVT_OK) {
-        kvbm_count(&stack->counters.unplaced, count);
+        worker_counter_add(&stack->counters.unplaced, count);
         return rc;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -106,7 +106,7 @@ check_arrival(void *arg, enum kvt_tier from, enum kvt_tier to, const struct kvbm
 
 /* Wrong in G1: it goes from there, and from G2 when that is where the bytes came from. */
 static void
-discard(struct kvbm_stack *stack, enum kvt_tier origin, uint64_t hash, struct kvt_handle handle)
+discard(struct worker_stack *stack, enum kvt_tier origin, uint64_t hash, struct kvt_handle handle)
 {
     struct kvt_handle below;
 
@@ -116,28 +116,28 @@ discard(struct kvbm_stack *stack, enum kvt_tier origin, uint64_t hash, struct kv
 }
 
 static void
-count_hit(struct kvbm_counters *counters, enum kvt_tier origin, size_t size)
+count_hit(struct worker_counters *counters, enum kvt_tier origin, size_t size)
 {
     switch (origin) {
-    case KVT_TIER_G1: kvbm_count(&counters->hits_g1, 1); break;
-    case KVT_TIER_G2: kvbm_count(&counters->hits_g2, 1); break;
+    case KVT_TIER_G1: worker_counter_add(&counters->hits_g1, 1); break;
+    case KVT_TIER_G2: worker_counter_add(&counters->hits_g2, 1); break;
     case KVT_TIER_G3:
-        kvbm_count(&counters->hits_g3, 1);
-        kvbm_count(&counters->bytes_g3_g2, size);
+        worker_counter_add(&counters->hits_g3, 1);
+        worker_counter_add(&counters->bytes_g3_g2, size);
         break;
     case KVT_TIER_G4:
-        kvbm_count(&counters->hits_g4, 1);
-        kvbm_count(&counters->bytes_g4_g2, size);
+        worker_counter_add(&counters->hits_g4, 1);
+        worker_counter_add(&counters->bytes_g4_g2, size);
         break;
     }
 }
 
 /* Hold what G1 has of these blocks, from the first on: that needs nobody else. */
 static uint32_t
-hold_there(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count,
+hold_there(struct worker_stack *stack, const struct kvbm_label *labels, uint32_t count,
            struct kvt_handle *handles)
 {
-    uint64_t hashes[KVBM_STACK_TAKE];
+    uint64_t hashes[WORKER_STACK_TAKE];
 
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = labels[i].id.hash;
@@ -147,7 +147,7 @@ hold_there(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t c
 /* Read every byte of what is held in G1, as an engine would; without `onboard` it was there.  Takes
  * the handles; returns how many from the first on are right. */
 static uint32_t
-read_held(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
+read_held(struct worker_stack *stack, const struct kvbm_onboard *onboard,
           const struct kvbm_label *labels, const struct kvt_handle *handles, uint32_t count)
 {
     uint32_t good = 0;
@@ -173,13 +173,13 @@ read_held(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
 }
 
 uint32_t
-kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t deadline_ms,
-                enum kvt_err *why, bool *again)
+worker_request_server_take(struct worker_request_server *serve, uint32_t at, uint32_t count,
+                           uint64_t deadline_ms, enum kvt_err *why, bool *again)
 {
-    struct kvbm_stack *stack = serve->stack;
+    struct worker_stack *stack = serve->stack;
     const struct kvbm_label *labels = serve->labels + at;
     struct kvbm_onboard *onboard = NULL;
-    struct kvt_handle handles[KVBM_STACK_TAKE];
+    struct kvt_handle handles[WORKER_STACK_TAKE];
     uint32_t held;
     uint32_t good;
 
@@ -216,11 +216,11 @@ kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t 
 
 /* Write what the model would have: in place, or in host memory and then copied to the device. */
 static bool
-make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
+make_bytes(struct worker_stack *stack, const struct kvbm_label *labels,
            const struct kvt_handle *handles, uint32_t count)
 {
     const size_t size = stack->shared->settings->layout.block_size;
-    struct kvt_copy copies[KVBM_STACK_CHUNK];
+    struct kvt_copy copies[WORKER_STACK_CHUNK];
 
     for (uint32_t i = 0; i < count; i++) {
         void *address = kvbm_storage_address(stack->g1.storage, handles[i].block);
@@ -228,7 +228,7 @@ make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
         copies[i] = (struct kvt_copy){i, handles[i].block, KVT_OK};
         if (address == NULL)
             address = kvbm_storage_address(stack->scratch, i);
-        kvbm_content_fill(labels[i].id.hash, address, size);
+        worker_content_fill(labels[i].id.hash, address, size);
     }
     if (kvbm_storage_address(stack->g1.storage, 0) != NULL)
         return true;
@@ -242,14 +242,14 @@ make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
 }
 
 void
-kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count)
+worker_request_server_compute(struct worker_request_server *serve, uint32_t at, uint32_t count)
 {
-    struct kvbm_stack *stack = serve->stack;
+    struct worker_stack *stack = serve->stack;
     const struct kvbm_label *labels = serve->labels + at;
-    struct kvt_handle handles[KVBM_STACK_CHUNK];
+    struct kvt_handle handles[WORKER_STACK_CHUNK];
 
-    assert(count <= KVBM_STACK_CHUNK);
-    kvbm_count(&stack->counters.computed, count);
+    assert(count <= WORKER_STACK_CHUNK);
+    worker_counter_add(&stack->counters.computed, count);
     if (allocate(stack, stack->g1.pool, count, handles) != KVT_OK)
         return;
     if (make_bytes(stack, labels, handles, count)) {

@@ -29,16 +29,17 @@ least(uint32_t a, uint32_t b)
 }
 
 static enum kvt_err
-open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, enum kvt_tier which,
+open_pool(struct worker_stack *stack, struct kvbm_tier *tier, uint32_t blocks, enum kvt_tier which,
           struct kvt_error *err)
 {
-    return kvbm_ledger_pool(&tier->pool, &stack->ledger, which, &stack->shared->order, blocks, err);
+    return worker_ledger_pool(&tier->pool, &stack->ledger, which, &stack->shared->order, blocks,
+                              err);
 }
 
 static enum kvt_err
-open_disk(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
+open_disk(struct worker_stack *stack, size_t block_size, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = stack->shared->settings;
+    const struct worker_settings *settings = stack->shared->settings;
     /* Blocks of another shape or namespace are no blocks of ours. */
     const struct kvbm_disk_keep keep = {.fingerprint =
                                             settings->layout.fingerprint ^ settings->salt};
@@ -68,7 +69,7 @@ open_disk(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
 
 /* Name one block that an earlier process left; `handle` holds it, and no more afterwards. */
 static void
-take_over_block(struct kvbm_stack *stack, const struct kvbm_storage_name *name,
+take_over_block(struct worker_stack *stack, const struct kvbm_storage_name *name,
                 struct kvt_handle handle)
 {
     struct kvbm_pool *pool = stack->g3.pool;
@@ -86,7 +87,7 @@ take_over_block(struct kvbm_stack *stack, const struct kvbm_storage_name *name,
 /* What an earlier process left in the disk tier is in the pool before the first request, and said
  * on the bus.  All blocks are taken, so that each name gets the block it lies in. */
 static enum kvt_err
-take_over_disk(struct kvbm_stack *stack, struct kvt_error *err)
+take_over_disk(struct worker_stack *stack, struct kvt_error *err)
 {
     const uint32_t count = stack->shared->settings->g3_blocks;
     struct kvt_handle *handles = kvt_calloc(2 * (size_t)count, sizeof(*handles));
@@ -116,9 +117,9 @@ take_over_disk(struct kvbm_stack *stack, struct kvt_error *err)
 }
 
 static enum kvt_err
-open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
+open_memory(struct worker_stack *stack, size_t block_size, struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = stack->shared->settings;
+    const struct worker_settings *settings = stack->shared->settings;
     struct kvbm_cuda *cuda = stack->shared->cuda;
     enum kvt_err rc;
 
@@ -128,7 +129,7 @@ open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
             rc = kvbm_cuda_open_pinned(&stack->g2.storage, cuda, settings->g2_blocks, block_size,
                                        err);
         if (rc == KVT_OK)
-            rc = kvbm_cuda_open_pinned(&stack->scratch, cuda, KVBM_STACK_CHUNK, block_size, err);
+            rc = kvbm_cuda_open_pinned(&stack->scratch, cuda, WORKER_STACK_CHUNK, block_size, err);
         return rc;
     }
     rc = kvbm_storage_open_memory(&stack->g1.storage, KVBM_STORAGE_DEVICE, settings->g1_blocks,
@@ -137,13 +138,13 @@ open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
         rc = kvbm_storage_open_memory(&stack->g2.storage, KVBM_STORAGE_SYSTEM, settings->g2_blocks,
                                       block_size, err);
     if (rc == KVT_OK)
-        rc = kvbm_storage_open_memory(&stack->scratch, KVBM_STORAGE_SYSTEM, KVBM_STACK_CHUNK,
+        rc = kvbm_storage_open_memory(&stack->scratch, KVBM_STORAGE_SYSTEM, WORKER_STACK_CHUNK,
                                       block_size, err);
     return rc;
 }
 
 static struct kvbm_manager_tier
-managed(const struct kvbm_stack *stack, const struct kvbm_tier *tier, uint32_t high_ppm)
+managed(const struct worker_stack *stack, const struct kvbm_tier *tier, uint32_t high_ppm)
 {
     return (struct kvbm_manager_tier){
         .pool = tier->pool,
@@ -157,7 +158,7 @@ managed(const struct kvbm_stack *stack, const struct kvbm_tier *tier, uint32_t h
 static void
 on_lost(void *arg, enum kvt_tier tier, uint64_t hash, size_t count)
 {
-    const struct kvbm_stack *stack = arg;
+    const struct worker_stack *stack = arg;
 
     kvt_log_error("worker.stack", "blocks_lost",
                   "%s: %zu blocks of %s are unreadable or wrong and were dropped, the first is "
@@ -166,10 +167,10 @@ on_lost(void *arg, enum kvt_tier tier, uint64_t hash, size_t count)
 }
 
 static enum kvt_err
-open_manager(struct kvbm_stack *stack, struct kvt_error *err)
+open_manager(struct worker_stack *stack, struct kvt_error *err)
 {
-    const struct kvbm_shared *shared = stack->shared;
-    const struct kvbm_settings *settings = shared->settings;
+    const struct worker_shared *shared = stack->shared;
+    const struct worker_settings *settings = shared->settings;
     struct kvbm_manager_tier g1 = managed(stack, &stack->g1, PPM);
 
     /* Its blocks are pushed as they are made: no watermark is needed, nor a wait for room. */
@@ -181,8 +182,8 @@ open_manager(struct kvbm_stack *stack, struct kvt_error *err)
             .tiers[KVT_TIER_G2] = managed(stack, &stack->g2, settings->high_ppm),
             .tiers[KVT_TIER_G3] = managed(stack, &stack->g3, settings->high_ppm),
             .volumes = stack->volumes,
-            .volume = KVBM_VOLUME_DOWN,
-            .volume_up = KVBM_VOLUME_UP,
+            .volume = WORKER_GATEWAY_VOLUME_DOWN,
+            .volume_up = WORKER_GATEWAY_VOLUME_UP,
             .transfer = shared->transfer,
             .cost = shared->cost,
             /* Waiting blocks are held: most of G1 must stay usable. */
@@ -197,12 +198,12 @@ open_manager(struct kvbm_stack *stack, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint32_t number,
-                struct kvt_error *err)
+worker_stack_open(struct worker_stack **out, const struct worker_shared *shared, uint32_t number,
+                  struct kvt_error *err)
 {
-    const struct kvbm_settings *settings = shared->settings;
+    const struct worker_settings *settings = shared->settings;
     const size_t block_size = settings->layout.block_size;
-    struct kvbm_stack *stack;
+    struct worker_stack *stack;
     enum kvt_err rc;
 
     *out = NULL;
@@ -212,9 +213,9 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
     stack->shared = shared;
     (void)snprintf(stack->name, sizeof(stack->name), "%.*s-%" PRIu32, KVT_NAME_MAX - 12,
                    settings->name, number);
-    stack->chunk = least(KVBM_STACK_CHUNK, least(settings->g1_blocks, settings->g2_blocks) / 4);
-    stack->take_max = least(KVBM_STACK_TAKE, settings->g1_blocks / 4);
-    rc = kvbm_ledger_open(&stack->ledger, settings, stack->name, &stack->counters, err);
+    stack->chunk = least(WORKER_STACK_CHUNK, least(settings->g1_blocks, settings->g2_blocks) / 4);
+    stack->take_max = least(WORKER_STACK_TAKE, settings->g1_blocks / 4);
+    rc = worker_ledger_open(&stack->ledger, settings, stack->name, &stack->counters, err);
     if (rc == KVT_OK)
         rc = open_memory(stack, block_size, err);
     if (rc == KVT_OK)
@@ -227,19 +228,19 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
             rc = open_pool(stack, &stack->g3, settings->g3_blocks, KVT_TIER_G3, err);
     }
     if (rc == KVT_OK) {
-        struct kvbm_pool *const pools[KVBM_LEDGER_TIERS] = {stack->g1.pool, stack->g2.pool,
-                                                            stack->g3.pool};
+        struct kvbm_pool *const pools[WORKER_LEDGER_TIERS] = {stack->g1.pool, stack->g2.pool,
+                                                              stack->g3.pool};
 
-        rc = kvbm_ledger_attach(&stack->ledger, shared->bus, pools, err);
+        rc = worker_ledger_attach(&stack->ledger, shared->bus, pools, err);
     }
     if (rc == KVT_OK && stack->g3.pool != NULL && settings->g3_keep)
         rc = take_over_disk(stack, err);
     if (rc == KVT_OK && shared->remote != NULL)
-        rc = kvbm_remote_volumes(&stack->volumes, shared->remote, block_size, VOLUME_QUEUE, err);
+        rc = worker_gateway_volumes(&stack->volumes, shared->remote, block_size, VOLUME_QUEUE, err);
     if (rc == KVT_OK)
         rc = open_manager(stack, err);
     if (rc != KVT_OK) {
-        kvbm_stack_close(stack);
+        worker_stack_close(stack);
         return rc;
     }
     *out = stack;
@@ -254,7 +255,7 @@ close_tier(struct kvbm_tier *tier)
 }
 
 void
-kvbm_stack_close(struct kvbm_stack *stack)
+worker_stack_close(struct worker_stack *stack)
 {
     if (stack == NULL)
         return;
@@ -262,11 +263,11 @@ kvbm_stack_close(struct kvbm_stack *stack)
      * the pools: take them down from the side nobody calls. */
     kvbm_manager_free(stack->manager);
     kvbm_volumes_free(stack->volumes);
-    kvbm_ledger_leave(&stack->ledger);
+    worker_ledger_leave(&stack->ledger);
     close_tier(&stack->g1);
     close_tier(&stack->g2);
     close_tier(&stack->g3);
     kvbm_storage_close(stack->scratch);
-    kvbm_ledger_close(&stack->ledger);
+    worker_ledger_close(&stack->ledger);
     kvt_free(stack);
 }

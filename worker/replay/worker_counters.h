@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* X(member): a count that only grows. */
-#define KVBM_COUNTERS(X)                                                                           \
+#define WORKER_COUNTERS(X)                                                                         \
     X(requests)                                                                                    \
     X(blocks)  /* blocks of those requests */                                                      \
     X(hits_g1) /* blocks of the longest prefix, by the tier they were taken from */                \
@@ -36,20 +36,20 @@
     X(g4_failed)  /* questions to the gateway that were not answered */                            \
     X(index_full) /* blocks the local index had no room for */
 
-struct kvbm_counters {
+struct worker_counters {
 #define X(member) _Atomic uint64_t member;
-    KVBM_COUNTERS(X)
+    WORKER_COUNTERS(X)
 #undef X
 };
 
 static inline void
-kvbm_count(_Atomic uint64_t *counter, uint64_t by)
+worker_counter_add(_Atomic uint64_t *counter, uint64_t by)
 {
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
 static inline uint64_t
-kvbm_counted(const _Atomic uint64_t *counter)
+worker_counter_read(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }

@@ -37,9 +37,9 @@
     X(refused, "kvtier_worker_engine_requests_refused_total", "",                                  \
       "Requests of attached engines that were no good")
 
-enum { TIERS = KVBM_LEDGER_TIERS, EDGES = TIERS /* each by the tier it leaves */ };
+enum { TIERS = WORKER_LEDGER_TIERS, EDGES = TIERS /* each by the tier it leaves */ };
 
-struct kvbm_metrics {
+struct worker_metrics {
 #define X(member, name, labels, help) struct kvt_metric *member;
     COUNTED(X)
 #undef X
@@ -64,7 +64,7 @@ static const char *const edge_labels[EDGES] = {"from=\"G1\"", "from=\"G2\"", "fr
 static const char *const tier_labels[TIERS] = {"tier=\"G1\"", "tier=\"G2\"", "tier=\"G3\""};
 
 static void
-add_engines(struct kvbm_metrics *metrics, struct kvt_metrics *registry)
+add_engines(struct worker_metrics *metrics, struct kvt_metrics *registry)
 {
     static const char *const total = "kvtier_worker_engines_total";
     static const char *const help = "Engines that asked to attach, by what became of them";
@@ -84,9 +84,9 @@ add_engines(struct kvbm_metrics *metrics, struct kvt_metrics *registry)
 }
 
 enum kvt_err
-kvbm_metrics_new(struct kvbm_metrics **out, struct kvt_metrics *registry)
+worker_metrics_new(struct worker_metrics **out, struct kvt_metrics *registry)
 {
-    struct kvbm_metrics *metrics = kvt_calloc(1, sizeof(*metrics));
+    struct worker_metrics *metrics = kvt_calloc(1, sizeof(*metrics));
 
     *out = metrics;
     if (metrics == NULL)
@@ -127,19 +127,19 @@ kvbm_metrics_new(struct kvbm_metrics **out, struct kvt_metrics *registry)
 }
 
 void
-kvbm_metrics_free(struct kvbm_metrics *metrics)
+worker_metrics_free(struct worker_metrics *metrics)
 {
     kvt_free(metrics);
 }
 
 static void
-sample_pools(const struct kvbm_status *status)
+sample_pools(const struct worker_status *status)
 {
     uint64_t blocks[TIERS] = {0};
     uint64_t used[TIERS] = {0};
 
     for (uint32_t s = 0; s < status->stack_count; s++) {
-        const struct kvbm_stack *stack = status->stacks[s];
+        const struct worker_stack *stack = status->stacks[s];
         struct kvbm_pool *const pools[TIERS] = {stack->g1.pool, stack->g2.pool, stack->g3.pool};
 
         for (size_t i = 0; i < TIERS; i++) {
@@ -159,7 +159,7 @@ sample_pools(const struct kvbm_status *status)
 }
 
 static void
-sample_edges(const struct kvbm_status *status)
+sample_edges(const struct worker_status *status)
 {
     for (size_t i = 0; i < EDGES; i++) {
         struct kvt_offload_stats sum = {0};
@@ -180,14 +180,14 @@ sample_edges(const struct kvbm_status *status)
 }
 
 static void
-sample_engines(const struct kvbm_status *status)
+sample_engines(const struct worker_status *status)
 {
-    const struct kvbm_metrics *metrics = status->metrics;
+    const struct worker_metrics *metrics = status->metrics;
     struct kvbm_attach_stats stats;
 
     if (status->engines == NULL)
         return;
-    kvbm_engines_stats(status->engines, &stats);
+    worker_engines_stats(status->engines, &stats);
     kvt_metric_set(metrics->engines, (int64_t)stats.engines);
     kvt_metric_set(metrics->engines_attached, (int64_t)stats.attached);
     kvt_metric_set(metrics->engines_refused, (int64_t)stats.refused);
@@ -199,18 +199,18 @@ sample_engines(const struct kvbm_status *status)
 }
 
 static void
-sample_events(const struct kvbm_status *status)
+sample_events(const struct worker_status *status)
 {
     uint64_t published = 0;
     uint64_t lost = 0;
     uint64_t buffered = 0;
 
     for (uint32_t s = 0; s < status->stack_count; s++) {
-        struct wire_publisher_stats stats;
+        struct wire_event_publisher_stats stats;
 
         if (status->stacks[s]->ledger.publisher == NULL)
             continue;
-        wire_publisher_stats(status->stacks[s]->ledger.publisher, &stats);
+        wire_event_publisher_stats(status->stacks[s]->ledger.publisher, &stats);
         published += stats.next_seq > 0 ? stats.next_seq - 1 : 0;
         lost += stats.lost;
         buffered += stats.buffered;
@@ -221,14 +221,14 @@ sample_events(const struct kvbm_status *status)
 }
 
 void
-kvbm_status_sample(const struct kvbm_status *status)
+worker_status_sample(const struct worker_status *status)
 {
 #define X(member, name, labels, help)                                                              \
     {                                                                                              \
         uint64_t sum = 0;                                                                          \
                                                                                                    \
         for (uint32_t s = 0; s < status->stack_count; s++)                                         \
-            sum += kvbm_counted(&status->stacks[s]->counters.member);                              \
+            sum += worker_counter_read(&status->stacks[s]->counters.member);                       \
         kvt_metric_set(status->metrics->member, (int64_t)sum);                                     \
     }
     COUNTED(X)

@@ -10,12 +10,12 @@
 enum { DUMP_ROWS = 1000, DUMP_ROWS_MAX = 65536 };
 
 static void
-format_events(struct kvbm_stack *stack, struct kvt_buffer *out)
+format_events(struct worker_stack *stack, struct kvt_buffer *out)
 {
-    struct wire_publisher_stats events = {0};
+    struct wire_event_publisher_stats events = {0};
 
     if (stack->ledger.publisher != NULL)
-        wire_publisher_stats(stack->ledger.publisher, &events);
+        wire_event_publisher_stats(stack->ledger.publisher, &events);
     kvt_buffer_printf(out,
                       ",\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64
                       ",\"acked_seq\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"buffered\":%" PRIu64
@@ -25,13 +25,13 @@ format_events(struct kvbm_stack *stack, struct kvt_buffer *out)
 }
 
 static void
-format_pools(const struct kvbm_stack *stack, struct kvt_buffer *out)
+format_pools(const struct worker_stack *stack, struct kvt_buffer *out)
 {
-    const struct kvbm_tier *tiers[KVBM_LEDGER_TIERS] = {&stack->g1, &stack->g2, &stack->g3};
+    const struct kvbm_tier *tiers[WORKER_LEDGER_TIERS] = {&stack->g1, &stack->g2, &stack->g3};
     const char *comma = "";
 
     kvt_buffer_printf(out, ",\"pools\":[");
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++) {
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++) {
         struct kvbm_pool_stats pool;
 
         if (tiers[i]->pool == NULL)
@@ -52,13 +52,13 @@ format_pools(const struct kvbm_stack *stack, struct kvt_buffer *out)
 
 /* The tier whose blocks go to the object tier: G3, or G2 where there is no disk. */
 static enum kvt_tier
-last_tier(const struct kvbm_stack *stack)
+last_tier(const struct worker_stack *stack)
 {
     return stack->g3.pool != NULL ? KVT_TIER_G3 : KVT_TIER_G2;
 }
 
 static void
-format_offload(struct kvbm_stack *stack, struct kvt_buffer *out)
+format_offload(struct worker_stack *stack, struct kvt_buffer *out)
 {
     struct kvt_offload_stats from[KVT_TIER_G4]; /* by enum kvt_tier */
     struct kvt_offload_stats to_disk = {0};
@@ -86,9 +86,9 @@ format_offload(struct kvbm_stack *stack, struct kvt_buffer *out)
 }
 
 static void
-format_worker(struct kvbm_stack *stack, struct kvt_buffer *out)
+format_worker(struct worker_stack *stack, struct kvt_buffer *out)
 {
-    const struct kvbm_counters *counters = &stack->counters;
+    const struct worker_counters *counters = &stack->counters;
     struct kvbm_disk_stats disk = {0};
 
     if (stack->g3.storage != NULL)
@@ -96,8 +96,8 @@ format_worker(struct kvbm_stack *stack, struct kvt_buffer *out)
     kvt_buffer_printf(out, "{\"name\":");
     kvt_buffer_json_string(out, stack->name);
 #define X(member)                                                                                  \
-    kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, kvbm_counted(&counters->member));
-    KVBM_COUNTERS(X)
+    kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, worker_counter_read(&counters->member));
+    WORKER_COUNTERS(X)
 #undef X
     kvt_buffer_printf(out, ",\"disk_corrupt\":%" PRIu64 ",\"disk_failed\":%" PRIu64, disk.corrupt,
                       disk.failed);
@@ -109,18 +109,18 @@ format_worker(struct kvbm_stack *stack, struct kvt_buffer *out)
 
 /* The object tier is a bucket, without a gateway. */
 static bool
-has_bucket(const struct kvbm_shared *shared)
+has_bucket(const struct worker_shared *shared)
 {
     return shared->settings->s3.endpoint[0] != '\0';
 }
 
 static void
-format_gateway(const struct kvbm_shared *shared, struct kvt_buffer *out)
+format_gateway(const struct worker_shared *shared, struct kvt_buffer *out)
 {
-    struct kvbm_remote_stats remote = {0};
+    struct worker_object_tier_stats remote = {0};
 
     if (shared->remote != NULL)
-        kvbm_remote_stats(shared->remote, &remote);
+        worker_object_tier_stats(shared->remote, &remote);
     kvt_buffer_printf(out, ",\"gateway\":{\"endpoint\":");
     kvt_buffer_json_string(out, has_bucket(shared) ? shared->settings->s3.endpoint
                                                    : shared->settings->endpoint);
@@ -133,13 +133,13 @@ format_gateway(const struct kvbm_shared *shared, struct kvt_buffer *out)
 }
 
 static void
-format_engines(const struct kvbm_status *status, struct kvt_buffer *out)
+format_engines(const struct worker_status *status, struct kvt_buffer *out)
 {
     struct kvbm_attach_stats stats;
 
     if (status->engines == NULL)
         return;
-    kvbm_engines_stats(status->engines, &stats);
+    worker_engines_stats(status->engines, &stats);
     kvt_buffer_printf(out,
                       ",\"engines\":{\"present\":%" PRIu64 ",\"attached\":%" PRIu64
                       ",\"refused\":%" PRIu64 ",\"broken\":%" PRIu64 "}",
@@ -148,14 +148,14 @@ format_engines(const struct kvbm_status *status, struct kvt_buffer *out)
 
 /* "degraded" while a peer is away: the worker goes on, but caches less or is seen less. */
 static void
-format_state(const struct kvbm_status *status, struct kvt_buffer *out)
+format_state(const struct worker_status *status, struct kvt_buffer *out)
 {
-    const struct kvbm_shared *shared = status->shared;
-    struct kvbm_remote_stats remote = {0};
+    const struct worker_shared *shared = status->shared;
+    struct worker_object_tier_stats remote = {0};
     const bool nats_away = shared->bus != NULL && !wire_bus_connected(shared->bus);
 
     if (shared->remote != NULL)
-        kvbm_remote_stats(shared->remote, &remote);
+        worker_object_tier_stats(shared->remote, &remote);
     kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[%s%s%s]",
                       nats_away || remote.away ? "degraded" : "ready",
                       nats_away ? "\"NATS is away\"" : "", nats_away && remote.away ? "," : "",
@@ -165,12 +165,12 @@ format_state(const struct kvbm_status *status, struct kvt_buffer *out)
 }
 
 void
-kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out)
+worker_status_format(const struct worker_status *status, struct kvt_buffer *out)
 {
-    const struct kvbm_settings *settings = status->shared->settings;
-    struct kvbm_replay_status replay;
+    const struct worker_settings *settings = status->shared->settings;
+    struct worker_replay_status replay;
 
-    kvbm_replay_status(status->replay, &replay);
+    worker_replay_status(status->replay, &replay);
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"program\":\"kvtier-worker\",\"version\":\"%s\","
                       "\"uptime_ms\":%" PRIu64,
@@ -201,28 +201,28 @@ kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out)
 }
 
 void
-kvbm_status_found(const struct kvbm_status *status, struct kvbm_found *out)
+worker_status_found(const struct worker_status *status, struct worker_found *out)
 {
-    *out = (struct kvbm_found){.computed = 0};
+    *out = (struct worker_found){.computed = 0};
     for (uint32_t i = 0; i < status->stack_count; i++) {
-        const struct kvbm_counters *counters = &status->stacks[i]->counters;
+        const struct worker_counters *counters = &status->stacks[i]->counters;
 
-        out->tier[0] += kvbm_counted(&counters->hits_g1);
-        out->tier[1] += kvbm_counted(&counters->hits_g2);
-        out->tier[2] += kvbm_counted(&counters->hits_g3);
-        out->tier[3] += kvbm_counted(&counters->hits_g4);
-        out->computed += kvbm_counted(&counters->computed);
-        out->checked += kvbm_counted(&counters->verified_blocks);
+        out->tier[0] += worker_counter_read(&counters->hits_g1);
+        out->tier[1] += worker_counter_read(&counters->hits_g2);
+        out->tier[2] += worker_counter_read(&counters->hits_g3);
+        out->tier[3] += worker_counter_read(&counters->hits_g4);
+        out->computed += worker_counter_read(&counters->computed);
+        out->checked += worker_counter_read(&counters->verified_blocks);
     }
 }
 
 uint64_t
-kvbm_status_wrong_bytes(const struct kvbm_status *status)
+worker_status_wrong_bytes(const struct worker_status *status)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < status->stack_count; i++)
-        sum += kvbm_counted(&status->stacks[i]->counters.wrong_bytes);
+        sum += worker_counter_read(&status->stacks[i]->counters.wrong_bytes);
     return sum;
 }
 
@@ -230,7 +230,7 @@ static void
 answer_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
     (void)request;
-    kvbm_status_format(arg, &response->body);
+    worker_status_format(arg, &response->body);
 }
 
 /* A number in the query, or `fallback` when it is not there; false when it is no number. */
@@ -248,7 +248,7 @@ query_number(const struct kvt_http_request *request, const char *name, uint64_t 
 static void
 answer_dump(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
-    const struct kvbm_status *status = arg;
+    const struct worker_status *status = arg;
     uint64_t cursor;
     uint64_t limit;
     uint64_t number;
@@ -265,7 +265,7 @@ answer_dump(void *arg, const struct kvt_http_request *request, struct kvt_http_r
     number = cursor >> 32;
     at = cursor & UINT32_MAX;
     while (number < status->stack_count && limit > 0) {
-        limit -= kvbm_ledger_dump(&status->stacks[number]->ledger, &at, limit, &response->body);
+        limit -= worker_ledger_dump(&status->stacks[number]->ledger, &at, limit, &response->body);
         if (at == 0)
             number++;
     }
@@ -276,7 +276,7 @@ answer_dump(void *arg, const struct kvt_http_request *request, struct kvt_http_r
     kvt_buffer_printf(&response->body, "{\"next_cursor\":%" PRIu64 "}\n", cursor);
 }
 
-const struct kvt_http_route kvbm_status_routes[KVBM_STATUS_ROUTES] = {
+const struct kvt_http_route worker_status_routes[WORKER_STATUS_ROUTES] = {
     {"GET", "/v1/status", false, answer_status},
     {"GET", "/v1/index/dump", false, answer_dump},
 };

@@ -19,42 +19,42 @@
 #include "worker/replay/replay.h"
 #include "worker/replay/tier_stack.h"
 
-#define KVBM_STATUS_ROUTES 2
+#define WORKER_STATUS_ROUTES 2
 
-struct kvbm_metrics;
+struct worker_metrics;
 
-struct kvbm_status {
-    const struct kvbm_shared *shared;
-    struct kvbm_stack *const *stacks;
+struct worker_status {
+    const struct worker_shared *shared;
+    struct worker_stack *const *stacks;
     uint32_t stack_count;
-    struct kvbm_replay *replay;
-    struct kvbm_engines *engines; /* NULL: none attach */
-    uint64_t started_ms;          /* monotonic */
-    struct kvbm_metrics *metrics;
+    struct worker_replay *replay;
+    struct worker_engines *engines; /* NULL: none attach */
+    uint64_t started_ms;            /* monotonic */
+    struct worker_metrics *metrics;
 };
 
 /** Append the status object. */
-void kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out);
+void worker_status_format(const struct worker_status *status, struct kvt_buffer *out);
 
 /** Where blocks were found, in all logical workers. */
-struct kvbm_found {
+struct worker_found {
     uint64_t tier[4]; /* G1 to G4 */
     uint64_t computed;
     uint64_t checked; /* blocks whose bytes were compared */
 };
-void kvbm_status_found(const struct kvbm_status *status, struct kvbm_found *out);
+void worker_status_found(const struct worker_status *status, struct worker_found *out);
 
 /** Sums over all logical workers that decide the exit. */
-uint64_t kvbm_status_wrong_bytes(const struct kvbm_status *status);
+uint64_t worker_status_wrong_bytes(const struct worker_status *status);
 
 /** GET /v1/status and GET /v1/index/dump; their `arg` is the status. */
-extern const struct kvt_http_route kvbm_status_routes[KVBM_STATUS_ROUTES];
+extern const struct kvt_http_route worker_status_routes[WORKER_STATUS_ROUTES];
 
-KVT_NODISCARD enum kvt_err kvbm_metrics_new(struct kvbm_metrics **out,
-                                            struct kvt_metrics *registry);
-void kvbm_metrics_free(struct kvbm_metrics *metrics);
+KVT_NODISCARD enum kvt_err worker_metrics_new(struct worker_metrics **out,
+                                              struct kvt_metrics *registry);
+void worker_metrics_free(struct worker_metrics *metrics);
 
 /** Bring the metrics up to now. */
-void kvbm_status_sample(const struct kvbm_status *status);
+void worker_status_sample(const struct worker_status *status);
 
 #endif /* WORKER_REPLAY_WORKER_STATUS_H */

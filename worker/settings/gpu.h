@@ -23,7 +23,8 @@
  * @param part      whose log line it is: "worker"
  * @return KVT_OK; where one is required what kvbm_cuda_open_turn() says
  */
-KVT_NODISCARD enum kvt_err kvbm_gpu_open(struct kvbm_cuda **out, enum kvbm_settings_gpu wanted,
-                                         uint32_t number, const char *part, struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_gpu_open(struct kvbm_cuda **out, enum worker_settings_gpu wanted,
+                                           uint32_t number, const char *part,
+                                           struct kvt_error *err);
 
 #endif /* WORKER_SETTINGS_GPU_H */

@@ -20,7 +20,7 @@ static const struct {
 
 enum { OWN = sizeof(own) / sizeof(own[0]) };
 
-const struct kvt_ordering_options kvbm_order_options = {.prices = {1, 10, 1}};
+const struct kvt_ordering_options worker_pool_order_options = {.prices = {1, 10, 1}};
 
 /* Nothing is called that: say what there is. */
 static enum kvt_err
@@ -45,9 +45,9 @@ unknown(const char *name, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_order_open(struct kvbm_order *order, const char *name, struct kvt_error *err)
+worker_pool_order_open(struct worker_pool_order *order, const char *name, struct kvt_error *err)
 {
-    *order = (struct kvbm_order){.order = KVT_POOL_ORDER_LRU};
+    *order = (struct worker_pool_order){.order = KVT_POOL_ORDER_LRU};
     for (size_t i = 0; i < OWN; i++)
         if (strcmp(own[i].name, name) == 0) {
             order->order = own[i].order;
@@ -69,8 +69,8 @@ kvbm_order_open(struct kvbm_order *order, const char *name, struct kvt_error *er
 }
 
 void
-kvbm_order_close(struct kvbm_order *order)
+worker_pool_order_close(struct worker_pool_order *order)
 {
     policy_plugin_close(order->plugin);
-    *order = (struct kvbm_order){.order = KVT_POOL_ORDER_LRU};
+    *order = (struct worker_pool_order){.order = KVT_POOL_ORDER_LRU};
 }

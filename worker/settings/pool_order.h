@@ -22,21 +22,21 @@
 struct policy_plugin;
 
 /* All zero: lru. */
-struct kvbm_order {
+struct worker_pool_order {
     enum kvt_pool_order order;
     const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING */
     struct policy_plugin *plugin;
 };
 
 /* What an ordering of a worker's pool is told: the usual prices. */
-extern const struct kvt_ordering_options kvbm_order_options;
+extern const struct kvt_ordering_options worker_pool_order_options;
 
 /** KVT_OK, KVT_NOTFOUND (no such name, or nothing at the path), KVT_UNSUPPORTED (an object made for
  *  another version) or KVT_NOMEM, with *order zero. */
-KVT_NODISCARD enum kvt_err kvbm_order_open(struct kvbm_order *order, const char *name,
-                                           struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_pool_order_open(struct worker_pool_order *order, const char *name,
+                                                  struct kvt_error *err);
 
 /** One that is zero is allowed. */
-void kvbm_order_close(struct kvbm_order *order);
+void worker_pool_order_close(struct worker_pool_order *order);
 
 #endif /* WORKER_SETTINGS_POOL_ORDER_H */

@@ -20,18 +20,18 @@ enum {
     BYTES_A_DIMENSION = LAYERS * OUTER * PAGE_SIZE * DTYPE_BYTES,
 };
 
-const struct kvt_param kvbm_settings_table[KVBM_SETTING_COUNT] = {
+const struct kvt_param worker_settings_table[WORKER_SETTING_COUNT] = {
 #define PARAM(...) KVT_PARAM_ROW(__VA_ARGS__)
 #include "config/common.def"
 #include "config/worker.def"
 #undef PARAM
 };
 
-#define ROW(id) ((size_t)KVBM_SETTING_##id)
+#define ROW(id) ((size_t)WORKER_SETTING_##id)
 
 /* Names become parts of subjects and file names, and "-<number>" is added. */
 static enum kvt_err
-load_name(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_name(struct worker_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const char *name = kvt_config_string(config, ROW(NAME));
     char host[KVT_NAME_MAX] = "worker";
@@ -74,7 +74,7 @@ parse_shard(const char *text, uint64_t *shard, uint64_t *shards)
 }
 
 static enum kvt_err
-load_trace(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_trace(struct worker_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const char *shard = kvt_config_string(config, ROW(TRACE_SHARD));
     const char *speed = kvt_config_string(config, ROW(SPEED));
@@ -108,17 +108,17 @@ tier_blocks(uint32_t *blocks, const struct kvt_config *config, size_t row, uint6
 {
     const uint64_t count = kvt_config_u64(config, row) / block_size;
 
-    if (count < KVBM_SETTINGS_BLOCKS_MIN || count > KVBM_STORAGE_BLOCKS_MAX)
+    if (count < WORKER_SETTINGS_BLOCKS_MIN || count > KVBM_STORAGE_BLOCKS_MAX)
         return kvt_error_set(err, KVT_RANGE,
                              "%s: %" PRIu64 " blocks of %" PRIu64 " bytes, not in %d..%" PRIu32,
-                             kvbm_settings_table[row].key, count, block_size,
-                             KVBM_SETTINGS_BLOCKS_MIN, KVBM_STORAGE_BLOCKS_MAX);
+                             worker_settings_table[row].key, count, block_size,
+                             WORKER_SETTINGS_BLOCKS_MIN, KVBM_STORAGE_BLOCKS_MAX);
     *blocks = (uint32_t)count;
     return KVT_OK;
 }
 
 static enum kvt_err
-load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_tiers(struct worker_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const uint64_t block_size = kvt_config_u64(config, ROW(BLOCK_SIZE));
     struct kvt_geometry geometry = {
@@ -153,7 +153,7 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
         return kvt_error_set(err, KVT_INVALID,
                              "g3.keep: needs a name, by which the next process finds the tier");
     settings->pool_order = kvt_config_string(config, ROW(POOL_ORDER));
-    settings->gpu = (enum kvbm_settings_gpu)kvt_config_enum(config, ROW(GPU));
+    settings->gpu = (enum worker_settings_gpu)kvt_config_enum(config, ROW(GPU));
     settings->high_ppm = kvt_config_ppm(config, ROW(OFFLOAD_HIGH));
     settings->low_ppm = kvt_config_ppm(config, ROW(OFFLOAD_LOW));
     settings->room_wait_ms = kvt_config_u64(config, ROW(OFFLOAD_WAIT));
@@ -166,7 +166,8 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
 }
 
 static enum kvt_err
-load_attach(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_attach(struct worker_settings *settings, const struct kvt_config *config,
+            struct kvt_error *err)
 {
     const uint64_t block_size = kvt_config_u64(config, ROW(BLOCK_SIZE));
     const uint64_t blocks = kvt_config_u64(config, ROW(ATTACH_MEMORY)) / block_size;
@@ -190,10 +191,10 @@ load_attach(struct kvbm_settings *settings, const struct kvt_config *config, str
 
 /* access:secret, and for an S3 service also :token. */
 static enum kvt_err
-load_pair(struct kvbm_settings *settings, const struct kvt_config *config, size_t row,
+load_pair(struct worker_settings *settings, const struct kvt_config *config, size_t row,
           const char *key, bool token, struct kvt_error *err)
 {
-    char text[2 * KVBM_SETTINGS_SECRET_MAX + KVBM_SETTINGS_TOKEN_MAX];
+    char text[2 * WORKER_SETTINGS_SECRET_MAX + WORKER_SETTINGS_TOKEN_MAX];
     char *secret;
     char *rest;
     enum kvt_err rc = kvt_config_secret(config, row, text, sizeof(text), err);
@@ -216,12 +217,12 @@ load_pair(struct kvbm_settings *settings, const struct kvt_config *config, size_
         (size_t)snprintf(settings->s3.session_token, sizeof(settings->s3.session_token), "%s",
                          rest) >= sizeof(settings->s3.session_token))
         return kvt_error_set(err, KVT_RANGE, "%s: longer than %d bytes", key,
-                             KVBM_SETTINGS_SECRET_MAX - 1);
+                             WORKER_SETTINGS_SECRET_MAX - 1);
     return KVT_OK;
 }
 
 static enum kvt_err
-load_gateway_keys(struct kvbm_settings *settings, const struct kvt_config *config,
+load_gateway_keys(struct worker_settings *settings, const struct kvt_config *config,
                   struct kvt_error *err)
 {
     const char *access = getenv("AWS_ACCESS_KEY_ID");
@@ -239,13 +240,14 @@ load_gateway_keys(struct kvbm_settings *settings, const struct kvt_config *confi
         (size_t)snprintf(settings->secret_key, sizeof(settings->secret_key), "%s", secret) >=
             sizeof(settings->secret_key))
         return kvt_error_set(err, KVT_RANGE, "gateway credentials longer than %d bytes",
-                             KVBM_SETTINGS_SECRET_MAX - 1);
+                             WORKER_SETTINGS_SECRET_MAX - 1);
     return KVT_OK;
 }
 
 /* Of the two ways to the object tier the S3 service is taken where it is named. */
 static enum kvt_err
-load_objects(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_objects(struct worker_settings *settings, const struct kvt_config *config,
+             struct kvt_error *err)
 {
     settings->bucket = kvt_config_string(config, ROW(BUCKET));
     settings->retry_ms = kvt_config_u64(config, ROW(GATEWAY_RETRY));
@@ -267,7 +269,7 @@ load_objects(struct kvbm_settings *settings, const struct kvt_config *config, st
 }
 
 static enum kvt_err
-load_admin(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+load_admin(struct worker_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     settings->admin_bind = kvt_config_string(config, ROW(ADMIN_BIND));
     settings->admin_port = (uint16_t)kvt_config_u64(config, ROW(ADMIN_PORT));
@@ -279,8 +281,8 @@ load_admin(struct kvbm_settings *settings, const struct kvt_config *config, stru
 }
 
 enum kvt_err
-kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *config,
-                   struct kvt_error *err)
+worker_settings_load(struct worker_settings *settings, const struct kvt_config *config,
+                     struct kvt_error *err)
 {
     enum kvt_err rc;
 
@@ -292,7 +294,8 @@ kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *conf
     if (settings->namespace_[0] != '\0')
         settings->salt = XXH3_64bits(settings->namespace_, strlen(settings->namespace_));
     settings->workers = (uint32_t)kvt_config_u64(config, ROW(WORKERS));
-    settings->transport = (enum wire_publisher_mode)kvt_config_enum(config, ROW(EVENTS_TRANSPORT));
+    settings->transport =
+        (enum wire_event_publisher_mode)kvt_config_enum(config, ROW(EVENTS_TRANSPORT));
     settings->publish_g1 = kvt_config_bool(config, ROW(EVENTS_G1));
     settings->stay = kvt_config_bool(config, ROW(STAY));
     settings->report = kvt_config_string(config, ROW(REPORT));

@@ -4,7 +4,7 @@
  * Why: a setting that cannot work must stop the start with a clear message, before anything runs.
  * Ownership: strings belong to the configuration, which outlives the settings.
  * Threads:   read-only after loading.
- * Limits:    every tier has at least KVBM_SETTINGS_BLOCKS_MIN blocks.
+ * Limits:    every tier has at least WORKER_SETTINGS_BLOCKS_MIN blocks.
  */
 #ifndef WORKER_SETTINGS_WORKER_SETTINGS_H
 #define WORKER_SETTINGS_WORKER_SETTINGS_H
@@ -21,23 +21,23 @@
 #include "wire/nats/bus.h"
 #include "wire/publisher/event_publisher.h"
 
-#define KVBM_SETTINGS_BLOCKS_MIN 8
-#define KVBM_SETTINGS_SECRET_MAX 256
-#define KVBM_SETTINGS_TOKEN_MAX  4096
+#define WORKER_SETTINGS_BLOCKS_MIN 8
+#define WORKER_SETTINGS_SECRET_MAX 256
+#define WORKER_SETTINGS_TOKEN_MAX  4096
 
-enum kvbm_setting {
-#define PARAM(id, ...) KVBM_SETTING_##id,
+enum worker_setting {
+#define PARAM(id, ...) WORKER_SETTING_##id,
 #include "config/common.def"
 #include "config/worker.def"
 #undef PARAM
-    KVBM_SETTING_COUNT
+    WORKER_SETTING_COUNT
 };
 
-extern const struct kvt_param kvbm_settings_table[KVBM_SETTING_COUNT];
+extern const struct kvt_param worker_settings_table[WORKER_SETTING_COUNT];
 
-enum kvbm_settings_gpu { KVBM_GPU_AUTO, KVBM_GPU_OFF, KVBM_GPU_REQUIRE };
+enum worker_settings_gpu { WORKER_GPU_AUTO, WORKER_GPU_OFF, WORKER_GPU_REQUIRE };
 
-struct kvbm_settings {
+struct worker_settings {
     char name[KVT_NAME_MAX]; /* of the process */
     const char *namespace_;
     uint64_t salt; /* of the namespace, for sequence hashes; 0 for the empty one */
@@ -58,7 +58,7 @@ struct kvbm_settings {
     bool g3_direct;
     bool g3_keep;
     const char *pool_order; /* worker/settings/pool_order.h */
-    enum kvbm_settings_gpu gpu;
+    enum worker_settings_gpu gpu;
     uint32_t high_ppm;
     uint32_t low_ppm;
     uint64_t room_wait_ms;
@@ -66,19 +66,19 @@ struct kvbm_settings {
     uint64_t deadline_ms;  /* of a request's blocks; 0: none */
     uint32_t block_tokens;
 
-    enum wire_publisher_mode transport;
+    enum wire_event_publisher_mode transport;
     bool publish_g1;
     struct wire_bus_options bus;
 
     const char *endpoint; /* of the gateway; "": none */
     const char *bucket;
-    char access_key[KVBM_SETTINGS_SECRET_MAX]; /* of the gateway, or of the S3 service */
-    char secret_key[KVBM_SETTINGS_SECRET_MAX];
+    char access_key[WORKER_SETTINGS_SECRET_MAX]; /* of the gateway, or of the S3 service */
+    char secret_key[WORKER_SETTINGS_SECRET_MAX];
     struct {
         const char *endpoint; /* "": none; else there is no gateway */
         const char *region;
         const char *ca_file;
-        char session_token[KVBM_SETTINGS_TOKEN_MAX];
+        char session_token[WORKER_SETTINGS_TOKEN_MAX];
         bool path_style;
         unsigned connections;
     } s3;
@@ -94,12 +94,12 @@ struct kvbm_settings {
     const char *acked_log;
     const char *admin_bind;
     uint16_t admin_port;
-    char admin_token[KVBM_SETTINGS_SECRET_MAX];
+    char admin_token[WORKER_SETTINGS_SECRET_MAX];
     const char *ports_file;
 };
 
-KVT_NODISCARD enum kvt_err kvbm_settings_load(struct kvbm_settings *settings,
-                                              const struct kvt_config *config,
-                                              struct kvt_error *err);
+KVT_NODISCARD enum kvt_err worker_settings_load(struct worker_settings *settings,
+                                                const struct kvt_config *config,
+                                                struct kvt_error *err);
 
 #endif /* WORKER_SETTINGS_WORKER_SETTINGS_H */

@@ -27,52 +27,52 @@ map_against_an_array(void **state)
 {
     uint32_t values[KEYS] = {0}; /* 0: not there */
     uint64_t random = test_seed();
-    struct advisor_map *map;
+    struct advisor_number_map *map;
     uint32_t value;
     size_t count = 0;
 
     (void)state;
-    assert_int_equal(advisor_map_new(&map), KVT_OK);
+    assert_int_equal(advisor_number_map_new(&map), KVT_OK);
     for (uint32_t i = 1; i <= STEPS; i++) {
         const uint32_t key = (uint32_t)kvt_random_below(&random, KEYS);
 
         if (kvt_random_below(&random, 3) == 0) {
-            advisor_map_remove(map, &key, sizeof(key));
+            advisor_number_map_remove(map, &key, sizeof(key));
             values[key] = 0;
         } else {
-            assert_int_equal(advisor_map_put(map, &key, sizeof(key), i), KVT_OK);
+            assert_int_equal(advisor_number_map_put(map, &key, sizeof(key), i), KVT_OK);
             values[key] = i;
         }
         if (i % 100 != 0)
             continue;
         count = 0;
         for (uint32_t at = 0; at < KEYS; at++) {
-            assert_int_equal(advisor_map_get(map, &at, sizeof(at), &value), values[at] != 0);
+            assert_int_equal(advisor_number_map_get(map, &at, sizeof(at), &value), values[at] != 0);
             assert_int_equal(value, values[at]);
             count += values[at] != 0 ? 1 : 0;
         }
-        assert_int_equal(advisor_map_count(map), count);
+        assert_int_equal(advisor_number_map_count(map), count);
     }
     assert_true(count > KEYS / 3);
-    advisor_map_free(map);
+    advisor_number_map_free(map);
 }
 
 static bool
 fill_map(void *arg)
 {
-    struct advisor_map *map;
+    struct advisor_number_map *map;
     bool done = true;
 
     (void)arg;
-    if (advisor_map_new(&map) != KVT_OK)
+    if (advisor_number_map_new(&map) != KVT_OK)
         return false;
     for (uint32_t i = 0; i < 40 && done; i++) {
         uint32_t value;
 
-        done = advisor_map_put(map, &i, sizeof(i), i) == KVT_OK;
-        assert_int_equal(advisor_map_get(map, &i, sizeof(i), &value), done);
+        done = advisor_number_map_put(map, &i, sizeof(i), i) == KVT_OK;
+        assert_int_equal(advisor_number_map_get(map, &i, sizeof(i), &value), done);
     }
-    advisor_map_free(map);
+    advisor_number_map_free(map);
     return done;
 }
 
@@ -80,15 +80,15 @@ static bool
 fill_group(void *arg)
 {
     const struct advisor_op op = {.kind = ADVISOR_OP_STORE, .ranks = 1};
-    struct advisor_group *group;
+    struct advisor_change_group *group;
     bool done = true;
 
     (void)arg;
-    if (advisor_group_new(&group) != KVT_OK)
+    if (advisor_change_group_new(&group) != KVT_OK)
         return false;
     for (int i = 0; i < 3000 && done; i++)
-        done = advisor_group_add(group, &op) == KVT_OK;
-    advisor_group_free(group);
+        done = advisor_change_group_add(group, &op) == KVT_OK;
+    advisor_change_group_free(group);
     return done;
 }
 
@@ -142,15 +142,15 @@ static bool
 make_engine(void *arg)
 {
     const struct engine_parts *parts = arg;
-    struct advisor_engine_options options = {.store = parts->store, .counters = parts->counters};
-    struct advisor_engine *engine;
+    struct advisor_round_options options = {.store = parts->store, .counters = parts->counters};
+    struct advisor_round *engine;
     enum kvt_err rc;
 
     if (index_new(&options.index, 1u << 20) != KVT_OK)
         return false;
-    rc = advisor_engine_new(&engine, &options, NULL);
+    rc = advisor_round_new(&engine, &options, NULL);
     assert_int_equal(engine != NULL, rc == KVT_OK);
-    advisor_engine_free(engine);
+    advisor_round_free(engine);
     index_free(options.index);
     return rc == KVT_OK;
 }
@@ -158,10 +158,10 @@ make_engine(void *arg)
 static bool
 make_courier(void *arg)
 {
-    struct advisor_courier *courier;
-    const enum kvt_err rc = advisor_courier_new(&courier, arg);
+    struct advisor_outbox *courier;
+    const enum kvt_err rc = advisor_outbox_new(&courier, arg);
 
-    advisor_courier_free(courier);
+    advisor_outbox_free(courier);
     return rc == KVT_OK;
 }
 

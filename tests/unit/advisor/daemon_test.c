@@ -112,7 +112,7 @@ kill_at_any_moment(void **state)
 
 /* NATS away at the start: a clear state, and work when it comes. */
 static void
-start_before_nats(const char *transport, enum wire_publisher_mode mode)
+start_before_nats(const char *transport, enum wire_event_publisher_mode mode)
 {
     struct json_object *json;
     struct scene scene;
@@ -145,8 +145,8 @@ static void
 nats_comes_later(void **state)
 {
     (void)state;
-    start_before_nats("jetstream", WIRE_PUBLISHER_JETSTREAM);
-    start_before_nats("core", WIRE_PUBLISHER_CORE);
+    start_before_nats("jetstream", WIRE_EVENT_PUBLISHER_JETSTREAM);
+    start_before_nats("core", WIRE_EVENT_PUBLISHER_CORE);
 }
 
 /* The stream is lost with all it held: the publishers are asked. */
@@ -186,8 +186,8 @@ core_messages(void **state)
     begin(&scene, true);
     scene.advisor.more[0] = "--events-transport";
     scene.advisor.more[1] = "core";
-    scene.workers[0].mode = WIRE_PUBLISHER_CORE;
-    scene.workers[1].mode = WIRE_PUBLISHER_CORE;
+    scene.workers[0].mode = WIRE_EVENT_PUBLISHER_CORE;
+    scene.workers[1].mode = WIRE_EVENT_PUBLISHER_CORE;
     test_worker_open(&scene.workers[0]);
     test_worker_open(&scene.workers[1]);
     churn(&scene, 3000);

@@ -61,8 +61,8 @@ stores_and_serves(void **state)
 static void
 a_loaded_store_is_not_packed(void **state)
 {
-    struct gateway_vault_options options;
-    struct gateway_vault *vault;
+    struct gateway_context_options options;
+    struct gateway_context *vault;
     struct kvt_error err;
     struct test_gateway g;
 
@@ -70,10 +70,10 @@ a_loaded_store_is_not_packed(void **state)
     opened(&g, 0, 0);
     options = g.options;
     options.cold_store = NULL;
-    options.cold = (struct gateway_cold_options){.kind = GATEWAY_COLD_DRIVER,
-                                                 .driver = {.path = "/nowhere/driver.so"}};
+    options.cold = (struct gateway_bucket_tier_options){.kind = GATEWAY_BUCKET_TIER_DRIVER,
+                                                        .driver = {.path = "/nowhere/driver.so"}};
     options.packed = TEST_NAMESPACE;
-    assert_int_equal(gateway_vault_open(&vault, &options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
     assert_null(vault);
     assert_non_null(strstr(err.text, "packed.namespaces"));
     test_gateway_close(&g);
@@ -83,8 +83,8 @@ a_loaded_store_is_not_packed(void **state)
 static void
 one_gateway_a_state_folder(void **state)
 {
-    struct gateway_vault_options options;
-    struct gateway_vault *second;
+    struct gateway_context_options options;
+    struct gateway_context *second;
     struct kvt_error err;
     struct test_gateway g;
 
@@ -92,13 +92,13 @@ one_gateway_a_state_folder(void **state)
     opened(&g, 0, 0);
     options = g.options;
     options.cold_store = NULL;
-    options.cold = (struct gateway_cold_options){.folder = g.cold, .threads = 1};
-    assert_int_equal(gateway_vault_open(&second, &options, &err), KVT_BUSY);
+    options.cold = (struct gateway_bucket_tier_options){.folder = g.cold, .threads = 1};
+    assert_int_equal(gateway_context_open(&second, &options, &err), KVT_BUSY);
     assert_null(second);
     assert_non_null(strstr(err.text, g.state));
-    gateway_vault_close(g.vault);
-    assert_int_equal(gateway_vault_open(&second, &options, &err), KVT_OK);
-    gateway_vault_close(second);
+    gateway_context_close(g.vault);
+    assert_int_equal(gateway_context_open(&second, &options, &err), KVT_OK);
+    gateway_context_close(second);
     g.vault = NULL;
     test_gateway_close(&g);
 }
@@ -135,17 +135,17 @@ a_disturbed_self_test_is_repeated(void **state)
 
     (void)state;
     opened(&g, HOT, 0);
-    gateway_vault_close(g.vault);
+    gateway_context_close(g.vault);
     cold.path = g.cold;
     assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
-    assert_int_equal(g4_faulty_open(&g.bucket, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&g.bucket, inner), KVT_OK);
     g.options.cold_store = g.bucket;
-    assert_int_equal(gateway_vault_open(&g.vault, &g.options, &err), KVT_OK);
-    g4_faulty_set(g.bucket, &lost);
-    gateway_cold_probe(g.vault->cold);
-    assert_false(gateway_cold_writable(g.vault->cold));
-    gateway_cold_probe(g.vault->cold);
-    assert_true(gateway_cold_writable(g.vault->cold));
+    assert_int_equal(gateway_context_open(&g.vault, &g.options, &err), KVT_OK);
+    test_faulty_store_set(g.bucket, &lost);
+    gateway_bucket_tier_probe(g.vault->cold);
+    assert_false(gateway_bucket_tier_writable(g.vault->cold));
+    gateway_bucket_tier_probe(g.vault->cold);
+    assert_true(gateway_bucket_tier_writable(g.vault->cold));
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_close(&g);
 }
@@ -162,7 +162,7 @@ lost_answer_is_settled(void **state)
     opened(&g, HOT, 0);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_LOSE, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_has(&g, 1), KVT_UNAVAILABLE); /* nobody can tell */
@@ -216,14 +216,14 @@ hanging_bucket(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 3);
     for (uint64_t i = 1; i <= 3; i++)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_AGAIN);
-    assert_true(gateway_cold_healthy(g.vault->cold));
+    assert_true(gateway_bucket_tier_healthy(g.vault->cold));
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_TIMEOUT, 100);
     assert_int_equal(gateway_recover_pending(g.vault), 0);
-    assert_false(gateway_cold_healthy(g.vault->cold));
-    g4_faulty_count(g.bucket, G4_HEAD, &seen, &hit);
+    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
+    test_faulty_store_count(g.bucket, G4_HEAD, &seen, &hit);
     assert_int_equal(hit, 1); /* not once for every intent */
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     atomic_store(&g.vault->stopping, true); /* nor is there time for more when stopping */
     assert_int_equal(gateway_recover_pending(g.vault), 0);
     atomic_store(&g.vault->stopping, false);
@@ -232,11 +232,11 @@ hanging_bucket(void **state)
     assert_int_equal(test_gateway_put(&g, 4, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(gateway_remove(g.vault, test_gateway_key(key, 4)), KVT_TIMEOUT);
-    assert_false(gateway_cold_healthy(g.vault->cold));
-    gateway_cold_probe(g.vault->cold);
+    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
+    gateway_bucket_tier_probe(g.vault->cold);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 5, SIZE), KVT_AGAIN);
-    assert_false(gateway_cold_healthy(g.vault->cold));
+    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
     test_gateway_close(&g);
 }
 
@@ -251,12 +251,12 @@ bucket_away(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_UNAVAILABLE);
-    assert_false(gateway_cold_healthy(g.vault->cold));
+    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
     assert_int_equal(test_gateway_put(&g, 3, SIZE), KVT_UNAVAILABLE); /* without asking */
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 0);
     assert_int_equal(test_gateway_get(&g, 9, SIZE, NULL), KVT_UNAVAILABLE); /* not a miss */
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     assert_int_equal(gateway_recover_pending(g.vault), 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     test_gateway_close(&g);
@@ -484,7 +484,7 @@ removal_is_two_phase(void **state)
     (void)state;
     opened(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_remove_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
     (void)test_gateway_tiers(&g, 1, &row);
     assert_int_equal(row, GATEWAY_RETIRING);
     assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
@@ -492,12 +492,12 @@ removal_is_two_phase(void **state)
     assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_OK); /* still there */
 
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK); /* cancels the mark */
-    assert_int_equal(gateway_remove_finish(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_removal_finish(g.vault, name, &bytes), KVT_OK);
     assert_int_equal(bytes, 0);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(count_of(&g, GATEWAY_STAT_REPAIRED), 1); /* written anew, not just accepted */
 
-    assert_int_equal(gateway_remove_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
     test_gateway_reopen(&g); /* a crash between the phases */
     assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
     assert_int_equal(gateway_recover_pending(g.vault), 1);
@@ -524,7 +524,7 @@ a_busy_namespace_stops_no_other(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK);
-    assert_int_equal(gateway_remove_mark(g.vault, names, 3), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.vault, names, 3), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_AGAIN, 1);
     assert_int_equal(gateway_recover_pending(g.vault), 1); /* the second was not even tried */
     assert_int_equal(gateway_catalog_get(g.vault->catalog, "zz", &record), KVT_NOTFOUND);

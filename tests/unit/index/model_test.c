@@ -374,14 +374,14 @@ check_found(struct run *run, uint32_t ns, const uint32_t *path, uint32_t length,
     const struct index_question question = {
         .hashes = hashes, .count = length, .ns = run->ns[ns], .key = key, .early_exit = early};
     struct index_match matches[MODEL_HOLDERS];
-    struct index_found *found = NULL;
+    struct index_find_result *found = NULL;
     size_t count;
 
-    assert_int_equal(index_found_new(&found), KVT_OK);
+    assert_int_equal(index_find_result_new(&found), KVT_OK);
     assert_int_equal(index_find(run->index, &question, found), KVT_OK);
-    count = index_found_best(found, matches, MODEL_HOLDERS);
-    assert_int_equal(count, index_found_count(found));
-    assert_int_equal(count > 0 ? matches[0].blocks : 0, index_found_length(found));
+    count = index_find_result_best(found, matches, MODEL_HOLDERS);
+    assert_int_equal(count, index_find_result_count(found));
+    assert_int_equal(count > 0 ? matches[0].blocks : 0, index_find_result_length(found));
     if (!early) {
         check_matches(run, ns, path, length, matches, count);
     } else {
@@ -392,7 +392,7 @@ check_found(struct run *run, uint32_t ns, const uint32_t *path, uint32_t length,
             assert_true(prefix_of(run, ns, holder, path, length) <=
                         prefix_of(run, ns, matches[0].holder, path, length));
     }
-    index_found_free(found);
+    index_find_result_free(found);
 }
 
 static void

@@ -48,7 +48,7 @@ expect(struct shared *shared, bool fact, unsigned line)
 }
 
 static void
-look_for_prefixes(struct shared *shared, struct index_found *found, bool by_tokens)
+look_for_prefixes(struct shared *shared, struct index_find_result *found, bool by_tokens)
 {
     const struct index_question question = {
         .hashes = by_tokens ? shared->tokens : shared->hashes,
@@ -60,9 +60,9 @@ look_for_prefixes(struct shared *shared, struct index_found *found, bool by_toke
     size_t count;
 
     expect(shared, index_find(shared->index, &question, found) == KVT_OK, __LINE__);
-    count = index_found_best(found, matches, HOLDERS);
-    expect(shared, count == index_found_count(found) && count >= 1, __LINE__);
-    expect(shared, index_found_length(found) == LENGTH, __LINE__);
+    count = index_find_result_best(found, matches, HOLDERS);
+    expect(shared, count == index_find_result_count(found) && count >= 1, __LINE__);
+    expect(shared, index_find_result_length(found) == LENGTH, __LINE__);
     expect(shared, matches[0].holder == shared->holders[0] && matches[0].blocks == LENGTH,
            __LINE__);
     for (size_t i = 0; i < count; i++) {
@@ -98,9 +98,9 @@ static void *
 read_all_the_time(void *arg)
 {
     struct shared *shared = arg;
-    struct index_found *found;
+    struct index_find_result *found;
 
-    if (index_found_new(&found) != KVT_OK) {
+    if (index_find_result_new(&found) != KVT_OK) {
         expect(shared, false, __LINE__);
         return NULL;
     }
@@ -110,7 +110,7 @@ read_all_the_time(void *arg)
         look_at_blocks(shared);
         atomic_fetch_add(&shared->looks, 1);
     }
-    index_found_free(found);
+    index_find_result_free(found);
     return NULL;
 }
 

@@ -63,7 +63,7 @@ look_for_matches(struct shared *shared, uint32_t chain)
 
 static void
 look_with_question(struct shared *shared, uint32_t chain, enum index_key key,
-                   struct index_found *found)
+                   struct index_find_result *found)
 {
     const struct index_question question = {
         .hashes = key == INDEX_BY_TOKENS ? shared->tokens[chain] : shared->hashes[chain],
@@ -75,10 +75,10 @@ look_with_question(struct shared *shared, uint32_t chain, enum index_key key,
     expect(shared, index_find(shared->index, &question, found) == KVT_OK, 5);
     if (chain >= CHAINS / 2)
         return;
-    expect(shared, index_found_count(found) >= 1, 6);
-    expect(shared, index_found_length(found) == LENGTH, 7);
+    expect(shared, index_find_result_count(found) >= 1, 6);
+    expect(shared, index_find_result_length(found) == LENGTH, 7);
     /* Of equal length the first one by number. */
-    expect(shared, index_found_best(found, &best, 1) == 1 && best.holder == 0, 8);
+    expect(shared, index_find_result_best(found, &best, 1) == 1 && best.holder == 0, 8);
 }
 
 static void
@@ -126,7 +126,7 @@ look_at_places(struct shared *shared, uint32_t chain, uint32_t at)
 /* A pass of a reader, and the blocks of the first holder that it met. */
 struct pass {
     struct shared *shared;
-    struct index_runs *runs;
+    struct index_scan *runs;
     uint32_t stayed;
 };
 
@@ -152,14 +152,14 @@ go_on(struct pass *pass)
 {
     bool done = false;
 
-    if (pass->runs == NULL && index_runs_new(&pass->runs, pass->shared->index) != KVT_OK)
+    if (pass->runs == NULL && index_scan_new(&pass->runs, pass->shared->index) != KVT_OK)
         expect(pass->shared, false, 30);
-    expect(pass->shared, index_runs_next(pass->runs, 200, on_run, pass, &done) == KVT_OK, 31);
+    expect(pass->shared, index_scan_next(pass->runs, 200, on_run, pass, &done) == KVT_OK, 31);
     if (!done)
         return;
     expect(pass->shared, pass->stayed == CHAINS / 2 * LENGTH, 32);
     pass->stayed = 0;
-    index_runs_free(pass->runs);
+    index_scan_free(pass->runs);
     pass->runs = NULL;
     atomic_fetch_add(&pass->shared->passes, 1);
 }
@@ -190,13 +190,13 @@ static void *
 read_all(void *arg)
 {
     struct shared *shared = arg;
-    struct index_found *found = NULL;
+    struct index_find_result *found = NULL;
     struct index_view view;
     uint64_t random = atomic_fetch_add(&shared->looks, 1);
     struct pass pass = {.shared = shared};
     uint64_t cursor = 0;
 
-    if (index_found_new(&found) != KVT_OK)
+    if (index_find_result_new(&found) != KVT_OK)
         expect(shared, false, 22);
     while (!atomic_load(&shared->stop)) {
         const uint32_t chain = (uint32_t)kvt_random_below(&random, CHAINS);
@@ -211,8 +211,8 @@ read_all(void *arg)
             look_at_all(shared, &cursor);
         atomic_fetch_add(&shared->looks, 1);
     }
-    index_runs_free(pass.runs);
-    index_found_free(found);
+    index_scan_free(pass.runs);
+    index_find_result_free(found);
     return NULL;
 }
 

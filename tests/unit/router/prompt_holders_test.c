@@ -12,12 +12,12 @@
 enum { WORKERS = 300, STEPS = 20000 };
 
 static void
-assert_same(const struct router_holders *holders, const uint32_t *requests)
+assert_same(const struct router_prompt_holders *holders, const uint32_t *requests)
 {
     bool seen[WORKERS] = {false};
     uint32_t wanted = 0;
     uint32_t count;
-    const struct router_holder *all = router_holders_all(holders, &count);
+    const struct router_prompt_holder *all = router_prompt_holders_all(holders, &count);
 
     for (uint32_t i = 0; i < count; i++) {
         assert_true(all[i].worker < WORKERS && !seen[all[i].worker]);
@@ -39,8 +39,8 @@ each_worker_is_there_once_with_its_requests(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct router_holders holders = {0};
-        struct router_holders copy = {0};
+        struct router_prompt_holders holders = {0};
+        struct router_prompt_holders copy = {0};
         uint32_t requests[WORKERS] = {0};
 
         for (int step = 0; step < STEPS / TEST_ALONE_SHARE; step++) {
@@ -49,22 +49,23 @@ each_worker_is_there_once_with_its_requests(void **state)
             bool first;
 
             if (kvt_random_below(&random, 10) < (rising ? 7 : 3)) {
-                assert_true(router_holders_add(&holders, worker, &first));
+                assert_true(router_prompt_holders_add(&holders, worker, &first));
                 assert_int_equal(first, requests[worker]++ == 0);
             } else if (requests[worker] > 0) {
-                assert_int_equal(router_holders_remove(&holders, worker), --requests[worker] == 0);
+                assert_int_equal(router_prompt_holders_remove(&holders, worker),
+                                 --requests[worker] == 0);
             }
             if (step % 16 == 0)
                 assert_same(&holders, requests);
         }
-        assert_true(router_holders_copy(&copy, &holders));
-        router_holders_release(&holders);
+        assert_true(router_prompt_holders_copy(&copy, &holders));
+        router_prompt_holders_release(&holders);
         assert_same(&copy, requests);
         for (uint32_t w = 0; w < WORKERS; w++)
             while (requests[w] > 0)
-                assert_int_equal(router_holders_remove(&copy, w), --requests[w] == 0);
+                assert_int_equal(router_prompt_holders_remove(&copy, w), --requests[w] == 0);
         assert_int_equal(copy.count, 0);
-        router_holders_release(&copy);
+        router_prompt_holders_release(&copy);
     }
 }
 
@@ -72,26 +73,26 @@ each_worker_is_there_once_with_its_requests(void **state)
 static bool
 attempt(void *arg)
 {
-    struct router_holders holders = {0};
-    struct router_holders copy = {0};
+    struct router_prompt_holders holders = {0};
+    struct router_prompt_holders copy = {0};
     uint32_t requests[WORKERS] = {0};
     bool done = true;
     bool first;
 
     (void)arg;
     for (uint32_t w = 0; w < 20 && done; w++) {
-        done = router_holders_add(&holders, w, &first);
+        done = router_prompt_holders_add(&holders, w, &first);
         assert_int_equal(first, done);
         requests[w] = done;
         assert_same(&holders, requests);
     }
-    done = done && router_holders_copy(&copy, &holders);
+    done = done && router_prompt_holders_copy(&copy, &holders);
     if (done)
         assert_same(&copy, requests);
     else
         assert_int_equal(copy.count, 0);
-    router_holders_release(&copy);
-    router_holders_release(&holders);
+    router_prompt_holders_release(&copy);
+    router_prompt_holders_release(&holders);
     return done;
 }
 

@@ -54,7 +54,7 @@ not_held(const struct prompt *prompts, const struct prompt *prompt)
 }
 
 static void
-check(const struct router_prefixes *prefixes, const struct prompt *prompts,
+check(const struct router_prompt_tree *prefixes, const struct prompt *prompts,
       const struct prompt *asked, uint32_t there)
 {
     uint32_t places[WORKERS];
@@ -64,7 +64,7 @@ check(const struct router_prefixes *prefixes, const struct prompt *prompts,
         places[i] = WORKERS - 1 - i;
         columns[i] = 1000;
     }
-    router_prefixes_subtract(prefixes, asked->hashes, asked->count, places, columns);
+    router_prompt_tree_subtract(prefixes, asked->hashes, asked->count, places, columns);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         uint64_t expected = 1000;
 
@@ -79,12 +79,12 @@ static void
 random_against_sets(void **state)
 {
     struct prompt prompts[PROMPTS] = {0};
-    struct router_prefixes prefixes;
+    struct router_prompt_tree prefixes;
     uint64_t random = test_seed();
     uint32_t there = 0;
 
     (void)state;
-    assert_true(router_prefixes_init(&prefixes));
+    assert_true(router_prompt_tree_init(&prefixes));
     for (int i = 0; i < STEPS; i++) {
         struct prompt *prompt = &prompts[kvt_random_below(&random, PROMPTS)];
         uint64_t hashes[BLOCKS];
@@ -93,54 +93,54 @@ random_against_sets(void **state)
         if (prompt->there) {
             prompt->there = false;
             there--;
-            assert_int_equal(router_prefixes_leave(&prefixes, prompt->end, prompt->worker),
+            assert_int_equal(router_prompt_tree_leave(&prefixes, prompt->end, prompt->worker),
                              not_held(prompts, prompt));
         } else {
             uint32_t expected;
 
             make_prompt(&random, prompt);
             expected = not_held(prompts, prompt);
-            assert_true(router_prefixes_enter(&prefixes, prompt->hashes, prompt->count,
-                                              prompt->worker, &prompt->end, &fresh));
+            assert_true(router_prompt_tree_enter(&prefixes, prompt->hashes, prompt->count,
+                                                 prompt->worker, &prompt->end, &fresh));
             assert_int_equal(fresh, expected);
             prompt->there = true;
             there++;
         }
         prompt = &prompts[kvt_random_below(&random, PROMPTS)];
         if (prompt->there && prompt->count > 0) {
-            router_prefixes_read(&prefixes, prompt->end, hashes);
+            router_prompt_tree_read(&prefixes, prompt->end, hashes);
             assert_memory_equal(hashes, prompt->hashes, prompt->count * sizeof(hashes[0]));
         }
         check(&prefixes, prompts, prompt, there);
     }
     for (int i = 0; i < PROMPTS; i++)
         if (prompts[i].there)
-            (void)router_prefixes_leave(&prefixes, prompts[i].end, prompts[i].worker);
+            (void)router_prompt_tree_leave(&prefixes, prompts[i].end, prompts[i].worker);
     assert_int_equal(prefixes.live, 0);
-    router_prefixes_release(&prefixes);
+    router_prompt_tree_release(&prefixes);
 }
 
 /* However a long prompt was cut, it is one run when who cut it is gone. */
 static void
 cuts_heal(void **state)
 {
-    struct router_prefixes prefixes;
+    struct router_prompt_tree prefixes;
     uint64_t hashes[BLOCKS];
     uint32_t ends[BLOCKS + 1];
     uint32_t fresh;
 
     (void)state;
-    assert_true(router_prefixes_init(&prefixes));
+    assert_true(router_prompt_tree_init(&prefixes));
     for (uint64_t i = 0; i < BLOCKS; i++)
         hashes[i] = i + 1;
     for (uint32_t count = BLOCKS; count > 0; count--)
-        assert_true(router_prefixes_enter(&prefixes, hashes, count, 1, &ends[count], &fresh));
+        assert_true(router_prompt_tree_enter(&prefixes, hashes, count, 1, &ends[count], &fresh));
     assert_int_equal(prefixes.live, BLOCKS);
     for (uint32_t count = 1; count < BLOCKS; count++)
-        assert_int_equal(router_prefixes_leave(&prefixes, ends[count], 1), 0);
+        assert_int_equal(router_prompt_tree_leave(&prefixes, ends[count], 1), 0);
     assert_int_equal(prefixes.live, 1);
-    assert_int_equal(router_prefixes_leave(&prefixes, ends[BLOCKS], 1), BLOCKS);
-    router_prefixes_release(&prefixes);
+    assert_int_equal(router_prompt_tree_leave(&prefixes, ends[BLOCKS], 1), BLOCKS);
+    router_prompt_tree_release(&prefixes);
 }
 
 int

@@ -131,7 +131,8 @@ check_truth(const struct group_bed *bed, const struct truth *truth, uint64_t req
             continue;
         live++;
         bed_request(&expected, hashes, i);
-        assert_int_equal(router_slots_get(bed->routers[0].slots, expected.id, &shown), KVT_OK);
+        assert_int_equal(router_request_table_get(bed->routers[0].slots, expected.id, &shown),
+                         KVT_OK);
         assert_int_equal(shown.state, truth[i].state);
         assert_string_equal(shown.worker.name, expected.worker.name);
         assert_int_equal(shown.hash_count, expected.hash_count);
@@ -294,7 +295,7 @@ lives_are_ended_by_who_gave_to_them(void **state)
                      given[number].life == lives.now[given[number].worker];
             live += wanted;
             (void)snprintf(id, sizeof(id), "request-%" PRIu64, number);
-            if (wanted != (router_slots_get(bed->routers[0].slots, id, &shown) == KVT_OK &&
+            if (wanted != (router_request_table_get(bed->routers[0].slots, id, &shown) == KVT_OK &&
                            shown.worker.name[0] != '\0'))
                 fail_msg("seed %" PRIu64 ": %s %s", seed, id, wanted ? "was lost" : "is there");
         }
@@ -358,7 +359,7 @@ lost_ends_expire(void **state)
         bed_run(bed, 2000 + SETTLE_MS);
         for (int j = 0; j < ROUTERS; j++) {
             assert_int_equal(bed_live(bed, j), 0);
-            assert_int_equal(router_slots_digest(bed->routers[j].slots), 0);
+            assert_int_equal(router_request_table_digest(bed->routers[j].slots), 0);
         }
         kvt_free(truth);
         bed_free(bed);

@@ -77,7 +77,7 @@ steps_are_heard_at_once(void **state)
     bed_end(bed, 2, 2);
     bed_run(bed, 6);
     assert_int_equal(bed_live(bed, 0), 1);
-    assert_int_equal(router_slots_get(bed->routers[0].slots, "request-1", &shown), KVT_OK);
+    assert_int_equal(router_request_table_get(bed->routers[0].slots, "request-1", &shown), KVT_OK);
     assert_int_equal(shown.state, ROUTER_PREFILLED);
     assert_true(bed_settle(bed, 1000));
     bed_free(bed);
@@ -190,7 +190,7 @@ a_joining_replica_gets_it_all(void **state)
     bed_check_same_load(bed, 0, 2);
     assert_true(bed_settle(bed, 500));
     bed_request(&late, hashes, 5);
-    assert_int_equal(router_slots_merge(bed->routers[2].slots, &late, 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(bed->routers[2].slots, &late, 0, &changed), KVT_OK);
     assert_false(changed);
     /* Only one of the two was asked. */
     assert_true(bed_stats(bed, 0).pages == 0 || bed_stats(bed, 1).pages == 0 ||
@@ -330,7 +330,7 @@ what_nobody_told_is_found(void **state)
     bed_start(bed, 1);
     bed_run(bed, 2 * BED_JOIN_MS);
     bed_request(&request, hashes, 1);
-    assert_int_equal(router_slots_merge(bed->routers[0].slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(bed->routers[0].slots, &request, 0, NULL), KVT_OK);
     bed_run(bed, 10 * BED_BEAT_MS);
     assert_int_equal(bed_live(bed, 1), 1);
     assert_true(bed_settle(bed, 1000));
@@ -343,7 +343,7 @@ what_cannot_be_mended_makes_no_storm(void **state)
 {
     struct watch watch;
     struct group_bed *bed = calm_bed(&watch, 2);
-    const struct router_slots_options small = {
+    const struct router_request_table_options small = {
         .expiry_ms = EXPIRY_MS, .requests_max = 1, .blocks_max = 1000};
     const uint64_t minutes = 10;
 
@@ -351,8 +351,8 @@ what_cannot_be_mended_makes_no_storm(void **state)
     bed_start(bed, 0);
     bed_start(bed, 1);
     router_replica_free(bed->routers[1].replica);
-    router_slots_free(bed->routers[1].slots);
-    assert_int_equal(router_slots_new(&bed->routers[1].slots, &small), KVT_OK);
+    router_request_table_free(bed->routers[1].slots);
+    assert_int_equal(router_request_table_new(&bed->routers[1].slots, &small), KVT_OK);
     {
         struct router_replica_options options = {.router = 101,
                                                  .incarnation = 1,
@@ -614,18 +614,18 @@ live(void *arg)
 static void
 every_allocation_may_fail(void **state)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = EXPIRY_MS, .requests_max = 10, .blocks_max = 1000};
-    struct router_slots *slots;
+    struct router_request_table *slots;
     struct router_request request;
     uint64_t hashes[BED_HASHES_MAX];
 
     (void)state;
-    assert_int_equal(router_slots_new(&slots, &options), KVT_OK);
+    assert_int_equal(router_request_table_new(&slots, &options), KVT_OK);
     bed_request(&request, hashes, 1);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     assert_true(test_sweep_allocations(live, slots) >= 3);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 int

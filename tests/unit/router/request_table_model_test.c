@@ -35,7 +35,7 @@ struct world {
     uint64_t random;
     uint64_t now_ms;
     uint64_t expired;
-    struct router_slots *slots;
+    struct router_request_table *slots;
     struct model_row rows[IDS];
     struct router_request requests[IDS][VARIANTS];
     uint64_t hashes[IDS][VARIANTS][BLOCKS];
@@ -142,11 +142,11 @@ static void
 check_columns(const struct world *world)
 {
     const struct router_request *asked = &world->requests[0][0];
-    const uint64_t digest = router_slots_digest(world->slots);
+    const uint64_t digest = router_request_table_digest(world->slots);
     struct router_candidates candidates = {0};
 
-    router_slots_project(world->slots, asked->hashes, asked->hash_count, asked->blocks,
-                         &candidates);
+    router_request_table_project(world->slots, asked->hashes, asked->hash_count, asked->blocks,
+                                 &candidates);
     assert_int_equal(candidates.count, world->view_count);
     for (size_t i = 0; i < world->view_count; i++) {
         const struct router_worker *worker = &world->view[i].worker;
@@ -159,7 +159,7 @@ check_columns(const struct world *world)
         assert_int_equal(candidates.active_requests[i], load.requests);
         assert_int_equal(candidates.decode_blocks[i], decode);
     }
-    assert_int_equal(router_slots_digest(world->slots), digest);
+    assert_int_equal(router_request_table_digest(world->slots), digest);
 }
 
 struct seen {
@@ -203,15 +203,15 @@ check_row(void *arg, const struct router_request *shown)
 static void
 check_rows(struct world *world)
 {
-    const struct router_slots_stats stats = router_slots_stats(world->slots);
+    const struct router_request_table_stats stats = router_request_table_stats(world->slots);
     struct seen seen = {.world = world};
     uint64_t cursor = 0;
     uint64_t live = 0;
     uint64_t remembered = 0;
     uint64_t pairs = 0;
 
-    while (router_slots_each(world->slots, &cursor, 1 + kvt_random_below(&world->random, 9),
-                             check_row, &seen))
+    while (router_request_table_each(world->slots, &cursor, 1 + kvt_random_below(&world->random, 9),
+                                     check_row, &seen))
         continue;
     for (int id = 0; id < IDS; id++) {
         assert_int_equal(seen.rows[id], world->rows[id].known);
@@ -289,7 +289,7 @@ merge(struct world *world, int id)
     request.state = (enum router_state)(1 + kvt_random_below(&world->random, 3));
     if (kvt_random_below(&world->random, 3) == 0)
         request.age_ms = kvt_random_below(&world->random, EXPIRY_MS + EXPIRY_MS / 4);
-    rc = router_slots_merge(world->slots, &request, world->now_ms, &changed);
+    rc = router_request_table_merge(world->slots, &request, world->now_ms, &changed);
     assert_int_equal(rc, model_merge(world, id, variant, request.state, request.age_ms));
     assert_int_equal(changed, before.known != world->rows[id].known ||
                                   before.live != world->rows[id].live ||
@@ -307,8 +307,8 @@ take_step(struct world *world, int id, enum router_state state)
     enum kvt_err rc;
 
     rc = state == ROUTER_FREED
-             ? router_slots_end(world->slots, name, world->now_ms, &changed)
-             : router_slots_prefilled(world->slots, name, world->now_ms, &changed);
+             ? router_request_table_end(world->slots, name, world->now_ms, &changed)
+             : router_request_table_prefilled(world->slots, name, world->now_ms, &changed);
     assert_int_equal(rc, live || before == ROUTER_FREED ? KVT_OK : KVT_NOTFOUND);
     assert_int_equal(changed, state > before);
     model_step(world, &world->rows[id], state, 0);
@@ -318,8 +318,8 @@ take_step(struct world *world, int id, enum router_state state)
 static void
 expire(struct world *world)
 {
-    router_slots_expire(world->slots, world->now_ms);
-    router_slots_expire(world->slots, kvt_random_below(&world->random, world->now_ms));
+    router_request_table_expire(world->slots, world->now_ms);
+    router_request_table_expire(world->slots, kvt_random_below(&world->random, world->now_ms));
     for (int id = 0; id < IDS; id++) {
         struct model_row *row = &world->rows[id];
 
@@ -339,7 +339,7 @@ drop(struct world *world)
 {
     const struct router_worker worker = worker_of(kvt_random_below(&world->random, WORKERS + 1));
 
-    router_slots_drop(world->slots, &worker, NULL, NULL, world->now_ms);
+    router_request_table_drop(world->slots, &worker, NULL, NULL, world->now_ms);
     for (int id = 0; id < IDS; id++)
         if (world->rows[id].live && same_worker(&added(world, id)->worker, &worker))
             world->rows[id] = (struct model_row){
@@ -360,13 +360,14 @@ bind_some(struct world *world)
         world->view[other] = world->view[i - 1];
         world->view[i - 1] = row;
     }
-    assert_int_equal(router_slots_bind(world->slots, world->view, world->view_count), KVT_OK);
+    assert_int_equal(router_request_table_bind(world->slots, world->view, world->view_count),
+                     KVT_OK);
 }
 
 static void
 random_against_model(void **state)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = EXPIRY_MS, .requests_max = IDS, .blocks_max = 100000};
     struct world *world = kvt_calloc(1, sizeof(*world));
 
@@ -374,7 +375,7 @@ random_against_model(void **state)
     assert_non_null(world);
     world->random = test_seed();
     make_requests(world);
-    assert_int_equal(router_slots_new(&world->slots, &options), KVT_OK);
+    assert_int_equal(router_request_table_new(&world->slots, &options), KVT_OK);
     for (int i = 0; i < STEPS; i++) {
         const int id = (int)kvt_random_below(&world->random, IDS);
         const uint64_t what = kvt_random_below(&world->random, 100);
@@ -398,7 +399,7 @@ random_against_model(void **state)
             check_rows(world);
         }
     }
-    router_slots_free(world->slots);
+    router_request_table_free(world->slots);
     kvt_free(world);
 }
 
@@ -406,7 +407,7 @@ random_against_model(void **state)
 static void
 order_does_not_matter(void **state)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = EXPIRY_MS, .requests_max = IDS, .blocks_max = 100000};
     struct world *world = kvt_calloc(1, sizeof(*world));
     struct {
@@ -419,7 +420,7 @@ order_does_not_matter(void **state)
     assert_non_null(world);
     world->random = test_seed();
     for (int round = 0; round < 200; round++) {
-        struct router_slots *tables[3];
+        struct router_request_table *tables[3];
 
         make_requests(world);
         for (int i = 0; i < IDS * 2; i++) {
@@ -430,7 +431,7 @@ order_does_not_matter(void **state)
                                  : (enum router_state)(1 + kvt_random_below(&world->random, 2));
         }
         for (int t = 0; t < 3; t++) {
-            assert_int_equal(router_slots_new(&tables[t], &options), KVT_OK);
+            assert_int_equal(router_request_table_new(&tables[t], &options), KVT_OK);
             for (int i = 0; i < IDS * 8; i++) {
                 /* The first pass is all of them, rotated; behind it, any again. */
                 const int at = i < IDS * 2 ? (i * 5 + t * 7) % (IDS * 2)
@@ -439,13 +440,14 @@ order_does_not_matter(void **state)
                 enum kvt_err rc;
 
                 request.state = steps[at].state;
-                rc = router_slots_merge(tables[t], &request, 10, NULL);
+                rc = router_request_table_merge(tables[t], &request, 10, NULL);
                 assert_true(rc == KVT_OK || rc == KVT_EXISTS);
             }
-            assert_int_equal(router_slots_digest(tables[t]), router_slots_digest(tables[0]));
+            assert_int_equal(router_request_table_digest(tables[t]),
+                             router_request_table_digest(tables[0]));
         }
         for (int t = 0; t < 3; t++)
-            router_slots_free(tables[t]);
+            router_request_table_free(tables[t]);
     }
     kvt_free(world);
 }

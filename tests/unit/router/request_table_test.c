@@ -15,14 +15,14 @@
 
 enum { EXPIRY_MS = 1000 };
 
-static struct router_slots *
+static struct router_request_table *
 slots_new(uint32_t requests_max, uint64_t blocks_max)
 {
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = EXPIRY_MS, .requests_max = requests_max, .blocks_max = blocks_max};
-    struct router_slots *slots;
+    struct router_request_table *slots;
 
-    assert_int_equal(router_slots_new(&slots, &options), KVT_OK);
+    assert_int_equal(router_request_table_new(&slots, &options), KVT_OK);
     return slots;
 }
 
@@ -40,22 +40,22 @@ request_of(const char *id, const char *worker, const uint64_t *hashes, uint32_t 
 }
 
 static void
-bind_names(struct router_slots *slots, const char *names)
+bind_names(struct router_request_table *slots, const char *names)
 {
     struct router_worker_row rows[8] = {0};
     size_t count = 0;
 
     for (; *names != '\0'; names++)
         rows[count++].worker.name[0] = *names;
-    assert_int_equal(router_slots_bind(slots, rows, count), KVT_OK);
+    assert_int_equal(router_request_table_bind(slots, rows, count), KVT_OK);
 }
 
 static void
-check_requests(struct router_slots *slots, size_t count, const uint32_t *requests)
+check_requests(struct router_request_table *slots, size_t count, const uint32_t *requests)
 {
     struct router_candidates candidates;
 
-    router_slots_project(slots, NULL, 0, 0, &candidates);
+    router_request_table_project(slots, NULL, 0, 0, &candidates);
     assert_int_equal(candidates.count, count);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(candidates.active_requests[i], requests[i]);
@@ -66,19 +66,19 @@ shared_blocks_count_once(void **state)
 {
     static const uint64_t first[] = {1, 2, 3, 4};
     static const uint64_t second[] = {1, 2, 5};
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_request request = request_of("a", "x", first, 4);
     struct router_candidates candidates;
 
     (void)state;
     bind_names(slots, "xy");
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     request = request_of("b", "x", second, 3);
     request.blocks = 5; /* two of them have no hash */
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_stats(slots).blocks, 5);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_stats(slots).blocks, 5);
 
-    router_slots_project(slots, second, 3, 3, &candidates);
+    router_request_table_project(slots, second, 3, 3, &candidates);
     assert_int_equal(candidates.count, 2);
     assert_int_equal(candidates.decode_blocks[0], 5 + 2);
     assert_int_equal(candidates.decode_blocks[1], 3);
@@ -86,13 +86,13 @@ shared_blocks_count_once(void **state)
     assert_int_equal(candidates.active_requests[0], 2);
     assert_int_equal(candidates.active_requests[1], 0);
 
-    assert_int_equal(router_slots_prefilled(slots, "a", 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_end(slots, "b", 0, NULL), KVT_OK);
-    router_slots_project(slots, first, 4, 6, &candidates);
+    assert_int_equal(router_request_table_prefilled(slots, "a", 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_end(slots, "b", 0, NULL), KVT_OK);
+    router_request_table_project(slots, first, 4, 6, &candidates);
     assert_int_equal(candidates.decode_blocks[0], 4 + 2);
     assert_int_equal(candidates.decode_blocks[1], 6);
     assert_int_equal(candidates.active_prefill_tokens[0], 0);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 /* A prompt may end within another's run, go on behind it, and leave in any order. */
@@ -100,7 +100,7 @@ static void
 runs_are_cut_and_grow_together(void **state)
 {
     static const uint64_t chain[] = {1, 2, 3, 4, 5, 6};
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_candidates candidates;
 
     (void)state;
@@ -109,20 +109,20 @@ runs_are_cut_and_grow_together(void **state)
         char id[2] = {(char)('0' + length), '\0'};
         struct router_request request = request_of(id, length == 4 ? "y" : "x", chain, length);
 
-        assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+        assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     }
-    router_slots_project(slots, chain, 6, 6, &candidates);
+    router_request_table_project(slots, chain, 6, 6, &candidates);
     assert_int_equal(candidates.decode_blocks[0], 6);
     assert_int_equal(candidates.decode_blocks[1], 4 + 2);
-    assert_int_equal(router_slots_end(slots, "6", 0, NULL), KVT_OK);
-    router_slots_project(slots, chain, 5, 5, &candidates);
+    assert_int_equal(router_request_table_end(slots, "6", 0, NULL), KVT_OK);
+    router_request_table_project(slots, chain, 5, 5, &candidates);
     assert_int_equal(candidates.decode_blocks[0], 2 + 3);
     assert_int_equal(candidates.decode_blocks[1], 4 + 1);
-    assert_int_equal(router_slots_end(slots, "2", 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_end(slots, "4", 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_stats(slots).blocks, 0);
-    assert_int_equal(router_slots_digest(slots), 0);
-    router_slots_free(slots);
+    assert_int_equal(router_request_table_end(slots, "2", 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_end(slots, "4", 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_stats(slots).blocks, 0);
+    assert_int_equal(router_request_table_digest(slots), 0);
+    router_request_table_free(slots);
 }
 
 static void
@@ -130,7 +130,7 @@ full_is_an_answer(void **state)
 {
     static const uint64_t hashes[] = {1, 2, 3};
     static const uint64_t others[] = {1, 2, 4};
-    struct router_slots *slots = slots_new(2, 4);
+    struct router_request_table *slots = slots_new(2, 4);
     struct router_request request;
     bool changed = true;
     uint64_t digest;
@@ -138,27 +138,27 @@ full_is_an_answer(void **state)
     (void)state;
     bind_names(slots, "x");
     request = request_of("a", "x", hashes, 3);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
-    digest = router_slots_digest(slots);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
+    digest = router_request_table_digest(slots);
 
     /* Blocks: three are there, two more are too many; one more is not. */
     request = request_of("b", "y", hashes, 2);
-    assert_int_equal(router_slots_merge(slots, &request, 0, &changed), KVT_FULL);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, &changed), KVT_FULL);
     assert_false(changed);
-    assert_int_equal(router_slots_stats(slots).untracked, 1);
-    assert_int_equal(router_slots_digest(slots), digest);
+    assert_int_equal(router_request_table_stats(slots).untracked, 1);
+    assert_int_equal(router_request_table_digest(slots), digest);
     request = request_of("b", "x", others, 3);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_stats(slots).blocks, 4);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_stats(slots).blocks, 4);
 
     /* Requests: what is remembered is no request, and what ends makes room. */
     request = request_of("c", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_FULL);
-    assert_int_equal(router_slots_end(slots, "a", 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_stats(slots).requests, 2);
-    assert_int_equal(router_slots_stats(slots).untracked, 2);
-    router_slots_free(slots);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_FULL);
+    assert_int_equal(router_request_table_end(slots, "a", 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_stats(slots).requests, 2);
+    assert_int_equal(router_request_table_stats(slots).untracked, 2);
+    router_request_table_free(slots);
 }
 
 /* However many others requests name, and whoever takes the place of a whole view. */
@@ -166,7 +166,7 @@ static void
 others_leave_room_for_the_view(void **state)
 {
     struct router_worker_row *rows = kvt_calloc(ROUTER_WORKERS_MAX, sizeof(*rows));
-    struct router_slots *slots = slots_new(2 * ROUTER_WORKERS_MAX, 100);
+    struct router_request_table *slots = slots_new(2 * ROUTER_WORKERS_MAX, 100);
     struct router_request request = request_of("", "other", NULL, 0);
 
     (void)state;
@@ -175,80 +175,80 @@ others_leave_room_for_the_view(void **state)
     for (uint32_t i = 0; i <= ROUTER_WORKERS_MAX; i++) {
         (void)snprintf(request.id, sizeof(request.id), "%u", i);
         request.worker.dp_rank = i;
-        assert_int_equal(router_slots_merge(slots, &request, 0, NULL),
+        assert_int_equal(router_request_table_merge(slots, &request, 0, NULL),
                          i < ROUTER_WORKERS_MAX ? KVT_OK : KVT_FULL);
     }
     request = request_of("r", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     for (char name = 'a'; name <= 'b'; name++) {
         for (uint32_t i = 0; i < ROUTER_WORKERS_MAX; i++) {
             rows[i].worker.name[0] = name;
             rows[i].worker.dp_rank = i;
         }
-        assert_int_equal(router_slots_bind(slots, rows, ROUTER_WORKERS_MAX), KVT_OK);
-        router_slots_drop(slots, &request.worker, NULL, NULL, 0); /* it left */
+        assert_int_equal(router_request_table_bind(slots, rows, ROUTER_WORKERS_MAX), KVT_OK);
+        router_request_table_drop(slots, &request.worker, NULL, NULL, 0); /* it left */
     }
-    router_slots_free(slots);
+    router_request_table_free(slots);
     kvt_free(rows);
 }
 
 static void
 of_too_many_tombstones_the_oldest_goes(void **state)
 {
-    struct router_slots *slots = slots_new(2, 100);
+    struct router_request_table *slots = slots_new(2, 100);
     struct router_request request;
 
     (void)state;
-    assert_int_equal(router_slots_end(slots, "a", 10, NULL), KVT_NOTFOUND);
-    assert_int_equal(router_slots_end(slots, "b", 20, NULL), KVT_NOTFOUND);
-    assert_int_equal(router_slots_end(slots, "c", 30, NULL), KVT_NOTFOUND);
-    assert_int_equal(router_slots_stats(slots).tombstones, 2);
-    assert_int_equal(router_slots_get(slots, "a", &request), KVT_NOTFOUND);
-    assert_int_equal(router_slots_get(slots, "b", &request), KVT_OK);
+    assert_int_equal(router_request_table_end(slots, "a", 10, NULL), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_end(slots, "b", 20, NULL), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_end(slots, "c", 30, NULL), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_stats(slots).tombstones, 2);
+    assert_int_equal(router_request_table_get(slots, "a", &request), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_get(slots, "b", &request), KVT_OK);
     assert_int_equal(request.state, ROUTER_FREED);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 static void
 steps_may_come_first(void **state)
 {
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_request request = request_of("a", "x", NULL, 0);
     bool changed;
 
     (void)state;
     bind_names(slots, "x");
-    assert_int_equal(router_slots_prefilled(slots, "a", 0, &changed), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_prefilled(slots, "a", 0, &changed), KVT_NOTFOUND);
     assert_true(changed);
-    assert_int_equal(router_slots_prefilled(slots, "a", 0, &changed), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_prefilled(slots, "a", 0, &changed), KVT_NOTFOUND);
     assert_false(changed);
-    assert_int_equal(router_slots_merge(slots, &request, 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, &changed), KVT_OK);
     assert_true(changed);
-    assert_int_equal(router_slots_get(slots, "a", &request), KVT_OK);
+    assert_int_equal(router_request_table_get(slots, "a", &request), KVT_OK);
     assert_int_equal(request.state, ROUTER_PREFILLED);
     assert_string_equal(request.worker.name, "x");
 
     /* A request that ended does not begin: not while that is remembered. */
-    assert_int_equal(router_slots_end(slots, "b", 0, NULL), KVT_NOTFOUND);
-    assert_int_equal(router_slots_end(slots, "b", 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_end(slots, "b", 0, NULL), KVT_NOTFOUND);
+    assert_int_equal(router_request_table_end(slots, "b", 0, &changed), KVT_OK);
     assert_false(changed);
-    assert_int_equal(router_slots_prefilled(slots, "b", 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_prefilled(slots, "b", 0, &changed), KVT_OK);
     assert_false(changed);
     request = request_of("b", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, &changed), KVT_OK);
     assert_false(changed);
     check_requests(slots, 1, (const uint32_t[]){1});
-    router_slots_expire(slots, EXPIRY_MS);
-    assert_int_equal(router_slots_merge(slots, &request, EXPIRY_MS, &changed), KVT_OK);
+    router_request_table_expire(slots, EXPIRY_MS);
+    assert_int_equal(router_request_table_merge(slots, &request, EXPIRY_MS, &changed), KVT_OK);
     assert_true(changed);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 static void
 of_two_requests_of_an_id_one_stays(void **state)
 {
     static const uint64_t hashes[] = {1, 2};
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_request first = request_of("a", "x", hashes, 2);
     struct router_request second = request_of("a", "y", hashes, 1);
     bool changed;
@@ -257,24 +257,24 @@ of_two_requests_of_an_id_one_stays(void **state)
     (void)state;
     bind_names(slots, "xy");
     second.router = 1;
-    assert_int_equal(router_slots_merge(slots, &second, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &second, 0, NULL), KVT_OK);
     check_requests(slots, 2, (const uint32_t[]){0, 1});
     /* The smaller router's takes its place, whenever it comes. */
-    assert_int_equal(router_slots_merge(slots, &first, 0, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &first, 0, &changed), KVT_OK);
     assert_true(changed);
     check_requests(slots, 2, (const uint32_t[]){1, 0});
-    digest = router_slots_digest(slots);
-    assert_int_equal(router_slots_merge(slots, &second, 0, &changed), KVT_EXISTS);
+    digest = router_request_table_digest(slots);
+    assert_int_equal(router_request_table_merge(slots, &second, 0, &changed), KVT_EXISTS);
     assert_false(changed);
-    assert_int_equal(router_slots_digest(slots), digest);
+    assert_int_equal(router_request_table_digest(slots), digest);
     /* That it went on counts, whoever says so. */
     second.state = ROUTER_PREFILLED;
-    assert_int_equal(router_slots_merge(slots, &second, 0, &changed), KVT_EXISTS);
+    assert_int_equal(router_request_table_merge(slots, &second, 0, &changed), KVT_EXISTS);
     assert_true(changed);
-    assert_int_equal(router_slots_get(slots, "a", &first), KVT_OK);
+    assert_int_equal(router_request_table_get(slots, "a", &first), KVT_OK);
     assert_int_equal(first.state, ROUTER_PREFILLED);
     assert_string_equal(first.worker.name, "x");
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 /* Also of two that differ in nothing that says which came first. */
@@ -287,14 +287,14 @@ it_is_the_same_one_in_any_order(void **state)
 
     (void)state;
     for (int order = 0; order < 2; order++) {
-        struct router_slots *slots = slots_new(10, 100);
-        const enum kvt_err one = router_slots_merge(slots, &pair[order], 0, NULL);
-        const enum kvt_err two = router_slots_merge(slots, &pair[1 - order], 0, NULL);
+        struct router_request_table *slots = slots_new(10, 100);
+        const enum kvt_err one = router_request_table_merge(slots, &pair[order], 0, NULL);
+        const enum kvt_err two = router_request_table_merge(slots, &pair[1 - order], 0, NULL);
 
         assert_int_equal(one, KVT_OK);
         assert_true(two == KVT_OK || two == KVT_EXISTS);
-        digests[order] = router_slots_digest(slots);
-        router_slots_free(slots);
+        digests[order] = router_request_table_digest(slots);
+        router_request_table_free(slots);
     }
     assert_int_equal(digests[0], digests[1]);
 }
@@ -302,7 +302,7 @@ it_is_the_same_one_in_any_order(void **state)
 static void
 requests_expire_by_their_age(void **state)
 {
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_request request = request_of("a", "x", NULL, 0);
     bool changed;
 
@@ -310,64 +310,64 @@ requests_expire_by_their_age(void **state)
     bind_names(slots, "x");
     /* It is older than this clock. */
     request.age_ms = EXPIRY_MS - 100;
-    assert_int_equal(router_slots_merge(slots, &request, 10, NULL), KVT_OK);
-    assert_int_equal(router_slots_get(slots, "a", &request), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 10, NULL), KVT_OK);
+    assert_int_equal(router_request_table_get(slots, "a", &request), KVT_OK);
     assert_int_equal(request.age_ms, EXPIRY_MS - 100);
-    router_slots_expire(slots, 109);
-    assert_int_equal(router_slots_stats(slots).expired, 0);
-    router_slots_expire(slots, 110);
-    assert_int_equal(router_slots_stats(slots).expired, 1);
+    router_request_table_expire(slots, 109);
+    assert_int_equal(router_request_table_stats(slots).expired, 0);
+    router_request_table_expire(slots, 110);
+    assert_int_equal(router_request_table_stats(slots).expired, 1);
     check_requests(slots, 1, (const uint32_t[]){0});
 
     /* Nobody's copy brings it back, and one that is too old does not begin. */
     request = request_of("a", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, 110, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 110, &changed), KVT_OK);
     assert_false(changed);
     request = request_of("b", "x", NULL, 0);
     request.age_ms = EXPIRY_MS;
-    assert_int_equal(router_slots_merge(slots, &request, 110, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 110, &changed), KVT_OK);
     assert_false(changed);
 
     /* Of two ages of one request the larger one counts. */
     request.age_ms = 0;
-    assert_int_equal(router_slots_merge(slots, &request, 110, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 110, NULL), KVT_OK);
     request.age_ms = 600;
-    assert_int_equal(router_slots_merge(slots, &request, 110, &changed), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 110, &changed), KVT_OK);
     assert_false(changed);
-    router_slots_expire(slots, 110 + EXPIRY_MS - 600);
-    assert_int_equal(router_slots_stats(slots).requests, 0);
-    router_slots_free(slots);
+    router_request_table_expire(slots, 110 + EXPIRY_MS - 600);
+    assert_int_equal(router_request_table_stats(slots).requests, 0);
+    router_request_table_free(slots);
 }
 
 static void
 a_clock_that_jumps_harms_nothing(void **state)
 {
-    struct router_slots *slots = slots_new(10, 100);
+    struct router_request_table *slots = slots_new(10, 100);
     struct router_request request = request_of("a", "x", NULL, 0);
 
     (void)state;
-    assert_int_equal(router_slots_merge(slots, &request, 5000, NULL), KVT_OK);
+    assert_int_equal(router_request_table_merge(slots, &request, 5000, NULL), KVT_OK);
     /* Back: it stands still. */
-    router_slots_expire(slots, 0);
+    router_request_table_expire(slots, 0);
     request = request_of("b", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, 7, NULL), KVT_OK);
-    router_slots_expire(slots, 5000 + EXPIRY_MS - 1);
-    assert_int_equal(router_slots_stats(slots).requests, 2);
+    assert_int_equal(router_request_table_merge(slots, &request, 7, NULL), KVT_OK);
+    router_request_table_expire(slots, 5000 + EXPIRY_MS - 1);
+    assert_int_equal(router_request_table_stats(slots).requests, 2);
     /* Far ahead: all is over at once, and later requests are not. */
-    router_slots_expire(slots, UINT64_MAX / 2);
-    assert_int_equal(router_slots_stats(slots).requests, 0);
+    router_request_table_expire(slots, UINT64_MAX / 2);
+    assert_int_equal(router_request_table_stats(slots).requests, 0);
     request = request_of("c", "x", NULL, 0);
-    assert_int_equal(router_slots_merge(slots, &request, UINT64_MAX / 2, NULL), KVT_OK);
-    router_slots_expire(slots, UINT64_MAX / 2 + EXPIRY_MS - 1);
-    assert_int_equal(router_slots_stats(slots).requests, 1);
-    router_slots_free(slots);
+    assert_int_equal(router_request_table_merge(slots, &request, UINT64_MAX / 2, NULL), KVT_OK);
+    router_request_table_expire(slots, UINT64_MAX / 2 + EXPIRY_MS - 1);
+    assert_int_equal(router_request_table_stats(slots).requests, 1);
+    router_request_table_free(slots);
 }
 
 static void
 a_worker_that_left_does_nothing(void **state)
 {
     static const uint64_t hashes[] = {1, 2, 3};
-    struct router_slots *slots = slots_new(100, 1000);
+    struct router_request_table *slots = slots_new(100, 1000);
     struct router_worker worker = {.name = "x"};
     struct router_request request;
 
@@ -378,21 +378,21 @@ a_worker_that_left_does_nothing(void **state)
 
         (void)snprintf(id, sizeof(id), "%d", i);
         request = request_of(id, i % 2 == 0 ? "x" : "y", hashes, (uint32_t)i % 4);
-        assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+        assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     }
-    router_slots_drop(slots, &worker, NULL, NULL, 0);
+    router_request_table_drop(slots, &worker, NULL, NULL, 0);
     check_requests(slots, 2, (const uint32_t[]){0, 10});
-    assert_int_equal(router_slots_stats(slots).tombstones, 10);
+    assert_int_equal(router_request_table_stats(slots).tombstones, 10);
     worker.dp_rank = 1; /* another one, that nobody heard of */
-    router_slots_drop(slots, &worker, NULL, NULL, 0);
-    assert_int_equal(router_slots_stats(slots).requests, 10);
-    router_slots_free(slots);
+    router_request_table_drop(slots, &worker, NULL, NULL, 0);
+    assert_int_equal(router_request_table_stats(slots).requests, 10);
+    router_request_table_free(slots);
 }
 
 static void
 views_change_and_loads_stay(void **state)
 {
-    struct router_slots *slots = slots_new(100, 1000);
+    struct router_request_table *slots = slots_new(100, 1000);
     struct router_request request;
 
     (void)state;
@@ -401,9 +401,9 @@ views_change_and_loads_stay(void **state)
         const char worker[] = {*name, '\0'};
         char id[16];
 
-        (void)snprintf(id, sizeof(id), "%d", (int)router_slots_stats(slots).requests);
+        (void)snprintf(id, sizeof(id), "%d", (int)router_request_table_stats(slots).requests);
         request = request_of(id, worker, NULL, 0);
-        assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+        assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
     }
     bind_names(slots, "cab");
     check_requests(slots, 3, (const uint32_t[]){3, 1, 2});
@@ -415,7 +415,7 @@ views_change_and_loads_stay(void **state)
     check_requests(slots, 0, NULL);
     bind_names(slots, "bc");
     check_requests(slots, 2, (const uint32_t[]){2, 3});
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 static bool
@@ -432,7 +432,7 @@ static void
 walks_survive_changes(void **state)
 {
     enum { KEPT = 200, ALL = 3000 };
-    struct router_slots *slots = slots_new(ALL, 1000);
+    struct router_request_table *slots = slots_new(ALL, 1000);
     int *seen = kvt_calloc(ALL, sizeof(seen[0]));
     uint64_t cursor = 0;
     int next = 0;
@@ -445,16 +445,16 @@ walks_survive_changes(void **state)
             struct router_request request = request_of("", "x", NULL, 0);
 
             (void)snprintf(request.id, sizeof(request.id), "%d", next);
-            assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
+            assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
         }
-        more = router_slots_each(slots, &cursor, 13, count_one, seen);
+        more = router_request_table_each(slots, &cursor, 13, count_one, seen);
     } while (more);
     for (int i = 0; i < KEPT; i++)
         assert_int_equal(seen[i], 1);
     for (int i = KEPT; i < ALL; i++)
         assert_true(seen[i] <= 1);
     kvt_free(seen);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 static void
@@ -462,7 +462,7 @@ long_prompts_keep_their_beginning(void **state)
 {
     enum { BLOCKS = ROUTER_REQUEST_HASHES_MAX + 5 };
     uint64_t *hashes = kvt_calloc(BLOCKS, sizeof(hashes[0]));
-    struct router_slots *slots = slots_new(10, 1000000);
+    struct router_request_table *slots = slots_new(10, 1000000);
     struct router_candidates candidates;
     struct router_request request;
 
@@ -472,12 +472,12 @@ long_prompts_keep_their_beginning(void **state)
         hashes[i] = i + 1;
     bind_names(slots, "x");
     request = request_of("a", "x", hashes, BLOCKS);
-    assert_int_equal(router_slots_merge(slots, &request, 0, NULL), KVT_OK);
-    assert_int_equal(router_slots_stats(slots).blocks, ROUTER_REQUEST_HASHES_MAX);
-    router_slots_project(slots, hashes, BLOCKS, BLOCKS, &candidates);
+    assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
+    assert_int_equal(router_request_table_stats(slots).blocks, ROUTER_REQUEST_HASHES_MAX);
+    router_request_table_project(slots, hashes, BLOCKS, BLOCKS, &candidates);
     assert_int_equal(candidates.decode_blocks[0], BLOCKS + 5);
     kvt_free(hashes);
-    router_slots_free(slots);
+    router_request_table_free(slots);
 }
 
 struct attempt {
@@ -490,20 +490,20 @@ static bool
 live(void *arg)
 {
     const struct attempt *attempt = arg;
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = EXPIRY_MS, .requests_max = 100, .blocks_max = 100};
     const LargestIntegralType answers[] = {KVT_OK, KVT_NOTFOUND};
-    struct router_slots *slots;
+    struct router_request_table *slots;
     bool whole = true;
 
-    if (router_slots_new(&slots, &options) != KVT_OK) {
+    if (router_request_table_new(&slots, &options) != KVT_OK) {
         assert_null(slots);
         return false;
     }
-    whole = router_slots_bind(slots, attempt->rows, 2) == KVT_OK && whole;
+    whole = router_request_table_bind(slots, attempt->rows, 2) == KVT_OK && whole;
     for (int i = 0; i < 24; i++) {
-        const struct router_slots_stats before = router_slots_stats(slots);
-        const uint64_t digest = router_slots_digest(slots);
+        const struct router_request_table_stats before = router_request_table_stats(slots);
+        const uint64_t digest = router_request_table_digest(slots);
         struct router_request request =
             request_of("", i % 3 == 0 ? "a" : "b", attempt->hashes, (uint32_t)(i * 5) % 8);
         bool changed;
@@ -511,29 +511,29 @@ live(void *arg)
 
         (void)snprintf(request.id, sizeof(request.id), "%d", i % 20);
         request.added_ms -= (uint64_t)i;
-        rc = router_slots_merge(slots, &request, 0, &changed);
+        rc = router_request_table_merge(slots, &request, 0, &changed);
         assert_true(rc == KVT_OK || rc == KVT_NOMEM);
         assert_int_equal(changed, rc == KVT_OK);
         if (rc == KVT_NOMEM) {
             whole = false;
-            assert_int_equal(router_slots_digest(slots), digest);
-            assert_int_equal(router_slots_stats(slots).requests, before.requests);
-            assert_int_equal(router_slots_stats(slots).blocks, before.blocks);
+            assert_int_equal(router_request_table_digest(slots), digest);
+            assert_int_equal(router_request_table_stats(slots).requests, before.requests);
+            assert_int_equal(router_request_table_stats(slots).blocks, before.blocks);
         }
     }
     for (int i = 0; i < 22; i += 2) {
         char id[16];
 
         (void)snprintf(id, sizeof(id), "%d", i);
-        assert_in_set(router_slots_prefilled(slots, id, 0, NULL), answers, 2);
-        assert_in_set(router_slots_end(slots, id, 0, NULL), answers, 2);
+        assert_in_set(router_request_table_prefilled(slots, id, 0, NULL), answers, 2);
+        assert_in_set(router_request_table_end(slots, id, 0, NULL), answers, 2);
     }
-    router_slots_drop(slots, &attempt->rows[0].worker, NULL, NULL, 0);
-    router_slots_drop(slots, &attempt->rows[1].worker, NULL, NULL, 0);
-    assert_int_equal(router_slots_stats(slots).requests, 0);
-    assert_int_equal(router_slots_stats(slots).blocks, 0);
-    assert_int_equal(router_slots_digest(slots), 0);
-    router_slots_free(slots);
+    router_request_table_drop(slots, &attempt->rows[0].worker, NULL, NULL, 0);
+    router_request_table_drop(slots, &attempt->rows[1].worker, NULL, NULL, 0);
+    assert_int_equal(router_request_table_stats(slots).requests, 0);
+    assert_int_equal(router_request_table_stats(slots).blocks, 0);
+    assert_int_equal(router_request_table_digest(slots), 0);
+    router_request_table_free(slots);
     return whole;
 }
 

@@ -30,7 +30,7 @@ set_up(void **state)
     (void)test_folder_make(f->path, sizeof(f->path));
     options.path = f->path;
     assert_int_equal(g4_directory_open(&inner, &options, NULL), KVT_OK);
-    assert_int_equal(g4_faulty_open(&f->store, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&f->store, inner), KVT_OK);
     *state = f;
     return 0;
 }
@@ -56,7 +56,7 @@ without_rules_nothing_is_touched(void **state)
     assert_string_equal(g4_store_name(f->store), "faulty");
     assert_int_equal(put(f->store, "k", "hello", 5, NULL), KVT_OK);
     assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
-    g4_faulty_count(f->store, G4_GET, &seen, &hit);
+    test_faulty_store_count(f->store, G4_GET, &seen, &hit);
     assert_int_equal(seen, 1);
     assert_int_equal(hit, 0);
 }
@@ -70,13 +70,13 @@ fail_hits_the_calls_it_names(void **state)
     uint64_t seen;
     uint64_t hit;
 
-    g4_faulty_set(f->store, &rule);
+    test_faulty_store_set(f->store, &rule);
     assert_int_equal(put_absent(f->store, "a", "1", 1, NULL), KVT_OK);
     assert_int_equal(put_absent(f->store, "b", "1", 1, NULL), KVT_UNAVAILABLE);
     assert_int_equal(put_absent(f->store, "b", "1", 1, NULL), KVT_UNAVAILABLE);
     assert_int_equal(head(f->store, "b", &f->fetched), KVT_NOTFOUND);
     assert_int_equal(put_absent(f->store, "b", "1", 1, NULL), KVT_OK);
-    g4_faulty_count(f->store, G4_PUT, &seen, &hit);
+    test_faulty_store_count(f->store, G4_PUT, &seen, &hit);
     assert_int_equal(seen, 4);
     assert_int_equal(hit, 2);
 }
@@ -91,10 +91,10 @@ lose_does_the_work_and_loses_the_answer(void **state)
         .verb = G4_GET, .fault = G4_FAULT_LOSE, .count = 1, .status = KVT_IO};
     struct g4_request request = {.verb = G4_GET, .key = "k", .buffer_capacity = 100};
 
-    g4_faulty_set(f->store, &rule);
+    test_faulty_store_set(f->store, &rule);
     assert_int_equal(put_absent(f->store, "k", "hello", 5, NULL), KVT_TIMEOUT);
     assert_int_equal(put_absent(f->store, "k", "hello", 5, NULL), KVT_EXISTS);
-    g4_faulty_set(f->store, &get_rule);
+    test_faulty_store_set(f->store, &get_rule);
     assert_int_equal(g4_store_perform(f->store, &request), KVT_IO);
     assert_null(request.buffer);
     assert_int_equal(request.buffer_size, 0);
@@ -108,7 +108,7 @@ delay_waits_and_then_does_it(void **state)
         .verb = G4_PUT, .fault = G4_FAULT_DELAY, .count = 1, .delay_ms = 60};
     const uint64_t before_ms = kvt_clock_mono_ms();
 
-    g4_faulty_set(f->store, &rule);
+    test_faulty_store_set(f->store, &rule);
     assert_int_equal(put_absent(f->store, "k", "hello", 5, NULL), KVT_OK);
     assert_true(kvt_clock_mono_ms() - before_ms >= 60);
     assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
@@ -125,7 +125,7 @@ truncated_and_flipped_bodies_are_seen_by_the_check_only(void **state)
     for (size_t i = 0; i < 2; i++) {
         const struct g4_fault_rule rule = {.verb = G4_GET, .fault = faults[i], .count = 1};
 
-        g4_faulty_set(f->store, &rule);
+        test_faulty_store_set(f->store, &rule);
         assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
         assert_int_equal(
             g4_check_body(&f->fetched.meta, NULL, f->fetched.body, f->fetched.size, NULL),
@@ -146,7 +146,7 @@ open_once(void *arg)
 
     rc = g4_directory_open(&inner, &options, NULL);
     if (rc == KVT_OK)
-        rc = g4_faulty_open(&store, inner);
+        rc = test_faulty_store_open(&store, inner);
     if (rc == KVT_OK) {
         g4_store_close(store);
     } else {

@@ -66,8 +66,8 @@ says_how_far_it_has_loaded(void **state)
 {
     const struct wire_bus_options bus = {.url = "nats://127.0.0.1:1", .name = "test"};
     struct advisor_store_options store = {.map_bytes = 16u << 20};
-    struct advisor_engine_options engine = {.commit_max_wait_ms = 200};
-    struct advisor_http http = {.nats_url = bus.url};
+    struct advisor_round_options engine = {.commit_max_wait_ms = 200};
+    struct advisor_admin http = {.nats_url = bus.url};
     struct advisor_counters counters;
     struct kvt_metrics *metrics;
     struct wire_bus *nats;
@@ -83,18 +83,18 @@ says_how_far_it_has_loaded(void **state)
     engine.counters = &counters;
     assert_int_equal(index_new(&engine.index, 16u << 20), KVT_OK);
     assert_int_equal(advisor_store_open(&engine.store, &store, &err), KVT_OK);
-    assert_int_equal(advisor_engine_new(&http.engine, &engine, &err), KVT_OK);
+    assert_int_equal(advisor_round_new(&http.engine, &engine, &err), KVT_OK);
     assert_int_equal(wire_bus_open(&nats, &bus, &err), KVT_OK);
     http.bus = nats;
-    http.finder.memory = advisor_engine_memory(http.engine);
-    assert_false(advisor_http_ready(&http, &why));
+    http.finder.memory = advisor_round_memory(http.engine);
+    assert_false(advisor_admin_ready(&http, &why));
     assert_non_null(strstr(kvt_buffer_text(&why), "index: loading, 0 % of the log"));
     kvt_buffer_clear(&why);
     atomic_store(&http.finder.memory->loading, false);
-    assert_false(advisor_http_ready(&http, &why)); /* there is no NATS */
+    assert_false(advisor_admin_ready(&http, &why)); /* there is no NATS */
     assert_null(strstr(kvt_buffer_text(&why), "loading"));
     wire_bus_close(nats);
-    advisor_engine_free(http.engine);
+    advisor_round_free(http.engine);
     advisor_store_close(engine.store);
     index_free(engine.index);
     kvt_metrics_free(metrics);

@@ -24,7 +24,7 @@ lines_are(const char *text, const char *expected)
     assert_non_null(problems);
     assert_int_equal(policy_parse(&policy, "test", text, strlen(text), problems, &err), KVT_OK);
     kvt_buffer_init(&out, 1u << 16);
-    advisor_http_add_lines(&out, policy);
+    advisor_admin_add_lines(&out, policy);
     assert_string_equal(kvt_buffer_text(&out), expected);
     kvt_buffer_release(&out);
     policy_free(policy);
@@ -72,7 +72,7 @@ there_are_not_too_many(void **state)
     assert_non_null(problems);
     assert_int_equal(policy_parse(&policy, "test", many, strlen(many), problems, &err), KVT_OK);
     kvt_buffer_init(&out, 1u << 16);
-    advisor_http_add_lines(&out, policy);
+    advisor_admin_add_lines(&out, policy);
     for (const char *at = kvt_buffer_text(&out); (at = strstr(at, "\"seconds\"")) != NULL; at++)
         count++;
     assert_int_equal(count, ADVISOR_LINES_MAX);

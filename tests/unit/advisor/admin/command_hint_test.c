@@ -13,7 +13,7 @@ assert_hint(const char *namespace_, const char *wanted)
 {
     char text[ADVISOR_HINT_MAX];
 
-    advisor_http_hint(text, "show", "00000000deadbeef", namespace_);
+    advisor_admin_hint(text, "show", "00000000deadbeef", namespace_);
     assert_string_equal(text, wanted);
 }
 
@@ -37,15 +37,15 @@ the_longest_has_room(void **state)
     (void)state;
     memset(namespace_, '\'', sizeof(namespace_));
     namespace_[sizeof(namespace_) - 1] = '\0';
-    advisor_http_hint(text, "explain", "00000000deadbeef", namespace_);
+    advisor_admin_hint(text, "explain", "00000000deadbeef", namespace_);
     assert_true(strlen(text) < sizeof(text));
     namespace_[KVT_NAMESPACE_MAX - 1] = '\0';
-    advisor_http_hint(text, "explain", "00000000deadbeef", namespace_);
+    advisor_admin_hint(text, "explain", "00000000deadbeef", namespace_);
     assert_int_equal(strlen(text), strlen("kvtier block explain 00000000deadbeef --namespace ''") +
                                        4 * (KVT_NAMESPACE_MAX - 1));
     memset(namespace_, 'a', sizeof(namespace_));
     namespace_[sizeof(namespace_) - 1] = '\0';
-    advisor_http_hint(text, "explain", "00000000deadbeef", namespace_);
+    advisor_admin_hint(text, "explain", "00000000deadbeef", namespace_);
     assert_int_equal(strlen(text), sizeof(text) - 1);
 }
 
@@ -53,8 +53,8 @@ static void
 who_gave_none_is_told_to(void **state)
 {
     (void)state;
-    assert_non_null(strstr(advisor_http_hint_unknown(""), "give --namespace NS"));
-    assert_null(strstr(advisor_http_hint_unknown("acme"), "give --namespace"));
+    assert_non_null(strstr(advisor_admin_hint_unknown(""), "give --namespace NS"));
+    assert_null(strstr(advisor_admin_hint_unknown("acme"), "give --namespace"));
 }
 
 int

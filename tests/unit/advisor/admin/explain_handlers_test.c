@@ -41,7 +41,7 @@ enum { CHAIN = 10, BLOCKS = 100, FULL_PERCENT = 60, ANSWER_MAX = 1 << 20, PATH_B
 
 struct scene {
     struct obedient *gateway;
-    struct advisor_http pages;
+    struct advisor_admin pages;
     struct kvt_http *http;
     struct kvt_buffer answer;
     unsigned status;
@@ -55,7 +55,7 @@ serve(void *arg)
     struct scene *scene = arg;
 
     while (!atomic_load(&scene->stopping)) {
-        (void)advisor_errands_serve(advisor_engine_errands(scene->gateway->rig.engine));
+        (void)advisor_writer_calls_serve(advisor_round_errands(scene->gateway->rig.engine));
         kvt_clock_sleep_ms(1);
     }
     return NULL;
@@ -82,8 +82,8 @@ begin(void)
     struct scene *scene = kvt_calloc(1, sizeof(*scene));
     const struct kvt_http_options http = {.bind = "127.0.0.1",
                                           .token = "",
-                                          .routes = advisor_http_routes,
-                                          .route_count = advisor_http_route_count,
+                                          .routes = advisor_admin_routes,
+                                          .route_count = advisor_admin_route_count,
                                           .arg = &scene->pages};
 
     assert_non_null(scene);
@@ -92,12 +92,12 @@ begin(void)
     obedient_store(scene->gateway, OBEDIENT_COLD, 0, BLOCKS + 1);
     obedient_store(scene->gateway, OBEDIENT_HOT, 0, BLOCKS);
     (void)obedient_step(scene->gateway, 1000);
-    scene->pages = (struct advisor_http){.engine = scene->gateway->rig.engine,
-                                         .planner = scene->gateway->rig.planner,
-                                         .rulebook = scene->gateway->rig.rulebook,
-                                         .store = scene->gateway->rig.store,
-                                         .finder = scene->gateway->rig.finder,
-                                         .counters = &scene->gateway->rig.counters};
+    scene->pages = (struct advisor_admin){.engine = scene->gateway->rig.engine,
+                                          .planner = scene->gateway->rig.planner,
+                                          .rulebook = scene->gateway->rig.rulebook,
+                                          .store = scene->gateway->rig.store,
+                                          .finder = scene->gateway->rig.finder,
+                                          .counters = &scene->gateway->rig.counters};
     assert_int_equal(kvt_http_start(&scene->http, &http, NULL), KVT_OK);
     kvt_buffer_init(&scene->answer, ANSWER_MAX);
     go_on(scene);
@@ -498,7 +498,7 @@ who_waits_for_the_engine_keeps_nobody_else(void **state)
         while (atomic_load(&scene->pages.waiting) <= i && !atomic_load(&asking[i].done))
             kvt_clock_sleep_ms(1);
     }
-    assert_int_equal(atomic_load(&scene->pages.waiting), ADVISOR_HTTP_WAIT_MAX);
+    assert_int_equal(atomic_load(&scene->pages.waiting), ADVISOR_ADMIN_WAIT_MAX);
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/livez", kvt_http_port(scene->http));
     assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
     assert_int_equal(scene->status, 200);
@@ -508,7 +508,7 @@ who_waits_for_the_engine_keeps_nobody_else(void **state)
         assert_int_not_equal(asking[i].status, 0);
         refused += asking[i].status == 503;
     }
-    assert_int_equal(refused, count - ADVISOR_HTTP_WAIT_MAX);
+    assert_int_equal(refused, count - ADVISOR_ADMIN_WAIT_MAX);
     assert_int_equal(atomic_load(&scene->pages.waiting), 0);
     end(scene);
 }

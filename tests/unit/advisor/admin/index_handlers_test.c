@@ -20,7 +20,7 @@ enum { BLOCKS = 250, FIRST = 1000, ANSWER_MAX = 1 << 20, PATH_BYTES = 200 };
 struct scene {
     struct test_rig rig;
     char folder[256];
-    struct advisor_http pages;
+    struct advisor_admin pages;
     struct kvt_http *http;
     struct kvt_buffer answer;
     unsigned status;
@@ -60,18 +60,18 @@ begin(struct scene *scene)
 {
     struct test_rig_options rig = {.mode = ADVISOR_MODE_OFF};
     struct kvt_http_options http = {
-        .bind = "127.0.0.1", .token = "", .routes = advisor_http_routes, .arg = &scene->pages};
+        .bind = "127.0.0.1", .token = "", .routes = advisor_admin_routes, .arg = &scene->pages};
 
     memset(scene, 0, sizeof(*scene));
     rig.path = test_folder_make(scene->folder, sizeof(scene->folder));
-    http.route_count = advisor_http_route_count;
+    http.route_count = advisor_admin_route_count;
     test_rig_open(&scene->rig, &rig);
     store_chain(scene);
-    scene->pages = (struct advisor_http){.engine = scene->rig.engine,
-                                         .planner = scene->rig.planner,
-                                         .store = scene->rig.store,
-                                         .finder = scene->rig.finder,
-                                         .counters = &scene->rig.counters};
+    scene->pages = (struct advisor_admin){.engine = scene->rig.engine,
+                                          .planner = scene->rig.planner,
+                                          .store = scene->rig.store,
+                                          .finder = scene->rig.finder,
+                                          .counters = &scene->rig.counters};
     assert_int_equal(kvt_http_start(&scene->http, &http, NULL), KVT_OK);
     kvt_buffer_init(&scene->answer, ANSWER_MAX);
 }

@@ -39,7 +39,7 @@ each_has_three_numbers(void **state)
 
     (void)state;
     kvt_buffer_init(&out, 1 << 20);
-    advisor_http_format_quotas(views, 2, &out);
+    advisor_admin_format_quotas(views, 2, &out);
     assert_string_equal(
         kvt_buffer_text(&out),
         "# HELP kvtier_advisor_quota_used_bytes What a tenant has of what a quota counts.\n"
@@ -55,7 +55,7 @@ each_has_three_numbers(void **state)
         "kvtier_advisor_quota_hard_bytes{tenant=\"zeta\",tier=\"hot\"} 20\n"
         "kvtier_advisor_quota_hard_bytes{tenant=\"a\\\"b\\\\c\\nd\"} 18446744073709551615\n");
     kvt_buffer_clear(&out);
-    advisor_http_format_quotas(views, 0, &out);
+    advisor_admin_format_quotas(views, 0, &out);
     assert_string_equal(kvt_buffer_text(&out), "");
     kvt_buffer_release(&out);
 }
@@ -75,7 +75,7 @@ of_too_many_those_that_are_exceeded_are_shown(void **state)
     views[SOFT_AT].over = ADVISOR_QUOTA_SOFT;
     views[HARD_AT].over = ADVISOR_QUOTA_HARD;
     kvt_buffer_init(&out, 1 << 20);
-    advisor_http_format_quotas(views, MANY, &out);
+    advisor_admin_format_quotas(views, MANY, &out);
     text = kvt_buffer_text(&out);
     assert_int_equal(count_of(text, "{tenant="), 3 * ADVISOR_METRIC_QUOTAS_MAX);
     assert_int_equal(count_of(text, "{tenant=\"t199\"}"), 3);

@@ -49,7 +49,7 @@ one_of_a_group_is_asked_from_its_join_to_its_end(void **state)
     const struct advisor_finder finder = {.memory = NULL};
     struct test_nats server;
     struct advisor_counters counters;
-    struct advisor_responder *responder;
+    struct advisor_nats_responder *responder;
     struct advisor_router *router;
     struct kvt_metrics *metrics;
     struct wire_bus *other;
@@ -64,16 +64,17 @@ one_of_a_group_is_asked_from_its_join_to_its_end(void **state)
     options.metrics = metrics;
     assert_int_equal(advisor_router_new(&router, &options, NULL), KVT_OK);
     assert_int_equal(
-        advisor_responder_start(&responder, bus, &finder, router, "g", &counters, NULL), KVT_OK);
-    assert_false(advisor_responder_listens(responder));
+        advisor_nats_responder_start(&responder, bus, &finder, router, "g", &counters, NULL),
+        KVT_OK);
+    assert_false(advisor_nats_responder_listens(responder));
     assert_int_equal(ask(other), KVT_UNAVAILABLE);
-    while (!advisor_responder_listens(responder)) {
+    while (!advisor_nats_responder_listens(responder)) {
         assert_true(kvt_clock_mono_ms() < until_ms);
         advisor_router_tick(router, true);
         kvt_clock_sleep_ms(20);
     }
     assert_int_equal(ask(other), KVT_OK);
-    advisor_responder_stop(responder);
+    advisor_nats_responder_stop(responder);
     assert_int_equal(ask(other), KVT_UNAVAILABLE);
     advisor_router_free(router);
     kvt_metrics_free(metrics);

@@ -20,14 +20,14 @@
 
 enum { ANSWER_MAX = 1 << 20, PATH_BYTES = 200, READS = 5 };
 
-static const char *const rung_names[ADVISOR_RUNG_COUNT] = {"hot", "warm", "cold", "far"};
+static const char *const rung_names[ADVISOR_TIER_KIND_COUNT] = {"hot", "warm", "cold", "far"};
 static const unsigned rung_of_place[TEST_PLACE_G2] = {0, 0, 1, 2, 2, 3, 2};
 
 struct scene {
     struct test_places *places;
-    struct advisor_tally *tally;
+    struct advisor_traffic *tally;
     struct wire_bus *bus;
-    struct advisor_http pages;
+    struct advisor_admin pages;
     struct kvt_http *http;
     struct kvt_buffer answer;
     unsigned status;
@@ -39,8 +39,8 @@ begin(struct scene *scene)
     const struct wire_bus_options bus = {.url = "nats://127.0.0.1:1", .name = "test"};
     struct kvt_http_options http = {.bind = "127.0.0.1",
                                     .token = "secret",
-                                    .routes = advisor_http_routes,
-                                    .route_count = advisor_http_route_count,
+                                    .routes = advisor_admin_routes,
+                                    .route_count = advisor_admin_route_count,
                                     .arg = &scene->pages};
     struct test_rig *rig;
 
@@ -48,20 +48,20 @@ begin(struct scene *scene)
     scene->places = test_places_begin();
     rig = &scene->places->rig;
     rig->planner->options.can_enforce = true; /* no order leaves: it observes */
-    assert_int_equal(advisor_tally_new(&scene->tally, rig->metrics), KVT_OK);
+    assert_int_equal(advisor_traffic_new(&scene->tally, rig->metrics), KVT_OK);
     rig->planner->options.tally = scene->tally;
     assert_int_equal(wire_bus_open(&scene->bus, &bus, NULL), KVT_OK);
-    scene->pages = (struct advisor_http){.engine = rig->engine,
-                                         .planner = rig->planner,
-                                         .rulebook = rig->rulebook,
-                                         .jobs = rig->jobs,
-                                         .store = rig->store,
-                                         .sources = rig->sources,
-                                         .finder = rig->finder,
-                                         .bus = scene->bus,
-                                         .counters = &rig->counters,
-                                         .tally = scene->tally,
-                                         .nats_url = bus.url};
+    scene->pages = (struct advisor_admin){.engine = rig->engine,
+                                          .planner = rig->planner,
+                                          .rulebook = rig->rulebook,
+                                          .jobs = rig->jobs,
+                                          .store = rig->store,
+                                          .sources = rig->sources,
+                                          .finder = rig->finder,
+                                          .bus = scene->bus,
+                                          .counters = &rig->counters,
+                                          .tally = scene->tally,
+                                          .nats_url = bus.url};
     assert_int_equal(kvt_http_start(&scene->http, &http, NULL), KVT_OK);
     kvt_buffer_init(&scene->answer, ANSWER_MAX);
 }
@@ -72,7 +72,7 @@ end(struct scene *scene)
     kvt_http_stop(scene->http);
     wire_bus_close(scene->bus);
     scene->places->rig.planner->options.tally = NULL;
-    advisor_tally_free(scene->tally);
+    advisor_traffic_free(scene->tally);
     kvt_buffer_release(&scene->answer);
     test_places_end(scene->places);
 }
@@ -120,8 +120,8 @@ hangs_on_first(const struct test_places *places, unsigned block)
 static void
 what_hangs_on_a_block_is_told_by_tier(void **state)
 {
-    uint64_t blocks[ADVISOR_RUNG_COUNT] = {0};
-    uint64_t bytes[ADVISOR_RUNG_COUNT] = {0};
+    uint64_t blocks[ADVISOR_TIER_KIND_COUNT] = {0};
+    uint64_t bytes[ADVISOR_TIER_KIND_COUNT] = {0};
     struct scene scene;
     char path[PATH_BYTES];
     const char *text;
@@ -130,7 +130,7 @@ what_hangs_on_a_block_is_told_by_tier(void **state)
     begin(&scene);
     for (unsigned i = 0; i < TEST_PLACES_BLOCKS; i++) {
         const struct test_place_block *block = &scene.places->blocks[i];
-        bool here[ADVISOR_RUNG_COUNT] = {false};
+        bool here[ADVISOR_TIER_KIND_COUNT] = {false};
 
         for (unsigned place = 0; place < TEST_PLACE_G2; place++) {
             if (block->ranks[place] == 0 || !hangs_on_first(scene.places, i))
@@ -139,14 +139,14 @@ what_hangs_on_a_block_is_told_by_tier(void **state)
             bytes[rung_of_place[place]] +=
                 block->size * (uint64_t)__builtin_popcount(block->ranks[place]);
         }
-        for (unsigned rung = 0; rung < ADVISOR_RUNG_COUNT; rung++)
+        for (unsigned rung = 0; rung < ADVISOR_TIER_KIND_COUNT; rung++)
             blocks[rung] += here[rung];
     }
     (void)snprintf(path, sizeof(path), "/v1/index/subtree?hash=%016" PRIx64 "&namespace=tenant",
                    test_place_hash(0));
     text = ask(&scene, path, NULL);
     assert_int_equal(scene.status, 200);
-    for (unsigned rung = 0; rung < ADVISOR_RUNG_COUNT; rung++) {
+    for (unsigned rung = 0; rung < ADVISOR_TIER_KIND_COUNT; rung++) {
         char part[128];
 
         assert_true(blocks[rung] > 0);
@@ -160,7 +160,7 @@ what_hangs_on_a_block_is_told_by_tier(void **state)
 static void
 what_a_namespace_has_is_told_by_tier(void **state)
 {
-    uint64_t places[ADVISOR_RUNG_COUNT] = {0};
+    uint64_t places[ADVISOR_TIER_KIND_COUNT] = {0};
     struct scene scene;
     const char *text;
 
@@ -172,7 +172,7 @@ what_a_namespace_has_is_told_by_tier(void **state)
                 scene.places->blocks[i].space == 2 && scene.places->blocks[i].ranks[place] != 0;
     text = ask(&scene, "/v1/usage?namespace=tenants", NULL);
     assert_int_equal(scene.status, 200);
-    for (unsigned rung = 0; rung < ADVISOR_RUNG_COUNT; rung++) {
+    for (unsigned rung = 0; rung < ADVISOR_TIER_KIND_COUNT; rung++) {
         char part[64];
 
         (void)snprintf(part, sizeof(part), "\"%s_places\":%" PRIu64 ",", rung_names[rung],

@@ -32,10 +32,10 @@ static const char *const spaces[TEST_STORE_NAMESPACES] = {"", "tenant/model", "a
 
 struct pair {
     struct test_store *store;
-    struct advisor_image *memory; /* as an advisor has it */
-    struct advisor_cold *cold;
-    struct advisor_finder finder; /* of both */
-    struct advisor_image *whole;  /* what is right */
+    struct advisor_index_image *memory; /* as an advisor has it */
+    struct advisor_evicted *cold;
+    struct advisor_finder finder;      /* of both */
+    struct advisor_index_image *whole; /* what is right */
     struct advisor_finder right;
     uint64_t random;
 };
@@ -65,14 +65,14 @@ put_g4(const struct test_store *store)
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
 }
 
-static struct advisor_image *
+static struct advisor_index_image *
 image_of(const struct test_store *store)
 {
-    struct advisor_image *image;
+    struct advisor_index_image *image;
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_read(store->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_image_new(&image, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_index_image_new(&image, &txn, NULL), KVT_OK);
     advisor_store_end(&txn);
     return image;
 }
@@ -82,28 +82,28 @@ begin(struct pair *pair, void **state)
 {
     *pair = (struct pair){.store = *state, .random = test_seed()};
     put_g4(pair->store);
-    assert_int_equal(advisor_cold_new(&pair->cold, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_evicted_new(&pair->cold, FILTER_BYTES), KVT_OK);
     pair->memory = image_of(pair->store);
-    advisor_image_memory(pair->memory)->cold = pair->cold;
-    pair->finder = (struct advisor_finder){.memory = advisor_image_memory(pair->memory),
+    advisor_index_image_memory(pair->memory)->cold = pair->cold;
+    pair->finder = (struct advisor_finder){.memory = advisor_index_image_memory(pair->memory),
                                            .store = pair->store->store};
 }
 
 static void
 end(struct pair *pair)
 {
-    advisor_image_free(pair->memory);
-    advisor_image_free(pair->whole);
-    advisor_cold_free(pair->cold);
+    advisor_index_image_free(pair->memory);
+    advisor_index_image_free(pair->whole);
+    advisor_evicted_free(pair->cold);
 }
 
 /* What is right by now. */
 static void
 look(struct pair *pair)
 {
-    advisor_image_free(pair->whole);
+    advisor_index_image_free(pair->whole);
     pair->whole = image_of(pair->store);
-    pair->right = (struct advisor_finder){.memory = advisor_image_memory(pair->whole),
+    pair->right = (struct advisor_finder){.memory = advisor_index_image_memory(pair->whole),
                                           .store = pair->store->store};
 }
 
@@ -135,8 +135,8 @@ same_matches(const struct advisor_finder *left, const struct advisor_finder *rig
                    spaces[chain % TEST_STORE_NAMESPACES]);
     for (uint32_t i = from; i < TEST_STORE_CHAIN; i++)
         hashes[i - from] = test_store_hash(chain, i);
-    assert_int_equal(advisor_find_matches(left, &query, a, HOLDERS_MAX, &a_count), KVT_OK);
-    assert_int_equal(advisor_find_matches(right, &query, b, HOLDERS_MAX, &b_count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(left, &query, a, HOLDERS_MAX, &a_count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(right, &query, b, HOLDERS_MAX, &b_count), KVT_OK);
     assert_int_equal(a_count, b_count);
     for (size_t i = 0; i < a_count; i++) {
         assert_int_equal(a[i].blocks, length_of(b, b_count, &a[i]));
@@ -144,7 +144,7 @@ same_matches(const struct advisor_finder *left, const struct advisor_finder *rig
     }
     /* Stopping early never says more than there is, and names somebody when there is anybody. */
     query.early_exit = true;
-    assert_int_equal(advisor_find_matches(left, &query, a, HOLDERS_MAX, &a_count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(left, &query, a, HOLDERS_MAX, &a_count), KVT_OK);
     assert_int_equal(a_count > 0, b_count > 0);
     for (size_t i = 0; i < a_count; i++)
         assert_in_range(a[i].blocks, 1, length_of(b, b_count, &a[i]));
@@ -161,15 +161,16 @@ same_masks(const struct advisor_finder *left, const struct advisor_finder *right
     for (uint32_t i = 0; i < TEST_STORE_CHAIN; i++)
         hashes[i] = test_store_hash(chain, i);
     hashes[TEST_STORE_CHAIN] = 12345; /* nobody has it */
-    assert_int_equal(advisor_find_masks(left, namespace_, hashes, TEST_STORE_CHAIN + 1, a), KVT_OK);
-    assert_int_equal(advisor_find_masks(right, namespace_, hashes, TEST_STORE_CHAIN + 1, b),
+    assert_int_equal(advisor_finder_masks(left, namespace_, hashes, TEST_STORE_CHAIN + 1, a),
+                     KVT_OK);
+    assert_int_equal(advisor_finder_masks(right, namespace_, hashes, TEST_STORE_CHAIN + 1, b),
                      KVT_OK);
     assert_memory_equal(a, b, sizeof(a));
     assert_int_equal(a[TEST_STORE_CHAIN], 0);
 }
 
 static uint32_t
-ranks_at(const struct advisor_find_block *block, const struct index_holder *holder)
+ranks_at(const struct advisor_finder_block *block, const struct index_holder *holder)
 {
     for (uint32_t i = 0; i < block->place_count; i++)
         if (strcmp(block->places[i].holder.name, holder->name) == 0 &&
@@ -183,16 +184,16 @@ static void
 same_block(const struct advisor_finder *left, const struct advisor_finder *right, uint32_t chain,
            uint32_t position)
 {
-    struct advisor_find_block *a = kvt_calloc(1, sizeof(*a));
-    struct advisor_find_block *b = kvt_calloc(1, sizeof(*b));
+    struct advisor_finder_block *a = kvt_calloc(1, sizeof(*a));
+    struct advisor_finder_block *b = kvt_calloc(1, sizeof(*b));
     const uint64_t hash = test_store_hash(chain, position);
     const char *namespace_ = spaces[chain % TEST_STORE_NAMESPACES];
     enum kvt_err rc;
 
     assert_non_null(a);
     assert_non_null(b);
-    rc = advisor_find_block(left, namespace_, hash, a);
-    assert_int_equal(rc, advisor_find_block(right, namespace_, hash, b));
+    rc = advisor_finder_block(left, namespace_, hash, a);
+    assert_int_equal(rc, advisor_finder_block(right, namespace_, hash, b));
     assert_int_equal(a->place_count, b->place_count);
     assert_int_equal(a->ranks, b->ranks);
     for (uint32_t i = 0; i < a->place_count; i++)
@@ -231,7 +232,7 @@ struct rows {
 };
 
 static void
-add_row(void *arg, const struct advisor_find_row *row)
+add_row(void *arg, const struct advisor_finder_row *row)
 {
     struct rows *rows = arg;
 
@@ -260,7 +261,8 @@ rows_of(const struct advisor_finder *finder, size_t page)
     uint64_t cursor = 0;
 
     do
-        assert_int_equal(advisor_find_rows(finder, cursor, page, &cursor, add_row, &rows), KVT_OK);
+        assert_int_equal(advisor_finder_rows(finder, cursor, page, &cursor, add_row, &rows),
+                         KVT_OK);
     while (cursor != 0);
     qsort(rows.texts, rows.count, sizeof(*rows.texts), compare_texts);
     return rows;
@@ -290,7 +292,7 @@ same_rows(const struct advisor_finder *left, const struct advisor_finder *right,
 
 /* A piece of a chain leaves memory: what each holder has of it. */
 static void
-evict(struct pair *pair, struct advisor_log *log)
+evict(struct pair *pair, struct advisor_event_log *log)
 {
     struct index *index = pair->finder.memory->index;
     const uint32_t chain = (uint32_t)kvt_random_below(&pair->random, TEST_STORE_CHAINS);
@@ -318,29 +320,29 @@ evict(struct pair *pair, struct advisor_log *log)
                     (struct index_held){places[p].holder, places[p].ranks, i, 1};
     }
     if (run.held_count > 0)
-        assert_int_equal(advisor_cold_evict(pair->cold, log, &run), KVT_OK);
+        assert_int_equal(advisor_evicted_evict(pair->cold, log, &run), KVT_OK);
 }
 
 static void
 round_of(struct pair *pair, uint32_t changes)
 {
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
     struct advisor_txn txn;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     /* No block twice in a group: nothing is removed from memory before it. */
     evict(pair, log);
     for (uint32_t i = 0; i < changes; i++)
         test_store_change(log, &pair->random);
     assert_int_equal(advisor_store_write(pair->store->store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_store_log_get(&txn, &state), KVT_OK);
-    assert_int_equal(advisor_cold_write(pair->cold, &txn, log), KVT_OK);
+    assert_int_equal(advisor_evicted_write(pair->cold, &txn, log), KVT_OK);
     assert_int_equal(advisor_store_log_append(&txn, &state, log), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
-    advisor_cold_saved(pair->cold);
-    advisor_memory_apply(pair->finder.memory, log, NULL, 0);
-    advisor_log_free(log);
+    advisor_evicted_saved(pair->cold);
+    advisor_ram_index_apply(pair->finder.memory, log, NULL, 0);
+    advisor_event_log_free(log);
 }
 
 static void
@@ -353,8 +355,8 @@ what_was_evicted_is_merged(void **state)
         for (uint32_t k = 0; k < EVICTIONS; k++)
             round_of(&pair, kvt_random_below(&pair.random, 2) == 0 ? EVICTIONS : 0);
         look(&pair);
-        assert_true(advisor_memory_whole(pair.finder.memory));
-        assert_true(advisor_cold_count(pair.cold) > 0);
+        assert_true(advisor_ram_index_whole(pair.finder.memory));
+        assert_true(advisor_evicted_count(pair.cold) > 0);
         same_answers(&pair.finder, &pair.right);
         same_rows(&pair.finder, &pair.right, i % 2 == 0 ? 1 : 100);
     }
@@ -395,7 +397,7 @@ an_eviction_is_no_removal(void **state)
     assert_true(stored > 0 && removed > 0);
     for (uint32_t i = 0; i < EVICTIONS; i++)
         round_of(&pair, 0);
-    assert_true(advisor_cold_count(pair.cold) > 0);
+    assert_true(advisor_evicted_count(pair.cold) > 0);
     look(&pair);
     assert_int_equal(count_past(pair.finder.memory->index, INDEX_REMOVE), removed);
     assert_int_equal(count_past(pair.right.memory->index, INDEX_REMOVE), removed);
@@ -436,7 +438,7 @@ while_it_loads_the_store_answers(void **state)
     }
     atomic_store(&finder.memory->loading, true);
     same_answers(&finder, &pair.right);
-    assert_int_equal(advisor_find_rows(&finder, 0, 10, &next, add_row, NULL), KVT_AGAIN);
+    assert_int_equal(advisor_finder_rows(&finder, 0, 10, &next, add_row, NULL), KVT_AGAIN);
     assert_int_equal(next, 0);
     end(&pair);
 }
@@ -460,8 +462,8 @@ answers_say_that_the_index_loads(void **state)
 
         atomic_store(&pair.finder.memory->loading, loading);
         kvt_buffer_clear(&answer);
-        advisor_responder_answer(&pair.finder, (way & 2) != 0, question.data, question.size,
-                                 &answer);
+        advisor_nats_responder_answer(&pair.finder, (way & 2) != 0, question.data, question.size,
+                                      &answer);
         assert_true(answer.size > 0);
         assert_int_equal(wire_query_loading(answer.data, answer.size), loading);
     }
@@ -477,17 +479,17 @@ unknown_namespaces_have_nothing(void **state)
     const struct advisor_finder alone = {.store = store->store};
     uint64_t hash = test_store_hash(0, 0);
     const struct wire_query query = {.namespace_ = "nobody", .hashes = &hash, .hash_count = 1};
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
     struct wire_query_holder holders[2];
     uint8_t mask = 1;
     size_t count = 1;
 
     assert_non_null(block);
-    assert_int_equal(advisor_find_matches(&alone, &query, holders, 2, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&alone, &query, holders, 2, &count), KVT_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(advisor_find_masks(&alone, "nobody", &hash, 1, &mask), KVT_OK);
+    assert_int_equal(advisor_finder_masks(&alone, "nobody", &hash, 1, &mask), KVT_OK);
     assert_int_equal(mask, 0);
-    assert_int_equal(advisor_find_block(&alone, "nobody", hash, block), KVT_NOTFOUND);
+    assert_int_equal(advisor_finder_block(&alone, "nobody", hash, block), KVT_NOTFOUND);
     kvt_free(block);
 }
 

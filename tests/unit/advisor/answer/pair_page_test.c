@@ -92,9 +92,9 @@ known(const struct test_rig *rig)
 
     name_blocks(names);
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        struct advisor_find_block block;
+        struct advisor_finder_block block;
 
-        if (advisor_find_block(&rig->finder, "ns0", names[i], &block) == KVT_OK &&
+        if (advisor_finder_block(&rig->finder, "ns0", names[i], &block) == KVT_OK &&
             block.place_count == 1 && block.id.position == i)
             bits |= 1u << i;
     }

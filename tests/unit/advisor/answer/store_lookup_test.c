@@ -27,7 +27,7 @@ struct scene {
     struct advisor_store *store;
     struct advisor_txn txn;
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 };
 
 static void
@@ -39,7 +39,7 @@ begin(struct scene *scene)
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, NULL), KVT_OK);
     assert_int_equal(advisor_store_write(scene->store, &scene->txn, NULL), KVT_OK);
-    assert_int_equal(advisor_log_new(&scene->log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&scene->log), KVT_OK);
 }
 
 static void
@@ -47,7 +47,7 @@ end(struct scene *scene)
 {
     advisor_store_end(&scene->txn);
     advisor_store_close(scene->store);
-    advisor_log_free(scene->log);
+    advisor_event_log_free(scene->log);
     test_folder_remove(scene->folder);
 }
 
@@ -55,7 +55,7 @@ static void
 append(struct scene *scene)
 {
     assert_int_equal(advisor_store_log_append(&scene->txn, &scene->state, scene->log), KVT_OK);
-    advisor_log_clear(scene->log);
+    advisor_event_log_clear(scene->log);
 }
 
 static void
@@ -104,22 +104,23 @@ write_snapshot(struct story *story)
     assert_int_equal(advisor_store_log_begin(&scene->txn, &scene->state), KVT_OK);
     for (uint32_t ns = 0; ns < LOG_MODEL_NAMESPACES; ns++)
         for (uint32_t block = 0; block < LOG_MODEL_BLOCKS; block++) {
-            const struct advisor_log_place place = {.size = 8192, .ns = ns};
+            const struct advisor_event_log_place place = {.size = 8192, .ns = ns};
             const uint64_t hash = log_model_hash(block);
             const uint64_t tokens = log_model_tokens(block);
 
-            assert_int_equal(advisor_log_run(scene->log, &place, log_model_parent(block),
-                                             log_model_position(block), &hash, &tokens, 1),
+            assert_int_equal(advisor_event_log_run(scene->log, &place, log_model_parent(block),
+                                                   log_model_position(block), &hash, &tokens, 1),
                              KVT_OK);
             for (uint32_t holder = 0; holder < LOG_MODEL_HOLDERS; holder++)
                 if (story->set.ranks[ns][block][holder] != 0)
-                    assert_int_equal(advisor_log_hold(scene->log, holder,
-                                                      story->set.ranks[ns][block][holder], 0, 1),
+                    assert_int_equal(advisor_event_log_hold(scene->log, holder,
+                                                            story->set.ranks[ns][block][holder], 0,
+                                                            1),
                                      KVT_OK);
         }
     assert_int_equal(advisor_store_log_add(&scene->txn, &scene->state, scene->log), KVT_OK);
     assert_int_equal(advisor_store_log_end(&scene->txn, &scene->state), KVT_OK);
-    advisor_log_clear(scene->log);
+    advisor_event_log_clear(scene->log);
 }
 
 static void
@@ -160,7 +161,8 @@ ask(struct story *story)
         hashes[i] = log_model_hash(numbers[i]);
     }
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(advisor_lookup(&story->scene.txn, ns, hashes, count, blocks), KVT_OK);
+        assert_int_equal(advisor_store_lookup(&story->scene.txn, ns, hashes, count, blocks),
+                         KVT_OK);
         for (size_t i = 0; i < count; i++)
             assert_block(story, ns, numbers[i], &blocks[i]);
     }
@@ -201,18 +203,19 @@ random_changes_against_a_set(void **state)
 static void
 store(struct scene *scene, uint32_t holder, uint64_t parent, uint32_t position, uint64_t hash)
 {
-    const struct advisor_log_place place = {.size = 4096, .holder = holder, .ns = 1, .ranks = 1};
+    const struct advisor_event_log_place place = {
+        .size = 4096, .holder = holder, .ns = 1, .ranks = 1};
 
-    assert_int_equal(advisor_log_store(scene->log, &place, parent, position, &hash, NULL, 1),
+    assert_int_equal(advisor_event_log_store(scene->log, &place, parent, position, &hash, NULL, 1),
                      KVT_OK);
 }
 
 static void
 take(struct scene *scene, uint32_t holder, uint64_t hash)
 {
-    const struct advisor_log_place place = {.holder = holder, .ns = 1, .ranks = 1};
+    const struct advisor_event_log_place place = {.holder = holder, .ns = 1, .ranks = 1};
 
-    assert_int_equal(advisor_log_remove(scene->log, &place, &hash, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_remove(scene->log, &place, &hash, 1), KVT_OK);
 }
 
 /* Hash 5 is at position 3 behind 4; what says otherwise is passed over while anybody has it. */
@@ -230,7 +233,7 @@ collisions_are_passed_over(void **state)
     store(&scene, 3, 9, 3, 5); /* another parent */
     store(&scene, 4, 0, 3, 5); /* does not know: fits anything */
     append(&scene);
-    assert_int_equal(advisor_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
     assert_int_equal(block.place_count, 2);
     assert_int_equal(block.places[0].holder, 1);
     assert_int_equal(block.places[1].holder, 4);
@@ -239,11 +242,11 @@ collisions_are_passed_over(void **state)
     take(&scene, 4, 5);
     store(&scene, 2, 9, 7, 5); /* nobody has the other any more */
     append(&scene);
-    assert_int_equal(advisor_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
     assert_int_equal(block.place_count, 1);
     assert_int_equal(block.places[0].holder, 2);
     assert_true(block.parent == 9 && block.position == 7);
-    assert_int_equal(advisor_lookup(&scene.txn, 0, &hash, 1, &block), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 0, &hash, 1, &block), KVT_OK);
     assert_int_equal(block.place_count, 0); /* another namespace */
     advisor_store_block_release(&block);
     end(&scene);
@@ -254,24 +257,24 @@ collisions_are_passed_over(void **state)
 enum { STRANGE = 6, STRANGE_OPS = 4000, SOME = 5 };
 
 /* Stores whose parents nobody has, or who know of none, at positions of their own, and removals. */
-static struct advisor_log_op
+static struct advisor_event_log_op
 strange_op(uint64_t *random, const uint64_t *hash)
 {
     const uint64_t kind = kvt_random_below(random, 20);
-    struct advisor_log_op op = {
-        .kind = kind < 1   ? ADVISOR_LOG_DROP
-                : kind < 8 ? ADVISOR_LOG_REMOVE
-                           : ADVISOR_LOG_STORE,
+    struct advisor_event_log_op op = {
+        .kind = kind < 1   ? ADVISOR_EVENT_LOG_DROP
+                : kind < 8 ? ADVISOR_EVENT_LOG_REMOVE
+                           : ADVISOR_EVENT_LOG_STORE,
         .place = {.holder = (uint32_t)kvt_random_below(random, LOG_MODEL_HOLDERS),
                   .ranks = 1u << kvt_random_below(random, 2),
                   .size = 4096,
                   .time_s = 1}};
 
-    if (op.kind == ADVISOR_LOG_DROP)
+    if (op.kind == ADVISOR_EVENT_LOG_DROP)
         return op;
     op.hashes = hash;
     op.count = 1;
-    if (op.kind == ADVISOR_LOG_REMOVE)
+    if (op.kind == ADVISOR_EVENT_LOG_REMOVE)
         return op;
     op.position = (uint32_t)kvt_random_below(random, 3);
     if (op.position > 0 && kvt_random_below(random, 2) == 0)
@@ -280,29 +283,30 @@ strange_op(uint64_t *random, const uint64_t *hash)
 }
 
 static void
-put_op(struct advisor_log *log, const struct advisor_log_op *op)
+put_op(struct advisor_event_log *log, const struct advisor_event_log_op *op)
 {
-    if (op->kind == ADVISOR_LOG_DROP)
-        assert_int_equal(advisor_log_drop(log, op->place.holder, op->place.ns), KVT_OK);
-    else if (op->kind == ADVISOR_LOG_REMOVE)
-        assert_int_equal(advisor_log_remove(log, &op->place, op->hashes, 1), KVT_OK);
+    if (op->kind == ADVISOR_EVENT_LOG_DROP)
+        assert_int_equal(advisor_event_log_drop(log, op->place.holder, op->place.ns), KVT_OK);
+    else if (op->kind == ADVISOR_EVENT_LOG_REMOVE)
+        assert_int_equal(advisor_event_log_remove(log, &op->place, op->hashes, 1), KVT_OK);
     else
         assert_int_equal(
-            advisor_log_store(log, &op->place, op->parent, op->position, op->hashes, NULL, 1),
+            advisor_event_log_store(log, &op->place, op->parent, op->position, op->hashes, NULL, 1),
             KVT_OK);
 }
 
 static void
 assert_as_ram(struct keeper *keeper, const struct advisor_store_block *block)
 {
-    const uint32_t ns = advisor_names_index_namespace(keeper->names, 0);
+    const uint32_t ns = advisor_name_table_index_namespace(keeper->names, 0);
     struct index_place places[LOG_MODEL_HOLDERS];
     struct index_view view;
     const size_t count = index_places(keeper->index, ns, block->hash, places, LOG_MODEL_HOLDERS);
 
     assert_int_equal(block->place_count, count);
     for (uint32_t i = 0; i < block->place_count; i++) {
-        const uint32_t holder = advisor_names_index_holder(keeper->names, block->places[i].holder);
+        const uint32_t holder =
+            advisor_name_table_index_holder(keeper->names, block->places[i].holder);
         uint32_t ranks = 0;
 
         for (size_t k = 0; k < count; k++)
@@ -323,33 +327,33 @@ unknown_parents_as_ram_takes_them(void **state)
     static const uint64_t hashes[STRANGE] = {11, 12, 13, 14, 15, 16};
     struct advisor_store_block blocks[STRANGE] = {0};
     uint64_t random = test_seed();
-    struct advisor_log *log;
+    struct advisor_event_log *log;
     struct advisor_txn txn;
     struct keeper keeper;
 
     (void)state;
     keeper_begin(&keeper);
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
     for (uint32_t i = 0; i < STRANGE_OPS; i++) {
-        const struct advisor_log_op op =
+        const struct advisor_event_log_op op =
             strange_op(&random, &hashes[kvt_random_below(&random, STRANGE)]);
 
         put_op(log, &op);
-        advisor_memory_op(&keeper.memory, &op);
+        advisor_ram_index_op(&keeper.memory, &op);
         if (i % SOME != 0)
             continue;
-        advisor_memory_flush(&keeper.memory);
+        advisor_ram_index_flush(&keeper.memory);
         assert_int_equal(advisor_store_log_append(&txn, &keeper.log, log), KVT_OK);
-        advisor_log_clear(log);
-        assert_int_equal(advisor_lookup(&txn, 0, hashes, STRANGE, blocks), KVT_OK);
+        advisor_event_log_clear(log);
+        assert_int_equal(advisor_store_lookup(&txn, 0, hashes, STRANGE, blocks), KVT_OK);
         for (uint32_t k = 0; k < STRANGE; k++)
             assert_as_ram(&keeper, &blocks[k]);
     }
-    assert_true(advisor_memory_whole(&keeper.memory));
+    assert_true(advisor_ram_index_whole(&keeper.memory));
     assert_true(atomic_load(&keeper.memory.collisions) > 100);
     advisor_store_end(&txn);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     release(blocks, STRANGE);
     keeper_end(&keeper);
 }
@@ -360,46 +364,48 @@ static void
 what_follows_a_refusal_is_taken_once(void **state)
 {
     static const uint64_t hashes[] = {11, 12};
-    const struct advisor_log_place worker = {.holder = 0, .ranks = 1, .size = 4096, .time_s = 1};
-    const struct advisor_log_place other = {.holder = 1, .ranks = 1, .size = 4096, .time_s = 1};
-    const struct advisor_log_op ops[] = {
-        {.kind = ADVISOR_LOG_STORE,
+    const struct advisor_event_log_place worker = {
+        .holder = 0, .ranks = 1, .size = 4096, .time_s = 1};
+    const struct advisor_event_log_place other = {
+        .holder = 1, .ranks = 1, .size = 4096, .time_s = 1};
+    const struct advisor_event_log_op ops[] = {
+        {.kind = ADVISOR_EVENT_LOG_STORE,
          .place = worker,
          .parent = 1000,
          .position = 1,
          .hashes = hashes},
-        {.kind = ADVISOR_LOG_STORE,
+        {.kind = ADVISOR_EVENT_LOG_STORE,
          .place = other,
          .parent = 1001,
          .position = 1,
          .hashes = hashes},
-        {.kind = ADVISOR_LOG_STORE,
+        {.kind = ADVISOR_EVENT_LOG_STORE,
          .place = worker,
          .parent = 1000,
          .position = 2,
          .hashes = hashes + 1},
-        {.kind = ADVISOR_LOG_REMOVE, .place = worker, .hashes = hashes + 1},
-        {.kind = ADVISOR_LOG_STORE, .place = other, .position = 1, .hashes = hashes + 1},
+        {.kind = ADVISOR_EVENT_LOG_REMOVE, .place = worker, .hashes = hashes + 1},
+        {.kind = ADVISOR_EVENT_LOG_STORE, .place = other, .position = 1, .hashes = hashes + 1},
     };
     struct advisor_store_block blocks[2] = {0};
-    struct advisor_log *log;
+    struct advisor_event_log *log;
     struct advisor_txn txn;
     struct keeper keeper;
 
     (void)state;
     keeper_begin(&keeper);
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-        struct advisor_log_op op = ops[i];
+        struct advisor_event_log_op op = ops[i];
 
         op.count = 1;
         put_op(log, &op);
-        advisor_memory_op(&keeper.memory, &op);
+        advisor_ram_index_op(&keeper.memory, &op);
     }
-    advisor_memory_flush(&keeper.memory);
+    advisor_ram_index_flush(&keeper.memory);
     assert_int_equal(advisor_store_log_append(&txn, &keeper.log, log), KVT_OK);
-    assert_int_equal(advisor_lookup(&txn, 0, hashes, 2, blocks), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&txn, 0, hashes, 2, blocks), KVT_OK);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(blocks[i].place_count, 1);
         assert_as_ram(&keeper, &blocks[i]);
@@ -407,7 +413,7 @@ what_follows_a_refusal_is_taken_once(void **state)
     assert_true(blocks[1].parent == 0 && blocks[1].position == 1);
     assert_int_equal(atomic_load(&keeper.memory.collisions), 1);
     advisor_store_end(&txn);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     release(blocks, 2);
     keeper_end(&keeper);
 }
@@ -429,7 +435,7 @@ what_a_row_says_collides_too(void **state)
     store(&scene, 2, 4, 3, 5);
     store(&scene, 9, 4, 3, 5); /* it has the other shard */
     append(&scene);
-    assert_int_equal(advisor_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
     assert_int_equal(block.place_count, 2);
     assert_int_equal(block.places[0].holder, 9);
     assert_int_equal(block.places[0].ranks, 3);
@@ -447,8 +453,8 @@ an_empty_log_has_nobody(void **state)
 
     (void)state;
     begin(&scene);
-    assert_int_equal(advisor_lookup(&scene.txn, 1, hashes, 0, NULL), KVT_OK);
-    assert_int_equal(advisor_lookup(&scene.txn, 1, hashes, 2, blocks), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 1, hashes, 0, NULL), KVT_OK);
+    assert_int_equal(advisor_store_lookup(&scene.txn, 1, hashes, 2, blocks), KVT_OK);
     assert_true(blocks[0].hash == 0 && blocks[1].hash == UINT64_MAX && blocks[1].ns == 1);
     assert_int_equal(blocks[0].place_count + blocks[1].place_count, 0);
     release(blocks, 2);
@@ -461,14 +467,14 @@ an_empty_log_has_nobody(void **state)
 static void
 store_many(struct scene *scene, uint64_t *hashes, uint32_t holders)
 {
-    for (uint32_t i = 0; i < ADVISOR_LOG_BLOCKS_MAX; i++)
+    for (uint32_t i = 0; i < ADVISOR_EVENT_LOG_BLOCKS_MAX; i++)
         hashes[i] = log_model_hash(i);
     for (uint32_t holder = 0; holder < holders; holder++) {
-        const struct advisor_log_place place = {.holder = holder * 7919 % MANY, .ranks = 1};
+        const struct advisor_event_log_place place = {.holder = holder * 7919 % MANY, .ranks = 1};
 
-        assert_int_equal(
-            advisor_log_store(scene->log, &place, 0, 0, hashes, NULL, ADVISOR_LOG_BLOCKS_MAX),
-            KVT_OK);
+        assert_int_equal(advisor_event_log_store(scene->log, &place, 0, 0, hashes, NULL,
+                                                 ADVISOR_EVENT_LOG_BLOCKS_MAX),
+                         KVT_OK);
     }
     append(scene);
 }
@@ -476,19 +482,20 @@ store_many(struct scene *scene, uint64_t *hashes, uint32_t holders)
 static void
 many_holders(void **state)
 {
-    struct advisor_store_block blocks[ADVISOR_LOG_BLOCKS_MAX] = {0};
-    uint64_t hashes[ADVISOR_LOG_BLOCKS_MAX];
+    struct advisor_store_block blocks[ADVISOR_EVENT_LOG_BLOCKS_MAX] = {0};
+    uint64_t hashes[ADVISOR_EVENT_LOG_BLOCKS_MAX];
     struct scene scene;
 
     (void)state;
     begin(&scene);
     store_many(&scene, hashes, MANY);
-    assert_int_equal(advisor_log_drop(scene.log, 17, 0), KVT_OK);
+    assert_int_equal(advisor_event_log_drop(scene.log, 17, 0), KVT_OK);
     append(&scene);
-    assert_int_equal(advisor_lookup(&scene.txn, 0, hashes, ADVISOR_LOG_BLOCKS_MAX, blocks), KVT_OK);
-    for (size_t i = 0; i < ADVISOR_LOG_BLOCKS_MAX; i++)
+    assert_int_equal(
+        advisor_store_lookup(&scene.txn, 0, hashes, ADVISOR_EVENT_LOG_BLOCKS_MAX, blocks), KVT_OK);
+    for (size_t i = 0; i < ADVISOR_EVENT_LOG_BLOCKS_MAX; i++)
         assert_int_equal(blocks[i].place_count, MANY - 1);
-    release(blocks, ADVISOR_LOG_BLOCKS_MAX);
+    release(blocks, ADVISOR_EVENT_LOG_BLOCKS_MAX);
     end(&scene);
 }
 
@@ -497,7 +504,7 @@ look_up(void *arg)
 {
     struct advisor_store_block blocks[3] = {0};
     const uint64_t hashes[3] = {log_model_hash(0), log_model_hash(9), log_model_hash(0)};
-    const enum kvt_err rc = advisor_lookup(arg, 0, hashes, 3, blocks);
+    const enum kvt_err rc = advisor_store_lookup(arg, 0, hashes, 3, blocks);
 
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     for (size_t i = 0; i < 3; i++)
@@ -509,7 +516,7 @@ look_up(void *arg)
 static void
 every_allocation_may_fail(void **state)
 {
-    uint64_t hashes[ADVISOR_LOG_BLOCKS_MAX];
+    uint64_t hashes[ADVISOR_EVENT_LOG_BLOCKS_MAX];
     struct scene scene;
 
     (void)state;

@@ -296,7 +296,7 @@ struct shown {
 };
 
 static bool
-show(void *arg, const struct advisor_preview_move *move)
+show(void *arg, const struct advisor_dry_run_move *move)
 {
     struct shown *shown = arg;
 
@@ -320,18 +320,18 @@ static void
 preview(struct obedient *gateway, struct shown *shown)
 {
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
-    struct advisor_preview *it;
+    struct advisor_dry_run *it;
     enum kvt_err rc = KVT_AGAIN;
 
     shown->count = 0;
-    assert_int_equal(advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     while (rc == KVT_AGAIN) {
-        rc = advisor_preview_step(it, show, shown);
+        rc = advisor_dry_run_step(it, show, shown);
         assert_int_equal(obedient_step(gateway, 0), 0); /* nothing is chosen meanwhile */
     }
     assert_int_equal(rc, KVT_OK);
-    advisor_preview_free(it);
+    advisor_dry_run_free(it);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
 }
 
@@ -416,18 +416,18 @@ a_preview_without_memory_takes_nothing(void **state)
     shown->most = OBEDIENT_BLOCKS;
     (void)obedient_step(gateway, SECOND);
     for (size_t fail_after = 0; fail_after < 8; fail_after++) {
-        struct advisor_preview *it;
+        struct advisor_dry_run *it;
         enum kvt_err rc;
 
         shown->count = 0;
         kvt_alloc_fail_after(fail_after);
-        rc = advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms);
+        rc = advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms);
         if (rc == KVT_OK)
             do
-                rc = advisor_preview_step(it, show, shown);
+                rc = advisor_dry_run_step(it, show, shown);
             while (rc == KVT_AGAIN);
         kvt_alloc_fail_after(SIZE_MAX);
-        advisor_preview_free(it);
+        advisor_dry_run_free(it);
         failed += rc == KVT_NOMEM;
     }
     assert_true(failed > 0);
@@ -448,7 +448,7 @@ leave(struct shown *left, uint64_t plan_ahead_ms)
                           "modes: {mode: off}\n",
                      &policy_rhi, 1);
     const struct advisor_rules *rules;
-    struct advisor_preview *it;
+    struct advisor_dry_run *it;
     struct shown shown = {.most = OBEDIENT_BLOCKS};
     enum kvt_err rc = KVT_AGAIN;
 
@@ -458,13 +458,13 @@ leave(struct shown *left, uint64_t plan_ahead_ms)
     (void)obedient_step(gateway, SECOND);
     rules = advisor_rulebook_take(gateway->rig.rulebook);
     assert_int_equal(
-        advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms + plan_ahead_ms),
+        advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms + plan_ahead_ms),
         KVT_OK);
     while (rc == KVT_AGAIN)
-        rc = advisor_preview_step(it, show, &shown);
+        rc = advisor_dry_run_step(it, show, &shown);
     assert_int_equal(rc, KVT_OK);
     assert_true(shown.count > 0);
-    advisor_preview_free(it);
+    advisor_dry_run_free(it);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
     /* Each comes again after a time of its own, some for a while only. */
     for (uint32_t second = 1; second < 200; second++) {
@@ -511,37 +511,37 @@ leave_a_plan(bool looked)
                   "modes: {mode: off}\n");
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
     struct shown shown = {.most = OBEDIENT_BLOCKS};
-    struct advisor_preview *left;
-    struct advisor_preview *other;
+    struct advisor_dry_run *left;
+    struct advisor_dry_run *other;
     size_t count;
 
     (void)obedient_step(gateway, SECOND);
-    assert_int_equal(advisor_preview_new(&left, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&left, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
-    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_BUSY);
     assert_null(other);
     if (looked)
-        assert_int_not_equal(advisor_preview_step(left, show, &shown), KVT_TIMEOUT);
+        assert_int_not_equal(advisor_dry_run_step(left, show, &shown), KVT_TIMEOUT);
     count = shown.count;
     assert_int_equal(count > 0, looked);
     obedient_install(
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
-    run(gateway, ADVISOR_PREVIEW_MS_MAX / SECOND - 1);
+    run(gateway, ADVISOR_DRY_RUN_MS_MAX / SECOND - 1);
     assert_int_equal(gateway->orders == 0, looked); /* nothing was set aside before */
-    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_BUSY);
     run(gateway, 20);
     assert_int_equal(percent(gateway), 50);
-    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
-    assert_int_equal(advisor_preview_step(left, show, &shown), KVT_TIMEOUT);
+    assert_int_equal(advisor_dry_run_step(left, show, &shown), KVT_TIMEOUT);
     assert_int_equal(shown.count, count);
-    advisor_preview_free(left);
+    advisor_dry_run_free(left);
     assert_int_equal(obedient_step(gateway, 0), 0); /* the other goes on */
-    advisor_preview_free(other);
+    advisor_dry_run_free(other);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
     obedient_free(gateway);
 }
@@ -690,23 +690,23 @@ clocks_of_gateways_cool_nothing_down(void **state)
     const uint32_t once = 500;
     struct advisor_hot_block top[2];
     struct kvt_metrics *metrics;
-    struct advisor_tally *tally;
+    struct advisor_traffic *tally;
 
     (void)state;
     assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
-    assert_int_equal(advisor_tally_new(&tally, metrics), KVT_OK);
+    assert_int_equal(advisor_traffic_new(&tally, metrics), KVT_OK);
     gateway->rig.planner->options.tally = tally;
     for (int i = 0; i < 8; i++)
         obedient_read(gateway, OBEDIENT_HOT, &often, 1);
     gateway->now_ms += 24 * 60 * (uint64_t)MINUTE;
     obedient_read(gateway, OBEDIENT_HOT, &once, 1);
-    assert_int_equal(advisor_tally_hottest(tally, top, 2), 2);
+    assert_int_equal(advisor_traffic_hottest(tally, top, 2), 2);
     assert_int_equal(top[0].hash, often + 1);
     assert_int_equal(top[0].reads, 8);
     assert_int_equal(top[1].hash, once + 1);
     gateway->rig.planner->options.tally = NULL;
     obedient_free(gateway);
-    advisor_tally_free(tally);
+    advisor_traffic_free(tally);
     kvt_metrics_free(metrics);
 }
 

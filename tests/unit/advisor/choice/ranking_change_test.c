@@ -345,7 +345,7 @@ what_was_learned_is_kept(void **state)
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)OBEDIENT_BLOCKS * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
     live(&life, 100);
-    now->size = policy_roster_save(hot(gateway)->roster, now->bytes, sizeof(now->bytes));
+    now->size = policy_tier_blocks_save(hot(gateway)->roster, now->bytes, sizeof(now->bytes));
     assert_true(now->size > 0 && now->size <= sizeof(now->bytes));
     obedient_install(gateway, policy_by("lru", text));
     settle(gateway);
@@ -356,7 +356,7 @@ what_was_learned_is_kept(void **state)
     assert_memory_equal(kept->bytes, now->bytes, now->size);
     obedient_install(gateway, policy_by("rhi", text));
     settle(gateway);
-    kept->size = policy_roster_save(hot(gateway)->roster, kept->bytes, sizeof(kept->bytes));
+    kept->size = policy_tier_blocks_save(hot(gateway)->roster, kept->bytes, sizeof(kept->bytes));
     assert_int_equal(kept->size, now->size);
     assert_memory_equal(kept->bytes, now->bytes, now->size);
     kvt_free(now);
@@ -457,9 +457,9 @@ no_look_is_long(void **state)
                   (unsigned long long)longest);
     assert_string_equal(rig.planner->tiers[0].ranking.orders.list[0]->name, "rhi");
     {
-        struct policy_roster_counts counts;
+        struct policy_tier_blocks_counts counts;
 
-        policy_roster_counts(rig.planner->tiers[0].roster, &counts);
+        policy_tier_blocks_counts(rig.planner->tiers[0].roster, &counts);
         assert_int_equal(counts.in_tier, stored);
     }
     assert_true(longest < SLICE_US);

@@ -49,7 +49,7 @@ more_is_heard_than_may_wait(void **state)
                                                    .namespaces = namespaces,
                                                    .namespace_count = 0};
     struct obedient *gateway = obedient_new(NULL, NULL, CHAIN);
-    struct policy_roster *made[ADVISOR_RANKINGS_MAX];
+    struct policy_tier_blocks *made[ADVISOR_RANKINGS_MAX];
     struct advisor_rerank *rerank;
     struct advisor_txn txn;
     struct kvt_error err;
@@ -91,7 +91,7 @@ make(struct obedient *gateway, size_t n, uint32_t heard, uint32_t seen[2 * BLOCK
                                                    .holder_count = HOLDERS,
                                                    .namespaces = namespaces,
                                                    .namespace_count = 0};
-    struct policy_roster *made[ADVISOR_RANKINGS_MAX];
+    struct policy_tier_blocks *made[ADVISOR_RANKINGS_MAX];
     struct policy_block block = {.ranks = 1, .size = OBEDIENT_SIZE};
     struct advisor_rerank *rerank;
     struct advisor_txn txn;
@@ -120,7 +120,7 @@ make(struct obedient *gateway, size_t n, uint32_t heard, uint32_t seen[2 * BLOCK
     if (rerank == NULL)
         return rc;
     if (rc == KVT_OK)
-        while (policy_roster_victim(made[0], gateway->now_ms / ADVISOR_TICK_MS, &block))
+        while (policy_tier_blocks_victim(made[0], gateway->now_ms / ADVISOR_TICK_MS, &block))
             seen[(*count)++] = (uint32_t)block.hash;
     else
         assert_int_equal(advisor_rerank_take(rerank, made, &cut), rc); /* for ever */
@@ -236,7 +236,7 @@ whichever_allocation_fails(void **state)
             wait_for_it(gateway);
         }
         assert_string_equal(hot(gateway)->ranking.orders.list[0]->name, wanted);
-        assert_true(policy_roster_has(hot(gateway)->roster, 0, 1));
+        assert_true(policy_tier_blocks_has(hot(gateway)->roster, 0, 1));
     }
     assert_true(failed > 0);
     /* All are there and leave. */

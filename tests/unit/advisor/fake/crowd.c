@@ -375,7 +375,7 @@ answer_dump(uint32_t worker, uint64_t cursor, struct kvt_buffer *out)
 }
 
 static void
-answer(struct advisor_letter *letter)
+answer(struct advisor_outbox_message *letter)
 {
     const uint32_t worker = test_crowd_worker(strrchr(letter->subject, '.') + 1);
     struct wire_query_range range;
@@ -398,11 +398,11 @@ answer(struct advisor_letter *letter)
 
 /* ---- the courier ---- */
 
-struct advisor_courier {
+struct advisor_outbox {
     struct {
-        struct advisor_letter *letter;
+        struct advisor_outbox_message *letter;
         uint64_t due;
-    } letters[ADVISOR_COURIER_LETTERS_MAX];
+    } letters[ADVISOR_OUTBOX_LETTERS_MAX];
     size_t count;
 };
 
@@ -413,7 +413,7 @@ test_crowd_tick(void)
 }
 
 enum kvt_err
-advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus)
+advisor_outbox_new(struct advisor_outbox **out, struct wire_bus *bus)
 {
     (void)bus;
     *out = kvt_calloc(1, sizeof(**out));
@@ -422,19 +422,19 @@ advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus)
 }
 
 void
-advisor_courier_free(struct advisor_courier *courier)
+advisor_outbox_free(struct advisor_outbox *courier)
 {
     for (size_t i = 0; courier != NULL && i < courier->count; i++)
-        advisor_letter_free(courier->letters[i].letter);
+        advisor_outbox_message_free(courier->letters[i].letter);
     kvt_free(courier);
 }
 
 enum kvt_err
-advisor_courier_send(struct advisor_courier *courier, struct advisor_letter *letter)
+advisor_outbox_send(struct advisor_outbox *courier, struct advisor_outbox_message *letter)
 {
-    if (courier->count == ADVISOR_COURIER_LETTERS_MAX || test_crowd_below(BUSY_IN) == 0)
+    if (courier->count == ADVISOR_OUTBOX_LETTERS_MAX || test_crowd_below(BUSY_IN) == 0)
         return KVT_AGAIN;
-    assert_int_equal(letter->kind, ADVISOR_LETTER_ASK);
+    assert_int_equal(letter->kind, ADVISOR_OUTBOX_MESSAGE_ASK);
     answer(letter);
     courier->letters[courier->count].letter = letter;
     courier->letters[courier->count++].due = crowd.ticks + test_crowd_below(LATE_MAX);
@@ -442,14 +442,14 @@ advisor_courier_send(struct advisor_courier *courier, struct advisor_letter *let
 }
 
 /* Those that are due, in any order. */
-struct advisor_letter *
-advisor_courier_take(struct advisor_courier *courier)
+struct advisor_outbox_message *
+advisor_outbox_take(struct advisor_outbox *courier)
 {
     const size_t from = courier->count == 0 ? 0 : test_crowd_below((uint32_t)courier->count);
 
     for (size_t i = 0; i < courier->count; i++) {
         const size_t at = (from + i) % courier->count;
-        struct advisor_letter *letter = courier->letters[at].letter;
+        struct advisor_outbox_message *letter = courier->letters[at].letter;
 
         if (courier->letters[at].due > crowd.ticks)
             continue;

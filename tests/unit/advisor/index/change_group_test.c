@@ -17,8 +17,8 @@ enum { G2, G3, HOT, HOLDERS, NS = 0, CHAIN = 300 };
 struct scene {
     char folder[256];
     struct advisor_store *store;
-    struct advisor_group *group;
-    struct advisor_memory memory; /* its index and names are the scene's */
+    struct advisor_change_group *group;
+    struct advisor_ram_index memory; /* its index and names are the scene's */
     struct advisor_store_log log;
 };
 
@@ -38,28 +38,28 @@ is_hot(void *arg, uint32_t reporter, uint32_t holder)
 
 /* An index of our own with the names of the scene. */
 static void
-make_memory(struct advisor_memory *memory)
+make_memory(struct advisor_ram_index *memory)
 {
-    struct advisor_names *names;
+    struct advisor_name_table *names;
     uint32_t number;
 
     memset(memory, 0, sizeof(*memory));
     assert_int_equal(index_new(&memory->index, 32u << 20), KVT_OK);
-    assert_int_equal(advisor_names_new(&names, memory->index, INDEX_HOLDERS_MAX), KVT_OK);
-    assert_int_equal(advisor_names_namespace(names, "ns", &number), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&names, memory->index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_namespace(names, "ns", &number), KVT_OK);
     assert_int_equal(number, NS);
     for (uint32_t i = 0; i < HOLDERS; i++) {
-        assert_int_equal(advisor_names_holder(names, &holders[i], &number), KVT_OK);
+        assert_int_equal(advisor_name_table_holder(names, &holders[i], &number), KVT_OK);
         assert_int_equal(number, i);
     }
     memory->names = names;
 }
 
 static void
-free_memory(struct advisor_memory *memory)
+free_memory(struct advisor_ram_index *memory)
 {
-    advisor_memory_release(memory);
-    advisor_names_free((struct advisor_names *)(uintptr_t)memory->names);
+    advisor_ram_index_release(memory);
+    advisor_name_table_free((struct advisor_name_table *)(uintptr_t)memory->names);
     index_free(memory->index);
 }
 
@@ -71,7 +71,7 @@ begin(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, NULL), KVT_OK);
-    assert_int_equal(advisor_group_new(&scene->group), KVT_OK);
+    assert_int_equal(advisor_change_group_new(&scene->group), KVT_OK);
     make_memory(&scene->memory);
 }
 
@@ -79,7 +79,7 @@ static void
 end(struct scene *scene)
 {
     free_memory(&scene->memory);
-    advisor_group_free(scene->group);
+    advisor_change_group_free(scene->group);
     advisor_store_close(scene->store);
     test_folder_remove(scene->folder);
 }
@@ -88,7 +88,7 @@ static void
 write_group(struct scene *scene, const struct advisor_txn *txn, struct advisor_store_log *log)
 {
     *log = scene->log;
-    assert_int_equal(advisor_group_write(scene->group, txn, log, is_hot, NULL), KVT_OK);
+    assert_int_equal(advisor_change_group_write(scene->group, txn, log, is_hot, NULL), KVT_OK);
 }
 
 /* The group is written, follows, and is empty again. */
@@ -104,28 +104,30 @@ commit(struct scene *scene)
     write_group(scene, &txn, &log);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     scene->log = log;
-    effects = advisor_group_effects(scene->group, &count);
-    advisor_memory_apply(&scene->memory, advisor_group_log(scene->group), effects, count);
-    advisor_group_clear(scene->group);
-    assert_int_equal(advisor_group_count(scene->group), 0);
+    effects = advisor_change_group_effects(scene->group, &count);
+    advisor_ram_index_apply(&scene->memory, advisor_change_group_log(scene->group), effects, count);
+    advisor_change_group_clear(scene->group);
+    assert_int_equal(advisor_change_group_count(scene->group), 0);
 }
 
 static void
 store(struct scene *scene, uint32_t holder, uint64_t parent, uint32_t position,
       const uint64_t *hashes, size_t count)
 {
-    const struct advisor_log_place place = {.size = 64, .holder = holder, .ns = NS, .ranks = 1};
+    const struct advisor_event_log_place place = {
+        .size = 64, .holder = holder, .ns = NS, .ranks = 1};
 
     assert_int_equal(
-        advisor_group_store(scene->group, &place, parent, position, hashes, NULL, count), KVT_OK);
+        advisor_change_group_store(scene->group, &place, parent, position, hashes, NULL, count),
+        KVT_OK);
 }
 
 static void
 remove_one(struct scene *scene, uint32_t holder, uint64_t hash)
 {
-    const struct advisor_log_place place = {.holder = holder, .ns = NS, .ranks = 1};
+    const struct advisor_event_log_place place = {.holder = holder, .ns = NS, .ranks = 1};
 
-    assert_int_equal(advisor_group_remove(scene->group, &place, &hash, 1), KVT_OK);
+    assert_int_equal(advisor_change_group_remove(scene->group, &place, &hash, 1), KVT_OK);
 }
 
 static void
@@ -141,17 +143,17 @@ store_hot(struct scene *scene, uint64_t hash)
                                   .reporter = 1,
                                   .hot = true};
 
-    assert_int_equal(advisor_group_add(scene->group, &op), KVT_OK);
+    assert_int_equal(advisor_change_group_add(scene->group, &op), KVT_OK);
 }
 
 static bool
-has(const struct advisor_memory *memory, uint32_t holder, uint64_t hash)
+has(const struct advisor_ram_index *memory, uint32_t holder, uint64_t hash)
 {
     struct index_place places[HOLDERS];
     const size_t count = index_places(memory->index, NS, hash, places, HOLDERS);
 
     for (size_t i = 0; i < count; i++)
-        if (places[i].holder == advisor_names_index_holder(memory->names, holder))
+        if (places[i].holder == advisor_name_table_index_holder(memory->names, holder))
             return true;
     return false;
 }
@@ -160,13 +162,13 @@ has(const struct advisor_memory *memory, uint32_t holder, uint64_t hash)
 static bool
 holds(struct scene *scene, uint32_t holder, uint64_t hash)
 {
-    struct advisor_memory copy;
+    struct advisor_ram_index copy;
     struct advisor_txn txn;
     bool there;
 
     make_memory(&copy);
     assert_int_equal(advisor_store_read(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_load(&copy, &txn, NULL, NULL), KVT_OK);
+    assert_int_equal(advisor_index_load(&copy, &txn, NULL, NULL), KVT_OK);
     advisor_store_end(&txn);
     there = has(&copy, holder, hash);
     free_memory(&copy);
@@ -191,9 +193,9 @@ a_drop_has_its_place_in_the_order(void **state)
     commit(&scene);
     assert_true(holds(&scene, G2, 13) && holds(&scene, G3, 13) && holds(&scene, HOT, 11));
     store(&scene, G2, 13, 3, (const uint64_t[]){14}, 1);
-    assert_int_equal(advisor_group_drop(scene.group, G2, NS), KVT_OK);
+    assert_int_equal(advisor_change_group_drop(scene.group, G2, NS), KVT_OK);
     store(&scene, G2, 0, 0, chain, 1);
-    assert_int_equal(advisor_group_count(scene.group), 3);
+    assert_int_equal(advisor_change_group_count(scene.group), 3);
     commit(&scene);
     assert_true(holds(&scene, G2, 11));
     assert_false(holds(&scene, G2, 12) || holds(&scene, G2, 13) || holds(&scene, G2, 14));
@@ -203,14 +205,14 @@ a_drop_has_its_place_in_the_order(void **state)
 
 /* All bytes of the group's log, one row behind the other. */
 static size_t
-bytes_of(struct advisor_group *group, uint8_t *out, size_t size)
+bytes_of(struct advisor_change_group *group, uint8_t *out, size_t size)
 {
-    const struct advisor_log *log = advisor_group_log(group);
+    const struct advisor_event_log *log = advisor_change_group_log(group);
     const void *row;
     size_t row_size;
     size_t used = 0;
 
-    for (size_t at = 0; advisor_log_row(log, at, &row, &row_size); at++) {
+    for (size_t at = 0; advisor_event_log_row(log, at, &row, &row_size); at++) {
         assert_true(used + row_size <= size);
         memcpy(out + used, row, row_size);
         used += row_size;
@@ -244,7 +246,7 @@ an_aborted_transaction_is_repeated(void **state)
     advisor_store_end(&txn);
     assert_int_equal(advisor_store_write(scene.store, &txn, NULL), KVT_OK);
     write_group(&scene, &txn, &again);
-    (void)advisor_group_effects(scene.group, &count);
+    (void)advisor_change_group_effects(scene.group, &count);
     assert_int_equal(count, 1);
     advisor_store_end(&txn);
     assert_memory_equal(&once, &again, sizeof(once));
@@ -273,9 +275,9 @@ rows_alone(void **state)
     begin(&scene);
     store(&scene, G2, 0, 0, chain, 2);
     store_hot(&scene, 11);
-    assert_int_equal(advisor_group_ops(scene.group), 1);
+    assert_int_equal(advisor_change_group_ops(scene.group), 1);
     assert_int_equal(advisor_store_write(scene.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_group_write(scene.group, &txn, NULL, is_hot, NULL), KVT_OK);
+    assert_int_equal(advisor_change_group_write(scene.group, &txn, NULL, is_hot, NULL), KVT_OK);
     assert_int_equal(advisor_store_log_get(&txn, &log), KVT_OK);
     assert_int_equal(log.next, 0);
     assert_int_equal(advisor_store_block_count(&txn), 1);
@@ -287,26 +289,28 @@ rows_alone(void **state)
 static void
 a_group_is_bounded(void **state)
 {
-    const struct advisor_log_place place = {.holder = G2, .ranks = 1};
+    const struct advisor_event_log_place place = {.holder = G2, .ranks = 1};
     uint64_t chain[CHAIN] = {0};
     struct advisor_op op = {.kind = ADVISOR_OP_REMOVE, .holder = HOT, .ranks = 1};
-    struct advisor_group *group;
+    struct advisor_change_group *group;
     size_t left;
 
     (void)state;
-    assert_int_equal(advisor_group_new(&group), KVT_OK);
-    assert_int_equal(advisor_group_add(group, &op), KVT_OK);
-    for (left = ADVISOR_GROUP_OPS_MAX - 1; left >= CHAIN; left -= CHAIN)
-        assert_int_equal(advisor_group_store(group, &place, 0, 0, chain, NULL, CHAIN), KVT_OK);
-    assert_int_equal(advisor_group_store(group, &place, 0, 0, chain, NULL, left + 1), KVT_FULL);
-    assert_int_equal(advisor_group_count(group), ADVISOR_GROUP_OPS_MAX - left);
-    assert_int_equal(advisor_group_remove(group, &place, chain, left), KVT_OK);
-    assert_int_equal(advisor_group_remove(group, &place, chain, 1), KVT_FULL);
-    assert_int_equal(advisor_group_add(group, &op), KVT_FULL);
-    assert_int_equal(advisor_group_drop(group, G2, NS), KVT_OK);
-    advisor_group_clear(group);
-    assert_int_equal(advisor_group_count(group), 0);
-    advisor_group_free(group);
+    assert_int_equal(advisor_change_group_new(&group), KVT_OK);
+    assert_int_equal(advisor_change_group_add(group, &op), KVT_OK);
+    for (left = ADVISOR_CHANGE_GROUP_OPS_MAX - 1; left >= CHAIN; left -= CHAIN)
+        assert_int_equal(advisor_change_group_store(group, &place, 0, 0, chain, NULL, CHAIN),
+                         KVT_OK);
+    assert_int_equal(advisor_change_group_store(group, &place, 0, 0, chain, NULL, left + 1),
+                     KVT_FULL);
+    assert_int_equal(advisor_change_group_count(group), ADVISOR_CHANGE_GROUP_OPS_MAX - left);
+    assert_int_equal(advisor_change_group_remove(group, &place, chain, left), KVT_OK);
+    assert_int_equal(advisor_change_group_remove(group, &place, chain, 1), KVT_FULL);
+    assert_int_equal(advisor_change_group_add(group, &op), KVT_FULL);
+    assert_int_equal(advisor_change_group_drop(group, G2, NS), KVT_OK);
+    advisor_change_group_clear(group);
+    assert_int_equal(advisor_change_group_count(group), 0);
+    advisor_change_group_free(group);
 }
 
 /* In the middle of a chain, with words behind it that must stay the last ones. */
@@ -327,7 +331,7 @@ a_collision_refuses_one_block(void **state)
     store(&scene, G2, 1, 1, (const uint64_t[]){2}, 1);
     commit(&scene);
     assert_int_equal(scene.memory.collisions, 2);
-    assert_true(advisor_memory_whole(&scene.memory));
+    assert_true(advisor_ram_index_whole(&scene.memory));
     assert_true(holds(&scene, G3, 101) && holds(&scene, G3, 102) && holds(&scene, G3, 104) &&
                 holds(&scene, G3, 105));
     assert_false(holds(&scene, G3, 5) || holds(&scene, G3, 4) || holds(&scene, G3, 103));
@@ -364,7 +368,7 @@ a_row_says_since_when_it_is_stored(void **state)
                                       .size = 64,
                                       .time_ms = table[i].time_ms};
 
-        assert_int_equal(advisor_group_add(scene.group, &op), KVT_OK);
+        assert_int_equal(advisor_change_group_add(scene.group, &op), KVT_OK);
         commit(&scene);
         assert_int_equal(advisor_store_read(scene.store, &txn, NULL), KVT_OK);
         assert_int_equal(advisor_store_get_block(&txn, NS, 7, &block),

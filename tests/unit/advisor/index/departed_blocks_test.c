@@ -31,7 +31,7 @@ is_settled(void *arg, uint32_t ns, const char *worker)
 }
 
 static void
-put(struct advisor_departed *departed, struct model *model, int worker, uint32_t count)
+put(struct advisor_departed_blocks *departed, struct model *model, int worker, uint32_t count)
 {
     uint64_t hashes[INDEX_DROPPED_MAX];
     char name[KVT_NAME_MAX];
@@ -39,15 +39,16 @@ put(struct advisor_departed *departed, struct model *model, int worker, uint32_t
     (void)snprintf(name, sizeof(name), "w%d", worker);
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = ++model->put[worker];
-    advisor_departed_add(departed, name,
-                         &(const struct advisor_departed_piece){.hashes = hashes,
-                                                                .parent = model->put[worker],
-                                                                .count = count,
-                                                                .ns = (uint32_t)worker + 10});
+    advisor_departed_blocks_add(
+        departed, name,
+        &(const struct advisor_departed_blocks_piece){.hashes = hashes,
+                                                      .parent = model->put[worker],
+                                                      .count = count,
+                                                      .ns = (uint32_t)worker + 10});
 }
 
 static void
-check(struct model *model, const struct advisor_departed_piece *piece)
+check(struct model *model, const struct advisor_departed_blocks_piece *piece)
 {
     const uint32_t worker = piece->ns - 10;
 
@@ -61,12 +62,12 @@ static void
 what_is_put_in_comes_out(void **state)
 {
     struct model model = {.settled = {false}};
-    struct advisor_departed_piece piece;
-    struct advisor_departed *departed;
+    struct advisor_departed_blocks_piece piece;
+    struct advisor_departed_blocks *departed;
     uint64_t random = test_seed();
 
     (void)state;
-    assert_int_equal(advisor_departed_new(&departed), KVT_OK);
+    assert_int_equal(advisor_departed_blocks_new(&departed), KVT_OK);
     for (int step = 0; step < STEPS; step++) {
         const int worker = (int)kvt_random_below(&random, WORKERS);
 
@@ -77,72 +78,72 @@ what_is_put_in_comes_out(void **state)
             break;
         case 1: model.settled[worker] = !model.settled[worker]; break;
         default:
-            if (advisor_departed_turn(departed, is_settled, &model))
+            if (advisor_departed_blocks_turn(departed, is_settled, &model))
                 for (uint64_t n = kvt_random_below(&random, 5);
-                     n > 0 && advisor_departed_next(departed, &piece); n--)
+                     n > 0 && advisor_departed_blocks_next(departed, &piece); n--)
                     check(&model, &piece);
         }
     }
     memset(model.settled, 1, sizeof(model.settled));
-    while (advisor_departed_turn(departed, is_settled, &model))
-        while (advisor_departed_next(departed, &piece))
+    while (advisor_departed_blocks_turn(departed, is_settled, &model))
+        while (advisor_departed_blocks_next(departed, &piece))
             check(&model, &piece);
     assert_memory_equal(model.put, model.got, sizeof(model.put));
-    assert_int_equal(advisor_departed_count(departed), 0);
-    assert_int_equal(advisor_departed_left_out(departed), 0);
-    advisor_departed_free(departed);
+    assert_int_equal(advisor_departed_blocks_count(departed), 0);
+    assert_int_equal(advisor_departed_blocks_left_out(departed), 0);
+    advisor_departed_blocks_free(departed);
 }
 
 static void
 what_is_too_much_is_counted(void **state)
 {
     struct model model = {.settled = {true, true}};
-    struct advisor_departed *departed;
+    struct advisor_departed_blocks *departed;
     uint64_t put_in = 0;
 
     (void)state;
-    assert_int_equal(advisor_departed_new(&departed), KVT_OK);
-    for (; advisor_departed_left_out(departed) == 0; put_in += INDEX_DROPPED_MAX)
+    assert_int_equal(advisor_departed_blocks_new(&departed), KVT_OK);
+    for (; advisor_departed_blocks_left_out(departed) == 0; put_in += INDEX_DROPPED_MAX)
         put(departed, &model, 0, INDEX_DROPPED_MAX);
-    assert_true(put_in <= ADVISOR_DEPARTED_MAX &&
-                advisor_departed_count(departed) <= ADVISOR_DEPARTED_MAX);
-    assert_true(put_in > ADVISOR_DEPARTED_MAX - 10 * INDEX_DROPPED_MAX);
-    advisor_departed_clear(departed);
-    assert_int_equal(advisor_departed_count(departed), 0);
+    assert_true(put_in <= ADVISOR_DEPARTED_BLOCKS_MAX &&
+                advisor_departed_blocks_count(departed) <= ADVISOR_DEPARTED_BLOCKS_MAX);
+    assert_true(put_in > ADVISOR_DEPARTED_BLOCKS_MAX - 10 * INDEX_DROPPED_MAX);
+    advisor_departed_blocks_clear(departed);
+    assert_int_equal(advisor_departed_blocks_count(departed), 0);
     for (int i = 0; i <= ADVISOR_LEAVERS_MAX; i++) {
         char name[KVT_NAME_MAX];
 
         (void)snprintf(name, sizeof(name), "worker-%d", i);
-        advisor_departed_add(
-            departed, name,
-            &(const struct advisor_departed_piece){.hashes = (uint64_t[]){1, 2}, .count = 2});
+        advisor_departed_blocks_add(departed, name,
+                                    &(const struct advisor_departed_blocks_piece){
+                                        .hashes = (uint64_t[]){1, 2}, .count = 2});
     }
-    assert_int_equal(advisor_departed_left_out(departed), 2);
-    advisor_departed_free(departed);
+    assert_int_equal(advisor_departed_blocks_left_out(departed), 2);
+    advisor_departed_blocks_free(departed);
 }
 
 static bool
 attempt(void *arg)
 {
     struct model model = {.settled = {true, true}};
-    struct advisor_departed_piece piece;
-    struct advisor_departed *departed;
+    struct advisor_departed_blocks_piece piece;
+    struct advisor_departed_blocks *departed;
     uint64_t got = 0;
     bool whole;
 
     (void)arg;
-    if (advisor_departed_new(&departed) != KVT_OK) {
+    if (advisor_departed_blocks_new(&departed) != KVT_OK) {
         assert_null(departed);
         return false;
     }
     for (int i = 0; i < 20; i++)
         put(departed, &model, i % 2, 900);
-    while (advisor_departed_turn(departed, is_settled, &model))
-        while (advisor_departed_next(departed, &piece))
+    while (advisor_departed_blocks_turn(departed, is_settled, &model))
+        while (advisor_departed_blocks_next(departed, &piece))
             got += piece.count;
     whole = got == model.put[0] + model.put[1];
-    assert_int_equal(got + advisor_departed_left_out(departed), model.put[0] + model.put[1]);
-    advisor_departed_free(departed);
+    assert_int_equal(got + advisor_departed_blocks_left_out(departed), model.put[0] + model.put[1]);
+    advisor_departed_blocks_free(departed);
     return whole;
 }
 

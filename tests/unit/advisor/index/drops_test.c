@@ -25,9 +25,9 @@ change(struct story *story, struct log_step *step)
 {
     memset(step, 0, sizeof(*step));
     log_step_next(step, &story->random, false);
-    if (step->op.kind == ADVISOR_LOG_STORE) /* as the keeper's blocks are */
+    if (step->op.kind == ADVISOR_EVENT_LOG_STORE) /* as the keeper's blocks are */
         step->op.place.size = UINT64_C(4096) << (step->first / LOG_MODEL_LENGTH % 3);
-    advisor_memory_op(&story->keeper.memory, &step->op);
+    advisor_ram_index_op(&story->keeper.memory, &step->op);
     log_set_apply(&story->keeper.saved->workers, &step->op);
 }
 
@@ -36,13 +36,13 @@ static void
 lose(struct story *story)
 {
     const bool any = kvt_random_below(&story->random, 8) == 0;
-    const struct advisor_log_op op = {
-        .kind = ADVISOR_LOG_DROP,
+    const struct advisor_event_log_op op = {
+        .kind = ADVISOR_EVENT_LOG_DROP,
         .place = {.holder = (uint32_t)kvt_random_below(&story->random, any ? LOG_MODEL_HOLDERS : 2),
                   .ns =
                       any ? (uint32_t)kvt_random_below(&story->random, LOG_MODEL_NAMESPACES) : 0}};
 
-    advisor_memory_op(&story->keeper.memory, &op);
+    advisor_ram_index_op(&story->keeper.memory, &op);
     log_set_apply(&story->keeper.saved->workers, &op);
 }
 
@@ -66,8 +66,8 @@ losses_again_and_again(void **state)
             for (uint64_t i = kvt_random_below(&story->random, some < 4 ? BURST : 4); i > 0; i--)
                 lose(story);
         }
-        advisor_memory_flush(&story->keeper.memory);
-        assert_true(advisor_memory_whole(&story->keeper.memory));
+        advisor_ram_index_flush(&story->keeper.memory);
+        assert_true(advisor_ram_index_whole(&story->keeper.memory));
         keeper_check(&story->keeper);
     }
     keeper_end(&story->keeper);

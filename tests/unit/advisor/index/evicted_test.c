@@ -30,8 +30,8 @@ enum {
 struct scene {
     char folder[256];
     struct advisor_store *store;
-    struct advisor_cold *cold;
-    struct advisor_log *log;
+    struct advisor_evicted *cold;
+    struct advisor_event_log *log;
     uint64_t random;
     uint32_t held[SPACES][CHAINS][LENGTH][HOLDERS]; /* shards */
     uint32_t ram[SPACES][CHAINS][LENGTH][HOLDERS];
@@ -79,10 +79,10 @@ open_cold(struct scene *scene)
 {
     struct advisor_txn txn;
 
-    assert_int_equal(advisor_cold_new(&scene->cold, FILTER_BYTES), KVT_OK);
-    advisor_cold_pass_rows(scene->cold, PASS_ROWS);
+    assert_int_equal(advisor_evicted_new(&scene->cold, FILTER_BYTES), KVT_OK);
+    advisor_evicted_pass_rows(scene->cold, PASS_ROWS);
     assert_int_equal(advisor_store_read(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_cold_load(scene->cold, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_evicted_load(scene->cold, &txn, NULL), KVT_OK);
     advisor_store_end(&txn);
 }
 
@@ -95,7 +95,7 @@ begin(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, &err), KVT_OK);
-    assert_int_equal(advisor_log_new(&scene->log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&scene->log), KVT_OK);
     scene->random = test_seed();
     open_cold(scene);
 }
@@ -103,8 +103,8 @@ begin(struct scene *scene)
 static void
 end(struct scene *scene)
 {
-    advisor_cold_free(scene->cold);
-    advisor_log_free(scene->log);
+    advisor_evicted_free(scene->cold);
+    advisor_event_log_free(scene->log);
     advisor_store_close(scene->store);
     test_folder_remove(scene->folder);
 }
@@ -136,7 +136,7 @@ evict(struct scene *scene)
             if (scene->ram[ns][chain][from + i][h] != 0)
                 held[run.held_count++] =
                     (struct index_held){h, scene->ram[ns][chain][from + i][h], i, 1};
-    assert_int_equal(advisor_cold_evict(scene->cold, scene->log, &run), KVT_OK);
+    assert_int_equal(advisor_evicted_evict(scene->cold, scene->log, &run), KVT_OK);
     /* So that it is not evicted twice in a group: RAM follows below. */
     for (uint32_t i = from; i < from + count; i++)
         memset(scene->ram[ns][chain][i], 0, sizeof(scene->ram[ns][chain][i]));
@@ -148,15 +148,15 @@ store(struct scene *scene)
     const uint32_t chain = below(scene, CHAINS);
     const uint32_t from = below(scene, LENGTH);
     const uint32_t count = 1 + below(scene, LENGTH - from);
-    const struct advisor_log_place place = {.holder = below(scene, HOLDERS),
-                                            .ns = below(scene, SPACES),
-                                            .ranks = 1 + below(scene, 3),
-                                            .size = 100 + chain};
+    const struct advisor_event_log_place place = {.holder = below(scene, HOLDERS),
+                                                  .ns = below(scene, SPACES),
+                                                  .ranks = 1 + below(scene, 3),
+                                                  .size = 100 + chain};
     uint64_t hashes[LENGTH];
 
     fill(chain, hashes);
-    assert_int_equal(advisor_log_store(scene->log, &place, from == 0 ? 0 : hashes[from - 1], from,
-                                       hashes + from, NULL, count),
+    assert_int_equal(advisor_event_log_store(scene->log, &place, from == 0 ? 0 : hashes[from - 1],
+                                             from, hashes + from, NULL, count),
                      KVT_OK);
     for (uint32_t i = from; i < from + count; i++)
         scene->held[place.ns][chain][i][place.holder] |= place.ranks;
@@ -165,7 +165,7 @@ store(struct scene *scene)
 static void
 take(struct scene *scene)
 {
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .holder = below(scene, HOLDERS), .ns = below(scene, SPACES), .ranks = 1 + below(scene, 3)};
     uint64_t hashes[LENGTH];
     const uint32_t count = 1 + below(scene, LENGTH);
@@ -177,7 +177,7 @@ take(struct scene *scene)
         hashes[i] = hash_of(chain, at);
         scene->held[place.ns][chain][at][place.holder] &= ~place.ranks;
     }
-    assert_int_equal(advisor_log_remove(scene->log, &place, hashes, count), KVT_OK);
+    assert_int_equal(advisor_event_log_remove(scene->log, &place, hashes, count), KVT_OK);
 }
 
 static void
@@ -186,7 +186,7 @@ drop(struct scene *scene)
     const uint32_t holder = below(scene, HOLDERS);
     const uint32_t ns = below(scene, SPACES);
 
-    assert_int_equal(advisor_log_drop(scene->log, holder, ns), KVT_OK);
+    assert_int_equal(advisor_event_log_drop(scene->log, holder, ns), KVT_OK);
     for (uint32_t chain = 0; chain < CHAINS; chain++)
         for (uint32_t i = 0; i < LENGTH; i++)
             scene->held[ns][chain][i][holder] = 0;
@@ -199,24 +199,24 @@ follow(struct scene *scene)
     const void *bytes;
     size_t size;
 
-    for (size_t row = 0; advisor_log_row(scene->log, row, &bytes, &size); row++) {
-        struct advisor_log_reader reader;
-        struct advisor_log_op op;
+    for (size_t row = 0; advisor_event_log_row(scene->log, row, &bytes, &size); row++) {
+        struct advisor_event_log_reader reader;
+        struct advisor_event_log_op op;
 
-        assert_int_equal(advisor_log_open(&reader, bytes, size), KVT_OK);
-        while (advisor_log_next(&reader, &op) == KVT_OK) {
-            const struct advisor_log_place *place = &op.place;
+        assert_int_equal(advisor_event_log_open(&reader, bytes, size), KVT_OK);
+        while (advisor_event_log_next(&reader, &op) == KVT_OK) {
+            const struct advisor_event_log_place *place = &op.place;
             uint32_t chain;
             uint32_t at;
 
             for (uint32_t i = 0; i < op.count; i++) {
                 find(op.hashes[i], &chain, &at);
-                if (op.kind == ADVISOR_LOG_STORE)
+                if (op.kind == ADVISOR_EVENT_LOG_STORE)
                     scene->ram[place->ns][chain][at][place->holder] |= place->ranks;
                 else
                     scene->ram[place->ns][chain][at][place->holder] &= ~place->ranks;
             }
-            for (chain = 0; op.kind == ADVISOR_LOG_DROP && chain < CHAINS; chain++)
+            for (chain = 0; op.kind == ADVISOR_EVENT_LOG_DROP && chain < CHAINS; chain++)
                 for (at = 0; at < LENGTH; at++)
                     scene->ram[place->ns][chain][at][place->holder] = 0;
         }
@@ -229,16 +229,16 @@ write_group(struct scene *scene, bool fails)
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_cold_write(scene->cold, &txn, scene->log), KVT_OK);
+    assert_int_equal(advisor_evicted_write(scene->cold, &txn, scene->log), KVT_OK);
     if (fails) {
         advisor_store_end(&txn);
         scene->seen_failed++;
         return;
     }
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
-    advisor_cold_saved(scene->cold);
+    advisor_evicted_saved(scene->cold);
     follow(scene);
-    advisor_log_clear(scene->log);
+    advisor_event_log_clear(scene->log);
 }
 
 /* ---- what is known ---- */
@@ -250,11 +250,11 @@ check_block(struct scene *scene, const struct advisor_txn *txn, uint32_t ns, uin
     struct advisor_store_block block = {0};
     uint32_t held[HOLDERS];
     const uint64_t hash = hash_of(chain, at);
-    const enum kvt_err rc = advisor_cold_get(txn, ns, hash, &block);
+    const enum kvt_err rc = advisor_evicted_get(txn, ns, hash, &block);
 
     memcpy(held, scene->ram[ns][chain][at], sizeof(held));
     if (rc == KVT_OK) {
-        assert_true(advisor_cold_may_have(scene->cold, ns, hash));
+        assert_true(advisor_evicted_may_have(scene->cold, ns, hash));
         assert_true(block.place_count > 0);
         assert_true(block.hash == hash && block.ns == ns && block.position == at);
         assert_true(block.parent == (at == 0 ? 0 : hash_of(chain, at - 1)));
@@ -267,7 +267,7 @@ check_block(struct scene *scene, const struct advisor_txn *txn, uint32_t ns, uin
     }
     for (uint32_t i = 0; i < block.place_count; i++) {
         assert_true(block.places[i].ranks != 0 && block.places[i].holder < HOLDERS);
-        assert_true(advisor_cold_holds(scene->cold, block.places[i].holder));
+        assert_true(advisor_evicted_holds(scene->cold, block.places[i].holder));
         scene->seen_both += held[block.places[i].holder] != 0;
         held[block.places[i].holder] |= block.places[i].ranks;
     }
@@ -303,19 +303,20 @@ check(struct scene *scene)
                 rows += scene->seen_cold - before;
             }
     do
-        assert_int_equal(advisor_cold_blocks(&txn, next, 7, &next, count_block, &walked), KVT_OK);
+        assert_int_equal(advisor_evicted_blocks(&txn, next, 7, &next, count_block, &walked),
+                         KVT_OK);
     while (next != 0);
     assert_int_equal(walked, rows);
-    assert_true(advisor_cold_count(scene->cold) >= rows);
-    assert_int_equal(advisor_cold_count(scene->cold), advisor_store_cold_count(&txn));
-    scene->seen_void += advisor_cold_count(scene->cold) > rows;
+    assert_true(advisor_evicted_count(scene->cold) >= rows);
+    assert_int_equal(advisor_evicted_count(scene->cold), advisor_store_evicted_count(&txn));
+    scene->seen_void += advisor_evicted_count(scene->cold) > rows;
     advisor_store_end(&txn);
 }
 
 static void
 restart(struct scene *scene)
 {
-    advisor_cold_free(scene->cold);
+    advisor_evicted_free(scene->cold);
     open_cold(scene);
     scene->seen_restart++;
 }
@@ -329,7 +330,7 @@ check_swept(struct scene *scene)
     for (int i = 0; i < PASSES * (SPACES * CHAINS * LENGTH / PASS_ROWS + 1); i++)
         write_group(scene, false);
     assert_int_equal(advisor_store_read(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_store_cold_drop_count(&txn), 0);
+    assert_int_equal(advisor_store_evicted_drop_count(&txn), 0);
     advisor_store_end(&txn);
     check(scene);
 }
@@ -380,33 +381,33 @@ numbers_stay_until_nothing_is_here(void **state)
 
     (void)state;
     begin(&scene);
-    assert_false(advisor_cold_holds(scene.cold, 3));
-    assert_int_equal(advisor_cold_evict(scene.cold, scene.log, &run), KVT_OK);
-    assert_true(advisor_cold_may_have(scene.cold, 0, hash));
-    assert_int_equal(advisor_log_count(scene.log), 1);
+    assert_false(advisor_evicted_holds(scene.cold, 3));
+    assert_int_equal(advisor_evicted_evict(scene.cold, scene.log, &run), KVT_OK);
+    assert_true(advisor_evicted_may_have(scene.cold, 0, hash));
+    assert_int_equal(advisor_event_log_count(scene.log), 1);
     {
         struct advisor_txn txn;
         struct advisor_store_block block = {0};
 
         assert_int_equal(advisor_store_write(scene.store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_cold_write(scene.cold, &txn, scene.log), KVT_OK);
+        assert_int_equal(advisor_evicted_write(scene.cold, &txn, scene.log), KVT_OK);
         assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
-        advisor_cold_saved(scene.cold);
-        advisor_log_clear(scene.log);
-        assert_true(advisor_cold_holds(scene.cold, 3));
-        assert_int_equal(advisor_log_drop(scene.log, 3, 0), KVT_OK);
+        advisor_evicted_saved(scene.cold);
+        advisor_event_log_clear(scene.log);
+        assert_true(advisor_evicted_holds(scene.cold, 3));
+        assert_int_equal(advisor_event_log_drop(scene.log, 3, 0), KVT_OK);
         assert_int_equal(advisor_store_write(scene.store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_cold_write(scene.cold, &txn, scene.log), KVT_OK);
+        assert_int_equal(advisor_evicted_write(scene.cold, &txn, scene.log), KVT_OK);
         /* The pass came by at once, as there is one row only. */
         assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
-        advisor_cold_saved(scene.cold);
+        advisor_evicted_saved(scene.cold);
         assert_int_equal(advisor_store_read(scene.store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_cold_get(&txn, 0, hash, &block), KVT_NOTFOUND);
+        assert_int_equal(advisor_evicted_get(&txn, 0, hash, &block), KVT_NOTFOUND);
         advisor_store_end(&txn);
     }
-    assert_false(advisor_cold_holds(scene.cold, 3));
-    assert_int_equal(advisor_cold_count(scene.cold), 0);
-    assert_false(advisor_cold_may_have(scene.cold, 0, hash));
+    assert_false(advisor_evicted_holds(scene.cold, 3));
+    assert_int_equal(advisor_evicted_count(scene.cold), 0);
+    assert_false(advisor_evicted_may_have(scene.cold, 0, hash));
     end(&scene);
 }
 
@@ -414,18 +415,18 @@ numbers_stay_until_nothing_is_here(void **state)
 
 /* How many changes of a kind the log has of a block at a holder. */
 static uint32_t
-count_changes(const struct advisor_log *log, enum advisor_log_kind kind, uint32_t holder,
-              uint64_t hash)
+count_changes(const struct advisor_event_log *log, enum advisor_event_log_kind kind,
+              uint32_t holder, uint64_t hash)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     const void *bytes;
     uint32_t found = 0;
     size_t size;
 
-    for (size_t row = 0; advisor_log_row(log, row, &bytes, &size); row++) {
-        assert_int_equal(advisor_log_open(&reader, bytes, size), KVT_OK);
-        while (advisor_log_next(&reader, &op) == KVT_OK)
+    for (size_t row = 0; advisor_event_log_row(log, row, &bytes, &size); row++) {
+        assert_int_equal(advisor_event_log_open(&reader, bytes, size), KVT_OK);
+        while (advisor_event_log_next(&reader, &op) == KVT_OK)
             for (uint32_t i = 0; i < op.count; i++)
                 found += op.kind == kind && op.place.holder == holder && op.hashes[i] == hash;
     }
@@ -444,16 +445,16 @@ evict_one(struct scene *scene, uint32_t holder, uint64_t hash, uint64_t parent, 
                                        .parent = parent,
                                        .position = position};
 
-    assert_int_equal(advisor_cold_evict(scene->cold, scene->log, &run), KVT_OK);
+    assert_int_equal(advisor_evicted_evict(scene->cold, scene->log, &run), KVT_OK);
 }
 
 static void
 store_two(struct scene *scene, uint32_t holder, uint64_t parent, uint32_t position)
 {
-    const struct advisor_log_place place = {.holder = holder, .ranks = 3, .size = 1};
+    const struct advisor_event_log_place place = {.holder = holder, .ranks = 3, .size = 1};
     const uint64_t hashes[] = {77, 78};
 
-    assert_int_equal(advisor_log_store(scene->log, &place, parent, position, hashes, NULL, 2),
+    assert_int_equal(advisor_event_log_store(scene->log, &place, parent, position, hashes, NULL, 2),
                      KVT_OK);
 }
 
@@ -465,14 +466,14 @@ write_collisions(struct scene *scene, int attempts, uint32_t expected)
 
     for (int attempt = 1; attempt <= attempts; attempt++) {
         assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_cold_write(scene->cold, &txn, scene->log), KVT_OK);
-        assert_int_equal(advisor_cold_collisions(scene->cold), expected);
+        assert_int_equal(advisor_evicted_write(scene->cold, &txn, scene->log), KVT_OK);
+        assert_int_equal(advisor_evicted_collisions(scene->cold), expected);
         if (attempt < attempts)
             advisor_store_end(&txn);
         else
             assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     }
-    advisor_cold_saved(scene->cold);
+    advisor_evicted_saved(scene->cold);
 }
 
 /* A store that says another parent of a block that is here does not come; what the same holder
@@ -491,13 +492,13 @@ collisions_are_left_out(void **state)
     store_two(&scene, 5, 76, 6);
     store_two(&scene, 4, 76, 5);
     write_collisions(&scene, 3, 2);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_REMOVE, 3, 77), 1);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_REMOVE, 4, 77), 0);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 4, 77), 3);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 4, 78), 4);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 5, 77), 0);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 5, 78), 1);
-    advisor_log_clear(scene.log);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_REMOVE, 3, 77), 1);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_REMOVE, 4, 77), 0);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 4, 77), 3);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 4, 78), 4);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 5, 77), 0);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 5, 78), 1);
+    advisor_event_log_clear(scene.log);
     store_two(&scene, 4, 76, 5);
     write_collisions(&scene, 1, 0); /* it counts once */
     end(&scene);
@@ -513,16 +514,16 @@ what_is_dropped_does_not_collide(void **state)
     begin(&scene);
     evict_one(&scene, 3, 77, 76, 5);
     store_two(&scene, 4, 75, 5);
-    assert_int_equal(advisor_log_drop(scene.log, 3, 1), KVT_OK); /* of another namespace */
+    assert_int_equal(advisor_event_log_drop(scene.log, 3, 1), KVT_OK); /* of another namespace */
     store_two(&scene, 5, 75, 5);
-    assert_int_equal(advisor_log_drop(scene.log, 3, 0), KVT_OK);
+    assert_int_equal(advisor_event_log_drop(scene.log, 3, 0), KVT_OK);
     store_two(&scene, 6, 75, 5);
-    assert_int_equal(advisor_log_drop(scene.log, 3, 0), KVT_OK); /* the first one counts */
-    assert_int_equal(advisor_log_drop(scene.log, 2, 0), KVT_OK);
+    assert_int_equal(advisor_event_log_drop(scene.log, 3, 0), KVT_OK); /* the first one counts */
+    assert_int_equal(advisor_event_log_drop(scene.log, 2, 0), KVT_OK);
     write_collisions(&scene, 2, 2);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 4, 77), 0);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 5, 77), 0);
-    assert_int_equal(count_changes(scene.log, ADVISOR_LOG_STORE, 6, 77), 1);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 4, 77), 0);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 5, 77), 0);
+    assert_int_equal(count_changes(scene.log, ADVISOR_EVENT_LOG_STORE, 6, 77), 1);
     end(&scene);
 }
 
@@ -530,20 +531,20 @@ static void
 a_start_can_be_stopped(void **state)
 {
     _Atomic bool cancel = true;
-    struct advisor_cold *cold;
+    struct advisor_evicted *cold;
     struct advisor_txn txn;
     struct scene scene;
 
     (void)state;
     begin(&scene);
     assert_int_equal(advisor_store_read(scene.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_cold_new(&cold, FILTER_BYTES), KVT_OK);
-    assert_int_equal(advisor_cold_load(cold, &txn, &cancel), KVT_CANCELLED);
-    advisor_cold_free(cold);
+    assert_int_equal(advisor_evicted_new(&cold, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_evicted_load(cold, &txn, &cancel), KVT_CANCELLED);
+    advisor_evicted_free(cold);
     atomic_store(&cancel, false);
-    assert_int_equal(advisor_cold_new(&cold, FILTER_BYTES), KVT_OK);
-    assert_int_equal(advisor_cold_load(cold, &txn, &cancel), KVT_OK);
-    advisor_cold_free(cold);
+    assert_int_equal(advisor_evicted_new(&cold, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_evicted_load(cold, &txn, &cancel), KVT_OK);
+    advisor_evicted_free(cold);
     advisor_store_end(&txn);
     end(&scene);
 }
@@ -551,11 +552,11 @@ a_start_can_be_stopped(void **state)
 /* ---- the filter ---- */
 
 static bool
-has(struct advisor_cold_filter *filter, uint32_t ns, uint64_t hash)
+has(struct advisor_evicted_filter *filter, uint32_t ns, uint64_t hash)
 {
     bool one;
 
-    return advisor_cold_filter_has(filter, ns, &hash, 1, &one);
+    return advisor_evicted_filter_has(filter, ns, &hash, 1, &one);
 }
 
 static void
@@ -563,70 +564,70 @@ the_filter_is_what_was_added(void **state)
 {
     enum { HASHES = 20000, STEPS = 200000, STRANGERS = 100000 };
     static uint8_t times[HASHES];
-    struct advisor_cold_filter *filter;
+    struct advisor_evicted_filter *filter;
     uint64_t random = test_seed();
     size_t strange = 0;
 
     (void)state;
     memset(times, 0, sizeof(times));
-    assert_int_equal(advisor_cold_filter_new(&filter, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_evicted_filter_new(&filter, FILTER_BYTES), KVT_OK);
     assert_false(has(filter, 0, 1));
     for (int step = 0; step < STEPS; step++) {
         const uint64_t hash = kvt_random_below(&random, HASHES);
-        const uint32_t print = advisor_cold_filter_print(filter, (uint32_t)hash % 3, hash);
+        const uint32_t print = advisor_evicted_filter_print(filter, (uint32_t)hash % 3, hash);
 
         if (times[hash] > 0 && (times[hash] == 3 || kvt_random_below(&random, 2) == 0)) {
-            advisor_cold_filter_remove(filter, &print, 1);
+            advisor_evicted_filter_remove(filter, &print, 1);
             times[hash]--;
         } else {
-            advisor_cold_filter_add(filter, &print, 1);
+            advisor_evicted_filter_add(filter, &print, 1);
             times[hash]++;
         }
         assert_true(times[hash] == 0 || has(filter, (uint32_t)hash % 3, hash));
     }
     for (uint64_t hash = 0; hash < HASHES; hash++) {
-        const uint32_t print = advisor_cold_filter_print(filter, (uint32_t)hash % 3, hash);
+        const uint32_t print = advisor_evicted_filter_print(filter, (uint32_t)hash % 3, hash);
 
         assert_true(times[hash] == 0 || has(filter, (uint32_t)hash % 3, hash));
         for (; times[hash] > 0; times[hash]--)
-            advisor_cold_filter_remove(filter, &print, 1);
+            advisor_evicted_filter_remove(filter, &print, 1);
     }
     for (uint64_t hash = 0; hash < STRANGERS; hash++)
         strange += has(filter, 0, hash);
     assert_int_equal(strange, 0); /* nothing is left of what came and went */
-    assert_false(advisor_cold_filter_blind(filter));
-    advisor_cold_filter_free(filter);
+    assert_false(advisor_evicted_filter_blind(filter));
+    advisor_evicted_filter_free(filter);
 }
 
 static void
 a_full_filter_is_blind(void **state)
 {
     enum { SLOTS = 4096 };
-    struct advisor_cold_filter *filter;
+    struct advisor_evicted_filter *filter;
 
     (void)state;
-    assert_int_equal(advisor_cold_filter_new(&filter, SLOTS * sizeof(uint32_t)), KVT_OK);
+    assert_int_equal(advisor_evicted_filter_new(&filter, SLOTS * sizeof(uint32_t)), KVT_OK);
     for (uint64_t hash = 0; hash < SLOTS; hash++) {
-        const uint32_t print = advisor_cold_filter_print(filter, 0, hash);
+        const uint32_t print = advisor_evicted_filter_print(filter, 0, hash);
 
-        assert_int_equal(advisor_cold_filter_blind(filter), hash > SLOTS * 7 / 8);
-        advisor_cold_filter_add(filter, &print, 1);
+        assert_int_equal(advisor_evicted_filter_blind(filter), hash > SLOTS * 7 / 8);
+        advisor_evicted_filter_add(filter, &print, 1);
         assert_true(has(filter, 0, hash));
     }
     assert_true(has(filter, 0, SLOTS + 1)); /* for all it knows */
-    advisor_cold_filter_free(filter);
+    advisor_evicted_filter_free(filter);
 }
 
 static bool
 make_all(void *arg)
 {
     const struct advisor_txn *txn = arg;
-    struct advisor_cold *cold;
-    enum kvt_err rc = advisor_cold_new(&cold, FILTER_BYTES);
+    struct advisor_evicted *cold;
+    enum kvt_err rc = advisor_evicted_new(&cold, FILTER_BYTES);
 
     if (rc == KVT_OK)
-        rc = advisor_cold_load(cold, txn, NULL);
-    advisor_cold_free(cold);
+        rc = advisor_evicted_load(cold, txn, NULL);
+    advisor_evicted_free(cold);
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     return rc == KVT_OK;
 }

@@ -252,8 +252,8 @@ check_prefixes(struct scene *scene, uint32_t chain, const uint64_t hashes[LENGTH
     size_t expected = 0;
     size_t count;
 
-    assert_int_equal(advisor_find_matches(&scene->rig.finder, &query, holders, HOLDERS + 1, &count),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_finder_matches(&scene->rig.finder, &query, holders, HOLDERS + 1, &count), KVT_OK);
     for (uint32_t h = 0; h < HOLDERS; h++) {
         while (length[h] < LENGTH && *held(scene, h, chain, length[h]) != 0)
             length[h]++;
@@ -272,7 +272,7 @@ check_masks(struct scene *scene, uint32_t chain, const uint64_t hashes[LENGTH])
 {
     uint8_t masks[LENGTH];
 
-    assert_int_equal(advisor_find_masks(&scene->rig.finder, "ns", hashes, LENGTH, masks), KVT_OK);
+    assert_int_equal(advisor_finder_masks(&scene->rig.finder, "ns", hashes, LENGTH, masks), KVT_OK);
     for (uint32_t at = 0; at < LENGTH; at++) {
         uint8_t mask = 0;
 
@@ -286,11 +286,11 @@ check_masks(struct scene *scene, uint32_t chain, const uint64_t hashes[LENGTH])
 static void
 check_block(struct scene *scene, uint32_t chain, uint32_t at)
 {
-    static struct advisor_find_block block;
+    static struct advisor_finder_block block;
     struct advisor_store_block cold = {0};
     const uint64_t hash = hash_of(chain, at);
     uint32_t places = 0;
-    enum kvt_err rc = advisor_find_block(&scene->rig.finder, "ns", hash, &block);
+    enum kvt_err rc = advisor_finder_block(&scene->rig.finder, "ns", hash, &block);
 
     for (uint32_t h = 0; h < HOLDERS; h++)
         places += *held(scene, h, chain, at) != 0;
@@ -308,7 +308,7 @@ check_block(struct scene *scene, uint32_t chain, uint32_t at)
         assert_true(block.id.parent == (at == 0 ? 0 : hash_of(chain, at - 1)));
         assert_int_equal(block.size, 1000 + at);
         assert_int_equal(advisor_store_read(scene->rig.store, &txn, NULL), KVT_OK);
-        scene->answers_cold += advisor_cold_get(&txn, 0, hash, &cold) == KVT_OK;
+        scene->answers_cold += advisor_evicted_get(&txn, 0, hash, &cold) == KVT_OK;
         advisor_store_end(&txn);
         advisor_store_block_release(&cold);
     }
@@ -344,13 +344,13 @@ check_chain(struct scene *scene, uint32_t chain)
 static void
 check_health(struct scene *scene)
 {
-    struct advisor_memory *memory = advisor_engine_memory(scene->rig.engine);
+    struct advisor_ram_index *memory = advisor_round_memory(scene->rig.engine);
 
-    assert_true(advisor_memory_whole(memory)); /* nothing ever failed to fit */
+    assert_true(advisor_ram_index_whole(memory)); /* nothing ever failed to fit */
     assert_int_equal(test_rig_value(scene->rig.counters.collisions), 0);
     assert_int_equal(test_rig_value(scene->rig.counters.refused), 0);
-    if (advisor_cold_count(memory->cold) > scene->cold_most)
-        scene->cold_most = advisor_cold_count(memory->cold);
+    if (advisor_evicted_count(memory->cold) > scene->cold_most)
+        scene->cold_most = advisor_evicted_count(memory->cold);
 }
 
 static void
@@ -416,7 +416,7 @@ ask(void *arg)
 
         for (uint32_t at = 0; at < LENGTH; at++)
             hashes[at] = hash_of(chain, at);
-        if (advisor_find_matches(reader->finder, &query, &holder, 1, &count) != KVT_OK ||
+        if (advisor_finder_matches(reader->finder, &query, &holder, 1, &count) != KVT_OK ||
             count != 1 || holder.blocks != LENGTH)
             reader->wrong++;
     }
@@ -461,7 +461,7 @@ what_is_being_evicted_is_found(void **state)
     test_rig_run(&scene.rig);
     atomic_store(&reader.stop, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(advisor_cold_count(advisor_engine_memory(scene.rig.engine)->cold) > LENGTH);
+    assert_true(advisor_evicted_count(advisor_round_memory(scene.rig.engine)->cold) > LENGTH);
     assert_true(reader.asked > KEPT);
     assert_int_equal(reader.wrong, 0);
     test_rig_close(&scene.rig);
@@ -498,7 +498,7 @@ open_full(struct full *full, uint64_t bytes)
                                              .cold_bytes = FULL_COLD};
 
     test_rig_open(&full->rig, &options);
-    advisor_snapshot_sizes(full->rig.engine->snapshot, 1u << 20, 32u << 10);
+    advisor_ram_snapshot_sizes(full->rig.engine->snapshot, 1u << 20, 32u << 10);
 }
 
 static void
@@ -544,7 +544,7 @@ send_full(struct full *full)
 {
     send_more(full);
     for (int step = 0; step < 3; step++)
-        advisor_engine_step(full->rig.engine, 0);
+        advisor_round_step(full->rig.engine, 0);
 }
 
 static void
@@ -562,22 +562,22 @@ a_full_index_starts_again(void **state)
         for (int i = 0; i < FULL_BATCHES; i++)
             send_full(&full);
         test_rig_run(&full.rig);
-        assert_true(advisor_memory_whole(full.rig.finder.memory));
+        assert_true(advisor_ram_index_whole(full.rig.finder.memory));
         test_rig_close(&full.rig);
         open_full(&full, FULL_BYTES);
-        assert_true(advisor_memory_whole(full.rig.finder.memory));
+        assert_true(advisor_ram_index_whole(full.rig.finder.memory));
         index_stats(full.rig.index, &stats);
         assert_int_equal(stats.bytes_max, FULL_BYTES);
     }
-    assert_true(advisor_cold_count(full.rig.finder.memory->cold) > FULL_BLOCKS);
+    assert_true(advisor_evicted_count(full.rig.finder.memory->cold) > FULL_BLOCKS);
     /* One that has less is above its ceiling until some of it is evicted. */
     test_rig_close(&full.rig);
     open_full(&full, FULL_BYTES / 16 * 13);
-    assert_true(advisor_memory_whole(full.rig.finder.memory));
+    assert_true(advisor_ram_index_whole(full.rig.finder.memory));
     for (int i = 0; i < FULL_BATCHES; i++)
         send_full(&full);
     test_rig_run(&full.rig);
-    assert_true(advisor_memory_whole(full.rig.finder.memory));
+    assert_true(advisor_ram_index_whole(full.rig.finder.memory));
     test_rig_close(&full.rig);
     test_folder_remove(folder);
 }
@@ -629,17 +629,17 @@ bucket_count(const struct full *full)
 static uint32_t
 rounds_to_sweep(struct full *full, uint32_t *evicted)
 {
-    struct advisor_cold *cold = full->rig.finder.memory->cold;
+    struct advisor_evicted *cold = full->rig.finder.memory->cold;
     uint32_t rounds = 0;
 
     for (*evicted = 0; advisor_sweeper_busy(full->rig.engine->sweeper); rounds++) {
-        const uint64_t before = advisor_cold_count(cold);
+        const uint64_t before = advisor_evicted_count(cold);
 
         assert_true(rounds < 100);
         for (int i = 0; i < BESIDE; i++)
             send_more(full);
-        advisor_engine_step(full->rig.engine, 0);
-        *evicted += advisor_cold_count(cold) > before;
+        advisor_round_step(full->rig.engine, 0);
+        *evicted += advisor_evicted_count(cold) > before;
     }
     print_message("%u of %u rounds evicted\n", *evicted, rounds);
     return rounds;
@@ -663,11 +663,11 @@ sweeps_go_on_while_blocks_leave(void **state)
     send_bucket(&full, "g", 1, KVT_EVENT_STORE, IN_BUCKET, 1);
     test_rig_run(&full.rig);
     assert_int_equal(bucket_count(&full), IN_BUCKET);
-    while (advisor_cold_count(full.rig.finder.memory->cold) == 0)
+    while (advisor_evicted_count(full.rig.finder.memory->cold) == 0)
         send_full(&full);
     test_rig_run(&full.rig);
     send_bucket(&full, "g", 2, KVT_EVENT_CLEAR, 0, 1);
-    advisor_engine_step(full.rig.engine, 0);
+    advisor_round_step(full.rig.engine, 0);
     assert_true(advisor_sweeper_busy(full.rig.engine->sweeper));
     assert_int_equal(rounds_to_sweep(&full, &evicted), STEPS);
     assert_int_equal(bucket_count(&full), IN_BUCKET - 1);

@@ -25,12 +25,12 @@ restart(struct keeper *keeper)
 static void
 write_snapshot(struct keeper *keeper)
 {
-    advisor_snapshot_sizes(keeper->snapshot, 1, 1 << 20);
+    advisor_ram_snapshot_sizes(keeper->snapshot, 1, 1 << 20);
     do
         keeper_commit(keeper, 0);
-    while (advisor_snapshot_busy(keeper->snapshot));
+    while (advisor_ram_snapshot_busy(keeper->snapshot));
     assert_int_equal(keeper->log.bytes, 0);
-    advisor_snapshot_sizes(keeper->snapshot, UINT64_MAX, 1);
+    advisor_ram_snapshot_sizes(keeper->snapshot, UINT64_MAX, 1);
 }
 
 static void
@@ -81,7 +81,8 @@ subtree_of(const struct keeper *keeper, uint32_t block)
 {
     struct index_totals totals;
 
-    assert_int_equal(index_subtree(keeper->index, advisor_names_index_namespace(keeper->names, 0),
+    assert_int_equal(index_subtree(keeper->index,
+                                   advisor_name_table_index_namespace(keeper->names, 0),
                                    log_model_hash(block), UINT64_MAX, NULL, &totals),
                      KVT_OK);
     return totals.blocks;
@@ -95,9 +96,9 @@ what_hangs_on_blocks_that_nobody_has_stays_there(void **state)
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 10);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 1, LOG_MODEL_LENGTH, 5); /* hangs on block 7 */
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 3, 7);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 10);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 1, LOG_MODEL_LENGTH, 5); /* hangs on block 7 */
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 3, 7);
     keeper_commit(&keeper, 0);
     assert_int_equal(subtree_of(&keeper, 0), 3 + 5);
     write_snapshot(&keeper);
@@ -105,8 +106,8 @@ what_hangs_on_blocks_that_nobody_has_stays_there(void **state)
     keeper_check(&keeper);
     assert_int_equal(subtree_of(&keeper, 0), 3 + 5);
     /* They go with the last that hangs on them: nobody has them any more. */
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 0, 3);
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 1, LOG_MODEL_LENGTH, 5);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 0, 3);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 1, LOG_MODEL_LENGTH, 5);
     keeper_commit(&keeper, 0);
     index_stats(keeper.index, &stats);
     assert_int_equal(stats.blocks, 0);
@@ -119,25 +120,26 @@ what_hangs_on_blocks_that_nobody_has_stays_there(void **state)
 static void
 blocks_that_nobody_has_go_before_the_journal(void **state)
 {
-    const struct advisor_log_place place = {.size = 4096, .holder = 2, .ranks = 1};
+    const struct advisor_event_log_place place = {.size = 4096, .holder = 2, .ranks = 1};
     const uint64_t hash = log_model_hash(9);
     struct index_view view;
     struct keeper keeper;
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 11);
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 3, 7); /* 10 hangs on 9 */
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 11);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 3, 7); /* 10 hangs on 9 */
     write_snapshot(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 10, 1);
-    assert_int_equal(
-        advisor_log_store(advisor_group_log(keeper.group), &place, 12345, 77, &hash, NULL, 1),
-        KVT_OK);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 10, 1);
+    assert_int_equal(advisor_event_log_store(advisor_change_group_log(keeper.group), &place, 12345,
+                                             77, &hash, NULL, 1),
+                     KVT_OK);
     keeper_commit(&keeper, 0);
     for (unsigned i = 0; i < 2; i++, restart(&keeper)) {
-        assert_int_equal(
-            index_get(keeper.index, advisor_names_index_namespace(keeper.names, 0), hash, &view),
-            KVT_OK);
+        assert_int_equal(index_get(keeper.index,
+                                   advisor_name_table_index_namespace(keeper.names, 0), hash,
+                                   &view),
+                         KVT_OK);
         assert_int_equal(view.block.id.parent, 12345);
     }
     keeper_end(&keeper);
@@ -160,7 +162,7 @@ reads_come_back(void **state)
     for (uint32_t block = 6; block-- > 0;)
         keeper_bucket(&keeper, 0, block, true);
     keeper_commit(&keeper, 0);
-    assert_int_equal(advisor_group_add(keeper.group, &read), KVT_OK);
+    assert_int_equal(advisor_change_group_add(keeper.group, &read), KVT_OK);
     keeper_commit(&keeper, 0);
     restart(&keeper);
     keeper_check(&keeper);
@@ -176,25 +178,25 @@ static void
 the_last_number_goes_to_who_comes(void **state)
 {
     struct index_holder key = {.name = "", .tier = KVT_TIER_G1};
-    struct advisor_names *names;
+    struct advisor_name_table *names;
     struct index *index;
     uint32_t number;
 
     (void)state;
     assert_int_equal(index_new(&index, 256u << 20), KVT_OK);
     assert_int_equal(index_holder(index, &key, &number), KVT_OK);
-    assert_int_equal(advisor_names_new(&names, index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&names, index, INDEX_HOLDERS_MAX), KVT_OK);
     for (uint32_t i = 0; i + 1 < INDEX_HOLDERS_MAX; i++) {
         (void)snprintf(key.name, sizeof(key.name), "w%u", i);
-        assert_int_equal(advisor_names_holder(names, &key, &number), KVT_OK);
+        assert_int_equal(advisor_name_table_holder(names, &key, &number), KVT_OK);
     }
     (void)snprintf(key.name, sizeof(key.name), "last");
-    assert_int_equal(advisor_names_holder(names, &key, &number), KVT_FULL);
-    advisor_names_saved(names);
-    advisor_names_spare(names, 7);
-    assert_int_equal(advisor_names_holder(names, &key, &number), KVT_OK);
+    assert_int_equal(advisor_name_table_holder(names, &key, &number), KVT_FULL);
+    advisor_name_table_saved(names);
+    advisor_name_table_spare(names, 7);
+    assert_int_equal(advisor_name_table_holder(names, &key, &number), KVT_OK);
     assert_int_equal(number, 7);
-    advisor_names_free(names);
+    advisor_name_table_free(names);
     index_free(index);
 }
 
@@ -202,38 +204,39 @@ the_last_number_goes_to_who_comes(void **state)
 
 /* Load into an index of its own. */
 static enum kvt_err
-load_parts(struct keeper *keeper, uint32_t parts, struct advisor_load_progress *progress,
+load_parts(struct keeper *keeper, uint32_t parts, struct advisor_index_load_progress *progress,
            struct index_stats *stats, struct kvt_error *err)
 {
-    struct advisor_memory memory = {.index = NULL};
-    struct advisor_names *names = NULL;
+    struct advisor_ram_index memory = {.index = NULL};
+    struct advisor_name_table *names = NULL;
     struct index *index = NULL;
     struct advisor_txn txn = {.handle = NULL};
     enum kvt_err rc = index_new(&index, 64u << 20);
 
     if (rc == KVT_OK)
-        rc = advisor_names_new(&names, index, INDEX_HOLDERS_MAX);
+        rc = advisor_name_table_new(&names, index, INDEX_HOLDERS_MAX);
     if (rc == KVT_OK)
         rc = advisor_store_read(keeper->store, &txn, err);
     if (rc == KVT_OK)
-        rc = advisor_names_load(names, &txn);
+        rc = advisor_name_table_load(names, &txn);
     memory.index = index;
     memory.names = names;
     if (rc == KVT_OK)
-        rc = advisor_load_parts(&memory, &txn, parts, progress, err);
-    if (rc == KVT_OK && !advisor_memory_whole(&memory))
+        rc = advisor_index_load_parts(&memory, &txn, parts, progress, err);
+    if (rc == KVT_OK && !advisor_ram_index_whole(&memory))
         rc = KVT_FULL;
     if (rc == KVT_OK)
         index_stats(index, stats);
     advisor_store_end(&txn);
-    advisor_memory_release(&memory);
-    advisor_names_free(names);
+    advisor_ram_index_release(&memory);
+    advisor_name_table_free(names);
     index_free(index);
     return rc;
 }
 
 static enum kvt_err
-load_again(struct keeper *keeper, struct advisor_load_progress *progress, struct kvt_error *err)
+load_again(struct keeper *keeper, struct advisor_index_load_progress *progress,
+           struct kvt_error *err)
 {
     struct index_stats stats;
 
@@ -260,7 +263,7 @@ parts_come_to_the_same(void **state)
     keeper_commit(&keeper, 0);
     assert_int_equal(load_parts(&keeper, 1, NULL, &whole, &err), KVT_OK);
     for (uint32_t parts = 2; parts < 2 * LOG_MODEL_HOLDERS; parts++) {
-        struct advisor_load_progress progress = {.bytes_done = 0};
+        struct advisor_index_load_progress progress = {.bytes_done = 0};
         struct index_stats stats;
 
         assert_int_equal(load_parts(&keeper, parts, &progress, &stats, &err), KVT_OK);
@@ -276,15 +279,15 @@ parts_come_to_the_same(void **state)
 static void
 it_says_how_far_it_is(void **state)
 {
-    struct advisor_load_progress progress = {.bytes_done = 0};
+    struct advisor_index_load_progress progress = {.bytes_done = 0};
     struct kvt_error err = {.text = ""};
     struct keeper keeper;
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 200);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 200);
     write_snapshot(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 1, 0, 50);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 1, 0, 50);
     keeper_bucket(&keeper, 0, 0, true);
     keeper_commit(&keeper, 0);
     assert_int_equal(load_again(&keeper, &progress, &err), KVT_OK);
@@ -299,27 +302,27 @@ it_says_how_far_it_is(void **state)
 static void
 a_holder_without_a_name_is_refused(void **state)
 {
-    const struct advisor_log_place place = {.size = 4096, .holder = 99, .ranks = 1};
+    const struct advisor_event_log_place place = {.size = 4096, .holder = 99, .ranks = 1};
     const uint64_t hash = log_model_hash(0);
     struct kvt_error err = {.text = ""};
     struct advisor_store_log log;
-    struct advisor_log *bad;
+    struct advisor_event_log *bad;
     struct advisor_txn txn;
     struct keeper keeper;
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 10);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 10);
     keeper_commit(&keeper, 0);
     log = keeper.log;
-    assert_int_equal(advisor_log_new(&bad), KVT_OK);
-    assert_int_equal(advisor_log_store(bad, &place, 0, 0, &hash, NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&bad), KVT_OK);
+    assert_int_equal(advisor_event_log_store(bad, &place, 0, 0, &hash, NULL, 1), KVT_OK);
     assert_int_equal(advisor_store_write(keeper.store, &txn, &err), KVT_OK);
     assert_int_equal(advisor_store_log_append(&txn, &log, bad), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, &err), KVT_OK);
     assert_int_equal(load_again(&keeper, NULL, &err), KVT_CORRUPT);
     assert_non_null(strstr(err.text, "row 1 of the index's journal is damaged"));
-    advisor_log_free(bad);
+    advisor_event_log_free(bad);
     keeper_end(&keeper);
 }
 
@@ -330,14 +333,14 @@ a_damaged_row_is_refused(void **state)
     MDB_val key = advisor_val(&row_big, sizeof(row_big));
     MDB_val value;
     struct kvt_error err = {.text = ""};
-    uint8_t row[ADVISOR_LOG_ROW_MAX];
+    uint8_t row[ADVISOR_EVENT_LOG_ROW_MAX];
     struct advisor_txn txn;
     struct keeper keeper;
     MDB_dbi table;
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 10);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 10);
     write_snapshot(&keeper);
     table =
         keeper.store->tables[keeper.log.whole == 1 ? ADVISOR_TABLE_RUNS_A : ADVISOR_TABLE_RUNS_B];
@@ -368,8 +371,8 @@ without_memory_it_says_so(void **state)
 
     (void)state;
     keeper_begin(&keeper);
-    keeper_put(&keeper, ADVISOR_LOG_STORE, 0, 0, 100);
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 30, 7);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 0, 0, 100);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 30, 7);
     write_snapshot(&keeper);
     for (uint32_t block = 0; block < 20; block++)
         keeper_bucket(&keeper, 1, block, true);

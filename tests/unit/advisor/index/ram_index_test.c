@@ -95,11 +95,11 @@ assert_found(const struct advisor_finder *finder)
             for (uint32_t i = 0; i < CHAIN && query.by_tokens; i++)
                 hashes[i] = token_of(chain, i);
             hashes[CHAIN] = 12345;
-            assert_int_equal(advisor_find_matches(finder, &query, holders, 4, &count), KVT_OK);
+            assert_int_equal(advisor_finder_matches(finder, &query, holders, 4, &count), KVT_OK);
             assert_int_equal(count, 1);
             assert_int_equal(holders[0].blocks, CHAIN);
             hashes[0]++;
-            assert_int_equal(advisor_find_matches(finder, &query, holders, 4, &count), KVT_OK);
+            assert_int_equal(advisor_finder_matches(finder, &query, holders, 4, &count), KVT_OK);
             assert_int_equal(count, 0);
         }
 }
@@ -174,9 +174,9 @@ positions_are_learned_in_both(void **state)
     store_one(&rig, "whole", 2, 12, 11, 1);
     store_one(&rig, "whole", 3, 13, 12, 2);
     store_one(&rig, "late", 2, 12, 0, 1);
-    assert_true(advisor_memory_whole(advisor_engine_memory(rig.engine)));
+    assert_true(advisor_ram_index_whole(advisor_round_memory(rig.engine)));
     assert_int_equal(test_rig_value(rig.counters.collisions), 0);
-    assert_int_equal(advisor_find_matches(&rig.finder, &query, holders, 4, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&rig.finder, &query, holders, 4, &count), KVT_OK);
     assert_int_equal(count, 1);
     assert_string_equal(holders[0].name, "whole");
     assert_int_equal(holders[0].blocks, 3);
@@ -187,27 +187,28 @@ positions_are_learned_in_both(void **state)
 static void
 no_position_keeps_the_rest_from_loading(void **state)
 {
-    const struct advisor_log_place place = {.ranks = 1};
+    const struct advisor_event_log_place place = {.ranks = 1};
     const uint64_t hashes[] = {1, 2};
     struct advisor_op op = {.kind = ADVISOR_OP_STORE, .position = KVT_POSITION_MAX + 1};
-    struct advisor_group *group;
+    struct advisor_change_group *group;
     struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
     struct index_stats stats;
     struct test_rig rig;
     char folder[200];
 
     (void)state;
-    assert_int_equal(advisor_group_new(&group), KVT_OK);
-    assert_int_equal(advisor_group_add(group, &op), KVT_RANGE);
+    assert_int_equal(advisor_change_group_new(&group), KVT_OK);
+    assert_int_equal(advisor_change_group_add(group, &op), KVT_RANGE);
     op.position--;
-    assert_int_equal(advisor_group_add(group, &op), KVT_OK);
-    assert_int_equal(advisor_group_store(group, &place, 9, KVT_POSITION_MAX, hashes, NULL, 2),
-                     KVT_RANGE);
-    assert_int_equal(advisor_group_count(group), 1);
-    assert_int_equal(advisor_group_store(group, &place, 9, KVT_POSITION_MAX - 1, hashes, NULL, 2),
-                     KVT_OK);
-    assert_int_equal(advisor_group_count(group), 3);
-    advisor_group_free(group);
+    assert_int_equal(advisor_change_group_add(group, &op), KVT_OK);
+    assert_int_equal(
+        advisor_change_group_store(group, &place, 9, KVT_POSITION_MAX, hashes, NULL, 2), KVT_RANGE);
+    assert_int_equal(advisor_change_group_count(group), 1);
+    assert_int_equal(
+        advisor_change_group_store(group, &place, 9, KVT_POSITION_MAX - 1, hashes, NULL, 2),
+        KVT_OK);
+    assert_int_equal(advisor_change_group_count(group), 3);
+    advisor_change_group_free(group);
     options.path = test_folder_make(folder, sizeof(folder));
     test_rig_open(&rig, &options);
     store_one(&rig, "w", 1, 11, 0, 0);

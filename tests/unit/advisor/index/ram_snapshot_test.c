@@ -27,7 +27,7 @@ enum {
 static void
 open_small(struct keeper *keeper)
 {
-    advisor_snapshot_sizes(keeper->snapshot, LOG_MIN, SLICE_MIN);
+    advisor_ram_snapshot_sizes(keeper->snapshot, LOG_MIN, SLICE_MIN);
 }
 
 static void
@@ -111,8 +111,8 @@ the_file_does_not_grow(void **state)
     open_small(&keeper);
     while (ended < SNAPSHOTS) {
         change_some(&keeper, &step, &random, CHANGES_MAX);
-        if (advisor_log_bytes(advisor_group_log(keeper.group)) > group)
-            group = advisor_log_bytes(advisor_group_log(keeper.group));
+        if (advisor_event_log_bytes(advisor_change_group_log(keeper.group)) > group)
+            group = advisor_event_log_bytes(advisor_change_group_log(keeper.group));
         keeper_commit(&keeper, 0);
         if (keeper.log.from == from)
             continue;
@@ -130,7 +130,7 @@ the_file_does_not_grow(void **state)
 static void
 commit_one(struct keeper *keeper, uint32_t block)
 {
-    keeper_put(keeper, ADVISOR_LOG_STORE, 0, block, 1);
+    keeper_put(keeper, ADVISOR_EVENT_LOG_STORE, 0, block, 1);
     keeper_commit(keeper, 0);
 }
 
@@ -144,11 +144,12 @@ one_is_begun_when_it_is_due(void **state)
     keeper_begin(&keeper);
     open_small(&keeper);
     commit_one(&keeper, block++);
-    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_false(advisor_ram_snapshot_busy(keeper.snapshot));
     while (keeper.log.bytes < LOG_MIN)
         commit_one(&keeper, block++);
-    assert_true(advisor_snapshot_busy(keeper.snapshot)); /* by the commit that made it so long */
-    while (advisor_snapshot_busy(keeper.snapshot))
+    assert_true(
+        advisor_ram_snapshot_busy(keeper.snapshot)); /* by the commit that made it so long */
+    while (advisor_ram_snapshot_busy(keeper.snapshot))
         keeper_commit(&keeper, 1);
     assert_int_not_equal(keeper.log.whole, 0);
     assert_int_equal(keeper.log.bytes, 0);
@@ -169,26 +170,26 @@ none_is_written_of_a_part(void **state)
 
     (void)state;
     keeper_begin(&keeper);
-    advisor_snapshot_sizes(keeper.snapshot, 1, 1);
+    advisor_ram_snapshot_sizes(keeper.snapshot, 1, 1);
     atomic_store(&keeper.memory.loading, true);
     commit_one(&keeper, block++);
     commit_one(&keeper, block++);
-    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_false(advisor_ram_snapshot_busy(keeper.snapshot));
     atomic_store(&keeper.memory.loading, false);
     commit_one(&keeper, block++);
-    assert_true(advisor_snapshot_busy(keeper.snapshot));
+    assert_true(advisor_ram_snapshot_busy(keeper.snapshot));
     atomic_store(&keeper.memory.spilled, true); /* after it was begun */
     for (unsigned i = 0; i < 4; i++) {
         struct advisor_store_log log = keeper.log;
         struct advisor_txn txn;
 
         assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
+        assert_int_equal(advisor_ram_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
         assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
-        advisor_snapshot_saved(keeper.snapshot);
+        advisor_ram_snapshot_saved(keeper.snapshot);
         keeper.log = log;
     }
-    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_false(advisor_ram_snapshot_busy(keeper.snapshot));
     assert_int_equal(keeper.log.whole, 0);
     keeper_crash(&keeper);
     keeper_open(&keeper);
@@ -205,17 +206,17 @@ blocks_of_buckets_alone_are_passed_over(void **state)
 
     (void)state;
     keeper_begin(&keeper);
-    advisor_snapshot_sizes(keeper.snapshot, 1, 1 << 20);
+    advisor_ram_snapshot_sizes(keeper.snapshot, 1, 1 << 20);
     for (unsigned way = 0; way < 2; way++) {
         for (uint32_t block = 0; block < LOG_MODEL_LENGTH && way == 1; block++)
             keeper_bucket(&keeper, 0, block, true);
         for (unsigned i = 0; i < 2; i++) {
-            keeper_put(&keeper, ADVISOR_LOG_REMOVE, 1, 100, 10);
-            keeper_put(&keeper, ADVISOR_LOG_STORE, 1, 100, 10);
+            keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 1, 100, 10);
+            keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, 1, 100, 10);
         }
         keeper_commit(&keeper, 0);
-        assert_true(advisor_snapshot_busy(keeper.snapshot));
-        while (advisor_snapshot_busy(keeper.snapshot))
+        assert_true(advisor_ram_snapshot_busy(keeper.snapshot));
+        while (advisor_ram_snapshot_busy(keeper.snapshot))
             keeper_commit(&keeper, 0);
         assert_true(way == 0 || keeper.log.runs_bytes == bytes);
         bytes = keeper.log.runs_bytes;
@@ -265,7 +266,7 @@ write_snapshot(struct keeper *keeper)
     enum kvt_err rc;
 
     assert_int_equal(advisor_store_write(keeper->store, &txn, NULL), KVT_OK);
-    rc = advisor_snapshot_write(keeper->snapshot, &txn, &log);
+    rc = advisor_ram_snapshot_write(keeper->snapshot, &txn, &log);
     if (rc != KVT_OK) {
         advisor_store_end(&txn);
         return rc;
@@ -273,7 +274,7 @@ write_snapshot(struct keeper *keeper)
     rc = advisor_store_commit(&txn, NULL);
     if (rc != KVT_OK)
         return rc;
-    advisor_snapshot_saved(keeper->snapshot);
+    advisor_ram_snapshot_saved(keeper->snapshot);
     keeper->log = log;
     return KVT_OK;
 }
@@ -290,26 +291,26 @@ one_that_does_not_fit_is_given_up(void **state)
     keeper_crash(&keeper);
     keeper.map_bytes = SMALL_MAP;
     keeper_open(&keeper);
-    advisor_snapshot_sizes(keeper.snapshot, UINT64_MAX, 1 << 20);
+    advisor_ram_snapshot_sizes(keeper.snapshot, UINT64_MAX, 1 << 20);
     for (uint32_t block = 0; block < LOG_MODEL_BLOCKS; block++)
         for (uint32_t holder = 0; holder < LOG_MODEL_HOLDERS; holder++)
             if (block % 2 == holder % 2)
-                keeper_put(&keeper, ADVISOR_LOG_STORE, holder, block, 1);
+                keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, holder, block, 1);
     keeper_commit(&keeper, 0);
     fill_store(&keeper, LEFT);
-    advisor_snapshot_sizes(keeper.snapshot, LOG_MIN, 1 << 20);
+    advisor_ram_snapshot_sizes(keeper.snapshot, LOG_MIN, 1 << 20);
     assert_int_equal(write_snapshot(&keeper), KVT_OK); /* it begins */
     assert_int_equal(write_snapshot(&keeper), KVT_FULL);
-    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 0, 1);
+    keeper_put(&keeper, ADVISOR_EVENT_LOG_REMOVE, 0, 0, 1);
     keeper_commit(&keeper, 1);
-    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_false(advisor_ram_snapshot_busy(keeper.snapshot));
     keeper_check(&keeper);
     empty_store(&keeper);
     for (uint32_t block = 0; block < LOG_MODEL_LENGTH; block += 2)
-        keeper_put(&keeper, ADVISOR_LOG_STORE, block % LOG_MODEL_HOLDERS, block, 1);
+        keeper_put(&keeper, ADVISOR_EVENT_LOG_STORE, block % LOG_MODEL_HOLDERS, block, 1);
     do
         keeper_commit(&keeper, 0);
-    while (advisor_snapshot_busy(keeper.snapshot));
+    while (advisor_ram_snapshot_busy(keeper.snapshot));
     assert_int_not_equal(keeper.log.whole, 0);
     keeper_crash(&keeper);
     keeper_open(&keeper);
@@ -329,30 +330,30 @@ one_whose_transactions_fail_is_given_up(void **state)
 
     (void)state;
     keeper_begin(&keeper);
-    advisor_snapshot_sizes(keeper.snapshot, LOG_MIN, 1);
+    advisor_ram_snapshot_sizes(keeper.snapshot, LOG_MIN, 1);
     for (uint32_t block = 0; keeper.log.bytes < LOG_MIN; block++)
         commit_one(&keeper, block);
     for (unsigned i = 0; i < MANY && written; i++) {
         log = keeper.log;
         assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
-        assert_int_equal(advisor_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
+        assert_int_equal(advisor_ram_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
         advisor_store_end(&txn);
         written = memcmp(&log, &keeper.log, sizeof(log)) != 0;
     }
     assert_false(written);
-    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_false(advisor_ram_snapshot_busy(keeper.snapshot));
     keeper_end(&keeper);
 }
 
 static bool
 make(void *arg)
 {
-    struct advisor_memory memory = {.index = NULL};
-    struct advisor_snapshot *snapshot;
-    const bool made = advisor_snapshot_new(&snapshot, &memory) == KVT_OK;
+    struct advisor_ram_index memory = {.index = NULL};
+    struct advisor_ram_snapshot *snapshot;
+    const bool made = advisor_ram_snapshot_new(&snapshot, &memory) == KVT_OK;
 
     (void)arg;
-    advisor_snapshot_free(snapshot);
+    advisor_ram_snapshot_free(snapshot);
     return made;
 }
 

@@ -22,7 +22,7 @@ struct scene {
     char folder[256];
     struct advisor_store *store;
     struct advisor_sweeper *sweeper;
-    struct advisor_group *group;
+    struct advisor_change_group *group;
     uint32_t removed;
     uint64_t begun_ms;
 };
@@ -38,13 +38,13 @@ begin(struct scene *scene)
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, &err), KVT_OK);
     assert_int_equal(advisor_sweeper_new(&scene->sweeper), KVT_OK);
-    assert_int_equal(advisor_group_new(&scene->group), KVT_OK);
+    assert_int_equal(advisor_change_group_new(&scene->group), KVT_OK);
 }
 
 static void
 end(struct scene *scene)
 {
-    advisor_group_free(scene->group);
+    advisor_change_group_free(scene->group);
     advisor_sweeper_free(scene->sweeper);
     advisor_store_close(scene->store);
     test_folder_remove(scene->folder);
@@ -64,7 +64,7 @@ static void
 check_times(struct scene *scene)
 {
     size_t count;
-    const struct advisor_effect *effects = advisor_group_effects(scene->group, &count);
+    const struct advisor_effect *effects = advisor_change_group_effects(scene->group, &count);
 
     for (size_t i = 0; i < count; i++)
         if (effects[i].op.kind == ADVISOR_OP_REMOVE)
@@ -77,12 +77,12 @@ commit(struct scene *scene)
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_group_write(scene->group, &txn, NULL, no_hot, NULL), KVT_OK);
+    assert_int_equal(advisor_change_group_write(scene->group, &txn, NULL, no_hot, NULL), KVT_OK);
     check_times(scene);
     assert_int_equal(advisor_sweeper_save(scene->sweeper, &txn), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     advisor_sweeper_saved(scene->sweeper);
-    advisor_group_clear(scene->group);
+    advisor_change_group_clear(scene->group);
 }
 
 /* Every `share`th is ours, and swept by all that sweeps. */
@@ -98,7 +98,7 @@ put_rows(struct scene *scene, uint32_t holder, uint32_t share)
                                       .reporter = i % share == 0 ? OURS : OTHERS,
                                       .gen = 1};
 
-        assert_int_equal(advisor_group_add(scene->group, &op), KVT_OK);
+        assert_int_equal(advisor_change_group_add(scene->group, &op), KVT_OK);
     }
     commit(scene);
 }
@@ -120,7 +120,7 @@ step(struct scene *scene)
     assert_int_equal(advisor_store_read(scene->store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_sweeper_step(scene->sweeper, &txn, scene->group), KVT_OK);
     advisor_store_end(&txn);
-    scene->removed += (uint32_t)advisor_group_ops(scene->group);
+    scene->removed += (uint32_t)advisor_change_group_ops(scene->group);
 }
 
 static void
@@ -201,8 +201,8 @@ static void
 a_group_that_is_nearly_full_takes_some(void **state)
 {
     enum { ROOM = 100 };
-    static uint64_t hashes[ADVISOR_GROUP_OPS_MAX];
-    const struct advisor_log_place place = {.holder = 1, .ranks = 1, .size = 1};
+    static uint64_t hashes[ADVISOR_CHANGE_GROUP_OPS_MAX];
+    const struct advisor_event_log_place place = {.holder = 1, .ranks = 1, .size = 1};
     struct scene scene;
 
     (void)state;
@@ -210,13 +210,15 @@ a_group_that_is_nearly_full_takes_some(void **state)
     put_rows(&scene, 0, 1);
     add(&scene, 0, 2);
     commit(&scene);
-    assert_int_equal(
-        advisor_group_remove(scene.group, &place, hashes, ADVISOR_GROUP_OPS_MAX - ROOM), KVT_OK);
+    assert_int_equal(advisor_change_group_remove(scene.group, &place, hashes,
+                                                 ADVISOR_CHANGE_GROUP_OPS_MAX - ROOM),
+                     KVT_OK);
     step(&scene);
     assert_int_equal(scene.removed, ROOM);
     commit(&scene);
-    assert_int_equal(advisor_group_remove(scene.group, &place, hashes, ADVISOR_GROUP_OPS_MAX),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_change_group_remove(scene.group, &place, hashes, ADVISOR_CHANGE_GROUP_OPS_MAX),
+        KVT_OK);
     step(&scene);
     assert_int_equal(scene.removed, ROOM);
     commit(&scene);

@@ -73,7 +73,7 @@ failures_are_named(void **state)
     assert_int_equal(row.failed, 2);
     kvt_buffer_init(&out, 1u << 16);
     assert_int_equal(advisor_store_read(scene->rig.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_http_failures(&out, &txn, &row), KVT_OK);
+    assert_int_equal(advisor_admin_failures(&out, &txn, &row), KVT_OK);
     advisor_store_end(&txn);
     assert_string_equal(
         kvt_buffer_text(&out),
@@ -210,7 +210,7 @@ what_was_not_taken_is_not_there(void **state)
         kvt_alloc_fail_after(SIZE_MAX);
         assert_int_equal(jobs->count, jobs->taken == NULL ? 0 : 1);
         while (!atomic_load(&asking.done)) {
-            advisor_engine_step(scene->rig.engine, 0);
+            advisor_round_step(scene->rig.engine, 0);
             kvt_clock_sleep_ms(1);
         }
         assert_int_equal(pthread_join(thread, NULL), 0);

@@ -88,7 +88,7 @@ restarts_and_losses_change_nothing(void **state)
         for (unsigned i = 0; i < steps; i++) {
             if (advisor_planner_next(scene->rig.planner, &scene->order, kvt_clock_unix_ms()))
                 test_job_obey(scene);
-            advisor_engine_step(scene->rig.engine, 0);
+            advisor_round_step(scene->rig.engine, 0);
         }
         test_job_restart(scene);
         row = test_job_row_of(scene, id);

@@ -258,12 +258,12 @@ static void
 what_is_moved_is_counted_once(void **state)
 {
     struct obedient *gateway = full(DRAINS);
-    struct advisor_tally_view *view = kvt_calloc(1, sizeof(*view));
-    struct advisor_tally *tally;
+    struct advisor_traffic_view *view = kvt_calloc(1, sizeof(*view));
+    struct advisor_traffic *tally;
 
     (void)state;
     assert_non_null(view);
-    assert_int_equal(advisor_tally_new(&tally, gateway->rig.metrics), KVT_OK);
+    assert_int_equal(advisor_traffic_new(&tally, gateway->rig.metrics), KVT_OK);
     gateway->rig.planner->options.tally = tally;
     obedient_store(gateway, OBEDIENT_COLD, 0, 100);
     gateway->pinned[7] = true;
@@ -274,11 +274,11 @@ what_is_moved_is_counted_once(void **state)
     run(gateway, 2, SECOND);
     assert_int_equal(gateway->orders, 2);
     assert_int_equal(cold(gateway), 0);
-    advisor_tally_look(tally, kvt_clock_unix_ms(), view);
+    advisor_traffic_look(tally, kvt_clock_unix_ms(), view);
     assert_int_equal(view->moves[KVT_ORDER_DELETE].blocks, 120);
     assert_int_equal(view->moves[KVT_ORDER_DELETE].bytes, 100 * OBEDIENT_SIZE);
     gateway->rig.planner->options.tally = NULL;
-    advisor_tally_free(tally);
+    advisor_traffic_free(tally);
     kvt_free(view);
     obedient_free(gateway);
 }

@@ -308,15 +308,15 @@ many_leave_a_piece_at_a_time(void **state)
     scene.seq[0] = 0;
     batch = message(&scene, 0);
     test_rig_batch(&scene.gateway->rig, ++scene.gateway->stream_seq, &batch);
-    while (advisor_departed_count(advisor_planner_departed(planner)) == 0)
-        advisor_engine_step(scene.gateway->rig.engine, 0);
-    before = advisor_departed_count(advisor_planner_departed(planner));
+    while (advisor_departed_blocks_count(advisor_planner_departed(planner)) == 0)
+        advisor_round_step(scene.gateway->rig.engine, 0);
+    before = advisor_departed_blocks_count(advisor_planner_departed(planner));
     assert_in_range(before, ALL - 4096 - 2000, ALL * 2);
     while (before > 0) {
         size_t left;
 
-        advisor_engine_step(scene.gateway->rig.engine, 0);
-        left = advisor_departed_count(advisor_planner_departed(planner));
+        advisor_round_step(scene.gateway->rig.engine, 0);
+        left = advisor_departed_blocks_count(advisor_planner_departed(planner));
         /* At most two looks a round, of 4,096 blocks and a piece, two words a piece apart. */
         assert_true(before - left <= 2 * (4096 + INDEX_DROPPED_MAX) * 2);
         before = left;
@@ -379,9 +379,9 @@ leave_a_chain(uint32_t from, heard_row *heard)
     batch = message(&scene, 0);
     test_rig_batch(&scene.gateway->rig, ++scene.gateway->stream_seq, &batch);
     do {
-        advisor_engine_step(scene.gateway->rig.engine, 0);
+        advisor_round_step(scene.gateway->rig.engine, 0);
         take_news(&scene, heard);
-        left = advisor_departed_count(advisor_planner_departed(scene.gateway->rig.planner));
+        left = advisor_departed_blocks_count(advisor_planner_departed(scene.gateway->rig.planner));
         assert_true(++rounds < 10000);
     } while (heard[ALL - 1][OBEDIENT_HOT][0] == 0 || left > 0);
     obedient_free(scene.gateway);

@@ -28,7 +28,7 @@ struct session {
 
 struct world {
     struct obedient *gateway;
-    struct policy_simulate *simulate;
+    struct policy_tier_simulation *simulate;
     struct session sessions[SESSIONS];
     struct session prompts[PROMPTS];
     uint32_t next; /* block */
@@ -130,13 +130,13 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
             enum policy_promotion promotion, uint32_t capacity, uint64_t seed,
             struct figures *figures)
 {
-    const struct policy_simulate_options options = {
+    const struct policy_tier_simulation_options options = {
         .ordering = ordering,
         .ordering_options = {.prices = {.hot_read = 1, .cold_read = 10, .move = 1}},
         .capacity = capacity - GAP / 2,
         .promotion = promotion};
     struct world *world = kvt_calloc(1, sizeof(*world));
-    struct policy_simulate_result result;
+    struct policy_tier_simulation_result result;
     char policy[1024];
     uint32_t both = 0;
 
@@ -154,7 +154,7 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
     world->gateway->capacity[OBEDIENT_HOT] = (uint64_t)VOLUME * OBEDIENT_SIZE;
     world->gateway->now_ms -= world->gateway->now_ms % ADVISOR_TICK_MS;
     world->random = seed;
-    assert_int_equal(policy_simulate_new(&world->simulate, &options), KVT_OK);
+    assert_int_equal(policy_tier_simulation_new(&world->simulate, &options), KVT_OK);
     for (size_t i = 0; i < PROMPTS; i++)
         grow(world, &world->prompts[i], PROMPT_BLOCKS);
     for (int i = 0; i < REQUESTS; i++) {
@@ -163,15 +163,16 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
                                                         .count = session->count};
 
         serve(world, session);
-        assert_int_equal(policy_simulate_request(world->simulate, &request), KVT_OK);
+        assert_int_equal(policy_tier_simulation_request(world->simulate, &request), KVT_OK);
     }
-    result = policy_simulate_result(world->simulate);
+    result = policy_tier_simulation_result(world->simulate);
     assert_int_equal(result.reads, world->reads);
     figures->reads += world->reads;
     figures->live += world->hits;
     figures->simulated += result.prefix_hits;
     for (uint32_t i = 0; i < world->next; i++)
-        both += world->gateway->held[OBEDIENT_HOT][i] && policy_simulate_has(world->simulate, i);
+        both +=
+            world->gateway->held[OBEDIENT_HOT][i] && policy_tier_simulation_has(world->simulate, i);
     print_message("%s, by %s: %llu hits live, %llu simulated; %u blocks, %llu promoted live, "
                   "%llu simulated; %u of %u are the same\n",
                   ordering->name, promote_by, (unsigned long long)world->hits,
@@ -180,7 +181,7 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
                   (unsigned long long)result.promotions, both, capacity);
     assert_true(world->gateway->moved[KVT_ORDER_PROMOTE] > 0 && result.promotions > 0);
     assert_true(both >= (capacity - GAP) * 9 / 10);
-    policy_simulate_free(world->simulate);
+    policy_tier_simulation_free(world->simulate);
     obedient_free(world->gateway);
     kvt_free(world);
 }

@@ -17,7 +17,7 @@ gateways_are_known_before_the_first_tick(void **state)
     struct advisor_gateway_view views[2];
     struct advisor_planner *planner;
     struct index *index;
-    struct advisor_names *names;
+    struct advisor_name_table *names;
     struct advisor_txn txn;
     _Atomic bool cancel = false;
 
@@ -28,16 +28,16 @@ gateways_are_known_before_the_first_tick(void **state)
     options.counters = &gateway->rig.counters;
     assert_int_equal(advisor_planner_new(&planner, &options), KVT_OK);
     assert_int_equal(index_new(&index, 1 << 20), KVT_OK);
-    assert_int_equal(advisor_names_new(&names, index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&names, index, INDEX_HOLDERS_MAX), KVT_OK);
     assert_int_equal(advisor_store_read(gateway->rig.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_names_load(names, &txn), KVT_OK);
+    assert_int_equal(advisor_name_table_load(names, &txn), KVT_OK);
     assert_int_equal(advisor_planner_load(planner, &txn, names, gateway->now_ms), KVT_OK);
     assert_int_equal(advisor_planner_load_blocks(planner, &txn, &cancel), KVT_OK);
     assert_int_equal(advisor_planner_gateways(planner, views, 2), 1);
     assert_string_equal(views[0].name, "gw0");
     advisor_store_end(&txn);
     advisor_planner_free(planner);
-    advisor_names_free(names);
+    advisor_name_table_free(names);
     index_free(index);
     obedient_free(gateway);
 }

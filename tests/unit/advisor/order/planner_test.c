@@ -302,7 +302,7 @@ second_cold_hit_promotes(void **state)
     struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
     struct kvt_report_access access = {.hash = 6, .count = 1, .bytes = SIZE, .tier_index = 1};
     struct kvt_report with = {.healthy = true, .accesses = &access, .access_count = 1};
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
 
     (void)state;
     assert_non_null(block);
@@ -317,7 +317,7 @@ second_cold_hit_promotes(void **state)
     assert_int_equal(gateway->order.items[0].block.parent, 5);
     assert_int_equal(gateway->order.items[0].block.position, 5);
     obey(gateway);
-    assert_int_equal(advisor_find_block(&gateway->rig.finder, "ns", 6, block), KVT_OK);
+    assert_int_equal(advisor_finder_block(&gateway->rig.finder, "ns", 6, block), KVT_OK);
     assert_int_equal(block->place_count, 2);
     assert_int_equal(block->hits, 2);
     assert_int_equal(block->cold_hits, 2);
@@ -329,7 +329,7 @@ second_cold_hit_promotes(void **state)
     gateway->report_seq -= 1;
     with.seq = 0;
     report(gateway, &with);
-    assert_int_equal(advisor_find_block(&gateway->rig.finder, "ns", 6, block), KVT_OK);
+    assert_int_equal(advisor_finder_block(&gateway->rig.finder, "ns", 6, block), KVT_OK);
     assert_int_equal(block->hits, 3);
     kvt_free(block);
     gateway_free(gateway);

@@ -348,7 +348,7 @@ struct planned {
 };
 
 static bool
-take(void *arg, const struct advisor_preview_move *move)
+take(void *arg, const struct advisor_dry_run_move *move)
 {
     static const char *const from[OBEDIENT_TIERS_MAX] = {"hot@gw0", "cold@b", "warm@gw0",
                                                          "cold@far"};
@@ -370,7 +370,7 @@ plans_drain_the_coldest_first(void **state)
     struct obedient *gateway = four_tiers(plain);
     struct planned planned = {.deleted = 0};
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
     enum kvt_err rc;
 
     (void)state;
@@ -379,13 +379,13 @@ plans_drain_the_coldest_first(void **state)
     obedient_store(gateway, OBEDIENT_HOT, 0, 450);
     assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_OFF), KVT_OK);
     (void)obedient_step(gateway, 5000);
-    assert_int_equal(advisor_preview_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     do
-        rc = advisor_preview_step(preview, take, &planned);
+        rc = advisor_dry_run_step(preview, take, &planned);
     while (rc == KVT_AGAIN);
     assert_int_equal(rc, KVT_OK);
-    advisor_preview_free(preview);
+    advisor_dry_run_free(preview);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
     assert_int_equal(planned.blocks[OBEDIENT_FAR], 400);
     assert_int_equal(planned.deleted, 400);
@@ -401,7 +401,7 @@ struct swept {
 };
 
 static bool
-take_swept(void *arg, const struct advisor_preview_move *move)
+take_swept(void *arg, const struct advisor_dry_run_move *move)
 {
     struct swept *swept = arg;
 
@@ -433,7 +433,7 @@ plans_have_what_rules_without_watermarks_do(void **state)
               "  - {id: age, from: near, to: far, when: last_access > 1h, schedule: {every: 24h}}\n"
               "  - {id: warm-up, from: hdd, to: ssd, when: class(head)}\n" ENFORCE);
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
     struct swept swept = {.deleted = 0};
     enum kvt_err rc;
 
@@ -449,16 +449,16 @@ plans_have_what_rules_without_watermarks_do(void **state)
     obedient_store(gateway, OBEDIENT_WARM, 160, 240);
     obedient_store(gateway, OBEDIENT_HOT, 304, 344);
     (void)obedient_step(gateway, 5000);
-    assert_int_equal(advisor_preview_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     do
-        rc = advisor_preview_step(preview, take_swept, &swept);
+        rc = advisor_dry_run_step(preview, take_swept, &swept);
     while (rc == KVT_AGAIN);
     assert_int_equal(rc, KVT_OK);
-    assert_int_equal(advisor_preview_pinned(preview, 0).blocks, 40 / CHAIN);
-    assert_int_equal(advisor_preview_pinned(preview, 0).bytes, 40 / CHAIN * OBEDIENT_SIZE);
-    assert_int_equal(advisor_preview_pinned(preview, 1).blocks, 0);
-    advisor_preview_free(preview);
+    assert_int_equal(advisor_dry_run_pinned(preview, 0).blocks, 40 / CHAIN);
+    assert_int_equal(advisor_dry_run_pinned(preview, 0).bytes, 40 / CHAIN * OBEDIENT_SIZE);
+    assert_int_equal(advisor_dry_run_pinned(preview, 1).blocks, 0);
+    advisor_dry_run_free(preview);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
     assert_int_equal(swept.deleted, 24);
     assert_int_equal(swept.moved[OBEDIENT_COLD][OBEDIENT_FAR], 80);

@@ -177,7 +177,7 @@ pins_keep_up_to_their_budget(void **state)
 }
 
 static bool
-note(void *arg, const struct advisor_preview_move *move)
+note(void *arg, const struct advisor_dry_run_move *move)
 {
     bool *planned = arg;
 
@@ -191,17 +191,17 @@ static void
 plan(struct obedient *gateway, bool planned[BLOCKS])
 {
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
-    struct advisor_preview *preview;
+    struct advisor_dry_run *preview;
     enum kvt_err rc = KVT_AGAIN;
 
-    assert_int_equal(advisor_preview_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     while (rc == KVT_AGAIN) {
-        rc = advisor_preview_step(preview, note, planned);
+        rc = advisor_dry_run_step(preview, note, planned);
         assert_int_equal(obedient_step(gateway, 0), 0);
     }
     assert_int_equal(rc, KVT_OK);
-    advisor_preview_free(preview);
+    advisor_dry_run_free(preview);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
 }
 

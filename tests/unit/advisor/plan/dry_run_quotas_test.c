@@ -137,7 +137,7 @@ end(struct scene *scene)
 }
 
 static bool
-show(void *arg, const struct advisor_preview_move *move)
+show(void *arg, const struct advisor_dry_run_move *move)
 {
     struct scene *scene = arg;
     struct moves *planned = scene->planned;
@@ -207,22 +207,22 @@ rules_of(const char *text)
 
 static enum kvt_err
 preview(struct scene *scene, const struct advisor_rules *rules,
-        struct advisor_preview_quota *quotas)
+        struct advisor_dry_run_quota *quotas)
 {
-    struct advisor_preview *it;
+    struct advisor_dry_run *it;
     enum kvt_err rc =
-        advisor_preview_new(&it, scene->gateway->rig.planner, rules, scene->gateway->now_ms);
+        advisor_dry_run_new(&it, scene->gateway->rig.planner, rules, scene->gateway->now_ms);
 
     if (rc != KVT_OK)
         return rc;
     do {
-        rc = advisor_preview_step(it, show, scene);
-        if (rc == KVT_AGAIN && advisor_preview_waits(it)) /* an order is made */
+        rc = advisor_dry_run_step(it, show, scene);
+        if (rc == KVT_AGAIN && advisor_dry_run_waits(it)) /* an order is made */
             advisor_planner_tick(scene->gateway->rig.planner, scene->gateway->now_ms);
     } while (rc == KVT_AGAIN);
     for (size_t i = 0; i < rules->policy->quotas.count && rc == KVT_OK && quotas != NULL; i++)
-        quotas[i] = advisor_preview_quota(it, (int32_t)i);
-    advisor_preview_free(it);
+        quotas[i] = advisor_dry_run_quota(it, (int32_t)i);
+    advisor_dry_run_free(it);
     return rc;
 }
 
@@ -384,7 +384,7 @@ zeta(const struct scene *scene, int tier)
 
 /* It is planned before it is in force, then done; the same copies leave. */
 static void
-plan_and_act(struct scene *scene, const char *policy, struct advisor_preview_quota *quotas,
+plan_and_act(struct scene *scene, const char *policy, struct advisor_dry_run_quota *quotas,
              int steps)
 {
     char text[POLICY_MAX];
@@ -402,7 +402,7 @@ plan_and_act(struct scene *scene, const char *policy, struct advisor_preview_quo
 static void
 what_comes_counts(void **state)
 {
-    struct advisor_preview_quota quotas[2];
+    struct advisor_dry_run_quota quotas[2];
     struct scene scene;
 
     (void)state;
@@ -428,7 +428,7 @@ what_comes_counts(void **state)
 static void
 all_tiers_together(void **state)
 {
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     struct scene scene;
 
     (void)state;
@@ -448,7 +448,7 @@ all_tiers_together(void **state)
 static void
 rules_make_room_for_quotas(void **state)
 {
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     struct scene scene;
 
     (void)state;
@@ -470,7 +470,7 @@ rules_make_room_for_quotas(void **state)
 static void
 a_tier_that_a_quota_fills_is_drained(void **state)
 {
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     struct scene scene;
 
     (void)state;
@@ -492,7 +492,7 @@ a_tier_that_a_quota_fills_is_drained(void **state)
 static void
 quotas_and_watermarks_count_together(void **state)
 {
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     struct scene scene;
 
     (void)state;
@@ -516,7 +516,7 @@ quotas_and_watermarks_count_together(void **state)
 static void
 what_may_not_come_is_counted(void **state)
 {
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     struct scene scene;
 
     (void)state;
@@ -543,7 +543,7 @@ what_was_ordered_counts_as_gone(void **state)
     const char *policy =
         with_mode(TIERS "rules:\n" FORGET "quotas:\n  - {tenant: zeta, tier: ssd, hard: 100KB}\n",
                   ENFORCED, text);
-    struct advisor_preview_quota quota;
+    struct advisor_dry_run_quota quota;
     const struct advisor_rules *rules;
     struct scene scene;
 

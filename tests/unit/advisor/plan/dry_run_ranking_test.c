@@ -39,7 +39,7 @@ struct shown {
 };
 
 static bool
-show(void *arg, const struct advisor_preview_move *move)
+show(void *arg, const struct advisor_dry_run_move *move)
 {
     struct shown *shown = arg;
 
@@ -79,23 +79,23 @@ static enum kvt_err
 preview(struct obedient *gateway, const struct advisor_rules *rules, struct shown *shown, int steps)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
-    struct advisor_preview *it;
-    enum kvt_err rc = advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms);
+    struct advisor_dry_run *it;
+    enum kvt_err rc = advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms);
 
     shown->count = 0;
     shown->as_it_is = false;
     if (rc != KVT_OK)
         return rc;
     do {
-        rc = advisor_preview_step(it, show, shown);
-        if (rc == KVT_AGAIN && advisor_preview_waits(it)) {
+        rc = advisor_dry_run_step(it, show, shown);
+        if (rc == KVT_AGAIN && advisor_dry_run_waits(it)) {
             tick(gateway);
             kvt_clock_sleep_ms(1);
         }
         assert_true(kvt_clock_mono_ms() < until_ms);
     } while (rc == KVT_AGAIN && --steps > 0);
-    shown->as_it_is = advisor_preview_missed(it).wanted != NULL;
-    advisor_preview_free(it);
+    shown->as_it_is = advisor_dry_run_missed(it).wanted != NULL;
+    advisor_dry_run_free(it);
     return rc;
 }
 
@@ -279,17 +279,17 @@ until_it_chooses_tiers_are_drained(void **state)
     struct obedient *gateway = live(policy_by("lru", "off", text), &random);
     struct advisor_rules *rules = rules_of(policy_by("lfu", "off", text));
     struct shown *shown = kvt_calloc(1, sizeof(*shown));
-    struct advisor_preview *it;
+    struct advisor_dry_run *it;
     uint64_t orders;
     enum kvt_err rc;
 
     (void)state;
     assert_non_null(shown);
     obedient_install(gateway, policy_by("lru", "enforce", text));
-    assert_int_equal(advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms),
+    assert_int_equal(advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
-    assert_int_equal(advisor_preview_step(it, show, shown), KVT_AGAIN);
-    assert_true(advisor_preview_waits(it));
+    assert_int_equal(advisor_dry_run_step(it, show, shown), KVT_AGAIN);
+    assert_true(advisor_dry_run_waits(it));
     for (int i = 0; i < 12; i++)
         (void)obedient_step(gateway, 100);
     assert_true(gateway->orders > 0);
@@ -299,7 +299,7 @@ until_it_chooses_tiers_are_drained(void **state)
     obedient_install(gateway, policy_by("lru", "off", text));
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
     (void)obedient_step(gateway, 100);
-    while ((rc = advisor_preview_step(it, show, shown)) == KVT_AGAIN) {
+    while ((rc = advisor_dry_run_step(it, show, shown)) == KVT_AGAIN) {
         assert_true(kvt_clock_mono_ms() < until_ms);
         kvt_clock_sleep_ms(1);
     }
@@ -310,7 +310,7 @@ until_it_chooses_tiers_are_drained(void **state)
     for (int i = 0; i < 12; i++)
         (void)obedient_step(gateway, 100);
     assert_int_equal(gateway->orders, orders);
-    advisor_preview_free(it);
+    advisor_dry_run_free(it);
     for (int i = 0; i < 12; i++)
         (void)obedient_step(gateway, 100);
     assert_true(gateway->orders > orders);
@@ -336,23 +336,23 @@ without_memory_it_says_so(void **state)
     assert_int_equal(preview(gateway, rules, &shown[0], INT32_MAX), KVT_OK);
     assert_int_equal(preview(gateway, own, &shown[2], INT32_MAX), KVT_OK);
     for (size_t n = 0; n < 24; n++) {
-        struct advisor_preview *it = NULL;
+        struct advisor_dry_run *it = NULL;
         enum kvt_err rc;
 
         while (gateway->rig.planner->reranking.plan != ADVISOR_PLAN_NONE)
             tick(gateway);
         shown[1].count = 0;
         kvt_alloc_fail_after(n);
-        rc = advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms);
+        rc = advisor_dry_run_new(&it, gateway->rig.planner, rules, gateway->now_ms);
         for (int i = 0; i < 4 && (rc == KVT_OK || rc == KVT_AGAIN); i++)
-            rc = advisor_preview_step(it, show, &shown[1]);
+            rc = advisor_dry_run_step(it, show, &shown[1]);
         kvt_alloc_fail_after(SIZE_MAX);
         while (rc == KVT_AGAIN) {
             kvt_clock_sleep_ms(1);
-            rc = advisor_preview_step(it, show, &shown[1]);
+            rc = advisor_dry_run_step(it, show, &shown[1]);
         }
         if (rc == KVT_OK) {
-            const struct advisor_preview_miss miss = advisor_preview_missed(it);
+            const struct advisor_dry_run_miss miss = advisor_dry_run_missed(it);
             const struct shown *right = &shown[miss.wanted != NULL ? 2 : 0];
 
             said += miss.wanted != NULL;
@@ -367,7 +367,7 @@ without_memory_it_says_so(void **state)
             assert_memory_equal(shown[1].blocks, right->blocks,
                                 shown[1].count * sizeof(right->blocks[0]));
         }
-        advisor_preview_free(it);
+        advisor_dry_run_free(it);
     }
     assert_true(said > 0);
     advisor_rules_free(own);

@@ -13,10 +13,10 @@
 
 static const struct asked {
     enum kvt_order_verb verb;
-    enum advisor_rung to;
-} all[] = {{KVT_ORDER_PIN, ADVISOR_RUNG_HOT},    {KVT_ORDER_UNPIN, ADVISOR_RUNG_HOT},
-           {KVT_ORDER_DELETE, ADVISOR_RUNG_HOT}, {KVT_ORDER_WARM, ADVISOR_RUNG_HOT},
-           {KVT_ORDER_WARM, ADVISOR_RUNG_WARM},  {KVT_ORDER_WARM, ADVISOR_RUNG_COLD}};
+    enum advisor_tier_kind to;
+} all[] = {{KVT_ORDER_PIN, ADVISOR_TIER_KIND_HOT},    {KVT_ORDER_UNPIN, ADVISOR_TIER_KIND_HOT},
+           {KVT_ORDER_DELETE, ADVISOR_TIER_KIND_HOT}, {KVT_ORDER_WARM, ADVISOR_TIER_KIND_HOT},
+           {KVT_ORDER_WARM, ADVISOR_TIER_KIND_WARM},  {KVT_ORDER_WARM, ADVISOR_TIER_KIND_COLD}};
 
 enum { ALL = sizeof(all) / sizeof(all[0]), REPORTED = TEST_PLACE_COLD_LOST };
 
@@ -43,36 +43,36 @@ hangs_on(const struct test_places *places, unsigned block, unsigned root)
     return true;
 }
 
-static const enum advisor_rung rungs[REPORTED] = {
-    ADVISOR_RUNG_HOT,  ADVISOR_RUNG_HOT,  ADVISOR_RUNG_WARM,
-    ADVISOR_RUNG_COLD, ADVISOR_RUNG_COLD, ADVISOR_RUNG_FAR,
+static const enum advisor_tier_kind rungs[REPORTED] = {
+    ADVISOR_TIER_KIND_HOT,  ADVISOR_TIER_KIND_HOT,  ADVISOR_TIER_KIND_WARM,
+    ADVISOR_TIER_KIND_COLD, ADVISOR_TIER_KIND_COLD, ADVISOR_TIER_KIND_FAR,
 };
 
-static enum advisor_rung
+static enum advisor_tier_kind
 top_of(const struct test_place_block *block)
 {
     unsigned place = 0; /* they are in order */
 
     while (place < REPORTED && block->ranks[place] == 0)
         place++;
-    return place < REPORTED ? rungs[place] : ADVISOR_RUNG_GONE;
+    return place < REPORTED ? rungs[place] : ADVISOR_TIER_KIND_GONE;
 }
 
 /* The gateway that warms what lies there; -1: none can. */
 static int
-warmer_of(unsigned place, enum advisor_rung to)
+warmer_of(unsigned place, enum advisor_tier_kind to)
 {
     if (rungs[place] <= to)
         return -1;
-    if (to != ADVISOR_RUNG_WARM)
+    if (to != ADVISOR_TIER_KIND_WARM)
         return test_place_gateway(place);
     return place == TEST_PLACE_COLD1 ? -1 : 0; /* the other one has no warm volume */
 }
 
 /* The shards that the gateway is to bring from there. */
 static uint32_t
-warmed_from(const struct test_place_block *block, enum advisor_rung to, int gateway,
-            enum advisor_rung from)
+warmed_from(const struct test_place_block *block, enum advisor_tier_kind to, int gateway,
+            enum advisor_tier_kind from)
 {
     uint32_t above = 0;
     uint32_t ranks = 0;
@@ -92,15 +92,15 @@ warmed_from(const struct test_place_block *block, enum advisor_rung to, int gate
 
 static uint32_t
 moved_at(const struct test_place_block *block, const struct asked *asked, int gateway,
-         enum advisor_rung from)
+         enum advisor_tier_kind from)
 {
-    const enum advisor_rung top = top_of(block);
+    const enum advisor_tier_kind top = top_of(block);
     uint32_t ranks = 0;
     bool here = false;
 
     if (asked->verb == KVT_ORDER_WARM)
         return warmed_from(block, asked->to, gateway, from);
-    if (from != ADVISOR_RUNG_GONE)
+    if (from != ADVISOR_TIER_KIND_GONE)
         return 0;
     for (unsigned place = 0; place < REPORTED; place++) {
         if (block->ranks[place] == 0 || (asked->verb == KVT_ORDER_PIN && rungs[place] != top))
@@ -114,7 +114,7 @@ moved_at(const struct test_place_block *block, const struct asked *asked, int ga
 /* ---- the answer ---- */
 
 static size_t
-position_of(const struct advisor_selection_part *part, uint64_t hash)
+position_of(const struct advisor_prefix_moves_part *part, uint64_t hash)
 {
     size_t at = part->count;
 
@@ -126,11 +126,11 @@ position_of(const struct advisor_selection_part *part, uint64_t hash)
     return at;
 }
 
-static const struct advisor_selection_part *
-part_of(const struct advisor_selection *selection, int gateway, enum advisor_rung from)
+static const struct advisor_prefix_moves_part *
+part_of(const struct advisor_prefix_moves *selection, int gateway, enum advisor_tier_kind from)
 {
-    static const struct advisor_selection_part none;
-    const struct advisor_selection_part *part = &none;
+    static const struct advisor_prefix_moves_part none;
+    const struct advisor_prefix_moves_part *part = &none;
     char name[KVT_NAME_MAX];
 
     (void)snprintf(name, sizeof(name), "gw%d", gateway);
@@ -144,12 +144,13 @@ part_of(const struct advisor_selection *selection, int gateway, enum advisor_run
 
 /* As orders name it: nothing of what is between the bucket and the hot volume. */
 static void
-expect_edge(const struct advisor_selection_part *part, const struct asked *asked, int gateway)
+expect_edge(const struct advisor_prefix_moves_part *part, const struct asked *asked, int gateway)
 {
-    static const char *const names[2][ADVISOR_RUNG_COUNT] = {
+    static const char *const names[2][ADVISOR_TIER_KIND_COUNT] = {
         {"hot@gw0", "warm@gw0", "cold@a", "cold@far"}, {"hot@gw1", "", "cold@b", "cold@far"}};
-    const bool is_plain = part->from == ADVISOR_RUNG_GONE ||
-                          (part->from == ADVISOR_RUNG_COLD && asked->to == ADVISOR_RUNG_HOT);
+    const bool is_plain =
+        part->from == ADVISOR_TIER_KIND_GONE ||
+        (part->from == ADVISOR_TIER_KIND_COLD && asked->to == ADVISOR_TIER_KIND_HOT);
 
     assert_string_equal(part->from_holder, is_plain ? "" : names[gateway][part->from]);
     assert_string_equal(part->to_holder, is_plain ? "" : names[gateway][asked->to]);
@@ -157,9 +158,9 @@ expect_edge(const struct advisor_selection_part *part, const struct asked *asked
 
 static void
 expect_part(const struct test_places *places, unsigned root, const struct asked *asked,
-            const struct advisor_selection *selection, int gateway, enum advisor_rung from)
+            const struct advisor_prefix_moves *selection, int gateway, enum advisor_tier_kind from)
 {
-    const struct advisor_selection_part *part = part_of(selection, gateway, from);
+    const struct advisor_prefix_moves_part *part = part_of(selection, gateway, from);
     size_t count = 0;
     uint64_t bytes = 0;
 
@@ -190,21 +191,21 @@ expect_part(const struct test_places *places, unsigned root, const struct asked 
         expect_edge(part, asked, gateway);
 }
 
-static struct advisor_selection_options
+static struct advisor_prefix_moves_options
 options_of(struct test_places *places, unsigned root, const struct asked *asked)
 {
-    return (struct advisor_selection_options){.finder = &places->rig.finder,
-                                              .planner = places->rig.planner,
-                                              .namespace_ =
-                                                  test_places_spaces[places->blocks[root].space],
-                                              .hash = test_place_hash(root),
-                                              .verb = asked->verb,
-                                              .to = asked->to};
+    return (struct advisor_prefix_moves_options){.finder = &places->rig.finder,
+                                                 .planner = places->rig.planner,
+                                                 .namespace_ =
+                                                     test_places_spaces[places->blocks[root].space],
+                                                 .hash = test_place_hash(root),
+                                                 .verb = asked->verb,
+                                                 .to = asked->to};
 }
 
 static void
 expect_sums(const struct test_places *places, unsigned root, const struct asked *asked,
-            const struct advisor_selection *selection)
+            const struct advisor_prefix_moves *selection)
 {
     uint64_t blocks = 0;
     uint64_t chosen = 0;
@@ -217,10 +218,10 @@ expect_sums(const struct test_places *places, unsigned root, const struct asked 
 
         if (!hangs_on(places, i, root) || !is_known(block))
             continue;
-        for (int part = 0; part < 2 * (ADVISOR_RUNG_GONE + 1); part++)
-            ranks |= moved_at(block, asked, part % 2, (enum advisor_rung)(part / 2));
+        for (int part = 0; part < 2 * (ADVISOR_TIER_KIND_GONE + 1); part++)
+            ranks |= moved_at(block, asked, part % 2, (enum advisor_tier_kind)(part / 2));
         blocks++;
-        elsewhere += top_of(block) == ADVISOR_RUNG_GONE;
+        elsewhere += top_of(block) == ADVISOR_TIER_KIND_GONE;
         chosen += ranks != 0;
         bytes += block->size * (uint64_t)__builtin_popcount(ranks);
     }
@@ -238,19 +239,19 @@ prefixes_are_what_hangs_on_them(void **state)
     (void)state;
     for (unsigned root = 0; root < TEST_PLACES_BLOCKS; root++)
         for (size_t a = 0; a < ALL; a++) {
-            const struct advisor_selection_options options = options_of(places, root, &all[a]);
-            struct advisor_selection selection;
+            const struct advisor_prefix_moves_options options = options_of(places, root, &all[a]);
+            struct advisor_prefix_moves selection;
             struct kvt_error err;
-            const enum kvt_err rc = advisor_selection_make(&selection, &options, &err);
+            const enum kvt_err rc = advisor_prefix_moves_make(&selection, &options, &err);
 
             assert_int_equal(rc, is_known(&places->blocks[root]) ? KVT_OK : KVT_NOTFOUND);
             if (rc == KVT_OK) {
                 expect_sums(places, root, &all[a], &selection);
-                for (int part = 0; part < 2 * (ADVISOR_RUNG_GONE + 1); part++)
+                for (int part = 0; part < 2 * (ADVISOR_TIER_KIND_GONE + 1); part++)
                     expect_part(places, root, &all[a], &selection, part % 2,
-                                (enum advisor_rung)(part / 2));
+                                (enum advisor_tier_kind)(part / 2));
             }
-            advisor_selection_release(&selection);
+            advisor_prefix_moves_release(&selection);
         }
     test_places_end(places);
 }
@@ -259,9 +260,9 @@ static void
 a_tier_that_no_gateway_has_is_told(void **state)
 {
     struct test_rig_options rig_options = {.mode = ADVISOR_MODE_OFF};
-    struct advisor_selection_options options = {
-        .namespace_ = "ns", .hash = 1, .verb = KVT_ORDER_WARM, .to = ADVISOR_RUNG_WARM};
-    struct advisor_selection selection;
+    struct advisor_prefix_moves_options options = {
+        .namespace_ = "ns", .hash = 1, .verb = KVT_ORDER_WARM, .to = ADVISOR_TIER_KIND_WARM};
+    struct advisor_prefix_moves selection;
     struct test_rig rig;
     struct kvt_error err;
     char folder[256];
@@ -272,9 +273,9 @@ a_tier_that_no_gateway_has_is_told(void **state)
     test_rig_open(&rig, &rig_options);
     options.finder = &rig.finder;
     options.planner = rig.planner;
-    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
+    assert_int_equal(advisor_prefix_moves_make(&selection, &options, &err), KVT_NOTFOUND);
     assert_string_equal(err.text, "no gateway has a warm tier; which there are: kvtier tier ls");
-    advisor_selection_release(&selection);
+    advisor_prefix_moves_release(&selection);
     test_rig_close(&rig);
     test_folder_remove(folder);
 }
@@ -283,13 +284,13 @@ static bool
 attempt(void *arg)
 {
     struct test_places *places = arg;
-    const struct advisor_selection_options options = options_of(places, 0, &all[1]);
-    struct advisor_selection selection;
+    const struct advisor_prefix_moves_options options = options_of(places, 0, &all[1]);
+    struct advisor_prefix_moves selection;
     struct kvt_error err;
-    const enum kvt_err rc = advisor_selection_make(&selection, &options, &err);
+    const enum kvt_err rc = advisor_prefix_moves_make(&selection, &options, &err);
 
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
-    advisor_selection_release(&selection);
+    advisor_prefix_moves_release(&selection);
     return rc == KVT_OK;
 }
 
@@ -308,18 +309,18 @@ static void
 what_nobody_knows_is_not_found(void **state)
 {
     struct test_places *places = test_places_begin();
-    struct advisor_selection_options options = options_of(places, 0, &all[0]);
-    struct advisor_selection selection;
+    struct advisor_prefix_moves_options options = options_of(places, 0, &all[0]);
+    struct advisor_prefix_moves selection;
     struct kvt_error err;
 
     (void)state;
     options.hash = 1;
-    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
-    advisor_selection_release(&selection);
+    assert_int_equal(advisor_prefix_moves_make(&selection, &options, &err), KVT_NOTFOUND);
+    advisor_prefix_moves_release(&selection);
     options = options_of(places, 0, &all[0]);
     options.namespace_ = "nobody";
-    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
-    advisor_selection_release(&selection);
+    assert_int_equal(advisor_prefix_moves_make(&selection, &options, &err), KVT_NOTFOUND);
+    advisor_prefix_moves_release(&selection);
     test_places_end(places);
 }
 
@@ -332,9 +333,9 @@ too_many_are_refused(void **state)
         .namespace_ = "ns", .worker = "w", .incarnation = 1, .location_count = 1, .events = events};
     struct test_rig_options rig_options = {
         .index_bytes = UINT64_C(512) << 20, .volatile_places = true, .mode = ADVISOR_MODE_OFF};
-    struct advisor_selection_options options = {
+    struct advisor_prefix_moves_options options = {
         .namespace_ = "ns", .hash = 1, .verb = KVT_ORDER_PIN};
-    struct advisor_selection selection;
+    struct advisor_prefix_moves selection;
     struct test_rig rig;
     struct kvt_error err;
     char folder[256];
@@ -346,10 +347,10 @@ too_many_are_refused(void **state)
     rig_options.path = folder;
     test_rig_open(&rig, &rig_options);
     batch.locations[0].tier = KVT_TIER_G2;
-    for (uint64_t seq = 1; hash <= ADVISOR_SELECTION_BLOCKS_MAX; seq++) {
+    for (uint64_t seq = 1; hash <= ADVISOR_PREFIX_MOVES_BLOCKS_MAX; seq++) {
         batch.first_seq = hash + 1;
         batch.event_count = 0;
-        while (hash <= ADVISOR_SELECTION_BLOCKS_MAX &&
+        while (hash <= ADVISOR_PREFIX_MOVES_BLOCKS_MAX &&
                batch.event_count < KVT_EVENTS_PER_BATCH_MAX) {
             hash++;
             events[batch.event_count++] = (struct kvt_event){.sequence_hash = hash,
@@ -364,16 +365,16 @@ too_many_are_refused(void **state)
         test_rig_run(&rig);
         options.finder = &rig.finder;
         options.planner = rig.planner;
-        if (hash == ADVISOR_SELECTION_BLOCKS_MAX + 1)
+        if (hash == ADVISOR_PREFIX_MOVES_BLOCKS_MAX + 1)
             break;
     }
-    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_RANGE);
+    assert_int_equal(advisor_prefix_moves_make(&selection, &options, &err), KVT_RANGE);
     assert_non_null(strstr(err.text, "500000"));
-    advisor_selection_release(&selection);
+    advisor_prefix_moves_release(&selection);
     options.hash = 2; /* one of its ends */
-    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_OK);
+    assert_int_equal(advisor_prefix_moves_make(&selection, &options, &err), KVT_OK);
     assert_int_equal(selection.blocks, 1);
-    advisor_selection_release(&selection);
+    advisor_prefix_moves_release(&selection);
     test_rig_close(&rig);
     test_folder_remove(folder);
     kvt_free(events);

@@ -1,6 +1,5 @@
 /*
- * What is tested: advisor/publisher/foreign_publisher.h, which follows another system's publisher.
- * How: tables of what arrives and what must come of it; no network, no store, time by hand.
+ * What is tested: advisor/publisher/foreign_publisher.h, by tables of arrivals, time by hand.
  */
 #include <stdio.h>
 #include <string.h>
@@ -344,9 +343,10 @@ lost_ones_go_on_behind_a_lie(void **state)
 static void
 hold_one(struct advisor_publisher *publisher)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", "x", 1), KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "s", "x", 1),
+                     KVT_OK);
     (void)advisor_publisher_hold(publisher, item);
 }
 

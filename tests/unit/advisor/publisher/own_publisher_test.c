@@ -529,11 +529,12 @@ static void
 holding_is_bounded(void **state)
 {
     struct advisor_publisher publisher = {0};
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
     (void)state;
     for (uint64_t i = 0; i < ADVISOR_HOLD_MESSAGES_MAX; i++) {
-        assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", &i, sizeof(i)), KVT_OK);
+        assert_int_equal(
+            advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "s", &i, sizeof(i)), KVT_OK);
         item->stream_seq = i + 1;
         assert_true(advisor_publisher_hold(&publisher, item));
     }
@@ -541,7 +542,8 @@ holding_is_bounded(void **state)
     assert_int_equal(item->stream_seq, 1);
     advisor_publisher_rehold(&publisher, item);
     assert_int_equal(publisher.held_first->stream_seq, 1);
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", "x", 1), KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "s", "x", 1),
+                     KVT_OK);
     assert_false(advisor_publisher_hold(&publisher, item));
     assert_int_equal(publisher.held_count, 0);
     assert_null(advisor_publisher_unhold(&publisher));

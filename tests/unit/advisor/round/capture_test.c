@@ -166,7 +166,7 @@ read_dumps(struct capture *capture)
 }
 
 static void
-check_row(void *arg, const struct advisor_find_row *row)
+check_row(void *arg, const struct advisor_finder_row *row)
 {
     struct capture *capture = arg;
     bool found = false;
@@ -192,8 +192,8 @@ assert_held(struct capture *capture, const struct test_rig *rig)
 
     capture->strange = 0;
     do
-        assert_int_equal(advisor_find_rows(&rig->finder, cursor, 1000, &cursor, check_row, capture),
-                         KVT_OK);
+        assert_int_equal(
+            advisor_finder_rows(&rig->finder, cursor, 1000, &cursor, check_row, capture), KVT_OK);
     while (cursor != 0);
     for (size_t i = 0; i < capture->place_count; i++)
         missing += capture->places[i].found ? 0 : 1;
@@ -247,15 +247,15 @@ feed(struct test_rig *rig, const struct capture *capture, const char *transport,
     kvt_buffer_init(&bytes, FILE_BYTES_MAX);
     for (size_t i = 0; i < json_object_array_length(capture->messages); i++) {
         struct json_object *message = message_at(capture, i);
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
         if (strcmp(text(message, "transport"), transport) != 0 || seen++ < skip)
             continue;
         kvt_buffer_clear(&bytes);
         read_bytes(capture, message, &bytes);
         /* A file is one publisher's. */
-        assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, text(message, "file"),
-                                          bytes.data, bytes.size),
+        assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE,
+                                                text(message, "file"), bytes.data, bytes.size),
                          KVT_OK);
         item->has_sequence = strcmp(text(message, "dialect"), "engine") == 0;
         item->sequence = number(message, "sequence");

@@ -126,7 +126,7 @@ next(struct scene *scene)
 static void
 follow(struct scene *scene)
 {
-    struct advisor_publishers *table = advisor_engine_publishers(scene->rig.engine);
+    struct advisor_publishers *table = advisor_round_publishers(scene->rig.engine);
 
     for (size_t i = 0; i < advisor_publishers_count(table); i++) {
         const struct advisor_publisher *publisher = advisor_publishers_at(table, i);
@@ -156,7 +156,7 @@ start_anew(struct scene *scene)
     follow(scene);
     test_rig_close(&scene->rig);
     test_rig_open(&scene->rig, &scene->options);
-    advisor_engine_positions(scene->rig.engine, &events, &reports);
+    advisor_round_positions(scene->rig.engine, &events, &reports);
     assert_true(events.seq <= scene->stream_seq);
     for (uint64_t seq = events.seq + 1; seq <= scene->stream_seq; seq++, scene->repeated++)
         test_rig_bytes(&scene->rig, seq, scene->stream[seq].data, scene->stream[seq].size);
@@ -187,8 +187,8 @@ assert_matches(struct scene *scene, const char *namespace_, uint32_t chain)
     (void)snprintf(query.namespace_, sizeof(query.namespace_), "%s", namespace_);
     for (uint32_t i = 0; i < TEST_CROWD_DEPTH; i++)
         hashes[i] = test_crowd_hash(chain * TEST_CROWD_DEPTH + i);
-    assert_int_equal(advisor_find_matches(&scene->rig.finder, &query, holders, HOLDERS_MAX, &count),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_finder_matches(&scene->rig.finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
     for (size_t i = 0; i < count; i++) {
         const uint32_t worker = test_crowd_worker(holders[i].name);
         const uint32_t tier = holders[i].tier == KVT_TIER_G3 ? 1 : 0;
@@ -236,7 +236,7 @@ assert_masks(struct scene *scene, const char *namespace_, uint32_t chain)
     for (uint32_t i = 0; i < TEST_CROWD_DEPTH; i++)
         hashes[i] = test_crowd_hash(chain * TEST_CROWD_DEPTH + i);
     assert_int_equal(
-        advisor_find_masks(&scene->rig.finder, namespace_, hashes, TEST_CROWD_DEPTH, masks),
+        advisor_finder_masks(&scene->rig.finder, namespace_, hashes, TEST_CROWD_DEPTH, masks),
         KVT_OK);
     for (uint32_t i = 0; i < TEST_CROWD_DEPTH; i++)
         assert_int_equal(exact ? masks[i] : masks[i] & wanted[i], wanted[i]);
@@ -248,7 +248,7 @@ struct check {
 };
 
 static void
-check_row(void *arg, const struct advisor_find_row *row)
+check_row(void *arg, const struct advisor_finder_row *row)
 {
     struct check *check = arg;
     const uint32_t worker = test_crowd_worker(row->holder.name);
@@ -273,7 +273,7 @@ assert_all(struct scene *scene, const struct advisor_finder *finder)
     memset(&check, 0, sizeof(check));
     check.scene = scene;
     do
-        assert_int_equal(advisor_find_rows(finder, cursor, 1000, &cursor, check_row, &check),
+        assert_int_equal(advisor_finder_rows(finder, cursor, 1000, &cursor, check_row, &check),
                          KVT_OK);
     while (cursor != 0);
     for (uint32_t w = 0; w < TEST_CROWD_WORKERS; w++) {
@@ -334,7 +334,7 @@ settle(struct scene *scene)
     do {
         assert_true(kvt_clock_mono_ms() < until_ms);
         test_crowd_tick();
-        advisor_engine_step(scene->rig.engine, 1);
+        advisor_round_step(scene->rig.engine, 1);
         test_rig_run(&scene->rig);
         follow(scene);
         doubts = 0;

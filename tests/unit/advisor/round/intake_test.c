@@ -48,11 +48,11 @@ send(struct test_scene *scene, uint64_t stream_seq, uint64_t sequence)
 static uint32_t
 count_places(const struct test_rig *rig, uint32_t chain, uint32_t depth)
 {
-    struct advisor_find_block block;
+    struct advisor_finder_block block;
     struct index_view view;
     uint32_t ns;
 
-    if (advisor_find_block(&rig->finder, "ns0", test_router_name(chain, depth), &block) != KVT_OK)
+    if (advisor_finder_block(&rig->finder, "ns0", test_router_name(chain, depth), &block) != KVT_OK)
         block.place_count = 0;
     view.place_count = 0;
     if (index_namespace_find(rig->index, "ns0", &ns) == KVT_OK &&
@@ -66,7 +66,7 @@ static struct advisor_publisher_view
 publisher_view(struct test_rig *rig, const char *worker, uint32_t rank)
 {
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_engine_publishers(rig->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(rig->engine), &views);
     struct advisor_publisher_view view = {.state = ADVISOR_GONE};
     bool found = false;
 
@@ -191,7 +191,7 @@ struct check {
 };
 
 static void
-check_row(void *arg, const struct advisor_find_row *row)
+check_row(void *arg, const struct advisor_finder_row *row)
 {
     struct check *check = arg;
     const uint32_t worker = (uint32_t)(row->holder.name[0] - '0');
@@ -219,7 +219,7 @@ assert_same(struct test_scene *scene, const struct model *model,
     memset(&check, 0, sizeof(check));
     check.model = model;
     do
-        assert_int_equal(advisor_find_rows(finder, cursor, 100, &cursor, check_row, &check),
+        assert_int_equal(advisor_finder_rows(finder, cursor, 100, &cursor, check_row, &check),
                          KVT_OK);
     while (cursor != 0);
     assert_memory_equal(check.seen, model->held, sizeof(check.seen));
@@ -266,7 +266,7 @@ feed_written(struct test_scene *scene, uint64_t last)
     for (uint64_t seq = test_rig_view(&scene->rig).committed_seq + 1; seq <= last; seq++) {
         test_rig_foreign(&scene->rig, seq, UINT64_MAX, &scene->written[seq]);
         if (seq % 7 == 0)
-            advisor_engine_step(scene->rig.engine, 0);
+            advisor_round_step(scene->rig.engine, 0);
     }
     test_rig_run(&scene->rig);
 }
@@ -480,7 +480,7 @@ given_up_after_a_while(void **state)
 static void
 worker_that_left_is_forgotten(void **state)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct test_scene scene;
 
     (void)state;
@@ -488,7 +488,7 @@ worker_that_left_is_forgotten(void **state)
     store(&scene, 1, &first_blocks);
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 0), 1);
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_GONE, "", NULL, 0), KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_GONE, "", NULL, 0), KVT_OK);
     item->worker_id = 1;
     test_rig_foreign_item(&scene.rig, item);
     test_rig_run(&scene.rig);
@@ -648,7 +648,7 @@ ring_that_forgot_is_given_up(void **state)
 static void
 engine_that_restarts(void **state)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct test_scene scene;
 
     (void)state;
@@ -658,8 +658,8 @@ engine_that_restarts(void **state)
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 4), 1);
     test_router_engine(&scene.bytes, 1, &first_blocks);
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "engine:test", scene.bytes.data,
-                                      scene.bytes.size),
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "engine:test",
+                                            scene.bytes.data, scene.bytes.size),
                      KVT_OK);
     item->has_sequence = true;
     item->new_life = true;

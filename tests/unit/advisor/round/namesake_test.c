@@ -39,7 +39,7 @@ static enum advisor_publisher_state
 state_of_foreign(struct test_rig *rig)
 {
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_engine_publishers(rig->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(rig->engine), &views);
     enum advisor_publisher_state state = ADVISOR_GONE;
 
     for (size_t i = 0; i < count; i++)

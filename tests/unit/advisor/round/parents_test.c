@@ -106,11 +106,11 @@ evict(struct scene *scene)
 static void
 assert_named(struct scene *scene, uint32_t depth)
 {
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
 
     assert_non_null(block);
     assert_int_equal(
-        advisor_find_block(&scene->rig.finder, "ns0", test_router_name(0, depth), block), KVT_OK);
+        advisor_finder_block(&scene->rig.finder, "ns0", test_router_name(0, depth), block), KVT_OK);
     assert_int_equal(block->id.position, depth);
     assert_int_equal(block->place_count, 1);
     kvt_free(block);
@@ -129,7 +129,7 @@ wherever_the_parent_is(void **state)
     store(&scene, PARENTS - 1, 1);
     assert_named(&scene, PARENTS - 1);
     evict(&scene);
-    assert_true(advisor_memory_whole(scene.rig.finder.memory));
+    assert_true(advisor_ram_index_whole(scene.rig.finder.memory));
     test_rig_close(&scene.rig);
     test_rig_open(&scene.rig, &scene.options);
     assert_false(in_ram(&scene, test_router_name(0, PARENTS - 1)));

@@ -151,13 +151,13 @@ stream_keeps_what_we_cannot_take(void **state)
     assert_int_equal(full.dropped, 0);
     deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
     while (count_blocks(&scene.rig) < MESSAGES / 2) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_close(&scene.rig);
     test_rig_open(&scene.rig, &scene.options);
     while (count_blocks(&scene.rig) < MESSAGES) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_run(&scene.rig);
@@ -191,7 +191,7 @@ purged_stream_is_a_gap(void **state)
                                                 write_event(&scene, id, 0), 5000, NULL),
                          KVT_OK);
     while (count_blocks(&scene.rig) < 3) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_close(&scene.rig);
@@ -205,7 +205,7 @@ purged_stream_is_a_gap(void **state)
                      KVT_OK);
     test_rig_open(&scene.rig, &scene.options);
     while (count_blocks(&scene.rig) < 4) { /* given up, since nobody can be asked */
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_run(&scene.rig);
@@ -277,13 +277,13 @@ missing_stream_is_waited_for(void **state)
     }
     test_rig_run(&scene.rig);
     assert_int_equal(test_rig_view(&scene.rig).status, ADVISOR_SOURCE_WAITING);
-    assert_true(advisor_engine_caught_up(scene.rig.engine)); /* others go on */
+    assert_true(advisor_round_caught_up(scene.rig.engine)); /* others go on */
     make_stream(&scene);
     assert_int_equal(wire_bus_publish_acked(scene.bus, stream_subject, NULL, scene.message,
                                             write_event(&scene, 1, 0), 5000, NULL),
                      KVT_OK);
     while (count_blocks(&scene.rig) < 1) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_close(&scene.rig);
@@ -307,7 +307,7 @@ unnumbered_events_are_doubted_after_a_reconnect(void **state)
     assert_int_equal(wire_bus_publish(scene.bus, "kvbm.events", created, sizeof(created) - 1),
                      KVT_OK);
     while (count_blocks(&scene.rig) < 1) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     test_rig_run(&scene.rig);
@@ -317,7 +317,7 @@ unnumbered_events_are_doubted_after_a_reconnect(void **state)
     test_nats_kill(&scene.server);
     test_nats_restart(&scene.server);
     while (test_rig_value(scene.rig.counters.uncertain) == 0) {
-        advisor_engine_step(scene.rig.engine, 10);
+        advisor_round_step(scene.rig.engine, 10);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     assert_int_equal(count_blocks(&scene.rig), 1);

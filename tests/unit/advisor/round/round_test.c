@@ -48,7 +48,7 @@ assert_same(const struct test_model *model, const struct test_rig *rig)
 {
     struct test_rig_copy copy;
 
-    assert_true(advisor_memory_whole(rig->finder.memory));
+    assert_true(advisor_ram_index_whole(rig->finder.memory));
     assert_true(test_model_same(model, &rig->finder));
     test_rig_copy(rig, &copy);
     assert_true(test_model_same(model, &copy.finder));
@@ -70,8 +70,8 @@ assert_same_matches(struct test_model *model, const struct test_rig *rig)
 
     for (uint32_t i = 0; i < 15; i++)
         hashes[i] = test_model_hash(model, first + i);
-    assert_int_equal(advisor_find_matches(&rig->finder, &query, ram, 16, &ram_count), KVT_OK);
-    assert_int_equal(advisor_find_matches(&from_store, &query, disk, 16, &disk_count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&rig->finder, &query, ram, 16, &ram_count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&from_store, &query, disk, 16, &disk_count), KVT_OK);
     assert_int_equal(ram_count, disk_count);
     for (size_t i = 0; i < ram_count; i++) {
         const uint32_t location = ram[i].tier == KVT_TIER_G3 ? 1 : 0;
@@ -130,7 +130,7 @@ apply_until_killed(const char *path, uint64_t seed, uint64_t limit)
     struct test_rig rig;
 
     test_rig_open(&rig, &options);
-    advisor_engine_positions(rig.engine, &events, &reports);
+    advisor_round_positions(rig.engine, &events, &reports);
     test_model_init(model, seed);
     for (uint64_t i = 1; i <= limit; i++) {
         test_model_next(model);
@@ -138,10 +138,10 @@ apply_until_killed(const char *path, uint64_t seed, uint64_t limit)
             continue; /* committed: the stream goes on behind it */
         test_rig_batch(&rig, i, &model->batch);
         if (i % 5 == 0)
-            advisor_engine_step(rig.engine, 0);
+            advisor_round_step(rig.engine, 0);
     }
     for (;;)
-        advisor_engine_step(rig.engine, 1);
+        advisor_round_step(rig.engine, 1);
 }
 
 /* What was committed is the model's state after exactly that many batches. */
@@ -156,7 +156,7 @@ assert_model_at_committed(const char *path, uint64_t seed)
 
     assert_non_null(model);
     test_rig_open(&rig, &options);
-    advisor_engine_positions(rig.engine, &events, &reports);
+    advisor_round_positions(rig.engine, &events, &reports);
     test_model_init(model, seed);
     while (model->step < events.seq)
         test_model_next(model);
@@ -231,7 +231,7 @@ count_blocks(const struct advisor_finder *finder, uint64_t upto)
 
         while (count < 500 && hash <= upto)
             hashes[count++] = hash++;
-        assert_int_equal(advisor_find_masks(finder, "", hashes, count, masks), KVT_OK);
+        assert_int_equal(advisor_finder_masks(finder, "", hashes, count, masks), KVT_OK);
         for (size_t i = 0; i < count; i++)
             found += masks[i] != 0 ? 1 : 0;
     }
@@ -252,12 +252,12 @@ full_map_loses_nothing(void **state)
     (void)state;
     assert_non_null(events);
     begin(&scene, &options);
-    while (!advisor_engine_blocked(scene.rig.engine, text)) {
+    while (!advisor_round_blocked(scene.rig.engine, text)) {
         const struct kvt_event_batch batch = big_batch(events, sent * 1000 + 1);
 
         assert_true(sent < 100);
         test_rig_batch(&scene.rig, ++sent, &batch);
-        advisor_engine_step(scene.rig.engine, 0);
+        advisor_round_step(scene.rig.engine, 0);
     }
     assert_true(sent > 2);
     assert_non_null(strstr(text, "capacity limit reached"));
@@ -268,7 +268,7 @@ full_map_loses_nothing(void **state)
         test_rig_batch(&scene.rig, sent + 1, &batch);
     }
     for (int i = 0; i < 3; i++)
-        advisor_engine_step(scene.rig.engine, 0);
+        advisor_round_step(scene.rig.engine, 0);
     assert_int_equal(count_blocks(&scene.rig.finder, (sent + 1) * 1000), (sent - 1) * 1000);
     assert_int_equal(test_rig_value(scene.rig.counters.events_seq), sent - 1);
 
@@ -277,7 +277,7 @@ full_map_loses_nothing(void **state)
     options.path = scene.folder;
     options.map_bytes = 64u << 20;
     test_rig_open(&scene.rig, &options);
-    advisor_engine_positions(scene.rig.engine, &at, &reports);
+    advisor_round_positions(scene.rig.engine, &at, &reports);
     assert_int_equal(at.seq, sent - 1);
     for (uint64_t seq = at.seq + 1; seq <= sent + 1; seq++) {
         const struct kvt_event_batch batch = big_batch(events, (seq - 1) * 1000 + 1);
@@ -285,7 +285,7 @@ full_map_loses_nothing(void **state)
         test_rig_batch(&scene.rig, seq, &batch);
     }
     test_rig_run(&scene.rig);
-    assert_false(advisor_engine_blocked(scene.rig.engine, text));
+    assert_false(advisor_round_blocked(scene.rig.engine, text));
     assert_int_equal(count_blocks(&scene.rig.finder, (sent + 1) * 1000), (sent + 1) * 1000);
     kvt_free(events);
     end(&scene);
@@ -308,7 +308,7 @@ small_memory_answers_from_the_store(void **state)
         test_rig_batch(&scene.rig, i + 1, &batch);
         test_rig_run(&scene.rig);
     }
-    assert_false(advisor_memory_whole(scene.rig.finder.memory));
+    assert_false(advisor_ram_index_whole(scene.rig.finder.memory));
     assert_int_equal(count_blocks(&scene.rig.finder, 21000), 20000);
     kvt_free(events);
     end(&scene);
@@ -386,7 +386,7 @@ held_messages_hold_the_sequence_back(void **state)
     test_rig_close(&scene.rig);
     options.path = scene.folder;
     test_rig_open(&scene.rig, &options);
-    advisor_engine_positions(scene.rig.engine, &at, &reports);
+    advisor_round_positions(scene.rig.engine, &at, &reports);
     assert_int_equal(at.seq, 1);
     kvt_free(events);
     end(&scene);
@@ -410,7 +410,7 @@ collisions_are_refused(void **state)
                                     .locations = {{.tier = KVT_TIER_G2, .name = "host"}},
                                     .events = &event,
                                     .event_count = 1};
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
     struct index_stats stats;
     struct scene scene;
 
@@ -427,7 +427,7 @@ collisions_are_refused(void **state)
     test_rig_batch(&scene.rig, 3, &batch);
     test_rig_run(&scene.rig);
     assert_int_equal(test_rig_value(scene.rig.counters.collisions), 1);
-    assert_int_equal(advisor_find_block(&scene.rig.finder, "", 77, block), KVT_OK);
+    assert_int_equal(advisor_finder_block(&scene.rig.finder, "", 77, block), KVT_OK);
     assert_int_equal(block->id.parent, 5);
     assert_int_equal(block->place_count, 2);
     index_stats(scene.rig.index, &stats);
@@ -445,8 +445,8 @@ a_start_can_be_cancelled(void **state)
     struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
     struct advisor_store_options again = {.map_bytes = 64u << 20};
     struct advisor_counters counters;
-    struct advisor_engine_options made = {.counters = &counters};
-    struct advisor_engine *engine;
+    struct advisor_round_options made = {.counters = &counters};
+    struct advisor_round *engine;
     struct kvt_metrics *metrics;
     struct index_stats stats;
     struct kvt_error err;
@@ -464,18 +464,18 @@ a_start_can_be_cancelled(void **state)
     advisor_counters_register(&counters, metrics);
     assert_int_equal(advisor_store_open(&made.store, &again, NULL), KVT_OK);
     assert_int_equal(index_new(&made.index, 8u << 20), KVT_OK);
-    assert_int_equal(advisor_engine_new(&engine, &made, NULL), KVT_OK);
-    assert_int_equal(advisor_engine_failed(engine, &err), KVT_OK);
-    assert_false(advisor_memory_whole(advisor_engine_memory(engine)));
-    advisor_engine_cancel(engine);
+    assert_int_equal(advisor_round_new(&engine, &made, NULL), KVT_OK);
+    assert_int_equal(advisor_round_failed(engine, &err), KVT_OK);
+    assert_false(advisor_ram_index_whole(advisor_round_memory(engine)));
+    advisor_round_cancel(engine);
     for (int i = 0; i < 2; i++) {
-        advisor_engine_step(engine, 0);
-        assert_int_equal(advisor_engine_failed(engine, &err), KVT_CANCELLED);
+        advisor_round_step(engine, 0);
+        assert_int_equal(advisor_round_failed(engine, &err), KVT_CANCELLED);
     }
-    assert_false(advisor_memory_whole(advisor_engine_memory(engine)));
+    assert_false(advisor_ram_index_whole(advisor_round_memory(engine)));
     index_stats(made.index, &stats);
     assert_int_equal(stats.blocks, 0);
-    advisor_engine_free(engine);
+    advisor_round_free(engine);
     index_free(made.index);
     advisor_store_close(made.store);
     kvt_metrics_free(metrics);
@@ -513,14 +513,14 @@ static void
 assert_holder(const struct test_rig *rig, uint64_t hash, const char *worker)
 {
     const struct wire_query query = {.hashes = &hash, .hash_count = 1};
-    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct advisor_finder_block *block = kvt_calloc(1, sizeof(*block));
     struct wire_query_holder holders[4];
     size_t count;
 
     assert_non_null(block);
-    assert_int_equal(advisor_find_matches(&rig->finder, &query, holders, 4, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&rig->finder, &query, holders, 4, &count), KVT_OK);
     assert_int_equal(count, worker == NULL ? 0 : 1);
-    assert_int_equal(advisor_find_block(&rig->finder, "", hash, block),
+    assert_int_equal(advisor_finder_block(&rig->finder, "", hash, block),
                      worker == NULL ? KVT_NOTFOUND : KVT_OK);
     if (worker != NULL) {
         assert_string_equal(holders[0].name, worker);

@@ -244,7 +244,7 @@ a_worker_of_two_namespaces_leaves_with_the_last(void **state)
 static void
 other_systems_tell_workers_and_ranks_by_number(void **state)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct bed bed;
 
     (void)state;
@@ -255,7 +255,7 @@ other_systems_tell_workers_and_ranks_by_number(void **state)
     assert_string_equal(there(&bed), "7/0 7/2 8/1");
     store_foreign(&bed, 7, 0, 5); /* events are missing: it is uncertain, and stays */
     assert_string_equal(there(&bed), "7/0 7/2 8/1");
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_GONE, "", NULL, 0), KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_GONE, "", NULL, 0), KVT_OK);
     item->worker_id = 7; /* discovery says so */
     test_rig_foreign_item(&bed.rig, item);
     test_rig_run(&bed.rig);

@@ -1,7 +1,7 @@
 /*
  * What is tested: what an engine makes of all that a cluster keeps of its workers
- * (ADVISOR_ITEM_HOLDS, ADVISOR_ITEM_HELD) in front of a stream. They are certain, whatever number
- * is next, and nobody is asked; also when the program ends anywhere between.
+ * (ADVISOR_INBOX_ITEM_HOLDS, ADVISOR_INBOX_ITEM_HELD) in front of a stream. They are certain,
+ * whatever number is next, and nobody is asked; also when the program ends anywhere between.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +15,14 @@
 enum { CREATED_MS = 77, FIRST_SEQ = 500 };
 
 static void
-push(struct test_scene *scene, enum advisor_item_kind kind)
+push(struct test_scene *scene, enum advisor_inbox_item_kind kind)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    assert_int_equal(advisor_item_new(&item, kind, "stream", scene->bytes.data, scene->bytes.size),
-                     KVT_OK);
-    if (kind == ADVISOR_ITEM_START) {
+    assert_int_equal(
+        advisor_inbox_item_new(&item, kind, "stream", scene->bytes.data, scene->bytes.size),
+        KVT_OK);
+    if (kind == ADVISOR_INBOX_ITEM_START) {
         item->stream_seq = FIRST_SEQ;
         item->created_ms = CREATED_MS;
     }
@@ -44,7 +45,7 @@ static void
 hold(struct test_scene *scene, uint64_t worker)
 {
     store(scene, worker, 0, 0);
-    push(scene, ADVISOR_ITEM_HOLDS);
+    push(scene, ADVISOR_INBOX_ITEM_HOLDS);
 }
 
 static void
@@ -63,7 +64,7 @@ certain(const struct test_scene *scene, uint32_t depth)
     const struct advisor_finder finder = {.memory = scene->rig.finder.memory,
                                           .store = scene->rig.finder.store,
                                           .publishers =
-                                              advisor_engine_publishers(scene->rig.engine)};
+                                              advisor_round_publishers(scene->rig.engine)};
     uint64_t hashes[] = {test_router_name(1, 0), test_router_name(1, 1), test_router_name(1, 2),
                          test_router_name(1, 3)};
     const struct wire_query query = {.namespace_ = "ns0", .hashes = hashes, .hash_count = depth};
@@ -71,7 +72,7 @@ certain(const struct test_scene *scene, uint32_t depth)
     size_t sure = 0;
     size_t count;
 
-    assert_int_equal(advisor_find_matches(&finder, &query, holders, 8, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&finder, &query, holders, 8, &count), KVT_OK);
     for (size_t i = 0; i < count; i++)
         sure += !holders[i].uncertain && holders[i].blocks == depth ? 1 : 0;
     return sure;
@@ -87,8 +88,8 @@ who_was_told_is_certain(void **state)
     hold(&scene, 1);
     assert_int_equal(certain(&scene, 2), 0); /* it may not be all yet */
     hold(&scene, 2);
-    push(&scene, ADVISOR_ITEM_HELD);
-    push(&scene, ADVISOR_ITEM_START);
+    push(&scene, ADVISOR_INBOX_ITEM_HELD);
+    push(&scene, ADVISOR_INBOX_ITEM_START);
     assert_int_equal(certain(&scene, 2), 2);
     say(&scene, FIRST_SEQ + 1, 1, 4711); /* as it comes, the first time */
     assert_int_equal(certain(&scene, 4), 1);
@@ -113,8 +114,8 @@ half_of_it_is_told_again(void **state)
     test_rig_run(&scene.rig); /* nobody can be asked: it is given up */
     assert_int_equal(certain(&scene, 2), 0);
     hold(&scene, 1);
-    push(&scene, ADVISOR_ITEM_HELD);
-    push(&scene, ADVISOR_ITEM_START);
+    push(&scene, ADVISOR_INBOX_ITEM_HELD);
+    push(&scene, ADVISOR_INBOX_ITEM_START);
     assert_int_equal(certain(&scene, 2), 1);
     say(&scene, FIRST_SEQ + 1, 1, 4711);
     assert_int_equal(certain(&scene, 4), 1);

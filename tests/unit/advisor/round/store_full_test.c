@@ -81,7 +81,7 @@ is_blocked(struct scene *scene)
 {
     char text[KVT_ERROR_TEXT_MAX];
 
-    return advisor_engine_blocked(scene->rig.engine, text);
+    return advisor_round_blocked(scene->rig.engine, text);
 }
 
 /* Blocks come until the snapshot has rows. */
@@ -90,11 +90,11 @@ half_build(struct scene *scene, uint64_t *random)
 {
     const struct advisor_store_log *log = &scene->rig.engine->log;
 
-    advisor_snapshot_sizes(scene->rig.engine->snapshot, LOG_MIN, SLICE_MIN);
+    advisor_ram_snapshot_sizes(scene->rig.engine->snapshot, LOG_MIN, SLICE_MIN);
     for (unsigned i = 0; i < BATCHES_MAX && log->building_bytes < (uint64_t)MAP / 5; i++) {
         send_random(scene, "w", scene->seq, random);
         scene->seq += BATCH;
-        advisor_engine_step(scene->rig.engine, 0);
+        advisor_round_step(scene->rig.engine, 0);
     }
     assert_false(is_blocked(scene));
     assert_int_not_equal(log->building, 0);
@@ -110,7 +110,7 @@ fill(struct scene *scene, const char *worker, uint64_t seq, uint64_t *random)
     for (unsigned i = 0; i < BATCHES_MAX && log->building != 0 && !is_blocked(scene); i++) {
         send_random(scene, worker, seq, random);
         seq += BATCH;
-        advisor_engine_step(scene->rig.engine, 0);
+        advisor_round_step(scene->rig.engine, 0);
     }
     assert_false(is_blocked(scene));
     assert_int_equal(log->building, 0);
@@ -155,9 +155,9 @@ static uint64_t block_count(struct scene *scene);
 static void
 try_to_recover(struct scene *scene)
 {
-    advisor_engine_step(scene->rig.engine, 0); /* it sets the time */
+    advisor_round_step(scene->rig.engine, 0); /* it sets the time */
     scene->rig.engine->recover_at_ms = 0;
-    advisor_engine_step(scene->rig.engine, 0);
+    advisor_round_step(scene->rig.engine, 0);
 }
 
 static void
@@ -181,7 +181,7 @@ what_is_no_copy_is_read_again(void **state)
     assert_int_equal(index_remove(scene.rig.index, 0, holder, hash, 1), KVT_OK);
     atomic_store(&scene.rig.finder.memory->spilled, true);
     assert_int_equal(block_count(&scene), BATCH);
-    advisor_engine_step(scene.rig.engine, 0);
+    advisor_round_step(scene.rig.engine, 0);
     assert_false(is_whole(&scene)); /* it is not tried at once */
     publisher = advisor_publishers_at(scene.rig.engine->publishers, 0);
     publisher->doubt_ms = 1;
@@ -200,21 +200,21 @@ what_is_no_copy_is_read_again(void **state)
 static void
 read_in_vain(struct scene *scene)
 {
-    struct advisor_load_progress progress = {.bytes_done = 0};
-    struct advisor_memory fresh = {.quiet = true};
-    struct advisor_names *names;
+    struct advisor_index_load_progress progress = {.bytes_done = 0};
+    struct advisor_ram_index fresh = {.quiet = true};
+    struct advisor_name_table *names;
     struct advisor_txn txn;
 
     assert_int_equal(index_new(&fresh.index, 11 << 18), KVT_OK); /* the smallest there is */
-    assert_int_equal(advisor_names_new(&names, fresh.index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&names, fresh.index, INDEX_HOLDERS_MAX), KVT_OK);
     fresh.names = names;
     assert_int_equal(advisor_store_read(scene->rig.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_names_load(names, &txn), KVT_OK);
-    assert_int_equal(advisor_load_parts(&fresh, &txn, 64, &progress, NULL), KVT_FULL);
+    assert_int_equal(advisor_name_table_load(names, &txn), KVT_OK);
+    assert_int_equal(advisor_index_load_parts(&fresh, &txn, 64, &progress, NULL), KVT_FULL);
     assert_true(progress.bytes_done < progress.bytes_total);
     advisor_store_end(&txn);
-    advisor_memory_release(&fresh);
-    advisor_names_free(names);
+    advisor_ram_index_release(&fresh);
+    advisor_name_table_free(names);
     index_free(fresh.index);
 }
 
@@ -265,7 +265,7 @@ what_did_not_fit_comes_back(void **state)
                     &random);
         test_rig_run(&scene.rig);
     }
-    advisor_engine_step(scene.rig.engine, 0);
+    advisor_round_step(scene.rig.engine, 0);
     wait_ms = scene.rig.engine->recover_after_ms;
     assert_true(wait_ms > 0);
     for (int i = 0; i < 3; i++)
@@ -278,7 +278,7 @@ what_did_not_fit_comes_back(void **state)
     try_to_recover(&scene);
     assert_true(is_whole(&scene));
     assert_int_equal(block_count(&scene), kept);
-    advisor_engine_step(scene.rig.engine, 0);
+    advisor_round_step(scene.rig.engine, 0);
     assert_int_equal(scene.rig.engine->recover_after_ms, 0);
     end(&scene);
 }
@@ -313,7 +313,7 @@ block_count(struct scene *scene)
 static bool
 is_whole(struct scene *scene)
 {
-    return advisor_memory_whole(scene->rig.finder.memory);
+    return advisor_ram_index_whole(scene->rig.finder.memory);
 }
 
 static void
@@ -326,16 +326,16 @@ one_publisher_cannot_use_up_all_bitmaps(void **state)
     for (uint32_t i = 0; i < 5; i++)
         store_masks(&scene, 1 + i * 1000, 1000);
     assert_true(is_whole(&scene));
-    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS);
-    assert_int_equal(test_rig_value(scene.rig.counters.refused), 5000 - ADVISOR_VARIETY_RANKS);
+    assert_int_equal(block_count(&scene), ADVISOR_SHAPE_LIMITS_RANKS);
+    assert_int_equal(test_rig_value(scene.rig.counters.refused), 5000 - ADVISOR_SHAPE_LIMITS_RANKS);
     assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 0);
     store_masks(&scene, 1, 2); /* those it has said before are taken */
-    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS + 2);
+    assert_int_equal(block_count(&scene), ADVISOR_SHAPE_LIMITS_RANKS + 2);
     test_rig_close(&scene.rig);
     test_rig_open(&scene.rig, &scene.options);
     test_rig_run(&scene.rig);
     assert_true(is_whole(&scene));
-    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS + 2);
+    assert_int_equal(block_count(&scene), ADVISOR_SHAPE_LIMITS_RANKS + 2);
     end(&scene);
 }
 
@@ -392,7 +392,7 @@ send_one(struct scene *scene, const char *worker, uint64_t seq, enum kvt_event_t
                               .ranks = 1};
 
     send(scene, worker, seq, &event, 1);
-    advisor_engine_step(scene->rig.engine, 0);
+    advisor_round_step(scene->rig.engine, 0);
 }
 
 static bool
@@ -400,7 +400,7 @@ is_held(struct scene *scene, uint64_t hash)
 {
     uint8_t mask;
 
-    assert_int_equal(advisor_find_masks(&scene->rig.finder, "", &hash, 1, &mask), KVT_OK);
+    assert_int_equal(advisor_finder_masks(&scene->rig.finder, "", &hash, 1, &mask), KVT_OK);
     return mask != 0;
 }
 
@@ -416,13 +416,13 @@ a_collision_stays_refused(void **state)
     send_random(&scene, "filler", 1, &random); /* slices come before the block */
     test_rig_run(&scene.rig);
     send_one(&scene, "a", 1, KVT_EVENT_STORE, 77, 1);
-    advisor_snapshot_sizes(scene.rig.engine->snapshot, 1, 1);
+    advisor_ram_snapshot_sizes(scene.rig.engine->snapshot, 1, 1);
     send_one(&scene, "c", 1, KVT_EVENT_STORE, 5, 0);
     assert_int_not_equal(scene.rig.engine->log.building, 0);
     send_one(&scene, "b", 1, KVT_EVENT_STORE, 77, 2);
     send_one(&scene, "a", 2, KVT_EVENT_REMOVE, 77, 0);
     assert_int_not_equal(scene.rig.engine->log.building, 0);
-    advisor_snapshot_sizes(scene.rig.engine->snapshot, 1u << 30, 1);
+    advisor_ram_snapshot_sizes(scene.rig.engine->snapshot, 1u << 30, 1);
     test_rig_run(&scene.rig);
     assert_int_not_equal(scene.rig.engine->log.whole, 0);
     assert_int_equal(test_rig_value(scene.rig.counters.collisions), 1);

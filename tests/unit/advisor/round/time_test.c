@@ -101,7 +101,7 @@ clocks_that_are_ahead_are_held_back(void **state)
                                       .tier_count = 1,
                                       .accesses = &access,
                                       .access_count = 1};
-    struct advisor_find_block block;
+    struct advisor_finder_block block;
     struct test_rig rig;
     char folder[200];
 
@@ -114,11 +114,11 @@ clocks_that_are_ahead_are_held_back(void **state)
     test_rig_run(&rig);
     assert_held_back(newest(&rig, KVT_TIER_G2), begun_ms);
     assert_held_back(stored(&rig, 21), begun_ms);
-    assert_int_equal(advisor_find_block(&rig.finder, "ns", 22, &block), KVT_OK);
+    assert_int_equal(advisor_finder_block(&rig.finder, "ns", 22, &block), KVT_OK);
     assert_held_back(block.touched_ms, begun_ms);
     test_rig_report(&rig, 1, &report);
     test_rig_run(&rig);
-    assert_int_equal(advisor_find_block(&rig.finder, "ns", 22, &block), KVT_OK);
+    assert_int_equal(advisor_finder_block(&rig.finder, "ns", 22, &block), KVT_OK);
     assert_int_equal(block.hits, 1);
     assert_held_back(block.last_access_ms, begun_ms);
     /* What is in the past was stored then. */

@@ -42,7 +42,7 @@ ask(const struct test_rig *rig, size_t expected)
 {
     const struct advisor_finder finder = {.memory = rig->finder.memory,
                                           .store = rig->finder.store,
-                                          .publishers = advisor_engine_publishers(rig->engine)};
+                                          .publishers = advisor_round_publishers(rig->engine)};
     uint64_t hashes[] = {test_router_name(1, 0), test_router_name(1, 1)};
     const struct wire_query query = {.namespace_ = "ns0", .hashes = hashes, .hash_count = 2};
     struct wire_query_holder holders[HOLDERS_MAX];
@@ -50,7 +50,7 @@ ask(const struct test_rig *rig, size_t expected)
     size_t count;
 
     memset(holders, 0xFF, sizeof(holders));
-    assert_int_equal(advisor_find_matches(&finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
     assert_int_equal(count, expected);
     for (size_t i = 0; i < count; i++)
         if (holders[i].uncertain)
@@ -118,9 +118,9 @@ hear(struct test_rig *rig, const char *text)
 static bool
 holds(const struct test_rig *rig, uint64_t hash, const char *name)
 {
-    struct advisor_find_block block;
+    struct advisor_finder_block block;
 
-    if (advisor_find_block(&rig->finder, "ns0", hash, &block) != KVT_OK)
+    if (advisor_finder_block(&rig->finder, "ns0", hash, &block) != KVT_OK)
         return false;
     for (uint32_t i = 0; i < block.place_count; i++)
         if (strcmp(block.places[i].holder.name, name) == 0)
@@ -134,7 +134,7 @@ static void
 list_object(struct test_rig *rig, const char *bucket, uint64_t hash)
 {
     const struct kvt_block_id id = {.hash = hash};
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     char key[KVT_KEY_MAX];
     char text[1024];
 
@@ -145,8 +145,8 @@ list_object(struct test_rig *rig, const char *bucket, uint64_t hash)
                    "{\"eventName\":\"s3:ObjectCreated:Put\",\"s3\":{\"bucket\":"
                    "{\"name\":\"%s\"},\"object\":{\"key\":\"%s\",\"size\":9}}}]}",
                    bucket, bucket, key);
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "m", text, strlen(text)),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "m", text, strlen(text)), KVT_OK);
     item->new_life = true;
     test_rig_foreign_item(rig, item);
     test_rig_run(rig);
@@ -196,12 +196,12 @@ doubted(const struct test_rig *rig, uint64_t hash, const char *name, enum kvt_ti
 {
     const struct advisor_finder finder = {.memory = rig->finder.memory,
                                           .store = rig->finder.store,
-                                          .publishers = advisor_engine_publishers(rig->engine)};
+                                          .publishers = advisor_round_publishers(rig->engine)};
     const struct wire_query query = {.namespace_ = "ns0", .hashes = &hash, .hash_count = 1};
     struct wire_query_holder holders[HOLDERS_MAX];
     size_t count;
 
-    assert_int_equal(advisor_find_matches(&finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
+    assert_int_equal(advisor_finder_matches(&finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
     for (size_t i = 0; i < count; i++)
         if (strcmp(holders[i].name, name) == 0 && holders[i].tier == tier)
             return holders[i].uncertain;

@@ -22,7 +22,7 @@ view_of(struct test_rig *rig)
     struct advisor_publisher_view view = {.state = ADVISOR_GONE};
     struct advisor_publisher_view *views;
 
-    assert_int_equal(advisor_publishers_views(advisor_engine_publishers(rig->engine), &views), 1);
+    assert_int_equal(advisor_publishers_views(advisor_round_publishers(rig->engine), &views), 1);
     view = views[0];
     kvt_free(views);
     return view;
@@ -45,9 +45,9 @@ run_until_asked(struct test_scene *scene, int times)
 static uint32_t
 count_places(const struct test_rig *rig, uint32_t chain, uint32_t depth)
 {
-    struct advisor_find_block block;
+    struct advisor_finder_block block;
 
-    if (advisor_find_block(&rig->finder, "ns0", test_router_name(chain, depth), &block) != KVT_OK)
+    if (advisor_finder_block(&rig->finder, "ns0", test_router_name(chain, depth), &block) != KVT_OK)
         return 0;
     return block.place_count;
 }
@@ -288,7 +288,7 @@ dumps_without_a_number(void **state)
 static void
 doubt_survives(void **state)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct test_scene scene;
 
     (void)state;
@@ -296,7 +296,7 @@ doubt_survives(void **state)
     test_answer.rc = KVT_TIMEOUT;
     event(&scene, 1, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_GAP, "s", NULL, 0), KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_GAP, "s", NULL, 0), KVT_OK);
     item->stream_seq = 50;
     test_rig_foreign_item(&scene.rig, item);
     run_until_asked(&scene, 1);

@@ -67,15 +67,15 @@ is_held(struct scene *scene, uint64_t hash)
 {
     uint8_t mask;
 
-    assert_true(advisor_memory_whole(scene->rig.finder.memory));
-    assert_int_equal(advisor_find_masks(&scene->rig.finder, "", &hash, 1, &mask), KVT_OK);
+    assert_true(advisor_ram_index_whole(scene->rig.finder.memory));
+    assert_int_equal(advisor_finder_masks(&scene->rig.finder, "", &hash, 1, &mask), KVT_OK);
     return mask != 0;
 }
 
 static struct advisor_publisher_view
 view_of(struct scene *scene, const char *worker)
 {
-    struct advisor_publishers *table = advisor_engine_publishers(scene->rig.engine);
+    struct advisor_publishers *table = advisor_round_publishers(scene->rig.engine);
     struct advisor_publisher_view view = {.state = ADVISOR_GONE};
     struct advisor_publisher_view *views;
     const size_t count = advisor_publishers_views(table, &views);
@@ -113,18 +113,18 @@ nothing_is_written_for_it(void **state)
     (void)state;
     begin(&scene, true);
     store(&scene, "w", 1, 1, KVT_TIER_G2);
-    advisor_engine_step(scene.rig.engine, 0); /* names are durable before they are used */
+    advisor_round_step(scene.rig.engine, 0); /* names are durable before they are used */
     commits = test_rig_value(scene.rig.counters.commits);
     for (uint64_t i = 2; i <= BATCHES; i++) {
         store(&scene, "w", i, i, KVT_TIER_G2);
-        advisor_engine_step(scene.rig.engine, 0);
+        advisor_round_step(scene.rig.engine, 0);
         assert_true(is_held(&scene, i));
     }
     assert_in_range(test_rig_value(scene.rig.counters.commits) - commits, 0, COMMITS_MAX);
     assert_int_equal(log_of(&scene).bytes, 0);
     store(&scene, "gw", 1, 7, KVT_TIER_G4); /* a row: written at once */
     commits = test_rig_value(scene.rig.counters.commits);
-    advisor_engine_step(scene.rig.engine, 0);
+    advisor_round_step(scene.rig.engine, 0);
     assert_int_equal(test_rig_value(scene.rig.counters.commits), commits + 1);
     assert_int_equal(log_of(&scene).bytes, 0);
     end(&scene);

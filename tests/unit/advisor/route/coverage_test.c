@@ -19,10 +19,10 @@ static const char space[] = "tenant/model";
 
 struct scene {
     struct index *index;
-    struct advisor_memory memory;
+    struct advisor_ram_index memory;
     struct advisor_finder finder;
     struct router_workers *workers;
-    struct advisor_crew *crew;
+    struct advisor_worker_set *crew;
     struct advisor_coverage *coverage;
     uint64_t hashes[BLOCKS];
     uint32_t ns;
@@ -50,7 +50,7 @@ begin(struct scene *scene)
         assert_int_equal(router_workers_seen(scene->workers, &worker, ROUTER_ORIGIN_CONFIG),
                          KVT_OK);
     }
-    assert_int_equal(advisor_crew_new(&scene->crew, scene->workers), KVT_OK);
+    assert_int_equal(advisor_worker_set_new(&scene->crew, scene->workers), KVT_OK);
     assert_int_equal(scene->crew->count, ROWS);
     assert_int_equal(advisor_coverage_new(&scene->coverage), KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -61,7 +61,7 @@ static void
 end(struct scene *scene)
 {
     advisor_coverage_free(scene->coverage);
-    advisor_crew_leave(scene->crew);
+    advisor_worker_set_leave(scene->crew);
     router_workers_free(scene->workers);
     index_free(scene->index);
 }
@@ -101,7 +101,7 @@ look(struct scene *scene)
 static void
 assert_row(const struct scene *scene, const char *name, uint32_t rank, const uint32_t wanted[TIERS])
 {
-    const size_t row = advisor_crew_find(scene->crew, name, rank);
+    const size_t row = advisor_worker_set_find(scene->crew, name, rank);
 
     assert_int_not_equal(row, scene->crew->count);
     for (size_t i = 0; i < TIERS; i++)
@@ -195,8 +195,9 @@ who_is_uncertain_is_told(void **state)
     for (int i = 0; i < 2; i++) {
         look(&scene);
         assert_row(&scene, "w00", 0, (uint32_t[]){4, 0, 0, 6});
-        assert_true(scene.coverage->uncertain[advisor_crew_find(scene.crew, "w01", 0)]);
-        assert_int_equal(scene.coverage->cached[0][advisor_crew_find(scene.crew, "w01", 0)], 6);
+        assert_true(scene.coverage->uncertain[advisor_worker_set_find(scene.crew, "w01", 0)]);
+        assert_int_equal(scene.coverage->cached[0][advisor_worker_set_find(scene.crew, "w01", 0)],
+                         6);
         assert_int_equal(scene.coverage->cold_uncertain, i == 1);
         assert_int_equal(advisor_coverage_asked(scene.coverage), questions);
         doubt(&scene, "g1", true);
@@ -311,8 +312,8 @@ what_is_not_known_is_nothing(void **state)
     assert_int_equal(advisor_coverage_look(coverage, &scene.finder, scene.crew, space, scene.hashes,
                                            WIRE_QUERY_HASHES_MAX + 1),
                      KVT_RANGE);
-    assert_int_equal(advisor_crew_find(scene.crew, "w00", RANKS), scene.crew->count);
-    assert_int_equal(advisor_crew_find(scene.crew, "stranger", 0), scene.crew->count);
+    assert_int_equal(advisor_worker_set_find(scene.crew, "w00", RANKS), scene.crew->count);
+    assert_int_equal(advisor_worker_set_find(scene.crew, "stranger", 0), scene.crew->count);
     end(&scene);
 }
 
@@ -321,19 +322,19 @@ static void
 a_crew_is_of_one_instant(void **state)
 {
     struct scene scene;
-    struct advisor_crew *kept;
+    struct advisor_worker_set *kept;
 
     (void)state;
     begin(&scene);
-    kept = advisor_crew_keep(scene.crew);
+    kept = advisor_worker_set_keep(scene.crew);
     router_workers_free(scene.workers);
     assert_int_equal(router_workers_new(&scene.workers), KVT_OK);
-    advisor_crew_leave(scene.crew);
-    assert_int_equal(advisor_crew_find(kept, "w00", 0), 0);
-    advisor_crew_leave(kept);
-    assert_int_equal(advisor_crew_new(&scene.crew, scene.workers), KVT_OK);
+    advisor_worker_set_leave(scene.crew);
+    assert_int_equal(advisor_worker_set_find(kept, "w00", 0), 0);
+    advisor_worker_set_leave(kept);
+    assert_int_equal(advisor_worker_set_new(&scene.crew, scene.workers), KVT_OK);
     assert_int_equal(scene.crew->count, 0);
-    assert_int_equal(advisor_crew_find(scene.crew, "w00", 0), 0);
+    assert_int_equal(advisor_worker_set_find(scene.crew, "w00", 0), 0);
     end(&scene);
 }
 
@@ -372,8 +373,8 @@ attempt(void *arg)
 {
     struct scene *scene = arg;
     struct advisor_coverage *coverage = NULL;
-    struct advisor_crew *crew = NULL;
-    enum kvt_err rc = advisor_crew_new(&crew, scene->workers);
+    struct advisor_worker_set *crew = NULL;
+    enum kvt_err rc = advisor_worker_set_new(&crew, scene->workers);
 
     if (rc == KVT_OK)
         rc = advisor_coverage_new(&coverage);
@@ -383,7 +384,7 @@ attempt(void *arg)
     if (rc == KVT_OK)
         assert_int_equal(coverage->cached[0][0], 10);
     advisor_coverage_free(coverage);
-    advisor_crew_leave(crew);
+    advisor_worker_set_leave(crew);
     return rc == KVT_OK;
 }
 

@@ -21,37 +21,37 @@ tokens_are_hashed_as_dynamo_does(void **state)
     const uint64_t local[] = {kvt_token_block(first, 4, NULL, 0, seed),
                               kvt_token_block(second, 4, NULL, 0, seed)};
     uint64_t values[2];
-    struct advisor_prompt prompt;
+    struct advisor_request_blocks prompt;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(advisor_prompt_read(&prompt, &question, 4, &err), KVT_OK);
+    assert_int_equal(advisor_request_blocks_read(&prompt, &question, 4, &err), KVT_OK);
     assert_int_equal(prompt.hash_count, 2);
     assert_int_equal(prompt.blocks, 3);
     assert_int_equal(prompt.isl_tokens, 9);
     assert_int_equal(prompt.hashes[0], local[0]);
     assert_int_equal(prompt.hashes[1], kvt_token_chain(local[0], local[1]));
     values[1] = prompt.hashes[1];
-    advisor_prompt_release(&prompt);
+    advisor_request_blocks_release(&prompt);
 
     /* The same by local hashes. */
     question = (struct wire_route_question){.kind = WIRE_ROUTE_TOKEN_HASHES,
                                             .values = (uint64_t[]){local[0], local[1]},
                                             .value_count = 2,
                                             .isl_tokens = 9};
-    assert_int_equal(advisor_prompt_read(&prompt, &question, 4, &err), KVT_OK);
+    assert_int_equal(advisor_request_blocks_read(&prompt, &question, 4, &err), KVT_OK);
     assert_int_equal(prompt.hashes[1], values[1]);
     assert_int_equal(prompt.blocks, 3);
-    advisor_prompt_release(&prompt);
+    advisor_request_blocks_release(&prompt);
 }
 
 static void
 assert_no_prompt(const struct wire_route_question *question, enum kvt_err code, const char *words)
 {
-    struct advisor_prompt prompt;
+    struct advisor_request_blocks prompt;
     struct kvt_error err;
 
-    assert_int_equal(advisor_prompt_read(&prompt, question, 4, &err), code);
+    assert_int_equal(advisor_request_blocks_read(&prompt, question, 4, &err), code);
     assert_null(prompt.hashes);
     if (strstr(err.text, words) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", err.text, words);

@@ -19,7 +19,7 @@ static const char other[] = "tenant/another";
 
 struct scene {
     struct index *index;
-    struct advisor_memory memory;
+    struct advisor_ram_index memory;
     struct advisor_finder finder;
     struct kvt_metrics *metrics;
     struct advisor_router *router;

@@ -22,7 +22,7 @@ static const char space[] = "tenant/model";
 
 struct scene {
     struct index *index;
-    struct advisor_memory memory;
+    struct advisor_ram_index memory;
     struct advisor_finder finder;
     struct kvt_metrics *metrics;
     struct advisor_router *router;
@@ -672,16 +672,16 @@ bytes_are_answered_with_bytes(void **state)
     seen(&scene, "a", 3);
     name_request(&scene, "r");
     assert_int_equal(wire_route_encode_question(&scene.question, &in), KVT_OK);
-    advisor_responder_route(scene.router, &scene.finder, in.data, in.size, &out);
+    advisor_nats_responder_route(scene.router, &scene.finder, in.data, in.size, &out);
     assert_int_equal(wire_route_decode_answer(out.data, out.size, &answer, &scene.err), KVT_OK);
     assert_string_equal(answer.chosen.worker, "a");
     assert_int_equal(answer.chosen.dp_rank, 3);
     assert_true(answer.booked);
     assert_int_equal(answer.row_count, 1);
     wire_route_answer_release(&answer);
-    advisor_responder_route(scene.router, &scene.finder, in.data, in.size, &out);
+    advisor_nats_responder_route(scene.router, &scene.finder, in.data, in.size, &out);
     assert_int_equal(wire_route_decode_answer(out.data, out.size, &answer, &scene.err), KVT_EXISTS);
-    advisor_responder_route(scene.router, &scene.finder, "junk", 4, &out);
+    advisor_nats_responder_route(scene.router, &scene.finder, "junk", 4, &out);
     assert_int_equal(wire_route_decode_answer(out.data, out.size, &answer, &scene.err),
                      KVT_INVALID);
     assert_non_null(strstr(scene.err.text, "a question"));

@@ -38,10 +38,10 @@ make_index(uint32_t *ns)
 }
 
 static struct policy_facts
-facts_of(struct advisor_facts *facts, const struct advisor_facts_source *source)
+facts_of(struct advisor_block_facts *facts, const struct advisor_block_facts_source *source)
 {
     memset(facts, 0xa5, sizeof(*facts)); /* nothing of it may be left */
-    advisor_facts_of(facts, source);
+    advisor_block_facts_of(facts, source);
     return facts->facts;
 }
 
@@ -58,15 +58,15 @@ a_block_with_all_there_is(void **state)
                                               .stored_ms = NOW_MS - 500,
                                               .touched_ms = NOW_MS - 20,
                                               .last_access_ms = NOW_MS - 20};
-    struct advisor_facts_source source = {.block = &block,
-                                          .rules = &rules,
-                                          .namespace_ = "team/llama/v1",
-                                          .tier = "fast",
-                                          .ranks = 0xd,
-                                          .fill_ppm = 12345,
-                                          .pinned = true,
-                                          .now_ms = NOW_MS};
-    struct advisor_facts facts;
+    struct advisor_block_facts_source source = {.block = &block,
+                                                .rules = &rules,
+                                                .namespace_ = "team/llama/v1",
+                                                .tier = "fast",
+                                                .ranks = 0xd,
+                                                .fill_ppm = 12345,
+                                                .pinned = true,
+                                                .now_ms = NOW_MS};
+    struct advisor_block_facts facts;
     struct policy_facts is;
 
     (void)state;
@@ -98,9 +98,9 @@ prefixes_are_the_block_and_all_before_it(void **state)
     const uint64_t asked[] = {6, 1, 4};
     const struct advisor_rules rules = {.prefixes = asked, .prefix_count = 3};
     struct advisor_store_block block = {.hash = 6};
-    struct advisor_facts_source source = {
+    struct advisor_block_facts_source source = {
         .block = &block, .rules = &rules, .namespace_ = "", .tier = "hot", .ranks = 1};
-    struct advisor_facts facts;
+    struct advisor_block_facts facts;
 
     (void)state;
     source.index = make_index(&source.index_ns);
@@ -129,9 +129,9 @@ what_is_not_known(void **state)
                  {"a/b", "a", "b"}, {"a/b/c", "a", "b"}, {"/b", "", "b"}};
     const struct advisor_rules rules = {.prefix_count = 0};
     const struct advisor_store_block block = {.hash = 1, .touched_ms = NOW_MS + 5};
-    struct advisor_facts_source source = {
+    struct advisor_block_facts_source source = {
         .block = &block, .rules = &rules, .tier = "hot", .now_ms = NOW_MS};
-    struct advisor_facts facts;
+    struct advisor_block_facts facts;
 
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -143,9 +143,9 @@ what_is_not_known(void **state)
         assert_int_equal(facts.facts.age_ms, 0);
         assert_int_equal(facts.facts.size, 0);
     }
-    assert_int_equal(advisor_facts_fill(5, 0), 0);
-    assert_int_equal(advisor_facts_fill(UINT64_MAX, UINT64_MAX), 1000000);
-    assert_int_equal(advisor_facts_fill(1, 3), 333333);
+    assert_int_equal(advisor_block_facts_fill(5, 0), 0);
+    assert_int_equal(advisor_block_facts_fill(UINT64_MAX, UINT64_MAX), 1000000);
+    assert_int_equal(advisor_block_facts_fill(1, 3), 333333);
 }
 
 int

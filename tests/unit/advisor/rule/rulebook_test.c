@@ -658,7 +658,7 @@ a_full_store_keeps_what_is_in_force(void **state)
 /* ---- errands ---- */
 
 struct errand {
-    struct advisor_errands *errands;
+    struct advisor_writer_calls *errands;
     uint64_t wait_ms;
     enum kvt_err rc;
     struct kvt_error err;
@@ -680,7 +680,7 @@ send_errand(void *arg)
     struct errand *errand = arg;
 
     errand->rc =
-        advisor_errands_do(errand->errands, run_errand, errand, errand->wait_ms, &errand->err);
+        advisor_writer_calls_do(errand->errands, run_errand, errand, errand->wait_ms, &errand->err);
     return NULL;
 }
 
@@ -688,19 +688,19 @@ static void
 an_errand_is_done_by_who_serves(void **state)
 {
     struct errand errands[8];
-    struct advisor_errands *box;
+    struct advisor_writer_calls *box;
     pthread_t threads[8];
     size_t served = 0;
 
     (void)state;
-    assert_int_equal(advisor_errands_new(&box), KVT_OK);
-    assert_int_equal(advisor_errands_serve(box), 0);
+    assert_int_equal(advisor_writer_calls_new(&box), KVT_OK);
+    assert_int_equal(advisor_writer_calls_serve(box), 0);
     for (size_t i = 0; i < 8; i++) {
         errands[i] = (struct errand){.errands = box, .wait_ms = 60000};
         assert_int_equal(pthread_create(&threads[i], NULL, send_errand, &errands[i]), 0);
     }
     while (served < 8) {
-        served += advisor_errands_serve(box);
+        served += advisor_writer_calls_serve(box);
         kvt_clock_sleep_ms(1);
     }
     for (size_t i = 0; i < 8; i++) {
@@ -709,7 +709,7 @@ an_errand_is_done_by_who_serves(void **state)
         assert_string_equal(errands[i].err.text, "done");
         assert_int_equal(errands[i].runs, 1);
     }
-    advisor_errands_free(box);
+    advisor_writer_calls_free(box);
 }
 
 static void
@@ -718,12 +718,12 @@ an_errand_whose_turn_does_not_come_is_never_done(void **state)
     struct errand errand = {.wait_ms = 5};
 
     (void)state;
-    assert_int_equal(advisor_errands_new(&errand.errands), KVT_OK);
+    assert_int_equal(advisor_writer_calls_new(&errand.errands), KVT_OK);
     (void)send_errand(&errand);
     assert_int_equal(errand.rc, KVT_TIMEOUT);
-    assert_int_equal(advisor_errands_serve(errand.errands), 0);
+    assert_int_equal(advisor_writer_calls_serve(errand.errands), 0);
     assert_int_equal(errand.runs, 0);
-    advisor_errands_free(errand.errands);
+    advisor_writer_calls_free(errand.errands);
 }
 
 int

@@ -25,7 +25,7 @@ fill(uint8_t *bytes, size_t size, uint64_t number)
 }
 
 static void
-check(const struct advisor_item *item, uint64_t number, size_t size)
+check(const struct advisor_inbox_item *item, uint64_t number, size_t size)
 {
     uint8_t wanted[ADVISOR_INBOX_CHUNK_BYTES];
     char subject[32];
@@ -51,10 +51,11 @@ size_of(uint64_t number)
 static enum kvt_err
 put(struct advisor_inbox *inbox, uint64_t number, bool own)
 {
-    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE, .stream_seq = number};
+    const struct advisor_inbox_item like = {.kind = ADVISOR_INBOX_ITEM_MESSAGE,
+                                            .stream_seq = number};
     const size_t size = size_of(number);
     uint8_t bytes[ADVISOR_INBOX_CHUNK_BYTES];
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     char subject[32];
     enum kvt_err rc;
 
@@ -62,11 +63,11 @@ put(struct advisor_inbox *inbox, uint64_t number, bool own)
     (void)snprintf(subject, sizeof(subject), "s.%llu", (unsigned long long)number);
     if (!own)
         return advisor_inbox_copy(inbox, &like, subject, bytes, size, 0);
-    assert_int_equal(advisor_item_new(&item, like.kind, subject, bytes, size), KVT_OK);
-    advisor_item_number(item, &like);
+    assert_int_equal(advisor_inbox_item_new(&item, like.kind, subject, bytes, size), KVT_OK);
+    advisor_inbox_item_number(item, &like);
     rc = advisor_inbox_put(inbox, item, 0);
     if (rc != KVT_OK)
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     return rc;
 }
 
@@ -74,8 +75,8 @@ static void
 random_against_model(void **state)
 {
     uint64_t random = test_seed();
-    struct advisor_item *kept[64];
-    struct advisor_item *items[97];
+    struct advisor_inbox_item *kept[64];
+    struct advisor_inbox_item *items[97];
     struct advisor_inbox *inbox;
     uint64_t first = 0; /* next to come out */
     uint64_t next = 0;  /* next to go in */
@@ -106,10 +107,10 @@ random_against_model(void **state)
         for (size_t i = 0; i < count; i++, first++) {
             check(items[i], first, size_of(first));
             if (first % 997 == 0 && kept_count < 64) {
-                kept[kept_count] = advisor_item_keep(items[i]);
+                kept[kept_count] = advisor_inbox_item_keep(items[i]);
                 assert_non_null(kept[kept_count++]);
             } else {
-                advisor_item_free(items[i]);
+                advisor_inbox_item_free(items[i]);
             }
         }
     }
@@ -118,7 +119,7 @@ random_against_model(void **state)
         count = advisor_inbox_take(inbox, items, 97, 0);
         for (size_t i = 0; i < count; i++, first++) {
             check(items[i], first, size_of(first));
-            advisor_item_free(items[i]);
+            advisor_inbox_item_free(items[i]);
         }
     }
     assert_int_equal(first, next);
@@ -126,14 +127,14 @@ random_against_model(void **state)
     advisor_inbox_free(inbox);
     for (size_t i = 0; i < kept_count; i++) {
         check(kept[i], kept[i]->stream_seq, size_of(kept[i]->stream_seq));
-        advisor_item_free(kept[i]);
+        advisor_inbox_item_free(kept[i]);
     }
 }
 
 static void
 closing_refuses_puts_and_lets_the_taker_finish(void **state)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     struct advisor_inbox *inbox;
 
     (void)state;
@@ -146,9 +147,9 @@ closing_refuses_puts_and_lets_the_taker_finish(void **state)
     advisor_inbox_close(inbox);
     assert_int_equal(put(inbox, 3, false), KVT_CANCELLED);
     assert_int_equal(advisor_inbox_take(inbox, &item, 1, 1000000), 1);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
     assert_int_equal(advisor_inbox_take(inbox, &item, 1, 1000000), 1);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
     assert_int_equal(advisor_inbox_take(inbox, &item, 1, 1000000), 0);
     advisor_inbox_free(inbox);
 }
@@ -169,8 +170,8 @@ keep_putting(void *arg)
     const struct putter *putter = arg;
 
     for (uint64_t i = 0; i < EACH; i++) {
-        const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
-                                          .stream_seq = putter->number << 32 | i};
+        const struct advisor_inbox_item like = {.kind = ADVISOR_INBOX_ITEM_MESSAGE,
+                                                .stream_seq = putter->number << 32 | i};
 
         while (advisor_inbox_copy(putter->inbox, &like, "x", &i, sizeof(i), 1000) == KVT_FULL) {
         }
@@ -184,7 +185,7 @@ threads_lose_nothing(void **state)
     struct putter putters[PUTTERS];
     uint64_t next[PUTTERS] = {0};
     struct advisor_inbox *inbox;
-    struct advisor_item *items[64];
+    struct advisor_inbox_item *items[64];
     uint64_t total = 0;
 
     (void)state;
@@ -205,7 +206,7 @@ threads_lose_nothing(void **state)
             assert_int_equal(value, next[from]);
             assert_int_equal(items[i]->stream_seq & UINT32_MAX, next[from]);
             next[from]++;
-            advisor_item_free(items[i]);
+            advisor_inbox_item_free(items[i]);
         }
         total += count;
     }
@@ -220,16 +221,16 @@ build_once(void *arg)
 {
     const uint64_t number = 7;
     struct advisor_inbox *inbox = NULL;
-    struct advisor_item *item = NULL;
-    struct advisor_item *kept = NULL;
+    struct advisor_inbox_item *item = NULL;
+    struct advisor_inbox_item *kept = NULL;
     bool done = false;
 
     (void)arg;
     if (advisor_inbox_new(&inbox, 16, BYTES_MAX) == KVT_OK && put(inbox, number, false) == KVT_OK &&
         advisor_inbox_take(inbox, &item, 1, 0) == 1) {
-        kept = advisor_item_keep(item);
+        kept = advisor_inbox_item_keep(item);
         done = kept != NULL;
-        advisor_item_free(done ? kept : item);
+        advisor_inbox_item_free(done ? kept : item);
     }
     advisor_inbox_free(inbox);
     return done;

@@ -60,14 +60,14 @@ publish(struct test_zmq_publisher *publisher, const char *topic, uint64_t number
 static void
 expect(struct advisor_source *source, const char *subject, const char *envelope)
 {
-    struct advisor_item *item = test_zmq_source_take(source);
+    struct advisor_inbox_item *item = test_zmq_source_take(source);
 
-    assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
+    assert_int_equal(item->kind, ADVISOR_INBOX_ITEM_MESSAGE);
     assert_string_equal(item->subject, subject);
     assert_int_equal(item->size, strlen(envelope));
     assert_memory_equal(item->bytes, envelope, item->size);
     assert_false(item->has_sequence);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
 }
 
 /* Direct: the bare topic.  Other topics of the same plane are none of ours. */
@@ -240,7 +240,7 @@ publishers_come_and_go(void **state)
     struct test_zmq_publisher publishers[3];
     struct advisor_source_options options;
     struct advisor_source *source;
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
     char folder[PATH_SIZE];
     char name[16];
 
@@ -266,9 +266,9 @@ publishers_come_and_go(void **state)
     drop(folder, "event_channels", "w1");
     drop(folder, "instances", "w1");
     item = test_zmq_source_take(source);
-    assert_int_equal(item->kind, ADVISOR_ITEM_GONE);
+    assert_int_equal(item->kind, ADVISOR_INBOX_ITEM_GONE);
     assert_int_equal(item->worker_id, 101);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
     kvt_clock_sleep_ms(STEP_MS * 4);
     publish(&publishers[1], "kv-events", 1, "to nobody");
     publish(&publishers[2], "kv-events", 1, "still here");

@@ -43,9 +43,9 @@ struct expected {
 static void
 expect(struct advisor_source *source, const struct expected *expected)
 {
-    struct advisor_item *item = test_zmq_source_take(source);
+    struct advisor_inbox_item *item = test_zmq_source_take(source);
 
-    assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
+    assert_int_equal(item->kind, ADVISOR_INBOX_ITEM_MESSAGE);
     assert_string_equal(item->subject, expected->subject);
     assert_true(item->has_sequence);
     assert_int_equal(item->sequence, expected->sequence);
@@ -54,7 +54,7 @@ expect(struct advisor_source *source, const struct expected *expected)
     assert_int_equal(item->size, strlen(expected->payload));
     assert_memory_equal(item->bytes, expected->payload, item->size);
     assert_true(item->time_ms > 0);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
 }
 
 /* Three engines, each known by the place of its address; the consolidator sends an empty topic. */
@@ -157,7 +157,7 @@ a_slow_reader_sees_a_gap(void **state)
     assert_true(now.waiting <= ADVISOR_SOURCE_ITEMS_MAX);
     assert_true(now.bytes <= ADVISOR_SOURCE_BYTES_MAX + SIZE);
     while (quiet < 10) {
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
         if (advisor_source_poll(source, &item, 1, STEP_MS) == 0) {
             quiet++;
@@ -168,7 +168,7 @@ a_slow_reader_sees_a_gap(void **state)
         assert_false(item->new_life);
         lost += item->sequence - next;
         next = item->sequence + 1;
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     }
     assert_true(lost + SENT - next > 0);
     test_zmq_publish(&engine, "", SENT, "end");
@@ -308,7 +308,7 @@ an_epoch_names_the_life(void **state)
         uint8_t number[8];
         const struct test_zmq_frame frames[] = {
             {topics[n], sizeof(one) - 1}, {number, sizeof(number)}, {"p", 1}};
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
         test_zmq_be64(number, n);
         test_zmq_send(&engine, frames, 3);
@@ -316,7 +316,7 @@ an_epoch_names_the_life(void **state)
         epochs[n] = item->epoch;
         assert_int_equal(item->new_life, n == 2);
         assert_int_equal(item->sequence, n);
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     }
     assert_true(epochs[0] != 0);
     assert_int_equal(epochs[0], epochs[1]);
@@ -356,7 +356,7 @@ engines_connect_to_us(void **state)
     expect(source, &(struct expected){"engine:0@127.0.0.1/pod-a", "r", 6, 0, false});
     {
         char topic[200];
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
         memset(topic, 't', sizeof(topic) - 1);
         topic[sizeof(topic) - 1] = '\0';
@@ -364,7 +364,7 @@ engines_connect_to_us(void **state)
         item = test_zmq_source_take(source);
         assert_int_equal(strncmp(item->subject, "engine:0~", 9), 0);
         assert_int_equal(strlen(item->subject), 9 + 16);
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     }
     test_zmq_source_close(source);
     test_zmq_publisher_close(&engines[0]);

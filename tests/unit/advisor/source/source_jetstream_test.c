@@ -32,16 +32,16 @@ take(struct advisor_source *source, uint64_t last)
     uint64_t seq = 0;
 
     while (seq < last) {
-        struct advisor_item *item;
+        struct advisor_inbox_item *item;
 
         assert_true(kvt_clock_mono_ms() < until_ms);
         if (advisor_source_poll(source, &item, 1, 100) == 0)
             continue;
-        if (item->kind == ADVISOR_ITEM_START)
+        if (item->kind == ADVISOR_INBOX_ITEM_START)
             created_ms = item->created_ms;
         else
             seq = item->stream_seq;
-        advisor_item_free(item);
+        advisor_inbox_item_free(item);
     }
     return created_ms;
 }

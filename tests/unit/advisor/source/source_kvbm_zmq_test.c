@@ -14,14 +14,14 @@
 static void
 expect(struct advisor_source *source, const char *payload)
 {
-    struct advisor_item *item = test_zmq_source_take(source);
+    struct advisor_inbox_item *item = test_zmq_source_take(source);
 
-    assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
+    assert_int_equal(item->kind, ADVISOR_INBOX_ITEM_MESSAGE);
     assert_string_equal(item->subject, "kvbm.kv_index");
     assert_false(item->has_sequence);
     assert_int_equal(item->size, strlen(payload));
     assert_memory_equal(item->bytes, payload, item->size);
-    advisor_item_free(item);
+    advisor_inbox_item_free(item);
 }
 
 static void

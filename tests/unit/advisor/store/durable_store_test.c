@@ -347,8 +347,8 @@ read_only_beside_a_writer(void **state)
     assert_string_equal(holders[1].holder.name, "hot@g");
     assert_int_equal(holders[1].blocks, 1);
     kvt_free(holders);
-    assert_int_equal(advisor_find_masks(advisor_store_read_finder(reader), "ns", hashes, 2, masks),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_finder_masks(advisor_store_read_finder(reader), "ns", hashes, 2, masks), KVT_OK);
     assert_int_equal(masks[0], KVT_TIER_MASK(KVT_TIER_G2) | KVT_TIER_MASK(KVT_TIER_G4));
     assert_int_equal(masks[1], 0);
     advisor_store_read_close(reader);

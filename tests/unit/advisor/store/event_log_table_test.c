@@ -18,14 +18,15 @@
 
 enum { STEPS = 1500, PIECES = LOG_MODEL_CHAINS * LOG_MODEL_NAMESPACES, MAP_BYTES = 256 << 20 };
 
-static const struct advisor_log_place PLACE = {.size = 4096, .holder = 1, .ns = 1, .ranks = 1};
+static const struct advisor_event_log_place PLACE = {
+    .size = 4096, .holder = 1, .ns = 1, .ranks = 1};
 
 struct scene {
     char folder[256];
     struct advisor_store *store;
     struct advisor_txn txn;
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 };
 
 static void
@@ -37,7 +38,7 @@ begin_with(struct scene *scene, uint64_t map_bytes)
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, NULL), KVT_OK);
     assert_int_equal(advisor_store_write(scene->store, &scene->txn, NULL), KVT_OK);
-    assert_int_equal(advisor_log_new(&scene->log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&scene->log), KVT_OK);
     assert_int_equal(advisor_store_log_get(&scene->txn, &scene->state), KVT_OK);
 }
 
@@ -59,12 +60,12 @@ end(struct scene *scene)
 {
     advisor_store_end(&scene->txn);
     advisor_store_close(scene->store);
-    advisor_log_free(scene->log);
+    advisor_event_log_free(scene->log);
     test_folder_remove(scene->folder);
 }
 
 static enum kvt_err
-apply(void *arg, const struct advisor_log_op *op)
+apply(void *arg, const struct advisor_event_log_op *op)
 {
     log_set_apply(arg, op);
     return KVT_OK;
@@ -112,7 +113,7 @@ write_group(struct story *story)
 {
     struct scene *scene = &story->scene;
 
-    advisor_log_clear(scene->log);
+    advisor_event_log_clear(scene->log);
     for (uint64_t i = 1 + kvt_random_below(&story->random, 20); i > 0; i--) {
         log_step_next(&story->step, &story->random, false);
         assert_int_equal(log_step_put(&story->step, scene->log), KVT_OK);
@@ -122,7 +123,7 @@ write_group(struct story *story)
 }
 
 static void
-put_held(struct advisor_log *log, const struct log_set *set, uint32_t ns, uint32_t first,
+put_held(struct advisor_event_log *log, const struct log_set *set, uint32_t ns, uint32_t first,
          uint32_t count)
 {
     for (uint32_t holder = 0; holder < LOG_MODEL_HOLDERS; holder++)
@@ -130,7 +131,7 @@ put_held(struct advisor_log *log, const struct log_set *set, uint32_t ns, uint32
             const uint32_t ranks = set->ranks[ns][first + i][holder];
 
             if (ranks != 0)
-                assert_int_equal(advisor_log_hold(log, holder, ranks, i, 1), KVT_OK);
+                assert_int_equal(advisor_event_log_hold(log, holder, ranks, i, 1), KVT_OK);
         }
 }
 
@@ -140,21 +141,21 @@ write_slice(struct story *story)
 {
     const uint32_t ns = story->piece / LOG_MODEL_CHAINS;
     const uint32_t chain = story->piece % LOG_MODEL_CHAINS;
-    const struct advisor_log_place place = {.size = 4096, .ns = ns};
+    const struct advisor_event_log_place place = {.size = 4096, .ns = ns};
     struct scene *scene = &story->scene;
-    uint64_t hashes[ADVISOR_LOG_BLOCKS_MAX];
+    uint64_t hashes[ADVISOR_EVENT_LOG_BLOCKS_MAX];
 
-    advisor_log_clear(scene->log);
-    for (uint32_t from = 0; from < LOG_MODEL_LENGTH; from += ADVISOR_LOG_BLOCKS_MAX) {
+    advisor_event_log_clear(scene->log);
+    for (uint32_t from = 0; from < LOG_MODEL_LENGTH; from += ADVISOR_EVENT_LOG_BLOCKS_MAX) {
         const uint32_t first = chain * LOG_MODEL_LENGTH + from;
         uint32_t count = LOG_MODEL_LENGTH - from;
 
-        if (count > ADVISOR_LOG_BLOCKS_MAX)
-            count = ADVISOR_LOG_BLOCKS_MAX;
+        if (count > ADVISOR_EVENT_LOG_BLOCKS_MAX)
+            count = ADVISOR_EVENT_LOG_BLOCKS_MAX;
         for (uint32_t i = 0; i < count; i++)
             hashes[i] = log_model_hash(first + i);
-        assert_int_equal(advisor_log_run(scene->log, &place, log_model_parent(first),
-                                         log_model_position(first), hashes, NULL, count),
+        assert_int_equal(advisor_event_log_run(scene->log, &place, log_model_parent(first),
+                                               log_model_position(first), hashes, NULL, count),
                          KVT_OK);
         put_held(scene->log, &story->truth, ns, first, count);
     }
@@ -235,10 +236,10 @@ fill(struct scene *scene, size_t rows)
 {
     uint64_t hash = 0;
 
-    advisor_log_clear(scene->log);
-    while (advisor_log_bytes(scene->log) / ADVISOR_LOG_ROW_MAX < rows) {
+    advisor_event_log_clear(scene->log);
+    while (advisor_event_log_bytes(scene->log) / ADVISOR_EVENT_LOG_ROW_MAX < rows) {
         hash++;
-        assert_int_equal(advisor_log_remove(scene->log, &PLACE, &hash, 1), KVT_OK);
+        assert_int_equal(advisor_event_log_remove(scene->log, &PLACE, &hash, 1), KVT_OK);
     }
 }
 
@@ -263,7 +264,7 @@ two_rows_a_page(void **state)
     assert_true(entries(&scene, ADVISOR_TABLE_JOURNAL, &stat) >= 1000);
     assert_int_equal(stat.ms_overflow_pages, 0);
     assert_in_range(stat.ms_leaf_pages, 1, stat.ms_entries / 2 + 2);
-    assert_int_equal(scene.state.bytes, advisor_log_bytes(scene.log));
+    assert_int_equal(scene.state.bytes, advisor_event_log_bytes(scene.log));
     end(&scene);
 }
 
@@ -286,7 +287,7 @@ void_rows_go_a_slice_a_commit(void **state)
     fill(&scene, 1);
     assert_int_equal(advisor_store_log_append(&scene.txn, &scene.state, scene.log), KVT_OK);
     assert_int_equal(advisor_store_log_end(&scene.txn, &scene.state), KVT_OK);
-    assert_int_equal(scene.state.bytes, advisor_log_bytes(scene.log));
+    assert_int_equal(scene.state.bytes, advisor_event_log_bytes(scene.log));
     assert_int_equal(scene.state.runs_bytes, 0);
     assert_int_equal(advisor_store_log_trim(&scene.txn, &scene.state), KVT_OK);
     commit(&scene);
@@ -302,10 +303,10 @@ void_rows_go_a_slice_a_commit(void **state)
 static enum kvt_err
 count_row(void *arg, const void *row, size_t size)
 {
-    struct advisor_log_reader reader;
+    struct advisor_event_log_reader reader;
     size_t *rows = arg;
 
-    assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
+    assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
     (*rows)++;
     return *rows == 3 ? KVT_CANCELLED : KVT_OK;
 }
@@ -373,7 +374,7 @@ another_snapshot_is_begun_anew(void **state)
     (void)state;
     assert_non_null(set);
     begin(&scene);
-    assert_int_equal(advisor_log_remove(scene.log, &PLACE, &hash, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_remove(scene.log, &PLACE, &hash, 1), KVT_OK);
     assert_int_equal(advisor_store_log_append(&scene.txn, &scene.state, scene.log), KVT_OK);
     assert_int_equal(advisor_store_log_append(&scene.txn, &scene.state, scene.log), KVT_OK);
     assert_int_equal(advisor_store_log_read(&scene.txn, &cursor, 1, apply, set, NULL), KVT_OK);
@@ -430,8 +431,8 @@ static void
 damage_row(const struct scene *scene, enum advisor_table table, uint64_t number, enum damage what)
 {
     const MDB_dbi dbi = scene->store->tables[table];
-    uint8_t row[ADVISOR_LOG_ROW_MAX] __attribute__((aligned(8)));
-    struct advisor_log *lie;
+    uint8_t row[ADVISOR_EVENT_LOG_ROW_MAX] __attribute__((aligned(8)));
+    struct advisor_event_log *lie;
     const void *bytes;
     uint32_t crc;
     uint64_t big = htobe64(number);
@@ -452,11 +453,11 @@ damage_row(const struct scene *scene, enum advisor_table table, uint64_t number,
     if (what == CUT)
         value.mv_size -= 8;
     if (what == LYING) { /* a good crc, and more blocks than there are */
-        assert_int_equal(advisor_log_new(&lie), KVT_OK);
-        assert_int_equal(advisor_log_drop(lie, 1, 1), KVT_OK);
-        assert_true(advisor_log_row(lie, 0, &bytes, &value.mv_size));
+        assert_int_equal(advisor_event_log_new(&lie), KVT_OK);
+        assert_int_equal(advisor_event_log_drop(lie, 1, 1), KVT_OK);
+        assert_true(advisor_event_log_row(lie, 0, &bytes, &value.mv_size));
         memcpy(row, bytes, value.mv_size);
-        advisor_log_free(lie);
+        advisor_event_log_free(lie);
         row[10] = 1;
         crc = ~crc32_iscsi(row + 4, (int)value.mv_size - 4, UINT32_MAX);
         memcpy(row, &crc, sizeof(crc));
@@ -465,7 +466,7 @@ damage_row(const struct scene *scene, enum advisor_table table, uint64_t number,
 }
 
 static enum kvt_err
-ignore(void *arg, const struct advisor_log_op *op)
+ignore(void *arg, const struct advisor_event_log_op *op)
 {
     (void)arg;
     (void)op;
@@ -549,7 +550,7 @@ static void
 the_format_before_is_refused(void **state)
 {
     char folder[256];
-    const struct kvt_db_options db = {
+    const struct kvt_lmdb_options db = {
         .path = test_folder_make(folder, sizeof(folder)), .map_bytes = 1 << 20, .databases_max = 1};
     struct advisor_store_options options = {.path = folder, .map_bytes = 1 << 20};
     uint64_t format = 1;
@@ -561,7 +562,7 @@ the_format_before_is_refused(void **state)
     MDB_dbi meta;
 
     (void)state;
-    assert_int_equal(kvt_db_open(&env, &db, NULL), KVT_OK);
+    assert_int_equal(kvt_lmdb_open(&env, &db, NULL), KVT_OK);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, "meta", MDB_CREATE, &meta), 0);
     assert_int_equal(mdb_put(txn, meta, &key, &value, 0), 0);

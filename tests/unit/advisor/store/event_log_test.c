@@ -16,15 +16,15 @@
 
 enum { STEPS = 3000, ROUNDS = 20, ENTRIES_MAX = 1 << 20 };
 
-static const struct advisor_log_place PLACE = {
+static const struct advisor_event_log_place PLACE = {
     .size = 65536, .holder = 3, .ns = 1, .ranks = 3, .time_s = 1700000000};
 
-static struct advisor_log *
+static struct advisor_event_log *
 new_log(void)
 {
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     return log;
 }
 
@@ -47,39 +47,39 @@ the_bytes_of_a_row(void **state)
     };
     const uint64_t hashes[] = {11, 12 | UINT64_C(1) << 63};
     const uint64_t tokens[] = {0, 28};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
     const void *bytes;
     size_t size;
 
     (void)state;
-    assert_false(advisor_log_row(log, 0, &bytes, &size));
-    assert_int_equal(advisor_log_bytes(log), 0);
-    assert_int_equal(advisor_log_store(log, &PLACE, 10, 5, hashes, tokens, 2), KVT_OK);
-    assert_int_equal(advisor_log_remove(log, &PLACE, hashes, 1), KVT_OK);
-    assert_int_equal(advisor_log_count(log), 3);
-    assert_int_equal(advisor_log_bytes(log), sizeof(expected));
-    assert_true(advisor_log_row(log, 0, &bytes, &size));
+    assert_false(advisor_event_log_row(log, 0, &bytes, &size));
+    assert_int_equal(advisor_event_log_bytes(log), 0);
+    assert_int_equal(advisor_event_log_store(log, &PLACE, 10, 5, hashes, tokens, 2), KVT_OK);
+    assert_int_equal(advisor_event_log_remove(log, &PLACE, hashes, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_count(log), 3);
+    assert_int_equal(advisor_event_log_bytes(log), sizeof(expected));
+    assert_true(advisor_event_log_row(log, 0, &bytes, &size));
     assert_int_equal(size, sizeof(expected));
     assert_memory_equal(bytes, expected, size);
-    assert_false(advisor_log_row(log, 1, &bytes, &size));
-    advisor_log_clear(log);
-    assert_int_equal(advisor_log_count(log) + advisor_log_bytes(log), 0);
-    assert_false(advisor_log_row(log, 0, &bytes, &size));
-    advisor_log_free(log);
+    assert_false(advisor_event_log_row(log, 1, &bytes, &size));
+    advisor_event_log_clear(log);
+    assert_int_equal(advisor_event_log_count(log) + advisor_event_log_bytes(log), 0);
+    assert_false(advisor_event_log_row(log, 0, &bytes, &size));
+    advisor_event_log_free(log);
 }
 
 static size_t
-operations(const struct advisor_log *log)
+operations(const struct advisor_event_log *log)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     const void *row;
     size_t count = 0;
     size_t size;
 
-    for (size_t at = 0; advisor_log_row(log, at, &row, &size); at++) {
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
-        while (advisor_log_next(&reader, &op) == KVT_OK)
+    for (size_t at = 0; advisor_event_log_row(log, at, &row, &size); at++) {
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
+        while (advisor_event_log_next(&reader, &op) == KVT_OK)
             count++;
     }
     return count;
@@ -91,7 +91,7 @@ what_goes_on_becomes_one_operation(void **state)
 {
     static const struct {
         const char *what;
-        struct advisor_log_place place;
+        struct advisor_event_log_place place;
         uint64_t parent;
         uint32_t position;
         uint64_t first_tokens;
@@ -111,45 +111,47 @@ what_goes_on_becomes_one_operation(void **state)
         {"other shards", {4096, 3, 1, 1, 9}, 11, 6, 7, 8, 2},
         {"another second", {4096, 3, 1, 3, 8}, 11, 6, 7, 8, 2},
     };
-    const struct advisor_log_place first = {4096, 3, 1, 3, 9};
+    const struct advisor_event_log_place first = {4096, 3, 1, 3, 9};
     const uint64_t hashes[] = {11, 13};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        advisor_log_clear(log);
+        advisor_event_log_clear(log);
         assert_int_equal(
-            advisor_log_store(log, &first, 10, 5, &hashes[0], &cases[i].first_tokens, 1), KVT_OK);
-        assert_int_equal(advisor_log_store(log, &cases[i].place, cases[i].parent, cases[i].position,
-                                           &hashes[1], &cases[i].tokens, 1),
+            advisor_event_log_store(log, &first, 10, 5, &hashes[0], &cases[i].first_tokens, 1),
+            KVT_OK);
+        assert_int_equal(advisor_event_log_store(log, &cases[i].place, cases[i].parent,
+                                                 cases[i].position, &hashes[1], &cases[i].tokens,
+                                                 1),
                          KVT_OK);
         if (operations(log) != cases[i].operations)
             fail_msg("%s: %zu operations", cases[i].what, operations(log));
     }
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 static void
 what_goes_on_goes_on_behind_its_last_block(void **state)
 {
-    const struct advisor_log_place place = {4096, 3, 1, 3, 9};
+    const struct advisor_event_log_place place = {4096, 3, 1, 3, 9};
     const uint64_t hashes[] = {11, 12, 0, 14};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
 
     (void)state;
-    assert_int_equal(advisor_log_store(log, &place, 10, 5, hashes, NULL, 2), KVT_OK);
-    assert_int_equal(advisor_log_store(log, &place, 12, 7, &hashes[2], NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_store(log, &place, 10, 5, hashes, NULL, 2), KVT_OK);
+    assert_int_equal(advisor_event_log_store(log, &place, 12, 7, &hashes[2], NULL, 1), KVT_OK);
     assert_int_equal(operations(log), 1);
     /* A parent of 0 is one that is not known, also behind a hash that is 0. */
-    assert_int_equal(advisor_log_store(log, &place, 0, 8, &hashes[3], NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_store(log, &place, 0, 8, &hashes[3], NULL, 1), KVT_OK);
     assert_int_equal(operations(log), 2);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 /* ---- random calls, told block by block: how they were merged and cut does not matter then ---- */
 
 struct entry {
-    struct advisor_log_place place;
+    struct advisor_event_log_place place;
     uint64_t parent;
     uint64_t hash;
     uint64_t tokens;
@@ -164,11 +166,11 @@ struct story {
 };
 
 static void
-tell(struct story *story, const struct advisor_log_op *op)
+tell(struct story *story, const struct advisor_event_log_op *op)
 {
-    const bool chained = op->kind == ADVISOR_LOG_STORE || op->kind == ADVISOR_LOG_RUN;
+    const bool chained = op->kind == ADVISOR_EVENT_LOG_STORE || op->kind == ADVISOR_EVENT_LOG_RUN;
 
-    for (uint32_t i = 0; i < op->count || (op->kind == ADVISOR_LOG_DROP && i == 0); i++) {
+    for (uint32_t i = 0; i < op->count || (op->kind == ADVISOR_EVENT_LOG_DROP && i == 0); i++) {
         assert_true(story->count < ENTRIES_MAX);
         story->entries[story->count++] = (struct entry){
             .place = op->place,
@@ -183,44 +185,44 @@ tell(struct story *story, const struct advisor_log_op *op)
 
 /* A RUN may be said again at the beginning of a row, just as it was. */
 static bool
-again(const struct advisor_log_op *op, const struct advisor_log_op *run)
+again(const struct advisor_event_log_op *op, const struct advisor_event_log_op *run)
 {
-    return op->kind == ADVISOR_LOG_RUN && run->count == op->count &&
+    return op->kind == ADVISOR_EVENT_LOG_RUN && run->count == op->count &&
            run->position == op->position && run->parent == op->parent &&
            memcmp(&run->place, &op->place, sizeof(op->place)) == 0 &&
            memcmp(run->hashes, op->hashes, op->count * sizeof(*op->hashes)) == 0;
 }
 
 static void
-read_log(struct story *story, const struct advisor_log *log)
+read_log(struct story *story, const struct advisor_event_log *log)
 {
-    struct advisor_log_op run = {0};
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_op run = {0};
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     size_t bytes = 0;
     const void *row;
     size_t size;
 
     story->count = 0;
-    for (story->rows = 0; advisor_log_row(log, story->rows, &row, &size); story->rows++) {
+    for (story->rows = 0; advisor_event_log_row(log, story->rows, &row, &size); story->rows++) {
         bool first = true;
         enum kvt_err rc;
 
-        assert_true(size <= ADVISOR_LOG_ROW_MAX && size % 8 == 0 && (uintptr_t)row % 8 == 0);
+        assert_true(size <= ADVISOR_EVENT_LOG_ROW_MAX && size % 8 == 0 && (uintptr_t)row % 8 == 0);
         bytes += size;
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
-        while ((rc = advisor_log_next(&reader, &op)) == KVT_OK) {
-            assert_true(op.count <= ADVISOR_LOG_BLOCKS_MAX);
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
+        while ((rc = advisor_event_log_next(&reader, &op)) == KVT_OK) {
+            assert_true(op.count <= ADVISOR_EVENT_LOG_BLOCKS_MAX);
             if (!(first && again(&op, &run)))
                 tell(story, &op);
-            if (op.kind == ADVISOR_LOG_RUN)
+            if (op.kind == ADVISOR_EVENT_LOG_RUN)
                 run = op;
             first = false;
         }
         assert_int_equal(rc, KVT_NOTFOUND);
-        assert_int_equal(advisor_log_next(&reader, &op), KVT_NOTFOUND);
+        assert_int_equal(advisor_event_log_next(&reader, &op), KVT_NOTFOUND);
     }
-    assert_int_equal(bytes, advisor_log_bytes(log));
+    assert_int_equal(bytes, advisor_event_log_bytes(log));
 }
 
 static struct story
@@ -247,7 +249,7 @@ what_is_written_is_read(void **state)
     struct story expected = new_story();
     uint64_t random = test_seed();
     struct story read = new_story();
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
 
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
@@ -255,15 +257,15 @@ what_is_written_is_read(void **state)
         struct log_step step = {.call = 0};
         size_t count = 0;
 
-        advisor_log_clear(log);
+        advisor_event_log_clear(log);
         expected.count = 0;
         for (int i = 0; i < STEPS; i++) {
             log_step_next(&step, &random, runs);
             assert_int_equal(log_step_put(&step, log), KVT_OK);
             tell(&expected, &step.op);
-            if (step.call == ADVISOR_LOG_STORE || step.call == ADVISOR_LOG_REMOVE)
+            if (step.call == ADVISOR_EVENT_LOG_STORE || step.call == ADVISOR_EVENT_LOG_REMOVE)
                 count += step.op.count;
-            count += step.call == ADVISOR_LOG_DROP ? 1 : 0;
+            count += step.call == ADVISOR_EVENT_LOG_DROP ? 1 : 0;
             if (kvt_random_below(&random, 500) == 0) {
                 read_log(&read, log); /* and it grows on */
                 assert_same(&read, &expected);
@@ -272,9 +274,9 @@ what_is_written_is_read(void **state)
         read_log(&read, log);
         assert_true(read.rows > 10);
         assert_same(&read, &expected);
-        assert_int_equal(advisor_log_count(log), count);
+        assert_int_equal(advisor_event_log_count(log), count);
     }
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     kvt_free(expected.entries);
     kvt_free(read.entries);
 }
@@ -283,10 +285,10 @@ what_is_written_is_read(void **state)
 static void
 rows_asked_for_again_are_the_same(void **state)
 {
-    uint8_t before[ADVISOR_LOG_ROW_MAX];
+    uint8_t before[ADVISOR_EVENT_LOG_ROW_MAX];
     uint64_t random = test_seed();
     struct log_step step = {.call = 0};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
     const void *row;
     size_t size;
 
@@ -295,50 +297,50 @@ rows_asked_for_again_are_the_same(void **state)
         log_step_next(&step, &random, true);
         assert_int_equal(log_step_put(&step, log), KVT_OK);
     }
-    for (size_t at = 0; advisor_log_row(log, at, &row, &size); at++) {
+    for (size_t at = 0; advisor_event_log_row(log, at, &row, &size); at++) {
         const size_t once = size;
 
         memcpy(before, row, size);
-        assert_true(advisor_log_row(log, at, &row, &size));
+        assert_true(advisor_event_log_row(log, at, &row, &size));
         assert_int_equal(size, once);
         assert_memory_equal(row, before, size);
     }
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 static void
 a_run_with_many_holders_begins_each_row(void **state)
 {
     struct log_step step = {.op = {.place = PLACE}};
-    struct advisor_log *log = new_log();
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log *log = new_log();
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     uint32_t holders = 0;
     const void *row;
     size_t size;
     size_t at;
 
     (void)state;
-    for (uint32_t i = 0; i < ADVISOR_LOG_BLOCKS_MAX; i++) {
+    for (uint32_t i = 0; i < ADVISOR_EVENT_LOG_BLOCKS_MAX; i++) {
         step.hashes[i] = log_model_hash(i);
         step.tokens[i] = log_model_hash(i) + 1;
     }
-    assert_int_equal(
-        advisor_log_run(log, &PLACE, 9, 1, step.hashes, step.tokens, ADVISOR_LOG_BLOCKS_MAX),
-        KVT_OK);
+    assert_int_equal(advisor_event_log_run(log, &PLACE, 9, 1, step.hashes, step.tokens,
+                                           ADVISOR_EVENT_LOG_BLOCKS_MAX),
+                     KVT_OK);
     for (uint32_t i = 0; i < 1000; i++)
-        assert_int_equal(advisor_log_hold(log, i, i + 1, i % 100, 12), KVT_OK);
-    for (at = 0; advisor_log_row(log, at, &row, &size); at++) {
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
-        assert_int_equal(advisor_log_next(&reader, &op), KVT_OK);
-        assert_int_equal(op.kind, ADVISOR_LOG_RUN);
-        assert_int_equal(op.count, ADVISOR_LOG_BLOCKS_MAX);
+        assert_int_equal(advisor_event_log_hold(log, i, i + 1, i % 100, 12), KVT_OK);
+    for (at = 0; advisor_event_log_row(log, at, &row, &size); at++) {
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
+        assert_int_equal(advisor_event_log_next(&reader, &op), KVT_OK);
+        assert_int_equal(op.kind, ADVISOR_EVENT_LOG_RUN);
+        assert_int_equal(op.count, ADVISOR_EVENT_LOG_BLOCKS_MAX);
         assert_memory_equal(op.hashes, step.hashes, sizeof(uint64_t) * op.count);
         assert_memory_equal(op.tokens, step.tokens, sizeof(uint64_t) * op.count);
-        while (advisor_log_next(&reader, &op) == KVT_OK) {
+        while (advisor_event_log_next(&reader, &op) == KVT_OK) {
             const uint32_t from = holders % 100;
 
-            assert_int_equal(op.kind, ADVISOR_LOG_STORE);
+            assert_int_equal(op.kind, ADVISOR_EVENT_LOG_STORE);
             assert_int_equal(op.place.holder, holders);
             assert_int_equal(op.place.ranks, holders + 1);
             assert_int_equal(op.place.size, PLACE.size);
@@ -352,7 +354,7 @@ a_run_with_many_holders_begins_each_row(void **state)
     }
     assert_int_equal(holders, 1000);
     assert_true(at > 50);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 /* ---- rows that are not as they were written ---- */
@@ -362,41 +364,41 @@ static size_t
 sample(uint8_t *copy, uint64_t *random)
 {
     struct log_step step = {.call = 0};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
     const void *row;
     size_t size;
 
-    while (!advisor_log_row(log, 1, &row, &size)) {
+    while (!advisor_event_log_row(log, 1, &row, &size)) {
         log_step_next(&step, random, true);
         if (step.op.count < 8)
             assert_int_equal(log_step_put(&step, log), KVT_OK);
-        else if (step.call == ADVISOR_LOG_RUN)
+        else if (step.call == ADVISOR_EVENT_LOG_RUN)
             step.run_count = 0;
     }
-    assert_true(advisor_log_row(log, 0, &row, &size));
+    assert_true(advisor_event_log_row(log, 0, &row, &size));
     memcpy(copy, row, size);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     return size;
 }
 
 static void
 a_changed_row_is_refused(void **state)
 {
-    uint8_t row[ADVISOR_LOG_ROW_MAX + 8] __attribute__((aligned(8)));
+    uint8_t row[ADVISOR_EVENT_LOG_ROW_MAX + 8] __attribute__((aligned(8)));
     uint64_t random = test_seed();
     const size_t size = sample(row, &random);
-    struct advisor_log_reader reader;
+    struct advisor_event_log_reader reader;
 
     (void)state;
-    assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
+    assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
     for (size_t bit = 0; bit < size * 8; bit++) {
         row[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_CORRUPT);
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_CORRUPT);
         row[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     for (size_t cut = 0; cut < size; cut++)
-        assert_int_equal(advisor_log_open(&reader, row, cut), KVT_CORRUPT);
-    assert_int_equal(advisor_log_open(&reader, row, size + 8), KVT_CORRUPT);
+        assert_int_equal(advisor_event_log_open(&reader, row, cut), KVT_CORRUPT);
+    assert_int_equal(advisor_event_log_open(&reader, row, size + 8), KVT_CORRUPT);
 }
 
 static void
@@ -415,13 +417,13 @@ static void
 read_all(const uint8_t *row, size_t size)
 {
     const uint8_t *const end = row + size;
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
-    enum kvt_err rc = advisor_log_open(&reader, row, size);
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
+    enum kvt_err rc = advisor_event_log_open(&reader, row, size);
 
     assert_int_equal(rc, KVT_OK);
-    while ((rc = advisor_log_next(&reader, &op)) == KVT_OK) {
-        assert_true(op.count <= ADVISOR_LOG_BLOCKS_MAX);
+    while ((rc = advisor_event_log_next(&reader, &op)) == KVT_OK) {
+        assert_true(op.count <= ADVISOR_EVENT_LOG_BLOCKS_MAX);
         assert_true(op.position <= UINT32_MAX - op.count);
         if (op.count > 0)
             assert_true((const uint8_t *)op.hashes > row &&
@@ -430,7 +432,7 @@ read_all(const uint8_t *row, size_t size)
             assert_true((const uint8_t *)(op.tokens + op.count) <= end);
     }
     assert_true(rc == KVT_NOTFOUND || rc == KVT_CORRUPT);
-    assert_int_equal(advisor_log_next(&reader, &op), rc);
+    assert_int_equal(advisor_event_log_next(&reader, &op), rc);
 }
 
 static void
@@ -441,9 +443,9 @@ a_liar_is_not_followed(void **state)
     (void)state;
     for (int round = 0; round < 20000; round++) {
         /* Of its own size, so that a sanitizer sees what is read behind it. */
-        uint8_t whole[ADVISOR_LOG_ROW_MAX];
+        uint8_t whole[ADVISOR_EVENT_LOG_ROW_MAX];
         size_t size = round % 100 == 0 || round == 0 ? sample(whole, &random) : 0;
-        static uint8_t kept[ADVISOR_LOG_ROW_MAX];
+        static uint8_t kept[ADVISOR_EVENT_LOG_ROW_MAX];
         static size_t kept_size;
         uint8_t *row;
 
@@ -494,32 +496,32 @@ each_field_is_checked(void **state)
         {"a REMOVE with a position", 64, 2, KVT_OK, KVT_CORRUPT},
     };
     const uint64_t hashes[] = {11, 12};
-    struct advisor_log *log = new_log();
+    struct advisor_event_log *log = new_log();
     const void *bytes;
     size_t size;
 
     (void)state;
-    assert_int_equal(advisor_log_run(log, &PLACE, 10, 0xfffffefe, hashes, NULL, 2), KVT_OK);
-    assert_int_equal(advisor_log_hold(log, 1, 1, 1, 1), KVT_OK);
-    assert_true(advisor_log_row(log, 0, &bytes, &size));
+    assert_int_equal(advisor_event_log_run(log, &PLACE, 10, 0xfffffefe, hashes, NULL, 2), KVT_OK);
+    assert_int_equal(advisor_event_log_hold(log, 1, 1, 1, 1), KVT_OK);
+    assert_true(advisor_event_log_row(log, 0, &bytes, &size));
     assert_int_equal(size, 80);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t row[80] __attribute__((aligned(8)));
-        struct advisor_log_reader reader;
-        struct advisor_log_op op;
+        struct advisor_event_log_reader reader;
+        struct advisor_event_log_op op;
         enum kvt_err first;
         enum kvt_err second;
 
         memcpy(row, bytes, size);
         row[cases[i].at] = cases[i].value;
         put_crc(row, size);
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
-        first = advisor_log_next(&reader, &op);
-        second = advisor_log_next(&reader, &op);
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
+        first = advisor_event_log_next(&reader, &op);
+        second = advisor_event_log_next(&reader, &op);
         if (first != cases[i].first || second != cases[i].second)
             fail_msg("%s: %s, %s", cases[i].what, kvt_err_name(first), kvt_err_name(second));
     }
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 /* ---- memory ---- */
@@ -537,10 +539,10 @@ build(void *arg)
     struct attempt *attempt = arg;
     struct log_step step = {.call = 0};
     uint64_t random = attempt->seed;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
     bool done = true;
 
-    if (advisor_log_new(&log) != KVT_OK) {
+    if (advisor_event_log_new(&log) != KVT_OK) {
         assert_null(log);
         return false;
     }
@@ -553,7 +555,7 @@ build(void *arg)
     }
     read_log(&attempt->read, log);
     assert_same(&attempt->read, &attempt->expected);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     return done;
 }
 

@@ -120,7 +120,7 @@ struct check {
 };
 
 static void
-check_row(void *arg, const struct advisor_find_row *row)
+check_row(void *arg, const struct advisor_finder_row *row)
 {
     struct check *check = arg;
     uint32_t location = row->holder.tier == KVT_TIER_G3 ? 1 : 0;
@@ -151,7 +151,7 @@ test_model_same(const struct test_model *model, const struct advisor_finder *fin
     uint64_t cursor = 0;
 
     do
-        assert_int_equal(advisor_find_rows(finder, cursor, 100, &cursor, check_row, &check),
+        assert_int_equal(advisor_finder_rows(finder, cursor, 100, &cursor, check_row, &check),
                          KVT_OK);
     while (cursor != 0);
     for (uint32_t p = 0; p < TEST_MODEL_PUBLISHERS; p++)

@@ -78,7 +78,7 @@ test_job_ask(struct test_job_asking *asking)
     atomic_store(&asking->done, false);
     assert_int_equal(pthread_create(&thread, NULL, test_job_ask_main, asking), 0);
     while (!atomic_load(&asking->done)) {
-        advisor_engine_step(asking->scene->rig.engine, 0);
+        advisor_round_step(asking->scene->rig.engine, 0);
         kvt_clock_sleep_ms(1);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -37,7 +37,7 @@ name_all(struct keeper *keeper)
 
     for (uint32_t i = 0; i < LOG_MODEL_NAMESPACES; i++) {
         (void)snprintf(name, sizeof(name), "ns%u", i);
-        assert_int_equal(advisor_names_namespace(keeper->names, name, &number), KVT_OK);
+        assert_int_equal(advisor_name_table_namespace(keeper->names, name, &number), KVT_OK);
         assert_int_equal(number, i);
     }
     for (uint32_t i = 0; i <= KEEPER_BUCKET; i++) {
@@ -45,7 +45,7 @@ name_all(struct keeper *keeper)
             holder.tier = KVT_TIER_G4;
         (void)snprintf(holder.name, sizeof(holder.name),
                        holder.tier == KVT_TIER_G4 ? "cold@bucket%u" : "worker%u", i);
-        assert_int_equal(advisor_names_holder(keeper->names, &holder, &number), KVT_OK);
+        assert_int_equal(advisor_name_table_holder(keeper->names, &holder, &number), KVT_OK);
         assert_int_equal(number, i);
     }
 }
@@ -61,15 +61,16 @@ keeper_open(struct keeper *keeper)
     assert_int_equal(advisor_store_open(&keeper->store, &options, &err), KVT_OK);
     assert_int_equal(index_new(&keeper->index, INDEX_BYTES), KVT_OK);
     name_others(keeper);
-    assert_int_equal(advisor_names_new(&keeper->names, keeper->index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&keeper->names, keeper->index, INDEX_HOLDERS_MAX),
+                     KVT_OK);
     keeper->memory =
-        (struct advisor_memory){.index = keeper->index, .names = keeper->names, .loading = true};
-    assert_int_equal(advisor_group_new(&keeper->group), KVT_OK);
-    assert_int_equal(advisor_snapshot_new(&keeper->snapshot, &keeper->memory), KVT_OK);
+        (struct advisor_ram_index){.index = keeper->index, .names = keeper->names, .loading = true};
+    assert_int_equal(advisor_change_group_new(&keeper->group), KVT_OK);
+    assert_int_equal(advisor_ram_snapshot_new(&keeper->snapshot, &keeper->memory), KVT_OK);
     assert_int_equal(advisor_store_read(keeper->store, &txn, &err), KVT_OK);
-    assert_int_equal(advisor_names_load(keeper->names, &txn), KVT_OK);
+    assert_int_equal(advisor_name_table_load(keeper->names, &txn), KVT_OK);
     assert_int_equal(advisor_store_log_get(&txn, &keeper->log), KVT_OK);
-    assert_int_equal(advisor_load(&keeper->memory, &txn, NULL, &err), KVT_OK);
+    assert_int_equal(advisor_index_load(&keeper->memory, &txn, NULL, &err), KVT_OK);
     advisor_store_end(&txn);
     atomic_store(&keeper->memory.loading, false);
     name_all(keeper);
@@ -79,10 +80,10 @@ keeper_open(struct keeper *keeper)
 void
 keeper_crash(struct keeper *keeper)
 {
-    advisor_snapshot_free(keeper->snapshot);
-    advisor_group_free(keeper->group);
-    advisor_memory_release(&keeper->memory);
-    advisor_names_free(keeper->names);
+    advisor_ram_snapshot_free(keeper->snapshot);
+    advisor_change_group_free(keeper->group);
+    advisor_ram_index_release(&keeper->memory);
+    advisor_name_table_free(keeper->names);
     index_free(keeper->index);
     advisor_store_close(keeper->store);
 }
@@ -121,29 +122,29 @@ void
 keeper_change(struct keeper *keeper, struct log_step *step, uint64_t *random)
 {
     log_step_next(step, random, false);
-    if (step->op.kind == ADVISOR_LOG_STORE)
+    if (step->op.kind == ADVISOR_EVENT_LOG_STORE)
         step->op.place.size = size_of(step->first);
-    assert_int_equal(log_step_put(step, advisor_group_log(keeper->group)), KVT_OK);
+    assert_int_equal(log_step_put(step, advisor_change_group_log(keeper->group)), KVT_OK);
     log_set_apply(&keeper->next->workers, &step->op);
 }
 
 void
-keeper_put(struct keeper *keeper, enum advisor_log_kind kind, uint32_t holder, uint32_t first,
+keeper_put(struct keeper *keeper, enum advisor_event_log_kind kind, uint32_t holder, uint32_t first,
            uint32_t count)
 {
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .size = size_of(first), .holder = holder, .ranks = 1, .time_s = 1};
-    struct advisor_log *log = advisor_group_log(keeper->group);
+    struct advisor_event_log *log = advisor_change_group_log(keeper->group);
     uint64_t hashes[LOG_MODEL_LENGTH];
-    const struct advisor_log_op op = {
+    const struct advisor_event_log_op op = {
         .kind = kind, .count = count, .hashes = hashes, .place = place};
 
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = log_model_hash(first + i);
-    assert_int_equal(kind == ADVISOR_LOG_STORE
-                         ? advisor_log_store(log, &place, log_model_parent(first),
-                                             log_model_position(first), hashes, NULL, count)
-                         : advisor_log_remove(log, &place, hashes, count),
+    assert_int_equal(kind == ADVISOR_EVENT_LOG_STORE
+                         ? advisor_event_log_store(log, &place, log_model_parent(first),
+                                                   log_model_position(first), hashes, NULL, count)
+                         : advisor_event_log_remove(log, &place, hashes, count),
                      KVT_OK);
     log_set_apply(&keeper->next->workers, &op);
 }
@@ -163,7 +164,7 @@ keeper_bucket(struct keeper *keeper, uint32_t ns, uint32_t block, bool store)
         .cold = true,
     };
 
-    assert_int_equal(advisor_group_add(keeper->group, &op), KVT_OK);
+    assert_int_equal(advisor_change_group_add(keeper->group, &op), KVT_OK);
     keeper->next->bucket[ns][block] = store ? 1 : 0;
 }
 
@@ -181,9 +182,9 @@ no_volume(void *arg, uint32_t reporter, uint32_t holder)
 static void
 write_group(struct keeper *keeper, const struct advisor_txn *txn, struct advisor_store_log *log)
 {
-    assert_int_equal(advisor_names_save(keeper->names, txn), KVT_OK);
-    assert_int_equal(advisor_group_write(keeper->group, txn, log, no_volume, NULL), KVT_OK);
-    assert_int_equal(advisor_snapshot_write(keeper->snapshot, txn, log), KVT_OK);
+    assert_int_equal(advisor_name_table_save(keeper->names, txn), KVT_OK);
+    assert_int_equal(advisor_change_group_write(keeper->group, txn, log, no_volume, NULL), KVT_OK);
+    assert_int_equal(advisor_ram_snapshot_write(keeper->snapshot, txn, log), KVT_OK);
     assert_int_equal(advisor_store_log_trim(txn, log), KVT_OK);
 }
 
@@ -204,12 +205,13 @@ keeper_commit(struct keeper *keeper, unsigned aborts)
     write_group(keeper, &txn, &log);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     keeper->log = log;
-    advisor_names_saved(keeper->names);
-    advisor_snapshot_saved(keeper->snapshot);
-    effects = advisor_group_effects(keeper->group, &count);
-    advisor_memory_apply(&keeper->memory, advisor_group_log(keeper->group), effects, count);
+    advisor_name_table_saved(keeper->names);
+    advisor_ram_snapshot_saved(keeper->snapshot);
+    effects = advisor_change_group_effects(keeper->group, &count);
+    advisor_ram_index_apply(&keeper->memory, advisor_change_group_log(keeper->group), effects,
+                            count);
     assert_false(atomic_load(&keeper->memory.spilled));
-    advisor_group_clear(keeper->group);
+    advisor_change_group_clear(keeper->group);
     *keeper->saved = *keeper->next;
 }
 
@@ -225,7 +227,7 @@ ranks_of(const struct keeper_truth *truth, uint32_t ns, uint32_t block, uint32_t
 static void
 check_block(struct keeper *keeper, uint32_t ns, uint32_t block)
 {
-    const uint32_t ns_number = advisor_names_index_namespace(keeper->names, ns);
+    const uint32_t ns_number = advisor_name_table_index_namespace(keeper->names, ns);
     const uint64_t hash = log_model_hash(block);
     struct index_place places[KEEPER_BUCKET + 2];
     struct index_view view;
@@ -234,7 +236,7 @@ check_block(struct keeper *keeper, uint32_t ns, uint32_t block)
 
     for (uint32_t holder = 0; holder <= KEEPER_BUCKET; holder++) {
         const uint32_t ranks = ranks_of(keeper->saved, ns, block, holder);
-        const uint32_t number = advisor_names_index_holder(keeper->names, holder);
+        const uint32_t number = advisor_name_table_index_holder(keeper->names, holder);
 
         if (ranks == 0)
             continue;

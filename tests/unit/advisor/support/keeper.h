@@ -34,10 +34,10 @@ struct keeper {
     uint64_t map_bytes; /* of the store */
     struct advisor_store *store;
     struct index *index;
-    struct advisor_names *names;
-    struct advisor_memory memory;
-    struct advisor_group *group;
-    struct advisor_snapshot *snapshot;
+    struct advisor_name_table *names;
+    struct advisor_ram_index memory;
+    struct advisor_change_group *group;
+    struct advisor_ram_snapshot *snapshot;
     struct advisor_store_log log;
     struct keeper_truth *saved; /* committed */
     struct keeper_truth *next;  /* with the group */
@@ -55,8 +55,8 @@ void keeper_crash(struct keeper *keeper);
 /** One random change of workers' places for the group. */
 void keeper_change(struct keeper *keeper, struct log_step *step, uint64_t *random);
 /** A piece of a chain came to a worker, or went. */
-void keeper_put(struct keeper *keeper, enum advisor_log_kind kind, uint32_t holder, uint32_t first,
-                uint32_t count);
+void keeper_put(struct keeper *keeper, enum advisor_event_log_kind kind, uint32_t holder,
+                uint32_t first, uint32_t count);
 /** A block came to the bucket, or went. */
 void keeper_bucket(struct keeper *keeper, uint32_t ns, uint32_t block, bool store);
 

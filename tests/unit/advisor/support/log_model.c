@@ -56,10 +56,10 @@ fill(struct log_step *step, uint32_t first, uint32_t count, bool tokens)
     }
 }
 
-static struct advisor_log_place
+static struct advisor_event_log_place
 random_place(uint64_t *random)
 {
-    return (struct advisor_log_place){
+    return (struct advisor_event_log_place){
         .size = UINT64_C(4096) << kvt_random_below(random, 3),
         .holder = (uint32_t)kvt_random_below(random, LOG_MODEL_HOLDERS),
         .ns = (uint32_t)kvt_random_below(random, LOG_MODEL_NAMESPACES),
@@ -89,7 +89,7 @@ go_on(struct log_step *step)
 {
     const uint32_t next = step->first + step->op.count;
 
-    if (step->call != ADVISOR_LOG_STORE || next % LOG_MODEL_LENGTH == 0)
+    if (step->call != ADVISOR_EVENT_LOG_STORE || next % LOG_MODEL_LENGTH == 0)
         return false;
     fill(step, next, 1, true);
     return true;
@@ -102,7 +102,7 @@ next_hold(struct log_step *step, uint64_t *random)
 
     fill(step, step->run_first + from,
          1 + (uint32_t)kvt_random_below(random, step->run_count - from), step->run_tokens);
-    step->op.kind = ADVISOR_LOG_STORE;
+    step->op.kind = ADVISOR_EVENT_LOG_STORE;
     step->op.place.size = step->run_place.size;
     step->op.place.ns = step->run_place.ns;
     step->op.place.time_s = step->run_place.time_s;
@@ -111,7 +111,7 @@ next_hold(struct log_step *step, uint64_t *random)
 static void
 next_run(struct log_step *step, uint64_t *random)
 {
-    fill_some(step, random, ADVISOR_LOG_BLOCKS_MAX);
+    fill_some(step, random, ADVISOR_EVENT_LOG_BLOCKS_MAX);
     step->op.place.holder = 0;
     step->op.place.ranks = 0;
     step->run_first = step->first;
@@ -127,53 +127,54 @@ log_step_next(struct log_step *step, uint64_t *random, bool runs)
 
     if (kvt_random_below(random, 2) == 0 && go_on(step))
         return;
-    step->op = (struct advisor_log_op){.place = random_place(random)};
+    step->op = (struct advisor_event_log_op){.place = random_place(random)};
     if (kind < 6)
-        step->call = ADVISOR_LOG_STORE;
+        step->call = ADVISOR_EVENT_LOG_STORE;
     else if (kind < 9)
-        step->call = ADVISOR_LOG_REMOVE;
+        step->call = ADVISOR_EVENT_LOG_REMOVE;
     else if (kind < 10)
-        step->call = ADVISOR_LOG_DROP;
+        step->call = ADVISOR_EVENT_LOG_DROP;
     else if (kind < 13 || step->run_count == 0)
-        step->call = ADVISOR_LOG_RUN;
+        step->call = ADVISOR_EVENT_LOG_RUN;
     else
-        step->call = ADVISOR_LOG_HOLD;
+        step->call = ADVISOR_EVENT_LOG_HOLD;
     step->op.kind = step->call;
     switch (step->call) {
-    case ADVISOR_LOG_STORE: fill_some(step, random, LOG_MODEL_LENGTH); break;
-    case ADVISOR_LOG_REMOVE:
+    case ADVISOR_EVENT_LOG_STORE: fill_some(step, random, LOG_MODEL_LENGTH); break;
+    case ADVISOR_EVENT_LOG_REMOVE:
         fill_some(step, random, LOG_MODEL_LENGTH);
         step->op.parent = 0;
         step->op.position = 0;
         step->op.tokens = NULL;
         step->op.place.size = 0;
         break;
-    case ADVISOR_LOG_DROP:
-        step->op.place =
-            (struct advisor_log_place){.holder = step->op.place.holder, .ns = step->op.place.ns};
+    case ADVISOR_EVENT_LOG_DROP:
+        step->op.place = (struct advisor_event_log_place){.holder = step->op.place.holder,
+                                                          .ns = step->op.place.ns};
         break;
-    case ADVISOR_LOG_RUN: next_run(step, random); break;
-    case ADVISOR_LOG_HOLD: next_hold(step, random); break;
+    case ADVISOR_EVENT_LOG_RUN: next_run(step, random); break;
+    case ADVISOR_EVENT_LOG_HOLD: next_hold(step, random); break;
     }
 }
 
 enum kvt_err
-log_step_put(const struct log_step *step, struct advisor_log *log)
+log_step_put(const struct log_step *step, struct advisor_event_log *log)
 {
-    const struct advisor_log_op *op = &step->op;
+    const struct advisor_event_log_op *op = &step->op;
 
     switch (step->call) {
-    case ADVISOR_LOG_STORE:
-        return advisor_log_store(log, &op->place, op->parent, op->position, op->hashes, op->tokens,
-                                 op->count);
-    case ADVISOR_LOG_REMOVE: return advisor_log_remove(log, &op->place, op->hashes, op->count);
-    case ADVISOR_LOG_DROP: return advisor_log_drop(log, op->place.holder, op->place.ns);
-    case ADVISOR_LOG_RUN:
-        return advisor_log_run(log, &op->place, op->parent, op->position, op->hashes, op->tokens,
-                               op->count);
-    case ADVISOR_LOG_HOLD:
-        return advisor_log_hold(log, op->place.holder, op->place.ranks,
-                                step->first - step->run_first, op->count);
+    case ADVISOR_EVENT_LOG_STORE:
+        return advisor_event_log_store(log, &op->place, op->parent, op->position, op->hashes,
+                                       op->tokens, op->count);
+    case ADVISOR_EVENT_LOG_REMOVE:
+        return advisor_event_log_remove(log, &op->place, op->hashes, op->count);
+    case ADVISOR_EVENT_LOG_DROP: return advisor_event_log_drop(log, op->place.holder, op->place.ns);
+    case ADVISOR_EVENT_LOG_RUN:
+        return advisor_event_log_run(log, &op->place, op->parent, op->position, op->hashes,
+                                     op->tokens, op->count);
+    case ADVISOR_EVENT_LOG_HOLD:
+        return advisor_event_log_hold(log, op->place.holder, op->place.ranks,
+                                      step->first - step->run_first, op->count);
     }
     return KVT_INVALID;
 }
@@ -189,36 +190,36 @@ block_of(uint64_t hash)
 }
 
 void
-log_set_apply(struct log_set *set, const struct advisor_log_op *op)
+log_set_apply(struct log_set *set, const struct advisor_event_log_op *op)
 {
     const uint32_t holder = op->place.holder;
     const uint32_t ns = op->place.ns;
 
     assert_true(holder < LOG_MODEL_HOLDERS && ns < LOG_MODEL_NAMESPACES);
-    if (op->kind == ADVISOR_LOG_DROP)
+    if (op->kind == ADVISOR_EVENT_LOG_DROP)
         for (uint32_t i = 0; i < LOG_MODEL_BLOCKS; i++)
             set->ranks[ns][i][holder] = 0;
     for (uint32_t i = 0; i < op->count; i++) {
         uint32_t *ranks = &set->ranks[ns][block_of(op->hashes[i])][holder];
 
-        if (op->kind == ADVISOR_LOG_STORE)
+        if (op->kind == ADVISOR_EVENT_LOG_STORE)
             *ranks |= op->place.ranks;
-        if (op->kind == ADVISOR_LOG_REMOVE)
+        if (op->kind == ADVISOR_EVENT_LOG_REMOVE)
             *ranks &= ~op->place.ranks;
     }
 }
 
 void
-log_set_apply_log(struct log_set *set, const struct advisor_log *log)
+log_set_apply_log(struct log_set *set, const struct advisor_event_log *log)
 {
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
+    struct advisor_event_log_reader reader;
+    struct advisor_event_log_op op;
     const void *row;
     size_t size;
 
-    for (size_t at = 0; advisor_log_row(log, at, &row, &size); at++) {
-        assert_int_equal(advisor_log_open(&reader, row, size), KVT_OK);
-        while (advisor_log_next(&reader, &op) == KVT_OK)
+    for (size_t at = 0; advisor_event_log_row(log, at, &row, &size); at++) {
+        assert_int_equal(advisor_event_log_open(&reader, row, size), KVT_OK);
+        while (advisor_event_log_next(&reader, &op) == KVT_OK)
             log_set_apply(set, &op);
     }
 }

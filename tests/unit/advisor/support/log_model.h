@@ -28,12 +28,12 @@ uint64_t log_model_tokens(uint32_t block);
 
 /* One call of the log's writer, with what its reader must say of it. */
 struct log_step {
-    struct advisor_log_op op;   /* HOLD is a STORE here */
-    enum advisor_log_kind call; /* 0: none yet */
-    uint32_t first;             /* block, of all but DROP */
-    uint32_t run_first;         /* of the last RUN */
-    uint32_t run_count;         /* 0: there was none */
-    struct advisor_log_place run_place;
+    struct advisor_event_log_op op;   /* HOLD is a STORE here */
+    enum advisor_event_log_kind call; /* 0: none yet */
+    uint32_t first;                   /* block, of all but DROP */
+    uint32_t run_first;               /* of the last RUN */
+    uint32_t run_count;               /* 0: there was none */
+    struct advisor_event_log_place run_place;
     bool run_tokens;
     uint64_t hashes[LOG_MODEL_LENGTH];
     uint64_t tokens[LOG_MODEL_LENGTH];
@@ -42,15 +42,15 @@ struct log_step {
 /** The next step, often one that goes on where `step` ended.  Begin with all 0.  `runs`: RUN and
  *  HOLD too. */
 void log_step_next(struct log_step *step, uint64_t *random, bool runs);
-enum kvt_err log_step_put(const struct log_step *step, struct advisor_log *log);
+enum kvt_err log_step_put(const struct log_step *step, struct advisor_event_log *log);
 
 /* Who has which shards of what. */
 struct log_set {
     uint32_t ranks[LOG_MODEL_NAMESPACES][LOG_MODEL_BLOCKS][LOG_MODEL_HOLDERS];
 };
 
-void log_set_apply(struct log_set *set, const struct advisor_log_op *op);
+void log_set_apply(struct log_set *set, const struct advisor_event_log_op *op);
 /** All operations of all rows, which must be good. */
-void log_set_apply_log(struct log_set *set, const struct advisor_log *log);
+void log_set_apply_log(struct log_set *set, const struct advisor_event_log *log);
 
 #endif /* TESTS_UNIT_ADVISOR_SUPPORT_LOG_MODEL_H */

@@ -48,7 +48,7 @@ open_foreign(struct test_rig *rig, const struct test_rig_options *options)
         foreign.stream = "stream";
     (void)snprintf(foreign.name, sizeof(foreign.name), "cluster");
     (void)snprintf(foreign.namespace_, sizeof(foreign.namespace_), "ns0");
-    assert_int_equal(advisor_engine_source(rig->engine, foreign.name, &number, &position), KVT_OK);
+    assert_int_equal(advisor_round_source(rig->engine, foreign.name, &number, &position), KVT_OK);
     foreign.seq = position.seq;
     foreign.created_ms = position.created_ms;
     assert_int_equal(advisor_source_open(&rig->foreign, options->foreign, &foreign), KVT_OK);
@@ -120,16 +120,16 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
         .expiry_ms = 60000,
         .bytes_max = options->order_bytes == 0 ? 8u << 20 : options->order_bytes,
         .slice_clock = slice_clock};
-    struct advisor_engine_options engine = {.counters = &rig->counters,
-                                            .commit_max_wait_ms = 200,
-                                            .silent_after_ms = 10000,
-                                            .gone_after_ms = 30000,
-                                            .plan_interval_ms = 1000000,
-                                            .holders_max = options->holders_max,
-                                            .aliases_max = options->aliases_max,
-                                            .cold_bytes = options->cold_bytes,
-                                            .give_up_after_ms = options->give_up_after_ms,
-                                            .volatile_places = options->volatile_places};
+    struct advisor_round_options engine = {.counters = &rig->counters,
+                                           .commit_max_wait_ms = 200,
+                                           .silent_after_ms = 10000,
+                                           .gone_after_ms = 30000,
+                                           .plan_interval_ms = 1000000,
+                                           .holders_max = options->holders_max,
+                                           .aliases_max = options->aliases_max,
+                                           .cold_bytes = options->cold_bytes,
+                                           .give_up_after_ms = options->give_up_after_ms,
+                                           .volatile_places = options->volatile_places};
     struct advisor_feeds feeds = {.workers = options->workers};
     struct kvt_error err;
 
@@ -151,8 +151,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     engine.index = rig->index;
     engine.planner = rig->planner;
     engine.jobs = rig->jobs;
-    assert_int_equal(advisor_engine_new(&rig->engine, &engine, &err), KVT_OK);
-    advisor_engine_positions(rig->engine, &events_at, &reports_at);
+    assert_int_equal(advisor_round_new(&rig->engine, &engine, &err), KVT_OK);
+    advisor_round_positions(rig->engine, &events_at, &reports_at);
     ours.seq = events_at.seq;
     ours.created_ms = events_at.created_ms;
     assert_int_equal(advisor_source_open(&rig->events, &rig_source, &ours), KVT_OK);
@@ -161,24 +161,24 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->events, 0), KVT_OK);
     open_foreign(rig, options);
     if (options->foreign != NULL || options->asks)
-        assert_int_equal(advisor_courier_new(&rig->courier, NULL), KVT_OK);
+        assert_int_equal(advisor_outbox_new(&rig->courier, NULL), KVT_OK);
     feeds.sources = rig->sources;
     feeds.courier = rig->courier;
     feeds.reports = rig->reports;
-    advisor_engine_attach(rig->engine, &feeds);
-    advisor_engine_step(rig->engine, 0); /* the first one reads the index */
-    assert_int_equal(advisor_engine_failed(rig->engine, &err), KVT_OK);
-    rig->finder = (struct advisor_finder){.memory = advisor_engine_memory(rig->engine),
+    advisor_round_attach(rig->engine, &feeds);
+    advisor_round_step(rig->engine, 0); /* the first one reads the index */
+    assert_int_equal(advisor_round_failed(rig->engine, &err), KVT_OK);
+    rig->finder = (struct advisor_finder){.memory = advisor_round_memory(rig->engine),
                                           .store = rig->store,
-                                          .publishers = advisor_engine_publishers(rig->engine)};
+                                          .publishers = advisor_round_publishers(rig->engine)};
 }
 
 void
 test_rig_close(struct test_rig *rig)
 {
-    advisor_courier_free(rig->courier);
+    advisor_outbox_free(rig->courier);
     advisor_source_close(rig->reports);
-    advisor_engine_free(rig->engine);
+    advisor_round_free(rig->engine);
     advisor_sources_free(rig->sources);
     advisor_jobs_free(rig->jobs);
     advisor_planner_free(rig->planner);
@@ -196,32 +196,33 @@ test_rig_copy(const struct test_rig *rig, struct test_rig_copy *copy)
 
     memset(copy, 0, sizeof(*copy));
     assert_int_equal(index_new(&copy->index, 64u << 20), KVT_OK);
-    assert_int_equal(advisor_names_new(&copy->names, copy->index, INDEX_HOLDERS_MAX), KVT_OK);
+    assert_int_equal(advisor_name_table_new(&copy->names, copy->index, INDEX_HOLDERS_MAX), KVT_OK);
     copy->memory.index = copy->index;
     copy->memory.names = copy->names;
     assert_int_equal(advisor_store_read(rig->store, &txn, &err), KVT_OK);
-    assert_int_equal(advisor_names_load(copy->names, &txn), KVT_OK);
-    assert_int_equal(advisor_load(&copy->memory, &txn, NULL, &err), KVT_OK);
+    assert_int_equal(advisor_name_table_load(copy->names, &txn), KVT_OK);
+    assert_int_equal(advisor_index_load(&copy->memory, &txn, NULL, &err), KVT_OK);
     advisor_store_end(&txn);
-    assert_true(advisor_memory_whole(&copy->memory));
+    assert_true(advisor_ram_index_whole(&copy->memory));
     copy->finder = (struct advisor_finder){.memory = &copy->memory, .store = rig->store};
 }
 
 void
 test_rig_copy_free(struct test_rig_copy *copy)
 {
-    advisor_memory_release(&copy->memory);
-    advisor_names_free(copy->names);
+    advisor_ram_index_release(&copy->memory);
+    advisor_name_table_free(copy->names);
     index_free(copy->index);
 }
 
 static void
 push(struct advisor_source *source, uint64_t stream_seq, const void *bytes, size_t size)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "kvtier.v1.test", bytes, size),
-                     KVT_OK);
+    assert_int_equal(
+        advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "kvtier.v1.test", bytes, size),
+        KVT_OK);
     item->stream_seq = stream_seq;
     item->time_ms = kvt_clock_unix_ms();
     assert_true(advisor_source_push(source, item));
@@ -245,7 +246,7 @@ test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event
 }
 
 void
-test_rig_foreign_item(struct test_rig *rig, struct advisor_item *item)
+test_rig_foreign_item(struct test_rig *rig, struct advisor_inbox_item *item)
 {
     item->time_ms = kvt_clock_unix_ms();
     assert_true(advisor_source_push(rig->foreign, item));
@@ -255,11 +256,11 @@ void
 test_rig_foreign(struct test_rig *rig, uint64_t stream_seq, uint64_t sequence,
                  const struct kvt_buffer *bytes)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
-    assert_int_equal(
-        advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "engine:test", bytes->data, bytes->size),
-        KVT_OK);
+    assert_int_equal(advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "engine:test",
+                                            bytes->data, bytes->size),
+                     KVT_OK);
     item->stream_seq = stream_seq;
     item->sequence = sequence;
     item->has_sequence = sequence != UINT64_MAX;
@@ -292,7 +293,7 @@ test_rig_run(struct test_rig *rig)
     for (int quiet = 0; quiet < ROUNDS;) {
         const int64_t commits = kvt_metric_get(rig->counters.commits);
 
-        advisor_engine_step(rig->engine, 0);
+        advisor_round_step(rig->engine, 0);
         quiet = kvt_metric_get(rig->counters.commits) == commits ? quiet + 1 : 0;
     }
 }

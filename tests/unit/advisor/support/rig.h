@@ -27,12 +27,12 @@ struct test_rig {
     struct advisor_rulebook *rulebook;
     struct advisor_planner *planner;
     struct advisor_jobs *jobs;
-    struct advisor_engine *engine;
+    struct advisor_round *engine;
     struct advisor_sources *sources;
     struct advisor_source *events; /* of them */
     struct advisor_source *reports;
     struct advisor_source *foreign; /* of another system; NULL: none */
-    struct advisor_courier *courier;
+    struct advisor_outbox *courier;
     struct advisor_finder finder;
 };
 
@@ -64,8 +64,8 @@ void test_rig_close(struct test_rig *rig);
 /* What a restart would read. */
 struct test_rig_copy {
     struct index *index;
-    struct advisor_names *names;
-    struct advisor_memory memory;
+    struct advisor_name_table *names;
+    struct advisor_ram_index memory;
     struct advisor_finder finder;
 };
 
@@ -81,7 +81,7 @@ void test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt
 void test_rig_foreign(struct test_rig *rig, uint64_t stream_seq, uint64_t sequence,
                       const struct kvt_buffer *bytes);
 /** Hand over whatever it is. */
-void test_rig_foreign_item(struct test_rig *rig, struct advisor_item *item);
+void test_rig_foreign_item(struct test_rig *rig, struct advisor_inbox_item *item);
 /** The foreign source as it is shown. */
 struct advisor_source_view test_rig_view(struct test_rig *rig);
 

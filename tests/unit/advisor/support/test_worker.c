@@ -85,7 +85,7 @@ test_worker_init(struct test_worker *worker, const char *nats_url, const char *n
 void
 test_worker_open(struct test_worker *worker)
 {
-    const struct wire_publisher_options options = {
+    const struct wire_event_publisher_options options = {
         .bus = worker->bus,
         .namespace_ = worker->namespace_,
         .worker = worker->name,
@@ -98,20 +98,20 @@ test_worker_open(struct test_worker *worker)
         .snapshot_arg = worker,
     };
 
-    assert_int_equal(wire_publisher_open(&worker->publisher, &options, NULL), KVT_OK);
+    assert_int_equal(wire_event_publisher_open(&worker->publisher, &options, NULL), KVT_OK);
 }
 
 void
 test_worker_close(struct test_worker *worker, bool bye)
 {
-    wire_publisher_close(worker->publisher, bye);
+    wire_event_publisher_close(worker->publisher, bye);
     worker->publisher = NULL;
 }
 
 void
 test_worker_release(struct test_worker *worker)
 {
-    wire_publisher_close(worker->publisher, false);
+    wire_event_publisher_close(worker->publisher, false);
     wire_bus_close(worker->bus);
     (void)pthread_mutex_destroy(&worker->lock);
 }
@@ -127,7 +127,7 @@ test_worker_set(struct test_worker *worker, size_t block, size_t location, bool 
     worker->held[block][location] = held;
     (void)pthread_mutex_unlock(&worker->lock);
     if (changed && worker->publisher != NULL)
-        wire_publisher_event(worker->publisher, &event);
+        wire_event_publisher_publish(worker->publisher, &event);
 }
 
 void
@@ -141,7 +141,7 @@ test_worker_churn(struct test_worker *worker, uint64_t *random, size_t count)
 void
 test_worker_flush(struct test_worker *worker)
 {
-    assert_int_equal(wire_publisher_flush(worker->publisher, DEADLINE_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(worker->publisher, DEADLINE_MS), KVT_OK);
 }
 
 /* ---- comparing ---- */

@@ -25,9 +25,9 @@ struct test_worker {
     char name[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
     struct kvt_location locations[2];
-    enum wire_publisher_mode mode;
+    enum wire_event_publisher_mode mode;
     struct wire_bus *bus;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher *publisher;
     uint64_t seed;
     pthread_mutex_t lock; /* guards `held` */
     bool held[TEST_WORKER_BLOCKS][2];

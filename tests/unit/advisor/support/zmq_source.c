@@ -65,11 +65,11 @@ test_zmq_source_close(struct advisor_source *source)
     assert_true(kvt_clock_mono_ms() - start_ms < QUICK_MS);
 }
 
-struct advisor_item *
+struct advisor_inbox_item *
 test_zmq_source_take(struct advisor_source *source)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
     while (advisor_source_poll(source, &item, 1, STEP_MS) == 0)
         assert_true(kvt_clock_mono_ms() < until_ms);
@@ -79,7 +79,7 @@ test_zmq_source_take(struct advisor_source *source)
 void
 test_zmq_source_expect_nothing(struct advisor_source *source)
 {
-    struct advisor_item *item;
+    struct advisor_inbox_item *item;
 
     assert_int_equal(advisor_source_poll(source, &item, 1, STEP_MS), 0);
 }

@@ -24,7 +24,7 @@ void test_zmq_source_sweep(const struct advisor_source_ops *ops,
 void test_zmq_source_close(struct advisor_source *source);
 
 /** What comes next.  Its own thread reads, so that subscriptions come without our doing. */
-struct advisor_item *test_zmq_source_take(struct advisor_source *source);
+struct advisor_inbox_item *test_zmq_source_take(struct advisor_source *source);
 void test_zmq_source_expect_nothing(struct advisor_source *source);
 
 /** Until so many messages were refused, and no more. */

@@ -27,12 +27,12 @@ static const char PAGE[] =
     "</Contents><Contents><Key>0/2%3Ad&amp;e</Key><Size>5</Size></Contents>"
     "<NextContinuationToken>a+b/c=</NextContinuationToken></ListBucketResult>";
 
-static const struct advisor_bucket BUCKET = {
+static const struct advisor_bucket_listing BUCKET = {
     .url = "http://127.0.0.1:9000/blocks", .region = "", .credentials_file = ""};
 
 /* The value of a header of the request, or "". */
 static const char *
-header(const struct advisor_bucket_request *request, const char *name)
+header(const struct advisor_bucket_listing_request *request, const char *name)
 {
     for (size_t i = 0; i < sizeof(request->headers) / sizeof(request->headers[0]); i++)
         if (strncmp(request->headers[i], name, strlen(name)) == 0 &&
@@ -67,11 +67,12 @@ requests_are_signed(void **state)
          "encoding-type=url&list-type=2&max-keys=1000",
          "http://minio:80/b?encoding-type=url&list-type=2&max-keys=1000"},
     };
-    static struct advisor_bucket_request request;
+    static struct advisor_bucket_listing_request request;
 
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        const struct advisor_bucket bucket = {.url = table[i].url, .region = table[i].region};
+        const struct advisor_bucket_listing bucket = {.url = table[i].url,
+                                                      .region = table[i].region};
         struct g4_sigv4_header headers[4] = {
             {"host", table[i].host}, {"x-amz-content-sha256", EMPTY}, {"x-amz-date", DATE}};
         struct g4_sigv4_request reference = {
@@ -97,8 +98,8 @@ requests_are_signed(void **state)
                 (struct g4_sigv4_header){"x-amz-security-token", session};
         kvt_buffer_init(&wanted, 4096);
         assert_int_equal(g4_sigv4_authorization(&reference, access, secret, &wanted), KVT_OK);
-        assert_int_equal(advisor_bucket_sign(&bucket, table[i].credentials, DATE, table[i].token,
-                                             &request, NULL),
+        assert_int_equal(advisor_bucket_listing_sign(&bucket, table[i].credentials, DATE,
+                                                     table[i].token, &request, NULL),
                          KVT_OK);
         assert_string_equal(request.url, table[i].full);
         assert_string_equal(header(&request, "Authorization"), kvt_buffer_text(&wanted));
@@ -116,32 +117,35 @@ wrong_requests_are_refused(void **state)
         "",          "blocks",         "ftp://h/b",    "http://h",      "http://h/",
         "http:///b", "http://u:p@h/b", "http://h/b/c", "http://h/b%20", "http://h/Blocks"};
     static const char *const credentials[] = {"", "access", ":secret", "access:", "access::token"};
-    static struct advisor_bucket_request request;
+    static struct advisor_bucket_listing_request request;
     struct kvt_error err;
-    char name[ADVISOR_BUCKET_NAME_MAX];
-    char large[ADVISOR_BUCKET_SECRET_MAX + 1];
+    char name[ADVISOR_BUCKET_LISTING_NAME_MAX];
+    char large[ADVISOR_BUCKET_LISTING_SECRET_MAX + 1];
 
     (void)state;
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
-        const struct advisor_bucket bucket = {.url = urls[i], .region = ""};
+        const struct advisor_bucket_listing bucket = {.url = urls[i], .region = ""};
 
-        assert_int_equal(advisor_bucket_check(&bucket, &err), KVT_INVALID);
-        assert_int_equal(advisor_bucket_sign(&bucket, "a:b", DATE, "", &request, &err),
+        assert_int_equal(advisor_bucket_listing_check(&bucket, &err), KVT_INVALID);
+        assert_int_equal(advisor_bucket_listing_sign(&bucket, "a:b", DATE, "", &request, &err),
                          KVT_INVALID);
-        advisor_bucket_name(&bucket, name);
+        advisor_bucket_listing_name(&bucket, name);
         assert_string_equal(name, "");
     }
-    assert_int_equal(advisor_bucket_check(&BUCKET, &err), KVT_OK);
-    advisor_bucket_name(&BUCKET, name);
+    assert_int_equal(advisor_bucket_listing_check(&BUCKET, &err), KVT_OK);
+    advisor_bucket_listing_name(&BUCKET, name);
     assert_string_equal(name, "blocks");
     for (size_t i = 0; i < sizeof(credentials) / sizeof(credentials[0]); i++)
-        assert_int_equal(advisor_bucket_sign(&BUCKET, credentials[i], DATE, "", &request, &err),
-                         KVT_INVALID);
+        assert_int_equal(
+            advisor_bucket_listing_sign(&BUCKET, credentials[i], DATE, "", &request, &err),
+            KVT_INVALID);
     memset(large, 'x', sizeof(large) - 1);
     large[sizeof(large) - 1] = '\0';
     large[1] = ':';
-    assert_int_equal(advisor_bucket_sign(&BUCKET, large, DATE, "", &request, &err), KVT_RANGE);
-    assert_int_equal(advisor_bucket_sign(&BUCKET, "a:b", DATE, large, &request, &err), KVT_RANGE);
+    assert_int_equal(advisor_bucket_listing_sign(&BUCKET, large, DATE, "", &request, &err),
+                     KVT_RANGE);
+    assert_int_equal(advisor_bucket_listing_sign(&BUCKET, "a:b", DATE, large, &request, &err),
+                     KVT_RANGE);
 }
 
 /* The next key of a listing, and its size. */
@@ -160,14 +164,15 @@ next_key(const struct kvt_buffer *keys, size_t *at, uint64_t *size)
 static void
 pages_are_read(void **state)
 {
-    char token[ADVISOR_BUCKET_KEY_MAX];
+    char token[ADVISOR_BUCKET_LISTING_KEY_MAX];
     struct kvt_buffer keys;
     uint64_t size;
     size_t at = 0;
 
     (void)state;
     kvt_buffer_init(&keys, 4096);
-    assert_int_equal(advisor_bucket_read(PAGE, sizeof(PAGE) - 1, &keys, token, NULL), KVT_OK);
+    assert_int_equal(advisor_bucket_listing_read(PAGE, sizeof(PAGE) - 1, &keys, token, NULL),
+                     KVT_OK);
     assert_string_equal(token, "a+b/c=");
     assert_string_equal(next_key(&keys, &at, &size), "team+a/0/1%3Aabc");
     assert_true(size == 4294967296);
@@ -189,7 +194,7 @@ what_is_no_page_is_refused(void **state)
         "</ListBucketResult>",
         "<!DOCTYPE x [<!ENTITY a \"b\">]><ListBucketResult>&a;</ListBucketResult>",
     };
-    char token[ADVISOR_BUCKET_KEY_MAX];
+    char token[ADVISOR_BUCKET_LISTING_KEY_MAX];
     char changed[sizeof(PAGE)];
     uint64_t random = test_seed();
     struct kvt_buffer keys;
@@ -198,10 +203,11 @@ what_is_no_page_is_refused(void **state)
     (void)state;
     kvt_buffer_init(&keys, 4096);
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
-        assert_int_equal(advisor_bucket_read(pages[i], strlen(pages[i]), &keys, token, &err),
-                         KVT_INVALID);
+        assert_int_equal(
+            advisor_bucket_listing_read(pages[i], strlen(pages[i]), &keys, token, &err),
+            KVT_INVALID);
     for (size_t cut = 0; cut + 1 < sizeof(PAGE) - 1; cut++) {
-        assert_int_equal(advisor_bucket_read(PAGE, cut, &keys, token, &err), KVT_INVALID);
+        assert_int_equal(advisor_bucket_listing_read(PAGE, cut, &keys, token, &err), KVT_INVALID);
         assert_string_equal(token, "");
         kvt_buffer_clear(&keys);
     }
@@ -211,26 +217,27 @@ what_is_no_page_is_refused(void **state)
             changed[kvt_random_below(&random, sizeof(PAGE) - 1)] =
                 (char)kvt_random_below(&random, 256);
         /* Never more than a refusal; a byte of a key or a size may well change. */
-        if (advisor_bucket_read(changed, sizeof(PAGE) - 1, &keys, token, &err) != KVT_OK)
+        if (advisor_bucket_listing_read(changed, sizeof(PAGE) - 1, &keys, token, &err) != KVT_OK)
             assert_string_equal(token, "");
         kvt_buffer_clear(&keys);
     }
     kvt_buffer_release(&keys);
     kvt_buffer_init(&keys, 40); /* room for one of them */
-    assert_int_equal(advisor_bucket_read(PAGE, sizeof(PAGE) - 1, &keys, token, &err), KVT_RANGE);
+    assert_int_equal(advisor_bucket_listing_read(PAGE, sizeof(PAGE) - 1, &keys, token, &err),
+                     KVT_RANGE);
     kvt_buffer_release(&keys);
 }
 
 static bool
 read_once(void *arg)
 {
-    char token[ADVISOR_BUCKET_KEY_MAX];
+    char token[ADVISOR_BUCKET_LISTING_KEY_MAX];
     struct kvt_buffer keys;
     bool ok;
 
     (void)arg;
     kvt_buffer_init(&keys, 4096);
-    ok = advisor_bucket_read(PAGE, sizeof(PAGE) - 1, &keys, token, NULL) == KVT_OK;
+    ok = advisor_bucket_listing_read(PAGE, sizeof(PAGE) - 1, &keys, token, NULL) == KVT_OK;
     kvt_buffer_release(&keys);
     return ok;
 }

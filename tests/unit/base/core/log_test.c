@@ -140,34 +140,34 @@ a_storm_is_cut_down_and_summed_up(void **state)
 static void
 a_window_lets_pass_then_counts_then_starts_again(void **state)
 {
-    static struct kvt_limiter limiter = {.passes = 2, .window_ms = 100};
-    struct kvt_limiter_row sum;
+    static struct kvt_log_limiter limiter = {.passes = 2, .window_ms = 100};
+    struct kvt_log_limiter_row sum;
     uint64_t held;
 
     (void)state;
-    assert_true(kvt_limiter_pass(&limiter, "a", "e", 1000, &held));
-    assert_true(kvt_limiter_pass(&limiter, "a", "e", 1001, &held));
-    assert_false(kvt_limiter_pass(&limiter, "a", "e", 1002, &held));
-    assert_false(kvt_limiter_pass(&limiter, "a", "e", 1099, &held));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", "e", 1000, &held));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", "e", 1001, &held));
+    assert_false(kvt_log_limiter_pass(&limiter, "a", "e", 1002, &held));
+    assert_false(kvt_log_limiter_pass(&limiter, "a", "e", 1099, &held));
     assert_int_equal(held, 0);
-    assert_true(kvt_limiter_pass(&limiter, "a", "f", 1099, &held)); /* another kind */
-    assert_false(kvt_limiter_sum(&limiter, 1099, false, &sum));
-    assert_true(kvt_limiter_pass(&limiter, "a", "e", 1100, &held));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", "f", 1099, &held)); /* another kind */
+    assert_false(kvt_log_limiter_sum(&limiter, 1099, false, &sum));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", "e", 1100, &held));
     assert_int_equal(held, 2);
-    assert_true(kvt_limiter_pass(&limiter, "a", "e", 1101, &held));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", "e", 1101, &held));
     assert_int_equal(held, 0); /* told once */
-    assert_false(kvt_limiter_pass(&limiter, "a", "e", 1102, &held));
-    assert_true(kvt_limiter_sum(&limiter, 1200, false, &sum));
+    assert_false(kvt_log_limiter_pass(&limiter, "a", "e", 1102, &held));
+    assert_true(kvt_log_limiter_sum(&limiter, 1200, false, &sum));
     assert_string_equal(sum.event, "e");
     assert_int_equal(sum.held, 1);
-    assert_false(kvt_limiter_sum(&limiter, 1200, false, &sum));
+    assert_false(kvt_log_limiter_sum(&limiter, 1200, false, &sum));
 }
 
 static void
 more_kinds_than_rows_share_one(void **state)
 {
-    enum { KINDS = 2 * KVT_LIMITER_ROWS };
-    static struct kvt_limiter limiter = {.passes = 3, .window_ms = 100};
+    enum { KINDS = 2 * KVT_LOG_LIMITER_ROWS };
+    static struct kvt_log_limiter limiter = {.passes = 3, .window_ms = 100};
     static char names[KINDS][16];
     unsigned passed_count = 0;
     uint64_t held;
@@ -175,11 +175,11 @@ more_kinds_than_rows_share_one(void **state)
     (void)state;
     for (size_t i = 0; i < KINDS; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "kind%zu", i);
-        passed_count += kvt_limiter_pass(&limiter, "a", names[i], 5, &held) ? 1 : 0;
+        passed_count += kvt_log_limiter_pass(&limiter, "a", names[i], 5, &held) ? 1 : 0;
     }
-    assert_int_equal(passed_count, KVT_LIMITER_ROWS - 1 + 3);
+    assert_int_equal(passed_count, KVT_LOG_LIMITER_ROWS - 1 + 3);
     /* The kinds that have a row keep it. */
-    assert_true(kvt_limiter_pass(&limiter, "a", names[0], 5, &held));
+    assert_true(kvt_log_limiter_pass(&limiter, "a", names[0], 5, &held));
 }
 
 int

@@ -37,12 +37,12 @@ tear_down(void **state)
 static MDB_env *
 open_db(uint64_t map_bytes, bool read_only)
 {
-    const struct kvt_db_options options = {
+    const struct kvt_lmdb_options options = {
         .path = path, .map_bytes = map_bytes, .databases_max = 4, .read_only = read_only};
     struct kvt_error err;
     MDB_env *env;
 
-    if (kvt_db_open(&env, &options, &err) != KVT_OK)
+    if (kvt_lmdb_open(&env, &options, &err) != KVT_OK)
         fail_msg("%s", err.text);
     return env;
 }
@@ -89,11 +89,11 @@ a_full_map_refuses_and_keeps(void **state)
     (void)state;
     while ((rc = put(env, number, bytes, sizeof(bytes))) == 0)
         number++;
-    assert_int_equal(kvt_db_error(&err, rc, "put"), KVT_FULL);
+    assert_int_equal(kvt_lmdb_error(&err, rc, "put"), KVT_FULL);
     assert_ptr_equal(strstr(err.text, "put: "), err.text);
     assert_in_range(number, 100, 1100);
     assert_int_equal(count_entries(env), number);
-    used = kvt_db_used(env);
+    used = kvt_lmdb_used(env);
     assert_in_range(used, 1u << 19, 1u << 20);
     mdb_env_close(env);
     /* A larger quota is all it takes to go on. */
@@ -112,7 +112,7 @@ readers_see_what_was_committed(void **state)
 
     (void)state;
     assert_int_equal(put(env, 1, "x", 1), 0);
-    assert_int_equal(kvt_db_sync(env, &err), KVT_OK);
+    assert_int_equal(kvt_lmdb_sync(env, &err), KVT_OK);
     mdb_env_close(env);
     reader = open_db(0, true);
     assert_int_equal(count_entries(reader), 1);
@@ -122,7 +122,7 @@ readers_see_what_was_committed(void **state)
 static void
 opening_says_what_is_wrong(void **state)
 {
-    struct kvt_db_options options = {.path = path, .map_bytes = 1u << 20, .read_only = true};
+    struct kvt_lmdb_options options = {.path = path, .map_bytes = 1u << 20, .read_only = true};
     char file[300];
     struct kvt_error err;
     char junk[16384];
@@ -130,17 +130,17 @@ opening_says_what_is_wrong(void **state)
 
     (void)state;
     env = (MDB_env *)folder;
-    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_NOTFOUND);
+    assert_int_equal(kvt_lmdb_open(&env, &options, &err), KVT_NOTFOUND);
     assert_null(env);
     assert_int_equal(kvt_folder_make(path, &err), KVT_OK);
     memset(junk, 'j', sizeof(junk));
     (void)snprintf(file, sizeof(file), "%s/data.mdb", path);
     assert_int_equal(kvt_file_write(file, junk, sizeof(junk), 0600, &err), KVT_OK);
     options.read_only = false;
-    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_CORRUPT);
+    assert_int_equal(kvt_lmdb_open(&env, &options, &err), KVT_CORRUPT);
     assert_non_null(strstr(err.text, path));
     options.path = file; /* a file where the folder should be */
-    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_INVALID);
+    assert_int_equal(kvt_lmdb_open(&env, &options, &err), KVT_INVALID);
 }
 
 static void
@@ -149,16 +149,16 @@ results_become_codes(void **state)
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(kvt_db_error(&err, 0, "x"), KVT_OK);
-    assert_int_equal(kvt_db_error(&err, MDB_NOTFOUND, "x"), KVT_NOTFOUND);
-    assert_int_equal(kvt_db_error(&err, MDB_KEYEXIST, "x"), KVT_EXISTS);
-    assert_int_equal(kvt_db_error(&err, MDB_CORRUPTED, "x"), KVT_CORRUPT);
-    assert_int_equal(kvt_db_error(&err, MDB_READERS_FULL, "x"), KVT_AGAIN);
-    assert_int_equal(kvt_db_error(&err, MDB_PANIC, "x"), KVT_IO);
-    assert_int_equal(kvt_db_error(&err, ENOSPC, "x"), KVT_FULL);
+    assert_int_equal(kvt_lmdb_error(&err, 0, "x"), KVT_OK);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_NOTFOUND, "x"), KVT_NOTFOUND);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_KEYEXIST, "x"), KVT_EXISTS);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_CORRUPTED, "x"), KVT_CORRUPT);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_READERS_FULL, "x"), KVT_AGAIN);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_PANIC, "x"), KVT_IO);
+    assert_int_equal(kvt_lmdb_error(&err, ENOSPC, "x"), KVT_FULL);
     assert_int_equal(err.sys, ENOSPC);
-    assert_int_equal(kvt_db_error(NULL, MDB_MAP_FULL, "x"), KVT_FULL);
-    assert_int_equal(kvt_db_error(&err, MDB_MAP_FULL, "x"), KVT_FULL);
+    assert_int_equal(kvt_lmdb_error(NULL, MDB_MAP_FULL, "x"), KVT_FULL);
+    assert_int_equal(kvt_lmdb_error(&err, MDB_MAP_FULL, "x"), KVT_FULL);
     assert_non_null(strstr(err.text, "x: the database is full"));
 }
 
@@ -199,11 +199,11 @@ a_reader_that_was_killed_is_forgotten(void **state)
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(rewrite(env, 200), MDB_MAP_FULL); /* its snapshot keeps every page */
-    kvt_db_forget_dead(env);
+    kvt_lmdb_forget_dead(env);
     assert_int_equal(rewrite(env, 200), MDB_MAP_FULL); /* it lives: it may look at them */
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    kvt_db_forget_dead(env);
+    kvt_lmdb_forget_dead(env);
     assert_int_equal(rewrite(env, 200), 0);
     (void)close(ready[0]);
     (void)close(ready[1]);

@@ -30,14 +30,14 @@ it_rings_once_until_it_is_heard(void **state)
     assert_true(file >= 0);
     assert_true((fcntl(file, F_GETFD) & FD_CLOEXEC) != 0);
     assert_false(rings(file, 0));
-    kvt_wake_hear(file); /* of nothing: it does not wait */
+    kvt_wake_clear(file); /* of nothing: it does not wait */
     for (unsigned i = 0; i < 3; i++)
-        kvt_wake_ring(file);
+        kvt_wake_signal(file);
     assert_true(rings(file, 0));
     assert_true(rings(file, 0));
-    kvt_wake_hear(file);
+    kvt_wake_clear(file);
     assert_false(rings(file, 0));
-    kvt_wake_ring(file);
+    kvt_wake_signal(file);
     assert_true(rings(file, 0));
     assert_int_equal(close(file), 0);
 }
@@ -50,9 +50,9 @@ a_full_counter_wakes(void **state)
 
     (void)state;
     assert_int_equal(write(file, &most, sizeof(most)), sizeof(most));
-    kvt_wake_ring(file);
+    kvt_wake_signal(file);
     assert_true(rings(file, 0));
-    kvt_wake_hear(file);
+    kvt_wake_clear(file);
     assert_false(rings(file, 0));
     assert_int_equal(close(file), 0);
 }
@@ -60,7 +60,7 @@ a_full_counter_wakes(void **state)
 static void *
 ring_it(void *arg)
 {
-    kvt_wake_ring(*(const int *)arg);
+    kvt_wake_signal(*(const int *)arg);
     return NULL;
 }
 

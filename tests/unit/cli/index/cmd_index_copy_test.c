@@ -48,7 +48,7 @@ static void
 export_all(struct advisor_store *store, struct kvt_buffer *out)
 {
     kvt_buffer_init(out, LIMIT);
-    assert_int_equal(advisor_export_all(store, collect, out, NULL), KVT_OK);
+    assert_int_equal(advisor_index_export_all(store, collect, out, NULL), KVT_OK);
     forget_time(out);
 }
 
@@ -56,18 +56,19 @@ export_all(struct advisor_store *store, struct kvt_buffer *out)
 static void
 export_pages(struct advisor_store *store, size_t page, struct kvt_buffer *out)
 {
-    struct advisor_export_cursor cursor = {0};
-    struct advisor_image *image;
+    struct advisor_index_export_cursor cursor = {0};
+    struct advisor_index_image *image;
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_read(store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_image_new(&image, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_index_image_new(&image, &txn, NULL), KVT_OK);
     advisor_store_end(&txn);
     kvt_buffer_init(out, LIMIT);
-    while (cursor.part != ADVISOR_EXPORT_DONE)
+    while (cursor.part != ADVISOR_INDEX_EXPORT_DONE)
         assert_int_equal(
-            advisor_export_page(store, advisor_image_memory(image), &cursor, page, out), KVT_OK);
-    advisor_image_free(image);
+            advisor_index_export_page(store, advisor_index_image_memory(image), &cursor, page, out),
+            KVT_OK);
+    advisor_index_image_free(image);
     forget_time(out);
 }
 
@@ -210,7 +211,7 @@ assert_same_lines(struct kvt_buffer *left, struct kvt_buffer *right)
 
 /* Give all lines to an import; the first that fails is told. */
 static enum kvt_err
-feed(struct advisor_import *import, struct kvt_buffer *lines, struct kvt_error *err)
+feed(struct advisor_index_import *import, struct kvt_buffer *lines, struct kvt_error *err)
 {
     char end[64];
     char *rest = (char *)(uintptr_t)kvt_buffer_text(lines);
@@ -219,31 +220,31 @@ feed(struct advisor_import *import, struct kvt_buffer *lines, struct kvt_error *
     while (*rest != '\0' && rc == KVT_OK) {
         const size_t size = strcspn(rest, "\n");
 
-        rc = advisor_import_line(import, rest, size, err);
+        rc = advisor_index_import_line(import, rest, size, err);
         rest += size + 1;
     }
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(end, sizeof(end), "{\"row\":\"end\",\"lines\":%zu}", count_lines(lines));
-    return advisor_import_line(import, end, strlen(end), err);
+    return advisor_index_import_line(import, end, strlen(end), err);
 }
 
 static enum kvt_err
 import_all(const char *path, struct kvt_buffer *lines, bool replace,
-           struct advisor_import_counts *counts, struct kvt_error *err)
+           struct advisor_index_import_counts *counts, struct kvt_error *err)
 {
-    const struct advisor_import_options options = {
+    const struct advisor_index_import_options options = {
         .path = path, .map_bytes = TEST_STORE_MAP, .replace = replace};
-    struct advisor_import *import;
-    enum kvt_err rc = advisor_import_open(&import, &options, err);
+    struct advisor_index_import *import;
+    enum kvt_err rc = advisor_index_import_open(&import, &options, err);
 
     if (rc == KVT_OK)
         rc = feed(import, lines, err);
     if (rc == KVT_OK)
-        rc = advisor_import_finish(import, counts, err);
+        rc = advisor_index_import_finish(import, counts, err);
     if (rc != KVT_OK && import != NULL)
         assert_int_not_equal(rc, KVT_BUSY);
-    advisor_import_free(import);
+    advisor_index_import_free(import);
     return rc;
 }
 
@@ -251,7 +252,7 @@ static void
 a_copy_is_the_same(void **state)
 {
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct advisor_store *copy;
     struct kvt_buffer before;
     struct kvt_buffer after;
@@ -293,12 +294,13 @@ static void
 no_page_comes_from_half_a_memory(void **state)
 {
     struct test_store *scene = *state;
-    struct advisor_export_cursor cursor = {0};
-    struct advisor_memory memory = {.loading = true};
+    struct advisor_index_export_cursor cursor = {0};
+    struct advisor_ram_index memory = {.loading = true};
     struct kvt_buffer page;
 
     kvt_buffer_init(&page, LIMIT);
-    assert_int_equal(advisor_export_page(scene->store, &memory, &cursor, 10, &page), KVT_AGAIN);
+    assert_int_equal(advisor_index_export_page(scene->store, &memory, &cursor, 10, &page),
+                     KVT_AGAIN);
     assert_int_equal(page.size, 0);
     kvt_buffer_release(&page);
 }
@@ -335,7 +337,7 @@ static void
 other_systems_publishers_are_copied_too(void **state)
 {
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct advisor_store *copy;
     struct kvt_buffer before;
     struct kvt_buffer after;
@@ -386,7 +388,7 @@ static void
 places_of_publishers_that_came_later_are_left_out(void **state)
 {
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct kvt_buffer lines;
     char *next;
 
@@ -403,7 +405,7 @@ static void
 what_is_there_is_kept_unless_told(void **state)
 {
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct kvt_buffer lines;
     struct kvt_buffer again;
     struct kvt_error err = {0};
@@ -452,7 +454,7 @@ older_exports_are_read(void **state)
         "{\"ranks\":1,\"holder\":\"w\",\"dp_rank\":1,\"tier\":\"G2\",\"publisher\":1,\"gen\":1}]}"
         "\n";
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     struct advisor_store *copy;
     struct kvt_buffer lines;
     struct kvt_buffer again;
@@ -485,7 +487,7 @@ policies_are_checked(void **state)
         "{\"row\":\"policy\",\"version\":7,\"since_ms\":1,\"source\":\"api\","
         "\"digest\":\"%s\",\"text\":\"version: 1\\n\"}\n";
     struct test_store *scene = *state;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
     char digest[ADVISOR_POLICY_DIGEST_MAX];
     struct advisor_policy_row row;
     struct advisor_store *copy;
@@ -495,13 +497,13 @@ policies_are_checked(void **state)
 
     assert_int_equal(advisor_rulebook_digest("version: 1\n", 11, digest), KVT_OK);
     kvt_buffer_init(&lines, LIMIT);
-    kvt_buffer_printf(&lines, head, ADVISOR_EXPORT_VERSION, "sha256:0");
+    kvt_buffer_printf(&lines, head, ADVISOR_INDEX_EXPORT_VERSION, "sha256:0");
     assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_INVALID);
     kvt_buffer_clear(&lines);
     kvt_buffer_printf(&lines, head, 3, digest);
     assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_INVALID);
     kvt_buffer_clear(&lines);
-    kvt_buffer_printf(&lines, head, ADVISOR_EXPORT_VERSION, digest);
+    kvt_buffer_printf(&lines, head, ADVISOR_INDEX_EXPORT_VERSION, digest);
     assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_OK);
     copy = test_store_open(scene->copy, true);
     assert_int_equal(advisor_store_read(copy, &txn, NULL), KVT_OK);
@@ -538,26 +540,26 @@ is_member(const char *line, size_t at)
 static unsigned
 spoil(struct test_store *scene, const char *first, char *line, size_t size)
 {
-    const struct advisor_import_options options = {.path = scene->copy,
-                                                   .map_bytes = TEST_STORE_MAP};
+    const struct advisor_index_import_options options = {.path = scene->copy,
+                                                         .map_bytes = TEST_STORE_MAP};
     unsigned refused = 0;
 
     for (size_t at = 0; at < size; at++) {
-        struct advisor_import *import;
+        struct advisor_index_import *import;
         struct kvt_error err = {0};
 
         if (!is_member(line, at))
             continue;
-        assert_int_equal(advisor_import_open(&import, &options, NULL), KVT_OK);
+        assert_int_equal(advisor_index_import_open(&import, &options, NULL), KVT_OK);
         if (line != first)
-            assert_int_equal(advisor_import_line(import, first, strcspn(first, "\n"), NULL),
+            assert_int_equal(advisor_index_import_line(import, first, strcspn(first, "\n"), NULL),
                              KVT_OK);
         line[at + 1] ^= 0x20; /* another name */
-        if (advisor_import_line(import, line, size, &err) != KVT_INVALID)
+        if (advisor_index_import_line(import, line, size, &err) != KVT_INVALID)
             fail_msg("accepted: %.*s", (int)size, line);
         line[at + 1] ^= 0x20;
         assert_int_equal(strncmp(err.text, "line ", 5), 0);
-        advisor_import_free(import);
+        advisor_index_import_free(import);
         refused++;
     }
     return refused;
@@ -607,7 +609,7 @@ read_once(void *arg)
     enum kvt_err rc;
 
     kvt_buffer_init(&lines, LIMIT);
-    rc = advisor_export_all(scene->store, collect, &lines, NULL);
+    rc = advisor_index_export_all(scene->store, collect, &lines, NULL);
     if (rc == KVT_OK && !kvt_buffer_ok(&lines))
         rc = KVT_NOMEM;
     if (rc == KVT_OK)
@@ -625,7 +627,7 @@ static bool
 paste_once(void *arg)
 {
     struct paste *paste = arg;
-    struct advisor_import_counts counts;
+    struct advisor_index_import_counts counts;
 
     return import_all(paste->path, &paste->lines, true, &counts, NULL) == KVT_OK;
 }

@@ -218,40 +218,41 @@ damage_policy_row(const struct advisor_txn *txn)
 
 /* One store more, with something wrong in its place. */
 static void
-append(const struct advisor_txn *txn, const struct advisor_log_place *place, uint32_t position)
+append(const struct advisor_txn *txn, const struct advisor_event_log_place *place,
+       uint32_t position)
 {
     const uint64_t hash = 12345;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
-    assert_int_equal(advisor_log_store(log, place, 0, position, &hash, NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_store(log, place, 0, position, &hash, NULL, 1), KVT_OK);
     test_store_append(txn, log);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 static void
 damage_log_holder(const struct advisor_txn *txn)
 {
-    append(txn, &(struct advisor_log_place){.holder = TEST_STORE_HOLDERS, .ranks = 1}, 0);
+    append(txn, &(struct advisor_event_log_place){.holder = TEST_STORE_HOLDERS, .ranks = 1}, 0);
 }
 
 /* As when the number was a worker's, which left. */
 static void
 log_former_holder(const struct advisor_txn *txn)
 {
-    append(txn, &(struct advisor_log_place){.holder = TEST_STORE_WORKERS, .ranks = 1}, 0);
+    append(txn, &(struct advisor_event_log_place){.holder = TEST_STORE_WORKERS, .ranks = 1}, 0);
 }
 
 static void
 damage_log_namespace(const struct advisor_txn *txn)
 {
-    append(txn, &(struct advisor_log_place){.ns = TEST_STORE_NAMESPACES, .ranks = 1}, 0);
+    append(txn, &(struct advisor_event_log_place){.ns = TEST_STORE_NAMESPACES, .ranks = 1}, 0);
 }
 
 static void
 damage_log_position(const struct advisor_txn *txn)
 {
-    append(txn, &(struct advisor_log_place){.ranks = 1}, KVT_POSITION_MAX + 1);
+    append(txn, &(struct advisor_event_log_place){.ranks = 1}, KVT_POSITION_MAX + 1);
 }
 
 static uint64_t
@@ -270,7 +271,7 @@ change_row(const struct advisor_txn *txn, uint64_t number, size_t at, uint8_t fl
 {
     const MDB_dbi table = txn->store->tables[ADVISOR_TABLE_JOURNAL];
     uint64_t big = htobe64(number);
-    uint8_t bytes[ADVISOR_LOG_ROW_MAX];
+    uint8_t bytes[ADVISOR_EVENT_LOG_ROW_MAX];
     MDB_val key = advisor_val(&big, sizeof(big));
     MDB_val value;
 
@@ -333,19 +334,19 @@ damage_log_state(const struct advisor_txn *txn)
 static void
 damage_snapshot_rows(const struct advisor_txn *txn)
 {
-    const struct advisor_log_place place = {.size = 1};
+    const struct advisor_event_log_place place = {.size = 1};
     const uint64_t hash = 12345;
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
-    assert_int_equal(advisor_log_run(log, &place, 0, 0, &hash, NULL, 1), KVT_OK);
-    assert_int_equal(advisor_log_hold(log, 0, 1, 0, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_run(log, &place, 0, 0, &hash, NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_hold(log, 0, 1, 0, 1), KVT_OK);
     assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_begin(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_add(txn, &state, log), KVT_OK);
     assert_int_equal(advisor_store_log_end(txn, &state), KVT_OK);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
     state.runs_rows--;
     put_state(txn, &state);
 }
@@ -355,34 +356,34 @@ static void
 damage_snapshot_kind(const struct advisor_txn *txn)
 {
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
-    assert_int_equal(advisor_log_drop(log, 0, 0), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_drop(log, 0, 0), KVT_OK);
     assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_begin(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_add(txn, &state, log), KVT_OK);
     assert_int_equal(advisor_store_log_end(txn, &state), KVT_OK);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 /* A place in G4 in a snapshot, which is of the holders there are. */
 static void
 damage_snapshot_tier(const struct advisor_txn *txn)
 {
-    const struct advisor_log_place place = {.ns = 0};
+    const struct advisor_event_log_place place = {.ns = 0};
     const uint64_t hash = 12345;
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
-    assert_int_equal(advisor_log_run(log, &place, 0, 0, &hash, NULL, 1), KVT_OK);
-    assert_int_equal(advisor_log_hold(log, TEST_STORE_WORKERS, 1, 0, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_run(log, &place, 0, 0, &hash, NULL, 1), KVT_OK);
+    assert_int_equal(advisor_event_log_hold(log, TEST_STORE_WORKERS, 1, 0, 1), KVT_OK);
     assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_begin(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_add(txn, &state, log), KVT_OK);
     assert_int_equal(advisor_store_log_end(txn, &state), KVT_OK);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 #define FINDS(name, damage, words)                                                                 \
@@ -469,12 +470,12 @@ static void
 refuse(const struct test_store *scene, void (*damage)(const struct advisor_txn *txn))
 {
     struct kvt_error err = {.text = ""};
-    struct advisor_image *image;
+    struct advisor_index_image *image;
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
     damage(&txn);
-    assert_int_equal(advisor_image_new(&image, &txn, &err), KVT_CORRUPT);
+    assert_int_equal(advisor_index_image_new(&image, &txn, &err), KVT_CORRUPT);
     assert_null(image);
     assert_string_not_equal(err.text, "");
     advisor_store_end(&txn);

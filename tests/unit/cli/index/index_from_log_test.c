@@ -21,7 +21,7 @@ static const struct kvt_location places[] = {
 };
 
 static void
-take(struct cli_index_log *log, const char *worker, uint64_t incarnation, uint64_t first_seq,
+take(struct cli_index_from_log *log, const char *worker, uint64_t incarnation, uint64_t first_seq,
      const struct kvt_event *events, uint32_t count)
 {
     struct kvt_event copy[EVENTS_MAX];
@@ -30,7 +30,7 @@ take(struct cli_index_log *log, const char *worker, uint64_t incarnation, uint64
                                     .location_count = 3,
                                     .events = copy,
                                     .event_count = count};
-    struct wire_record message = {.dialect = "kvtier"};
+    struct wire_recording message = {.dialect = "kvtier"};
     struct kvt_buffer bytes;
 
     memcpy(batch.locations, places, sizeof(places));
@@ -41,7 +41,7 @@ take(struct cli_index_log *log, const char *worker, uint64_t incarnation, uint64
     assert_int_equal(wire_event_encode(&batch, &bytes), KVT_OK);
     message.bytes = bytes.data;
     message.size = bytes.size;
-    assert_int_equal(cli_index_log_take(log, &message), KVT_OK);
+    assert_int_equal(cli_index_from_log_take(log, &message), KVT_OK);
     kvt_buffer_release(&bytes);
 }
 
@@ -56,7 +56,7 @@ event_of(enum kvt_event_type type, uint64_t hash, uint16_t location, uint32_t ra
 }
 
 static uint32_t
-ranks_of(const struct cli_index_log *log, const char *worker, unsigned location, uint64_t hash)
+ranks_of(const struct cli_index_from_log *log, const char *worker, unsigned location, uint64_t hash)
 {
     struct index_holder holder;
 
@@ -65,24 +65,24 @@ ranks_of(const struct cli_index_log *log, const char *worker, unsigned location,
     holder.dp_rank = places[location].dp_rank;
     (void)snprintf(holder.name, sizeof(holder.name), "%s",
                    holder.tier == KVT_TIER_G4 ? places[location].name : worker);
-    return cli_index_log_ranks(log, "", &holder, hash);
+    return cli_index_from_log_ranks(log, "", &holder, hash);
 }
 
-static struct cli_index_log_counts
-counts_of(const struct cli_index_log *log)
+static struct cli_index_from_log_counts
+counts_of(const struct cli_index_from_log *log)
 {
-    struct cli_index_log_counts counts;
+    struct cli_index_from_log_counts counts;
 
-    cli_index_log_count(log, &counts);
+    cli_index_from_log_count(log, &counts);
     return counts;
 }
 
 static int
 set_up(void **state)
 {
-    struct cli_index_log *log;
+    struct cli_index_from_log *log;
 
-    assert_int_equal(cli_index_log_new(&log), KVT_OK);
+    assert_int_equal(cli_index_from_log_new(&log), KVT_OK);
     *state = log;
     return 0;
 }
@@ -90,15 +90,15 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
-    cli_index_log_free(*state);
-    cli_index_log_free(NULL);
+    cli_index_from_log_free(*state);
+    cli_index_from_log_free(NULL);
     return 0;
 }
 
 static void
 shards_are_added_and_taken_away(void **state)
 {
-    struct cli_index_log *log = *state;
+    struct cli_index_from_log *log = *state;
     const struct kvt_event first[] = {event_of(KVT_EVENT_STORE, 7, 0, 1),
                                       event_of(KVT_EVENT_STORE, 7, 0, 2),
                                       event_of(KVT_EVENT_STORE, 7, 1, 1)};
@@ -120,7 +120,7 @@ shards_are_added_and_taken_away(void **state)
 static void
 what_was_said_before_changes_nothing(void **state)
 {
-    struct cli_index_log *log = *state;
+    struct cli_index_from_log *log = *state;
     const struct kvt_event store = event_of(KVT_EVENT_STORE, 7, 0, 1);
     const struct kvt_event later[] = {event_of(KVT_EVENT_REMOVE, 7, 0, 1),
                                       event_of(KVT_EVENT_STORE, 9, 0, 1)};
@@ -139,7 +139,7 @@ what_was_said_before_changes_nothing(void **state)
 static void
 a_life_a_clear_and_a_bye_end_what_was_held(void **state)
 {
-    struct cli_index_log *log = *state;
+    struct cli_index_from_log *log = *state;
     const struct kvt_event all[] = {event_of(KVT_EVENT_STORE, 7, 0, 1),
                                     event_of(KVT_EVENT_STORE, 7, 1, 1),
                                     event_of(KVT_EVENT_STORE, 7, 2, 1)};
@@ -171,13 +171,13 @@ a_life_a_clear_and_a_bye_end_what_was_held(void **state)
 static void
 what_it_cannot_read_is_counted(void **state)
 {
-    struct cli_index_log *log = *state;
-    struct wire_record message = {.dialect = "dynamo", .bytes = "{}", .size = 2};
+    struct cli_index_from_log *log = *state;
+    struct wire_recording message = {.dialect = "dynamo", .bytes = "{}", .size = 2};
     const struct kvt_event store = event_of(KVT_EVENT_STORE, 7, 0, 1);
 
-    assert_int_equal(cli_index_log_take(log, &message), KVT_OK);
+    assert_int_equal(cli_index_from_log_take(log, &message), KVT_OK);
     (void)snprintf(message.dialect, sizeof(message.dialect), "kvtier");
-    assert_int_equal(cli_index_log_take(log, &message), KVT_OK);
+    assert_int_equal(cli_index_from_log_take(log, &message), KVT_OK);
     assert_int_equal(counts_of(log).others, 2);
     assert_int_equal(counts_of(log).messages, 2);
     take(log, "late", 1, 5, &store, 1); /* its first ones are not in the log */
@@ -187,7 +187,7 @@ what_it_cannot_read_is_counted(void **state)
 static void
 it_grows(void **state)
 {
-    struct cli_index_log *log = *state;
+    struct cli_index_from_log *log = *state;
 
     for (uint64_t i = 0; i < 5000; i++) {
         const struct kvt_event store = event_of(KVT_EVENT_STORE, i << 40, (uint16_t)(i % 3), 1);

@@ -175,12 +175,12 @@ test_store_hash(uint32_t chain, uint32_t position)
 }
 
 void
-test_store_change(struct advisor_log *log, uint64_t *random)
+test_store_change(struct advisor_event_log *log, uint64_t *random)
 {
     const uint32_t chain = (uint32_t)kvt_random_below(random, TEST_STORE_CHAINS);
     const uint32_t from = (uint32_t)kvt_random_below(random, TEST_STORE_CHAIN);
     const uint32_t count = 1 + (uint32_t)kvt_random_below(random, TEST_STORE_CHAIN - from);
-    const struct advisor_log_place place = {
+    const struct advisor_event_log_place place = {
         .size = 100 + chain,
         .holder = (uint32_t)kvt_random_below(random, TEST_STORE_WORKERS),
         .ns = chain % TEST_STORE_NAMESPACES,
@@ -194,19 +194,21 @@ test_store_change(struct advisor_log *log, uint64_t *random)
         tokens[i] = hashes[i] + 1;
     }
     switch (kvt_random_below(random, 40)) {
-    case 0: assert_int_equal(advisor_log_drop(log, place.holder, place.ns), KVT_OK); break;
-    case 1 ... 12: assert_int_equal(advisor_log_remove(log, &place, hashes, count), KVT_OK); break;
+    case 0: assert_int_equal(advisor_event_log_drop(log, place.holder, place.ns), KVT_OK); break;
+    case 1 ... 12:
+        assert_int_equal(advisor_event_log_remove(log, &place, hashes, count), KVT_OK);
+        break;
     default:
-        assert_int_equal(advisor_log_store(log, &place,
-                                           from == 0 ? 0 : test_store_hash(chain, from - 1), from,
-                                           hashes, chain % 2 == 0 ? tokens : NULL, count),
-                         KVT_OK);
+        assert_int_equal(
+            advisor_event_log_store(log, &place, from == 0 ? 0 : test_store_hash(chain, from - 1),
+                                    from, hashes, chain % 2 == 0 ? tokens : NULL, count),
+            KVT_OK);
         break;
     }
 }
 
 void
-test_store_append(const struct advisor_txn *txn, const struct advisor_log *log)
+test_store_append(const struct advisor_txn *txn, const struct advisor_event_log *log)
 {
     struct advisor_store_log state;
 
@@ -217,13 +219,13 @@ test_store_append(const struct advisor_txn *txn, const struct advisor_log *log)
 static void
 put_log(const struct advisor_txn *txn, uint64_t *random, uint32_t count)
 {
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     for (uint32_t i = 0; i < count; i++)
         test_store_change(log, random);
     test_store_append(txn, log);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 static int

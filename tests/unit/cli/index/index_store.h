@@ -40,9 +40,9 @@ void test_store_put_foreign(const struct advisor_txn *txn);
 /** The blocks of chains, which workers have: chain `c` is in namespace `c` modulo their number. */
 uint64_t test_store_hash(uint32_t chain, uint32_t position);
 /** A piece of a chain comes or goes; now and then all a holder has. */
-void test_store_change(struct advisor_log *log, uint64_t *random);
+void test_store_change(struct advisor_event_log *log, uint64_t *random);
 
 /** Append to the journal. */
-void test_store_append(const struct advisor_txn *txn, const struct advisor_log *log);
+void test_store_append(const struct advisor_txn *txn, const struct advisor_event_log *log);
 
 #endif /* TESTS_UNIT_CLI_INDEX_INDEX_STORE_H */

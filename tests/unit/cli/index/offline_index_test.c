@@ -14,7 +14,7 @@
 #include "tests/support/seed.h"
 
 /* The last page is not full; block i has position i, and the first holder has all of them. */
-enum { BLOCKS = 2 * CLI_OFFLINE_PAGE + 7, FIRST_HASH = 1000, EVERY = 3 };
+enum { BLOCKS = 2 * CLI_OFFLINE_INDEX_PAGE + 7, FIRST_HASH = 1000, EVERY = 3 };
 
 static void
 put_block(const struct advisor_txn *txn, uint32_t position)
@@ -37,20 +37,20 @@ put_block(const struct advisor_txn *txn, uint32_t position)
 static void
 put_log(const struct advisor_txn *txn, uint32_t blocks)
 {
-    const struct advisor_log_place place = {.size = 64, .holder = 1, .ns = 1, .ranks = 1};
+    const struct advisor_event_log_place place = {.size = 64, .holder = 1, .ns = 1, .ranks = 1};
     struct advisor_store_log state;
-    struct advisor_log *log;
+    struct advisor_event_log *log;
 
-    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_event_log_new(&log), KVT_OK);
     for (uint32_t i = 0; i < blocks; i += EVERY) {
         const uint64_t hash = FIRST_HASH + i;
 
-        assert_int_equal(advisor_log_store(log, &place, i == 0 ? 0 : hash - 1, i, &hash, NULL, 1),
-                         KVT_OK);
+        assert_int_equal(
+            advisor_event_log_store(log, &place, i == 0 ? 0 : hash - 1, i, &hash, NULL, 1), KVT_OK);
     }
     assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
     assert_int_equal(advisor_store_log_append(txn, &state, log), KVT_OK);
-    advisor_log_free(log);
+    advisor_event_log_free(log);
 }
 
 static void
@@ -118,7 +118,7 @@ a_dump_has_every_place_once_over_all_pages(void **state)
 {
     struct seen seen = {0};
 
-    assert_int_equal(cli_offline_dump(*state, see, &seen, NULL), KVT_OK);
+    assert_int_equal(cli_offline_index_dump(*state, see, &seen, NULL), KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++)
         assert_int_equal(seen.places[i], i % EVERY == 0 ? 2 : 1);
 }
@@ -126,12 +126,12 @@ a_dump_has_every_place_once_over_all_pages(void **state)
 static void
 a_dump_stops_when_told(void **state)
 {
-    const uint32_t stops[] = {1, CLI_OFFLINE_PAGE, CLI_OFFLINE_PAGE + 400};
+    const uint32_t stops[] = {1, CLI_OFFLINE_INDEX_PAGE, CLI_OFFLINE_INDEX_PAGE + 400};
 
     for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
         struct seen seen = {.stop_after = stops[i]};
 
-        assert_int_equal(cli_offline_dump(*state, see, &seen, NULL), KVT_OK);
+        assert_int_equal(cli_offline_index_dump(*state, see, &seen, NULL), KVT_OK);
         assert_int_equal(seen.count, stops[i]);
     }
 }
@@ -142,7 +142,7 @@ stats_count_all_pages(void **state)
     const uint64_t both = (BLOCKS + EVERY - 1) / EVERY;
     struct json_object *stats;
 
-    assert_int_equal(cli_offline_stats(*state, &stats, NULL), KVT_OK);
+    assert_int_equal(cli_offline_index_stats(*state, &stats, NULL), KVT_OK);
     assert_int_equal(cli_json_u64(stats, "schema_version"), 1);
     assert_int_equal(cli_json_u64(stats, "blocks"), BLOCKS);
     assert_int_equal(cli_json_u64(stats, "places"), BLOCKS + both);
@@ -163,7 +163,8 @@ match_and_block_tell_namespaces_apart(void **state)
     struct json_object *answer;
     struct kvt_error err = {0};
 
-    assert_int_equal(cli_offline_match(*state, "tenant/model", hashes, 3, &answer, NULL), KVT_OK);
+    assert_int_equal(cli_offline_index_match(*state, "tenant/model", hashes, 3, &answer, NULL),
+                     KVT_OK);
     assert_int_equal(cli_json_count(cli_json_item(answer, "blocks", 0), "tiers"), 2);
     assert_int_equal(cli_json_count(cli_json_item(answer, "blocks", 1), "tiers"), 1);
     assert_int_equal(cli_json_count(cli_json_item(answer, "blocks", 2), "tiers"), 0);
@@ -173,18 +174,18 @@ match_and_block_tell_namespaces_apart(void **state)
     assert_int_equal(cli_json_u64(cli_json_item(answer, "matches", 0), "blocks"), 2);
     (void)json_object_put(answer);
 
-    assert_int_equal(cli_offline_match(*state, "other", hashes, 3, &answer, NULL), KVT_OK);
+    assert_int_equal(cli_offline_index_match(*state, "other", hashes, 3, &answer, NULL), KVT_OK);
     assert_int_equal(cli_json_count(answer, "blocks"), 3);
     assert_int_equal(cli_json_count(answer, "matches"), 0);
     (void)json_object_put(answer);
 
-    assert_int_equal(cli_offline_block(*state, "tenant/model", FIRST_HASH + 1, &answer, NULL),
+    assert_int_equal(cli_offline_index_block(*state, "tenant/model", FIRST_HASH + 1, &answer, NULL),
                      KVT_OK);
     assert_int_equal(cli_json_u64(answer, "position"), 1);
     assert_string_equal(cli_json_text(answer, "parent"), "00000000000003e8");
     assert_int_equal(cli_json_count(answer, "places"), 1);
     (void)json_object_put(answer);
-    assert_int_equal(cli_offline_block(*state, "", FIRST_HASH, &answer, &err), KVT_NOTFOUND);
+    assert_int_equal(cli_offline_index_block(*state, "", FIRST_HASH, &answer, &err), KVT_NOTFOUND);
     assert_null(answer);
     assert_non_null(strstr(err.text, "00000000000003e8"));
 }
@@ -197,14 +198,14 @@ ask_everything(void *arg)
     struct json_object *stats = NULL;
     struct json_object *match = NULL;
     struct json_object *block = NULL;
-    enum kvt_err rc = cli_offline_stats(arg, &stats, NULL);
+    enum kvt_err rc = cli_offline_index_stats(arg, &stats, NULL);
 
     if (rc == KVT_OK)
-        rc = cli_offline_match(arg, "tenant/model", &hash, 1, &match, NULL);
+        rc = cli_offline_index_match(arg, "tenant/model", &hash, 1, &match, NULL);
     if (rc == KVT_OK)
-        rc = cli_offline_block(arg, "tenant/model", hash, &block, NULL);
+        rc = cli_offline_index_block(arg, "tenant/model", hash, &block, NULL);
     if (rc == KVT_OK)
-        rc = cli_offline_dump(arg, see, &seen, NULL);
+        rc = cli_offline_index_dump(arg, see, &seen, NULL);
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     (void)json_object_put(stats);
     (void)json_object_put(match);

@@ -9,13 +9,13 @@
 
 #include "tests/support/seed.h"
 
-static struct cli_checks checks;
+static struct cli_doctor_checks checks;
 
 /* The worst that is said about `name`. */
-static enum cli_check_state
+static enum cli_doctor_check_state
 state_of(const struct g4_bucket_settings *settings, const char *name)
 {
-    enum cli_check_state worst = CLI_CHECK_OK;
+    enum cli_doctor_check_state worst = CLI_DOCTOR_CHECK_OK;
 
     memset(&checks, 0, sizeof(checks));
     cli_doctor_bucket_judge(settings, &checks);
@@ -40,19 +40,19 @@ versions_and_locks_break_a_cap(void **state)
     struct g4_bucket_settings settings = {.versions = G4_BUCKET_OFF, .locks = G4_BUCKET_OFF};
 
     (void)state;
-    assert_int_equal(state_of(&settings, "s3 versions"), CLI_CHECK_OK);
-    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_CHECK_OK);
+    assert_int_equal(state_of(&settings, "s3 versions"), CLI_DOCTOR_CHECK_OK);
+    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_DOCTOR_CHECK_OK);
     settings.versions = G4_BUCKET_ON;
-    assert_int_equal(state_of(&settings, "s3 versions"), CLI_CHECK_WARN);
+    assert_int_equal(state_of(&settings, "s3 versions"), CLI_DOCTOR_CHECK_WARN);
     settings.rules[settings.rule_count++] =
         (struct g4_bucket_rule){.enabled = true, .old_versions = true, .prefix = "0/"};
-    assert_int_equal(state_of(&settings, "s3 versions"), CLI_CHECK_WARN);
+    assert_int_equal(state_of(&settings, "s3 versions"), CLI_DOCTOR_CHECK_WARN);
     settings.rules[0].prefix[0] = '\0';
-    assert_int_equal(state_of(&settings, "s3 versions"), CLI_CHECK_OK);
+    assert_int_equal(state_of(&settings, "s3 versions"), CLI_DOCTOR_CHECK_OK);
     settings.locks = G4_BUCKET_ON;
-    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_CHECK_WARN);
+    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_DOCTOR_CHECK_WARN);
     settings.lock_days = 1;
-    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_CHECK_FAIL);
+    assert_int_equal(state_of(&settings, "s3 object lock"), CLI_DOCTOR_CHECK_FAIL);
 }
 
 static void
@@ -71,14 +71,14 @@ rules_that_part_data_from_records_are_told(void **state)
         settings.rules[0] = (struct g4_bucket_rule){.enabled = true, .expires = true, .days = 7};
         (void)snprintf(settings.rules[0].prefix, sizeof(settings.rules[0].prefix), "%s",
                        rows[i].prefix);
-        assert_int_equal(state_of(&settings, "s3 lifecycle"), CLI_CHECK_WARN);
+        assert_int_equal(state_of(&settings, "s3 lifecycle"), CLI_DOCTOR_CHECK_WARN);
         if (says("but not the .meta") != rows[i].parts)
             fail_msg("prefix \"%s\"", rows[i].prefix);
         settings.rules[0].narrowed = true;
         (void)state_of(&settings, "s3 lifecycle");
         assert_true(says("but not the .meta"));
         settings.rules[0].enabled = false;
-        assert_int_equal(state_of(&settings, "s3 lifecycle"), CLI_CHECK_OK);
+        assert_int_equal(state_of(&settings, "s3 lifecycle"), CLI_DOCTOR_CHECK_OK);
     }
 }
 

@@ -23,7 +23,7 @@ convert_known(const char *json, const char *lists, bool at_once, char **csv)
     const size_t size = strlen(json);
     size_t made;
     FILE *to = open_memstream(csv, &made);
-    FILE *stream = cli_csv_open(to, lists);
+    FILE *stream = cli_csv_output_open(to, lists);
     bool good = stream != NULL;
 
     if (stream != NULL) {
@@ -177,7 +177,7 @@ random_texts_are_read_back(void **state)
 static bool
 attempt(void *arg)
 {
-    FILE *stream = cli_csv_open(arg, NULL);
+    FILE *stream = cli_csv_output_open(arg, NULL);
 
     if (stream == NULL)
         return false;

@@ -19,7 +19,7 @@ convert(const char *json, size_t step, bool *failed)
     char *text = NULL;
     size_t size;
     FILE *to = open_memstream(&text, &size);
-    FILE *stream = cli_yaml_open(to);
+    FILE *stream = cli_yaml_output_open(to);
 
     assert_non_null(stream);
     *failed = false;
@@ -124,7 +124,7 @@ static void
 whoever_reads_may_leave(void **state)
 {
     FILE *full = fopen("/dev/full", "we");
-    FILE *stream = cli_yaml_open(full);
+    FILE *stream = cli_yaml_output_open(full);
 
     (void)state;
     assert_true(fputs("{\"a\":1}\n", stream) >= 0);
@@ -226,7 +226,7 @@ text_comes_back(void **state)
 static bool
 open_once(void *arg)
 {
-    FILE *stream = cli_yaml_open(arg);
+    FILE *stream = cli_yaml_output_open(arg);
 
     return stream != NULL && fclose(stream) == 0;
 }

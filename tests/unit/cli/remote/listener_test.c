@@ -25,7 +25,7 @@ struct heard {
 };
 
 static bool
-hear(void *arg, const struct wire_record *message)
+hear(void *arg, const struct wire_recording *message)
 {
     struct heard *heard = arg;
 
@@ -144,6 +144,6 @@ main(void)
         cmocka_unit_test(usual_subjects_are_those_of_the_dialect),
     };
 
-    cli_watch_begin();
+    cli_interrupt_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

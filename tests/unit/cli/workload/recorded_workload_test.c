@@ -22,7 +22,7 @@ enum { BYTES_MAX = 1 << 20 };
 struct tape {
     char folder[256];
     char path[300];
-    struct wire_record_writer *writer;
+    struct wire_recording_writer *writer;
     uint64_t time_ms;
 };
 
@@ -34,21 +34,21 @@ begin(struct tape *tape)
     (void)test_folder_make(tape->folder, sizeof(tape->folder));
     (void)snprintf(tape->path, sizeof(tape->path), "%s/tape", tape->folder);
     tape->time_ms = 1000;
-    assert_int_equal(wire_record_create(&tape->writer, tape->path,
-                                        &(struct wire_record_options){.replace = true}, &err),
+    assert_int_equal(wire_recording_create(&tape->writer, tape->path,
+                                           &(struct wire_recording_options){.replace = true}, &err),
                      KVT_OK);
 }
 
 static void
 put(struct tape *tape, const char *dialect, const char *subject, const void *bytes, size_t size)
 {
-    struct wire_record record = {
+    struct wire_recording record = {
         .time_ns = tape->time_ms++ * 1000000, .bytes = bytes, .size = size};
     struct kvt_error err;
 
     (void)snprintf(record.dialect, sizeof(record.dialect), "%s", dialect);
     (void)snprintf(record.subject, sizeof(record.subject), "%s", subject);
-    assert_int_equal(wire_record_put(tape->writer, &record, &err), KVT_OK);
+    assert_int_equal(wire_recording_put(tape->writer, &record, &err), KVT_OK);
 }
 
 /* Blocks [first, first + count) behind `parent`, each behind the one before. */
@@ -102,14 +102,14 @@ report(struct tape *tape, struct kvt_report_access *accesses, uint32_t count)
 }
 
 static struct policy_workload *
-read_back(struct tape *tape, struct cli_recorded_counts *counts)
+read_back(struct tape *tape, struct cli_recorded_workload_counts *counts)
 {
     struct policy_workload *workload;
     struct kvt_error err;
 
-    assert_int_equal(wire_record_close(tape->writer, &err), KVT_OK);
-    assert_true(cli_recorded_is(tape->path));
-    assert_int_equal(cli_recorded_read(&workload, tape->path, counts, &err), KVT_OK);
+    assert_int_equal(wire_recording_close(tape->writer, &err), KVT_OK);
+    assert_true(cli_recorded_workload_is(tape->path));
+    assert_int_equal(cli_recorded_workload_read(&workload, tape->path, counts, &err), KVT_OK);
     return workload;
 }
 
@@ -137,7 +137,7 @@ expect(const struct policy_workload *workload, size_t at, const char *blocks)
 static void
 workers_requests(void **state)
 {
-    struct cli_recorded_counts counts;
+    struct cli_recorded_workload_counts counts;
     struct policy_workload *workload;
     struct tape tape;
 
@@ -170,7 +170,7 @@ gateways_requests(void **state)
     struct kvt_report_access chain[] = {
         {.hash = 11, .count = 3}, {.hash = 12, .count = 2}, {.hash = 21, .count = 1}};
     struct kvt_report_access again[] = {{.hash = 10, .count = 1}, {.hash = 0, .count = 1}};
-    struct cli_recorded_counts counts;
+    struct cli_recorded_workload_counts counts;
     struct policy_workload *workload;
     struct tape tape;
 
@@ -200,7 +200,7 @@ gateways_requests(void **state)
 static void
 what_makes_no_sense(void **state)
 {
-    struct cli_recorded_counts counts;
+    struct cli_recorded_workload_counts counts;
     struct policy_workload *workload;
     struct tape tape;
     struct kvt_error err;
@@ -219,20 +219,20 @@ what_makes_no_sense(void **state)
     workload = read_back(&tape, &counts);
     assert_int_equal(counts.bad, 4);
     assert_int_equal(counts.messages, 7);
-    assert_in_range(policy_workload_reads(workload), 3, 2 * CLI_RECORDED_CHAIN_MAX + 4);
+    assert_in_range(policy_workload_reads(workload), 3, 2 * CLI_RECORDED_WORKLOAD_CHAIN_MAX + 4);
     policy_workload_free(workload);
 
     assert_int_equal(kvt_file_read(&bytes, &size, tape.path, BYTES_MAX, &err), KVT_OK);
     kvt_free(bytes);
     assert_int_equal(truncate(tape.path, (off_t)size - 1), 0);
-    assert_int_equal(cli_recorded_read(&workload, tape.path, &counts, &err), KVT_OK);
+    assert_int_equal(cli_recorded_workload_read(&workload, tape.path, &counts, &err), KVT_OK);
     assert_int_equal(counts.bad, 4); /* the last one was bad before */
     policy_workload_free(workload);
     assert_int_equal(truncate(tape.path, 4), 0);
-    assert_false(cli_recorded_is(tape.path));
+    assert_false(cli_recorded_workload_is(tape.path));
     assert_int_equal(unlink(tape.path), 0);
-    assert_false(cli_recorded_is(tape.path));
-    assert_int_equal(cli_recorded_read(&workload, tape.path, &counts, &err), KVT_NOTFOUND);
+    assert_false(cli_recorded_workload_is(tape.path));
+    assert_int_equal(cli_recorded_workload_read(&workload, tape.path, &counts, &err), KVT_NOTFOUND);
     assert_null(workload);
     test_folder_remove(tape.folder);
 }
@@ -241,10 +241,10 @@ static bool
 read_once(void *arg)
 {
     struct tape *tape = arg;
-    struct cli_recorded_counts counts;
+    struct cli_recorded_workload_counts counts;
     struct policy_workload *workload;
     struct kvt_error err;
-    const enum kvt_err rc = cli_recorded_read(&workload, tape->path, &counts, &err);
+    const enum kvt_err rc = cli_recorded_workload_read(&workload, tape->path, &counts, &err);
 
     assert_true((workload != NULL) == (rc == KVT_OK));
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
@@ -261,7 +261,7 @@ every_allocation_may_fail(void **state)
     (void)state;
     begin(&tape);
     store(&tape, "w1", KVT_TIER_G1, 0, 10, 3);
-    assert_int_equal(wire_record_close(tape.writer, &err), KVT_OK);
+    assert_int_equal(wire_recording_close(tape.writer, &err), KVT_OK);
     assert_true(test_sweep_allocations(read_once, &tape) >= 8);
     test_folder_remove(tape.folder);
 }

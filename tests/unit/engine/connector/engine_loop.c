@@ -323,8 +323,8 @@ hear(struct loop *loop)
     for (uint32_t i = 0; i < loop->options.ranks; i++) {
         const uint32_t rank = (first + i) % loop->options.ranks;
 
-        assert_int_equal(engine_connector_heard(loop->connector, rank, pass->heard[rank].data,
-                                                pass->heard[rank].size, NULL),
+        assert_int_equal(engine_connector_report(loop->connector, rank, pass->heard[rank].data,
+                                                 pass->heard[rank].size, NULL),
                          KVT_OK);
     }
     loop->heard = pass->iteration;

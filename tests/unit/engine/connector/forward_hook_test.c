@@ -92,15 +92,15 @@ begin(struct bed *bed, const struct orders *orders)
 }
 
 /* What has ended; asserts that all that failed did for `why`. */
-static struct engine_heard
+static struct engine_meta_report
 heard(struct bed *bed, enum kvt_err why)
 {
-    struct engine_heard back;
+    struct engine_meta_report back;
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, ENGINE_META_MAX);
-    assert_int_equal(engine_hook_heard(bed->hook, &out), KVT_OK);
-    assert_int_equal(engine_heard_decode(&back, out.data, out.size, NULL), KVT_OK);
+    assert_int_equal(engine_hook_report(bed->hook, &out), KVT_OK);
+    assert_int_equal(engine_meta_report_decode(&back, out.data, out.size, NULL), KVT_OK);
     for (size_t i = 0; i < back.failure_count; i++)
         assert_int_equal(back.failures[i].why, why);
     kvt_buffer_release(&out);
@@ -111,11 +111,11 @@ heard(struct bed *bed, enum kvt_err why)
 static void
 hear(struct bed *bed, size_t transfers, size_t failures, enum kvt_err why)
 {
-    struct engine_heard back = heard(bed, why);
+    struct engine_meta_report back = heard(bed, why);
 
     assert_int_equal(back.transfer_count, transfers);
     assert_int_equal(back.failure_count, failures);
-    engine_heard_release(&back);
+    engine_meta_report_release(&back);
 }
 
 static void
@@ -265,7 +265,7 @@ an_iteration_waits_for_its_fences_only(void **unused)
 static void
 saves_of_some_iterations_go_on_together(void **unused)
 {
-    struct engine_heard back;
+    struct engine_meta_report back;
     size_t ended = 0;
     struct bed bed;
 
@@ -290,7 +290,7 @@ saves_of_some_iterations_go_on_together(void **unused)
         for (size_t i = 0; i < back.transfer_count; i++)
             assert_true(back.transfers[i].id == ended + i + 1);
         ended += back.transfer_count;
-        engine_heard_release(&back);
+        engine_meta_report_release(&back);
     }
     for (uint32_t i = 1; i <= 3 * ENGINE_HOOK_ITERATIONS; i++)
         assert_true(fake_worker_is(bed.worker, KVT_TIER_G2, 100 + i, 1000 + i));

@@ -286,7 +286,7 @@ say(struct engine_rpc_client *client, uint32_t method, const uint64_t *words, si
     enum kvt_err rc;
 
     kvt_buffer_init(&out, 4096);
-    engine_words_put(&out, words, count);
+    engine_session_words_put(&out, words, count);
     rc = engine_rpc_run(
         client,
         &(struct engine_rpc_request){
@@ -300,13 +300,14 @@ say(struct engine_rpc_client *client, uint32_t method, const uint64_t *words, si
 static enum kvt_err
 say_open(struct engine_rpc_client *client, uint64_t session, uint64_t puller, uint64_t chain)
 {
-    uint64_t words[ENGINE_OPEN_WORDS + ENGINE_LABEL_WORDS] = {
+    uint64_t words[ENGINE_SESSION_OPEN_WORDS + ENGINE_SESSION_LABEL_WORDS] = {
         ENGINE_SESSION_VERSION, 2, session, puller, ENGINE_FULL, LONG_MS};
     struct kvbm_label label;
 
     node_labels(&label, chain, 1);
-    engine_words_of_label(words + ENGINE_OPEN_WORDS, &label);
-    return say(client, ENGINE_SESSION_OPEN, words, ENGINE_OPEN_WORDS + ENGINE_LABEL_WORDS);
+    engine_session_words_of_label(words + ENGINE_SESSION_OPEN_WORDS, &label);
+    return say(client, ENGINE_SESSION_OPEN, words,
+               ENGINE_SESSION_OPEN_WORDS + ENGINE_SESSION_LABEL_WORDS);
 }
 
 static enum kvt_err

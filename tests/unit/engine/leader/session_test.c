@@ -263,7 +263,7 @@ a_peer_is_removed_while_blocks_come(void **unused)
 static void
 what_nobody_asks_for_is_let_go(void **unused)
 {
-    uint64_t words[ENGINE_OPEN_WORDS + 3 * ENGINE_LABEL_WORDS] = {
+    uint64_t words[ENGINE_SESSION_OPEN_WORDS + 3 * ENGINE_SESSION_LABEL_WORDS] = {
         ENGINE_SESSION_VERSION, 2, 77, 78, ENGINE_FULL, HOLD_MS};
     struct engine_rpc_client *client;
     struct engine_leader_stats stats;
@@ -276,9 +276,10 @@ what_nobody_asks_for_is_let_go(void **unused)
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 1, 0, 3));
     bed_labels(labels, 1, 0, 3);
     for (size_t i = 0; i < 3; i++)
-        engine_words_of_label(words + ENGINE_OPEN_WORDS + i * ENGINE_LABEL_WORDS, &labels[i]);
+        engine_session_words_of_label(
+            words + ENGINE_SESSION_OPEN_WORDS + i * ENGINE_SESSION_LABEL_WORDS, &labels[i]);
     kvt_buffer_init(&out, 4096);
-    engine_words_put(&out, words, sizeof(words) / sizeof(words[0]));
+    engine_session_words_put(&out, words, sizeof(words) / sizeof(words[0]));
     assert_int_equal(
         engine_rpc_client_open(
             &client, &(struct engine_rpc_client_options){.endpoint = pair.endpoints[1]}, NULL),

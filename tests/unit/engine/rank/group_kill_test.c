@@ -61,7 +61,7 @@ rank_main(char **argv)
 {
     struct engine_rank_options options = {.fabric = NULL};
     struct engine_worker *worker;
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     uint64_t numbers[3];
     uint64_t address;
 
@@ -85,7 +85,7 @@ rank_main(char **argv)
     options.tiers[KVT_TIER_G2].storage = engine_blockset_storage(options.shown);
     must(kvbm_transfer_new(&options.transfer, 64, NULL) == KVT_OK, "transfers");
     must(engine_rank_open(&worker, &options, NULL) == KVT_OK, "worker");
-    must(engine_serve_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
+    must(engine_remote_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
     for (;;)
         (void)pause();
 }

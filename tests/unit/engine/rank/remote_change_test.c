@@ -23,7 +23,7 @@ struct door {
     char folder[200];
     char endpoint[ENGINE_RPC_ENDPOINT_MAX];
     struct engine_worker *fake;
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct engine_worker *remote;
     _Atomic unsigned restarts;
 };
@@ -93,13 +93,14 @@ serve(struct door *door, uint32_t rank)
     assert_non_null(door->fake);
     watch(door->fake);
     fake_worker_write(door->fake, KVT_TIER_G1, 0, 3, 0, 0);
-    assert_int_equal(engine_serve_open(&door->serve, door->fake, door->endpoint, NULL), KVT_OK);
+    assert_int_equal(engine_remote_server_open(&door->serve, door->fake, door->endpoint, NULL),
+                     KVT_OK);
 }
 
 static void
 serve_no_more(struct door *door)
 {
-    engine_serve_close(door->serve);
+    engine_remote_server_close(door->serve);
     engine_worker_close(door->fake);
 }
 

@@ -180,7 +180,7 @@ does_what_workers_do(void **state)
     struct place places[2];
     struct rank_bed beds[2];
     struct rank_bed_side sides[2];
-    struct engine_serve *serves[2];
+    struct engine_remote_server *serves[2];
     struct engine_worker *workers[2];
     struct engine_fabric *fabric;
     struct tap taps[2];
@@ -195,8 +195,8 @@ does_what_workers_do(void **state)
         place_make(&places[i]);
         assert_int_equal(rank_bed_open(&beds[i], &layout, fabric, volumes), KVT_OK);
         tap_open(&taps[i], beds[i].worker);
-        assert_int_equal(engine_serve_open(&serves[i], &taps[i].head, places[i].endpoint, NULL),
-                         KVT_OK);
+        assert_int_equal(
+            engine_remote_server_open(&serves[i], &taps[i].head, places[i].endpoint, NULL), KVT_OK);
         workers[i] = open_at(places[i].endpoint);
         assert_int_equal(workers[i]->blocks[KVT_TIER_G3], RANK_BED_BLOCKS);
         sides[i] = (struct rank_bed_side){&beds[i], 1};
@@ -214,7 +214,7 @@ does_what_workers_do(void **state)
     engine_worker_disconnect(workers[0], PEER);
     for (size_t i = 0; i < 2; i++) {
         engine_worker_close(workers[i]);
-        engine_serve_close(serves[i]);
+        engine_remote_server_close(serves[i]);
         rank_bed_close(&beds[i]);
         test_folder_remove(places[i].folder);
     }
@@ -231,7 +231,7 @@ groups_pull_other_tp_sizes(void **state)
     struct engine_worker *others[4];
     struct engine_worker *own;
     struct engine_worker *peer;
-    struct engine_serve *serves[2];
+    struct engine_remote_server *serves[2];
     struct rank_bed beds[2];
     struct rank_bed other_beds[4];
     struct rank_bed_side sides[2] = {{beds, 2}, {other_beds, 4}};
@@ -251,8 +251,8 @@ groups_pull_other_tp_sizes(void **state)
         place_make(&places[r]);
         assert_int_equal(rank_bed_open(&beds[r], &layout, fabric, volumes), KVT_OK);
         tap_open(&taps[r], beds[r].worker);
-        assert_int_equal(engine_serve_open(&serves[r], &taps[r].head, places[r].endpoint, NULL),
-                         KVT_OK);
+        assert_int_equal(
+            engine_remote_server_open(&serves[r], &taps[r].head, places[r].endpoint, NULL), KVT_OK);
         workers[r] = open_at(places[r].endpoint);
     }
     for (uint32_t r = 0; r < 4; r++) {
@@ -277,7 +277,7 @@ groups_pull_other_tp_sizes(void **state)
     engine_worker_close(own);
     engine_worker_close(peer);
     for (uint32_t r = 0; r < 2; r++) {
-        engine_serve_close(serves[r]);
+        engine_remote_server_close(serves[r]);
         rank_bed_close(&beds[r]);
         test_folder_remove(places[r].folder);
     }
@@ -292,7 +292,7 @@ groups_pull_other_tp_sizes(void **state)
 struct door {
     struct place place;
     struct engine_worker *fake;
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct engine_worker *remote;
 };
 
@@ -316,8 +316,8 @@ door_open(struct door *door, enum fake_ending ending)
     place_make(&door->place);
     door->fake = open_fake(ending);
     assert_non_null(door->fake);
-    assert_int_equal(engine_serve_open(&door->serve, door->fake, door->place.endpoint, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        engine_remote_server_open(&door->serve, door->fake, door->place.endpoint, NULL), KVT_OK);
     door->remote = open_at(door->place.endpoint);
 }
 
@@ -325,7 +325,7 @@ static void
 door_close(struct door *door)
 {
     engine_worker_close(door->remote);
-    engine_serve_close(door->serve);
+    engine_remote_server_close(door->serve);
     engine_worker_close(door->fake);
     test_folder_remove(door->place.folder);
 }
@@ -576,7 +576,7 @@ open_and_use(void *arg)
 {
     struct door *door = arg;
     const struct engine_remote_options options = {.endpoint = door->place.endpoint, .wait_ms = 500};
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct engine_worker *remote = NULL;
     struct kvt_buffer metadata;
     struct engine_item item;
@@ -584,7 +584,7 @@ open_and_use(void *arg)
     struct end end;
     bool well;
 
-    if (engine_serve_open(&serve, door->fake, door->place.endpoint, NULL) != KVT_OK)
+    if (engine_remote_server_open(&serve, door->fake, door->place.endpoint, NULL) != KVT_OK)
         return false;
     job = copy_job(&item, &end);
     kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
@@ -595,7 +595,7 @@ open_and_use(void *arg)
     if (remote != NULL)
         engine_worker_disconnect(remote, PEER);
     engine_worker_close(remote);
-    engine_serve_close(serve);
+    engine_remote_server_close(serve);
     kvt_buffer_release(&metadata);
     return well;
 }
@@ -639,10 +639,10 @@ static int
 serve_here(const char *endpoint)
 {
     struct engine_worker *fake = open_fake(FAKE_LATER);
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (fake == NULL || engine_serve_open(&serve, fake, endpoint, NULL) != KVT_OK)
+    if (fake == NULL || engine_remote_server_open(&serve, fake, endpoint, NULL) != KVT_OK)
         return 1;
     fake_worker_write(fake, KVT_TIER_G1, 0, 3, 0, 0);
     fake_worker_write(fake, KVT_TIER_G2, 0, 3, 0, 0);

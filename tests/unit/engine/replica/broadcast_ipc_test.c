@@ -222,7 +222,7 @@ rank_main(char **argv)
     struct kvbm_storage **g1 = &options.tiers[KVT_TIER_G1].storage;
     struct kvbm_cuda_shared shared;
     struct engine_worker *worker;
-    struct engine_serve *serve;
+    struct engine_remote_server *serve;
     struct kvbm_cuda *cuda;
     int file = open(argv[1], O_WRONLY | O_CLOEXEC);
 
@@ -234,7 +234,7 @@ rank_main(char **argv)
     open_g2(&options, strcmp(argv[2], "fabric") == 0);
     must(kvbm_transfer_new(&options.transfer, 64, NULL) == KVT_OK, "transfers");
     must(engine_rank_open(&worker, &options, NULL) == KVT_OK, "worker");
-    must(engine_serve_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
+    must(engine_remote_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
     for (;;)
         (void)pause();
 }

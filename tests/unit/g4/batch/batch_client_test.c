@@ -176,25 +176,26 @@ serve(void *arg, const char *head, const uint8_t *body, size_t size, struct kvt_
 struct fixture {
     struct gateway *gateway;
     struct hostile *server;
-    struct g4_client *client;
+    struct g4_batch_client *client;
     uint8_t (*buffers)[BLOCK_MAX];
-    struct g4_client_item items[BLOCKS];
+    struct g4_batch_client_item items[BLOCKS];
 };
 
-static struct g4_client *
+static struct g4_batch_client *
 open_client(const struct fixture *f, uint64_t retry_ms, size_t batch_bytes_max)
 {
-    const struct g4_client_options options = {.endpoint = hostile_options(f->server)->endpoint,
-                                              .bucket = SERVER_BUCKET,
-                                              .access_key = "a",
-                                              .secret_key = "s",
-                                              .timeout_ms = 2000,
-                                              .retry_ms = retry_ms,
-                                              .batch_bytes_max = batch_bytes_max};
-    struct g4_client *client;
+    const struct g4_batch_client_options options = {.endpoint =
+                                                        hostile_options(f->server)->endpoint,
+                                                    .bucket = SERVER_BUCKET,
+                                                    .access_key = "a",
+                                                    .secret_key = "s",
+                                                    .timeout_ms = 2000,
+                                                    .retry_ms = retry_ms,
+                                                    .batch_bytes_max = batch_bytes_max};
+    struct g4_batch_client *client;
     struct kvt_error err;
 
-    assert_int_equal(g4_client_open(&client, &options, &err), KVT_OK);
+    assert_int_equal(g4_batch_client_open(&client, &options, &err), KVT_OK);
     return client;
 }
 
@@ -218,7 +219,7 @@ tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     hostile_stop(f->server);
     kvt_free(f->buffers);
     kvt_free(f->gateway);
@@ -238,12 +239,12 @@ static void
 make_items(struct fixture *f, size_t count, bool put)
 {
     for (size_t i = 0; i < count; i++) {
-        f->items[i] = (struct g4_client_item){.key = f->gateway->blocks[i].key,
-                                              .fingerprint = 7 + i,
-                                              .body = f->buffers[i],
-                                              .buffer = f->buffers[i],
-                                              .size = BLOCK_MAX,
-                                              .status = KVT_BUSY};
+        f->items[i] = (struct g4_batch_client_item){.key = f->gateway->blocks[i].key,
+                                                    .fingerprint = 7 + i,
+                                                    .body = f->buffers[i],
+                                                    .buffer = f->buffers[i],
+                                                    .size = BLOCK_MAX,
+                                                    .status = KVT_BUSY};
         if (put)
             make_body(f->buffers[i], (int)i, &f->items[i].size);
         else
@@ -255,7 +256,7 @@ static void
 put_blocks(struct fixture *f, size_t count)
 {
     make_items(f, count, true);
-    assert_int_equal(g4_client_put(f->client, f->items, count, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_put(f->client, f->items, count, NULL), KVT_OK);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(f->items[i].status, KVT_OK);
 }
@@ -286,13 +287,13 @@ batches_go_there_and_back(void **state)
     assert_true(f->gateway->blocks[5].fingerprint == 12);
 
     make_items(f, BLOCKS, false);
-    assert_int_equal(g4_client_has(f->client, f->items, BLOCKS, &err), KVT_OK);
+    assert_int_equal(g4_batch_client_has(f->client, f->items, BLOCKS, &err), KVT_OK);
     for (size_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(f->items[i].status, i < 40 ? KVT_OK : KVT_NOTFOUND);
         assert_int_equal(f->items[i].size, i < 40 ? i * 61 % BLOCK_MAX : 0);
     }
     make_items(f, BLOCKS, false);
-    assert_int_equal(g4_client_get(f->client, f->items, BLOCKS, &err), KVT_OK);
+    assert_int_equal(g4_batch_client_get(f->client, f->items, BLOCKS, &err), KVT_OK);
     for (size_t i = 0; i < BLOCKS; i++) {
         if (i < 40)
             assert_got(f, i);
@@ -300,7 +301,7 @@ batches_go_there_and_back(void **state)
             assert_int_equal(f->items[i].status, KVT_NOTFOUND);
     }
     assert_int_equal(f->gateway->requests, 3);
-    assert_int_equal(g4_client_corrupt(f->client), 0);
+    assert_int_equal(g4_batch_client_corrupt(f->client), 0);
 }
 
 static void
@@ -311,7 +312,7 @@ other_content_is_told_by_its_item(void **state)
     put_blocks(f, 3);
     make_items(f, 3, true);
     f->buffers[1][0] ^= 1;
-    assert_int_equal(g4_client_put(f->client, f->items, 3, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_put(f->client, f->items, 3, NULL), KVT_OK);
     assert_int_equal(f->items[0].status, KVT_OK);
     assert_int_equal(f->items[1].status, KVT_PRECONDITION);
     assert_int_equal(f->items[2].status, KVT_OK);
@@ -327,7 +328,7 @@ a_block_beyond_its_room_is_range(void **state)
     make_items(f, 30, false);
     f->items[20].size = 5;
     f->items[21].size = 0;
-    assert_int_equal(g4_client_get(f->client, f->items, 30, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_get(f->client, f->items, 30, NULL), KVT_OK);
     for (size_t i = 0; i < 30; i++) {
         if (i == 20 || i == 21)
             assert_int_equal(f->items[i].status, KVT_RANGE);
@@ -342,14 +343,14 @@ large_calls_are_split(void **state)
 {
     struct fixture *f = *state;
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     f->client = open_client(f, 0, 10000);
     put_blocks(f, BLOCKS);
     assert_true(f->gateway->requests > 5);
     assert_true(f->gateway->keys_max < BLOCKS);
     f->gateway->requests = 0;
     make_items(f, BLOCKS, false);
-    assert_int_equal(g4_client_get(f->client, f->items, BLOCKS, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_get(f->client, f->items, BLOCKS, NULL), KVT_OK);
     for (size_t i = 0; i < BLOCKS; i++)
         assert_got(f, i);
     assert_int_equal(f->gateway->requests, BLOCKS / 2); /* room, not size, is what counts */
@@ -377,20 +378,21 @@ progress_is_told_and_may_cancel(void **state)
 {
     struct fixture *f = *state;
     struct watch seen = {.stop_at = 4};
-    const struct g4_client_options options = {.endpoint = hostile_options(f->server)->endpoint,
-                                              .bucket = SERVER_BUCKET,
-                                              .access_key = "a",
-                                              .secret_key = "s",
-                                              .batch_bytes_max = 2 * BLOCK_MAX,
-                                              .progress = watch,
-                                              .progress_arg = &seen};
-    struct g4_client *client;
+    const struct g4_batch_client_options options = {.endpoint =
+                                                        hostile_options(f->server)->endpoint,
+                                                    .bucket = SERVER_BUCKET,
+                                                    .access_key = "a",
+                                                    .secret_key = "s",
+                                                    .batch_bytes_max = 2 * BLOCK_MAX,
+                                                    .progress = watch,
+                                                    .progress_arg = &seen};
+    struct g4_batch_client *client;
     struct kvt_error err;
 
     put_blocks(f, 10);
-    assert_int_equal(g4_client_open(&client, &options, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_open(&client, &options, NULL), KVT_OK);
     make_items(f, 10, false);
-    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_CANCELLED);
+    assert_int_equal(g4_batch_client_get(client, f->items, 10, &err), KVT_CANCELLED);
     assert_int_equal(seen.count, 2); /* two rooms a request: 2, then 4 */
     assert_int_equal(seen.seen[1], 4);
     for (size_t i = 0; i < 10; i++)
@@ -399,13 +401,13 @@ progress_is_told_and_may_cancel(void **state)
 
     seen = (struct watch){.stop_at = SIZE_MAX};
     make_items(f, 10, false);
-    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_OK);
+    assert_int_equal(g4_batch_client_get(client, f->items, 10, &err), KVT_OK);
     assert_int_equal(seen.count, 5);
     assert_int_equal(seen.seen[4], 10);
     seen = (struct watch){.stop_at = 10}; /* all was asked: nothing is left to cancel */
     make_items(f, 10, false);
-    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_OK);
-    g4_client_close(client);
+    assert_int_equal(g4_batch_client_get(client, f->items, 10, &err), KVT_OK);
+    g4_batch_client_close(client);
 }
 
 static void
@@ -417,12 +419,12 @@ a_flipped_body_is_a_miss_and_counted(void **state)
     f->gateway->trick = FLIP;
     f->gateway->tricks_left = 1;
     make_items(f, 10, false);
-    assert_int_equal(g4_client_get(f->client, f->items, 10, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_get(f->client, f->items, 10, NULL), KVT_OK);
     for (size_t i = 0; i < 9; i++)
         assert_got(f, i);
     assert_int_equal(f->items[9].status, KVT_NOTFOUND);
     assert_int_equal(f->items[9].size, 0);
-    assert_int_equal(g4_client_corrupt(f->client), 1);
+    assert_int_equal(g4_batch_client_corrupt(f->client), 1);
 }
 
 static void
@@ -444,7 +446,7 @@ failures_of_a_request_are_in_every_item(void **state)
         f->gateway->trick = rows[i].trick;
         f->gateway->tricks_left = 1;
         make_items(f, 10, false);
-        assert_int_equal(g4_client_get(f->client, f->items, 10, &err), rows[i].code);
+        assert_int_equal(g4_batch_client_get(f->client, f->items, 10, &err), rows[i].code);
         assert_string_not_equal(err.text, "");
         for (size_t j = 0; j < 10; j++) {
             assert_int_equal(f->items[j].status, rows[i].code);
@@ -462,7 +464,7 @@ a_status_nobody_knows_is_a_failure_of_the_item(void **state)
     f->gateway->trick = NONSENSE;
     f->gateway->tricks_left = 1;
     make_items(f, 2, false);
-    assert_int_equal(g4_client_has(f->client, f->items, 2, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_has(f->client, f->items, 2, NULL), KVT_OK);
     assert_int_equal(f->items[0].status, KVT_IO);
     assert_int_equal(f->items[1].status, KVT_OK);
 }
@@ -473,7 +475,7 @@ with_retry_time_it_waits_until_the_gateway_can(void **state)
     static const enum trick tricks[] = {CUT, BUSY_GATEWAY, BUSY_ITEMS};
     struct fixture *f = *state;
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     f->client = open_client(f, 10000, 0);
     for (size_t t = 0; t < sizeof(tricks) / sizeof(tricks[0]); t++) {
         f->gateway->trick = tricks[t];
@@ -482,7 +484,7 @@ with_retry_time_it_waits_until_the_gateway_can(void **state)
         assert_int_equal(f->gateway->tricks_left, 0);
         f->gateway->tricks_left = tricks[t] == BUSY_ITEMS ? 0 : 3;
         make_items(f, 20, false);
-        assert_int_equal(g4_client_get(f->client, f->items, 20, NULL), KVT_OK);
+        assert_int_equal(g4_batch_client_get(f->client, f->items, 20, NULL), KVT_OK);
         for (size_t i = 0; i < 20; i++)
             assert_got(f, i);
     }
@@ -494,24 +496,24 @@ retry_time_ends(void **state)
     struct fixture *f = *state;
     uint64_t before_ms;
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     f->client = open_client(f, 300, 0);
     f->gateway->trick = BUSY_ITEMS;
     f->gateway->tricks_left = SIZE_MAX;
     before_ms = kvt_clock_mono_ms();
     make_items(f, 2, true);
-    assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_put(f->client, f->items, 2, NULL), KVT_OK);
     assert_int_equal(f->items[0].status, KVT_OK);
     assert_int_equal(f->items[1].status, KVT_OK); /* alone in the second request, and taken */
     make_items(f, 2, true);
     f->gateway->trick = BUSY_GATEWAY;
-    assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
+    assert_int_equal(g4_batch_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
     assert_true(kvt_clock_mono_ms() - before_ms < 10000);
     f->gateway->tricks_left = 0;
 }
 
 struct stopper {
-    struct g4_client *client;
+    struct g4_batch_client *client;
     uint64_t after_ms;
 };
 
@@ -521,7 +523,7 @@ stop_later(void *arg)
     const struct stopper *stopper = arg;
 
     kvt_clock_sleep_ms(stopper->after_ms);
-    g4_client_stop(stopper->client);
+    g4_batch_client_stop(stopper->client);
     return NULL;
 }
 
@@ -534,14 +536,14 @@ stopping_ends_the_retries(void **state)
     const uint64_t before_ms = kvt_clock_mono_ms();
     pthread_t thread;
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     f->client = open_client(f, 60000, 0);
     stopper.client = f->client;
     f->gateway->trick = BUSY_GATEWAY;
     f->gateway->tricks_left = SIZE_MAX;
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
     make_items(f, 2, true);
-    assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
+    assert_int_equal(g4_batch_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
     assert_true(kvt_clock_mono_ms() - before_ms < 20000);
     assert_int_equal(pthread_join(thread, NULL), 0);
     f->gateway->tricks_left = 0;
@@ -551,9 +553,9 @@ stopping_ends_the_retries(void **state)
 static void
 stopping_ends_a_hanging_request(void **state)
 {
-    struct g4_client_options options = {
+    struct g4_batch_client_options options = {
         .bucket = "kvtier", .access_key = "a", .secret_key = "s", .region = "", .retry_ms = 60000};
-    struct g4_client_item item = {.key = "k"};
+    struct g4_batch_client_item item = {.key = "k"};
     struct stopper stopper = {.after_ms = 100};
     char url[TEST_SILENT_URL];
     const int fd = test_silent_open(url);
@@ -562,18 +564,18 @@ stopping_ends_a_hanging_request(void **state)
 
     (void)state;
     options.endpoint = url;
-    assert_int_equal(g4_client_open(&stopper.client, &options, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_open(&stopper.client, &options, NULL), KVT_OK);
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
-    assert_int_equal(g4_client_has(stopper.client, &item, 1, NULL), KVT_IO);
+    assert_int_equal(g4_batch_client_has(stopper.client, &item, 1, NULL), KVT_IO);
     assert_int_equal(item.status, KVT_IO);
     assert_true(kvt_clock_mono_ms() - before_ms < 5000);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    g4_client_close(stopper.client);
+    g4_batch_client_close(stopper.client);
     (void)close(fd);
 }
 
 struct hanger {
-    struct g4_client *client;
+    struct g4_batch_client *client;
     pthread_t thread;
 };
 
@@ -581,9 +583,9 @@ static void *
 hang(void *arg)
 {
     const struct hanger *hanger = arg;
-    struct g4_client_item item = {.key = "k"};
+    struct g4_batch_client_item item = {.key = "k"};
 
-    assert_int_not_equal(g4_client_has(hanger->client, &item, 1, NULL), KVT_OK);
+    assert_int_not_equal(g4_batch_client_has(hanger->client, &item, 1, NULL), KVT_OK);
     return NULL;
 }
 
@@ -592,42 +594,43 @@ static void
 has_within_ends_in_time(void **state)
 {
     struct fixture *f = *state;
-    struct g4_client_options options = {.bucket = "kvtier",
-                                        .access_key = "a",
-                                        .secret_key = "s",
-                                        .region = "",
-                                        .connections_max = 1,
-                                        .retry_ms = 60000};
-    struct g4_client_item item = {.key = "k"};
+    struct g4_batch_client_options options = {.bucket = "kvtier",
+                                              .access_key = "a",
+                                              .secret_key = "s",
+                                              .region = "",
+                                              .connections_max = 1,
+                                              .retry_ms = 60000};
+    struct g4_batch_client_item item = {.key = "k"};
     struct hanger hanger;
     char url[TEST_SILENT_URL];
     const int fd = test_silent_open(url);
     uint64_t before_ms = kvt_clock_mono_ms();
 
     options.endpoint = url;
-    assert_int_equal(g4_client_open(&hanger.client, &options, NULL), KVT_OK);
-    assert_int_equal(g4_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
+    assert_int_equal(g4_batch_client_open(&hanger.client, &options, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
     assert_int_equal(item.status, KVT_TIMEOUT);
     assert_true(kvt_clock_mono_ms() - before_ms >= 200);
     assert_int_equal(pthread_create(&hanger.thread, NULL, hang, &hanger), 0);
     kvt_clock_sleep_ms(50);
-    assert_int_equal(g4_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
+    assert_int_equal(g4_batch_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
     assert_true(kvt_clock_mono_ms() - before_ms < 10000);
-    g4_client_stop(hanger.client);
+    g4_batch_client_stop(hanger.client);
     assert_int_equal(pthread_join(hanger.thread, NULL), 0);
-    g4_client_close(hanger.client);
+    g4_batch_client_close(hanger.client);
     (void)close(fd);
 
-    g4_client_close(f->client);
+    g4_batch_client_close(f->client);
     f->client = open_client(f, 60000, 0);
     f->gateway->trick = BUSY_GATEWAY;
     f->gateway->tricks_left = SIZE_MAX;
     before_ms = kvt_clock_mono_ms();
     make_items(f, 2, false);
-    assert_int_equal(g4_client_has_within(f->client, f->items, 2, 200, NULL), KVT_UNAVAILABLE);
+    assert_int_equal(g4_batch_client_has_within(f->client, f->items, 2, 200, NULL),
+                     KVT_UNAVAILABLE);
     assert_true(kvt_clock_mono_ms() - before_ms < 10000);
     f->gateway->tricks_left = 0;
-    assert_int_equal(g4_client_has_within(f->client, f->items, 2, 10000, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_has_within(f->client, f->items, 2, 10000, NULL), KVT_OK);
 }
 
 static void
@@ -640,10 +643,10 @@ keys_that_are_none_are_refused(void **state)
     key[KVT_KEY_MAX] = '\0';
     make_items(f, 2, false);
     f->items[1].key = key;
-    assert_int_equal(g4_client_has(f->client, f->items, 2, NULL), KVT_INVALID);
+    assert_int_equal(g4_batch_client_has(f->client, f->items, 2, NULL), KVT_INVALID);
     assert_int_equal(f->items[0].status, KVT_INVALID);
     assert_int_equal(f->gateway->requests, 0);
-    assert_int_equal(g4_client_has(f->client, f->items, 0, NULL), KVT_OK);
+    assert_int_equal(g4_batch_client_has(f->client, f->items, 0, NULL), KVT_OK);
 }
 
 /* The codec alone, in pieces of every size: what is read is one stream, what is written may come in
@@ -702,20 +705,20 @@ static bool
 call_once(void *arg)
 {
     struct fixture *f = arg;
-    const struct g4_client_options options = {.endpoint = "http://127.0.0.1:1",
-                                              .bucket = SERVER_BUCKET,
-                                              .access_key = "a",
-                                              .secret_key = "s",
-                                              .connections_max = 2};
-    struct g4_client *client;
+    const struct g4_batch_client_options options = {.endpoint = "http://127.0.0.1:1",
+                                                    .bucket = SERVER_BUCKET,
+                                                    .access_key = "a",
+                                                    .secret_key = "s",
+                                                    .connections_max = 2};
+    struct g4_batch_client *client;
     struct kvt_error err;
     enum kvt_err rc;
 
-    rc = g4_client_open(&client, &options, &err);
+    rc = g4_batch_client_open(&client, &options, &err);
     assert_true(rc == KVT_OK || (rc == KVT_NOMEM && client == NULL));
     if (rc == KVT_OK)
-        rc = g4_client_has(client, f->items, 2, &err);
-    g4_client_close(client);
+        rc = g4_batch_client_has(client, f->items, 2, &err);
+    g4_batch_client_close(client);
     assert_true(rc == KVT_NOMEM || rc == KVT_UNAVAILABLE);
     return rc == KVT_UNAVAILABLE; /* got as far as finding nobody there */
 }

@@ -34,11 +34,11 @@ set_up(void **state)
 {
     struct fixture *f = kvt_calloc(1, sizeof(*f));
     struct g4_directory_options options = {.path = f->folder};
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
 
     (void)test_folder_make(f->folder, sizeof(f->folder));
     assert_int_equal(g4_directory_open(&f->store, &options, NULL), KVT_OK);
-    g4_name_format(KEY, name);
+    g4_file_name_format(KEY, name);
     (void)snprintf(f->file, sizeof(f->file), "%s/objects/%s", f->folder, name);
     fill(f->body, SIZE, test_seed());
     assert_int_equal(put(f->store, KEY, f->body, SIZE, NULL), KVT_OK);
@@ -192,19 +192,19 @@ what_changes_under_a_reader_is_noticed(void **state)
     open_body(f, &body);
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(read_piece(f, &body, i, true), KVT_OK);
-    write_at(f, (off_t)(G4_OBJECT_BODY_AT + PIECE + at), &flipped, 1);
+    write_at(f, (off_t)(G4_OBJECT_FILE_BODY_AT + PIECE + at), &flipped, 1);
     assert_int_equal(read_piece(f, &body, 0, true), KVT_OK);
     assert_int_equal(read_piece(f, &body, 1, true), KVT_CORRUPT);
     assert_int_equal(read_piece(f, &body, 1, false), KVT_CORRUPT);
     assert_int_equal(read_piece(f, &body, 2, true), KVT_OK);
-    write_at(f, G4_OBJECT_BODY_AT + PIECE, f->body + PIECE, PIECE);
+    write_at(f, G4_OBJECT_FILE_BODY_AT + PIECE, f->body + PIECE, PIECE);
     assert_int_equal(read_piece(f, &body, 1, true), KVT_OK);
     /* Two pieces that changed places are both whole, and both wrong. */
-    write_at(f, G4_OBJECT_BODY_AT, f->body + PIECE, PIECE);
-    write_at(f, G4_OBJECT_BODY_AT + PIECE, f->body, PIECE);
+    write_at(f, G4_OBJECT_FILE_BODY_AT, f->body + PIECE, PIECE);
+    write_at(f, G4_OBJECT_FILE_BODY_AT + PIECE, f->body, PIECE);
     assert_int_equal(read_piece(f, &body, 0, true), KVT_CORRUPT);
     assert_int_equal(read_piece(f, &body, 1, true), KVT_CORRUPT);
-    assert_int_equal(truncate(f->file, G4_OBJECT_BODY_AT + 2 * PIECE + 7), 0);
+    assert_int_equal(truncate(f->file, G4_OBJECT_FILE_BODY_AT + 2 * PIECE + 7), 0);
     assert_int_equal(read_piece(f, &body, 2, true), KVT_CORRUPT);
     assert_int_equal(read_piece(f, &body, 2, false), KVT_AGAIN);
     assert_int_equal(read_piece(f, &body, 3, true), KVT_CORRUPT);
@@ -217,19 +217,19 @@ static void
 headers_are_compared_with_their_pieces(void **state)
 {
     struct fixture *f = *state;
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    uint8_t header[G4_OBJECT_FILE_HEADER_SIZE];
     struct kvt_error err;
     struct g4_body body;
 
     open_body(f, &body);
     body.object.pieces.crc32c[2] ^= 4;
-    g4_object_encode(&body.object, header);
+    g4_object_file_encode(&body.object, header);
     write_at(f, 0, header, sizeof(header));
     body.object.pieces.shift = 0;
     g4_body_close(&body);
     assert_int_equal(g4_directory_body(f->store, KEY, &body, &err), KVT_CORRUPT);
     body.object.pieces.shift = 0;
-    g4_object_encode(&body.object, header);
+    g4_object_file_encode(&body.object, header);
     write_at(f, 0, header, sizeof(header));
     assert_int_equal(g4_directory_body(f->store, KEY, &body, &err), KVT_UNSUPPORTED);
 }
@@ -239,17 +239,17 @@ static void
 a_header_is_read_at_once_or_not_at_all(void **state)
 {
     struct fixture *f = *state;
-    struct g4_object object;
+    struct g4_object_file object;
     struct kvt_error err;
     struct g4_body body;
 
     open_body(f, &body);
-    assert_int_equal(g4_object_read_at_once(body.fd, KEY, &object, &err), KVT_OK);
+    assert_int_equal(g4_object_file_read_at_once(body.fd, KEY, &object, &err), KVT_OK);
     assert_memory_equal(&object, &body.object, sizeof(object));
-    assert_int_equal(g4_object_read_at_once(body.fd, "another", &object, &err), KVT_CORRUPT);
-    assert_int_equal(truncate(f->file, G4_OBJECT_HEADER_SIZE - 1), 0);
-    assert_int_equal(g4_object_read_at_once(body.fd, KEY, &object, &err), KVT_AGAIN);
-    assert_int_equal(g4_object_read(body.fd, KEY, &object, &err), KVT_CORRUPT);
+    assert_int_equal(g4_object_file_read_at_once(body.fd, "another", &object, &err), KVT_CORRUPT);
+    assert_int_equal(truncate(f->file, G4_OBJECT_FILE_HEADER_SIZE - 1), 0);
+    assert_int_equal(g4_object_file_read_at_once(body.fd, KEY, &object, &err), KVT_AGAIN);
+    assert_int_equal(g4_object_file_read(body.fd, KEY, &object, &err), KVT_CORRUPT);
     g4_body_close(&body);
 }
 

@@ -279,9 +279,15 @@ write_at(const char *path, off_t at, const void *bytes, size_t size)
 static void
 damaged_files_are_corrupt_never_data(void **state)
 {
-    static const off_t cuts[] = {
-        0, 1, 1023, 1024, G4_OBJECT_BODY_AT - 1, G4_OBJECT_BODY_AT + 4, G4_OBJECT_BODY_AT + 6};
-    static const off_t flips[] = {0, 8, 12, 16, 24, 28, 48, 112, 192, 1000, G4_OBJECT_BODY_AT + 2};
+    static const off_t cuts[] = {0,
+                                 1,
+                                 1023,
+                                 1024,
+                                 G4_OBJECT_FILE_BODY_AT - 1,
+                                 G4_OBJECT_FILE_BODY_AT + 4,
+                                 G4_OBJECT_FILE_BODY_AT + 6};
+    static const off_t flips[] = {
+        0, 8, 12, 16, 24, 28, 48, 112, 192, 1000, G4_OBJECT_FILE_BODY_AT + 2};
     struct fixture *f = *state;
     char path[PATH_SIZE];
 

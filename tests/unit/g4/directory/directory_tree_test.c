@@ -43,15 +43,15 @@ compare_keys(const void *a, const void *b)
 static void
 plant(const char *folder, const char *key)
 {
-    uint8_t page[G4_OBJECT_BODY_AT] = {0};
-    struct g4_object object = {.etag = "planted"};
-    char name[G4_NAME_MAX];
+    uint8_t page[G4_OBJECT_FILE_BODY_AT] = {0};
+    struct g4_object_file object = {.etag = "planted"};
+    char name[G4_FILE_NAME_MAX];
     char path[PATH_SIZE];
     int fd;
 
     (void)snprintf(object.key, sizeof(object.key), "%s", key);
-    g4_object_encode(&object, page);
-    g4_name_format(key, name);
+    g4_object_file_encode(&object, page);
+    g4_file_name_format(key, name);
     (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
@@ -225,7 +225,7 @@ split_in_part(struct fixture *f, size_t count, size_t moved)
 
     (void)snprintf(objects, sizeof(objects), "%s/objects", f->path);
     for (size_t depth = 1; depth <= 12; depth++) {
-        g4_name_path(f->keys[0], depth, path, NULL);
+        g4_file_name_path(f->keys[0], depth, path, NULL);
         assert_true(snprintf(branch, sizeof(branch), "%s/%s", objects, path) < PATH_SIZE);
         assert_int_equal(mkdir(branch, 0700), 0);
     }

@@ -15,14 +15,14 @@ enum { ROUNDS = 20000 };
 static void
 names_are_readable_and_safe(void **state)
 {
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
 
     (void)state;
-    g4_name_format("acme/llama/0/1:CUrLYDFnmBa:13A3sGnbCSf", name);
+    g4_file_name_format("acme/llama/0/1:CUrLYDFnmBa:13A3sGnbCSf", name);
     assert_string_equal(name, "=acme%2Fllama%2F0%2F1:CUrLYDFnmBa:13A3sGnbCSf");
-    g4_name_format("..", name);
+    g4_file_name_format("..", name);
     assert_string_equal(name, "=..");
-    g4_name_format("a b%\n\xc3\xa9", name);
+    g4_file_name_format("a b%\n\xc3\xa9", name);
     assert_string_equal(name, "=a%20b%25%0A%C3%A9");
 }
 
@@ -30,16 +30,16 @@ static void
 long_keys_are_hashed(void **state)
 {
     char key[KVT_KEY_MAX];
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
     char back[KVT_KEY_MAX];
 
     (void)state;
     memset(key, 'k', sizeof(key));
     key[KVT_KEY_MAX - 1] = '\0';
-    g4_name_format(key, name);
+    g4_file_name_format(key, name);
     assert_int_equal(name[0], '#');
     assert_int_equal(strlen(name), 65);
-    assert_true(g4_name_parse(name, back));
+    assert_true(g4_file_name_parse(name, back));
     assert_string_equal(back, "");
 }
 
@@ -53,15 +53,15 @@ other_names_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        assert_false(g4_name_parse(names[i], key));
+        assert_false(g4_file_name_parse(names[i], key));
         assert_string_equal(key, "");
     }
-    assert_int_equal(g4_name_folder_parse("+k"), 'k');
-    assert_int_equal(g4_name_folder_parse("+%2F"), '/');
-    assert_int_equal(g4_name_folder_parse("+"), -1);
-    assert_int_equal(g4_name_folder_parse("+ab"), -1);
-    assert_int_equal(g4_name_folder_parse("+%61"), -1);
-    assert_int_equal(g4_name_folder_parse("k"), -1);
+    assert_int_equal(g4_file_name_folder_parse("+k"), 'k');
+    assert_int_equal(g4_file_name_folder_parse("+%2F"), '/');
+    assert_int_equal(g4_file_name_folder_parse("+"), -1);
+    assert_int_equal(g4_file_name_folder_parse("+ab"), -1);
+    assert_int_equal(g4_file_name_folder_parse("+%61"), -1);
+    assert_int_equal(g4_file_name_folder_parse("k"), -1);
 }
 
 static void
@@ -71,12 +71,12 @@ paths_name_one_folder_a_byte(void **state)
     size_t ends[4];
 
     (void)state;
-    g4_name_path("a/b", 3, path, ends);
+    g4_file_name_path("a/b", 3, path, ends);
     assert_string_equal(path, "+a/+%2F/+b");
     assert_int_equal(ends[1], 2);
     assert_int_equal(ends[2], 7);
     assert_int_equal(ends[3], 10);
-    g4_name_path("a/b", 0, path, ends);
+    g4_file_name_path("a/b", 0, path, ends);
     assert_string_equal(path, ".");
 }
 
@@ -89,15 +89,15 @@ random_keys_come_back(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         const size_t size = 1 + (size_t)kvt_random_below(&random, 120);
         char key[KVT_KEY_MAX];
-        char name[G4_NAME_MAX];
+        char name[G4_FILE_NAME_MAX];
         char back[KVT_KEY_MAX];
 
         for (size_t i = 0; i < size; i++)
             key[i] = (char)(1 + kvt_random_below(&random, 255));
         key[size] = '\0';
-        g4_name_format(key, name);
+        g4_file_name_format(key, name);
         assert_null(strchr(name, '/'));
-        assert_true(g4_name_parse(name, back));
+        assert_true(g4_file_name_parse(name, back));
         if (name[0] == '=')
             assert_string_equal(back, key);
     }

@@ -26,25 +26,25 @@ struct fixture {
     void *library;
 };
 
-static struct g4_foreign_store_options
+static struct g4_driver_store_options
 options_of(const char *path)
 {
-    return (struct g4_foreign_store_options){.path = path,
-                                             .endpoint = "http://127.0.0.1:1",
-                                             .bucket = "bucket",
-                                             .access_key = "access",
-                                             .secret_key = "secret",
-                                             .writer = "gw0",
-                                             .threads = 2};
+    return (struct g4_driver_store_options){.path = path,
+                                            .endpoint = "http://127.0.0.1:1",
+                                            .bucket = "bucket",
+                                            .access_key = "access",
+                                            .secret_key = "secret",
+                                            .writer = "gw0",
+                                            .threads = 2};
 }
 
 static int
 set_up(void **state)
 {
-    const struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+    const struct g4_driver_store_options options = options_of(FAKE_STORE_PATH);
     struct fixture *f = kvt_calloc(1, sizeof(*f));
 
-    assert_int_equal(g4_foreign_open(&f->store, &options, NULL), KVT_OK);
+    assert_int_equal(g4_driver_store_open(&f->store, &options, NULL), KVT_OK);
     f->library = dlopen(FAKE_STORE_PATH, RTLD_NOW);
     assert_non_null(f->library);
     f->controls = dlsym(f->library, FAKE_STORE_SYMBOL);
@@ -94,11 +94,11 @@ what_is_no_driver_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct g4_foreign_store_options options = options_of(rows[i].path);
+        const struct g4_driver_store_options options = options_of(rows[i].path);
         struct g4_store *store;
         struct kvt_error err;
 
-        assert_int_equal(g4_foreign_open(&store, &options, &err), rows[i].rc);
+        assert_int_equal(g4_driver_store_open(&store, &options, &err), rows[i].rc);
         assert_null(store);
         if (strstr(err.text, rows[i].why) == NULL)
             fail_msg("%s: %s, expected \"%s\"", rows[i].path, err.text, rows[i].why);
@@ -131,13 +131,13 @@ a_network_must_be_trusted(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+        struct g4_driver_store_options options = options_of(FAKE_STORE_PATH);
         struct g4_store *store;
         enum kvt_err rc;
 
         options.endpoint = rows[i].endpoint;
         options.trusted = rows[i].trusted;
-        rc = g4_foreign_open(&store, &options, NULL);
+        rc = g4_driver_store_open(&store, &options, NULL);
         if (rc != rows[i].rc)
             fail_msg("%s: %s", rows[i].endpoint, kvt_err_text(rc));
         g4_store_close(store);
@@ -148,35 +148,35 @@ static void
 a_bucket_has_one_writer(void **state)
 {
     struct fixture *f = *state;
-    struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+    struct g4_driver_store_options options = options_of(FAKE_STORE_PATH);
     struct g4_store *store;
     struct kvt_error err;
 
     options.writer = "gw1";
-    assert_int_equal(g4_foreign_open(&store, &options, &err), KVT_BUSY);
+    assert_int_equal(g4_driver_store_open(&store, &options, &err), KVT_BUSY);
     assert_null(store);
     assert_non_null(strstr(err.text, "gw0"));
     options.writer = "gw0"; /* after a restart */
-    assert_int_equal(g4_foreign_open(&store, &options, &err), KVT_OK);
+    assert_int_equal(g4_driver_store_open(&store, &options, &err), KVT_OK);
     g4_store_close(store);
     assert_int_equal(del(f->store, G4_FOREIGN_WRITER_KEY), KVT_OK);
     options.writer = "gw1";
-    assert_int_equal(g4_foreign_open(&store, &options, &err), KVT_OK);
+    assert_int_equal(g4_driver_store_open(&store, &options, &err), KVT_OK);
     g4_store_close(store);
     options.writer = "";
-    assert_int_equal(g4_foreign_open(&store, &options, &err), KVT_INVALID);
+    assert_int_equal(g4_driver_store_open(&store, &options, &err), KVT_INVALID);
     options.writer = "gw1";
     options.secret_key = "wrong";
-    assert_int_equal(g4_foreign_open(&store, &options, &err), KVT_UNAVAILABLE);
+    assert_int_equal(g4_driver_store_open(&store, &options, &err), KVT_UNAVAILABLE);
     assert_non_null(strstr(err.text, "does not like"));
 }
 
 static bool
 try_to_open(void *arg)
 {
-    const struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+    const struct g4_driver_store_options options = options_of(FAKE_STORE_PATH);
     struct g4_store *store;
-    const bool opened = g4_foreign_open(&store, &options, NULL) == KVT_OK;
+    const bool opened = g4_driver_store_open(&store, &options, NULL) == KVT_OK;
 
     (void)arg;
     assert_true(opened || store == NULL);
@@ -261,14 +261,14 @@ static void
 waiting_for_a_thread_counts(void **state)
 {
     struct fixture *f = *state;
-    struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+    struct g4_driver_store_options options = options_of(FAKE_STORE_PATH);
     struct head heads[2] = {0};
     struct g4_store *store;
 
     assert_int_equal(put(f->store, KEY, "hello", 5, NULL), KVT_OK);
     options.threads = 1;
     options.timeout_ms = PATIENCE_MS;
-    assert_int_equal(g4_foreign_open(&store, &options, NULL), KVT_OK);
+    assert_int_equal(g4_driver_store_open(&store, &options, NULL), KVT_OK);
     lie(f, FAKE_STORE_HONEST);
     atomic_store(&f->controls->shut, true);
     for (size_t i = 0; i < 2; i++) {

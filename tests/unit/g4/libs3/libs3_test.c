@@ -31,27 +31,27 @@ struct fixture {
     struct fetched fetched;
 };
 
-static struct g4_foreign_store_options
+static struct g4_driver_store_options
 options_of(const struct g4_s3_options *s3)
 {
-    return (struct g4_foreign_store_options){.path = LIBS3_STORE_PATH,
-                                             .endpoint = s3->endpoint,
-                                             .bucket = s3->bucket,
-                                             .access_key = s3->access_key,
-                                             .secret_key = s3->secret_key,
-                                             .path_style = true,
-                                             .writer = "tester",
-                                             .timeout_ms = TIMEOUT_MS};
+    return (struct g4_driver_store_options){.path = LIBS3_STORE_PATH,
+                                            .endpoint = s3->endpoint,
+                                            .bucket = s3->bucket,
+                                            .access_key = s3->access_key,
+                                            .secret_key = s3->secret_key,
+                                            .path_style = true,
+                                            .writer = "tester",
+                                            .timeout_ms = TIMEOUT_MS};
 }
 
 static int
 set_up(void **state)
 {
-    const struct g4_foreign_store_options options = options_of(server_options(server));
+    const struct g4_driver_store_options options = options_of(server_options(server));
     struct fixture *f = kvt_calloc(1, sizeof(*f));
     struct kvt_error err = {.code = KVT_OK};
 
-    if (g4_foreign_open(&f->store, &options, &err) != KVT_OK)
+    if (g4_driver_store_open(&f->store, &options, &err) != KVT_OK)
         fail_msg("%s", err.text);
     *state = f;
     return 0;
@@ -202,16 +202,16 @@ its_self_test_says_what_it_is_good_for(void **state)
 static void
 wrong_keys_are_told(void **state)
 {
-    struct g4_foreign_store_options options = options_of(server_options(server));
+    struct g4_driver_store_options options = options_of(server_options(server));
     struct g4_store *store;
 
     (void)state;
     options.secret_key = "another-secret";
-    assert_int_equal(g4_foreign_open(&store, &options, NULL), KVT_DENIED);
+    assert_int_equal(g4_driver_store_open(&store, &options, NULL), KVT_DENIED);
     assert_null(store);
     options = options_of(server_options(server));
     options.bucket = "no-such-bucket";
-    assert_int_not_equal(g4_foreign_open(&store, &options, NULL), KVT_OK);
+    assert_int_not_equal(g4_driver_store_open(&store, &options, NULL), KVT_OK);
 }
 
 /* Behind the last test: without its server every request ends in time, and is no success. */

@@ -43,8 +43,8 @@ lost_answers_are_counted_and_do_no_harm(void **state)
     (void)state;
     options.path = test_folder_make(path, sizeof(path));
     assert_int_equal(g4_directory_open(&inner, &options, NULL), KVT_OK);
-    assert_int_equal(g4_faulty_open(&store, inner), KVT_OK);
-    g4_faulty_set(store, &rule);
+    assert_int_equal(test_faulty_store_open(&store, inner), KVT_OK);
+    test_faulty_store_set(store, &rule);
     assert_int_equal(g4_selftest_locks(store, &result, NULL), KVT_OK);
     assert_true(result.one_creator && result.one_changer);
     assert_true(result.race_errors > 0);

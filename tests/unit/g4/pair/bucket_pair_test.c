@@ -61,7 +61,7 @@ open_faulty(const char *path, const char *name)
     (void)snprintf(folder, sizeof(folder), "%s/%s", path, name);
     options.path = folder;
     assert_int_equal(g4_directory_open(&inner, &options, NULL), KVT_OK);
-    assert_int_equal(g4_faulty_open(&store, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&store, inner), KVT_OK);
     return store;
 }
 
@@ -73,7 +73,7 @@ set_up(void **state)
     (void)test_folder_make(f->path, sizeof(f->path));
     f->near = open_faulty(f->path, "near");
     f->far = open_faulty(f->path, "far");
-    assert_int_equal(g4_ladder_open(&f->store, f->near, f->far), KVT_OK);
+    assert_int_equal(g4_bucket_pair_open(&f->store, f->near, f->far), KVT_OK);
     *state = f;
     return 0;
 }
@@ -129,13 +129,13 @@ a_block_is_found_where_it_is(void **state)
     assert_int_equal(put(f->far, BLOCK, "far", 3, NULL), KVT_OK);
     assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_OK);
     assert_memory_equal(f->fetched.body, "far", 3);
-    assert_int_equal(place_of(f, BLOCK), G4_LADDER_FAR);
+    assert_int_equal(place_of(f, BLOCK), G4_BUCKET_PAIR_FAR);
     bury(f->near, BLOCK); /* no copy */
-    assert_int_equal(place_of(f, BLOCK), G4_LADDER_FAR);
+    assert_int_equal(place_of(f, BLOCK), G4_BUCKET_PAIR_FAR);
     assert_int_equal(head(f->store, BLOCK, &f->fetched), KVT_OK);
     assert_int_equal(f->fetched.meta.length, 3);
     assert_int_equal(put(f->near, BLOCK, "near!", 5, NULL), KVT_OK);
-    assert_int_equal(place_of(f, BLOCK), G4_LADDER_NEAR);
+    assert_int_equal(place_of(f, BLOCK), G4_BUCKET_PAIR_NEAR);
     assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_OK);
     assert_memory_equal(f->fetched.body, "near!", 5);
     /* Others' keys are the near one's. */
@@ -169,12 +169,12 @@ what_was_removed_is_not_looked_for(void **state)
     assert_int_equal(get_part(f, 2), KVT_OK);
     bury_as(f->near, BLOCK, G4_KIND_REMOVED);
     for (unsigned away = 0; away < 2; away++) {
-        g4_ladder_tell(f->store, away == 0);
+        g4_bucket_pair_tell(f->store, away == 0);
         assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_NOTFOUND);
         assert_int_equal(head(f->store, BLOCK, &f->fetched), KVT_NOTFOUND);
         assert_int_equal(get_part(f, 2), KVT_NOTFOUND);
     }
-    g4_ladder_tell(f->store, true);
+    g4_bucket_pair_tell(f->store, true);
     bury_as(f->far, BLOCK, G4_KIND_REMOVED); /* there it says nothing of the near one */
     assert_int_equal(put(f->near, BLOCK, "near!", 5, NULL), KVT_OK);
     assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_OK);
@@ -220,7 +220,7 @@ conditions_mean_what_was_seen(void **state)
     (void)snprintf(etag, sizeof(etag), "another");
     assert_int_equal(put_match(f->store, BLOCK, "x", 1, etag), KVT_PRECONDITION);
     assert_int_equal(put_absent(f->store, BLOCK, "near", 4, NULL), KVT_OK);
-    assert_int_equal(place_of(f, BLOCK), G4_LADDER_NEAR);
+    assert_int_equal(place_of(f, BLOCK), G4_BUCKET_PAIR_NEAR);
 }
 
 /* What is said of the near one is never said for the far one's sake. */
@@ -241,7 +241,7 @@ a_far_bucket_that_is_away_is_again(void **state)
     for (size_t i = 0; i < 2; i++) {
         rule.status = answers[i];
         for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
-            g4_faulty_set(f->far, &rule);
+            test_faulty_store_set(f->far, &rule);
         assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_AGAIN);
         assert_int_equal(head(f->store, BLOCK, &f->fetched), KVT_AGAIN);
         assert_int_equal(del(f->store, BLOCK), KVT_AGAIN);
@@ -249,10 +249,10 @@ a_far_bucket_that_is_away_is_again(void **state)
         assert_int_equal(put_absent(f->store, block_key(another, 3 + (uint32_t)i), "x", 1, NULL),
                          KVT_OK);
     }
-    g4_faulty_count(f->far, G4_GET, &before, &hit);
-    g4_ladder_tell(f->store, false); /* now nobody even asks */
+    test_faulty_store_count(f->far, G4_GET, &before, &hit);
+    g4_bucket_pair_tell(f->store, false); /* now nobody even asks */
     assert_int_equal(get(f->store, block_key(other, 2), &f->fetched), KVT_AGAIN);
-    g4_faulty_count(f->far, G4_GET, &after, &hit);
+    test_faulty_store_count(f->far, G4_GET, &after, &hit);
     assert_int_equal(before, after);
 }
 
@@ -299,7 +299,7 @@ pages_are_merged_as_a_model_says(void **state)
 
     (void)state;
     for (unsigned round = 0; round < 300; round++) {
-        struct g4_ladder_page pages[2] = {{.rows = near}, {.rows = far}};
+        struct g4_bucket_pair_page pages[2] = {{.rows = near}, {.rows = far}};
         struct g4_listed *rows[2] = {near, far};
         char next[KVT_KEY_MAX];
         size_t expected = 0;
@@ -327,7 +327,7 @@ pages_are_merged_as_a_model_says(void **state)
                     there = there || strcmp(rows[side][at].key, key) == 0;
             expected += there ? 1 : 0;
         }
-        count = g4_ladder_merge(&pages[0], &pages[1], out, next);
+        count = g4_bucket_pair_merge(&pages[0], &pages[1], out, next);
         assert_int_equal(count, expected);
         assert_int_equal(next[0] != '\0', end < 1000);
         for (size_t i = 1; i < count; i++)

@@ -48,15 +48,15 @@ static enum kvt_err
 parse(struct page *page, const char *text, size_t step)
 {
     const size_t size = strlen(text);
-    struct g4_listing *listing;
+    struct g4_s3_xml *listing;
     enum kvt_err rc;
 
-    rc = g4_listing_new(&listing, &page->request);
+    rc = g4_s3_xml_new(&listing, &page->request);
     for (size_t at = 0; at < size && rc == KVT_OK; at += step)
-        rc = g4_listing_feed(listing, text + at, size - at < step ? size - at : step, &page->err);
+        rc = g4_s3_xml_feed(listing, text + at, size - at < step ? size - at : step, &page->err);
     if (rc == KVT_OK)
-        rc = g4_listing_end(listing, &page->err);
-    g4_listing_free(listing);
+        rc = g4_s3_xml_end(listing, &page->err);
+    g4_s3_xml_free(listing);
     return rc;
 }
 
@@ -172,20 +172,20 @@ error_bodies_give_code_and_message(void **state)
 {
     static const char body[] = "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code>"
                                "<Message>Please\nreduce</Message></Error>";
-    char code[G4_LISTING_CODE_MAX];
-    char message[G4_LISTING_MESSAGE_MAX];
+    char code[G4_S3_XML_CODE_MAX];
+    char message[G4_S3_XML_MESSAGE_MAX];
     char endless[4096];
 
     (void)state;
-    g4_listing_trouble(body, sizeof(body) - 1, code, message);
+    g4_s3_xml_trouble(body, sizeof(body) - 1, code, message);
     assert_string_equal(code, "SlowDown");
     assert_string_equal(message, "Please reduce");
-    g4_listing_trouble("busy", 4, code, message);
+    g4_s3_xml_trouble("busy", 4, code, message);
     assert_string_equal(code, "");
     memset(endless, 'x', sizeof(endless));
     memcpy(endless, "<Code>", 6);
-    g4_listing_trouble(endless, sizeof(endless), code, message);
-    assert_int_equal(strlen(code), G4_LISTING_CODE_MAX - 1);
+    g4_s3_xml_trouble(endless, sizeof(endless), code, message);
+    assert_int_equal(strlen(code), G4_S3_XML_CODE_MAX - 1);
 }
 
 static bool

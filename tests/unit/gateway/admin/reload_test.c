@@ -100,7 +100,7 @@ static bool
 is_known(struct fixture *f, const char *access)
 {
     struct gateway_request *request = kvt_calloc(1, sizeof(*request));
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
     char text[256];
 
     (void)snprintf(request->method, sizeof(request->method), "GET");
@@ -117,8 +117,8 @@ is_known(struct fixture *f, const char *access)
         gateway_request_header_add(request, "x-amz-content-sha256", "UNSIGNED-PAYLOAD"), KVT_OK);
     fault = gateway_auth_check(f->auth, request, 0);
     gateway_request_release(request, NULL);
-    assert_true(fault == GATEWAY_FAULT_SIGNATURE || fault == GATEWAY_FAULT_UNKNOWN_KEY_ID);
-    return fault == GATEWAY_FAULT_SIGNATURE;
+    assert_true(fault == GATEWAY_S3_ERROR_SIGNATURE || fault == GATEWAY_S3_ERROR_UNKNOWN_KEY_ID);
+    return fault == GATEWAY_S3_ERROR_SIGNATURE;
 }
 
 /* What is said of the part; "" when nothing is. */

@@ -105,10 +105,10 @@ damage_while_the_bucket_is_away(void **state)
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_plant(w.gateway.vault->hot, 1, 99), KVT_OK);
     test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
-    gateway_cold_suspect(w.gateway.vault->cold);
+    gateway_bucket_tier_suspect(w.gateway.vault->cold);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
-    gateway_cold_probe(w.gateway.vault->cold);
+    gateway_bucket_tier_probe(w.gateway.vault->cold);
     test_gateway_fault(&w.gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1); /* it stutters */
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_NOTFOUND);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);

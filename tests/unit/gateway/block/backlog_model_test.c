@@ -59,16 +59,16 @@ fail_one(struct g4_fault_rule *rule, const char *what)
 
     test_waiting_open(&w, TEST_WAITING_HOT);
     prepare(&w);
-    g4_faulty_count(w.gateway.bucket, rule->verb, &seen, &before);
-    g4_faulty_set(w.gateway.bucket, rule);
+    test_faulty_store_count(w.gateway.bucket, rule->verb, &seen, &before);
+    test_faulty_store_set(w.gateway.bucket, rule);
     for (unsigned round = 0; round < 5; round++) {
         (void)test_waiting_round(&w);
         expect_all(&w, what);
-        gateway_cold_probe(w.gateway.vault->cold);
+        gateway_bucket_tier_probe(w.gateway.vault->cold);
     }
-    g4_faulty_count(w.gateway.bucket, rule->verb, &seen, &after);
+    test_faulty_store_count(w.gateway.bucket, rule->verb, &seen, &after);
     rule->count = 0;
-    g4_faulty_set(w.gateway.bucket, rule);
+    test_faulty_store_set(w.gateway.bucket, rule);
     test_waiting_reopen(&w);
     expect_all(&w, what);
     test_waiting_drain(&w);
@@ -135,7 +135,7 @@ look(struct model *m, uint64_t number)
 static void
 change(struct model *m, uint64_t number)
 {
-    struct gateway_vault *vault = m->w.gateway.vault;
+    struct gateway_context *vault = m->w.gateway.vault;
     char key[KVT_KEY_MAX];
     uint64_t bytes;
     enum kvt_err rc;
@@ -177,7 +177,7 @@ set_fault(struct model *m)
         .count = kvt_random_below(&m->seed, 4),
         .status = answers[kvt_random_below(&m->seed, ANSWERS)]};
 
-    g4_faulty_set(m->w.gateway.bucket, &rule);
+    test_faulty_store_set(m->w.gateway.bucket, &rule);
 }
 
 static void
@@ -186,7 +186,7 @@ step(struct model *m)
     switch (kvt_random_below(&m->seed, 10)) {
     case 0: (void)test_waiting_round(&m->w); break;
     case 1: set_fault(m); break;
-    case 2: gateway_cold_probe(m->w.gateway.vault->cold); break;
+    case 2: gateway_bucket_tier_probe(m->w.gateway.vault->cold); break;
     case 3: (void)gateway_recover_pending(m->w.gateway.vault); break;
     case 4:
         if (kvt_random_below(&m->seed, 4) == 0) {

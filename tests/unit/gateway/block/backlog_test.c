@@ -100,7 +100,7 @@ outage_is_bridged(void **state)
     (void)state;
     test_waiting_open(&w, 3 * SIZE);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, UINT64_MAX);
-    gateway_cold_suspect(w.gateway.vault->cold);
+    gateway_bucket_tier_suspect(w.gateway.vault->cold);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 3, SIZE), KVT_UNAVAILABLE);
@@ -130,13 +130,13 @@ unproven_bucket_is_owed_nothing(void **state)
 
     (void)state;
     test_waiting_open(&w, ROOM);
-    gateway_vault_close(w.gateway.vault); /* the next life has not probed yet */
+    gateway_context_close(w.gateway.vault); /* the next life has not probed yet */
     bucket.path = w.gateway.cold;
     assert_int_equal(g4_directory_open(&w.gateway.options.cold_store, &bucket, &err), KVT_OK);
-    assert_int_equal(gateway_vault_open(&w.gateway.vault, &w.gateway.options, &err), KVT_OK);
+    assert_int_equal(gateway_context_open(&w.gateway.vault, &w.gateway.options, &err), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_blocks(&w), 0);
-    gateway_cold_probe(w.gateway.vault->cold);
+    gateway_bucket_tier_probe(w.gateway.vault->cold);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -235,7 +235,7 @@ deleted_before_its_upload(void **state)
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_remove_mark(w.gateway.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(w.gateway.vault, &name, 1), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 0); /* its room is free */
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_REMOVED), 1);
     assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
@@ -276,10 +276,10 @@ deleted_during_its_upload(void **state)
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    g4_faulty_set(w.gateway.bucket, &slow);
+    test_faulty_store_set(w.gateway.bucket, &slow);
     assert_int_equal(pthread_create(&thread, NULL, upload, &w), 0);
     while (hit == 0 && kvt_clock_mono_ms() < end_ms) {
-        g4_faulty_count(w.gateway.bucket, G4_PUT, &seen, &hit);
+        test_faulty_store_count(w.gateway.bucket, G4_PUT, &seen, &hit);
         kvt_clock_sleep_ms(1);
     }
     assert_int_equal(hit, 1); /* it is in the air */
@@ -339,7 +339,7 @@ already_in_the_bucket(void **state)
     assert_int_equal(test_gateway_put(&w.gateway, 2, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_LOSE, KVT_IO, 1);
     assert_int_equal(test_waiting_round(&w), 0);
-    g4_faulty_count(w.gateway.bucket, G4_PUT, &seen, &hit);
+    test_faulty_store_count(w.gateway.bucket, G4_PUT, &seen, &hit);
     assert_int_equal(hit, 1);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_FAILED), 1);
     assert_int_equal(test_gateway_tiers(&w.gateway, 2, NULL), GATEWAY_HOT);
@@ -372,8 +372,8 @@ bad_object_is_replaced(void **state)
 static void
 hot_volume_is_not_taken_away(void **state)
 {
-    struct gateway_vault_options options;
-    struct gateway_vault *vault;
+    struct gateway_context_options options;
+    struct gateway_context *vault;
     struct test_waiting w;
     struct kvt_error err;
 
@@ -383,11 +383,11 @@ hot_volume_is_not_taken_away(void **state)
     options = w.gateway.options;
     gateway_backlog_stop(w.backlog);
     w.backlog = NULL;
-    gateway_vault_close(w.gateway.vault);
+    gateway_context_close(w.gateway.vault);
     options.hot_capacity = 0;
-    assert_int_equal(gateway_vault_open(&vault, &options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
     options.write_back = false;
-    assert_int_equal(gateway_vault_open(&vault, &options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
     w.gateway.vault = NULL;
     w.gateway.options.write_back = false; /* but write-through empties the backlog too */
     test_waiting_reopen(&w);
@@ -446,9 +446,9 @@ failures_have_their_turn(void **state)
         assert_int_equal(test_gateway_put(&w.gateway, 10 + i, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_cold_suspect(w.gateway.vault->cold);
+    gateway_bucket_tier_suspect(w.gateway.vault->cold);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_cold_probe(w.gateway.vault->cold);
+    gateway_bucket_tier_probe(w.gateway.vault->cold);
     assert_int_equal(test_waiting_round(&w), GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -541,9 +541,9 @@ static void
 make_older(const char *state_dir)
 {
     char path[256];
-    const struct kvt_db_options options = {
+    const struct kvt_lmdb_options options = {
         .path = path, .map_bytes = UINT64_C(80) << 20, .databases_max = 6};
-    MDB_val name = kvt_db_val("state", 5);
+    MDB_val name = kvt_lmdb_val("state", 5);
     uint64_t words[1024];
     struct kvt_error err;
     MDB_val value;
@@ -552,7 +552,7 @@ make_older(const char *state_dir)
     MDB_dbi meta;
 
     (void)snprintf(path, sizeof(path), "%s/catalog", state_dir);
-    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_OK);
+    assert_int_equal(kvt_lmdb_open(&env, &options, &err), KVT_OK);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
     assert_int_equal(mdb_get(txn, meta, &name, &value), 0);
@@ -560,7 +560,7 @@ make_older(const char *state_dir)
     memcpy(words, value.mv_data, value.mv_size);
     assert_int_equal(le64toh(words[0]), 2);
     words[0] = htole64(1);
-    value = kvt_db_val(words, value.mv_size - 2 * sizeof(words[0]));
+    value = kvt_lmdb_val(words, value.mv_size - 2 * sizeof(words[0]));
     assert_int_equal(mdb_put(txn, meta, &name, &value, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
@@ -580,7 +580,7 @@ older_catalog_is_read(void **state)
     gateway_catalog_stats(w.gateway.vault->catalog, &before);
     gateway_backlog_stop(w.backlog);
     w.backlog = NULL;
-    gateway_vault_close(w.gateway.vault);
+    gateway_context_close(w.gateway.vault);
     w.gateway.vault = NULL;
     make_older(w.gateway.state);
     test_waiting_reopen(&w);

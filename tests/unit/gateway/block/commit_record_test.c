@@ -141,7 +141,7 @@ add_put(struct puts *puts, uint64_t block, uint32_t rank)
 static unsigned
 put_all(struct world *world, bool together)
 {
-    struct gateway_vault *vault = world->waiting.gateway.vault;
+    struct gateway_context *vault = world->waiting.gateway.vault;
     struct puts puts = {.count = 0};
     unsigned acknowledged = 0;
 
@@ -369,7 +369,7 @@ static void
 a_record_of_kvbm_goes_first_too(void **state)
 {
     struct world *world = open_world(false, 0);
-    struct gateway_vault *vault = world->waiting.gateway.vault;
+    struct gateway_context *vault = world->waiting.gateway.vault;
     struct gateway_record row;
     char key[KVT_KEY_MAX];
     struct gateway_put_item item = {.key = record_of(key, 0), .body = "", .size = 0};
@@ -569,7 +569,7 @@ a_block_of_others_that_lacks_a_rank_is_taken_up_as_foreign(void **state)
     struct world *world = open_world(false, RANKS);
     char key[KVT_KEY_MAX];
     struct gateway_change forget = {.key = key_of(key, 0, 0), .erase = true};
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct gateway_inspection seen;
     struct gateway_record record;
     struct kvt_error err;
@@ -615,7 +615,7 @@ a_check_looks_at_every_rank(void **state)
 {
     struct world *world = open_world(false, RANKS);
     struct gateway_change forget = {.erase = true};
-    struct gateway_vault *vault = world->waiting.gateway.vault;
+    struct gateway_context *vault = world->waiting.gateway.vault;
     struct shelf_object *object;
     struct gateway_inspection seen;
     struct kvt_error err;
@@ -660,7 +660,7 @@ race(void *arg)
 
     for (int turn = 0; turn < TURNS; turn++) {
         const uint32_t rank = (uint32_t)kvt_random_below(&racer->seed, RANKS);
-        struct gateway_vault *vault = racer->gateway->vault;
+        struct gateway_context *vault = racer->gateway->vault;
         struct puts puts = {.count = 0};
 
         add_put(&puts, kvt_random_below(&racer->seed, BLOCKS), rank);

@@ -27,7 +27,7 @@ put(struct test_gateway *g, const char *text, const char *shown, enum g4_conditi
                                     .shown = shown};
     enum kvt_err rc;
 
-    assert_true(gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown));
+    assert_true(gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown));
     memcpy(item.etag, etag, G4_ETAG_MAX);
     rc = gateway_put_opaque(g->vault, &item, condition);
     memcpy(etag, item.etag, G4_ETAG_MAX);
@@ -157,7 +157,7 @@ nonce_needs_room(void **state)
         char name[32];
 
         (void)snprintf(name, sizeof(name), "x-amz-meta-n%u", i);
-        assert_true(gateway_attributes_add(attributes, name, "v"));
+        assert_true(gateway_attribute_lines_add(attributes, name, "v"));
     }
     assert_int_equal(gateway_put_opaque(g.vault, &item, G4_IF_ABSENT), KVT_INVALID);
     assert_int_equal(test_gateway_store_head(g.bucket, KEY, &head), KVT_NOTFOUND);

@@ -88,14 +88,14 @@ missing_bucket_forgets_nothing(void **state)
     test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 3);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 3);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_UNAVAILABLE);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     assert_int_equal(gateway_recover_pending(g.vault), 0);
     assert_int_equal(test_gateway_tiers(&g, 2, &row), GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_INTENT);
     test_gateway_fault(&g, G4_GET, G4_FAULT_NONE, KVT_OK, 0);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     assert_int_equal(gateway_recover_pending(g.vault), 1);
     assert_int_equal(test_gateway_get(&g, 2, SIZE, NULL), KVT_OK);
     test_gateway_close(&g);
@@ -177,7 +177,7 @@ refused_put_leaves_the_removal(void **state)
     (void)state;
     test_gateway_open(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_remove_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
     assert_int_not_equal(test_gateway_tiers(&g, 1, &row), 0);

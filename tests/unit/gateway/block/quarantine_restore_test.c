@@ -54,7 +54,7 @@ quarantine(struct fixture *f)
     const char *at;
     uint64_t id;
 
-    gateway_fault_keep(f->g.vault, f->key, 1, f->body, SIZE, "it was said to be bad");
+    gateway_damage_keep(f->g.vault, f->key, 1, f->body, SIZE, "it was said to be bad");
     kvt_buffer_init(&list, 1u << 16);
     gateway_quarantine_list(f->g.vault->quarantine, 1, &list);
     at = strstr(kvt_buffer_text(&list), before);
@@ -70,7 +70,7 @@ restore(struct fixture *f, uint64_t id, bool act)
 {
     struct kvt_error err = {.code = KVT_OK};
     char key[KVT_KEY_MAX];
-    const enum kvt_err rc = gateway_restore(f->g.vault, id, act, key, &err);
+    const enum kvt_err rc = gateway_quarantine_restore(f->g.vault, id, act, key, &err);
 
     assert_string_equal(key, rc == KVT_NOTFOUND ? "" : f->key);
     assert_int_equal(err.code, rc);

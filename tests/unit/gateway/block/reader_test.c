@@ -36,7 +36,7 @@ static int
 set_up(void **state)
 {
     struct fixture *f = kvt_calloc(1, sizeof(*f));
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
 
     test_gateway_open(&f->gateway, 8u << 20, 0);
     f->budget.max = 2 * SIZE;
@@ -47,7 +47,7 @@ set_up(void **state)
     f->item.key = test_gateway_key(f->key, NUMBER);
     gateway_get_find(f->gateway.vault, &f->item, 1);
     assert_int_equal(f->item.status, KVT_OK);
-    g4_name_format(f->key, name);
+    g4_file_name_format(f->key, name);
     (void)snprintf(f->file, sizeof(f->file), "%s/objects/%s", f->gateway.hot, name);
     *state = f;
     return 0;
@@ -139,7 +139,7 @@ flip(const struct fixture *f, const char *path, size_t at)
     const int fd = open(path, O_WRONLY | O_CLOEXEC);
 
     assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(G4_OBJECT_BODY_AT + at)), 1);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(G4_OBJECT_FILE_BODY_AT + at)), 1);
     (void)close(fd);
 }
 
@@ -157,7 +157,7 @@ damage_while_it_is_read(void **state)
     if (kvt_random_below(&random, 2) == 0)
         flip(f, f->file, bad);
     else
-        assert_int_equal(truncate(f->file, (off_t)(G4_OBJECT_BODY_AT + bad)), 0);
+        assert_int_equal(truncate(f->file, (off_t)(G4_OBJECT_FILE_BODY_AT + bad)), 0);
     assert_int_equal(read_range(f, reader, read, SIZE, PIECE), SIZE);
     gateway_reader_close(reader);
     /* And afterwards it is found, if it was not on the way. */
@@ -221,15 +221,15 @@ static void
 out_of_sealed_memory(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_vault *vault = f->gateway.vault;
+    struct gateway_context *vault = f->gateway.vault;
     struct gateway_reader *readers[3];
-    struct gateway_sealed_body *body;
+    struct gateway_hot_memory_body *body;
     struct g4_body file;
     struct kvt_error err;
     int fd;
 
-    assert_true(SIZE >= GATEWAY_SEALED_MIN);
-    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_true(SIZE >= GATEWAY_HOT_MEMORY_MIN);
+    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     for (unsigned i = 0; i < 3; i++) {
         readers[i] = open_reader(f);
         gateway_reader_seal(readers[i]);
@@ -249,9 +249,9 @@ out_of_sealed_memory(void **state)
     for (unsigned i = 0; i < 3; i++)
         gateway_reader_close(readers[i]);
     assert_int_equal(g4_directory_body(vault->hot, f->key, &file, &err), KVT_OK);
-    body = gateway_sealed_take(vault->sealed, &file);
+    body = gateway_hot_memory_take(vault->sealed, &file);
     assert_non_null(body);
-    gateway_sealed_give(vault->sealed, body);
+    gateway_hot_memory_give(vault->sealed, body);
     g4_body_close(&file);
 }
 
@@ -311,7 +311,7 @@ at_once_out_of_sealed_memory(void **state)
     struct fixture *f = *state;
     struct gateway_reader *reader;
 
-    assert_int_equal(gateway_sealed_new(&f->gateway.vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&f->gateway.vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     for (unsigned i = 0; i < 2; i++) { /* whether it is worth its place, others find out */
         assert_int_equal(peek(f, true, &reader), KVT_AGAIN);
         reader = open_reader(f);
@@ -341,7 +341,7 @@ ask_at_once(struct test_scene *scene, const char *method, const char *raw, const
     if (header != NULL)
         assert_int_equal(gateway_request_header_add(request, header, "bytes=0-9"), KVT_OK);
     request->principal = scene->who;
-    *done = gateway_s3_handle_at_once(&scene->s3, request);
+    *done = gateway_s3_dispatch_at_once(&scene->s3, request);
     return request;
 }
 
@@ -354,7 +354,7 @@ is_done_at_once(struct test_scene *scene, const char *method, const char *raw, c
     if (!done) { /* it can be asked anew as if nothing had been */
         assert_null(request->reader);
         assert_int_equal(request->field_count, 0);
-        assert_int_equal(request->fault, GATEWAY_FAULT_NONE);
+        assert_int_equal(request->fault, GATEWAY_S3_ERROR_NONE);
     }
     test_scene_done(scene, request);
     return done;

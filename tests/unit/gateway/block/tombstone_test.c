@@ -92,7 +92,7 @@ open_gateway(struct pair *pair, unsigned who)
     static const struct g4_store_driver driver = {
         .name = "view", .submit = view_submit, .close = view_close};
     struct test_gateway *gateway = &pair->gateways[who];
-    struct gateway_vault_options *options = &gateway->options;
+    struct gateway_context_options *options = &gateway->options;
     struct kvt_error err;
 
     *gateway = pair->base;
@@ -113,10 +113,10 @@ open_gateway(struct pair *pair, unsigned who)
                                       &driver, view),
                          KVT_OK);
     }
-    if (gateway_vault_open(&gateway->vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&gateway->vault, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_cold_probe(gateway->vault->cold);
-    assert_true(gateway_cold_takes(gateway->vault->cold, GATEWAY_FAR));
+    gateway_bucket_tier_probe(gateway->vault->cold);
+    assert_true(gateway_bucket_tier_takes(gateway->vault->cold, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -139,7 +139,7 @@ open_pair(struct pair *pair, bool deaf)
     (void)test_gateway_key(pair->key, 1);
     test_gateway_open(&pair->base, 1 << 20, 0);
     test_gateway_extend(&pair->base, 1 << 20, 0);
-    gateway_vault_close(pair->base.vault);
+    gateway_context_close(pair->base.vault);
     pair->base.vault = NULL;
     pair->base.options.warm_capacity = 0;
     for (unsigned who = 0; who < 2; who++)
@@ -153,7 +153,7 @@ static void
 close_pair(struct pair *pair)
 {
     for (unsigned who = 0; who < 2; who++)
-        gateway_vault_close(pair->gateways[who].vault);
+        gateway_context_close(pair->gateways[who].vault);
     test_gateway_close(&pair->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
         shelf_clear(&pair->shelves[bucket]);
@@ -167,7 +167,7 @@ settle(struct pair *pair)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_cold_probe(pair->gateways[who].vault->cold);
+            gateway_bucket_tier_probe(pair->gateways[who].vault->cold);
             (void)gateway_recover_pending(pair->gateways[who].vault);
         }
         pair->shelves[NEAR].now_ms += LIFE_MS;
@@ -181,7 +181,7 @@ remove_noted(struct pair *pair)
     pair->away = true;
     assert_int_equal(gateway_remove(pair->gateways[0].vault, pair->key), KVT_OK);
     pair->away = false;
-    gateway_cold_probe(pair->gateways[0].vault->cold);
+    gateway_bucket_tier_probe(pair->gateways[0].vault->cold);
 }
 
 static bool
@@ -247,7 +247,7 @@ a_check_leaves_it_alone(void **state)
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         struct gateway_inspection seen;
-        struct gateway_vault *vault;
+        struct gateway_context *vault;
         struct kvt_error err;
         struct pair pair;
 
@@ -312,7 +312,7 @@ what_was_bad_is_not_replaced_once_it_was_removed(void **state)
         assert_int_equal(test_gateway_store_head(pair.views[1][NEAR].inner, pair.key, &seen),
                          KVT_OK);
         pair.before = late ? note_before_second_look : NULL;
-        gateway_fault_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "a tombstone");
+        gateway_repair_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "a tombstone");
         assert_true(says_removed(&pair));
         assert_int_equal(test_gateway_tiers(&pair.gateways[1], 1, NULL), 0);
         close_pair(&pair);
@@ -350,10 +350,10 @@ what_was_empty_is_replaced_under_the_lock(void **state)
                          KVT_OK);
         (void)!test_gateway_store_head(pair.views[1][NEAR].inner, pair.key, &seen);
         pair.before = note_before_replacement;
-        gateway_fault_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "empty");
+        gateway_repair_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "empty");
         assert_null(pair.before); /* it was to be replaced */
         assert_int_equal(pair.seen, KVT_BUSY);
-        assert_int_equal(gateway_bucket_note_removed(pair.gateways[0].vault, pair.key), KVT_OK);
+        assert_int_equal(gateway_tombstone_note(pair.gateways[0].vault, pair.key), KVT_OK);
         assert_true(says_removed(&pair));
         close_pair(&pair);
     }
@@ -492,7 +492,8 @@ a_late_delete_meets_nothing_new(void **state)
         remove_noted(&pair);
         pair.late_at = i / 2;
         pair.before = hold_delete;
-        assert_int_not_equal(gateway_remove_finish(pair.gateways[0].vault, pair.key, NULL), KVT_OK);
+        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].vault, pair.key, NULL),
+                             KVT_OK);
         assert_null(pair.before);
         put_rc = test_gateway_put(&pair.gateways[1], 1, SIZE);
         if (put_rc == KVT_OK)
@@ -537,7 +538,7 @@ a_late_tombstone_takes_nothing_that_was_put_again(void **state)
     pair.before = hold_tombstone;
     assert_int_not_equal(gateway_remove(pair.gateways[0].vault, pair.key), KVT_OK);
     assert_null(pair.before);
-    gateway_cold_probe(pair.gateways[0].vault->cold);
+    gateway_bucket_tier_probe(pair.gateways[0].vault->cold);
     assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
     deliver(&pair);
     assert_true(says_removed(&pair));
@@ -563,9 +564,10 @@ a_next_life_waits_for_what_was_sent(void **state)
         remove_noted(&pair);
         pair.late_at = bucket;
         pair.before = hold_delete;
-        assert_int_not_equal(gateway_remove_finish(pair.gateways[0].vault, pair.key, NULL), KVT_OK);
+        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].vault, pair.key, NULL),
+                             KVT_OK);
         assert_null(pair.before);
-        gateway_vault_close(pair.gateways[0].vault);
+        gateway_context_close(pair.gateways[0].vault);
         open_gateway(&pair, 0);
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
         deliver(&pair);
@@ -654,7 +656,7 @@ its_locks_are_swept(void **state)
     static const char other[] = GATEWAY_MOVE_LOCK_PREFIX "another's";
     const struct g4_meta none = {.present = false};
     struct gateway_move_lock lock;
-    struct gateway_vault *sweeper;
+    struct gateway_context *sweeper;
     struct pair pair;
 
     (void)state;
@@ -690,7 +692,7 @@ those_that_are_held_hide_none_that_is_left(void **state)
     static const char left[] = GATEWAY_MOVE_LOCK_PREFIX "ffffffffffffffffffffffffffffffff";
     const struct g4_meta none = {.present = false};
     struct gateway_move_lock lock;
-    struct gateway_vault *sweeper;
+    struct gateway_context *sweeper;
     struct pair pair;
 
     (void)state;

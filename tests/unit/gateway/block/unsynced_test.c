@@ -61,16 +61,16 @@ static void
 path_of(const struct test_gateway *g, uint64_t number, char path[4096])
 {
     char key[KVT_KEY_MAX];
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
 
-    g4_name_format(test_gateway_key(key, number), name);
+    g4_file_name_format(test_gateway_key(key, number), name);
     (void)snprintf(path, 4096, "%s/objects/%s", g->hot, name);
 }
 
 static void
 cut(const struct test_gateway *g, uint64_t number, enum left left)
 {
-    static const uint8_t zeroes[G4_OBJECT_BODY_AT + SIZE];
+    static const uint8_t zeroes[G4_OBJECT_FILE_BODY_AT + SIZE];
     char path[4096];
 
     path_of(g, number, path);
@@ -78,11 +78,12 @@ cut(const struct test_gateway *g, uint64_t number, enum left left)
     case LEFT_WHOLE: assert_int_equal(access(path, F_OK), 0); return;
     case LEFT_NOTHING: assert_int_equal(unlink(path), 0); return;
     case LEFT_EMPTY: assert_int_equal(truncate(path, 0), 0); return;
-    case LEFT_SHORT: assert_int_equal(truncate(path, G4_OBJECT_BODY_AT + SIZE / 2), 0); return;
+    case LEFT_SHORT: assert_int_equal(truncate(path, G4_OBJECT_FILE_BODY_AT + SIZE / 2), 0); return;
     default: break;
     }
     const int fd = open(path, O_WRONLY);
-    const size_t from = left == LEFT_ZEROES ? 0 : G4_OBJECT_BODY_AT; /* a sound header remains */
+    const size_t from =
+        left == LEFT_ZEROES ? 0 : G4_OBJECT_FILE_BODY_AT; /* a sound header remains */
     const size_t size = sizeof(zeroes) - from;
 
     assert_true(fd >= 0);
@@ -286,7 +287,7 @@ the_only_copy_is_synced(void **state)
     g.options.write_back = true;
     g.options.backlog_max = ROOM;
     test_gateway_reopen(&g);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     atomic_store(&disk.syncs, 0);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     assert_int_equal(atomic_load(&disk.syncs), 2);
@@ -312,7 +313,7 @@ the_only_copy_is_not_given_up(void **state)
     leave_hot_alone(&g, 1);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_cold_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.vault->cold);
     budget.used = budget.max; /* somebody's */
     assert_int_equal(gateway_recover_pending(g.vault), 0);
     budget.used = 0;
@@ -411,14 +412,14 @@ left_alone_by_damage(void **state)
     const int fd = open(bad, O_WRONLY);
 
     assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, "no", 2, G4_OBJECT_BODY_AT + 7), 2);
+    assert_int_equal(pwrite(fd, "no", 2, G4_OBJECT_FILE_BODY_AT + 7), 2);
     assert_int_equal(close(fd), 0);
     atomic_store(&disk.fail, 1);
-    gateway_fault_inspect(g.vault, test_gateway_key(key, 1));
+    gateway_repair_inspect(g.vault, test_gateway_key(key, 1));
     assert_int_equal(atomic_load(&disk.fail), 0);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     atomic_store(&disk.syncs, 0);
-    gateway_fault_inspect(g.vault, key);
+    gateway_repair_inspect(g.vault, key);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT);
     assert_int_equal(atomic_load(&disk.syncs), 2);
     assert_int_equal(stat(path, &later), 0);

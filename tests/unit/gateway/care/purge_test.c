@@ -189,7 +189,7 @@ a_failure_is_told_and_mended(void **state)
     assert_true(report.failed > 0);
     test_gateway_fault(g, G4_DELETE, G4_FAULT_FAIL, KVT_DENIED, 0);
     test_gateway_reopen(g); /* as after a crash */
-    gateway_cold_probe(g->vault->cold);
+    gateway_bucket_tier_probe(g->vault->cold);
     report = pass(g, "tenant", true);
     assert_int_equal(report.failed, 0);
     report = pass(g, "tenant", true);

@@ -32,8 +32,10 @@ struct server {
 static struct server servers[2];
 static bool two;
 
-const struct g4_endpoint *__wrap_gateway_cold_endpoint(const struct gateway_cold *cold);
-const struct g4_endpoint *__wrap_gateway_cold_far_endpoint(const struct gateway_cold *cold);
+const struct g4_endpoint *
+__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold);
+const struct g4_endpoint *
+__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold);
 enum kvt_err __wrap_g4_bucket_settings(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                                        struct g4_bucket_settings *settings, struct kvt_error *err);
 enum kvt_err __wrap_g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
@@ -45,14 +47,14 @@ enum kvt_err __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t
                                     const struct g4_bucket_upload *upload, struct kvt_error *err);
 
 const struct g4_endpoint *
-__wrap_gateway_cold_endpoint(const struct gateway_cold *cold)
+__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold)
 {
     (void)cold;
     return (const struct g4_endpoint *)&servers[0]; /* nobody looks into it */
 }
 
 const struct g4_endpoint *
-__wrap_gateway_cold_far_endpoint(const struct gateway_cold *cold)
+__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold)
 {
     (void)cold;
     return two ? (const struct g4_endpoint *)&servers[1] : NULL;
@@ -131,7 +133,7 @@ __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
 static enum kvt_err
 look(char *listing, struct kvt_error *err)
 {
-    struct gateway_vault vault = {.cold = NULL};
+    struct gateway_context vault = {.cold = NULL};
     struct gateway_purge_report report = {.rows = 0};
     struct gateway_purge purge = {.vault = &vault,
                                   .namespace_ = "acme",
@@ -201,7 +203,7 @@ both_buckets_are_asked(void **state)
 static void
 uploads_go_from_both_buckets(void **state)
 {
-    struct gateway_vault vault = {.cold = NULL};
+    struct gateway_context vault = {.cold = NULL};
 
     (void)state;
     for (unsigned at = 0; at < 2; at++) {
@@ -277,7 +279,7 @@ count_of(struct g4_upload_notes *notes)
 static struct gateway_purge_report
 visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
 {
-    struct gateway_vault vault = {.cold = NULL};
+    struct gateway_context vault = {.cold = NULL};
     struct gateway_purge_report report = {.rows = 0};
     struct gateway_purge purge = {.vault = &vault,
                                   .namespace_ = "acme",
@@ -340,11 +342,11 @@ give_up_old(unsigned place)
 {
     struct server *server = &servers[place];
     const uint64_t now_ms = kvt_clock_unix_ms();
-    const uint64_t later_ms = now_ms + 2 * GATEWAY_BEGUN_AGE_MS;
-    struct gateway_vault vault = {.cold = NULL};
+    const uint64_t later_ms = now_ms + 2 * GATEWAY_UNFINISHED_UPLOADS_AGE_MS;
+    struct gateway_context vault = {.cold = NULL};
     char folder[256];
 
-    gateway_begun_settle(&vault, later_ms); /* no notes are kept */
+    gateway_unfinished_uploads_settle(&vault, later_ms); /* no notes are kept */
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
     servers[1].fail_after = UINT32_MAX;
@@ -354,28 +356,28 @@ give_up_old(unsigned place)
     (void)snprintf(server->key, sizeof(server->key), "acme/0/1:big");
     assert_int_equal(g4_upload_notes_open(&vault.begun[place], folder, NULL), KVT_OK);
     note(vault.begun[place], server->key);
-    gateway_begun_settle(&vault, now_ms);
+    gateway_unfinished_uploads_settle(&vault, now_ms);
     assert_int_equal(server->listings, 0); /* too young to be looked at */
-    gateway_begun_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&vault, later_ms);
     assert_true(server->begun);
     assert_int_equal(count_of(vault.begun[place]), 1);
 
     server->begun_ms = now_ms;
     server->fail_abort = true;
-    gateway_begun_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&vault, later_ms);
     assert_int_equal(count_of(vault.begun[place]), 1);
     server->fail_abort = false;
-    gateway_begun_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&vault, later_ms);
     assert_false(server->begun);
     assert_int_equal(count_of(vault.begun[place]), 0);
 
     for (size_t i = 0; i < 3; i++)
         note(vault.begun[place], "acme/0/1:none");
     vault.stopping = true;
-    gateway_begun_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&vault, later_ms);
     assert_int_equal(count_of(vault.begun[place]), 3);
     vault.stopping = false;
-    gateway_begun_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&vault, later_ms);
     assert_int_equal(count_of(vault.begun[place]), 0);
     g4_upload_notes_close(vault.begun[place]);
     test_folder_remove(folder);

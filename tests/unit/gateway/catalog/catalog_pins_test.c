@@ -180,14 +180,14 @@ step(struct fixture *f, uint64_t *random)
 
 /* A round names each pin once, whichever change came before it; without one nothing is told. */
 static void
-tell(struct fixture *f, struct gateway_report_pins *told, uint64_t mono_ms)
+tell(struct fixture *f, struct gateway_pin_report *told, uint64_t mono_ms)
 {
     bool named[KEYS] = {false};
     struct kvt_report report;
     uint64_t count = 0;
     bool last = false;
 
-    while (gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report)) {
+    while (gateway_pin_report_next(told, f->catalog, mono_ms, f->now_ms, &report)) {
         assert_false(last);
         assert_true(report.pins.count == 0 || strcmp(report.namespace_, "a") == 0);
         for (uint32_t i = 0; i < report.pins.count; i++) {
@@ -200,21 +200,21 @@ tell(struct fixture *f, struct gateway_report_pins *told, uint64_t mono_ms)
         count += report.pins.count;
         assert_int_equal(report.pins.told, count);
         last = report.pins.last;
-        gateway_report_pins_sent(told, true);
+        gateway_pin_report_sent(told, true);
     }
     assert_true(last);
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(named[i],
                          f->pinned[i] && (f->until_ms[i] == 0 || f->until_ms[i] > f->now_ms));
-    assert_false(gateway_report_pins_next(told, f->catalog, mono_ms + GATEWAY_PINS_GAP_MS,
-                                          f->now_ms, &report));
+    assert_false(gateway_pin_report_next(told, f->catalog, mono_ms + GATEWAY_PINS_GAP_MS, f->now_ms,
+                                         &report));
 }
 
 static void
 a_change_is_told_and_what_was_not_sent_is_told_again(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_report_pins *told = kvt_calloc(1, sizeof(*told));
+    struct gateway_pin_report *told = kvt_calloc(1, sizeof(*told));
     struct kvt_report report;
     uint64_t mono_ms = 1;
 
@@ -225,11 +225,11 @@ a_change_is_told_and_what_was_not_sent_is_told_again(void **state)
         pin(f, i, 0);
     }
     /* Not at once: many changes are one round. */
-    assert_false(gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report));
+    assert_false(gateway_pin_report_next(told, f->catalog, mono_ms, f->now_ms, &report));
     mono_ms += GATEWAY_PINS_GAP_MS;
-    assert_true(gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report));
+    assert_true(gateway_pin_report_next(told, f->catalog, mono_ms, f->now_ms, &report));
     assert_int_equal(report.pins.count, 3);
-    gateway_report_pins_sent(told, false);
+    gateway_pin_report_sent(told, false);
     mono_ms += GATEWAY_PINS_GAP_MS;
     tell(f, told, mono_ms);
     unpin(f, 1);
@@ -244,7 +244,7 @@ static void
 random_run_against_model(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_report_pins *told = kvt_calloc(1, sizeof(*told));
+    struct gateway_pin_report *told = kvt_calloc(1, sizeof(*told));
     uint64_t random = test_seed();
 
     assert_non_null(told);
@@ -284,7 +284,7 @@ static void
 a_pin_without_its_row_is_forgotten(void **state)
 {
     struct fixture *f = *state;
-    const struct kvt_db_options options = {
+    const struct kvt_lmdb_options options = {
         .path = f->folder, .map_bytes = 128u << 20, .databases_max = 7};
     char key[KVT_KEY_MAX];
     MDB_val name;
@@ -300,11 +300,11 @@ a_pin_without_its_row_is_forgotten(void **state)
     compare(f);
     gateway_catalog_close(f->catalog);
     f->catalog = NULL;
-    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_OK);
+    assert_int_equal(kvt_lmdb_open(&env, &options, &err), KVT_OK);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, "objects", 0, &objects), 0);
     (void)key_of(key, 1);
-    name = kvt_db_val(key, strlen(key));
+    name = kvt_lmdb_val(key, strlen(key));
     assert_int_equal(mdb_del(txn, objects, &name, NULL), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);

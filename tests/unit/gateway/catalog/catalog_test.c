@@ -658,11 +658,11 @@ a_foreign_row_that_is_removed_yields_to_none(void **state)
 static void
 a_catalog_without_a_mark_is_whole(void **state)
 {
-    const struct kvt_db_options options = {.map_bytes = 128u << 20, .databases_max = 6};
+    const struct kvt_lmdb_options options = {.map_bytes = 128u << 20, .databases_max = 6};
     struct fixture *f = *state;
-    struct kvt_db_options at = options;
+    struct kvt_lmdb_options at = options;
     struct gateway_adoption_mark mark;
-    MDB_val name = kvt_db_val("adoption", 8);
+    MDB_val name = kvt_lmdb_val("adoption", 8);
     struct kvt_error err;
     MDB_env *env;
     MDB_txn *txn;
@@ -670,7 +670,7 @@ a_catalog_without_a_mark_is_whole(void **state)
 
     gateway_catalog_close(f->catalog);
     at.path = f->folder;
-    assert_int_equal(kvt_db_open(&env, &at, &err), KVT_OK);
+    assert_int_equal(kvt_lmdb_open(&env, &at, &err), KVT_OK);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
     assert_int_equal(mdb_del(txn, meta, &name, NULL), 0);

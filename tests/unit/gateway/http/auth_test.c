@@ -69,12 +69,13 @@ signed_request(const struct signing *signing)
 static struct gateway_auth *
 one_pair(void)
 {
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
     struct gateway_auth *auth;
 
     assert_int_equal(
-        gateway_credentials_parse(&table, "# who\n\nother:zz\r\n" ACCESS ":" SECRET, NULL), KVT_OK);
-    assert_int_equal(gateway_credentials_count(table), 2);
+        gateway_client_credentials_parse(&table, "# who\n\nother:zz\r\n" ACCESS ":" SECRET, NULL),
+        KVT_OK);
+    assert_int_equal(gateway_client_credentials_count(table), 2);
     assert_int_equal(gateway_auth_new(&auth, table, NULL), KVT_OK);
     return auth;
 }
@@ -87,36 +88,36 @@ signatures(void **state)
     struct gateway_request *request = signed_request(&plain);
 
     (void)state;
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_NONE);
     memcpy(request->method, "PUT", 4);
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGNATURE);
     gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->target.path[strlen(request->target.path) - 1] ^= 1;
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGNATURE);
     gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->target.query = "prefix=z";
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGNATURE);
     gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->headers[0].value = "elsewhere";
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGNATURE);
     gateway_request_release(request, NULL);
 
     other = plain;
     other.secret = "guess";
     request = signed_request(&other);
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGNATURE);
     gateway_request_release(request, NULL);
 
     other = plain;
     other.access = "nobody";
     request = signed_request(&other);
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_UNKNOWN_KEY_ID);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
@@ -129,19 +130,19 @@ unsigned_requests(void **state)
 
     (void)state;
     request->header_count = 3; /* without Authorization */
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_ACCESS_DENIED);
     gateway_request_release(request, NULL);
     request = signed_request(&plain);
     request->headers[3].value = "AWS access:signature";
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGV2);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_SIGV2);
     gateway_request_release(request, NULL);
     request = signed_request(&plain);
     request->headers[1].name = "x-other"; /* no hash of the body */
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NO_HASH);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_NO_HASH);
     gateway_request_release(request, NULL);
     request = signed_request(&plain);
     request->headers[2].name = "x-other"; /* no date */
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_ACCESS_DENIED);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
@@ -152,11 +153,14 @@ headers_nobody_signed(void **state)
 {
     static const struct {
         const char *name;
-        enum gateway_fault fault;
+        enum gateway_s3_error fault;
     } rows[] = {
-        {"x-amz-copy-source", GATEWAY_FAULT_UNSIGNED}, {"X-AMZ-Meta-A", GATEWAY_FAULT_UNSIGNED},
-        {"x-amz-date", GATEWAY_FAULT_UNSIGNED},        {"x-amz-content-sha256", GATEWAY_FAULT_NONE},
-        {"x-amzn-trace-id", GATEWAY_FAULT_NONE},       {"content-type", GATEWAY_FAULT_NONE},
+        {"x-amz-copy-source", GATEWAY_S3_ERROR_UNSIGNED},
+        {"X-AMZ-Meta-A", GATEWAY_S3_ERROR_UNSIGNED},
+        {"x-amz-date", GATEWAY_S3_ERROR_UNSIGNED},
+        {"x-amz-content-sha256", GATEWAY_S3_ERROR_NONE},
+        {"x-amzn-trace-id", GATEWAY_S3_ERROR_NONE},
+        {"content-type", GATEWAY_S3_ERROR_NONE},
     };
     struct gateway_auth *auth = one_pair();
 
@@ -167,7 +171,7 @@ headers_nobody_signed(void **state)
         assert_int_equal(gateway_request_header_add(request, rows[i].name, "b/k"), KVT_OK);
         if (gateway_auth_check(auth, request, NOW_MS) != rows[i].fault)
             fail_msg("%s", rows[i].name);
-        assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_FAULT_NONE);
+        assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_S3_ERROR_NONE);
         gateway_request_release(request, NULL);
     }
     gateway_auth_free(auth);
@@ -181,11 +185,11 @@ clocks(void **state)
 
     (void)state;
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS),
-                     GATEWAY_FAULT_NONE);
+                     GATEWAY_S3_ERROR_NONE);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS + 1),
-                     GATEWAY_FAULT_SKEWED);
+                     GATEWAY_S3_ERROR_SKEWED);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS - GATEWAY_AUTH_SKEW_MS - 1),
-                     GATEWAY_FAULT_SKEWED);
+                     GATEWAY_S3_ERROR_SKEWED);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
@@ -196,18 +200,18 @@ dates_of_http(void **state)
 {
     static const struct {
         const char *date;
-        enum gateway_fault fault;
+        enum gateway_s3_error fault;
     } rows[] = {
-        {"Fri, 24 May 2013 00:00:00 GMT", GATEWAY_FAULT_NONE},
-        {"Fri, 24 May 2013 00:00:01 GMT", GATEWAY_FAULT_SIGNATURE},
-        {"Fri, 24 May 2013 00:00:00 -0000", GATEWAY_FAULT_NONE},
-        {"Fri, 24 May 2013 00:00:01 -0000", GATEWAY_FAULT_SIGNATURE},
-        {"Fri, 24 May 2013 00:00:00 -0100", GATEWAY_FAULT_ACCESS_DENIED},
-        {"Fri, 24 May 2013 00:00:00 and more -0000", GATEWAY_FAULT_ACCESS_DENIED},
-        {" -0000", GATEWAY_FAULT_ACCESS_DENIED},
-        {DATE, GATEWAY_FAULT_NONE},
-        {"soon", GATEWAY_FAULT_ACCESS_DENIED},
-        {"", GATEWAY_FAULT_ACCESS_DENIED},
+        {"Fri, 24 May 2013 00:00:00 GMT", GATEWAY_S3_ERROR_NONE},
+        {"Fri, 24 May 2013 00:00:01 GMT", GATEWAY_S3_ERROR_SIGNATURE},
+        {"Fri, 24 May 2013 00:00:00 -0000", GATEWAY_S3_ERROR_NONE},
+        {"Fri, 24 May 2013 00:00:01 -0000", GATEWAY_S3_ERROR_SIGNATURE},
+        {"Fri, 24 May 2013 00:00:00 -0100", GATEWAY_S3_ERROR_ACCESS_DENIED},
+        {"Fri, 24 May 2013 00:00:00 and more -0000", GATEWAY_S3_ERROR_ACCESS_DENIED},
+        {" -0000", GATEWAY_S3_ERROR_ACCESS_DENIED},
+        {DATE, GATEWAY_S3_ERROR_NONE},
+        {"soon", GATEWAY_S3_ERROR_ACCESS_DENIED},
+        {"", GATEWAY_S3_ERROR_ACCESS_DENIED},
     };
     struct gateway_auth *auth = one_pair();
     struct signing signing = plain;
@@ -233,44 +237,44 @@ bodies(void **state)
     struct gateway_request *request;
 
     (void)state;
-    g4_sigv4_hash("abc", 3, hash);
+    g4_sha256_hex("abc", 3, hash);
     signing.hash = hash;
     request = signed_request(&signing);
     kvt_buffer_init(&request->body, 100);
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_BODY_HASH);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_BODY_HASH);
     kvt_buffer_append(&request->body, "abc", 3);
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_NONE);
     assert_int_equal(gateway_request_header_add(request, "Content-MD5", "kAFQmDzST7DWlj99KOF/cg=="),
                      KVT_OK);
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_NONE);
     request->headers[request->header_count - 1].value = "kAFQmDzST7DWlj99KOF/cQ==";
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_BAD_DIGEST);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_BAD_DIGEST);
     gateway_request_release(request, NULL);
 }
 
 static void
 credential_files(void **state)
 {
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(gateway_credentials_parse(&table, "", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "", &err), KVT_INVALID);
     assert_null(table);
-    assert_int_equal(gateway_credentials_parse(&table, "# only talk\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_credentials_parse(&table, "a:b\nnocolon\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "# only talk\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "a:b\nnocolon\n", &err), KVT_INVALID);
     assert_non_null(strstr(err.text, "line 2"));
-    assert_int_equal(gateway_credentials_parse(&table, ":b\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_credentials_parse(&table, "a:\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_credentials_parse(&table, "a:b\na:c\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_credentials_parse(&table, "a:b:c\n", &err), KVT_OK);
-    assert_string_equal(gateway_credentials_find(table, "a")->secret, "b:c");
-    assert_null(gateway_credentials_find(table, "b"));
-    gateway_credentials_drop(table);
+    assert_int_equal(gateway_client_credentials_parse(&table, ":b\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "a:\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "a:b\na:c\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_client_credentials_parse(&table, "a:b:c\n", &err), KVT_OK);
+    assert_string_equal(gateway_client_credentials_find(table, "a")->secret, "b:c");
+    assert_null(gateway_client_credentials_find(table, "b"));
+    gateway_client_credentials_drop(table);
 }
 
 static enum kvt_err
-load_yaml(struct gateway_credentials **table, const char *text, struct kvt_error *err)
+load_yaml(struct gateway_client_credentials **table, const char *text, struct kvt_error *err)
 {
     char folder[256];
     char path[300];
@@ -280,7 +284,7 @@ load_yaml(struct gateway_credentials **table, const char *text, struct kvt_error
     (void)test_folder_make(folder, sizeof(folder));
     (void)snprintf(path, sizeof(path), "%s/who.yaml", folder);
     assert_int_equal(kvt_file_write(path, text, strlen(text), 0600, err), KVT_OK);
-    rc = gateway_credentials_load(table, path, err);
+    rc = gateway_client_credentials_load(table, path, err);
     test_folder_remove(folder);
     return rc;
 }
@@ -309,7 +313,7 @@ credentials_with_rights(void **state)
                "  - {prefix: t/, rights: read}\n",
     };
     const struct gateway_principal *tenant;
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
     struct kvt_error err;
 
     (void)state;
@@ -321,20 +325,20 @@ credentials_with_rights(void **state)
                                       "  - {bucket: x, prefix: '', rights: read}\n",
                                &err),
                      KVT_OK);
-    assert_int_equal(gateway_credentials_count(table), 2);
-    tenant = gateway_credentials_find(table, "a");
+    assert_int_equal(gateway_client_credentials_count(table), 2);
+    tenant = gateway_client_credentials_find(table, "a");
     assert_string_equal(tenant->secret, "s:1");
     assert_true(gateway_auth_may(tenant, GATEWAY_DELETE, NULL, "t/k"));
     assert_false(gateway_auth_may(tenant, GATEWAY_READ, NULL, "u/k"));
     assert_true(gateway_auth_may(tenant, GATEWAY_LIST, NULL, ""));
     assert_false(
-        gateway_auth_may(gateway_credentials_find(table, "b"), GATEWAY_WRITE, NULL, "t/k"));
+        gateway_auth_may(gateway_client_credentials_find(table, "b"), GATEWAY_WRITE, NULL, "t/k"));
     assert_string_equal(tenant->owner, "a");
     assert_string_equal(tenant->creates, "");
-    assert_string_equal(gateway_credentials_find(table, "b")->owner, "team");
-    assert_string_equal(gateway_credentials_find(table, "b")->creates, "team-*");
-    assert_string_equal(gateway_credentials_find(table, "b")->grants[1].bucket, "x");
-    gateway_credentials_drop(table);
+    assert_string_equal(gateway_client_credentials_find(table, "b")->owner, "team");
+    assert_string_equal(gateway_client_credentials_find(table, "b")->creates, "team-*");
+    assert_string_equal(gateway_client_credentials_find(table, "b")->grants[1].bucket, "x");
+    gateway_client_credentials_drop(table);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         if (load_yaml(&table, wrong[i], &err) != KVT_INVALID)
             fail_msg("row %zu", i);
@@ -348,17 +352,17 @@ reload(void **state)
 {
     struct gateway_auth *auth = one_pair();
     struct gateway_request *request = signed_request(&plain);
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
 
     (void)state;
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_credentials_parse(&table, "else:where", NULL), KVT_OK);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_client_credentials_parse(&table, "else:where", NULL), KVT_OK);
     gateway_auth_replace(auth, table);
     /* The request that began before keeps who it was. */
     assert_string_equal(request->principal->access, ACCESS);
     gateway_request_release(request, NULL);
     request = signed_request(&plain);
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_S3_ERROR_UNKNOWN_KEY_ID);
     assert_null(request->principal);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
@@ -373,11 +377,11 @@ rights_in_buckets(void **state)
                                                      {"", GATEWAY_READ, "shared-*"},
                                                      {"", GATEWAY_LIST, "kvtier*"}},
                                           .grant_count = 3};
-    const struct gateway_bucket configured = {.name = "kvtier", .owner = "team"};
-    const struct gateway_bucket own = {.name = "mine", .owner = "team", .id = "1"};
-    const struct gateway_bucket shared = {.name = "shared-x", .owner = "other", .id = "2"};
-    const struct gateway_bucket foreign = {.name = "shared", .owner = "teams", .id = "3"};
-    const struct gateway_bucket namesake = {.name = "kvtier-2", .owner = "teams", .id = "4"};
+    const struct gateway_client_bucket configured = {.name = "kvtier", .owner = "team"};
+    const struct gateway_client_bucket own = {.name = "mine", .owner = "team", .id = "1"};
+    const struct gateway_client_bucket shared = {.name = "shared-x", .owner = "other", .id = "2"};
+    const struct gateway_client_bucket foreign = {.name = "shared", .owner = "teams", .id = "3"};
+    const struct gateway_client_bucket namesake = {.name = "kvtier-2", .owner = "teams", .id = "4"};
 
     (void)state;
     assert_true(gateway_auth_may(&who, GATEWAY_WRITE, &configured, "t/k"));
@@ -395,11 +399,11 @@ rights_in_buckets(void **state)
     assert_false(gateway_auth_sees(&who, &foreign));
     assert_false(gateway_auth_sees(NULL, &own));
     assert_false(gateway_auth_may(NULL, GATEWAY_READ, &own, "k"));
-    assert_true(gateway_credentials_match("*", "a"));
-    assert_true(gateway_credentials_match("a*", "a"));
-    assert_true(gateway_credentials_match("a", "a"));
-    assert_false(gateway_credentials_match("a", "ab"));
-    assert_false(gateway_credentials_match("", "a"));
+    assert_true(gateway_client_credentials_match("*", "a"));
+    assert_true(gateway_client_credentials_match("a*", "a"));
+    assert_true(gateway_client_credentials_match("a", "a"));
+    assert_false(gateway_client_credentials_match("a", "ab"));
+    assert_false(gateway_client_credentials_match("", "a"));
 }
 
 static void

@@ -110,8 +110,9 @@ aws_figures(void **state)
                              KVT_OK);
             assert_int_equal(body.size, AWS_BYTES);
             assert_int_equal(strspn(kvt_buffer_text(&body), "a"), AWS_BYTES);
-            assert_string_equal(gateway_chunked_checksums(chunked)->text[GATEWAY_CHECKSUM_CRC32C],
-                                figures[i]->has_trailer ? "sOO8/Q==" : "");
+            assert_string_equal(
+                gateway_chunked_checksums(chunked)->text[GATEWAY_BODY_CHECKSUM_CRC32C],
+                figures[i]->has_trailer ? "sOO8/Q==" : "");
             /* What follows the end is refused, and so is everything after that. */
             assert_int_equal(gateway_chunked_take(chunked, "x", 1, &body), KVT_INVALID);
             assert_int_equal(gateway_chunked_end(chunked), KVT_INVALID);

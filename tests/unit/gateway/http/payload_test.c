@@ -19,129 +19,133 @@ struct row {
     const char *method;
     const char *headers[HEADERS_MAX]; /* name, value, ... */
     const char *wire;
-    enum gateway_fault begin;
-    enum gateway_fault end; /* of taking and checking */
+    enum gateway_s3_error begin;
+    enum gateway_s3_error end; /* of taking and checking */
 };
 
 static const struct row rows[] = {
-    {"PUT", {"Content-Length", "3"}, "abc", GATEWAY_FAULT_NONE, GATEWAY_FAULT_NONE},
-    {"PUT", {NULL}, "", GATEWAY_FAULT_NO_LENGTH, GATEWAY_FAULT_NONE},
-    {"POST", {NULL}, "", GATEWAY_FAULT_NO_LENGTH, GATEWAY_FAULT_NONE},
-    {"GET", {NULL}, "", GATEWAY_FAULT_NONE, GATEWAY_FAULT_NONE},
-    {"PUT", {"Transfer-Encoding", "chunked"}, "", GATEWAY_FAULT_NO_LENGTH, GATEWAY_FAULT_NONE},
-    {"PUT", {"Content-Length", "-3"}, "", GATEWAY_FAULT_INVALID_ARGUMENT, GATEWAY_FAULT_NONE},
-    {"PUT", {"Content-Length", "3x"}, "", GATEWAY_FAULT_INVALID_ARGUMENT, GATEWAY_FAULT_NONE},
+    {"PUT", {"Content-Length", "3"}, "abc", GATEWAY_S3_ERROR_NONE, GATEWAY_S3_ERROR_NONE},
+    {"PUT", {NULL}, "", GATEWAY_S3_ERROR_NO_LENGTH, GATEWAY_S3_ERROR_NONE},
+    {"POST", {NULL}, "", GATEWAY_S3_ERROR_NO_LENGTH, GATEWAY_S3_ERROR_NONE},
+    {"GET", {NULL}, "", GATEWAY_S3_ERROR_NONE, GATEWAY_S3_ERROR_NONE},
+    {"PUT",
+     {"Transfer-Encoding", "chunked"},
+     "",
+     GATEWAY_S3_ERROR_NO_LENGTH,
+     GATEWAY_S3_ERROR_NONE},
+    {"PUT", {"Content-Length", "-3"}, "", GATEWAY_S3_ERROR_INVALID_ARGUMENT, GATEWAY_S3_ERROR_NONE},
+    {"PUT", {"Content-Length", "3x"}, "", GATEWAY_S3_ERROR_INVALID_ARGUMENT, GATEWAY_S3_ERROR_NONE},
     /* hashes */
     {"PUT",
      {"Content-Length", "3", "x-amz-content-sha256", ABC_SHA256},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"Content-Length", "3", "x-amz-content-sha256", ABC_SHA256},
      "abd",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_BODY_HASH},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_BODY_HASH},
     {"PUT",
      {"Content-Length", "3", "x-amz-content-sha256", "UNSIGNED-PAYLOAD", "Content-MD5",
       "kAFQmDzST7DWlj99KOF/cg=="},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"Content-Length", "3", "Content-MD5", "kAFQmDzST7DWlj99KOF/cg=="},
      "abd",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_BAD_DIGEST},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_BAD_DIGEST},
     {"PUT",
      {"Content-Length", "3", "Content-MD5", "YWJyYWNhZGFicmE="},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_INVALID_DIGEST},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_INVALID_DIGEST},
     {"PUT",
      {"Content-Length", "3", "Content-MD5", ""},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_INVALID_DIGEST},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_INVALID_DIGEST},
     /* checksums in front */
     {"PUT",
      {"Content-Length", "3", "x-amz-checksum-crc32", "NSRBwg=="},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"Content-Length", "3", "x-amz-checksum-crc32", "NSRBwg=="},
      "abd",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_BAD_DIGEST},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_BAD_DIGEST},
     {"PUT",
      {"Content-Length", "3", "x-amz-checksum-sha1", "NSRBwg=="},
      "abc",
-     GATEWAY_FAULT_BAD_CHECKSUM,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_BAD_CHECKSUM,
+     GATEWAY_S3_ERROR_NONE},
     /* aws-chunked */
     {"PUT",
      {"Transfer-Encoding", "chunked", "x-amz-content-sha256", UNSIGNED_TRAILER,
       "x-amz-decoded-content-length", "3"},
      "3\r\nabc\r\n0\r\n\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"x-amz-trailer", "x-amz-checksum-crc32", "x-amz-content-sha256", UNSIGNED_TRAILER,
       "x-amz-decoded-content-length", "3"},
      "3\r\nabc\r\n0\r\nx-amz-checksum-crc32:NSRBwg==\r\n\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"x-amz-trailer", "x-amz-checksum-crc32", "x-amz-content-sha256", UNSIGNED_TRAILER,
       "x-amz-decoded-content-length", "3"},
      "3\r\nabd\r\n0\r\nx-amz-checksum-crc32:NSRBwg==\r\n\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_BAD_DIGEST},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_BAD_DIGEST},
     {"PUT",
      {"x-amz-trailer", "x-amz-checksum-crc32", "x-amz-content-sha256", UNSIGNED_TRAILER,
       "x-amz-decoded-content-length", "3"},
      "3\r\nabc\r\n0\r\n\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_TRAILER},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_TRAILER},
     {"PUT",
      {"x-amz-trailer", "x-amz-checksum-crc33", "x-amz-content-sha256", UNSIGNED_TRAILER,
       "x-amz-decoded-content-length", "3"},
      "",
-     GATEWAY_FAULT_TRAILER,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_TRAILER,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"x-amz-content-sha256", UNSIGNED_TRAILER, "x-amz-decoded-content-length", "3"},
      "3\r\nabc\r\n0\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_INCOMPLETE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_INCOMPLETE},
     {"PUT",
      {"x-amz-content-sha256", UNSIGNED_TRAILER, "x-amz-decoded-content-length", "3"},
      "abc",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_INCOMPLETE},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_INCOMPLETE},
     {"PUT",
      {"x-amz-content-sha256", UNSIGNED_TRAILER, "x-amz-decoded-content-length", "3"},
      "xyz\r\n",
-     GATEWAY_FAULT_NONE,
-     GATEWAY_FAULT_CHUNK},
+     GATEWAY_S3_ERROR_NONE,
+     GATEWAY_S3_ERROR_CHUNK},
     {"PUT",
      {"x-amz-content-sha256", UNSIGNED_TRAILER, "Content-Length", "3"},
      "",
-     GATEWAY_FAULT_NO_LENGTH,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NO_LENGTH,
+     GATEWAY_S3_ERROR_NONE},
     {"PUT",
      {"x-amz-content-sha256", "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", "Content-Length", "3"},
      "",
-     GATEWAY_FAULT_NOT_IMPLEMENTED,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_NOT_IMPLEMENTED,
+     GATEWAY_S3_ERROR_NONE},
     /* Nobody signed the header, so nothing can sign the chunks. */
     {"PUT",
      {"x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "x-amz-decoded-content-length",
       "3"},
      "",
-     GATEWAY_FAULT_SIGNATURE,
-     GATEWAY_FAULT_NONE},
+     GATEWAY_S3_ERROR_SIGNATURE,
+     GATEWAY_S3_ERROR_NONE},
 };
 
 static struct gateway_request *
@@ -164,19 +168,19 @@ bodies(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct gateway_request *request = open_row(&rows[i]);
-        enum gateway_fault fault;
+        enum gateway_s3_error fault;
         uint64_t length;
 
         fault = gateway_payload_begin(request, &length);
         if (fault != rows[i].begin)
             fail_msg("row %zu: begins with %d", i, (int)fault);
-        if (fault == GATEWAY_FAULT_NONE) {
+        if (fault == GATEWAY_S3_ERROR_NONE) {
             fault = gateway_payload_take(request, rows[i].wire, strlen(rows[i].wire));
-            if (fault == GATEWAY_FAULT_NONE)
+            if (fault == GATEWAY_S3_ERROR_NONE)
                 fault = gateway_payload_check(request);
             if (fault != rows[i].end)
                 fail_msg("row %zu: ends with %d", i, (int)fault);
-            if (fault == GATEWAY_FAULT_NONE && request->body.size > 0)
+            if (fault == GATEWAY_S3_ERROR_NONE && request->body.size > 0)
                 assert_memory_equal(request->body.data, "abc", 3);
         }
         gateway_request_release(request, NULL);
@@ -190,18 +194,18 @@ trailing_checksum_is_told(void **state)
         "PUT",
         {"x-amz-content-sha256", UNSIGNED_TRAILER, "x-amz-decoded-content-length", "0"},
         "",
-        GATEWAY_FAULT_NONE,
-        GATEWAY_FAULT_NONE};
+        GATEWAY_S3_ERROR_NONE,
+        GATEWAY_S3_ERROR_NONE};
     static const char wire[] = "0\r\nx-amz-checksum-crc64nvme:AAAAAAAAAAA=\r\n\r\n";
     struct gateway_request *request = open_row(&row);
     uint64_t length;
 
     (void)state;
-    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_payload_take(request, wire, strlen(wire)), GATEWAY_FAULT_NONE);
-    assert_string_equal(request->checksums.text[GATEWAY_CHECKSUM_CRC64NVME], "");
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
-    assert_string_equal(request->checksums.text[GATEWAY_CHECKSUM_CRC64NVME], "AAAAAAAAAAA=");
+    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_payload_take(request, wire, strlen(wire)), GATEWAY_S3_ERROR_NONE);
+    assert_string_equal(request->checksums.text[GATEWAY_BODY_CHECKSUM_CRC64NVME], "");
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_NONE);
+    assert_string_equal(request->checksums.text[GATEWAY_BODY_CHECKSUM_CRC64NVME], "AAAAAAAAAAA=");
     gateway_request_release(request, NULL);
 }
 
@@ -212,17 +216,17 @@ completion(void **state)
     static const struct row row = {"POST",
                                    {"Content-Length", "3", "x-amz-checksum-crc32", "AAAAAA=="},
                                    "abc",
-                                   GATEWAY_FAULT_NONE,
-                                   GATEWAY_FAULT_NONE};
+                                   GATEWAY_S3_ERROR_NONE,
+                                   GATEWAY_S3_ERROR_NONE};
     struct gateway_request *request = open_row(&row);
     uint64_t length;
 
     (void)state;
     request->target.query = "uploadId=1";
-    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_payload_take(request, "abc", 3), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
-    assert_string_equal(request->checksums.text[GATEWAY_CHECKSUM_CRC32], "AAAAAA==");
+    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_payload_take(request, "abc", 3), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_S3_ERROR_NONE);
+    assert_string_equal(request->checksums.text[GATEWAY_BODY_CHECKSUM_CRC32], "AAAAAA==");
     gateway_request_release(request, NULL);
 }
 

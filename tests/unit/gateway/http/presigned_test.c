@@ -28,11 +28,11 @@
 static struct gateway_auth *
 open_auth(void)
 {
-    struct gateway_credentials *table;
+    struct gateway_client_credentials *table;
     struct gateway_auth *auth;
 
     assert_int_equal(
-        gateway_credentials_parse(
+        gateway_client_credentials_parse(
             &table, "AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", NULL),
         KVT_OK);
     assert_int_equal(gateway_auth_new(&auth, table, NULL), KVT_OK);
@@ -56,36 +56,37 @@ struct row {
     const char *method;
     const char *raw;
     uint64_t now_ms;
-    enum gateway_fault fault;
+    enum gateway_s3_error fault;
 };
 
 static void
 urls(void **state)
 {
     static const struct row rows[] = {
-        {"GET", URL, START_MS, GATEWAY_FAULT_NONE},
-        {"GET", URL, START_MS + DAY_MS, GATEWAY_FAULT_NONE},
-        {"GET", URL, START_MS + DAY_MS + 1, GATEWAY_FAULT_EXPIRED},
-        {"GET", URL, START_MS - GATEWAY_AUTH_SKEW_MS, GATEWAY_FAULT_NONE},
-        {"GET", URL, START_MS - GATEWAY_AUTH_SKEW_MS - 1, GATEWAY_FAULT_SKEWED},
-        {"PUT", URL, START_MS, GATEWAY_FAULT_SIGNATURE},
+        {"GET", URL, START_MS, GATEWAY_S3_ERROR_NONE},
+        {"GET", URL, START_MS + DAY_MS, GATEWAY_S3_ERROR_NONE},
+        {"GET", URL, START_MS + DAY_MS + 1, GATEWAY_S3_ERROR_EXPIRED},
+        {"GET", URL, START_MS - GATEWAY_AUTH_SKEW_MS, GATEWAY_S3_ERROR_NONE},
+        {"GET", URL, START_MS - GATEWAY_AUTH_SKEW_MS - 1, GATEWAY_S3_ERROR_SKEWED},
+        {"PUT", URL, START_MS, GATEWAY_S3_ERROR_SIGNATURE},
         {"GET", "/test2.txt?" HEAD "X-Amz-Expires=86400&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_SIGNATURE},
+         GATEWAY_S3_ERROR_SIGNATURE},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=86401&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_SIGNATURE},
-        {"GET", URL "&acl", START_MS, GATEWAY_FAULT_SIGNATURE},
+         GATEWAY_S3_ERROR_SIGNATURE},
+        {"GET", URL "&acl", START_MS, GATEWAY_S3_ERROR_SIGNATURE},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=604801&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_PRESIGNED},
+         GATEWAY_S3_ERROR_PRESIGNED},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=0&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_SIGNATURE},
+         GATEWAY_S3_ERROR_SIGNATURE},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=-1&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_PRESIGNED},
-        {"GET", "/test.txt?" HEAD SIGNED SIGNATURE, START_MS, GATEWAY_FAULT_PRESIGNED},
-        {"GET", "/test.txt?" HEAD "X-Amz-Expires=86400&" SIGNED, START_MS, GATEWAY_FAULT_PRESIGNED},
-        {"GET", URL "&X-Amz-Security-Token=abc", START_MS, GATEWAY_FAULT_TOKEN},
+         GATEWAY_S3_ERROR_PRESIGNED},
+        {"GET", "/test.txt?" HEAD SIGNED SIGNATURE, START_MS, GATEWAY_S3_ERROR_PRESIGNED},
+        {"GET", "/test.txt?" HEAD "X-Amz-Expires=86400&" SIGNED, START_MS,
+         GATEWAY_S3_ERROR_PRESIGNED},
+        {"GET", URL "&X-Amz-Security-Token=abc", START_MS, GATEWAY_S3_ERROR_TOKEN},
         {"GET", "/test.txt?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1&Signature=x", START_MS,
-         GATEWAY_FAULT_SIGV2},
-        {"GET", "/test.txt", START_MS, GATEWAY_FAULT_ACCESS_DENIED},
+         GATEWAY_S3_ERROR_SIGV2},
+        {"GET", "/test.txt", START_MS, GATEWAY_S3_ERROR_ACCESS_DENIED},
     };
     struct gateway_auth *auth = open_auth();
 
@@ -95,7 +96,7 @@ urls(void **state)
 
         if (gateway_auth_check(auth, request, rows[i].now_ms) != rows[i].fault)
             fail_msg("row %zu", i);
-        assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_FAULT_NONE);
+        assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_S3_ERROR_NONE);
         gateway_request_release(request, NULL);
     }
     gateway_auth_free(auth);
@@ -126,7 +127,7 @@ good_for_no_time(void **state)
                      KVT_OK);
     (void)snprintf(raw, sizeof(raw), "/test.txt?%s&X-Amz-Signature=%s", query, signature);
     request = open_request("GET", raw);
-    assert_int_equal(gateway_auth_check(auth, request, START_MS - 1), GATEWAY_FAULT_EXPIRED);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS - 1), GATEWAY_S3_ERROR_EXPIRED);
     assert_null(request->principal);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
@@ -141,14 +142,14 @@ added_headers(void **state)
 
     (void)state;
     assert_int_equal(gateway_request_header_add(request, "x-amz-copy-source", "b/k"), KVT_OK);
-    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_FAULT_UNSIGNED);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_S3_ERROR_UNSIGNED);
     assert_null(request->principal);
     gateway_request_release(request, NULL);
     request = open_request("GET", URL);
     assert_int_equal(gateway_request_header_add(request, "X-Amz-Content-Sha256", G4_SIGV4_UNSIGNED),
                      KVT_OK);
     assert_int_equal(gateway_request_header_add(request, "Range", "bytes=0-0"), KVT_OK);
-    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_S3_ERROR_NONE);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
@@ -162,18 +163,18 @@ what_is_left(void **state)
     uint64_t length;
 
     (void)state;
-    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_S3_ERROR_NONE);
     assert_string_equal(request->target.query, "");
     assert_string_equal(gateway_request_header(request, "x-amz-content-sha256"),
                         "UNSIGNED-PAYLOAD");
-    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_S3_ERROR_NONE);
     assert_int_equal(length, 0);
     gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 
     request = open_request("PUT", "/b/k?partNumber=1&X-Amz-Date=d&x-amz-meta-a=b%20c&uploadId=u&"
                                   "X-Amz-Signature=s");
-    assert_int_equal(gateway_presigned_strip(request), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_presigned_strip(request), GATEWAY_S3_ERROR_NONE);
     assert_string_equal(request->target.query, "partNumber=1&uploadId=u");
     assert_string_equal(gateway_request_header(request, "X-Amz-Meta-A"), "b c");
     assert_null(gateway_request_header(request, "X-Amz-Date"));

@@ -47,7 +47,7 @@ xml_is_escaped(void **state)
         struct kvt_buffer out;
 
         kvt_buffer_init(&out, 1024);
-        gateway_xml_text(&out, rows[i].in);
+        gateway_xml_write_text(&out, rows[i].in);
         assert_string_equal(kvt_buffer_text(&out), rows[i].out);
         kvt_buffer_release(&out);
     }
@@ -62,7 +62,7 @@ errors_carry_code_and_resource(void **state)
 
     (void)state;
     gateway_request_field(request, "ETag", "old");
-    (void)gateway_request_fail(request, GATEWAY_FAULT_NO_SUCH_KEY);
+    (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NO_SUCH_KEY);
     text = kvt_buffer_text(&request->answer);
     assert_int_equal(request->status, 404);
     assert_int_equal(request->field_count, 0); /* nothing of the answer that was begun */
@@ -72,7 +72,7 @@ errors_carry_code_and_resource(void **state)
     gateway_request_release(request, &budget);
 
     request = new_request("HEAD");
-    (void)gateway_request_fail(request, GATEWAY_FAULT_NO_SUCH_KEY);
+    (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NO_SUCH_KEY);
     assert_int_equal(request->body_size, 0);
     gateway_request_release(request, &budget);
 }
@@ -137,11 +137,11 @@ static void
 every_code_has_an_answer(void **state)
 {
     (void)state;
-    assert_int_equal(gateway_request_fault_of(KVT_OK), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_request_fault_of(KVT_OK), GATEWAY_S3_ERROR_NONE);
     for (int code = KVT_OK + 1; code < KVT_ERR_COUNT; code++)
-        assert_int_not_equal(gateway_request_fault_of((enum kvt_err)code), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_request_fault_of(KVT_UNAVAILABLE), GATEWAY_FAULT_UNAVAILABLE);
-    assert_int_equal(gateway_request_fault_of(KVT_FULL), GATEWAY_FAULT_FULL);
+        assert_int_not_equal(gateway_request_fault_of((enum kvt_err)code), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_request_fault_of(KVT_UNAVAILABLE), GATEWAY_S3_ERROR_UNAVAILABLE);
+    assert_int_equal(gateway_request_fault_of(KVT_FULL), GATEWAY_S3_ERROR_FULL);
 }
 
 static void

@@ -88,7 +88,7 @@ put_without_answer(struct test_world *w, bool done)
                                        .count = 1,
                                        .status = KVT_IO};
 
-    g4_faulty_set(w->stores[GATEWAY_TIER_COLD], &rule);
+    test_faulty_store_set(w->stores[GATEWAY_TIER_COLD], &rule);
     assert_int_equal(test_gateway_put(&w->g, 1, TEST_WORLD_SIZE), KVT_AGAIN);
 }
 
@@ -134,7 +134,7 @@ a_put_without_answer_ends_the_removal_all_the_same(void **state)
 static void
 set_faults(struct test_world *w, struct g4_fault_rule rule)
 {
-    g4_faulty_set(w->stores[GATEWAY_TIER_COLD], &rule);
+    test_faulty_store_set(w->stores[GATEWAY_TIER_COLD], &rule);
 }
 
 /* A removal and a PUT behind it, where a call to the first bucket fails, or is done with its answer
@@ -154,11 +154,11 @@ any_call_may_fail(struct test_world *w, struct g4_fault_rule rule)
     test_world_open(w);
     test_world_place(w, 1, GATEWAY_TIER_FAR);
     test_world_far_away(w, true);
-    g4_faulty_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &before);
+    test_faulty_store_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &before);
     set_faults(w, rule);
     removed = remove_one(w, 1);
     put = test_gateway_put(&w->g, 1, TEST_WORLD_SIZE);
-    g4_faulty_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &hits);
+    test_faulty_store_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &hits);
     if (rule.count > 1)
         test_world_reopen(w);
     rule.count = 0;
@@ -210,8 +210,8 @@ a_put_behind_a_mark_leaves_no_far_copy(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     (void)test_gateway_key(key, 1);
-    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
-    g4_faulty_set(w.stores[GATEWAY_TIER_COLD], &lose);
+    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
+    test_faulty_store_set(w.stores[GATEWAY_TIER_COLD], &lose);
     assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_AGAIN);
     come_back(&w);
     test_world_expect_readable(&w, 1, "put behind a mark");
@@ -241,7 +241,7 @@ a_move_ends_where_others_noted_a_removal(void **state)
         change.record.tiers = (turn & 2) != 0 ? GATEWAY_BUCKETS : GATEWAY_BUCKETS & ~to;
         assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
                          KVT_OK);
-        assert_int_equal(gateway_bucket_note_removed(w.g.vault, key), KVT_OK);
+        assert_int_equal(gateway_tombstone_note(w.g.vault, key), KVT_OK);
         come_back(&w);
         assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
         expect_nowhere(&w, "moved");
@@ -311,8 +311,8 @@ a_put_that_finds_none_is_as_it_was(void **state)
     test_world_open(&w);
     note(&w);
     put.key = test_gateway_key(key, 1);
-    g4_faulty_set(w.stores[GATEWAY_TIER_COLD], &none);
-    assert_int_equal(gateway_bucket_put_removed(w.g.vault, &put), KVT_NOTFOUND);
+    test_faulty_store_set(w.stores[GATEWAY_TIER_COLD], &none);
+    assert_int_equal(gateway_tombstone_put_over(w.g.vault, &put), KVT_NOTFOUND);
     assert_int_equal(put.condition, G4_IF_ABSENT);
     assert_string_equal(put.etag, "");
     assert_int_equal(put.deadline_ms, 0);
@@ -334,10 +334,10 @@ a_mark_behind_it_knows_of_the_far_copy(void **state)
     note(&w);
     put_by_another(&w, 1, false);
     test_world_far_away(&w, false);
-    gateway_cold_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.vault->cold);
     (void)test_gateway_key(key, 1);
-    assert_int_equal(gateway_remove_finish(w.g.vault, key, NULL), KVT_EXISTS);
-    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
+    assert_int_equal(gateway_removal_finish(w.g.vault, key, NULL), KVT_EXISTS);
+    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
     assert_int_equal(row_of(&w, 1).tiers, GATEWAY_BUCKETS);
     assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
     come_back(&w);
@@ -509,7 +509,7 @@ what_waits_for_the_far_bucket_keeps_nothing_waiting(void **state)
     test_world_open(&w);
     add_rows(&w, ROWS, &noted);
     test_world_far_away(&w, true);
-    gateway_cold_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.vault->cold);
     for (unsigned turn = 0; turn < 2; turn++) {
         add_last(&w);
         for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
@@ -528,7 +528,7 @@ a_full_round_goes_on_behind_it(void **state)
     enum { ROWS = GATEWAY_RECOVER_ROUND };
     const struct gateway_record intent = {
         .state = GATEWAY_INTENT, .tiers = GATEWAY_COLD, .owed = true, .length = TEST_WORLD_SIZE};
-    struct gateway_hold *holds = kvt_calloc(ROWS, sizeof(*holds));
+    struct gateway_key_lock *holds = kvt_calloc(ROWS, sizeof(*holds));
     char(*keys)[KVT_KEY_MAX] = kvt_calloc(ROWS, sizeof(*keys));
     struct gateway_catalog_stats stats;
     struct test_world w;
@@ -538,14 +538,14 @@ a_full_round_goes_on_behind_it(void **state)
     assert_non_null(holds);
     assert_non_null(keys);
     for (size_t i = 0; i < ROWS; i++)
-        gateway_hold_init(&holds[i], test_gateway_key(keys[i], i + 1));
+        gateway_key_lock_init(&holds[i], test_gateway_key(keys[i], i + 1));
     add_rows(&w, ROWS, &intent);
     add_last(&w);
-    gateway_hold_acquire(w.g.vault->holds, holds, ROWS); /* their PUTs are still at them */
+    gateway_key_lock_acquire(w.g.vault->holds, holds, ROWS); /* their PUTs are still at them */
     for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
         (void)gateway_recover_pending(w.g.vault);
     assert_true(is_last_settled(&w));
-    gateway_hold_release(w.g.vault->holds, holds, ROWS);
+    gateway_key_lock_release(w.g.vault->holds, holds, ROWS);
     for (unsigned round = 0; round < 100; round++)
         (void)gateway_recover_pending(w.g.vault);
     gateway_catalog_stats(w.g.vault->catalog, &stats);
@@ -558,12 +558,12 @@ a_full_round_goes_on_behind_it(void **state)
 /* ---- the far bucket is gone, or another one ---- */
 
 static void
-expect_refused(const struct gateway_vault_options *options, const char *why)
+expect_refused(const struct gateway_context_options *options, const char *why)
 {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct kvt_error err;
 
-    assert_int_equal(gateway_vault_open(&vault, options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&vault, options, &err), KVT_INVALID);
     if (strstr(err.text, why) == NULL)
         fail_msg("%s: \"%s\" is not in it", err.text, why);
 }
@@ -572,11 +572,11 @@ expect_refused(const struct gateway_vault_options *options, const char *why)
 static void
 expect_far_refused(struct test_world *w, const char *gone, const char *renamed)
 {
-    struct gateway_vault_options options = w->g.options;
+    struct gateway_context_options options = w->g.options;
 
     options.far_store = NULL;
     options.cold_store = NULL;
-    options.cold = (struct gateway_cold_options){.folder = w->g.cold};
+    options.cold = (struct gateway_bucket_tier_options){.folder = w->g.cold};
     if (gone != NULL)
         expect_refused(&options, gone);
     options.far = (struct gateway_far_options){.kind = GATEWAY_FAR_DIRECTORY, .folder = w->g.far};
@@ -595,7 +595,7 @@ a_lost_far_bucket_can_be_left(void **state)
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     test_world_far_away(&w, true);
     assert_int_equal(remove_one(&w, 1), KVT_OK);
-    gateway_vault_close(w.g.vault);
+    gateway_context_close(w.g.vault);
     w.g.vault = NULL;
     expect_far_refused(&w, "1 removals wait for the far bucket", "1 removals wait for attic");
     test_folder_remove(w.g.far);
@@ -632,7 +632,7 @@ a_far_bucket_is_renamed_when_all_is_sent(void **state)
     gateway_catalog_stats(w.g.vault->catalog, &stats);
     assert_true(stats.events > 1);
     acknowledge(&w, stats.events - 1);
-    gateway_vault_close(w.g.vault);
+    gateway_context_close(w.g.vault);
     w.g.vault = NULL;
     expect_far_refused(&w, NULL, "1 events are not sent yet");
     test_world_reopen(&w);

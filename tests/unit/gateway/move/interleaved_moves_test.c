@@ -202,7 +202,7 @@ open_mover(struct scene *scene, unsigned who)
     static const struct g4_store_driver driver = {
         .name = "view", .submit = view_submit, .close = view_close};
     struct test_gateway *mover = &scene->movers[who];
-    struct gateway_vault_options *options = &mover->options;
+    struct gateway_context_options *options = &mover->options;
     struct kvt_error err;
 
     *mover = scene->base;
@@ -221,10 +221,10 @@ open_mover(struct scene *scene, unsigned who)
             g4_store_new(bucket == 0 ? &options->cold_store : &options->far_store, &driver, view),
             KVT_OK);
     }
-    if (gateway_vault_open(&mover->vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&mover->vault, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_cold_probe(mover->vault->cold);
-    assert_true(gateway_cold_takes(mover->vault->cold, GATEWAY_FAR));
+    gateway_bucket_tier_probe(mover->vault->cold);
+    assert_true(gateway_bucket_tier_takes(mover->vault->cold, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -251,7 +251,7 @@ open_scene(struct scene *scene, bool deaf)
     test_gateway_fill(scene->body, SIZE, 1);
     test_gateway_open(&scene->base, 1 << 20, 0);
     test_gateway_extend(&scene->base, 1 << 20, 0);
-    gateway_vault_close(scene->base.vault);
+    gateway_context_close(scene->base.vault);
     scene->base.vault = NULL;
     scene->base.options.warm_capacity = 0;
     for (unsigned who = 0; who < 2; who++)
@@ -267,7 +267,7 @@ static void
 close_scene(struct scene *scene)
 {
     for (unsigned who = 0; who < 2; who++)
-        gateway_vault_close(scene->movers[who].vault);
+        gateway_context_close(scene->movers[who].vault);
     test_gateway_close(&scene->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
         shelf_clear(&scene->shelves[bucket]);
@@ -322,7 +322,7 @@ set_scene(struct scene *scene, const struct play *play)
         scene->lives[who] = UINT64_MAX;
         scene->dead[who] = scene->away[who] = false;
         set_row(scene, who, play->tiers[who], play->moving[who]);
-        gateway_cold_probe(scene->movers[who].vault->cold);
+        gateway_bucket_tier_probe(scene->movers[who].vault->cold);
         scene->over[who] = false;
     }
     scene->at = scene->used = scene->calls = scene->lost_at = 0;
@@ -367,7 +367,7 @@ settle_all(struct scene *scene)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_cold_probe(scene->movers[who].vault->cold);
+            gateway_bucket_tier_probe(scene->movers[who].vault->cold);
             (void)gateway_recover_pending(scene->movers[who].vault);
         }
         scene->shelves[0].now_ms += LIFE_MS;
@@ -653,13 +653,13 @@ remove_first(struct scene *scene)
     scene->watched = false;
     assert_int_equal(removes_without_far(scene, 0), KVT_OK);
     scene->away[0] = false;
-    gateway_cold_probe(scene->movers[0].vault->cold);
+    gateway_bucket_tier_probe(scene->movers[0].vault->cold);
 }
 
 static enum kvt_err
 ends_removal(struct scene *scene, unsigned who)
 {
-    return gateway_remove_finish(scene->movers[who].vault, scene->key, NULL);
+    return gateway_removal_finish(scene->movers[who].vault, scene->key, NULL);
 }
 
 static enum kvt_err

@@ -126,7 +126,7 @@ what_is_put_again_leaves_nothing_behind(void **state)
     for (unsigned gone = 0; gone < 2; gone++) {
         test_world_place(&w, 1, GATEWAY_TIER_FAR);
         (void)test_gateway_key(key, 1);
-        assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
+        assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
         if (gone != 0)
             test_world_drop(&w, 1, GATEWAY_TIER_FAR);
         assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
@@ -206,20 +206,20 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     test_world_place(&w, 1, GATEWAY_TIER_COLD);
     test_world_place(&w, 2, GATEWAY_TIER_FAR);
     for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
-        g4_faulty_set(w.g.far_bucket, &rule);
+        test_faulty_store_set(w.g.far_bucket, &rule);
     assert_int_equal(test_gateway_get(&w.g, 2, TEST_WORLD_SIZE, NULL), KVT_AGAIN);
-    assert_true(gateway_cold_healthy(w.g.vault->cold));
+    assert_true(gateway_bucket_tier_healthy(w.g.vault->cold));
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_OK);
     assert_int_equal(test_gateway_put(&w.g, 3, TEST_WORLD_SIZE), KVT_OK);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_world_move(&w, 3, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
-    gateway_cold_probe(w.g.vault->cold);
-    assert_true(gateway_cold_writable(w.g.vault->cold));
+    gateway_bucket_tier_probe(w.g.vault->cold);
+    assert_true(gateway_bucket_tier_writable(w.g.vault->cold));
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_FAR);
     rule.count = 0;
     for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
-        g4_faulty_set(w.g.far_bucket, &rule);
+        test_faulty_store_set(w.g.far_bucket, &rule);
     test_world_repair(&w);
     test_world_expect_readable(&w, 2, "back");
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
@@ -262,10 +262,10 @@ a_removal_does_not_wait_for_the_far_bucket(void **state)
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(test_gateway_get(&w.g, number, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
-        gateway_cold_probe(w.g.vault->cold);
+        gateway_bucket_tier_probe(w.g.vault->cold);
     }
     keys[0] = test_gateway_key(key, COLD);
-    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_AGAIN); /* orders wait */
+    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_AGAIN); /* orders wait */
     test_world_reopen(&w);
     for (uint64_t number = COLD; number <= NONE; number++) { /* it is back, nothing settled yet */
         assert_int_equal(test_gateway_has(&w.g, number), KVT_NOTFOUND);
@@ -386,12 +386,12 @@ what_has_no_room_is_not_read(void **state)
 
 /* Settings that cannot work are told before anything runs, and so is a tier that is missed. */
 static void
-expect_refused(const struct gateway_vault_options *options, const char *why)
+expect_refused(const struct gateway_context_options *options, const char *why)
 {
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct kvt_error err;
 
-    assert_int_equal(gateway_vault_open(&vault, options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&vault, options, &err), KVT_INVALID);
     assert_null(vault);
     if (strstr(err.text, why) == NULL)
         fail_msg("%s: \"%s\" is not in it", err.text, why);
@@ -400,7 +400,7 @@ expect_refused(const struct gateway_vault_options *options, const char *why)
 static void
 tiers_that_cannot_be_are_refused(void **state)
 {
-    struct gateway_vault_options options;
+    struct gateway_context_options options;
     char other[256];
     struct test_world w;
 
@@ -408,12 +408,12 @@ tiers_that_cannot_be_are_refused(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_WARM);
     test_world_place(&w, 2, GATEWAY_TIER_FAR);
-    gateway_vault_close(w.g.vault);
+    gateway_context_close(w.g.vault);
     w.g.vault = NULL;
     options = w.g.options;
     options.far_store = NULL; /* of a vault that is closed */
     options.cold_store = NULL;
-    options.cold = (struct gateway_cold_options){.folder = w.g.cold};
+    options.cold = (struct gateway_bucket_tier_options){.folder = w.g.cold};
     options.far = (struct gateway_far_options){.kind = GATEWAY_FAR_DIRECTORY, .folder = w.g.far};
     w.g.options = options;
     options.hot_capacity = 0;
@@ -570,18 +570,18 @@ try_one(const struct attempt *attempt)
         assert_int_equal(test_world_move(&w, NUMBER, test_world_bits[attempt->from],
                                          test_world_bits[attempt->to], true),
                          KVT_OK);
-    g4_faulty_count(w.stores[attempt->store], rule.verb, &seen, &before);
+    test_faulty_store_count(w.stores[attempt->store], rule.verb, &seen, &before);
     if (attempt->dies)
         rule.count = UINT64_MAX;
-    g4_faulty_set(w.stores[attempt->store], &rule);
+    test_faulty_store_set(w.stores[attempt->store], &rule);
     (void)!test_world_move(&w, NUMBER, test_world_bits[attempt->from], test_world_bits[attempt->to],
                            false);
-    g4_faulty_count(w.stores[attempt->store], rule.verb, &seen, &after);
+    test_faulty_store_count(w.stores[attempt->store], rule.verb, &seen, &after);
     rule.count = 0;
-    g4_faulty_set(w.stores[attempt->store], &rule);
+    test_faulty_store_set(w.stores[attempt->store], &rule);
     if (attempt->dies)
         test_world_reopen(&w);
-    gateway_cold_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.vault->cold);
     test_world_expect_readable(&w, NUMBER, what);
     test_world_repair(&w);
     test_world_expect_readable(&w, NUMBER, what);
@@ -663,7 +663,7 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
     char key[KVT_KEY_MAX];
 
     (void)test_gateway_key(key, number);
-    g4_faulty_set(hit, &rule);
+    test_faulty_store_set(hit, &rule);
     switch (kvt_random_below(seed, 12)) {
     case 0:
     case 1:
@@ -674,7 +674,7 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
         break;
     case 2: /* to the end: what is half done is nobody's promise */
         rule.count = 0;
-        g4_faulty_set(hit, &rule);
+        test_faulty_store_set(hit, &rule);
         test_world_repair(w);
         test_world_far_away(w, kvt_random_below(seed, 2) == 0);
         if (gateway_remove(w->g.vault, key) == KVT_OK)
@@ -692,8 +692,8 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
         break;
     }
     rule.count = 0;
-    g4_faulty_set(hit, &rule);
-    gateway_cold_probe(w->g.vault->cold);
+    test_faulty_store_set(hit, &rule);
+    gateway_bucket_tier_probe(w->g.vault->cold);
     if (told[number] == STORED)
         test_world_expect_readable(w, number, "walk");
     if (told[number] == REMOVED)

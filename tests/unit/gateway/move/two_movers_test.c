@@ -75,7 +75,7 @@ open_view(struct scene *scene, struct view *view, const char *folder, struct g4_
     struct kvt_error err;
 
     assert_int_equal(g4_directory_open(&inner, &options, &err), KVT_OK);
-    assert_int_equal(g4_faulty_open(faulty, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(faulty, inner), KVT_OK);
     *view = (struct view){.inner = *faulty, .scene = scene};
     assert_int_equal(g4_store_new(out, &view_driver, view), KVT_OK);
 }
@@ -84,7 +84,7 @@ static void
 open_mover(struct scene *scene, unsigned at)
 {
     struct mover *mover = &scene->movers[at];
-    struct gateway_vault_options *options = &mover->g.options;
+    struct gateway_context_options *options = &mover->g.options;
     struct kvt_error err;
 
     mover->g = scene->base;
@@ -95,10 +95,10 @@ open_mover(struct scene *scene, unsigned at)
     options->hot_dir = mover->hot;
     open_view(scene, &mover->views[0], scene->base.cold, &mover->near, &options->cold_store);
     open_view(scene, &mover->views[1], scene->base.far, &mover->far, &options->far_store);
-    if (gateway_vault_open(&mover->g.vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&mover->g.vault, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_cold_probe(mover->g.vault->cold);
-    assert_true(gateway_cold_writable(mover->g.vault->cold));
+    gateway_bucket_tier_probe(mover->g.vault->cold);
+    assert_true(gateway_bucket_tier_writable(mover->g.vault->cold));
 }
 
 static void
@@ -107,7 +107,7 @@ open_base(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
     test_gateway_open(&scene->base, 1 << 20, 0);
     test_gateway_extend(&scene->base, 1 << 20, 0);
-    gateway_vault_close(scene->base.vault);
+    gateway_context_close(scene->base.vault);
     scene->base.vault = NULL;
     scene->base.options.warm_capacity = 0;
 }
@@ -124,7 +124,7 @@ static void
 close_scene(struct scene *scene)
 {
     for (unsigned at = 0; at < 2; at++)
-        gateway_vault_close(scene->movers[at].g.vault);
+        gateway_context_close(scene->movers[at].g.vault);
     test_gateway_close(&scene->base);
 }
 
@@ -288,15 +288,15 @@ a_damaged_copy_keeps_its_source(void **state)
         open_scene(&scene);
         place(&scene);
         mover = &scene.movers[0];
-        g4_faulty_set(mover->far, &damage);
-        g4_faulty_set(mover->far, &repair);
+        test_faulty_store_set(mover->far, &damage);
+        test_faulty_store_set(mover->far, &repair);
         assert_int_not_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
-        gateway_cold_probe(mover->g.vault->cold);
+        gateway_bucket_tier_probe(mover->g.vault->cold);
         (void)!settle(mover);
         assert_true(is_whole(mover->near)); /* what the far bucket says is never whole */
         damage.count = 0;
-        g4_faulty_set(mover->far, &damage);
-        gateway_cold_probe(mover->g.vault->cold);
+        test_faulty_store_set(mover->far, &damage);
+        gateway_bucket_tier_probe(mover->g.vault->cold);
         assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
         assert_true(is_whole(mover->far));
         expect_there(&scene, "damaged", 0);
@@ -324,15 +324,15 @@ an_unanswered_look_settles_nothing(void **state)
     assert_int_equal(g4_store_perform(mover->near, &gone), KVT_OK);
     for (size_t i = 0; i < 2; i++) {
         rule.verb = verbs[i];
-        g4_faulty_set(mover->far, &rule);
+        test_faulty_store_set(mover->far, &rule);
     }
     assert_int_not_equal(settle(mover), KVT_OK);
     rule.count = 0;
     for (size_t i = 0; i < 2; i++) {
         rule.verb = verbs[i];
-        g4_faulty_set(mover->far, &rule);
+        test_faulty_store_set(mover->far, &rule);
     }
-    gateway_cold_probe(mover->g.vault->cold);
+    gateway_bucket_tier_probe(mover->g.vault->cold);
     assert_int_equal(settle(mover), KVT_OK);
     assert_int_equal(test_gateway_tiers(&mover->g, 1, NULL), GATEWAY_FAR);
     expect_there(&scene, "unanswered", 0);
@@ -351,7 +351,7 @@ one_bucket_is_not_two(void **state)
     memcpy(scene.base.far, scene.base.cold, sizeof(scene.base.far));
     open_mover(&scene, 0);
     mover = &scene.movers[0];
-    assert_false(gateway_cold_takes(mover->g.vault->cold, GATEWAY_FAR));
+    assert_false(gateway_bucket_tier_takes(mover->g.vault->cold, GATEWAY_FAR));
     assert_int_equal(test_gateway_put(&mover->g, 1, SIZE), KVT_OK);
     assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(move(mover, GATEWAY_HOT, GATEWAY_FAR, false), KVT_UNAVAILABLE);

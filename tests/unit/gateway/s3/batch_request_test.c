@@ -65,22 +65,23 @@ add_put(struct kvt_buffer *out, const char *key, const uint8_t *body, size_t siz
 
 /* Each prefix gets its own exact allocation, so that a read behind it is seen by the sanitizer. */
 static void
-refused_when_cut(const struct kvt_buffer *whole, enum gateway_batch_verb verb)
+refused_when_cut(const struct kvt_buffer *whole, enum gateway_batch_request_verb verb)
 {
-    struct gateway_batch batch;
+    struct gateway_batch_request batch;
     struct kvt_error err;
 
     for (size_t cut = 0; cut < whole->size; cut++) {
         uint8_t *part = kvt_calloc(1, cut + 1);
 
         memcpy(part, whole->data, cut);
-        assert_int_equal(gateway_batch_parse(&batch, verb, part, cut, &err), KVT_INVALID);
+        assert_int_equal(gateway_batch_request_parse(&batch, verb, part, cut, &err), KVT_INVALID);
         assert_null(batch.names);
         assert_non_null(strstr(err.text, "byte "));
         kvt_free(part);
     }
-    assert_int_equal(gateway_batch_parse(&batch, verb, whole->data, whole->size, &err), KVT_OK);
-    gateway_batch_release(&batch);
+    assert_int_equal(gateway_batch_request_parse(&batch, verb, whole->data, whole->size, &err),
+                     KVT_OK);
+    gateway_batch_request_release(&batch);
 }
 
 static void
@@ -92,24 +93,25 @@ truncations(void **state)
 
     (void)state;
     ask(&bytes, keys, 2);
-    refused_when_cut(&bytes, GATEWAY_BATCH_HAS);
-    refused_when_cut(&bytes, GATEWAY_BATCH_GET);
+    refused_when_cut(&bytes, GATEWAY_BATCH_REQUEST_HAS);
+    refused_when_cut(&bytes, GATEWAY_BATCH_REQUEST_GET);
     kvt_buffer_release(&bytes);
     kvt_buffer_init(&bytes, 4096);
     add_number(&bytes, 2, 4);
     add_put(&bytes, keys[0], body, sizeof(body), 1);
     add_put(&bytes, keys[1], body, sizeof(body), 1);
-    refused_when_cut(&bytes, GATEWAY_BATCH_PUT);
+    refused_when_cut(&bytes, GATEWAY_BATCH_REQUEST_PUT);
     kvt_buffer_release(&bytes);
 }
 
 static void
-parse_fails(const void *bytes, size_t size, enum gateway_batch_verb verb, enum kvt_err expected)
+parse_fails(const void *bytes, size_t size, enum gateway_batch_request_verb verb,
+            enum kvt_err expected)
 {
-    struct gateway_batch batch;
+    struct gateway_batch_request batch;
     struct kvt_error err;
 
-    assert_int_equal(gateway_batch_parse(&batch, verb, bytes, size, &err), expected);
+    assert_int_equal(gateway_batch_request_parse(&batch, verb, bytes, size, &err), expected);
 }
 
 static void
@@ -127,32 +129,34 @@ nonsense(void **state)
     memset(long_key + 6, 'k', 512);
     memset(length + 20, 0xff, 8); /* a body of 2^64 - 1 bytes */
     length[28] = 'k';
-    parse_fails(too_many, sizeof(too_many), GATEWAY_BATCH_HAS, KVT_RANGE);
-    parse_fails(behind, sizeof(behind), GATEWAY_BATCH_HAS, KVT_INVALID);
-    parse_fails(empty_key, sizeof(empty_key), GATEWAY_BATCH_HAS, KVT_INVALID);
-    parse_fails(nul_key, sizeof(nul_key), GATEWAY_BATCH_HAS, KVT_INVALID);
-    parse_fails(long_key, sizeof(long_key), GATEWAY_BATCH_HAS, KVT_INVALID);
-    parse_fails(flags, sizeof(flags), GATEWAY_BATCH_PUT, KVT_INVALID);
-    parse_fails(length, sizeof(length), GATEWAY_BATCH_PUT, KVT_INVALID);
+    parse_fails(too_many, sizeof(too_many), GATEWAY_BATCH_REQUEST_HAS, KVT_RANGE);
+    parse_fails(behind, sizeof(behind), GATEWAY_BATCH_REQUEST_HAS, KVT_INVALID);
+    parse_fails(empty_key, sizeof(empty_key), GATEWAY_BATCH_REQUEST_HAS, KVT_INVALID);
+    parse_fails(nul_key, sizeof(nul_key), GATEWAY_BATCH_REQUEST_HAS, KVT_INVALID);
+    parse_fails(long_key, sizeof(long_key), GATEWAY_BATCH_REQUEST_HAS, KVT_INVALID);
+    parse_fails(flags, sizeof(flags), GATEWAY_BATCH_REQUEST_PUT, KVT_INVALID);
+    parse_fails(length, sizeof(length), GATEWAY_BATCH_REQUEST_PUT, KVT_INVALID);
 }
 
 static void
-run_of(struct test_gateway *gateway, enum gateway_batch_verb verb, const struct kvt_buffer *bytes,
-       uint64_t fingerprint, struct gateway_budget *budget, size_t limit, struct kvt_buffer *answer)
+run_of(struct test_gateway *gateway, enum gateway_batch_request_verb verb,
+       const struct kvt_buffer *bytes, uint64_t fingerprint, struct gateway_budget *budget,
+       size_t limit, struct kvt_buffer *answer)
 {
     struct kvt_error err;
     uint64_t taken;
 
     kvt_buffer_init(answer, limit);
-    assert_int_equal(gateway_batch_run(gateway->vault, verb, bytes->data, bytes->size, fingerprint,
-                                       budget, &taken, answer, &err),
+    assert_int_equal(gateway_batch_request_run(gateway->vault, verb, bytes->data, bytes->size,
+                                               fingerprint, budget, &taken, answer, &err),
                      KVT_OK);
     gateway_budget_give(budget, taken);
 }
 
 static void
-run(struct test_gateway *gateway, enum gateway_batch_verb verb, const struct kvt_buffer *bytes,
-    struct gateway_budget *budget, size_t limit, struct kvt_buffer *answer)
+run(struct test_gateway *gateway, enum gateway_batch_request_verb verb,
+    const struct kvt_buffer *bytes, struct gateway_budget *budget, size_t limit,
+    struct kvt_buffer *answer)
 {
     run_of(gateway, verb, bytes, 0, budget, limit, answer);
 }
@@ -179,7 +183,7 @@ results_in_order(void **state)
         names[i] = i == 5 ? "opaque" : test_gateway_key(keys[i], i);
         add_put(&bytes, names[i], body, SIZE, g4_check_crc32c(body, SIZE) ^ (i == 3 ? 1 : 0));
     }
-    run(&gateway, GATEWAY_BATCH_PUT, &bytes, &budget, 1u << 20, &answer);
+    run(&gateway, GATEWAY_BATCH_REQUEST_PUT, &bytes, &budget, 1u << 20, &answer);
     assert_int_equal(answer.size, 4 * KEYS);
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(number_at(&answer, 4 * i, 4), i == 3   ? KVT_CORRUPT
@@ -189,7 +193,7 @@ results_in_order(void **state)
     kvt_buffer_release(&answer);
 
     ask(&bytes, names, KEYS);
-    run(&gateway, GATEWAY_BATCH_HAS, &bytes, &budget, 1u << 20, &answer);
+    run(&gateway, GATEWAY_BATCH_REQUEST_HAS, &bytes, &budget, 1u << 20, &answer);
     assert_int_equal(answer.size, 16 * KEYS);
     for (unsigned i = 0; i < KEYS; i++) {
         const bool there = i != 3 && i != 5;
@@ -203,7 +207,8 @@ results_in_order(void **state)
     kvt_buffer_release(&answer);
 
     /* Room for five bodies only: the first five, and "again" for the others. */
-    run(&gateway, GATEWAY_BATCH_GET, &bytes, &budget, 16 * KEYS + 5 * SIZE + SIZE / 2, &answer);
+    run(&gateway, GATEWAY_BATCH_REQUEST_GET, &bytes, &budget, 16 * KEYS + 5 * SIZE + SIZE / 2,
+        &answer);
     at = 0;
     for (unsigned i = 0, given = 0; i < KEYS; i++) {
         const uint64_t status = number_at(&answer, at, 4);
@@ -228,7 +233,7 @@ results_in_order(void **state)
 
     /* No room for it even alone: asking again would never help. */
     ask(&bytes, names, 1);
-    run(&gateway, GATEWAY_BATCH_GET, &bytes, &budget, SIZE, &answer);
+    run(&gateway, GATEWAY_BATCH_REQUEST_GET, &bytes, &budget, SIZE, &answer);
     assert_int_equal(number_at(&answer, 0, 4), KVT_RANGE);
     kvt_buffer_release(&bytes);
     kvt_buffer_release(&answer);
@@ -255,11 +260,12 @@ what_is_not_read_is_doubted(void **state)
     for (unsigned i = 0; i < 3; i++) {
         test_gateway_reopen(&gateway); /* and nothing was seen yet */
         budget.max = i == 1 ? SIZE - 1 : 1u << 20;
-        run(&gateway, GATEWAY_BATCH_GET, &bytes, &budget, i == 0 ? SIZE : 1u << 20, &answer);
+        run(&gateway, GATEWAY_BATCH_REQUEST_GET, &bytes, &budget, i == 0 ? SIZE : 1u << 20,
+            &answer);
         assert_int_equal(number_at(&answer, 0, 4), i == 0   ? KVT_RANGE
                                                    : i == 1 ? KVT_AGAIN
                                                             : KVT_OK);
-        assert_int_equal(gateway_doubts_round(gateway.vault), i < 2 ? 1 : 0);
+        assert_int_equal(gateway_recheck_round(gateway.vault), i < 2 ? 1 : 0);
         kvt_buffer_release(&answer);
     }
     kvt_buffer_release(&bytes);
@@ -284,12 +290,12 @@ told_apart(struct test_gateway *gateway, const char *const names[2], const uint8
         const bool other = layout == 8;
         const size_t second = other ? 16 : 16 + SIZE;
 
-        run_of(gateway, GATEWAY_BATCH_HAS, &bytes, layout, &budget, 1u << 20, &answer);
+        run_of(gateway, GATEWAY_BATCH_REQUEST_HAS, &bytes, layout, &budget, 1u << 20, &answer);
         assert_int_equal(number_at(&answer, 0, 4), other ? KVT_NOTFOUND : KVT_OK);
         assert_int_equal(number_at(&answer, 8, 8), other ? 0 : SIZE);
         assert_int_equal(number_at(&answer, 16, 4), KVT_OK);
         kvt_buffer_release(&answer);
-        run_of(gateway, GATEWAY_BATCH_GET, &bytes, layout, &budget, 1u << 20, &answer);
+        run_of(gateway, GATEWAY_BATCH_REQUEST_GET, &bytes, layout, &budget, 1u << 20, &answer);
         assert_int_equal(number_at(&answer, 0, 4), other ? KVT_NOTFOUND : KVT_OK);
         assert_int_equal(number_at(&answer, second, 4), KVT_OK);
         assert_int_equal(answer.size, second + 16 + SIZE);
@@ -333,7 +339,7 @@ another_layout_is_not_there(void **state)
             assert_int_equal(test_gateway_store_put(gateway.bucket, names[i], body, SIZE, &meta),
                              KVT_OK);
     }
-    run(&gateway, GATEWAY_BATCH_PUT, &bytes, &budget, 1u << 20, &answer);
+    run(&gateway, GATEWAY_BATCH_REQUEST_PUT, &bytes, &budget, 1u << 20, &answer);
     told_apart(&gateway, names, body);
     told_apart(&gateway, names + 2, body);
     kvt_buffer_release(&bytes);
@@ -360,7 +366,7 @@ away_is_again(void **state)
     add_put(&bytes, test_gateway_key(key, 1), body, SIZE, g4_check_crc32c(body, SIZE));
     test_gateway_fault(&gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     for (int i = 0; i < 2; i++) { /* asked, and then not even asked */
-        run(&gateway, GATEWAY_BATCH_PUT, &bytes, &budget, 1u << 20, &answer);
+        run(&gateway, GATEWAY_BATCH_REQUEST_PUT, &bytes, &budget, 1u << 20, &answer);
         assert_int_equal(number_at(&answer, 0, 4), KVT_AGAIN);
         kvt_buffer_release(&answer);
     }

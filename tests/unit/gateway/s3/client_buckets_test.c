@@ -79,43 +79,44 @@ names(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        if (!gateway_bucket_name_valid(good[i]))
+        if (!gateway_client_bucket_name_valid(good[i]))
             fail_msg("%s", good[i]);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        if (gateway_bucket_name_valid(bad[i]))
+        if (gateway_client_bucket_name_valid(bad[i]))
             fail_msg("%s", bad[i]);
 }
 
 static void
 places(void **state)
 {
-    const struct gateway_bucket configured = {.name = "kvtier"};
-    const struct gateway_bucket made = {.name = "made", .id = "0123456789abcdef"};
+    const struct gateway_client_bucket configured = {.name = "kvtier"};
+    const struct gateway_client_bucket made = {.name = "made", .id = "0123456789abcdef"};
     char stored[KVT_KEY_MAX];
     char key[KVT_KEY_MAX];
 
     (void)state;
-    assert_int_equal(gateway_bucket_key(&configured, "a/b", stored), KVT_OK);
+    assert_int_equal(gateway_client_bucket_key(&configured, "a/b", stored), KVT_OK);
     assert_string_equal(stored, "a/b");
-    assert_int_equal(gateway_bucket_key(&configured, ".kvtier-object/x/k", stored), KVT_INVALID);
-    assert_int_equal(gateway_bucket_key(&configured, "", stored), KVT_INVALID);
-    assert_int_equal(gateway_bucket_key(&made, ".kvtier-x", stored), KVT_OK);
+    assert_int_equal(gateway_client_bucket_key(&configured, ".kvtier-object/x/k", stored),
+                     KVT_INVALID);
+    assert_int_equal(gateway_client_bucket_key(&configured, "", stored), KVT_INVALID);
+    assert_int_equal(gateway_client_bucket_key(&made, ".kvtier-x", stored), KVT_OK);
     assert_string_equal(stored, ".kvtier-object/0123456789abcdef/.kvtier-x");
-    assert_string_equal(gateway_bucket_shown(&made, stored), ".kvtier-x");
-    assert_int_equal(gateway_bucket_key(&made, "", stored), KVT_INVALID);
-    assert_int_equal(gateway_bucket_key(&made, "a\x01", stored), KVT_INVALID);
+    assert_string_equal(gateway_client_bucket_shown(&made, stored), ".kvtier-x");
+    assert_int_equal(gateway_client_bucket_key(&made, "", stored), KVT_INVALID);
+    assert_int_equal(gateway_client_bucket_key(&made, "a\x01", stored), KVT_INVALID);
     assert_string_equal(stored, "");
     /* What reads as a block's key is none there. */
-    assert_int_equal(gateway_bucket_key(&made, "0/0:11111112", stored), KVT_OK);
-    assert_false(gateway_vault_is_block(stored, NULL));
-    assert_true(gateway_vault_is_block("0/0:11111112", NULL));
+    assert_int_equal(gateway_client_bucket_key(&made, "0/0:11111112", stored), KVT_OK);
+    assert_false(gateway_object_key_is_block(stored, NULL));
+    assert_true(gateway_object_key_is_block("0/0:11111112", NULL));
     memset(key, 'k', sizeof(key));
-    key[KVT_KEY_MAX - GATEWAY_BUCKET_KEY] = '\0';
-    assert_int_equal(gateway_bucket_key(&made, key, stored), KVT_OK);
+    key[KVT_KEY_MAX - GATEWAY_CLIENT_BUCKET_KEY] = '\0';
+    assert_int_equal(gateway_client_bucket_key(&made, key, stored), KVT_OK);
     assert_int_equal(strlen(stored), KVT_KEY_MAX - 1);
-    key[KVT_KEY_MAX - GATEWAY_BUCKET_KEY] = 'k';
-    key[KVT_KEY_MAX - GATEWAY_BUCKET_KEY + 1] = '\0';
-    assert_int_equal(gateway_bucket_key(&made, key, stored), KVT_RANGE);
+    key[KVT_KEY_MAX - GATEWAY_CLIENT_BUCKET_KEY] = 'k';
+    key[KVT_KEY_MAX - GATEWAY_CLIENT_BUCKET_KEY + 1] = '\0';
+    assert_int_equal(gateway_client_bucket_key(&made, key, stored), KVT_RANGE);
 }
 
 /* From making to removal, by those who may and those who may not. */
@@ -175,7 +176,8 @@ life(void **state)
     expect_code(s, &test_scene_owner, "PUT", "/kvtier/.kvtier-bucket/x", "InvalidArgument");
     s->who = &test_scene_owner;
     request = test_scene_ask(s, "PUT", "/kvtier/.kvtier-selftest/x", NULL, 0, NULL, NULL);
-    assert_int_equal(request->fault, GATEWAY_FAULT_RESERVED); /* kvtier doctor looks for its text */
+    assert_int_equal(request->fault,
+                     GATEWAY_S3_ERROR_RESERVED); /* kvtier doctor looks for its text */
     test_scene_done(s, request);
 
     expect_code(s, ann, "DELETE", "/a-one", "BucketNotEmpty");
@@ -287,23 +289,23 @@ late_writers_write_nothing(void **state)
 {
     const struct gateway_principal *ann = &people[0];
     struct test_scene *s = *state;
-    struct gateway_buckets *other;
-    struct gateway_bucket bucket;
+    struct gateway_client_buckets *other;
+    struct gateway_client_bucket bucket;
 
-    assert_int_equal(gateway_buckets_new(&other, "kvtier", "kvtier", 0, 8), KVT_OK);
+    assert_int_equal(gateway_client_buckets_new(&other, "kvtier", "kvtier", 0, 8), KVT_OK);
     expect_code(s, ann, "PUT", "/a-one", "");
-    assert_int_equal(gateway_buckets_find(other, s->gateway.vault, "a-one", false, &bucket),
+    assert_int_equal(gateway_client_buckets_find(other, s->gateway.vault, "a-one", false, &bucket),
                      KVT_OK);
     assert_string_equal(bucket.owner, "ann");
-    assert_int_equal(gateway_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
+    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
     assert_int_equal(status_of(s, ann, "PUT", "/a-one/late", "late"), 404);
-    assert_int_equal(gateway_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
+    assert_int_equal(gateway_client_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
                      KVT_OK);
-    assert_int_equal(gateway_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
-    assert_int_equal(gateway_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
+    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
+    assert_int_equal(gateway_client_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
                      KVT_OK);
     expect_text(s, &people[1], "/a-one", "<IsTruncated>false", "late");
-    gateway_buckets_free(other);
+    gateway_client_buckets_free(other);
 }
 
 /* ---- against a model ---- */
@@ -377,20 +379,20 @@ static void
 as_the_model(void **state)
 {
     struct test_scene *s = *state;
-    struct gateway_buckets *fresh = NULL;
+    struct gateway_client_buckets *fresh = NULL;
     uint64_t random = test_seed();
     struct model model = {.owner = {-1, -1, -1, -1, -1}};
 
     for (unsigned i = 0; i < STEPS; i++) {
         if (i % 50 == 0) {
-            gateway_buckets_free(fresh);
-            assert_int_equal(gateway_buckets_new(&fresh, "kvtier", "kvtier", 0, 8), KVT_OK);
+            gateway_client_buckets_free(fresh);
+            assert_int_equal(gateway_client_buckets_new(&fresh, "kvtier", "kvtier", 0, 8), KVT_OK);
             s->s3.buckets = fresh;
         }
         step(s, &model, &random);
     }
     s->s3.buckets = s->buckets;
-    gateway_buckets_free(fresh);
+    gateway_client_buckets_free(fresh);
 }
 
 int

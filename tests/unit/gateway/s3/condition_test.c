@@ -31,8 +31,9 @@ nonce_is_not_shown(void **state)
         (void)snprintf(raw, sizeof(raw), "/kvtier/%c", 'a' + i);
         head.key = raw + strlen("/kvtier/");
         assert_int_equal(g4_store_perform(s->gateway.bucket, &head), KVT_OK);
-        assert_true(gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, nonces[i % 2],
-                                           sizeof(nonces[0])) == (i < 2)); /* not of the copy */
+        assert_true(gateway_attribute_lines_get(attributes, GATEWAY_ATTRIBUTE_PUT, nonces[i % 2],
+                                                sizeof(nonces[0])) ==
+                    (i < 2)); /* not of the copy */
         if (i == 1)
             assert_string_not_equal(nonces[0], nonces[1]);
         request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);

@@ -222,7 +222,7 @@ attributes_that_fill_all(void **state)
 
     for (unsigned i = 0; i + 1 < G4_ATTRIBUTE_LINES; i++) {
         (void)snprintf(raw, sizeof(raw), "x-amz-meta-%u", i);
-        assert_true(gateway_attributes_add(upload.attributes, raw, "x"));
+        assert_true(gateway_attribute_lines_add(upload.attributes, raw, "x"));
     }
     assert_int_equal(gateway_uploads_create(s->gateway.vault, &upload), KVT_OK);
     assert_int_equal(test_upload_part(s, upload.id, 1, "hello", 5), 200);
@@ -437,17 +437,17 @@ checksums_are_kept(void **state)
                        "<Checksum%s>%s</Checksum%s></Part>",
                        sum->word, sum->parts[1], sum->word);
         request = test_upload_complete(s, id, named, sum->header, "bad");
-        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        assert_int_equal(request->fault, GATEWAY_S3_ERROR_BAD_DIGEST);
         test_scene_done(s, request);
         request = test_upload_complete(s, id, named, sum->header, sum->parts[1]);
-        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        assert_int_equal(request->fault, GATEWAY_S3_ERROR_BAD_DIGEST);
         test_scene_done(s, request);
         request = test_upload_complete(s, id, named, "x-amz-checksum-sha1", sum->bare);
-        assert_int_equal(request->fault, GATEWAY_FAULT_INVALID_REQUEST);
+        assert_int_equal(request->fault, GATEWAY_S3_ERROR_INVALID_REQUEST);
         test_scene_done(s, request);
         request = test_upload_complete(s, id, named, "x-amz-checksum-type",
                                        sum->type[0] == 'C' ? "FULL_OBJECT" : "COMPOSITE");
-        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        assert_int_equal(request->fault, GATEWAY_S3_ERROR_BAD_DIGEST);
         test_scene_done(s, request);
         request =
             test_upload_complete(s, id, named, sum->header, i % 2 == 0 ? sum->whole : sum->bare);
@@ -471,29 +471,29 @@ checksums_that_were_not_agreed(void **state)
 {
     static const struct {
         const char *claim[9];
-        enum gateway_fault fault;
+        enum gateway_s3_error fault;
         const char *told; /* as CRC32 */
     } rows[] = {
-        {{"x-amz-checksum-crc32", "AAAAAA=="}, GATEWAY_FAULT_BAD_DIGEST, ""},
-        {{"x-amz-checksum-crc32", "NhCmhg==-1"}, GATEWAY_FAULT_BAD_DIGEST, ""},
+        {{"x-amz-checksum-crc32", "AAAAAA=="}, GATEWAY_S3_ERROR_BAD_DIGEST, ""},
+        {{"x-amz-checksum-crc32", "NhCmhg==-1"}, GATEWAY_S3_ERROR_BAD_DIGEST, ""},
         {{"x-amz-checksum-crc32", "AAAAAA==", "x-amz-checksum-type", "FULL_OBJECT"},
-         GATEWAY_FAULT_BAD_DIGEST,
+         GATEWAY_S3_ERROR_BAD_DIGEST,
          ""},
         {{"x-amz-checksum-crc32", "NhCmhg==", "x-amz-checksum-type", "COMPOSITE"},
-         GATEWAY_FAULT_INVALID_REQUEST,
+         GATEWAY_S3_ERROR_INVALID_REQUEST,
          ""},
         {{"x-amz-checksum-sha256", "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="},
-         GATEWAY_FAULT_INVALID_REQUEST,
+         GATEWAY_S3_ERROR_INVALID_REQUEST,
          ""},
         {{"x-amz-checksum-crc32", "NhCmhg==", "x-amz-checksum-crc64nvme", "M3eFcAZSQlc="},
-         GATEWAY_FAULT_INVALID_REQUEST,
+         GATEWAY_S3_ERROR_INVALID_REQUEST,
          ""},
-        {{"x-amz-checksum-crc64nvme", "M3eFcAZSQlc="}, GATEWAY_FAULT_NONE, ""},
-        {{"x-amz-checksum-crc32", "NhCmhg=="}, GATEWAY_FAULT_NONE, "NhCmhg=="},
+        {{"x-amz-checksum-crc64nvme", "M3eFcAZSQlc="}, GATEWAY_S3_ERROR_NONE, ""},
+        {{"x-amz-checksum-crc32", "NhCmhg=="}, GATEWAY_S3_ERROR_NONE, "NhCmhg=="},
         {{"x-amz-checksum-crc32", "NhCmhg==", "x-amz-checksum-type", "FULL_OBJECT"},
-         GATEWAY_FAULT_NONE,
+         GATEWAY_S3_ERROR_NONE,
          "NhCmhg=="},
-        {{NULL}, GATEWAY_FAULT_NONE, ""},
+        {{NULL}, GATEWAY_S3_ERROR_NONE, ""},
     };
     static const char *const none[] = {"x-amz-meta-color", "red", NULL};
     static const char body[] =
@@ -513,7 +513,7 @@ checksums_that_were_not_agreed(void **state)
         if (request->fault != rows[i].fault)
             fail_msg("row %zu: %s", i, gateway_request_code(request->fault));
         test_scene_done(s, request);
-        if (rows[i].fault != GATEWAY_FAULT_NONE)
+        if (rows[i].fault != GATEWAY_S3_ERROR_NONE)
             continue;
         request =
             test_scene_ask(s, "HEAD", "/kvtier/big", NULL, 0, "x-amz-checksum-mode", "ENABLED");

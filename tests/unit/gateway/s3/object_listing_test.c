@@ -145,7 +145,7 @@ listings_pass_over_what_is_not_shown(void **state)
     struct fixture *f = *state;
 
     f->forged.page = 5;
-    f->forged.count = 5 * GATEWAY_LISTING_PAGES * 2 + 1;
+    f->forged.count = 5 * GATEWAY_OBJECT_LISTING_PAGES * 2 + 1;
     for (unsigned i = 0; i < 3; i++) {
         const bool marker = i == 2;
         char next[2 * KVT_KEY_MAX] = "";
@@ -252,12 +252,12 @@ pages_are_fetched_ahead(void **state)
 }
 
 static bool
-take(struct gateway_ahead *ahead, struct g4_listed *room, unsigned page)
+take(struct gateway_listing_prefetch *ahead, struct g4_listed *room, unsigned page)
 {
     struct g4_request request = {.verb = G4_LIST, .key = "", .listed = room};
 
     (void)snprintf(request.token, sizeof(request.token), "%u", page);
-    return gateway_ahead_take(ahead, &request) && request.listed_count == 1 &&
+    return gateway_listing_prefetch_take(ahead, &request) && request.listed_count == 1 &&
            strtoul(room[0].key, NULL, 10) == page;
 }
 
@@ -266,8 +266,8 @@ static void
 pages_ahead_are_bounded_in_number_and_time(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_ahead *ahead = f->scene.ahead;
-    struct g4_store *store = gateway_cold_store(f->scene.gateway.vault->cold);
+    struct gateway_listing_prefetch *ahead = f->scene.ahead;
+    struct g4_store *store = gateway_bucket_tier_store(f->scene.gateway.vault->cold);
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
     char token[16];
 
@@ -275,26 +275,26 @@ pages_ahead_are_bounded_in_number_and_time(void **state)
     f->forged.make = make_plain;
     f->forged.page = 1;
     f->forged.count = 1000;
-    for (unsigned i = 0; i < GATEWAY_AHEAD_MAX + 1; i++) {
+    for (unsigned i = 0; i < GATEWAY_LISTING_PREFETCH_MAX + 1; i++) {
         (void)snprintf(token, sizeof(token), "%u", i);
-        gateway_ahead_fetch(ahead, store, "", token);
+        gateway_listing_prefetch_fetch(ahead, store, "", token);
     }
-    assert_int_equal(f->forged.asked, GATEWAY_AHEAD_MAX);
+    assert_int_equal(f->forged.asked, GATEWAY_LISTING_PREFETCH_MAX);
     assert_true(take(ahead, room, 3));
     assert_false(take(ahead, room, 3));
-    assert_false(take(ahead, room, GATEWAY_AHEAD_MAX));
-    gateway_ahead_fetch(ahead, store, "", "50");
+    assert_false(take(ahead, room, GATEWAY_LISTING_PREFETCH_MAX));
+    gateway_listing_prefetch_fetch(ahead, store, "", "50");
     test_scene_done(&f->scene,
                     test_scene_ask(&f->scene, "PUT", "/kvtier/new", "new", 3, NULL, NULL));
     assert_false(take(ahead, room, 50));
     f->forged.strict = true;
-    gateway_ahead_fetch(ahead, store, "", "100");
+    gateway_listing_prefetch_fetch(ahead, store, "", "100");
     assert_false(take(ahead, room, 100));
     f->forged.strict = false;
-    gateway_ahead_fetch(ahead, store, "", "5");
-    kvt_clock_sleep_ms(GATEWAY_AHEAD_MS + 10);
+    gateway_listing_prefetch_fetch(ahead, store, "", "5");
+    kvt_clock_sleep_ms(GATEWAY_LISTING_PREFETCH_MS + 10);
     assert_false(take(ahead, room, 5));
-    gateway_ahead_fetch(ahead, store, "", "7"); /* in the room of one that is too old */
+    gateway_listing_prefetch_fetch(ahead, store, "", "7"); /* in the room of one that is too old */
     assert_true(take(ahead, room, 7));
     kvt_free(room);
 }

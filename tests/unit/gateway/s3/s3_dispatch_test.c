@@ -97,9 +97,9 @@ what_is_not_offered(void **state)
     assert_non_null(strstr(kvt_buffer_text(&request->answer), ">eu-1<"));
     test_scene_done(s, request);
     request = test_scene_ask(s, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
-    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max), GATEWAY_S3_ERROR_NONE);
     assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max + 1),
-                     GATEWAY_FAULT_TOO_LARGE);
+                     GATEWAY_S3_ERROR_TOO_LARGE);
     test_scene_done(s, request);
 }
 
@@ -163,13 +163,13 @@ opaque_objects(void **state)
     {
         char attributes[G4_ATTRIBUTES_MAX];
 
-        assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_FAULT_META_LARGE);
+        assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_S3_ERROR_META_LARGE);
     }
     test_scene_done(s, request);
     assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", "x-amz-meta-n", "a\x04"), 400);
     assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", "x-amz-meta-\x04", "a"), 400);
     request = test_scene_ask(s, "PUT", "/kvtier/k", "x", 1, "x-amz-meta-n", "a\x7f");
-    assert_int_equal(request->fault, GATEWAY_FAULT_INVALID_ARGUMENT);
+    assert_int_equal(request->fault, GATEWAY_S3_ERROR_INVALID_ARGUMENT);
     test_scene_done(s, request);
 }
 
@@ -357,7 +357,7 @@ many_are_deleted_at_once(void **state)
 static void
 many_do_not_wait_group_by_group(void **state)
 {
-    enum { KEYS = GATEWAY_REMOVE_TOGETHER + 5 };
+    enum { KEYS = GATEWAY_REMOVAL_TOGETHER + 5 };
     struct test_scene *s = *state;
     struct gateway_request *request;
     struct kvt_buffer text;
@@ -381,7 +381,7 @@ many_do_not_wait_group_by_group(void **state)
          test_scene_element(&at, "<Code>", code, sizeof(code)); refused++)
         assert_string_equal(code, "SlowDown");
     test_scene_done(s, request);
-    assert_int_equal(refused, 1 + KEYS - GATEWAY_REMOVE_TOGETHER);
+    assert_int_equal(refused, 1 + KEYS - GATEWAY_REMOVAL_TOGETHER);
     assert_int_equal(test_scene_status(s, "GET", url, "", NULL, NULL), 200); /* not tried */
     request =
         test_scene_ask(s, "POST", "/kvtier?delete", (const char *)text.data, text.size, NULL, NULL);

@@ -34,7 +34,7 @@ enum { PIECE = 1 << G4_PIECES_SHIFT_MIN, SIZE = 8 << 20, WAIT_S = 30, IDLE = 200
 struct fixture {
     struct test_scene scene;
     struct gateway_auth *auth;
-    struct gateway_front *front;
+    struct gateway_s3_server *front;
     uint16_t port;
     struct kvt_tls *tls; /* NULL: plain HTTP */
     unsigned mostly;     /* answers that were most of the block */
@@ -47,41 +47,42 @@ struct fixture {
 static void
 start_front(struct fixture *f, uint64_t patience_ms)
 {
-    const struct gateway_front_options options = {.bind = "127.0.0.1",
-                                                  .http_threads = 2,
-                                                  .io_threads = 2,
-                                                  .connections_max = IDLE + 100,
-                                                  .patience_ms = patience_ms,
-                                                  .domains = "",
-                                                  .tls = f->tls,
-                                                  .auth = f->auth,
-                                                  .s3 = &f->scene.s3};
+    const struct gateway_s3_server_options options = {.bind = "127.0.0.1",
+                                                      .http_threads = 2,
+                                                      .io_threads = 2,
+                                                      .connections_max = IDLE + 100,
+                                                      .patience_ms = patience_ms,
+                                                      .domains = "",
+                                                      .tls = f->tls,
+                                                      .auth = f->auth,
+                                                      .s3 = &f->scene.s3};
     struct kvt_error err;
 
-    if (gateway_front_start(&f->front, &options, &err) != KVT_OK)
+    if (gateway_s3_server_start(&f->front, &options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    f->port = gateway_front_port(f->front);
+    f->port = gateway_s3_server_port(f->front);
 }
 
 static int
 set_up(void **state)
 {
     struct fixture *f = kvt_calloc(1, sizeof(*f));
-    struct gateway_credentials *credentials;
-    char name[G4_NAME_MAX];
+    struct gateway_client_credentials *credentials;
+    char name[G4_FILE_NAME_MAX];
 
     test_scene_open(&f->scene, 64u << 20);
     f->scene.budget.max = 64u << 20;
     f->scene.s3.batch_max = SIZE;
     f->scene.gateway.vault->object_max = SIZE;
-    assert_int_equal(gateway_credentials_parse(&credentials, "access:secret\n", NULL), KVT_OK);
+    assert_int_equal(gateway_client_credentials_parse(&credentials, "access:secret\n", NULL),
+                     KVT_OK);
     assert_int_equal(gateway_auth_new(&f->auth, credentials, NULL), KVT_OK);
     start_front(f, WAIT_S * 1000);
     f->wanted = kvt_calloc(1, SIZE);
     f->found = kvt_calloc(1, SIZE);
     test_gateway_fill(f->wanted, SIZE, NUMBER);
     assert_int_equal(test_gateway_put(&f->scene.gateway, NUMBER, SIZE), KVT_OK);
-    g4_name_format(test_gateway_key(f->key, NUMBER), name);
+    g4_file_name_format(test_gateway_key(f->key, NUMBER), name);
     (void)snprintf(f->file, sizeof(f->file), "%s/objects/%s", f->scene.gateway.hot, name);
     *state = f;
     return 0;
@@ -92,7 +93,7 @@ tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    gateway_front_stop(f->front);
+    gateway_s3_server_stop(f->front);
     gateway_auth_free(f->auth);
     kvt_tls_free(f->tls);
     kvt_free(f->wanted);
@@ -209,7 +210,7 @@ flip(const struct fixture *f, size_t at)
     const int fd = open(f->file, O_WRONLY | O_CLOEXEC);
 
     assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(G4_OBJECT_BODY_AT + at)), 1);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(G4_OBJECT_FILE_BODY_AT + at)), 1);
     (void)close(fd);
 }
 
@@ -263,11 +264,11 @@ again_out_of_memory(void **state)
 {
     struct fixture *f = *state;
     struct gateway_stats *stats = &f->scene.gateway.stats;
-    struct gateway_vault *vault = f->scene.gateway.vault;
+    struct gateway_context *vault = f->scene.gateway.vault;
     const int fd = connect_front(f, 0);
     size_t length;
 
-    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     whole_and_in_part(state);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), f->mostly - 1);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_HOT), 23);
@@ -285,11 +286,11 @@ static void
 a_small_part_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_vault *vault = f->scene.gateway.vault;
+    struct gateway_context *vault = f->scene.gateway.vault;
     const int fd = connect_front(f, 0);
     size_t length;
 
-    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     for (int i = 0; i < 5; i++) {
         ask(f, fd, "bytes=5-5");
         assert_int_equal(read_head(fd, &length), 206);
@@ -304,7 +305,7 @@ static void
 over_tls_it_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_vault *vault = f->scene.gateway.vault;
+    struct gateway_context *vault = f->scene.gateway.vault;
     const uint64_t now_ms = kvt_clock_unix_ms();
     struct g4_s3_options options = {
         .bucket = "kvtier", .access_key = "access", .secret_key = "secret", .path_style = true};
@@ -319,9 +320,9 @@ over_tls_it_is_read(void **state)
     assert_int_equal(kvt_file_write(path, pair.text, strlen(pair.text), 0600, NULL), KVT_OK);
     assert_int_equal(kvt_tls_new(&f->tls), KVT_OK);
     assert_int_equal(kvt_tls_load(f->tls, pair.text, pair.key, &err), KVT_OK);
-    gateway_front_stop(f->front);
+    gateway_s3_server_stop(f->front);
     start_front(f, WAIT_S * 1000);
-    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     (void)snprintf(endpoint, sizeof(endpoint), "https://localhost:%u", (unsigned)f->port);
     options.endpoint = endpoint;
     options.ca_file = path;
@@ -427,7 +428,7 @@ patience_ends(void **state)
     int slow;
     int lazy;
 
-    gateway_front_stop(f->front);
+    gateway_s3_server_stop(f->front);
     start_front(f, 200);
     silent = connect_front(f, 0);
     slow = connect_front(f, 0);

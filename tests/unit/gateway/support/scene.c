@@ -19,8 +19,8 @@ test_scene_open(struct test_scene *scene, uint64_t hot_capacity)
     test_gateway_open(&scene->gateway, hot_capacity, 0);
     atomic_init(&scene->budget.used, 0);
     scene->budget.max = 1u << 20;
-    assert_int_equal(gateway_buckets_new(&scene->buckets, "kvtier", "kvtier", 0, 8), KVT_OK);
-    assert_int_equal(gateway_ahead_new(&scene->ahead), KVT_OK);
+    assert_int_equal(gateway_client_buckets_new(&scene->buckets, "kvtier", "kvtier", 0, 8), KVT_OK);
+    assert_int_equal(gateway_listing_prefetch_new(&scene->ahead), KVT_OK);
     scene->s3 = (struct gateway_s3){.vault = scene->gateway.vault,
                                     .budget = &scene->budget,
                                     .buckets = scene->buckets,
@@ -36,8 +36,8 @@ void
 test_scene_close(struct test_scene *scene)
 {
     assert_int_equal(atomic_load(&scene->budget.used), 0);
-    gateway_ahead_free(scene->ahead);
-    gateway_buckets_free(scene->buckets);
+    gateway_listing_prefetch_free(scene->ahead);
+    gateway_client_buckets_free(scene->buckets);
     test_gateway_close(&scene->gateway);
 }
 
@@ -78,7 +78,7 @@ test_scene_ask_all(struct test_scene *scene, const char *method, const char *raw
         assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
     request->principal = scene->who;
     scene->s3.vault = scene->gateway.vault; /* which may have been opened again */
-    gateway_s3_handle(&scene->s3, request);
+    gateway_s3_dispatch(&scene->s3, request);
     return request;
 }
 
@@ -125,7 +125,7 @@ test_scene_line(const struct gateway_request *request, const char *name, char *o
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)request->lines.size,
                    request->lines.data == NULL ? "" : (const char *)request->lines.data);
-    return gateway_attributes_get(text, name, out, size) ? out : "";
+    return gateway_attribute_lines_get(text, name, out, size) ? out : "";
 }
 
 bool

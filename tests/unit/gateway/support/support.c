@@ -18,7 +18,7 @@ open_bucket(struct test_gateway *gateway)
     struct kvt_error err;
 
     assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
-    assert_int_equal(g4_faulty_open(&gateway->bucket, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&gateway->bucket, inner), KVT_OK);
     gateway->options.cold_store = gateway->bucket;
     if (gateway->far[0] == '\0')
         return;
@@ -26,7 +26,7 @@ open_bucket(struct test_gateway *gateway)
         g4_directory_open(&inner,
                           &(struct g4_directory_options){.path = gateway->far, .threads = 4}, &err),
         KVT_OK);
-    assert_int_equal(g4_faulty_open(&gateway->far_bucket, inner), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&gateway->far_bucket, inner), KVT_OK);
     gateway->options.far_store = gateway->far_bucket;
 }
 
@@ -35,10 +35,10 @@ open_vault(struct test_gateway *gateway)
 {
     struct kvt_error err;
 
-    if (gateway_vault_open(&gateway->vault, &gateway->options, &err) != KVT_OK)
+    if (gateway_context_open(&gateway->vault, &gateway->options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_cold_probe(gateway->vault->cold);
-    assert_true(gateway_cold_writable(gateway->vault->cold));
+    gateway_bucket_tier_probe(gateway->vault->cold);
+    assert_true(gateway_bucket_tier_writable(gateway->vault->cold));
 }
 
 void
@@ -52,7 +52,7 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
     assert_int_equal(kvt_metrics_new(&gateway->metrics), KVT_OK);
     gateway_stats_init(&gateway->stats, gateway->metrics,
                        (struct gateway_stats_tiers){.warm = true, .far = true});
-    gateway->options = (struct gateway_vault_options){
+    gateway->options = (struct gateway_context_options){
         .name = "gw0",
         .bucket = "kvtier",
         .state_dir = gateway->state,
@@ -85,7 +85,7 @@ test_gateway_extend(struct test_gateway *gateway, uint64_t warm_capacity, uint64
 void
 test_gateway_reopen(struct test_gateway *gateway)
 {
-    gateway_vault_close(gateway->vault);
+    gateway_context_close(gateway->vault);
     open_bucket(gateway);
     open_vault(gateway);
 }
@@ -94,7 +94,7 @@ void
 test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_driver *driver,
                        void *self, struct g4_store **inner)
 {
-    gateway_vault_close(gateway->vault);
+    gateway_context_close(gateway->vault);
     open_bucket(gateway);
     *inner = gateway->bucket;
     assert_int_equal(g4_store_new(&gateway->options.cold_store, driver, self), KVT_OK);
@@ -104,7 +104,7 @@ test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_drive
 void
 test_gateway_close(struct test_gateway *gateway)
 {
-    gateway_vault_close(gateway->vault);
+    gateway_context_close(gateway->vault);
     kvt_metrics_free(gateway->metrics);
     test_folder_remove(gateway->folder);
 }
@@ -215,5 +215,5 @@ test_gateway_fault(struct test_gateway *gateway, enum g4_verb verb, enum g4_faul
     const struct g4_fault_rule rule = {
         .verb = verb, .fault = fault, .status = status, .count = count};
 
-    g4_faulty_set(gateway->bucket, &rule);
+    test_faulty_store_set(gateway->bucket, &rule);
 }

@@ -26,8 +26,8 @@ struct test_gateway {
     char state[160];
     struct kvt_metrics *metrics;
     struct gateway_stats stats;
-    struct gateway_vault_options options;
-    struct gateway_vault *vault;
+    struct gateway_context_options options;
+    struct gateway_context *vault;
     struct g4_store *bucket; /* the faulty store inside the vault's cold tier */
     char warm[160];
     char far[160];               /* "": two tiers */

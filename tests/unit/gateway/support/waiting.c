@@ -68,11 +68,11 @@ test_waiting_blocks(struct test_waiting *waiting)
 void
 test_waiting_drain(struct test_waiting *waiting)
 {
-    struct gateway_vault *vault = waiting->gateway.vault;
+    struct gateway_context *vault = waiting->gateway.vault;
     struct gateway_catalog_stats stats;
 
     for (unsigned i = 0; i < ROUNDS_MAX; i++) {
-        gateway_cold_probe(vault->cold);
+        gateway_bucket_tier_probe(vault->cold);
         (void)gateway_recover_pending(vault);
         (void)test_waiting_round(waiting);
         gateway_catalog_stats(vault->catalog, &stats);
@@ -144,7 +144,7 @@ test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS]
         used +=
             (size_t)snprintf(text + used, TEST_WAITING_EVENTS - used, "%s%s%s", i > 0 ? " " : "",
                              found[i].event.type == KVT_EVENT_STORE ? "+" : "-",
-                             gateway_vault_tier_name(found[i].event.location));
+                             gateway_tier_name(found[i].event.location));
     kvt_free(found);
     return text;
 }

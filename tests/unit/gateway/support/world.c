@@ -11,8 +11,9 @@ const unsigned test_world_bits[GATEWAY_TIERS] = {GATEWAY_HOT, GATEWAY_COLD, GATE
 static void
 wrap_volumes(struct test_world *w)
 {
-    assert_int_equal(g4_faulty_open(&w->stores[GATEWAY_TIER_HOT], w->g.vault->hot), KVT_OK);
-    assert_int_equal(g4_faulty_open(&w->stores[GATEWAY_TIER_WARM], w->g.vault->warm), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_HOT], w->g.vault->hot), KVT_OK);
+    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_WARM], w->g.vault->warm),
+                     KVT_OK);
     w->g.vault->hot = w->stores[GATEWAY_TIER_HOT];
     w->g.vault->warm = w->stores[GATEWAY_TIER_WARM];
     w->stores[GATEWAY_TIER_COLD] = w->g.bucket;
@@ -69,7 +70,7 @@ test_world_repair(struct test_world *w)
 
     w->g.vault->life++;
     w->g.vault->since_ms = 0;
-    gateway_cold_probe(w->g.vault->cold);
+    gateway_bucket_tier_probe(w->g.vault->cold);
     /* A PUT that failed behind a noted removal is that removal again, for the next round. */
     for (unsigned round = 0; round < 2; round++)
         (void)gateway_recover_pending(w->g.vault);
@@ -147,5 +148,5 @@ test_world_far_away(struct test_world *w, bool away)
         .fault = G4_FAULT_FAIL, .count = away ? UINT64_MAX : 0, .status = KVT_UNAVAILABLE};
 
     for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
-        g4_faulty_set(w->g.far_bucket, &rule);
+        test_faulty_store_set(w->g.far_bucket, &rule);
 }

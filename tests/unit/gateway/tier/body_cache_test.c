@@ -13,20 +13,20 @@
 
 enum { LIMIT = 128 << 20, THREADS = 4, TURNS = 500 };
 
-static struct gateway_shelf *
+static struct gateway_body_cache *
 new_shelf(size_t max)
 {
-    struct gateway_shelf *shelf;
+    struct gateway_body_cache *shelf;
 
-    assert_int_equal(gateway_shelf_new(&shelf, max), KVT_OK);
+    assert_int_equal(gateway_body_cache_new(&shelf, max), KVT_OK);
     return shelf;
 }
 
 static void *
-take(struct gateway_shelf *shelf, struct kvt_buffer *buffer, size_t size)
+take(struct gateway_body_cache *shelf, struct kvt_buffer *buffer, size_t size)
 {
     kvt_buffer_init(buffer, LIMIT);
-    assert_non_null(gateway_shelf_reserve(shelf, buffer, size));
+    assert_non_null(gateway_body_cache_reserve(shelf, buffer, size));
     assert_true(buffer->capacity >= size);
     assert_int_equal(buffer->size, 0);
     memset(buffer->data, 0x5a, buffer->capacity + 1); /* all of it is there */
@@ -36,31 +36,31 @@ take(struct gateway_shelf *shelf, struct kvt_buffer *buffer, size_t size)
 static void
 memory_comes_again_for_bodies_of_its_size(void **state)
 {
-    struct gateway_shelf *shelf = new_shelf(8 << 20);
+    struct gateway_body_cache *shelf = new_shelf(8 << 20);
     struct kvt_buffer buffer;
     struct kvt_buffer other;
     void *first;
 
     (void)state;
     first = take(shelf, &buffer, 1 << 20);
-    gateway_shelf_release(shelf, &buffer);
+    gateway_body_cache_release(shelf, &buffer);
     assert_null(buffer.data);
     assert_int_equal(buffer.limit, LIMIT);
     assert_ptr_equal(take(shelf, &buffer, (1 << 20) - 5), first);
     assert_ptr_not_equal(take(shelf, &other, 1 << 20), first);
-    gateway_shelf_release(shelf, &other);
-    gateway_shelf_release(shelf, &buffer);
+    gateway_body_cache_release(shelf, &other);
+    gateway_body_cache_release(shelf, &buffer);
     assert_ptr_equal(take(shelf, &buffer, 1 << 20), first); /* the last one comes first */
     assert_ptr_not_equal(take(shelf, &other, (1 << 20) + 1), first);
-    gateway_shelf_release(shelf, &buffer);
-    gateway_shelf_release(shelf, &other);
-    gateway_shelf_free(shelf);
+    gateway_body_cache_release(shelf, &buffer);
+    gateway_body_cache_release(shelf, &other);
+    gateway_body_cache_free(shelf);
 }
 
 static void
 no_more_is_kept_than_was_said(void **state)
 {
-    struct gateway_shelf *shelf = new_shelf(3 * (64 << 10));
+    struct gateway_body_cache *shelf = new_shelf(3 * (64 << 10));
     struct kvt_buffer buffers[5];
     const size_t before = kvt_alloc_live();
 
@@ -69,25 +69,25 @@ no_more_is_kept_than_was_said(void **state)
         (void)take(shelf, &buffers[i], 64 << 10);
     assert_int_equal(kvt_alloc_live() - before, 5);
     for (int i = 0; i < 5; i++)
-        gateway_shelf_release(shelf, &buffers[i]);
+        gateway_body_cache_release(shelf, &buffers[i]);
     assert_int_equal(kvt_alloc_live() - before, 3);
     (void)take(shelf, &buffers[0], 64 << 10);
     (void)take(shelf, &buffers[1], 64 << 10);
     assert_int_equal(kvt_alloc_live() - before, 3);
     (void)take(shelf, &buffers[2], 128 << 10);
-    gateway_shelf_release(shelf, &buffers[2]); /* two of three places' worth */
+    gateway_body_cache_release(shelf, &buffers[2]); /* two of three places' worth */
     assert_int_equal(kvt_alloc_live() - before, 4);
-    gateway_shelf_release(shelf, &buffers[1]);
+    gateway_body_cache_release(shelf, &buffers[1]);
     assert_int_equal(kvt_alloc_live() - before, 3);
-    gateway_shelf_release(shelf, &buffers[0]);
+    gateway_body_cache_release(shelf, &buffers[0]);
     assert_int_equal(kvt_alloc_live() - before, 2);
-    gateway_shelf_free(shelf);
+    gateway_body_cache_free(shelf);
 }
 
 static void
 what_nobody_needs_goes(void **state)
 {
-    struct gateway_shelf *shelf = new_shelf(8 << 20);
+    struct gateway_body_cache *shelf = new_shelf(8 << 20);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffers[3];
 
@@ -95,82 +95,82 @@ what_nobody_needs_goes(void **state)
     for (int i = 0; i < 3; i++)
         (void)take(shelf, &buffers[i], 64 << 10);
     for (int i = 0; i < 3; i++)
-        gateway_shelf_release(shelf, &buffers[i]);
-    gateway_shelf_expire(shelf, 1); /* none of them was there all the time */
+        gateway_body_cache_release(shelf, &buffers[i]);
+    gateway_body_cache_expire(shelf, 1); /* none of them was there all the time */
     assert_int_equal(kvt_alloc_live() - before, 3);
     (void)take(shelf, &buffers[0], 64 << 10);
-    gateway_shelf_release(shelf, &buffers[0]);
-    gateway_shelf_expire(shelf, GATEWAY_SHELF_REST_MS); /* too early */
+    gateway_body_cache_release(shelf, &buffers[0]);
+    gateway_body_cache_expire(shelf, GATEWAY_BODY_CACHE_REST_MS); /* too early */
     assert_int_equal(kvt_alloc_live() - before, 3);
-    gateway_shelf_expire(shelf, GATEWAY_SHELF_REST_MS + 1); /* one of three was needed */
+    gateway_body_cache_expire(shelf, GATEWAY_BODY_CACHE_REST_MS + 1); /* one of three was needed */
     assert_int_equal(kvt_alloc_live() - before, 1);
-    gateway_shelf_expire(shelf, 2 * GATEWAY_SHELF_REST_MS + 1);
+    gateway_body_cache_expire(shelf, 2 * GATEWAY_BODY_CACHE_REST_MS + 1);
     assert_int_equal(kvt_alloc_live() - before, 0);
-    gateway_shelf_free(shelf);
+    gateway_body_cache_free(shelf);
 }
 
 static void
 what_has_no_place_comes_from_the_heap(void **state)
 {
-    struct gateway_shelf *shelf = new_shelf(LIMIT);
+    struct gateway_body_cache *shelf = new_shelf(LIMIT);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffer;
 
     (void)state;
     (void)take(NULL, &buffer, 1 << 20);
-    gateway_shelf_release(NULL, &buffer);
+    gateway_body_cache_release(NULL, &buffer);
     (void)take(shelf, &buffer, 100);
-    gateway_shelf_release(shelf, &buffer);
-    (void)take(shelf, &buffer, GATEWAY_SHELF_MAX + 1);
-    gateway_shelf_release(shelf, &buffer);
+    gateway_body_cache_release(shelf, &buffer);
+    (void)take(shelf, &buffer, GATEWAY_BODY_CACHE_MAX + 1);
+    gateway_body_cache_release(shelf, &buffer);
     kvt_buffer_init(&buffer, LIMIT);
-    gateway_shelf_release(shelf, &buffer); /* nothing in it */
+    gateway_body_cache_release(shelf, &buffer); /* nothing in it */
     assert_int_equal(kvt_alloc_live() - before, 0);
     kvt_buffer_init(&buffer, 100 << 10);
-    assert_null(gateway_shelf_reserve(shelf, &buffer, (100 << 10) + 1));
+    assert_null(gateway_body_cache_reserve(shelf, &buffer, (100 << 10) + 1));
     assert_false(kvt_buffer_ok(&buffer));
     kvt_buffer_init(&buffer, LIMIT);
     kvt_buffer_append(&buffer, "begun", 5);
-    assert_non_null(gateway_shelf_reserve(shelf, &buffer, 1 << 20));
+    assert_non_null(gateway_body_cache_reserve(shelf, &buffer, 1 << 20));
     assert_memory_equal(buffer.data, "begun", 5);
     kvt_buffer_release(&buffer);
-    gateway_shelf_free(shelf);
-    gateway_shelf_free(NULL);
-    gateway_shelf_expire(NULL, 0);
+    gateway_body_cache_free(shelf);
+    gateway_body_cache_free(NULL);
+    gateway_body_cache_expire(NULL, 0);
 }
 
 static void
 a_failing_allocation_is_an_answer(void **state)
 {
-    struct gateway_shelf *shelf;
+    struct gateway_body_cache *shelf;
     struct kvt_buffer buffer;
 
     (void)state;
     kvt_alloc_fail_after(0);
-    assert_int_equal(gateway_shelf_new(&shelf, 1 << 20), KVT_NOMEM);
+    assert_int_equal(gateway_body_cache_new(&shelf, 1 << 20), KVT_NOMEM);
     kvt_alloc_fail_after(SIZE_MAX);
     assert_null(shelf);
     shelf = new_shelf(1 << 20);
     kvt_buffer_init(&buffer, LIMIT);
     kvt_alloc_fail_after(0);
-    assert_null(gateway_shelf_reserve(shelf, &buffer, 64 << 10));
+    assert_null(gateway_body_cache_reserve(shelf, &buffer, 64 << 10));
     kvt_alloc_fail_after(SIZE_MAX);
     assert_false(kvt_buffer_ok(&buffer));
-    gateway_shelf_release(shelf, &buffer);
-    gateway_shelf_free(shelf);
+    gateway_body_cache_release(shelf, &buffer);
+    gateway_body_cache_free(shelf);
 }
 
 static void *
 come_and_go(void *arg)
 {
-    struct gateway_shelf *shelf = arg;
+    struct gateway_body_cache *shelf = arg;
 
     for (int i = 0; i < TURNS; i++) {
         struct kvt_buffer buffer;
 
         (void)take(shelf, &buffer, (size_t)(64 << 10) << i % 3);
-        gateway_shelf_release(shelf, &buffer);
-        gateway_shelf_expire(shelf, (uint64_t)i * GATEWAY_SHELF_REST_MS);
+        gateway_body_cache_release(shelf, &buffer);
+        gateway_body_cache_expire(shelf, (uint64_t)i * GATEWAY_BODY_CACHE_REST_MS);
     }
     return NULL;
 }
@@ -179,7 +179,7 @@ static void
 threads_share_it(void **state)
 {
     const size_t before = kvt_alloc_live();
-    struct gateway_shelf *shelf = new_shelf(1 << 20);
+    struct gateway_body_cache *shelf = new_shelf(1 << 20);
     pthread_t threads[THREADS];
 
     (void)state;
@@ -187,7 +187,7 @@ threads_share_it(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, shelf), 0);
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);
-    gateway_shelf_free(shelf);
+    gateway_body_cache_free(shelf);
     assert_int_equal(kvt_alloc_live(), before);
 }
 

@@ -25,11 +25,11 @@
 
 #include "tests/unit/gateway/support/support.h"
 
-enum { SIZE = GATEWAY_SEALED_MIN + 321, ROOM = 4, FILES = 8, TAKERS = 8, LONG = 8 << 20 };
+enum { SIZE = GATEWAY_HOT_MEMORY_MIN + 321, ROOM = 4, FILES = 8, TAKERS = 8, LONG = 8 << 20 };
 
 struct fixture {
     struct test_gateway gateway;
-    struct gateway_sealed *sealed;
+    struct gateway_hot_memory *sealed;
     uint8_t *wanted;
     uint8_t *found;
 };
@@ -40,7 +40,7 @@ set_up(void **state)
     struct fixture *f = kvt_calloc(1, sizeof(*f));
 
     test_gateway_open(&f->gateway, 64u << 20, 0);
-    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
     f->wanted = kvt_calloc(1, LONG);
     f->found = kvt_calloc(1, LONG);
     *state = f;
@@ -52,7 +52,7 @@ tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    gateway_sealed_free(f->sealed);
+    gateway_hot_memory_free(f->sealed);
     kvt_free(f->wanted);
     kvt_free(f->found);
     test_gateway_close(&f->gateway);
@@ -78,23 +78,23 @@ open_body(struct fixture *f, uint64_t number, struct g4_body *body)
 }
 
 /* Ask as a reader does; what comes is to be given back. */
-static struct gateway_sealed_body *
+static struct gateway_hot_memory_body *
 take(struct fixture *f, uint64_t number)
 {
-    struct gateway_sealed_body *taken;
+    struct gateway_hot_memory_body *taken;
     struct g4_body body;
 
     open_body(f, number, &body);
-    taken = gateway_sealed_take(f->sealed, &body);
+    taken = gateway_hot_memory_take(f->sealed, &body);
     g4_body_close(&body);
     return taken;
 }
 
 /* It is the block's body. */
 static void
-look_at(struct fixture *f, const struct gateway_sealed_body *body, uint64_t number, size_t size)
+look_at(struct fixture *f, const struct gateway_hot_memory_body *body, uint64_t number, size_t size)
 {
-    const int fd = gateway_sealed_fd(body);
+    const int fd = gateway_hot_memory_fd(body);
 
     test_gateway_fill(f->wanted, size, number);
     assert_int_equal(pread(fd, f->found, size, 0), size);
@@ -106,24 +106,24 @@ look_at(struct fixture *f, const struct gateway_sealed_body *body, uint64_t numb
 static bool
 ask(struct fixture *f, uint64_t number, size_t size)
 {
-    struct gateway_sealed_body *body = take(f, number);
+    struct gateway_hot_memory_body *body = take(f, number);
 
     if (body == NULL)
         return false;
     look_at(f, body, number, size);
-    gateway_sealed_give(f->sealed, body);
+    gateway_hot_memory_give(f->sealed, body);
     return true;
 }
 
 static int
 open_file(const struct fixture *f, uint64_t number)
 {
-    char name[G4_NAME_MAX];
+    char name[G4_FILE_NAME_MAX];
     char key[KVT_KEY_MAX];
     char path[512];
     int fd;
 
-    g4_name_format(test_gateway_key(key, number), name);
+    g4_file_name_format(test_gateway_key(key, number), name);
     (void)snprintf(path, sizeof(path), "%s/objects/%s", f->gateway.hot, name);
     fd = open(path, O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -136,9 +136,9 @@ flip(const struct fixture *f, uint64_t number, off_t at)
     const int fd = open_file(f, number);
     uint8_t byte;
 
-    assert_int_equal(pread(fd, &byte, 1, G4_OBJECT_BODY_AT + at), 1);
+    assert_int_equal(pread(fd, &byte, 1, G4_OBJECT_FILE_BODY_AT + at), 1);
     byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, G4_OBJECT_BODY_AT + at), 1);
+    assert_int_equal(pwrite(fd, &byte, 1, G4_OBJECT_FILE_BODY_AT + at), 1);
     (void)close(fd);
 }
 
@@ -170,19 +170,19 @@ static void
 small_ones_and_none(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_sealed *sealed = f->sealed;
+    struct gateway_hot_memory *sealed = f->sealed;
 
-    put(f, 1, GATEWAY_SEALED_MIN - 1);
+    put(f, 1, GATEWAY_HOT_MEMORY_MIN - 1);
     put(f, 2, SIZE);
     for (int i = 0; i < 3; i++)
-        assert_false(ask(f, 1, GATEWAY_SEALED_MIN - 1));
+        assert_false(ask(f, 1, GATEWAY_HOT_MEMORY_MIN - 1));
     f->sealed = NULL;
     for (int i = 0; i < 3; i++)
         assert_false(ask(f, 2, SIZE));
-    assert_int_equal(gateway_sealed_new(&f->sealed, SIZE), KVT_OK); /* a quarter is less */
+    assert_int_equal(gateway_hot_memory_new(&f->sealed, SIZE), KVT_OK); /* a quarter is less */
     for (int i = 0; i < 3; i++)
         assert_false(ask(f, 2, SIZE));
-    gateway_sealed_free(f->sealed);
+    gateway_hot_memory_free(f->sealed);
     f->sealed = sealed;
 }
 
@@ -190,7 +190,7 @@ static void
 nobody_can_write_to_it(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_sealed_body *body;
+    struct gateway_hot_memory_body *body;
     int noexec;
     int fd;
 
@@ -198,7 +198,7 @@ nobody_can_write_to_it(void **state)
     assert_false(ask(f, 1, SIZE));
     body = take(f, 1);
     assert_non_null(body);
-    fd = gateway_sealed_fd(body);
+    fd = gateway_hot_memory_fd(body);
     assert_int_equal(pwrite(fd, "x", 1, 5), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(ftruncate(fd, 0), -1);
@@ -210,7 +210,7 @@ nobody_can_write_to_it(void **state)
     if (noexec >= 0)
         assert_int_equal(fchmod(fd, 0700), -1);
     (void)close(noexec);
-    gateway_sealed_give(f->sealed, body);
+    gateway_hot_memory_give(f->sealed, body);
     assert_true(ask(f, 1, SIZE));
 }
 
@@ -244,10 +244,10 @@ a_file_cut_short(void **state)
     assert_false(ask(f, 1, SIZE));
     open_body(f, 1, &body);
     fd = open_file(f, 1);
-    assert_int_equal(ftruncate(fd, G4_OBJECT_BODY_AT + SIZE / 2), 0);
+    assert_int_equal(ftruncate(fd, G4_OBJECT_FILE_BODY_AT + SIZE / 2), 0);
     (void)close(fd);
     for (int i = 0; i < 3; i++)
-        assert_null(gateway_sealed_take(f->sealed, &body));
+        assert_null(gateway_hot_memory_take(f->sealed, &body));
     g4_body_close(&body);
 }
 
@@ -273,7 +273,7 @@ keeps_within_its_bounds(void **state)
     }
     assert_in_range(most, before + 1, before + ROOM);
     assert_in_range(hits, 30, 120);
-    gateway_sealed_free(f->sealed);
+    gateway_hot_memory_free(f->sealed);
     f->sealed = NULL;
     assert_int_equal(count_descriptors(), before);
 }
@@ -285,7 +285,7 @@ what_is_sent_keeps_its_place(void **state)
 {
     struct fixture *f = *state;
     const unsigned before = count_descriptors();
-    struct gateway_sealed_body *taken[ROOM];
+    struct gateway_hot_memory_body *taken[ROOM];
     unsigned hits = 0;
 
     for (uint64_t i = 0; i < FILES; i++)
@@ -301,7 +301,7 @@ what_is_sent_keeps_its_place(void **state)
     }
     for (uint64_t i = 0; i < ROOM; i++)
         look_at(f, taken[i], i, SIZE);
-    gateway_sealed_give(f->sealed, taken[1]);
+    gateway_hot_memory_give(f->sealed, taken[1]);
     for (unsigned i = 0; i < 20; i++)
         hits += ask(f, ROOM, SIZE) ? 1 : 0;
     assert_in_range(hits, 1, 20);
@@ -309,7 +309,7 @@ what_is_sent_keeps_its_place(void **state)
     for (uint64_t i = 0; i < ROOM; i++)
         if (i != 1) {
             look_at(f, taken[i], i, SIZE);
-            gateway_sealed_give(f->sealed, taken[i]);
+            gateway_hot_memory_give(f->sealed, taken[i]);
         }
 }
 
@@ -318,7 +318,7 @@ what_nobody_uses_goes(void **state)
 {
     struct fixture *f = *state;
     const unsigned before = count_descriptors();
-    struct gateway_sealed_body *taken;
+    struct gateway_hot_memory_body *taken;
 
     for (uint64_t i = 0; i < 2; i++) {
         put(f, i, SIZE);
@@ -326,14 +326,14 @@ what_nobody_uses_goes(void **state)
         assert_true(ask(f, i, SIZE));
     }
     taken = take(f, 0);
-    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms());
-    gateway_sealed_expire(NULL, 0);
+    gateway_hot_memory_expire(f->sealed, kvt_clock_mono_ms());
+    gateway_hot_memory_expire(NULL, 0);
     assert_int_equal(count_descriptors(), before + 2);
-    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_SEALED_IDLE_MS);
+    gateway_hot_memory_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_HOT_MEMORY_IDLE_MS);
     assert_int_equal(count_descriptors(), before + 1);
     look_at(f, taken, 0, SIZE);
-    gateway_sealed_give(f->sealed, taken);
-    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_SEALED_IDLE_MS);
+    gateway_hot_memory_give(f->sealed, taken);
+    gateway_hot_memory_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_HOT_MEMORY_IDLE_MS);
     assert_int_equal(count_descriptors(), before);
     assert_true(ask(f, 1, SIZE));
 }
@@ -342,7 +342,7 @@ struct taker {
     struct fixture *fixture;
     uint64_t number;
     pthread_barrier_t *begin;
-    struct gateway_sealed_body *taken;
+    struct gateway_hot_memory_body *taken;
 };
 
 static void *
@@ -364,12 +364,12 @@ many_who_want_the_same(void **state)
     pthread_t threads[TAKERS];
     pthread_barrier_t begin;
 
-    gateway_sealed_free(f->sealed);
-    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)LONG), KVT_OK);
+    gateway_hot_memory_free(f->sealed);
+    assert_int_equal(gateway_hot_memory_new(&f->sealed, ROOM * (uint64_t)LONG), KVT_OK);
     f->gateway.vault->object_max = LONG;
     assert_int_equal(pthread_barrier_init(&begin, NULL, TAKERS), 0);
     for (uint64_t number = 0; number < 3; number++) {
-        struct gateway_sealed_body *one = NULL;
+        struct gateway_hot_memory_body *one = NULL;
 
         put(f, number, LONG);
         assert_null(take(f, number));
@@ -384,7 +384,7 @@ many_who_want_the_same(void **state)
                 continue;
             assert_true(one == NULL || takers[i].taken == one);
             one = takers[i].taken;
-            gateway_sealed_give(f->sealed, one);
+            gateway_hot_memory_give(f->sealed, one);
         }
         assert_non_null(one);
         assert_true(ask(f, number, LONG));
@@ -401,12 +401,12 @@ a_system_that_seals_nothing(void **state)
     struct rlimit before;
 
     put(f, 1, SIZE);
-    gateway_sealed_free(f->sealed);
+    gateway_hot_memory_free(f->sealed);
     assert_true(next >= 0);
     (void)close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, before.rlim_max}), 0);
-    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (int i = 0; i < 20; i++)
         assert_false(ask(f, 1, SIZE));
@@ -415,13 +415,13 @@ a_system_that_seals_nothing(void **state)
 static bool
 make_once(void *arg)
 {
-    struct gateway_sealed *sealed;
-    const enum kvt_err rc = gateway_sealed_new(&sealed, 1u << 30);
+    struct gateway_hot_memory *sealed;
+    const enum kvt_err rc = gateway_hot_memory_new(&sealed, 1u << 30);
 
     (void)arg;
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     assert_true((sealed != NULL) == (rc == KVT_OK));
-    gateway_sealed_free(sealed);
+    gateway_hot_memory_free(sealed);
     return rc == KVT_OK;
 }
 

@@ -25,7 +25,7 @@ enum { BLOCKS = 24, SIZE = 3000, PATIENCE_MS = 30000 };
 static void
 open_packed(struct test_scene *scene)
 {
-    struct gateway_vault_options *options = &scene->gateway.options;
+    struct gateway_context_options *options = &scene->gateway.options;
 
     test_scene_open(scene, 1u << 20);
     options->packed = TEST_NAMESPACE;
@@ -545,15 +545,15 @@ removed_together(void **state)
         keys[i] = test_gateway_key(texts[i], i / 2 * 2); /* each of them twice */
     gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
     number = packing.totals.number;
-    gateway_remove_all(scene.gateway.vault, keys, BLOCKS, statuses);
+    gateway_removal_all(scene.gateway.vault, keys, BLOCKS, statuses);
     for (uint64_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(statuses[i], KVT_OK);
         assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
                          i % 2 == 0 ? KVT_NOTFOUND : KVT_OK);
     }
-    assert_int_equal(
-        g4_packed_store_totals(gateway_cold_store(scene.gateway.vault->cold), 0, &totals, &err),
-        KVT_OK);
+    assert_int_equal(g4_packed_store_totals(gateway_bucket_tier_store(scene.gateway.vault->cold), 0,
+                                            &totals, &err),
+                     KVT_OK);
     assert_int_equal(totals.blocks, BLOCKS / 2);
     /* What comes while a manifest is written waits for the next one. */
     assert_in_range(totals.number - number, 1, BLOCKS / 2 - 1);
@@ -618,7 +618,7 @@ asked_while_nothing_is_written(void **state)
     packer = scene.gateway.vault->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    gateway_cold_suspect(scene.gateway.vault->cold);
+    gateway_bucket_tier_suspect(scene.gateway.vault->cold);
     assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
     do {
@@ -628,7 +628,7 @@ asked_while_nothing_is_written(void **state)
     } while (packing.last_error[0] == '\0');
     assert_non_null(strstr(packing.last_error, "takes nothing"));
     assert_true(packing.answered < ticket);
-    gateway_cold_probe(scene.gateway.vault->cold);
+    gateway_bucket_tier_probe(scene.gateway.vault->cold);
     wait_answered(packer, ticket, &packing);
     assert_string_equal(packing.last_error, "");
     assert_int_equal(packing.last.packed, BLOCKS);

@@ -104,14 +104,14 @@ on_landed(void *arg, struct g4_request *request, size_t index)
 static void
 fly(struct crowd *crowd, size_t window, size_t count, struct seen *seen)
 {
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
 
     *seen = (struct seen){.owner = pthread_self()};
-    assert_int_equal(gateway_flight_new(&flight, window, on_landed, seen), KVT_OK);
+    assert_int_equal(gateway_store_batch_new(&flight, window, on_landed, seen), KVT_OK);
     for (size_t i = 0; i < count; i++)
-        gateway_flight_head(flight, crowd->store, "key", i);
-    gateway_flight_drain(flight);
-    gateway_flight_free(flight);
+        gateway_store_batch_head(flight, crowd->store, "key", i);
+    gateway_store_batch_drain(flight);
+    gateway_store_batch_free(flight);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(seen->times[i], 1);
 }
@@ -145,12 +145,12 @@ a_refusal_is_finished_too(void **state)
 static void
 a_failing_allocation_is_an_answer(void **state)
 {
-    struct gateway_flight *flight;
+    struct gateway_store_batch *flight;
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         kvt_alloc_fail_after(i);
-        assert_int_equal(gateway_flight_new(&flight, WINDOW, on_landed, NULL), KVT_NOMEM);
+        assert_int_equal(gateway_store_batch_new(&flight, WINDOW, on_landed, NULL), KVT_NOMEM);
         kvt_alloc_fail_after(SIZE_MAX);
         assert_null(flight);
     }

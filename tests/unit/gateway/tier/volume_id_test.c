@@ -54,7 +54,7 @@ static enum kvt_err
 check(const struct fixture *f, bool fresh, struct kvt_error *err)
 {
     *err = (struct kvt_error){.code = KVT_OK};
-    return gateway_volume_check(f->catalog, GATEWAY_TIER_HOT, f->hot, fresh, err);
+    return gateway_volume_id_check(f->catalog, GATEWAY_TIER_HOT, f->hot, fresh, err);
 }
 
 static void
@@ -68,7 +68,7 @@ write_file(const struct fixture *f, const char *text)
 static void
 expect_one(const struct fixture *f)
 {
-    char id[GATEWAY_VOLUME_ID];
+    char id[GATEWAY_VOLUME_ID_TEXT];
     char wanted[64];
     char *text;
     size_t size;
@@ -98,7 +98,7 @@ first_start_and_the_next(void **state)
 {
     struct fixture *f = *state;
     struct kvt_error err;
-    char id[GATEWAY_VOLUME_ID];
+    char id[GATEWAY_VOLUME_ID_TEXT];
 
     assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, id), KVT_NOTFOUND);
     assert_string_equal(id, "");
@@ -114,8 +114,8 @@ not_mounted(void **state)
 {
     struct fixture *f = *state;
     struct kvt_error err;
-    char before[GATEWAY_VOLUME_ID];
-    char after[GATEWAY_VOLUME_ID];
+    char before[GATEWAY_VOLUME_ID_TEXT];
+    char after[GATEWAY_VOLUME_ID_TEXT];
 
     assert_int_equal(check(f, false, &err), KVT_OK);
     assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, before), KVT_OK);
@@ -192,7 +192,7 @@ ended_in_between(void **state)
 {
     struct fixture *f = *state;
     struct kvt_error err;
-    char id[GATEWAY_VOLUME_ID];
+    char id[GATEWAY_VOLUME_ID_TEXT];
 
     write_file(f, "kvtier-volume 1 0123456789abcdef\n");
     assert_int_equal(check(f, false, &err), KVT_OK);
@@ -205,18 +205,18 @@ static void
 gateway_without_its_disk(void **state)
 {
     struct test_gateway g;
-    struct gateway_vault *vault;
+    struct gateway_context *vault;
     struct kvt_error err;
     char away[192];
 
     (void)state;
     test_gateway_open(&g, 1u << 20, 0);
     assert_int_equal(test_gateway_put(&g, 1, 1000), KVT_OK);
-    gateway_vault_close(g.vault);
+    gateway_context_close(g.vault);
     (void)snprintf(away, sizeof(away), "%s.away", g.hot);
     assert_int_equal(rename(g.hot, away), 0);
     assert_int_equal(kvt_folder_make(g.hot, NULL), KVT_OK);
-    assert_int_equal(gateway_vault_open(&vault, &g.options, &err), KVT_NOTFOUND);
+    assert_int_equal(gateway_context_open(&vault, &g.options, &err), KVT_NOTFOUND);
     assert_null(vault);
     assert_int_equal(rmdir(g.hot), 0); /* it is as empty as it was */
     assert_int_equal(rename(away, g.hot), 0);

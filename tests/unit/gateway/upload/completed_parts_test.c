@@ -19,7 +19,7 @@ static void
 attributes_of(const char *text, char attributes[G4_ATTRIBUTES_MAX])
 {
     attributes[0] = '\0';
-    assert_true(gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, text));
+    assert_true(gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_PARTS, text));
 }
 
 static void
@@ -58,10 +58,10 @@ lines_that_are_none(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char attributes[G4_ATTRIBUTES_MAX];
-        char text[GATEWAY_PARTS_TEXT];
+        char text[GATEWAY_COMPLETED_PARTS_TEXT];
 
         attributes_of(rows[i].text, attributes);
-        if (gateway_parts_count(attributes, rows[i].length, text) != rows[i].count)
+        if (gateway_completed_parts_count(attributes, rows[i].length, text) != rows[i].count)
             fail_msg("%s", rows[i].text);
     }
 }
@@ -77,8 +77,8 @@ random_parts(void **state)
         struct gateway_part parts[PARTS];
         const size_t count = 1 + kvt_random_below(&random, PARTS);
         char attributes[G4_ATTRIBUTES_MAX];
-        char text[GATEWAY_PARTS_TEXT];
-        char again[GATEWAY_PARTS_TEXT];
+        char text[GATEWAY_COMPLETED_PARTS_TEXT];
+        char again[GATEWAY_COMPLETED_PARTS_TEXT];
         struct gateway_piece piece;
         unsigned number = 0;
         uint64_t length = 0;
@@ -90,24 +90,24 @@ random_parts(void **state)
                 .size = kvt_random_below(&random, 3) == 0 ? 700 : UINT64_C(5) << 30};
             length += parts[i].size;
         }
-        if (!gateway_parts_format(parts, count, text)) {
+        if (!gateway_completed_parts_format(parts, count, text)) {
             assert_string_equal(text, "");
             long_ones++;
             continue;
         }
         attributes_of(text, attributes);
-        assert_int_equal(gateway_parts_count(attributes, length, again), count);
+        assert_int_equal(gateway_completed_parts_count(attributes, length, again), count);
         assert_string_equal(again, text);
-        gateway_parts_begin(&piece, text);
+        gateway_completed_parts_begin(&piece, text);
         length = 0;
         for (size_t i = 0; i < count; i++) {
-            assert_true(gateway_parts_next(&piece));
+            assert_true(gateway_completed_parts_next(&piece));
             assert_int_equal(piece.number, parts[i].number);
             assert_int_equal(piece.size, parts[i].size);
             assert_int_equal(piece.from, length);
             length += parts[i].size;
         }
-        assert_false(gateway_parts_next(&piece));
+        assert_false(gateway_completed_parts_next(&piece));
     }
     assert_in_range(long_ones, 1, ROUNDS - 1); /* both happen */
 }

@@ -18,8 +18,8 @@ struct world {
     struct index_memory memory;
     struct index_epoch epoch;
     struct index_shards *shards;
-    struct index_holding_context context;
-    struct index_holding runs[RUNS];
+    struct index_run_holders_context context;
+    struct index_run_holders runs[RUNS];
     uint32_t stride;
     uint64_t state;
     bool held[RUNS][HOLDERS][BLOCKS];
@@ -34,18 +34,18 @@ below(struct world *world, uint64_t bound)
 static void
 change(struct world *world, uint32_t run, uint32_t holder, bool add, uint32_t from, uint32_t to)
 {
-    struct index_holding_effect effect;
+    struct index_run_holders_effect effect;
     const uint32_t ranks = below(world, 4) == 0 ? 2 : 1;
     uint32_t code;
 
     if (from >= to)
         return;
     assert_int_equal(index_shards_code(world->shards, ranks, &code), KVT_OK);
-    assert_int_equal(add ? index_holding_add(&world->runs[run], &world->context,
-                                             holder * world->stride, code, from, to, &effect)
-                         : index_holding_remove(&world->runs[run], &world->context,
-                                                holder * world->stride, UINT32_MAX, from, to,
-                                                &effect),
+    assert_int_equal(add ? index_run_holders_add(&world->runs[run], &world->context,
+                                                 holder * world->stride, code, from, to, &effect)
+                         : index_run_holders_remove(&world->runs[run], &world->context,
+                                                    holder * world->stride, UINT32_MAX, from, to,
+                                                    &effect),
                      KVT_OK);
     for (uint32_t i = from; i < to; i++)
         world->held[run][holder][i] = add;
@@ -63,7 +63,7 @@ world_new(uint64_t seed)
     world->stride = 1 + below(world, 2) * 162;
     index_epoch_init(&world->epoch, &world->memory);
     assert_int_equal(index_shards_new(&world->shards, &world->memory), KVT_OK);
-    world->context = (struct index_holding_context){
+    world->context = (struct index_run_holders_context){
         .memory = &world->memory, .epoch = &world->epoch, .shards = world->shards};
     return world;
 }
@@ -72,7 +72,7 @@ static void
 world_free(struct world *world)
 {
     for (uint32_t run = 0; run < RUNS; run++)
-        index_holding_clear(&world->runs[run], &world->context);
+        index_run_holders_clear(&world->runs[run], &world->context);
     index_epoch_release(&world->epoch);
     index_shards_free(world->shards, &world->memory);
     assert_int_equal(world->memory.used, 0);
@@ -121,7 +121,7 @@ model_length(const struct world *world, uint32_t holder, const uint32_t from[RUN
 }
 
 static void
-check(struct world *world, struct index_found *found, const uint32_t from[RUNS],
+check(struct world *world, struct index_find_result *found, const uint32_t from[RUNS],
       const uint32_t to[RUNS])
 {
     struct index_match matches[HOLDERS];
@@ -131,8 +131,8 @@ check(struct world *world, struct index_found *found, const uint32_t from[RUNS],
     size_t expected = 0;
     size_t count;
 
-    count = index_found_best(found, matches, HOLDERS);
-    assert_int_equal(count, index_found_count(found));
+    count = index_find_result_best(found, matches, HOLDERS);
+    assert_int_equal(count, index_find_result_count(found));
     for (uint32_t holder = 0; holder < HOLDERS; holder++) {
         const uint32_t length = model_length(world, holder, from, to);
 
@@ -140,7 +140,7 @@ check(struct world *world, struct index_found *found, const uint32_t from[RUNS],
         longest = length > longest ? length : longest;
     }
     assert_int_equal(count, expected);
-    assert_int_equal(index_found_length(found), longest);
+    assert_int_equal(index_find_result_length(found), longest);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(matches[i].blocks,
                          model_length(world, matches[i].holder / world->stride, from, to));
@@ -149,13 +149,14 @@ check(struct world *world, struct index_found *found, const uint32_t from[RUNS],
                         (matches[i - 1].blocks == matches[i].blocks &&
                          matches[i - 1].holder < matches[i].holder));
     }
-    assert_int_equal(index_found_best(found, part, capacity), count < capacity ? count : capacity);
+    assert_int_equal(index_find_result_best(found, part, capacity),
+                     count < capacity ? count : capacity);
     assert_memory_equal(part, matches, sizeof(*part) * (count < capacity ? count : capacity));
 }
 
 /* Go through all runs; each is read twice sometimes, as if it had changed. */
 static void
-go(struct world *world, struct index_found *found)
+go(struct world *world, struct index_find_result *found)
 {
     uint32_t from[RUNS] = {0};
     uint32_t to[RUNS] = {0};
@@ -166,17 +167,17 @@ go(struct world *world, struct index_found *found)
         from[run] = below(world, 2) == 0 ? 0 : below(world, BLOCKS);
         to[run] = from[run] + 1 + below(world, BLOCKS - from[run]);
     }
-    index_found_begin(found);
+    index_find_result_begin(found);
     for (uint32_t run = 0; run < RUNS && more; run++) {
         if (below(world, 4) == 0)
-            assert_int_equal(index_found_narrow(found, &world->runs[below(world, RUNS)],
-                                                below(world, 4), 5 + below(world, 9), depth),
+            assert_int_equal(index_find_result_narrow(found, &world->runs[below(world, RUNS)],
+                                                      below(world, 4), 5 + below(world, 9), depth),
                              KVT_OK);
-        assert_int_equal(index_found_narrow(found, &world->runs[run], from[run], to[run], depth),
-                         KVT_OK);
+        assert_int_equal(
+            index_find_result_narrow(found, &world->runs[run], from[run], to[run], depth), KVT_OK);
         depth += to[run] - from[run];
-        index_found_accept(found, depth);
-        more = index_found_followers(found) > 0;
+        index_find_result_accept(found, depth);
+        more = index_find_result_followers(found) > 0;
     }
     check(world, found, from, to);
 }
@@ -185,10 +186,10 @@ static void
 random_ways(void **state)
 {
     uint64_t seed = test_seed();
-    struct index_found *found;
+    struct index_find_result *found;
 
     (void)state;
-    assert_int_equal(index_found_new(&found), KVT_OK);
+    assert_int_equal(index_find_result_new(&found), KVT_OK);
     for (int round = 0; round < ROUNDS; round++) {
         struct world *world = world_new(kvt_random_next(&seed));
 
@@ -197,31 +198,31 @@ random_ways(void **state)
             go(world, found);
         world_free(world);
     }
-    index_found_free(found);
+    index_find_result_free(found);
 }
 
 static bool
 ask(void *arg)
 {
     struct world *world = arg;
-    struct index_found *found;
+    struct index_find_result *found;
     bool done = false;
 
-    if (index_found_new(&found) != KVT_OK) {
+    if (index_find_result_new(&found) != KVT_OK) {
         assert_null(found);
         return false;
     }
-    done = index_found_narrow(found, &world->runs[0], 0, BLOCKS, 0) == KVT_OK;
+    done = index_find_result_narrow(found, &world->runs[0], 0, BLOCKS, 0) == KVT_OK;
     if (done) {
-        index_found_accept(found, BLOCKS);
-        done = index_found_narrow(found, &world->runs[1], 0, BLOCKS, BLOCKS) == KVT_OK;
+        index_find_result_accept(found, BLOCKS);
+        done = index_find_result_narrow(found, &world->runs[1], 0, BLOCKS, BLOCKS) == KVT_OK;
     }
     if (done) {
-        index_found_accept(found, 2 * BLOCKS);
-        assert_int_equal(index_found_count(found), HOLDERS);
-        assert_int_equal(index_found_length(found), BLOCKS);
+        index_find_result_accept(found, 2 * BLOCKS);
+        assert_int_equal(index_find_result_count(found), HOLDERS);
+        assert_int_equal(index_find_result_length(found), BLOCKS);
     }
-    index_found_free(found);
+    index_find_result_free(found);
     return done;
 }
 
@@ -242,20 +243,20 @@ nobody_and_nothing(void **state)
 {
     struct world *world = world_new(1);
     struct index_match match;
-    struct index_found *found;
+    struct index_find_result *found;
 
     (void)state;
-    index_found_free(NULL);
-    assert_int_equal(index_found_new(&found), KVT_OK);
-    assert_int_equal(index_found_count(found), 0);
-    assert_int_equal(index_found_length(found), 0);
-    assert_int_equal(index_found_best(found, &match, 1), 0);
-    assert_int_equal(index_found_narrow(found, &world->runs[0], 0, 1, 0), KVT_OK);
-    index_found_accept(found, 1);
-    assert_int_equal(index_found_followers(found), 0);
-    assert_int_equal(index_found_count(found), 0);
-    assert_int_equal(index_found_length(found), 0);
-    index_found_free(found);
+    index_find_result_free(NULL);
+    assert_int_equal(index_find_result_new(&found), KVT_OK);
+    assert_int_equal(index_find_result_count(found), 0);
+    assert_int_equal(index_find_result_length(found), 0);
+    assert_int_equal(index_find_result_best(found, &match, 1), 0);
+    assert_int_equal(index_find_result_narrow(found, &world->runs[0], 0, 1, 0), KVT_OK);
+    index_find_result_accept(found, 1);
+    assert_int_equal(index_find_result_followers(found), 0);
+    assert_int_equal(index_find_result_count(found), 0);
+    assert_int_equal(index_find_result_length(found), 0);
+    index_find_result_free(found);
     world_free(world);
 }
 

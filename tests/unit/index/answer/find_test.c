@@ -1,5 +1,5 @@
 /*
- * What is tested: index_find(), index_found_*() and index_find_matches().
+ * What is tested: index_find(), index_find_result_*() and index_find_matches().
  * How: a forest of sequences that branch and share, stored in pieces, whole or as orphans, and
  * removed in any order, against a table of flags: every holder's longest prefix, by token hashes
  * and by sequence hashes, for ways through the forest, ways that leave it, ways that begin in its
@@ -42,7 +42,7 @@ struct visited {
 
 struct run {
     struct index *index;
-    struct index_found *found;
+    struct index_find_result *found;
     struct visited visited;
     uint64_t state;
     uint32_t ns;
@@ -99,7 +99,7 @@ run_new(void)
     assert_non_null(run);
     run->state = test_seed();
     assert_int_equal(index_new(&run->index, 64 << 20), KVT_OK);
-    assert_int_equal(index_found_new(&run->found), KVT_OK);
+    assert_int_equal(index_find_result_new(&run->found), KVT_OK);
     assert_int_equal(index_namespace(run->index, "n", &run->ns), KVT_OK);
     for (uint32_t i = 0; i < HOLDERS; i++) {
         struct index_holder key = {.tier = KVT_TIER_G1};
@@ -114,7 +114,7 @@ run_new(void)
 static void
 run_free(struct run *run)
 {
-    index_found_free(run->found);
+    index_find_result_free(run->found);
     index_free(run->index);
     kvt_free(run);
 }
@@ -213,7 +213,7 @@ static void
 check_answer(struct run *run, const uint32_t *way, uint32_t count, bool early_exit)
 {
     struct index_match matches[HOLDERS];
-    const size_t given = index_found_best(run->found, matches, HOLDERS);
+    const size_t given = index_find_result_best(run->found, matches, HOLDERS);
     uint32_t longest = 0;
     uint32_t second = 0;
     size_t expected = 0;
@@ -230,9 +230,9 @@ check_answer(struct run *run, const uint32_t *way, uint32_t count, bool early_ex
         }
     }
     assert_int_equal(given, expected);
-    assert_int_equal(index_found_count(run->found), expected);
+    assert_int_equal(index_find_result_count(run->found), expected);
     if (!early_exit)
-        assert_int_equal(index_found_length(run->found), longest);
+        assert_int_equal(index_find_result_length(run->found), longest);
     for (size_t i = 0; i < given; i++) {
         const uint32_t length = model_length(run, matches[i].holder, way, count);
 
@@ -278,7 +278,7 @@ ask(struct run *run)
     check_answer(run, way, count, question.early_exit);
     if (by_tokens || question.early_exit)
         return;
-    given = index_found_best(run->found, matches, HOLDERS);
+    given = index_find_result_best(run->found, matches, HOLDERS);
     assert_int_equal(index_find_matches(run->index, run->ns, hashes, count, again, HOLDERS), given);
     assert_memory_equal(matches, again, given * sizeof(*matches));
     assert_int_equal(index_find_matches(run->index, run->ns, hashes, count, again, 3),
@@ -316,12 +316,12 @@ nothing_is_found(void **state)
 
     (void)state;
     assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
-    assert_int_equal(index_found_count(run->found), 0);
-    assert_int_equal(index_found_length(run->found), 0);
-    assert_int_equal(index_found_best(run->found, &match, 1), 0);
+    assert_int_equal(index_find_result_count(run->found), 0);
+    assert_int_equal(index_find_result_length(run->found), 0);
+    assert_int_equal(index_find_result_best(run->found, &match, 1), 0);
     question.count = 0;
     assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
-    assert_int_equal(index_found_count(run->found), 0);
+    assert_int_equal(index_find_result_count(run->found), 0);
     run_free(run);
 }
 
@@ -356,11 +356,11 @@ unknown_tokens_match_nothing(void **state)
     index_apply(run->index, &change, 1);
     assert_int_equal(change.status, KVT_OK);
     assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
-    assert_int_equal(index_found_length(run->found), 1);
+    assert_int_equal(index_find_result_length(run->found), 1);
     question.key = INDEX_BY_SEQUENCE;
     question.hashes = hashes;
     assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
-    assert_int_equal(index_found_length(run->found), 3);
+    assert_int_equal(index_find_result_length(run->found), 3);
     run_free(run);
 }
 

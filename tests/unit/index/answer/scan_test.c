@@ -1,5 +1,5 @@
 /*
- * What is tested: index_runs_new(), _next() and _free(), as a snapshot uses them.
+ * What is tested: index_scan_new(), _next() and _free(), as a snapshot uses them.
  * How: passes in small slices over a random index that changes after every slice: sequences grow
  * block by block, holders come, go and are dropped, and long sequences of a namespace of their own
  * come and go between them, so that pages are cut anew.  Each run that is given must be what
@@ -379,7 +379,7 @@ class_of(const struct index *index, uint32_t page)
 }
 
 static void
-begin_pass(struct test *test, struct index_runs **runs)
+begin_pass(struct test *test, struct index_scan **runs)
 {
     const uint32_t pages = atomic_load(&test->index->space.end);
 
@@ -387,7 +387,7 @@ begin_pass(struct test *test, struct index_runs **runs)
     test->recording = true;
     test->last_hash = 0;
     test->second = open_index(MODEL_HOLDERS + 4); /* one more worker */
-    assert_int_equal(index_runs_new(runs, test->index), KVT_OK);
+    assert_int_equal(index_scan_new(runs, test->index), KVT_OK);
     for (uint32_t ns = 0; ns < MODEL_NAMESPACES; ns++) {
         for (uint32_t node = 0; node < MODEL_NODES; node++) {
             const bool exists = test->model->blocks[ns][node].exists;
@@ -495,19 +495,19 @@ check_second(struct test *test)
 static void
 pass(struct test *test)
 {
-    struct index_runs *runs = NULL;
+    struct index_scan *runs = NULL;
     bool done = false;
 
     begin_pass(test, &runs);
     while (!done) {
-        assert_int_equal(index_runs_next(runs, 1 + below(test, 60), on_run, test, &done), KVT_OK);
+        assert_int_equal(index_scan_next(runs, 1 + below(test, 60), on_run, test, &done), KVT_OK);
         if (below(test, 40) == 0)
             test->leaving = below(test, 2) == 0 ? BUSY : HOLDERS;
         for (uint32_t i = below(test, 5); i > 0 && test->journal_count < JOURNAL_MAX; i--)
             change_something(test);
         test->counts.slices++;
     }
-    index_runs_free(runs);
+    index_scan_free(runs);
     test->recording = false;
     check_pass(test);
     drop(test->second, LOADER, INDEX_NAMESPACE_ALL);
@@ -636,25 +636,25 @@ a_long_run_is_given_in_pieces(void **state)
     struct index *index = open_index(2);
     struct pieces pieces = {.count = 0};
     const struct piece *piece = pieces.pieces;
-    struct index_runs *runs = NULL;
+    struct index_scan *runs = NULL;
     bool done = false;
 
     (void)state;
-    assert_int_equal(index_runs_new(&runs, index), KVT_OK);
-    assert_int_equal(index_runs_next(runs, 1, on_piece, &pieces, &done), KVT_OK);
+    assert_int_equal(index_scan_new(&runs, index), KVT_OK);
+    assert_int_equal(index_scan_next(runs, 1, on_piece, &pieces, &done), KVT_OK);
     assert_true(done);
     assert_int_equal(pieces.count, 0);
-    index_runs_free(runs);
+    index_scan_free(runs);
 
     change_one(index, INDEX_STORE, 0, 0, LENGTH, 100);
     change_one(index, INDEX_STORE, 1, 100, 100, 100);
     change_one(index, INDEX_STORE, 0, 150, 1, 200);
     change_one(index, INDEX_REMOVE, 0, 0, 10, 0);
     change_one(index, INDEX_REMOVE, 0, 160, 30, 0);
-    assert_int_equal(index_runs_new(&runs, index), KVT_OK);
+    assert_int_equal(index_scan_new(&runs, index), KVT_OK);
     while (!done || pieces.count == 0)
-        assert_int_equal(index_runs_next(runs, 1, on_piece, &pieces, &done), KVT_OK);
-    index_runs_free(runs);
+        assert_int_equal(index_scan_next(runs, 1, on_piece, &pieces, &done), KVT_OK);
+    index_scan_free(runs);
     assert_int_equal(pieces.count, 5);
     check_piece(&piece[0], 0, 112, 100, 2);
     check_held(&piece[0].held[0], 0, 10, 102);
@@ -677,27 +677,27 @@ a_pass_without_memory_goes_on(void **state)
 {
     struct index *index = open_index(1);
     struct pieces pieces = {.count = 0};
-    struct index_runs *runs = NULL;
+    struct index_scan *runs = NULL;
     bool done = true;
 
     (void)state;
     change_one(index, INDEX_STORE, 0, 0, 20, 100);
     kvt_alloc_fail_after(0);
-    assert_int_equal(index_runs_new(&runs, index), KVT_NOMEM);
+    assert_int_equal(index_scan_new(&runs, index), KVT_NOMEM);
     assert_null(runs);
     for (size_t allocations = 1; allocations < 3; allocations++) {
         kvt_alloc_fail_after(1);
-        assert_int_equal(index_runs_new(&runs, index), KVT_OK);
+        assert_int_equal(index_scan_new(&runs, index), KVT_OK);
         kvt_alloc_fail_after(allocations - 1);
-        assert_int_equal(index_runs_next(runs, 100, on_piece, &pieces, &done), KVT_NOMEM);
+        assert_int_equal(index_scan_next(runs, 100, on_piece, &pieces, &done), KVT_NOMEM);
         assert_false(done);
         assert_int_equal(pieces.count, 0);
         kvt_alloc_fail_after(SIZE_MAX);
-        assert_int_equal(index_runs_next(runs, 100, on_piece, &pieces, &done), KVT_OK);
+        assert_int_equal(index_scan_next(runs, 100, on_piece, &pieces, &done), KVT_OK);
         assert_int_equal(pieces.count, 1);
         check_held(&pieces.pieces[0].held[0], 0, 0, 20);
         pieces.count = 0;
-        index_runs_free(runs);
+        index_scan_free(runs);
     }
     index_free(index);
 }

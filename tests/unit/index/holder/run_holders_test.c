@@ -44,8 +44,8 @@ struct run {
     struct index_memory memory;
     struct index_epoch epoch;
     struct index_shards *shards;
-    struct index_holding_context context;
-    struct index_holding holding;
+    struct index_run_holders_context context;
+    struct index_run_holders holding;
     struct shape shape;
     struct visited visited;
     uint64_t state;
@@ -67,7 +67,7 @@ run_new(const struct shape *shape)
     run->memory.max = UINT64_MAX;
     index_epoch_init(&run->epoch, &run->memory);
     assert_int_equal(index_shards_new(&run->shards, &run->memory), KVT_OK);
-    run->context = (struct index_holding_context){
+    run->context = (struct index_run_holders_context){
         .memory = &run->memory, .epoch = &run->epoch, .shards = run->shards};
     if (shape->bytes_max != 0)
         run->memory.max = run->memory.used + shape->bytes_max;
@@ -89,35 +89,35 @@ number(const struct run *run, uint32_t holder)
 static void
 notice(struct run *run)
 {
-    const struct index_box *box = index_box_of(&run->holding);
+    const struct index_holder_list *box = index_holder_list_of(&run->holding);
 
     if (box == NULL) {
         run->visited.closed++;
         return;
     }
-    if (index_box_groups(box) > run->visited.groups)
-        run->visited.groups = index_box_groups(box);
-    if (index_box_spans(box) > run->visited.spans)
-        run->visited.spans = index_box_spans(box);
-    for (uint32_t i = 0; i < index_box_groups(box); i++) {
-        run->visited.few += index_box_set(box, i)->few != 0;
-        run->visited.bitmaps += index_box_set(box, i)->few == 0;
+    if (index_holder_list_groups(box) > run->visited.groups)
+        run->visited.groups = index_holder_list_groups(box);
+    if (index_holder_list_ranges(box) > run->visited.spans)
+        run->visited.spans = index_holder_list_ranges(box);
+    for (uint32_t i = 0; i < index_holder_list_groups(box); i++) {
+        run->visited.few += index_holder_list_set(box, i)->few != 0;
+        run->visited.bitmaps += index_holder_list_set(box, i)->few == 0;
     }
 }
 
 static void
 add(struct run *run, uint32_t holder, uint32_t ranks, uint32_t from, uint32_t to)
 {
-    struct index_holding_effect expected = {.pairs = 0};
-    struct index_holding_effect effect;
+    struct index_run_holders_effect expected = {.pairs = 0};
+    struct index_run_holders_effect effect;
     uint32_t code;
     enum kvt_err rc;
 
     assert_int_equal(index_shards_code(run->shards, ranks, &code), KVT_OK);
     if (run->shape.heap_fails && below(run, 2) == 0)
         kvt_alloc_fail_after(0);
-    rc = index_holding_add(&run->holding, &run->context, number(run, holder), code, from, to,
-                           &effect);
+    rc = index_run_holders_add(&run->holding, &run->context, number(run, holder), code, from, to,
+                               &effect);
     kvt_alloc_fail_after(SIZE_MAX);
     notice(run);
     if (rc != KVT_OK) {
@@ -142,14 +142,14 @@ add(struct run *run, uint32_t holder, uint32_t ranks, uint32_t from, uint32_t to
 static void
 take(struct run *run, uint32_t holder, uint32_t ranks, uint32_t from, uint32_t to)
 {
-    struct index_holding_effect expected = {.pairs = 0};
-    struct index_holding_effect effect;
+    struct index_run_holders_effect expected = {.pairs = 0};
+    struct index_run_holders_effect effect;
     enum kvt_err rc;
 
     if (run->shape.heap_fails && below(run, 2) == 0)
         kvt_alloc_fail_after(0);
-    rc = index_holding_remove(&run->holding, &run->context, number(run, holder), ranks, from, to,
-                              &effect);
+    rc = index_run_holders_remove(&run->holding, &run->context, number(run, holder), ranks, from,
+                                  to, &effect);
     kvt_alloc_fail_after(SIZE_MAX);
     notice(run);
     if (rc != KVT_OK) {
@@ -216,13 +216,13 @@ step(struct run *run)
 static void
 check_places(struct run *run)
 {
-    struct index_holding_place place;
+    struct index_run_holders_place place;
     uint64_t cursor = 0;
     uint64_t pairs = 0;
     uint64_t expected = 0;
     uint32_t last = UINT32_MAX;
 
-    while (index_holding_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
         const uint32_t holder = place.holder / run->shape.stride;
 
         assert_int_equal(place.holder % run->shape.stride, 0);
@@ -247,7 +247,7 @@ check_places(struct run *run)
 static void
 check(struct run *run)
 {
-    struct index_holding_place *places = kvt_calloc(run->shape.holders, sizeof(*places));
+    struct index_run_holders_place *places = kvt_calloc(run->shape.holders, sizeof(*places));
     const uint32_t capacity = 1 + below(run, run->shape.holders);
     const uint32_t block = below(run, run->shape.blocks);
     uint32_t end = run->shape.blocks;
@@ -261,13 +261,14 @@ check(struct run *run)
     check_places(run);
     while (end > 0 && run->held[end - 1] == 0)
         end--;
-    assert_int_equal(index_holding_end(&run->holding), end);
-    assert_int_equal(index_holding_empty(&run->holding), end == 0);
-    count = index_holding_block_read(&run->holding, block, places, capacity);
+    assert_int_equal(index_run_holders_end(&run->holding), end);
+    assert_int_equal(index_run_holders_empty(&run->holding), end == 0);
+    count = index_run_holders_block_read(&run->holding, block, places, capacity);
     assert_int_equal(count, run->held[block]);
     for (uint32_t holder = 0; holder < run->shape.holders; holder++) {
         const uint32_t ranks = run->model[holder][block];
-        const uint32_t code = index_holding_code_read(&run->holding, number(run, holder), block);
+        const uint32_t code =
+            index_run_holders_code_read(&run->holding, number(run, holder), block);
 
         if (end_of(run, holder) > 0) {
             holders++;
@@ -279,7 +280,7 @@ check(struct run *run)
         assert_int_equal(places[given].holder, number(run, holder));
         assert_int_equal(places[given++].code, code);
     }
-    assert_int_equal(index_holding_sole(&run->holding, &answer), holders == 1);
+    assert_int_equal(index_run_holders_sole(&run->holding, &answer), holders == 1);
     if (holders == 1)
         assert_int_equal(answer, number(run, sole));
     kvt_free(places);
@@ -305,8 +306,8 @@ run_free(struct run *run)
     run->memory.max = 0; /* not even a byte is needed for it */
     for (uint32_t holder = 0; holder < run->shape.holders; holder++)
         take(run, holder, UINT32_MAX, 0, run->shape.blocks);
-    assert_true(index_holding_empty(&run->holding));
-    assert_int_equal(index_holding_end(&run->holding), 0);
+    assert_true(index_run_holders_empty(&run->holding));
+    assert_int_equal(index_run_holders_end(&run->holding), 0);
     run->memory.max = max;
     index_epoch_release(&run->epoch);
     index_shards_free(run->shards, &run->memory);
@@ -440,16 +441,17 @@ patterns_stay_small(void **state)
     const struct shape shape = {
         .holders = 1000, .stride = 1, .blocks = 64, .shards = 1, .whole = 0};
     struct run *run = run_new(&shape);
-    const struct index_box *box;
+    const struct index_holder_list *box;
 
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
         add(run, i, 1, 0, 64);
-    box = index_box_of(&run->holding);
+    box = index_holder_list_of(&run->holding);
     assert_non_null(box);
-    assert_int_equal(index_box_groups(box), 1);
-    assert_int_equal(index_box_spans(box), 0);
-    assert_true(index_box_bytes(box) + index_set_bytes(index_box_set(box, 0)) < 512);
+    assert_int_equal(index_holder_list_groups(box), 1);
+    assert_int_equal(index_holder_list_ranges(box), 0);
+    assert_true(
+        index_holder_list_bytes(box) + index_holder_set_bytes(index_holder_list_set(box, 0)) < 512);
     /* Block by block, all holders in step. */
     for (uint32_t block = 64; block-- > 32;)
         for (uint32_t i = 0; i < 1000; i++)
@@ -460,8 +462,8 @@ patterns_stay_small(void **state)
     check(run);
     assert_true(run->visited.groups <= 3);
     assert_true(run->visited.spans <= 130);
-    index_holding_clear(&run->holding, &run->context);
-    assert_true(index_holding_empty(&run->holding));
+    index_run_holders_clear(&run->holding, &run->context);
+    assert_true(index_run_holders_empty(&run->holding));
     memset(run->model, 0, sizeof(run->model));
     memset(run->held, 0, sizeof(run->held));
     run_free(run);
@@ -473,23 +475,23 @@ few_are_numbers_and_many_a_bitmap(void **state)
 {
     const struct shape shape = {.holders = 100, .stride = 600, .blocks = 64, .shards = 1};
     struct run *run = run_new(&shape);
-    const struct index_box *box;
+    const struct index_holder_list *box;
 
     (void)state;
     for (uint32_t i = 0; i < 40; i++)
         add(run, 39 - i, 1, 0, 64);
-    box = index_box_of(&run->holding);
-    assert_int_equal(index_box_groups(box), 1);
-    assert_true(index_box_set(box, 0)->few >= 8);
+    box = index_holder_list_of(&run->holding);
+    assert_int_equal(index_holder_list_groups(box), 1);
+    assert_true(index_holder_list_set(box, 0)->few >= 8);
     check(run);
     for (uint32_t i = 40; i < 100; i++)
         add(run, i, 1, 0, 64);
-    box = index_box_of(&run->holding);
-    assert_int_equal(index_box_set(box, 0)->few, 0);
+    box = index_holder_list_of(&run->holding);
+    assert_int_equal(index_holder_list_set(box, 0)->few, 0);
     check(run);
     for (uint32_t i = 0; i < 95; i++)
         take(run, i, 1, 0, 64);
-    assert_true(index_box_set(index_box_of(&run->holding), 0)->few > 0);
+    assert_true(index_holder_list_set(index_holder_list_of(&run->holding), 0)->few > 0);
     check(run);
     run_free(run);
 }

@@ -275,7 +275,7 @@ model_lose(const struct model *model, struct index *index, uint32_t holder, uint
     bool more;
 
     do {
-        more = index_drop_told(index, &loss, 1, lose, &losing, &cursor, &pairs);
+        more = index_drop_report(index, &loss, 1, lose, &losing, &cursor, &pairs);
         total += pairs;
     } while (more);
     assert_int_equal(losing.told, total);

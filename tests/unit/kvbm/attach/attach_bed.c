@@ -165,7 +165,7 @@ open_objects(struct attach_bed *bed)
 static void
 open_tiers(struct attach_bed *bed)
 {
-    struct kvbm_desk_below *below = &bed->below;
+    struct kvbm_attach_service_below *below = &bed->below;
     struct kvt_error err;
 
     assert_int_equal(kvbm_transfer_new(&bed->transfer, QUEUE, &err), KVT_OK);

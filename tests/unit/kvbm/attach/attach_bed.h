@@ -40,7 +40,7 @@ struct attach_bed {
     struct kvbm_transfer *transfer;
     struct kvbm_volumes *volumes;
     struct kvbm_manager *manager;
-    struct kvbm_desk_below below;
+    struct kvbm_attach_service_below below;
     struct kvbm_layout layout;
     struct kvbm_attach *attach;
     pthread_mutex_t lock; /* guards what follows */

@@ -408,7 +408,7 @@ full_is_an_answer(void **state)
     assert_int_equal(kvt_attach_onboard(engine, infos, CHAIN, WAIT, held, &count), KVT_AGAIN);
     assert_int_equal(count, 3);
     assert_bytes(engine, 0, held, count);
-    for (int i = 0; i < KVBM_DESK_WISHES; i++) {
+    for (int i = 0; i < KVBM_ATTACH_SERVICE_WISHES; i++) {
         const enum kvt_err rc = kvt_attach_prefetch(engine, infos, CHAIN);
 
         assert_true(rc == KVT_OK || rc == KVT_AGAIN);
@@ -504,12 +504,12 @@ static bool
 attempt_desk(void *arg)
 {
     struct kvbm_storage *memory = arg;
-    struct kvbm_desk *desk;
-    const enum kvt_err rc = kvbm_desk_new(
-        &desk, &(struct kvbm_desk_options){.below = &bed.below, .memory = memory}, NULL);
+    struct kvbm_attach_service *desk;
+    const enum kvt_err rc = kvbm_attach_service_new(
+        &desk, &(struct kvbm_attach_service_options){.below = &bed.below, .memory = memory}, NULL);
 
     assert_true(rc == KVT_OK || (rc == KVT_NOMEM && desk == NULL));
-    kvbm_desk_free(desk);
+    kvbm_attach_service_free(desk);
     return rc == KVT_OK;
 }
 

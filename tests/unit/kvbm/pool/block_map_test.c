@@ -16,27 +16,27 @@ random_against_array(void **unused)
     uint64_t seed = test_seed();
     bool known[NAMES] = {false};
     uint32_t blocks[NAMES] = {0};
-    struct kvbm_map map;
+    struct kvbm_block_map map;
     uint32_t count = 0;
     uint32_t full = 0;
 
     (void)unused;
-    assert_int_equal(kvbm_map_init(&map, CAPACITY), KVT_OK);
+    assert_int_equal(kvbm_block_map_init(&map, CAPACITY), KVT_OK);
     for (int step = 0; step < STEPS; step++) {
         const uint64_t name = kvt_random_below(&seed, NAMES);
         uint32_t block;
 
-        assert_int_equal(kvbm_map_get(&map, name, &block), known[name]);
+        assert_int_equal(kvbm_block_map_get(&map, name, &block), known[name]);
         assert_int_equal(block, known[name] ? blocks[name] : 0);
         if (known[name]) {
-            assert_false(kvbm_map_add(&map, name, 7, &block));
+            assert_false(kvbm_block_map_add(&map, name, 7, &block));
             assert_int_equal(block, blocks[name]);
-            kvbm_map_remove(&map, name);
+            kvbm_block_map_remove(&map, name);
             known[name] = false;
             count--;
         } else if (count < CAPACITY) {
             blocks[name] = (uint32_t)kvt_random_next(&seed);
-            kvbm_map_put(&map, name, blocks[name]);
+            kvbm_block_map_put(&map, name, blocks[name]);
             known[name] = true;
             count++;
         } else {
@@ -45,18 +45,18 @@ random_against_array(void **unused)
         assert_int_equal(map.count, count);
     }
     assert_true(full > 0);
-    kvbm_map_release(&map);
+    kvbm_block_map_release(&map);
     assert_int_equal(kvt_alloc_live(), 0);
 }
 
 static bool
 attempt(void *arg)
 {
-    struct kvbm_map map;
-    const enum kvt_err rc = kvbm_map_init(&map, *(const uint32_t *)arg);
+    struct kvbm_block_map map;
+    const enum kvt_err rc = kvbm_block_map_init(&map, *(const uint32_t *)arg);
 
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
-    kvbm_map_release(&map);
+    kvbm_block_map_release(&map);
     return rc == KVT_OK;
 }
 

@@ -23,10 +23,10 @@ every_pair(void **unused)
         for (unsigned to = 0; to < KVT_BLOCK_STATE_COUNT; to++) {
             enum kvt_block_state state = (enum kvt_block_state)from;
             struct kvt_error err = {.code = KVT_OK};
-            const enum kvt_err rc = kvbm_state_move(&state, (enum kvt_block_state)to, &err);
+            const enum kvt_err rc = kvbm_block_state_move(&state, (enum kvt_block_state)to, &err);
 
             assert_int_equal(
-                kvbm_state_may_move((enum kvt_block_state)from, (enum kvt_block_state)to),
+                kvbm_block_state_may_move((enum kvt_block_state)from, (enum kvt_block_state)to),
                 allowed[from][to]);
             if (allowed[from][to]) {
                 assert_int_equal(rc, KVT_OK);
@@ -34,8 +34,9 @@ every_pair(void **unused)
             } else {
                 assert_int_equal(rc, KVT_INVALID);
                 assert_int_equal(state, from);
-                assert_non_null(strstr(err.text, kvbm_state_name((enum kvt_block_state)from)));
-                assert_non_null(strstr(err.text, kvbm_state_name((enum kvt_block_state)to)));
+                assert_non_null(
+                    strstr(err.text, kvbm_block_state_name((enum kvt_block_state)from)));
+                assert_non_null(strstr(err.text, kvbm_block_state_name((enum kvt_block_state)to)));
             }
         }
     }
@@ -45,9 +46,9 @@ static void
 values_outside_the_enum_go_nowhere(void **unused)
 {
     (void)unused;
-    assert_false(kvbm_state_may_move(KVT_BLOCK_STATE_COUNT, KVT_BLOCK_RESET));
-    assert_false(kvbm_state_may_move(KVT_BLOCK_RESET, KVT_BLOCK_STATE_COUNT));
-    assert_string_equal(kvbm_state_name(KVT_BLOCK_STATE_COUNT), "?");
+    assert_false(kvbm_block_state_may_move(KVT_BLOCK_STATE_COUNT, KVT_BLOCK_RESET));
+    assert_false(kvbm_block_state_may_move(KVT_BLOCK_RESET, KVT_BLOCK_STATE_COUNT));
+    assert_string_equal(kvbm_block_state_name(KVT_BLOCK_STATE_COUNT), "?");
 }
 
 int

@@ -15,13 +15,13 @@
 
 enum { CHAINS = 40, DEPTH = 5, BLOCKS = CHAINS * DEPTH, ASIDE = 60, SLICE = 7 };
 
-static struct policy_roster *
+static struct policy_tier_blocks *
 roster_of(const struct kvt_ordering *ordering)
 {
-    const struct policy_roster_options options = {.ordering = ordering, .bytes_max = 1 << 20};
-    struct policy_roster *roster;
+    const struct policy_tier_blocks_options options = {.ordering = ordering, .bytes_max = 1 << 20};
+    struct policy_tier_blocks *roster;
 
-    assert_int_equal(policy_roster_new(&roster, &options), KVT_OK);
+    assert_int_equal(policy_tier_blocks_new(&roster, &options), KVT_OK);
     return roster;
 }
 
@@ -39,66 +39,66 @@ block_of(uint32_t number)
 }
 
 static void
-read_some(struct policy_roster *roster, uint64_t random, uint64_t *tick, int reads)
+read_some(struct policy_tier_blocks *roster, uint64_t random, uint64_t *tick, int reads)
 {
     for (int i = 0; i < reads; i++) {
         const struct policy_block block = block_of((uint32_t)kvt_random_below(&random, BLOCKS));
 
-        assert_int_equal(policy_roster_use(roster, &block, ++*tick), KVT_OK);
+        assert_int_equal(policy_tier_blocks_use(roster, &block, ++*tick), KVT_OK);
     }
 }
 
-static struct policy_roster *
+static struct policy_tier_blocks *
 with_history(const struct kvt_ordering *ordering, uint64_t random, uint64_t *tick, int reads)
 {
-    struct policy_roster *roster = roster_of(ordering);
+    struct policy_tier_blocks *roster = roster_of(ordering);
 
     *tick = 1;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const struct policy_block block = block_of(i);
 
         *tick += i % DEPTH == 0;
-        assert_int_equal(policy_roster_store(roster, &block, *tick), KVT_OK);
+        assert_int_equal(policy_tier_blocks_store(roster, &block, *tick), KVT_OK);
     }
     read_some(roster, random, tick, reads);
     return roster;
 }
 
 static void
-resume_all(struct policy_roster *roster)
+resume_all(struct policy_tier_blocks *roster)
 {
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks_counts counts;
 
-    while (policy_roster_resume(roster, SLICE) == SLICE)
+    while (policy_tier_blocks_resume(roster, SLICE) == SLICE)
         continue;
-    policy_roster_counts(roster, &counts);
+    policy_tier_blocks_counts(roster, &counts);
     assert_int_equal(counts.passed, 0);
     assert_int_equal(counts.taken, 0);
 }
 
 static void
-set_aside(struct policy_roster *roster, uint64_t tick)
+set_aside(struct policy_tier_blocks *roster, uint64_t tick)
 {
     for (int i = 0; i < ASIDE; i++) {
         struct policy_block block;
 
-        assert_true(policy_roster_victim(roster, tick, &block));
-        policy_roster_pass(roster, block.ns, block.hash);
+        assert_true(policy_tier_blocks_victim(roster, tick, &block));
+        policy_tier_blocks_pass(roster, block.ns, block.hash);
     }
 }
 
 static void
-check_alike(struct policy_roster *left, struct policy_roster *right, uint64_t tick)
+check_alike(struct policy_tier_blocks *left, struct policy_tier_blocks *right, uint64_t tick)
 {
     for (uint32_t i = 0; i < BLOCKS; i++) {
         struct policy_block a;
         struct policy_block b;
 
-        assert_true(policy_roster_victim(left, tick, &a));
-        assert_true(policy_roster_victim(right, tick, &b));
+        assert_true(policy_tier_blocks_victim(left, tick, &a));
+        assert_true(policy_tier_blocks_victim(right, tick, &b));
         assert_int_equal(a.hash, b.hash);
-        policy_roster_leave(left, a.ns, a.hash);
-        policy_roster_leave(right, b.ns, b.hash);
+        policy_tier_blocks_leave(left, a.ns, a.hash);
+        policy_tier_blocks_leave(right, b.ns, b.hash);
     }
 }
 
@@ -114,14 +114,14 @@ what_is_set_aside_comes_back_where_it_was(void **state)
     for (size_t i = 0; i < count; i++) {
         const int reads = orderings[i] == &policy_s3fifo ? 0 : 100;
         uint64_t tick;
-        struct policy_roster *left = with_history(orderings[i], random, &tick, reads);
-        struct policy_roster *right = with_history(orderings[i], random, &tick, reads);
+        struct policy_tier_blocks *left = with_history(orderings[i], random, &tick, reads);
+        struct policy_tier_blocks *right = with_history(orderings[i], random, &tick, reads);
 
         set_aside(right, tick);
         resume_all(right);
         check_alike(left, right, tick);
-        policy_roster_free(left);
-        policy_roster_free(right);
+        policy_tier_blocks_free(left);
+        policy_tier_blocks_free(right);
     }
 }
 
@@ -136,8 +136,8 @@ what_is_read_while_set_aside_is_used_as_any_other(void **state)
     for (size_t i = 0; i < count; i++) {
         uint64_t tick;
         uint64_t later;
-        struct policy_roster *left = with_history(orderings[i], random, &tick, 100);
-        struct policy_roster *right = with_history(orderings[i], random, &tick, 100);
+        struct policy_tier_blocks *left = with_history(orderings[i], random, &tick, 100);
+        struct policy_tier_blocks *right = with_history(orderings[i], random, &tick, 100);
 
         set_aside(left, tick);
         resume_all(left); /* before anybody reads */
@@ -148,8 +148,8 @@ what_is_read_while_set_aside_is_used_as_any_other(void **state)
         read_some(right, random + 1, &later, 50);
         resume_all(right);
         check_alike(left, right, later);
-        policy_roster_free(left);
-        policy_roster_free(right);
+        policy_tier_blocks_free(left);
+        policy_tier_blocks_free(right);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * What is tested: policy_roster_restored(): blocks of a former life come into the order in which
- * they were used, however many pieces that takes and whichever allocation fails; and who is told
- * that nobody wants them does no more than a piece of the work.
+ * What is tested: policy_tier_blocks_restored(): blocks of a former life come into the order in
+ * which they were used, however many pieces that takes and whichever allocation fails; and who is
+ * told that nobody wants them does no more than a piece of the work.
  * How: several pieces of blocks beside a sort of the test's; an ordering that counts what it hears;
  * it is over at each question in turn.  Work is counted, not time.
  */
@@ -14,7 +14,7 @@
 #include "policy/ordering/builtin_orderings.h"
 #include "tests/support/seed.h"
 
-enum { PIECES = 3, BLOCKS = PIECES * POLICY_ROSTER_PIECE + 1000, TICKS = 1000 };
+enum { PIECES = 3, BLOCKS = PIECES * POLICY_TIER_BLOCKS_PIECE + 1000, TICKS = 1000 };
 
 static uint64_t touches; /* of this test program's one thread */
 
@@ -36,7 +36,7 @@ is_over(const void *arg)
 {
     const struct asked *asked = arg;
 
-    assert_true(touches - *asked->touched <= POLICY_ROSTER_PIECE);
+    assert_true(touches - *asked->touched <= POLICY_TIER_BLOCKS_PIECE);
     *asked->touched = touches;
     return ++*asked->count == asked->over_at;
 }
@@ -60,21 +60,22 @@ older_first(const void *left, const void *right)
     return a->hash < b->hash ? -1 : 1;
 }
 
-static struct policy_roster *
+static struct policy_tier_blocks *
 told(const struct item *items, uint32_t count)
 {
     static struct kvt_ordering counting;
-    const struct policy_roster_options options = {.ordering = &counting, .bytes_max = 1u << 28};
-    struct policy_roster *roster;
+    const struct policy_tier_blocks_options options = {.ordering = &counting,
+                                                       .bytes_max = 1u << 28};
+    struct policy_tier_blocks *roster;
 
     counting = policy_lru;
     counting.touch = count_touch;
-    assert_int_equal(policy_roster_new(&roster, &options), KVT_OK);
+    assert_int_equal(policy_tier_blocks_new(&roster, &options), KVT_OK);
     for (uint32_t i = 0; i < count; i++) {
         const struct policy_block block = {
             .hash = items[i].hash, .position = items[i].position, .ranks = 1, .size = 1};
 
-        assert_int_equal(policy_roster_restore(roster, &block, 1, items[i].tick), KVT_OK);
+        assert_int_equal(policy_tier_blocks_restore(roster, &block, 1, items[i].tick), KVT_OK);
     }
     return roster;
 }
@@ -94,13 +95,13 @@ draw(uint32_t count)
 }
 
 static void
-expect_order(struct policy_roster *roster, struct item *items, uint32_t count)
+expect_order(struct policy_tier_blocks *roster, struct item *items, uint32_t count)
 {
     qsort(items, count, sizeof(*items), older_first);
     for (uint32_t i = 0; i < count; i++) {
         struct policy_block block;
 
-        assert_true(policy_roster_victim(roster, TICKS, &block));
+        assert_true(policy_tier_blocks_victim(roster, TICKS, &block));
         assert_int_equal(block.hash, items[i].hash);
     }
 }
@@ -108,18 +109,18 @@ expect_order(struct policy_roster *roster, struct item *items, uint32_t count)
 static void
 pieces_come_to_one_order(void **state)
 {
-    static const uint32_t counts[] = {0,     1, 1000, POLICY_ROSTER_PIECE, POLICY_ROSTER_PIECE + 1,
-                                      BLOCKS};
+    static const uint32_t counts[] = {
+        0, 1, 1000, POLICY_TIER_BLOCKS_PIECE, POLICY_TIER_BLOCKS_PIECE + 1, BLOCKS};
 
     (void)state;
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         struct item *items = draw(counts[i] + 1);
-        struct policy_roster *roster = told(items, counts[i]);
+        struct policy_tier_blocks *roster = told(items, counts[i]);
 
-        assert_int_equal(policy_roster_restored(roster, NULL, NULL), KVT_OK);
-        assert_int_equal(policy_roster_restored(roster, NULL, NULL), KVT_OK);
+        assert_int_equal(policy_tier_blocks_restored(roster, NULL, NULL), KVT_OK);
+        assert_int_equal(policy_tier_blocks_restored(roster, NULL, NULL), KVT_OK);
         expect_order(roster, items, counts[i]);
-        policy_roster_free(roster);
+        policy_tier_blocks_free(roster);
         kvt_free(items);
     }
 }
@@ -132,22 +133,22 @@ whoever_is_told_stops_within_a_piece(void **state)
 
     (void)state;
     for (uint64_t over_at = 0; over_at == 0 || over_at <= all; over_at += over_at == 0 ? 1 : 3) {
-        struct policy_roster *roster = told(items, BLOCKS);
+        struct policy_tier_blocks *roster = told(items, BLOCKS);
         uint64_t count = 0;
         uint64_t touched = touches;
         const struct asked asked = {.count = &count, .over_at = over_at, .touched = &touched};
 
         if (over_at == 0) {
-            assert_int_equal(policy_roster_restored(roster, is_over, &asked), KVT_OK);
+            assert_int_equal(policy_tier_blocks_restored(roster, is_over, &asked), KVT_OK);
             all = count;
             /* Looked at once, sorted in pieces, merged in two passes, and passed on. */
             assert_true(all >= (uint64_t)5 * PIECES);
         } else {
-            assert_int_equal(policy_roster_restored(roster, is_over, &asked), KVT_CANCELLED);
+            assert_int_equal(policy_tier_blocks_restored(roster, is_over, &asked), KVT_CANCELLED);
             assert_int_equal(count, over_at); /* and nothing is done behind it: */
             assert_int_equal(touched, touches);
         }
-        policy_roster_free(roster);
+        policy_tier_blocks_free(roster);
     }
     kvt_free(items);
 }
@@ -160,20 +161,21 @@ without_memory_the_blocks_are_there_all_the_same(void **state)
 
     (void)state;
     for (size_t n = 0; n < 3; n++) {
-        struct policy_roster *roster = told(items, FEW);
+        struct policy_tier_blocks *roster = told(items, FEW);
         struct policy_block block;
         uint32_t count = 0;
 
         kvt_alloc_fail_after(n);
-        assert_int_equal(policy_roster_restored(roster, NULL, NULL), n == 2 ? KVT_OK : KVT_NOMEM);
+        assert_int_equal(policy_tier_blocks_restored(roster, NULL, NULL),
+                         n == 2 ? KVT_OK : KVT_NOMEM);
         kvt_alloc_fail_after(SIZE_MAX);
         if (n == 2)
             expect_order(roster, items, FEW);
         else
-            while (policy_roster_victim(roster, TICKS, &block))
+            while (policy_tier_blocks_victim(roster, TICKS, &block))
                 count++;
         assert_int_equal(count, n == 2 ? 0 : FEW);
-        policy_roster_free(roster);
+        policy_tier_blocks_free(roster);
     }
     kvt_free(items);
 }

@@ -141,24 +141,25 @@ static const struct kvt_ordering strict_ordering = {
     .memory = strict_memory, .free = kvt_free,
 };
 
-static struct policy_roster *
+static struct policy_tier_blocks *
 roster_of(const struct kvt_ordering *ordering, uint64_t bytes_max)
 {
-    const struct policy_roster_options options = {.ordering = ordering, .bytes_max = bytes_max};
-    struct policy_roster *roster;
+    const struct policy_tier_blocks_options options = {.ordering = ordering,
+                                                       .bytes_max = bytes_max};
+    struct policy_tier_blocks *roster;
 
-    assert_int_equal(policy_roster_new(&roster, &options), KVT_OK);
+    assert_int_equal(policy_tier_blocks_new(&roster, &options), KVT_OK);
     return roster;
 }
 
-static struct policy_roster *
+static struct policy_tier_blocks *
 roster_of_requests(uint32_t ticks)
 {
-    const struct policy_roster_options options = {
+    const struct policy_tier_blocks_options options = {
         .ordering = &strict_ordering, .bytes_max = 1 << 20, .request_ticks = ticks};
-    struct policy_roster *roster;
+    struct policy_tier_blocks *roster;
 
-    assert_int_equal(policy_roster_new(&roster, &options), KVT_OK);
+    assert_int_equal(policy_tier_blocks_new(&roster, &options), KVT_OK);
     return roster;
 }
 
@@ -174,52 +175,52 @@ block_of(uint64_t hash, uint64_t parent, uint32_t position)
 static void
 a_tick_is_heard_from_the_deepest_up(void **state)
 {
-    struct policy_roster *roster = roster_of(&strict_ordering, 1 << 20);
+    struct policy_tier_blocks *roster = roster_of(&strict_ordering, 1 << 20);
 
     (void)state;
     for (uint32_t i = 0; i < 4; i++) { /* in the order of hashes, which is none */
         const uint32_t depth = (i * 3 + 1) % 4;
         const struct policy_block block = block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
 
-        assert_int_equal(policy_roster_store(roster, &block, 5), KVT_OK);
+        assert_int_equal(policy_tier_blocks_store(roster, &block, 5), KVT_OK);
     }
-    policy_roster_settle(roster);
+    policy_tier_blocks_settle(roster);
     assert_int_equal(strict_last->heard_count, 4);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(strict_last->heard[i].position, 3 - i);
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 static void
 a_use_is_one_of_all_before_it_and_once_a_tick(void **state)
 {
-    struct policy_roster *roster = roster_of(&strict_ordering, 1 << 20);
+    struct policy_tier_blocks *roster = roster_of(&strict_ordering, 1 << 20);
     struct policy_standing standing;
     struct policy_block block;
 
     (void)state;
     for (uint32_t depth = 0; depth < 4; depth++) {
         block = block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
-        assert_int_equal(policy_roster_store(roster, &block, 5), KVT_OK);
+        assert_int_equal(policy_tier_blocks_store(roster, &block, 5), KVT_OK);
     }
-    policy_roster_settle(roster);
+    policy_tier_blocks_settle(roster);
     strict_last->heard_count = 0;
     block = block_of(11, 10, 1);
-    assert_int_equal(policy_roster_use(roster, &block, 7), KVT_OK);
+    assert_int_equal(policy_tier_blocks_use(roster, &block, 7), KVT_OK);
     block = block_of(12, 11, 2);
-    assert_int_equal(policy_roster_use(roster, &block, 7), KVT_OK);
-    assert_int_equal(policy_roster_use(roster, &block, 7), KVT_OK);
-    policy_roster_settle(roster);
+    assert_int_equal(policy_tier_blocks_use(roster, &block, 7), KVT_OK);
+    assert_int_equal(policy_tier_blocks_use(roster, &block, 7), KVT_OK);
+    policy_tier_blocks_settle(roster);
     assert_int_equal(strict_last->heard_count, 3); /* 12, 11, 10; not 13 */
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(strict_last->heard[i].position, 2 - i);
         assert_int_equal(strict_last->heard[i].uses, 2);
         assert_int_equal(strict_last->heard[i].now, 7);
     }
-    assert_int_equal(policy_roster_standing(roster, 1, 13, 9, 1, &standing), KVT_OK);
+    assert_int_equal(policy_tier_blocks_standing(roster, 1, 13, 9, 1, &standing), KVT_OK);
     assert_int_equal(standing.uses, 1);
     assert_int_equal(standing.tick, 5);
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 /* What the ordering heard of the block at this depth last. */
@@ -244,21 +245,21 @@ expect_heard(uint32_t position, uint32_t uses, uint64_t now, uint32_t flags)
 }
 
 static void
-tell(struct policy_roster *roster, bool read, uint32_t depth, uint64_t tick)
+tell(struct policy_tier_blocks *roster, bool read, uint32_t depth, uint64_t tick)
 {
     const struct policy_block block = block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
 
-    assert_int_equal(read ? policy_roster_use(roster, &block, tick)
-                          : policy_roster_store(roster, &block, tick),
+    assert_int_equal(read ? policy_tier_blocks_use(roster, &block, tick)
+                          : policy_tier_blocks_store(roster, &block, tick),
                      KVT_OK);
-    policy_roster_settle(roster);
+    policy_tier_blocks_settle(roster);
 }
 
 static void
 parts_of_a_request_are_one_use_and_have_one_end(void **state)
 {
     enum { AGAIN = KVT_ORDERING_AGAIN, LAST = KVT_ORDERING_LAST };
-    struct policy_roster *roster = roster_of_requests(20);
+    struct policy_tier_blocks *roster = roster_of_requests(20);
 
     (void)state;
     tell(roster, false, 0, 100);
@@ -294,7 +295,7 @@ parts_of_a_request_are_one_use_and_have_one_end(void **state)
     /* Later it is another request's. */
     tell(roster, true, 3, 422);
     expect_heard(0, 6, 422, 0);
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 /* Stores come in the order of hashes, which is none. */
@@ -305,41 +306,41 @@ whoever_is_told_of_first_a_request_has_one_end(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-        struct policy_roster *roster = roster_of_requests(20);
+        struct policy_tier_blocks *roster = roster_of_requests(20);
 
         for (size_t k = 0; k < 4; k++) {
             const uint32_t depth = orders[i][k];
             const struct policy_block block =
                 block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
 
-            assert_int_equal(policy_roster_store(roster, &block, 100), KVT_OK);
+            assert_int_equal(policy_tier_blocks_store(roster, &block, 100), KVT_OK);
         }
-        policy_roster_settle(roster);
+        policy_tier_blocks_settle(roster);
         for (uint32_t depth = 0; depth < 4; depth++)
             expect_heard(depth, 1, 100, depth == 3 ? KVT_ORDERING_LAST : 0);
-        policy_roster_free(roster);
+        policy_tier_blocks_free(roster);
     }
 }
 
 static void
 a_block_that_comes_back_is_not_used_by_it(void **state)
 {
-    struct policy_roster *roster = roster_of(&strict_ordering, 1 << 20);
+    struct policy_tier_blocks *roster = roster_of(&strict_ordering, 1 << 20);
     const struct policy_block block = block_of(1, 0, 0);
     struct policy_standing standing;
 
     (void)state;
-    assert_int_equal(policy_roster_store(roster, &block, 1), KVT_OK);
-    policy_roster_leave(roster, 1, 1);
-    assert_int_equal(policy_roster_use(roster, &block, 2), KVT_OK);
-    assert_int_equal(policy_roster_standing(roster, 1, 1, 2, 1, &standing), KVT_OK);
+    assert_int_equal(policy_tier_blocks_store(roster, &block, 1), KVT_OK);
+    policy_tier_blocks_leave(roster, 1, 1);
+    assert_int_equal(policy_tier_blocks_use(roster, &block, 2), KVT_OK);
+    assert_int_equal(policy_tier_blocks_standing(roster, 1, 1, 2, 1, &standing), KVT_OK);
     assert_false(standing.in_tier);
-    assert_int_equal(policy_roster_store(roster, &block, 3), KVT_OK);
-    assert_int_equal(policy_roster_standing(roster, 1, 1, 3, 1, &standing), KVT_OK);
+    assert_int_equal(policy_tier_blocks_store(roster, &block, 3), KVT_OK);
+    assert_int_equal(policy_tier_blocks_standing(roster, 1, 1, 3, 1, &standing), KVT_OK);
     assert_true(standing.in_tier);
     assert_int_equal(standing.uses, 2);
     assert_int_equal(standing.tick, 2);
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 /* ---- restarts ---- */
@@ -347,8 +348,8 @@ a_block_that_comes_back_is_not_used_by_it(void **state)
 static void
 a_former_life_leaves_in_the_order_it_would_have(void **state)
 {
-    struct policy_roster *before = roster_of(&policy_lru, 1 << 20);
-    struct policy_roster *after = roster_of(&policy_lru, 1 << 20);
+    struct policy_tier_blocks *before = roster_of(&policy_lru, 1 << 20);
+    struct policy_tier_blocks *after = roster_of(&policy_lru, 1 << 20);
     enum { CHAINS = 20, DEPTH = 5 };
 
     (void)state;
@@ -356,22 +357,23 @@ a_former_life_leaves_in_the_order_it_would_have(void **state)
         const uint32_t depth = (uint32_t)(i % DEPTH);
         const struct policy_block block = block_of(1000 + i, depth == 0 ? 0 : 999 + i, depth);
 
-        assert_int_equal(policy_roster_store(before, &block, 1 + i / DEPTH), KVT_OK);
+        assert_int_equal(policy_tier_blocks_store(before, &block, 1 + i / DEPTH), KVT_OK);
     }
     for (uint64_t i = 0; i < 30; i++) {
         struct policy_standing standing;
         const uint64_t hash = 1000 + i * 37 % ((uint64_t)CHAINS * DEPTH);
 
-        assert_int_equal(policy_roster_standing(before, 1, hash, 0, 1, &standing), KVT_OK);
-        assert_int_equal(policy_roster_use(before, &standing.block, CHAINS + 1 + i), KVT_OK);
+        assert_int_equal(policy_tier_blocks_standing(before, 1, hash, 0, 1, &standing), KVT_OK);
+        assert_int_equal(policy_tier_blocks_use(before, &standing.block, CHAINS + 1 + i), KVT_OK);
     }
     /* The store has them in the order of hashes, and children's parents may be younger there. */
     for (uint64_t i = (uint64_t)CHAINS * DEPTH; i-- > 0;) {
         struct policy_standing standing;
 
-        assert_int_equal(policy_roster_standing(before, 1, 1000 + i, 0, 1, &standing), KVT_OK);
+        assert_int_equal(policy_tier_blocks_standing(before, 1, 1000 + i, 0, 1, &standing), KVT_OK);
         assert_int_equal(
-            policy_roster_restore(after, &standing.block, standing.uses, standing.tick), KVT_OK);
+            policy_tier_blocks_restore(after, &standing.block, standing.uses, standing.tick),
+            KVT_OK);
     }
     for (uint32_t i = 0; i < CHAINS * DEPTH; i++) {
         struct policy_block was;
@@ -379,38 +381,38 @@ a_former_life_leaves_in_the_order_it_would_have(void **state)
         struct policy_standing left;
         struct policy_standing right;
 
-        assert_true(policy_roster_victim(before, 100, &was));
-        assert_true(policy_roster_victim(after, 100, &is));
-        assert_int_equal(policy_roster_standing(before, 1, was.hash, 100, 1, &left), KVT_OK);
-        assert_int_equal(policy_roster_standing(after, 1, is.hash, 100, 1, &right), KVT_OK);
+        assert_true(policy_tier_blocks_victim(before, 100, &was));
+        assert_true(policy_tier_blocks_victim(after, 100, &is));
+        assert_int_equal(policy_tier_blocks_standing(before, 1, was.hash, 100, 1, &left), KVT_OK);
+        assert_int_equal(policy_tier_blocks_standing(after, 1, is.hash, 100, 1, &right), KVT_OK);
         assert_int_equal(left.tick, right.tick);
         assert_int_equal(left.block.position, right.block.position);
     }
-    policy_roster_free(before);
-    policy_roster_free(after);
+    policy_tier_blocks_free(before);
+    policy_tier_blocks_free(after);
 }
 
 static void
 a_parent_is_restored_as_young_as_its_child(void **state)
 {
-    struct policy_roster *roster = roster_of(&policy_lru, 1 << 20);
+    struct policy_tier_blocks *roster = roster_of(&policy_lru, 1 << 20);
     const uint64_t ticks[] = {3, 9, 5}; /* of positions 0, 1, 2 */
     struct policy_block block;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         block = block_of(10 + i, i == 0 ? 0 : 9 + i, i);
-        assert_int_equal(policy_roster_restore(roster, &block, 1, ticks[i]), KVT_OK);
+        assert_int_equal(policy_tier_blocks_restore(roster, &block, 1, ticks[i]), KVT_OK);
     }
     block = block_of(20, 0, 0);
-    assert_int_equal(policy_roster_restore(roster, &block, 1, 7), KVT_OK);
+    assert_int_equal(policy_tier_blocks_restore(roster, &block, 1, 7), KVT_OK);
     for (uint32_t i = 0; i < 4; i++) {
         static const uint64_t wanted[] = {12, 20, 11, 10};
 
-        assert_true(policy_roster_victim(roster, 10, &block));
+        assert_true(policy_tier_blocks_victim(roster, 10, &block));
         assert_int_equal(block.hash, wanted[i]);
     }
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 /* ---- bounds ---- */
@@ -418,8 +420,8 @@ a_parent_is_restored_as_young_as_its_child(void **state)
 static void
 the_longest_cold_is_forgotten_first_and_what_is_in_the_tier_never(void **state)
 {
-    struct policy_roster *roster = roster_of(&strict_ordering, 20000);
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks *roster = roster_of(&strict_ordering, 20000);
+    struct policy_tier_blocks_counts counts;
     struct policy_standing standing;
     struct policy_block block;
     enum kvt_err rc = KVT_OK;
@@ -428,42 +430,43 @@ the_longest_cold_is_forgotten_first_and_what_is_in_the_tier_never(void **state)
     (void)state;
     while (rc == KVT_OK) {
         block = block_of(++room, 0, 0);
-        rc = policy_roster_store(roster, &block, room);
+        rc = policy_tier_blocks_store(roster, &block, room);
         assert_true(room < STRICT_MAX);
     }
     assert_int_equal(rc, KVT_FULL);
     room--; /* so many there is room for */
     assert_true(room >= 100);
-    policy_roster_leave(roster, 1, 7);
-    policy_roster_leave(roster, 1, 3);
+    policy_tier_blocks_leave(roster, 1, 7);
+    policy_tier_blocks_leave(roster, 1, 3);
     block = block_of(7000, 0, 0);
-    assert_int_equal(policy_roster_store(roster, &block, room + 1), KVT_OK);
-    assert_int_equal(policy_roster_standing(roster, 1, 7, 0, 1, &standing), KVT_NOTFOUND);
-    assert_int_equal(policy_roster_standing(roster, 1, 3, 0, 1, &standing), KVT_OK);
-    policy_roster_counts(roster, &counts);
+    assert_int_equal(policy_tier_blocks_store(roster, &block, room + 1), KVT_OK);
+    assert_int_equal(policy_tier_blocks_standing(roster, 1, 7, 0, 1, &standing), KVT_NOTFOUND);
+    assert_int_equal(policy_tier_blocks_standing(roster, 1, 3, 0, 1, &standing), KVT_OK);
+    policy_tier_blocks_counts(roster, &counts);
     assert_int_equal(counts.known, room);
     assert_int_equal(counts.in_tier, room - 1);
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 static bool
 attempt_life(void *arg)
 {
-    const struct policy_roster_options options = {.ordering = &policy_lru, .bytes_max = 1 << 20};
-    struct policy_roster *roster = NULL;
+    const struct policy_tier_blocks_options options = {.ordering = &policy_lru,
+                                                       .bytes_max = 1 << 20};
+    struct policy_tier_blocks *roster = NULL;
     struct policy_block block;
-    bool whole = policy_roster_new(&roster, &options) == KVT_OK;
+    bool whole = policy_tier_blocks_new(&roster, &options) == KVT_OK;
 
     (void)arg;
     if (!whole)
         return false;
     for (uint32_t i = 0; i < 200 && whole; i++) {
         block = block_of(1 + i, i, i);
-        whole = policy_roster_store(roster, &block, i) == KVT_OK;
+        whole = policy_tier_blocks_store(roster, &block, i) == KVT_OK;
     }
-    while (policy_roster_victim(roster, 1000, &block))
-        policy_roster_leave(roster, block.ns, block.hash);
-    policy_roster_free(roster);
+    while (policy_tier_blocks_victim(roster, 1000, &block))
+        policy_tier_blocks_leave(roster, block.ns, block.hash);
+    policy_tier_blocks_free(roster);
     return whole;
 }
 
@@ -503,7 +506,7 @@ model_use(struct model *model, uint32_t number)
 }
 
 static void
-model_resume(struct policy_roster *roster, struct model *model, uint32_t max)
+model_resume(struct policy_tier_blocks *roster, struct model *model, uint32_t max)
 {
     uint32_t count = 0;
 
@@ -519,7 +522,7 @@ model_resume(struct policy_roster *roster, struct model *model, uint32_t max)
         model->passed[last] = 0;
         model->taken[last] = false;
     }
-    assert_int_equal(policy_roster_resume(roster, max), count);
+    assert_int_equal(policy_tier_blocks_resume(roster, max), count);
 }
 
 static struct policy_block
@@ -531,14 +534,14 @@ model_block(uint32_t number)
 }
 
 static void
-model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uint32_t number)
+model_step(struct policy_tier_blocks *roster, struct model *model, uint32_t verb, uint32_t number)
 {
     struct policy_block block = model_block(number);
 
     switch (verb) {
     case 0:
     case 1:
-        assert_int_equal(policy_roster_store(roster, &block, model->tick), KVT_OK);
+        assert_int_equal(policy_tier_blocks_store(roster, &block, model->tick), KVT_OK);
         if (!model->known[number]) {
             model->known[number] = true;
             model_use(model, number);
@@ -547,23 +550,23 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
         break;
     case 2:
     case 3:
-        assert_int_equal(policy_roster_use(roster, &block, model->tick), KVT_OK);
+        assert_int_equal(policy_tier_blocks_use(roster, &block, model->tick), KVT_OK);
         model->known[number] = true;
         model_use(model, number);
         break;
     case 4:
-        policy_roster_leave(roster, 1, block.hash);
+        policy_tier_blocks_leave(roster, 1, block.hash);
         model->in[number] = model->taken[number] = false;
         model->passed[number] = 0;
         break;
     case 5:
-        policy_roster_forget(roster, 1, block.hash);
+        policy_tier_blocks_forget(roster, 1, block.hash);
         model->in[number] = model->taken[number] = model->known[number] = false;
         model->passed[number] = 0;
         model->used[number] = 0;
         break;
     case 6:
-        if (policy_roster_victim(roster, model->tick, &block)) {
+        if (policy_tier_blocks_victim(roster, model->tick, &block)) {
             assert_true(model->in[block.hash - 1] && !model->taken[block.hash - 1]);
             model->taken[block.hash - 1] = true;
         } else {
@@ -572,19 +575,19 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
         }
         break;
     case 7:
-        policy_roster_give_back(roster, 1, block.hash);
+        policy_tier_blocks_give_back(roster, 1, block.hash);
         model->taken[number] = false;
         model->passed[number] = 0;
         break;
     case 8:
         if (number % 10 != 0)
             break;
-        policy_roster_give_back_all(roster);
+        policy_tier_blocks_give_back_all(roster);
         memset(model->taken, 0, sizeof(model->taken));
         memset(model->passed, 0, sizeof(model->passed));
         break;
     case 9:
-        policy_roster_pass(roster, 1, block.hash);
+        policy_tier_blocks_pass(roster, 1, block.hash);
         if (model->taken[number] && model->passed[number] == 0)
             model->passed[number] = ++model->passes;
         break;
@@ -595,7 +598,7 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
     case 11: {
         const bool free = model->in[number] && (!model->taken[number] || model->passed[number]);
 
-        assert_int_equal(policy_roster_claim(roster, 1, block.hash), free);
+        assert_int_equal(policy_tier_blocks_claim(roster, 1, block.hash), free);
         model->taken[number] = model->taken[number] || free;
         model->passed[number] = 0;
         break;
@@ -622,12 +625,12 @@ see(void *arg, const struct policy_block *block, uint64_t tick)
 
 /* Each block once that is in the tier and not taken out, or only set aside. */
 static void
-scan_is_as_the_model_says(const struct policy_roster *roster, const struct model *model)
+scan_is_as_the_model_says(const struct policy_tier_blocks *roster, const struct model *model)
 {
     struct scanned scanned = {.model = model};
     uint32_t at = 0;
 
-    while (policy_roster_scan(roster, &at, 7, see, &scanned))
+    while (policy_tier_blocks_scan(roster, &at, 7, see, &scanned))
         continue;
     for (uint32_t i = 0; i < MODEL_HASHES; i++)
         assert_int_equal(scanned.seen[i],
@@ -637,8 +640,8 @@ scan_is_as_the_model_says(const struct policy_roster *roster, const struct model
 static void
 random_lives_are_as_the_model_says(void **state)
 {
-    struct policy_roster *roster = roster_of(&strict_ordering, 1 << 20);
-    struct policy_roster_counts counts;
+    struct policy_tier_blocks *roster = roster_of(&strict_ordering, 1 << 20);
+    struct policy_tier_blocks_counts counts;
     struct model model = {.tick = 1};
     uint64_t random = test_seed();
 
@@ -654,60 +657,60 @@ random_lives_are_as_the_model_says(void **state)
         model_step(roster, &model, (uint32_t)kvt_random_below(&random, 14), number);
         if (step % 50 != 0)
             continue;
-        policy_roster_settle(roster);
+        policy_tier_blocks_settle(roster);
         for (uint32_t i = 0; i < MODEL_HASHES; i++) {
             const enum kvt_err rc =
-                policy_roster_standing(roster, 1, 1 + i, model.tick, 1, &standing);
+                policy_tier_blocks_standing(roster, 1, 1 + i, model.tick, 1, &standing);
 
             assert_int_equal(rc == KVT_OK, model.known[i]);
             assert_int_equal(standing.in_tier, model.in[i]);
             assert_int_equal(standing.taken, model.taken[i]);
-            assert_int_equal(policy_roster_has(roster, 1, 1 + i), model.in[i]);
-            assert_int_equal(policy_roster_is_taken(roster, 1, 1 + i), model.taken[i]);
+            assert_int_equal(policy_tier_blocks_has(roster, 1, 1 + i), model.in[i]);
+            assert_int_equal(policy_tier_blocks_is_taken(roster, 1, 1 + i), model.taken[i]);
             in += model.in[i];
             taken += model.taken[i];
             known += model.known[i];
             passed += model.passed[i] != 0;
         }
         scan_is_as_the_model_says(roster, &model);
-        policy_roster_counts(roster, &counts);
+        policy_tier_blocks_counts(roster, &counts);
         assert_int_equal(counts.in_tier, in);
         assert_int_equal(counts.taken, taken);
         assert_int_equal(counts.known, known);
         assert_int_equal(counts.passed, passed);
     }
-    policy_roster_free(roster);
+    policy_tier_blocks_free(roster);
 }
 
 /* The oldest leaves first; a sample says about the same of many. */
 static void
 those_that_leave_before_are_counted(void **state)
 {
-    static const uint32_t counts[] = {100, 4 * POLICY_ROSTER_SAMPLE};
+    static const uint32_t counts[] = {100, 4 * POLICY_TIER_BLOCKS_SAMPLE};
 
     (void)state;
     for (size_t c = 0; c < 2; c++) {
-        struct policy_roster *roster = roster_of(&policy_lru, 64u << 20);
+        struct policy_tier_blocks *roster = roster_of(&policy_lru, 64u << 20);
         const uint32_t count = counts[c];
 
         for (uint32_t i = 0; i < count; i++) {
             const struct policy_block block = block_of(1000 + i, 0, 0);
 
-            assert_int_equal(policy_roster_store(roster, &block, 10 + i), KVT_OK);
+            assert_int_equal(policy_tier_blocks_store(roster, &block, 10 + i), KVT_OK);
         }
         for (uint32_t i = 0; i < count; i += count / 10) {
             struct policy_standing standing;
             uint32_t before;
 
-            assert_int_equal(policy_roster_standing(roster, 1, 1000 + i, 10 + count, 1, &standing),
-                             KVT_OK);
-            before = policy_roster_before(roster, standing.value, 10 + count);
+            assert_int_equal(
+                policy_tier_blocks_standing(roster, 1, 1000 + i, 10 + count, 1, &standing), KVT_OK);
+            before = policy_tier_blocks_before(roster, standing.value, 10 + count);
             if (c == 0)
                 assert_int_equal(before, i);
             else
                 assert_in_range(before, i < count / 50 ? 0 : i - count / 50, i + count / 50);
         }
-        policy_roster_free(roster);
+        policy_tier_blocks_free(roster);
     }
 }
 

@@ -21,7 +21,7 @@ static struct policy_expression *
 parse(const char *text)
 {
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     enum kvt_err rc = policy_expression_parse(&expression, text, strlen(text), &faults);
 
     if (rc != KVT_OK)
@@ -162,7 +162,7 @@ mistakes_are_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct policy_expression *expression;
-        struct policy_faults faults;
+        struct policy_expression_errors faults;
 
         assert_int_equal(
             policy_expression_parse(&expression, table[i].text, strlen(table[i].text), &faults),
@@ -227,7 +227,7 @@ all_mistakes_are_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct policy_expression *expression;
-        struct policy_faults faults;
+        struct policy_expression_errors faults;
         struct kvt_buffer told;
 
         assert_int_equal(
@@ -247,7 +247,7 @@ more_mistakes_than_are_told_are_counted(void **state)
 {
     char text[TEXT_MAX] = "x0 > 1";
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
 
     (void)state;
     for (int i = 1; i < POLICY_EXPRESSION_FAULTS_MAX + 5; i++)
@@ -263,7 +263,7 @@ static enum kvt_err
 parse_nested(const char *before, const char *middle, const char *behind, size_t count)
 {
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     char text[TEXT_MAX] = "";
     size_t size = 0;
     enum kvt_err rc;
@@ -283,7 +283,7 @@ limits_hold_at_their_edges(void **state)
 {
     static char many[2 * POLICY_EXPRESSION_MAX];
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
 
     (void)state;
     assert_int_equal(parse_nested("(", "pinned", ")", POLICY_EXPRESSION_DEPTH_MAX), KVT_OK);
@@ -644,7 +644,7 @@ static bool
 attempt(void *arg)
 {
     struct policy_expression *expression;
-    struct policy_faults faults;
+    struct policy_expression_errors faults;
     const enum kvt_err rc = policy_expression_parse(&expression, "hits > 3", 8, &faults);
 
     (void)arg;

@@ -139,7 +139,7 @@ static void
 waits_are_counted_by_age(void **state)
 {
     enum { LAST = 20000 };
-    static struct policy_waits waits;
+    static struct policy_wait_counts waits;
     static uint8_t there[LAST];
     uint64_t random = test_seed();
     uint64_t total = 0;
@@ -150,11 +150,11 @@ waits_are_counted_by_age(void **state)
     for (uint64_t now = 0; now < LAST; now++) {
         const uint64_t other = kvt_random_below(&random, now + 1);
 
-        policy_waits_add(&waits, 3, now, 1);
+        policy_wait_counts_add(&waits, 3, now, 1);
         there[now] = 1;
         total++;
         if (there[other] != 0 && kvt_random_below(&random, 2) == 0) {
-            policy_waits_remove(&waits, 3, other);
+            policy_wait_counts_remove(&waits, 3, other);
             there[other] = 0;
             total--;
         }

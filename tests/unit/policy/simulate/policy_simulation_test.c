@@ -386,18 +386,18 @@ model_wait(struct model *model, uint64_t until_ms)
 static void
 compare(const struct test_scene *scene, const struct model *model, uint32_t blocks)
 {
-    const struct policy_ladder_result result = policy_ladder_result(scene->ladder);
+    const struct policy_simulation_result result = policy_simulation_result(scene->ladder);
 
     assert_int_equal(result.staged, model->staged);
     for (size_t i = 0; i < RULES; i++)
-        assert_int_equal(policy_ladder_figures(scene->ladder, i).blocks, model->limits[i].did);
+        assert_int_equal(policy_simulation_figures(scene->ladder, i).blocks, model->limits[i].did);
     for (uint32_t tier = 0; tier < TIERS; tier++) {
         assert_int_equal(result.tiers[tier].reads, model->reads[tier]);
         assert_int_equal(result.tiers[tier].blocks, model->used[tier]);
         for (uint32_t to = 0; to < TIERS; to++)
             assert_int_equal(result.edges[tier][to].blocks, model->moved[tier][to]);
         for (uint32_t block = 0; block < blocks; block++)
-            assert_int_equal(policy_ladder_has(scene->ladder, tier, block),
+            assert_int_equal(policy_simulation_has(scene->ladder, tier, block),
                              model->blocks[block].in[tier]);
     }
 }
@@ -411,10 +411,10 @@ struct variant {
 };
 
 static bool
-kept_back(struct policy_ladder_figures figures)
+kept_back(struct policy_simulation_figures figures)
 {
-    return figures.dropped + figures.waited_ms[POLICY_LADDER_RATE] +
-               figures.waited_ms[POLICY_LADDER_PER_RUN] >
+    return figures.dropped + figures.waited_ms[POLICY_SIMULATION_RATE] +
+               figures.waited_ms[POLICY_SIMULATION_PER_RUN] >
            0;
 }
 
@@ -447,7 +447,7 @@ check_variant(const struct variant *variant, uint64_t random)
         for (uint64_t n = kvt_random_below(&random, 6); n > 0 || counts[at] == 0; n -= n > 0)
             sessions[at][counts[at]++] = blocks++;
         request.count = counts[at];
-        assert_int_equal(policy_ladder_request(scene.ladder, &request), KVT_OK);
+        assert_int_equal(policy_simulation_request(scene.ladder, &request), KVT_OK);
         model_wait(model, scene.now_ms);
         model_request(model, sessions[at], counts[at]);
         model_act(model);
@@ -461,7 +461,7 @@ check_variant(const struct variant *variant, uint64_t random)
     assert_true((model->staged > 0) == (variant->prestage > 0));
     for (size_t i = 0; i < RULES; i++)
         assert_true((variant->per_run[i] == 0 && variant->rate[i] == 0) ||
-                    kept_back(policy_ladder_figures(scene.ladder, i)));
+                    kept_back(policy_simulation_figures(scene.ladder, i)));
     test_scene_close(&scene);
     kvt_free(model);
 }
@@ -522,14 +522,14 @@ static void
 what_is_full_is_passed_by(void **state)
 {
     struct test_scene scene;
-    struct policy_ladder_result result;
+    struct policy_simulation_result result;
 
     (void)state;
     test_scene_open(&scene, TEST_TIERS_TEXT, "lru", 2, 1);
     test_scene_ask(&scene, "",
                    "abcd"); /* d and c find room in hot, b in warm, a in the bucket only */
     test_scene_ask(&scene, "", "abcd");
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     assert_int_equal(result.tiers[HOT].reads, 2);
     assert_int_equal(result.tiers[WARM].reads, 1);
     assert_int_equal(result.tiers[COLD].reads, 1);
@@ -550,20 +550,20 @@ tiers_have_prices(void **state)
         "modes: {mode: enforce}\n";
     const double months = 10.0 / (365.25 / 12 * 24 * 3600);
     const double gib = TEST_BLOCK_BYTES / 1073741824.0;
-    struct policy_ladder_options options = {.block_bytes = TEST_BLOCK_BYTES};
-    struct policy_ladder_result result;
+    struct policy_simulation_options options = {.block_bytes = TEST_BLOCK_BYTES};
+    struct policy_simulation_result result;
     struct test_scene scene;
 
     (void)state;
     test_scene_open(&scene, text, "lru", 1, 0);
     test_scene_ask(&scene, "", "ab");
     test_scene_ask(&scene, "", "ab"); /* ten seconds later */
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     options.policy = scene.policy;
-    assert_true(fabs(policy_ladder_money(&result, &options, 0) - months * gib * 8) < 1e-12);
-    assert_true(fabs(policy_ladder_money(&result, &options, 1) -
+    assert_true(fabs(policy_simulation_money(&result, &options, 0) - months * gib * 8) < 1e-12);
+    assert_true(fabs(policy_simulation_money(&result, &options, 1) -
                      (0.005 * 2 + 0.003 * 1 + months * gib * 2 * 2)) < 1e-12);
-    assert_true(fabs(policy_ladder_latency_ms(&result, scene.policy) - 21) < 1e-9);
+    assert_true(fabs(policy_simulation_latency_ms(&result, scene.policy) - 21) < 1e-9);
     test_scene_close(&scene);
 }
 
@@ -573,7 +573,7 @@ a_tenant_leaves_down_to_its_quota(void **state)
     static const char text[] =
         TEST_TIERS_TEXT "rules:\n  - {id: up, from: warm, to: hot, on: second_cold_hit}\n"
                         "quotas:\n  - {tenant: acme, tier: hot, soft: 3000B, hard: 3000B}\n";
-    struct policy_ladder_result result;
+    struct policy_simulation_result result;
     struct test_scene scene;
 
     (void)state;
@@ -581,15 +581,16 @@ a_tenant_leaves_down_to_its_quota(void **state)
     test_scene_ask(&scene, "zeta/llama", "abcdefgh");
     test_scene_ask(&scene, "acme/llama", "ab");
     test_scene_ask(&scene, "acme/qwen", "ab"); /* other blocks: one too many */
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     assert_int_equal(result.edges[HOT][WARM].blocks, 1);
-    assert_int_equal(policy_ladder_used_by(scene.ladder, 2, HOT), 1000); /* the end went first */
-    assert_int_equal(policy_ladder_used_by(scene.ladder, 3, HOT), 2000);
-    assert_int_equal(policy_ladder_used_by(scene.ladder, 1, HOT), 8000);
+    assert_int_equal(policy_simulation_used_by(scene.ladder, 2, HOT),
+                     1000); /* the end went first */
+    assert_int_equal(policy_simulation_used_by(scene.ladder, 3, HOT), 2000);
+    assert_int_equal(policy_simulation_used_by(scene.ladder, 1, HOT), 8000);
     /* Read again it may not come up: that would be above `hard`. */
     test_scene_ask(&scene, "acme/llama", "ab");
     test_scene_ask(&scene, "acme/llama", "ab");
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     assert_int_equal(result.refused, 1);
     assert_int_equal(result.edges[WARM][HOT].blocks, 0);
     test_scene_close(&scene);
@@ -601,7 +602,7 @@ what_a_rule_pins_stays(void **state)
     static const char text[] = TEST_TIERS_TEXT
         "rules:\n  - {id: roots, when: depth == 0, pin: {tiers: [hot], budget: 30%}}\n"
         "  - {id: down, from: hot, to: cold, trigger: {start: 80%, stop: 40%}}\n";
-    struct policy_ladder_result result;
+    struct policy_simulation_result result;
     struct test_scene scene;
 
     (void)state;
@@ -610,9 +611,9 @@ what_a_rule_pins_stays(void **state)
     test_scene_ask(&scene, "", "def");
     test_scene_ask(&scene, "", "gh"); /* eight: four have to go */
     for (uint32_t block = 0; block < 8; block++)
-        assert_int_equal(policy_ladder_has(scene.ladder, HOT, block),
+        assert_int_equal(policy_simulation_has(scene.ladder, HOT, block),
                          block == 0 || block == 3 || block >= 6);
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     assert_int_equal(result.edges[HOT][COLD].blocks, 4);
     assert_int_equal(result.edges[HOT][COLD].copied, 0); /* the bucket has all */
     test_scene_close(&scene);
@@ -624,18 +625,18 @@ what_expired_is_lost(void **state)
     static const char text[] =
         TEST_TIERS_TEXT "rules:\n  - {id: old, in: cold, do: expire, when: last_access > 5m}\n"
                         "  - {id: ends, in: hot, do: expire, on: session_end, when: depth > 9}\n";
-    struct policy_ladder_result result;
+    struct policy_simulation_result result;
     struct test_scene scene;
 
     (void)state;
     test_scene_open(&scene, text, "lru", 100, 100);
-    assert_false(policy_ladder_leaves_out(policy_rule_at(scene.policy, 0)));
-    assert_true(policy_ladder_leaves_out(policy_rule_at(scene.policy, 1)));
+    assert_false(policy_simulation_leaves_out(policy_rule_at(scene.policy, 0)));
+    assert_true(policy_simulation_leaves_out(policy_rule_at(scene.policy, 1)));
     test_scene_ask(&scene, "", "ab");
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "cd");
     test_scene_ask(&scene, "", "ab");
-    result = policy_ladder_result(scene.ladder);
+    result = policy_simulation_result(scene.ladder);
     assert_int_equal(result.expired, 2);
     assert_int_equal(result.lost_reads, 2);
     assert_int_equal(result.known_reads, 0);
@@ -660,15 +661,15 @@ what_is_pinned_elsewhere_does_not_expire(void **state)
     test_scene_ask(&scene, "", "abc");
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "d");
-    assert_int_equal(policy_ladder_result(scene.ladder).expired, 2);
-    assert_true(policy_ladder_has(scene.ladder, HOT, 0) &&
-                policy_ladder_has(scene.ladder, COLD, 0));
-    assert_false(policy_ladder_has(scene.ladder, HOT, 1));
+    assert_int_equal(policy_simulation_result(scene.ladder).expired, 2);
+    assert_true(policy_simulation_has(scene.ladder, HOT, 0) &&
+                policy_simulation_has(scene.ladder, COLD, 0));
+    assert_false(policy_simulation_has(scene.ladder, HOT, 1));
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "e");
-    assert_false(policy_ladder_has(scene.ladder, HOT, 0));
-    assert_true(policy_ladder_has(scene.ladder, COLD, 3)); /* a root, and younger */
-    assert_int_equal(policy_ladder_result(scene.ladder).expired, 3);
+    assert_false(policy_simulation_has(scene.ladder, HOT, 0));
+    assert_true(policy_simulation_has(scene.ladder, COLD, 3)); /* a root, and younger */
+    assert_int_equal(policy_simulation_result(scene.ladder).expired, 3);
     test_scene_close(&scene);
 }
 
@@ -690,8 +691,8 @@ what_is_pinned_elsewhere_leaves_for_no_quota(void **state)
     test_scene_ask(&scene, "zeta/llama", "e"); /* time passes */
     for (uint32_t block = 0; block < 4; block++)
         for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
-            assert_int_equal(policy_ladder_has(scene.ladder, tier, block), block % 2 == 0);
-    assert_int_equal(policy_ladder_result(scene.ladder).expired, 2);
+            assert_int_equal(policy_simulation_has(scene.ladder, tier, block), block % 2 == 0);
+    assert_int_equal(policy_simulation_result(scene.ladder).expired, 2);
     test_scene_close(&scene);
 }
 
@@ -712,15 +713,15 @@ what_is_pinned_elsewhere_leaves_for_no_budget(void **state)
     test_scene_ask(&scene, "", "hi");
     for (uint32_t block = 0; block < 9; block++)
         for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
-            assert_int_equal(policy_ladder_has(scene.ladder, tier, block), block < 8);
-    assert_int_equal(policy_ladder_result(scene.ladder).expired, 1);
+            assert_int_equal(policy_simulation_has(scene.ladder, tier, block), block < 8);
+    assert_int_equal(policy_simulation_result(scene.ladder).expired, 1);
     test_scene_close(&scene);
 }
 
 static bool
 run_small(void *arg)
 {
-    struct policy_ladder_options options = {
+    struct policy_simulation_options options = {
         .policy = arg,
         .ordering = policy_ordering_find("rhi"),
         .capacity = {2 * TEST_BLOCK_BYTES, 2 * TEST_BLOCK_BYTES},
@@ -729,19 +730,19 @@ run_small(void *arg)
         .cold_reads = 2,
         .roster_bytes = 1 << 20};
     const uint64_t ids[] = {1, 2, 3, 4, 5};
-    struct policy_ladder *ladder = NULL;
+    struct policy_simulation *ladder = NULL;
     bool done =
         policy_workload_new((struct policy_workload **)(uintptr_t)&options.workload) == KVT_OK;
 
-    done = done && policy_ladder_new(&ladder, &options) == KVT_OK;
+    done = done && policy_simulation_new(&ladder, &options) == KVT_OK;
     done = done && policy_workload_add((struct policy_workload *)(uintptr_t)options.workload, 0,
                                        ids, 5) == KVT_OK;
     if (done) {
         const struct policy_workload_request request = policy_workload_request(options.workload, 0);
 
-        done = policy_ladder_request(ladder, &request) == KVT_OK;
+        done = policy_simulation_request(ladder, &request) == KVT_OK;
     }
-    policy_ladder_free(ladder);
+    policy_simulation_free(ladder);
     policy_workload_free((struct policy_workload *)(uintptr_t)options.workload);
     return done;
 }

@@ -21,7 +21,7 @@ enum { TEST_BLOCK_BYTES = 1000, TEST_CHAIN_MAX = 24, TEST_STEP_MS = 10000 };
 struct test_scene {
     struct policy *policy;
     struct policy_workload *workload;
-    struct policy_ladder *ladder;
+    struct policy_simulation *ladder;
     uint64_t now_ms; /* of the next request */
 };
 

@@ -38,20 +38,20 @@ make(const char *const *requests)
     return workload;
 }
 
-static struct policy_simulate_result
+static struct policy_tier_simulation_result
 run(const struct policy_workload *workload, const char *ordering, uint64_t capacity,
     enum policy_promotion promotion)
 {
-    const struct policy_simulate_options options = {
+    const struct policy_tier_simulation_options options = {
         .ordering = policy_ordering_find(ordering),
         .ordering_options = {.prices = prices, .idle_ticks = 1},
         .capacity = capacity,
         .promotion = promotion,
         .second_ticks = 3,
     };
-    struct policy_simulate_result result;
+    struct policy_tier_simulation_result result;
 
-    assert_int_equal(policy_simulate_run(workload, &options, &result), KVT_OK);
+    assert_int_equal(policy_tier_simulation_run(workload, &options, &result), KVT_OK);
     return result;
 }
 
@@ -81,8 +81,9 @@ reads_and_moves_are_counted(void **state)
 {
     static const char *const requests[] = {"abc", "abd", "abc", NULL};
     struct policy_workload *workload = make(requests);
-    const struct policy_simulate_result lru = run(workload, "lru", 3, POLICY_PROMOTE_ALWAYS);
-    const struct policy_simulate_result never = run(workload, "lru", 3, POLICY_PROMOTE_NEVER);
+    const struct policy_tier_simulation_result lru = run(workload, "lru", 3, POLICY_PROMOTE_ALWAYS);
+    const struct policy_tier_simulation_result never =
+        run(workload, "lru", 3, POLICY_PROMOTE_NEVER);
 
     (void)state;
     assert_int_equal(lru.requests, 3);
@@ -95,7 +96,7 @@ reads_and_moves_are_counted(void **state)
     assert_int_equal(lru.promotions, 1);
     assert_int_equal(lru.demotions, 2);
     assert_int_equal(lru.uploads, 2); /* c and d, once each */
-    assert_true(fabs(policy_simulate_cost(&lru, &prices) - (4 * 1 + 1 * 10 + 3 * 1)) < 1e-9);
+    assert_true(fabs(policy_tier_simulation_cost(&lru, &prices) - (4 * 1 + 1 * 10 + 3 * 1)) < 1e-9);
     assert_int_equal(never.promotions, 0);
     assert_int_equal(never.demotions, 1);
     policy_workload_free(workload);
@@ -107,7 +108,8 @@ prefixes_end_at_the_first_gap(void **state)
     static const char *const requests[] = {"abc", "xyz", "abc", NULL};
     struct policy_workload *workload = make(requests);
     /* Two of six are thrown out; fifo, tail first, throws c and then b: a is a prefix of one. */
-    const struct policy_simulate_result fifo = run(workload, "fifo", 4, POLICY_PROMOTE_ALWAYS);
+    const struct policy_tier_simulation_result fifo =
+        run(workload, "fifo", 4, POLICY_PROMOTE_ALWAYS);
 
     (void)state;
     assert_int_equal(fifo.prefix_hits, 1);
@@ -120,7 +122,7 @@ second_reads_promote(void **state)
     static const char *const soon[] = {"a", "b", "a", "a", "a", NULL};
     static const char *const late[] = {"a", "b", "a", "c", "d", "e", "f", "a", NULL};
     struct policy_workload *workload = make(soon);
-    struct policy_simulate_result result = run(workload, "lru", 1, POLICY_PROMOTE_SECOND);
+    struct policy_tier_simulation_result result = run(workload, "lru", 1, POLICY_PROMOTE_SECOND);
 
     (void)state;
     /* Cold, cold and up, hot. */
@@ -138,7 +140,8 @@ idle_blocks_leave_an_empty_tier(void **state)
 {
     static const char *const requests[] = {"a", "b", "c", "a", NULL};
     struct policy_workload *workload = make(requests);
-    const struct policy_simulate_result idle = run(workload, "idle", 100, POLICY_PROMOTE_ALWAYS);
+    const struct policy_tier_simulation_result idle =
+        run(workload, "idle", 100, POLICY_PROMOTE_ALWAYS);
 
     (void)state;
     /* a is idle for two requests before c and gone; b before the last a. */
@@ -152,24 +155,24 @@ no_room_is_no_hits(void **state)
 {
     static const char *const requests[] = {"ab", "ab", NULL};
     struct policy_workload *workload = make(requests);
-    struct policy_best *best;
+    struct policy_belady *best;
     size_t count;
     const struct kvt_ordering *const *all = policy_ordering_all(&count);
 
     (void)state;
     for (size_t i = 0; i < count; i++) {
-        const struct policy_simulate_result result =
+        const struct policy_tier_simulation_result result =
             run(workload, all[i]->name, 0, POLICY_PROMOTE_PRICE);
 
         assert_int_equal(result.prefix_hits + result.hot_reads + result.promotions, 0);
     }
-    assert_int_equal(policy_best_new(&best, workload), KVT_OK);
-    assert_int_equal(policy_best_hits(best, 0), 0);
-    assert_int_equal(policy_best_hits(best, 1), 1);
-    assert_int_equal(policy_best_hits(best, 2), 2);
+    assert_int_equal(policy_belady_new(&best, workload), KVT_OK);
+    assert_int_equal(policy_belady_hits(best, 0), 0);
+    assert_int_equal(policy_belady_hits(best, 1), 1);
+    assert_int_equal(policy_belady_hits(best, 2), 2);
     /* Reads: two; of one place one is cold; one block has to move down. */
-    assert_true(fabs(policy_best_cost(best, 1, 1, &prices) - (10 + 1 + 1)) < 1e-9);
-    policy_best_free(best);
+    assert_true(fabs(policy_belady_cost(best, 1, 1, &prices) - (10 + 1 + 1)) < 1e-9);
+    policy_belady_free(best);
     policy_workload_free(workload);
 }
 
@@ -226,7 +229,7 @@ nothing_beats_the_bound(void **state)
     for (uint32_t round = 0; round < 300; round++) {
         uint64_t parents[TREE];
         struct policy_workload *workload;
-        struct policy_best *best;
+        struct policy_belady *best;
         size_t count;
         const struct kvt_ordering *const *all = policy_ordering_all(&count);
 
@@ -247,21 +250,21 @@ nothing_beats_the_bound(void **state)
             }
             assert_int_equal(policy_workload_add(workload, i, chain, size), KVT_OK);
         }
-        assert_int_equal(policy_best_new(&best, workload), KVT_OK);
+        assert_int_equal(policy_belady_new(&best, workload), KVT_OK);
         for (uint64_t capacity = 0; capacity <= 4; capacity++) {
-            const uint64_t hits = policy_best_hits(best, capacity);
+            const uint64_t hits = policy_belady_hits(best, capacity);
 
             assert_int_equal(hits, search(workload, capacity));
             for (size_t i = 0; i < count; i++) {
-                const struct policy_simulate_result result =
+                const struct policy_tier_simulation_result result =
                     run(workload, all[i]->name, capacity, POLICY_PROMOTE_ALWAYS);
 
                 assert_true(result.prefix_hits <= hits);
-                assert_true(policy_simulate_cost(&result, &prices) + 1e-9 >=
-                            policy_best_cost(best, capacity, hits, &prices));
+                assert_true(policy_tier_simulation_cost(&result, &prices) + 1e-9 >=
+                            policy_belady_cost(best, capacity, hits, &prices));
             }
         }
-        policy_best_free(best);
+        policy_belady_free(best);
         policy_workload_free(workload);
     }
 }
@@ -269,19 +272,19 @@ nothing_beats_the_bound(void **state)
 static bool
 run_small(void *arg)
 {
-    const struct policy_simulate_options options = {
+    const struct policy_tier_simulation_options options = {
         .ordering = policy_ordering_find("rhi"), .capacity = 1, .promotion = POLICY_PROMOTE_PRICE};
     const uint64_t ids[] = {1, 2};
     struct policy_workload *workload;
-    struct policy_best *best = NULL;
-    struct policy_simulate_result result;
+    struct policy_belady *best = NULL;
+    struct policy_tier_simulation_result result;
     bool done = policy_workload_new(&workload) == KVT_OK;
 
     (void)arg;
     done = done && policy_workload_add(workload, 0, ids, 2) == KVT_OK;
-    done = done && policy_best_new(&best, workload) == KVT_OK;
-    done = done && policy_simulate_run(workload, &options, &result) == KVT_OK;
-    policy_best_free(best);
+    done = done && policy_belady_new(&best, workload) == KVT_OK;
+    done = done && policy_tier_simulation_run(workload, &options, &result) == KVT_OK;
+    policy_belady_free(best);
     policy_workload_free(workload);
     return done;
 }

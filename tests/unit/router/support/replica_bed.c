@@ -83,7 +83,7 @@ void
 bed_start(struct group_bed *bed, int number)
 {
     struct bed_router *router = &bed->routers[number];
-    const struct router_slots_options options = {
+    const struct router_request_table_options options = {
         .expiry_ms = bed->expiry_ms, .requests_max = 100000, .blocks_max = 10000000};
     struct router_replica_options replica = {
         .router = 100 + (uint64_t)number,
@@ -97,8 +97,8 @@ bed_start(struct group_bed *bed, int number)
     assert_false(router->up);
     for (int i = 0; i < BED_WORKERS; i++)
         (void)snprintf(view[i].worker.name, sizeof(view[i].worker.name), "worker-%d", i);
-    assert_int_equal(router_slots_new(&router->slots, &options), KVT_OK);
-    assert_int_equal(router_slots_bind(router->slots, view, BED_WORKERS), KVT_OK);
+    assert_int_equal(router_request_table_new(&router->slots, &options), KVT_OK);
+    assert_int_equal(router_request_table_bind(router->slots, view, BED_WORKERS), KVT_OK);
     bed_adopt(bed, number, &replica);
     router->up = true;
 }
@@ -119,7 +119,7 @@ bed_kill(struct group_bed *bed, int number)
     struct bed_router *router = &bed->routers[number];
 
     router_replica_free(router->replica);
-    router_slots_free(router->slots);
+    router_request_table_free(router->slots);
     router->replica = NULL;
     router->slots = NULL;
     router->up = false;
@@ -151,7 +151,7 @@ bed_run(struct group_bed *bed, uint64_t ms)
 
             if (!router->up || (bed->now_ms + (uint64_t)i * 7) % BED_TICK_MS != 0)
                 continue;
-            router_slots_expire(router->slots, clock_of(router));
+            router_request_table_expire(router->slots, clock_of(router));
             router_replica_tick(router->replica, clock_of(router));
         }
     }
@@ -160,15 +160,15 @@ bed_run(struct group_bed *bed, uint64_t ms)
 static bool
 is_settled(const struct group_bed *bed)
 {
-    const struct router_slots *first = NULL;
+    const struct router_request_table *first = NULL;
 
     for (int i = 0; i < bed->count; i++) {
         if (!bed->routers[i].up)
             continue;
         if (first == NULL)
             first = bed->routers[i].slots;
-        if (!bed_stats(bed, i).converged ||
-            router_slots_digest(bed->routers[i].slots) != router_slots_digest(first))
+        if (!bed_stats(bed, i).converged || router_request_table_digest(bed->routers[i].slots) !=
+                                                router_request_table_digest(first))
             return false;
     }
     return true;
@@ -214,7 +214,7 @@ bed_add(struct group_bed *bed, int number, uint64_t request)
     bed_request(&added, hashes, request);
     added.router = 100 + (uint64_t)number;
     added.added_ms = 1700000000000 + bed->now_ms + (uint64_t)number * 2500; /* clocks differ */
-    rc = router_slots_merge(router->slots, &added, clock_of(router), &changed);
+    rc = router_request_table_merge(router->slots, &added, clock_of(router), &changed);
     assert_true(rc == KVT_OK || rc == KVT_EXISTS);
     if (changed)
         router_replica_tell(router->replica, added.id, ROUTER_ADDED);
@@ -231,8 +231,8 @@ step(struct group_bed *bed, int number, uint64_t request, enum router_state stat
 
     bed_request(&added, hashes, request);
     rc = state == ROUTER_FREED
-             ? router_slots_end(router->slots, added.id, clock_of(router), &changed)
-             : router_slots_prefilled(router->slots, added.id, clock_of(router), &changed);
+             ? router_request_table_end(router->slots, added.id, clock_of(router), &changed)
+             : router_request_table_prefilled(router->slots, added.id, clock_of(router), &changed);
     assert_true(rc == KVT_OK || rc == KVT_NOTFOUND);
     if (changed)
         router_replica_tell(router->replica, added.id, state);
@@ -263,7 +263,7 @@ bed_left(struct group_bed *bed, int number, int worker)
 uint64_t
 bed_live(const struct group_bed *bed, int number)
 {
-    return router_slots_stats(bed->routers[number].slots).requests;
+    return router_request_table_stats(bed->routers[number].slots).requests;
 }
 
 struct router_replica_stats
@@ -282,8 +282,10 @@ bed_check_same_load(struct group_bed *bed, int a, int b)
 
     for (uint64_t number = 0; number < 20; number++) {
         bed_request(&asked, hashes, number);
-        router_slots_project(bed->routers[a].slots, hashes, asked.hash_count, asked.blocks, &left);
-        router_slots_project(bed->routers[b].slots, hashes, asked.hash_count, asked.blocks, &right);
+        router_request_table_project(bed->routers[a].slots, hashes, asked.hash_count, asked.blocks,
+                                     &left);
+        router_request_table_project(bed->routers[b].slots, hashes, asked.hash_count, asked.blocks,
+                                     &right);
         assert_int_equal(left.count, BED_WORKERS);
         assert_int_equal(right.count, BED_WORKERS);
         for (size_t i = 0; i < BED_WORKERS; i++) {

@@ -50,7 +50,7 @@ struct bed_router {
     bool up;
     uint64_t clock_ms; /* its clock is so far from the bed's */
     uint64_t incarnation;
-    struct router_slots *slots;
+    struct router_request_table *slots;
     struct router_replica *replica;
 };
 

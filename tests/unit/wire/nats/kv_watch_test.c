@@ -31,7 +31,7 @@ struct mirror {
 };
 
 static void
-heard(void *arg, const struct wire_kv_news *news)
+heard(void *arg, const struct wire_kv_watch_news *news)
 {
     struct mirror *mirror = arg;
     unsigned at;
@@ -39,17 +39,17 @@ heard(void *arg, const struct wire_kv_news *news)
     assert_int_equal(sscanf(news->key, "k%u", &at), 1);
     assert_true(at < KEYS);
     switch (news->what) {
-    case WIRE_KV_PUT:
+    case WIRE_KV_WATCH_PUT:
         assert_true(news->size > 0 && news->size < sizeof(mirror->values[at]));
         (void)snprintf(mirror->values[at], sizeof(mirror->values[at]), "%.*s", (int)news->size,
                        (const char *)news->value);
         mirror->puts++;
         return;
-    case WIRE_KV_GONE:
+    case WIRE_KV_WATCH_GONE:
         mirror->gone++;
         mirror->gone_at_ms = kvt_clock_mono_ms();
         break;
-    case WIRE_KV_FORGOTTEN: mirror->forgotten++; break;
+    case WIRE_KV_WATCH_FORGOTTEN: mirror->forgotten++; break;
     }
     assert_true(mirror->values[at][0] != '\0'); /* only what was told goes */
     mirror->values[at][0] = '\0';
@@ -60,7 +60,7 @@ struct bed {
     struct wire_bus *bus;   /* the watch's */
     struct wire_bus *other; /* whose keys they are */
     kvStore *store;
-    struct wire_kv *kv;
+    struct wire_kv_watch *kv;
     struct mirror mirror;
 };
 
@@ -89,13 +89,13 @@ start(struct bed *bed)
     test_nats_start(&bed->server);
     bed->bus = test_bus_open(&bed->server, true);
     bed->other = test_bus_open(&bed->server, true);
-    assert_int_equal(wire_kv_open(&bed->kv, bed->bus, BUCKET, heard, &bed->mirror), KVT_OK);
+    assert_int_equal(wire_kv_watch_open(&bed->kv, bed->bus, BUCKET, heard, &bed->mirror), KVT_OK);
 }
 
 static void
 stop(struct bed *bed)
 {
-    wire_kv_close(bed->kv);
+    wire_kv_watch_close(bed->kv);
     kvStore_Destroy(bed->store);
     wire_bus_close(bed->other);
     wire_bus_close(bed->bus);
@@ -131,7 +131,7 @@ static void delete (struct bed *bed, unsigned at)
 static void
 poll(struct bed *bed)
 {
-    (void)!wire_kv_poll(bed->kv, SHORT_MS);
+    (void)!wire_kv_watch_poll(bed->kv, SHORT_MS);
 }
 
 static void
@@ -139,7 +139,7 @@ until_listed(struct bed *bed, uint64_t lists)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
 
-    while (!wire_kv_state(bed->kv).listed || wire_kv_state(bed->kv).lists < lists) {
+    while (!wire_kv_watch_state(bed->kv).listed || wire_kv_watch_state(bed->kv).lists < lists) {
         assert_true(kvt_clock_mono_ms() < deadline_ms);
         poll(bed);
     }
@@ -169,20 +169,20 @@ for_a_while(struct bed *bed, uint64_t wait_ms)
 static void
 names_of_buckets_are_letters_digits_and_two_signs(void **state)
 {
-    char longest[WIRE_KV_BUCKET_MAX + 1];
-    struct wire_kv *kv;
+    char longest[WIRE_KV_WATCH_BUCKET_MAX + 1];
+    struct wire_kv_watch *kv;
 
     (void)state;
-    assert_true(wire_kv_bucket_ok("v1-instances_2"));
-    assert_false(wire_kv_bucket_ok(""));
-    assert_false(wire_kv_bucket_ok("a.b"));
-    assert_false(wire_kv_bucket_ok("a>"));
+    assert_true(wire_kv_watch_bucket_ok("v1-instances_2"));
+    assert_false(wire_kv_watch_bucket_ok(""));
+    assert_false(wire_kv_watch_bucket_ok("a.b"));
+    assert_false(wire_kv_watch_bucket_ok("a>"));
     memset(longest, 'a', sizeof(longest));
-    longest[WIRE_KV_BUCKET_MAX] = '\0';
-    assert_false(wire_kv_bucket_ok(longest));
-    longest[WIRE_KV_BUCKET_MAX - 1] = '\0';
-    assert_true(wire_kv_bucket_ok(longest));
-    assert_int_equal(wire_kv_open(&kv, NULL, "a b", heard, NULL), KVT_INVALID);
+    longest[WIRE_KV_WATCH_BUCKET_MAX] = '\0';
+    assert_false(wire_kv_watch_bucket_ok(longest));
+    longest[WIRE_KV_WATCH_BUCKET_MAX - 1] = '\0';
+    assert_true(wire_kv_watch_bucket_ok(longest));
+    assert_int_equal(wire_kv_watch_open(&kv, NULL, "a b", heard, NULL), KVT_INVALID);
     assert_null(kv);
 }
 
@@ -215,8 +215,8 @@ puts_deletes_and_purges_are_told(void **state)
     assert_int_equal(kvStore_Purge(bed.store, "k3", NULL), NATS_OK);
     until(&bed, 3, "");
     assert_int_equal(bed.mirror.gone, 2);
-    assert_int_equal(wire_kv_state(bed.kv).keys, 1);
-    assert_int_equal(wire_kv_state(bed.kv).lists, 1);
+    assert_int_equal(wire_kv_watch_state(bed.kv).keys, 1);
+    assert_int_equal(wire_kv_watch_state(bed.kv).lists, 1);
     put(&bed, 1, "back");
     until(&bed, 1, "back");
     stop(&bed);
@@ -255,16 +255,16 @@ a_bucket_may_come_late_go_and_come_anew(void **state)
 
     (void)state;
     start(&bed);
-    assert_int_equal(wire_kv_poll(bed.kv, 1), KVT_NOTFOUND);
-    assert_false(wire_kv_state(bed.kv).there);
+    assert_int_equal(wire_kv_watch_poll(bed.kv, 1), KVT_NOTFOUND);
+    assert_false(wire_kv_watch_state(bed.kv).there);
     make_bucket(&bed, 0);
     until_listed(&bed, 1); /* empty */
-    assert_true(wire_kv_state(bed.kv).there);
+    assert_true(wire_kv_watch_state(bed.kv).there);
     put(&bed, 0, "zero");
     put(&bed, 1, "one");
     until(&bed, 1, "one");
     assert_int_equal(js_DeleteKeyValue(bed.other->js, BUCKET), NATS_OK);
-    while (wire_kv_state(bed.kv).there)
+    while (wire_kv_watch_state(bed.kv).there)
         poll(&bed);
     for_a_while(&bed, 300);
     assert_string_equal(bed.mirror.values[0], "zero"); /* nobody said that it went */
@@ -314,7 +314,7 @@ a_server_that_goes_takes_nobody_along(void **state)
     puts = bed.mirror.puts;
     test_nats_kill(&bed.server);
     for_a_while(&bed, 500);
-    assert_int_equal(wire_kv_poll(bed.kv, 1), KVT_UNAVAILABLE);
+    assert_int_equal(wire_kv_watch_poll(bed.kv, 1), KVT_UNAVAILABLE);
     assert_int_equal(bed.mirror.gone + bed.mirror.forgotten, 0);
     test_nats_restart(&bed.server);
     until_listed(&bed, 2);
@@ -527,7 +527,7 @@ a_server_that_stands_still_takes_nobody_along(void **state)
     for_a_while(&bed, AGE_MS + 500);
     assert_int_equal(bed.mirror.gone, 0);
     assert_int_equal(kill(bed.server.pid, SIGCONT), 0);
-    until_listed(&bed, wire_kv_state(bed.kv).lists + 1);
+    until_listed(&bed, wire_kv_watch_state(bed.kv).lists + 1);
     assert_int_equal(bed.mirror.gone, 0); /* though the server has dropped it */
     put(&bed, 0, "renewed");
     until(&bed, 0, "renewed");
@@ -594,31 +594,31 @@ whatever_happens_it_ends_up_as_the_bucket_is(void **state)
 static void
 keys_have_bounds(void **state)
 {
-    char longest[WIRE_KV_KEY_MAX + 1];
-    struct wire_kv_keys *keys = kvt_calloc(1, sizeof(*keys));
-    struct wire_kv_walk walk = {.next = NULL};
-    struct wire_kv_key *key;
+    char longest[WIRE_KV_WATCH_KEY_MAX + 1];
+    struct wire_kv_watch_keys *keys = kvt_calloc(1, sizeof(*keys));
+    struct wire_kv_watch_walk walk = {.next = NULL};
+    struct wire_kv_watch_key *key;
     size_t count = 0;
     char text[16];
 
     (void)state;
     memset(longest, 'a', sizeof(longest));
-    longest[WIRE_KV_KEY_MAX] = '\0';
-    assert_int_equal(wire_kv_keys_add(keys, longest, &key), KVT_RANGE);
-    longest[WIRE_KV_KEY_MAX - 1] = '\0';
-    assert_int_equal(wire_kv_keys_add(keys, longest, &key), KVT_OK);
-    for (int i = 1; i < WIRE_KV_KEYS_MAX; i++) {
+    longest[WIRE_KV_WATCH_KEY_MAX] = '\0';
+    assert_int_equal(wire_kv_watch_keys_add(keys, longest, &key), KVT_RANGE);
+    longest[WIRE_KV_WATCH_KEY_MAX - 1] = '\0';
+    assert_int_equal(wire_kv_watch_keys_add(keys, longest, &key), KVT_OK);
+    for (int i = 1; i < WIRE_KV_WATCH_KEYS_MAX; i++) {
         (void)snprintf(text, sizeof(text), "%d", i);
-        assert_int_equal(wire_kv_keys_add(keys, text, &key), KVT_OK);
+        assert_int_equal(wire_kv_watch_keys_add(keys, text, &key), KVT_OK);
     }
-    assert_int_equal(wire_kv_keys_add(keys, "more", &key), KVT_FULL);
+    assert_int_equal(wire_kv_watch_keys_add(keys, "more", &key), KVT_FULL);
     assert_null(key);
-    while ((key = wire_kv_keys_walk(keys, &walk)) != NULL)
+    while ((key = wire_kv_watch_keys_walk(keys, &walk)) != NULL)
         if (count++ % 2 == 0)
-            wire_kv_keys_remove(keys, key);
-    assert_int_equal(count, WIRE_KV_KEYS_MAX);
-    assert_int_equal(keys->count, WIRE_KV_KEYS_MAX / 2);
-    wire_kv_keys_clear(keys);
+            wire_kv_watch_keys_remove(keys, key);
+    assert_int_equal(count, WIRE_KV_WATCH_KEYS_MAX);
+    assert_int_equal(keys->count, WIRE_KV_WATCH_KEYS_MAX / 2);
+    wire_kv_watch_keys_clear(keys);
     assert_int_equal(keys->count, 0);
     kvt_free(keys);
 }
@@ -626,12 +626,12 @@ keys_have_bounds(void **state)
 static bool
 open_once(void *arg)
 {
-    struct wire_kv *kv;
-    enum kvt_err rc = wire_kv_open(&kv, arg, BUCKET, heard, NULL);
+    struct wire_kv_watch *kv;
+    enum kvt_err rc = wire_kv_watch_open(&kv, arg, BUCKET, heard, NULL);
 
     assert_true(rc == KVT_OK || (rc == KVT_NOMEM && kv == NULL));
     if (rc == KVT_OK)
-        wire_kv_close(kv);
+        wire_kv_watch_close(kv);
     return rc == KVT_OK;
 }
 

@@ -255,7 +255,7 @@ a_durable_that_somebody_reads_by_is_told(void **state)
 static void
 marks_never_acknowledge_more_than_is_applied(void **state)
 {
-    struct wire_marks marks = {.count = 0};
+    struct wire_ack_marks marks = {.count = 0};
     uint64_t random = test_seed();
     uint64_t last = 0;
     uint64_t taken = 0;
@@ -267,11 +267,11 @@ marks_never_acknowledge_more_than_is_applied(void **state)
         if (kvt_random_below(&random, 400) != 0) {
             last += 1 + kvt_random_below(&random, 3);
             (void)snprintf(text, sizeof(text), "%" PRIu64, last);
-            wire_marks_add(&marks, last, text);
-            assert_true(marks.count <= WIRE_MARKS_MAX);
+            wire_ack_marks_add(&marks, last, text);
+            assert_true(marks.count <= WIRE_ACK_MARKS_MAX);
         } else {
             const uint64_t upto = taken + kvt_random_below(&random, last - taken + 1);
-            const struct wire_mark mark = wire_marks_take(&marks, upto);
+            const struct wire_ack_mark mark = wire_ack_marks_take(&marks, upto);
 
             assert_true(mark.subject == NULL || (mark.seq <= upto && mark.seq > taken));
             assert_true(mark.subject != NULL || upto < last);
@@ -284,13 +284,13 @@ marks_never_acknowledge_more_than_is_applied(void **state)
         }
     }
     { /* All of them: the newest is there, however many were thinned out. */
-        const struct wire_mark mark = wire_marks_take(&marks, UINT64_MAX);
+        const struct wire_ack_mark mark = wire_ack_marks_take(&marks, UINT64_MAX);
 
         assert_true(mark.subject == NULL || mark.seq == last);
         kvt_free(mark.subject);
         assert_int_equal(marks.count, 0);
     }
-    wire_marks_clear(&marks);
+    wire_ack_marks_clear(&marks);
 }
 
 int

@@ -28,24 +28,24 @@ static const struct kvt_location locations[] = {
     {.tier = KVT_TIER_G3, .name = "/var/cache"},
 };
 
-static struct wire_publisher_options
+static struct wire_event_publisher_options
 base_options(struct wire_bus *bus)
 {
-    return (struct wire_publisher_options){.bus = bus,
-                                           .namespace_ = "tenant/model",
-                                           .worker = "worker.1",
-                                           .locations = locations,
-                                           .location_count = 2,
-                                           .heartbeat_ms = 60000};
+    return (struct wire_event_publisher_options){.bus = bus,
+                                                 .namespace_ = "tenant/model",
+                                                 .worker = "worker.1",
+                                                 .locations = locations,
+                                                 .location_count = 2,
+                                                 .heartbeat_ms = 60000};
 }
 
-static struct wire_publisher *
-open_publisher(const struct wire_publisher_options *options)
+static struct wire_event_publisher *
+open_publisher(const struct wire_event_publisher_options *options)
 {
-    struct wire_publisher *publisher = NULL;
+    struct wire_event_publisher *publisher = NULL;
     struct kvt_error err;
 
-    assert_int_equal(wire_publisher_open(&publisher, options, &err), KVT_OK);
+    assert_int_equal(wire_event_publisher_open(&publisher, options, &err), KVT_OK);
     return publisher;
 }
 
@@ -78,21 +78,21 @@ assert_same_event(const struct kvt_event *event, const struct kvt_event *given)
 }
 
 static void
-give(struct wire_publisher *publisher, uint64_t from, uint64_t to)
+give(struct wire_event_publisher *publisher, uint64_t from, uint64_t to)
 {
     for (uint64_t seq = from; seq <= to; seq++) {
         const struct kvt_event event = event_of(seq);
 
-        wire_publisher_event(publisher, &event);
+        wire_event_publisher_publish(publisher, &event);
     }
 }
 
-static struct wire_publisher_stats
-stats_of(struct wire_publisher *publisher)
+static struct wire_event_publisher_stats
+stats_of(struct wire_event_publisher *publisher)
 {
-    struct wire_publisher_stats stats;
+    struct wire_event_publisher_stats stats;
 
-    wire_publisher_stats(publisher, &stats);
+    wire_event_publisher_stats(publisher, &stats);
     return stats;
 }
 
@@ -187,8 +187,8 @@ read_until(struct reader *reader, uint64_t next_seq)
 static void
 options_are_checked(void **state)
 {
-    struct wire_publisher_options options = {.location_count = 0};
-    struct wire_publisher *publisher = NULL;
+    struct wire_event_publisher_options options = {.location_count = 0};
+    struct wire_event_publisher *publisher = NULL;
     struct test_nats server;
     struct kvt_location nowhere = {.name = "x"};
     struct wire_bus *bus;
@@ -198,14 +198,14 @@ options_are_checked(void **state)
     bus = test_bus_open(&server, false);
     options = base_options(bus);
     options.location_count = 0;
-    assert_int_equal(wire_publisher_open(&publisher, &options, NULL), KVT_INVALID);
+    assert_int_equal(wire_event_publisher_open(&publisher, &options, NULL), KVT_INVALID);
     options = base_options(bus);
     options.worker = "";
-    assert_int_equal(wire_publisher_open(&publisher, &options, NULL), KVT_INVALID);
+    assert_int_equal(wire_event_publisher_open(&publisher, &options, NULL), KVT_INVALID);
     options = base_options(bus);
     options.locations = &nowhere;
     options.location_count = 1;
-    assert_int_equal(wire_publisher_open(&publisher, &options, NULL), KVT_INVALID);
+    assert_int_equal(wire_event_publisher_open(&publisher, &options, NULL), KVT_INVALID);
     assert_null(publisher);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -215,8 +215,8 @@ static void
 numbers_have_no_holes(void **state)
 {
     enum { EVENTS = 20000 };
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct reader *reader;
     struct wire_bus *bus;
@@ -227,7 +227,7 @@ numbers_have_no_holes(void **state)
     publisher = open_publisher(&options);
     reader = open_reader(bus);
     give(publisher, 1, EVENTS);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     assert_int_equal(stats_of(publisher).acked_seq, EVENTS);
     assert_int_equal(stats_of(publisher).buffered, 0);
     assert_int_equal(stats_of(publisher).lost, 0);
@@ -241,12 +241,12 @@ numbers_have_no_holes(void **state)
     read_until(reader, EVENTS + 2);
 
     /* Bye is the last word; a later life has a larger number. */
-    wire_publisher_close(publisher, true);
+    wire_event_publisher_close(publisher, true);
     read_until(reader, EVENTS + 3);
     assert_true(reader->bye);
     publisher = open_publisher(&options);
     assert_true(stats_of(publisher).incarnation > reader->batch.incarnation);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     close_reader(reader);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -263,8 +263,8 @@ static void
 many_threads_share_one_publisher(void **state)
 {
     enum { THREADS = 4 };
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     pthread_t threads[THREADS];
     struct test_nats server;
     struct reader *reader;
@@ -280,10 +280,10 @@ many_threads_share_one_publisher(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, give_many, publisher), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     read_until(reader, THREADS * 5000 + 1);
     assert_int_equal(reader->missing, 0);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     close_reader(reader);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -293,8 +293,8 @@ many_threads_share_one_publisher(void **state)
 static void
 an_outage_loses_nothing(void **state)
 {
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct reader *reader;
     struct wire_bus *bus;
@@ -315,16 +315,16 @@ an_outage_loses_nothing(void **state)
             seq += 100;
             kvt_clock_sleep_ms(5);
         }
-        assert_int_equal(wire_publisher_flush(publisher, 50), KVT_TIMEOUT);
+        assert_int_equal(wire_event_publisher_flush(publisher, 50), KVT_TIMEOUT);
         assert_true(stats_of(publisher).buffered >= 2000);
         test_nats_restart(&server);
-        assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+        assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     }
     assert_int_equal(stats_of(publisher).lost, 0);
     assert_int_equal(stats_of(publisher).acked_seq, seq);
     read_until(reader, seq + 1);
     assert_int_equal(reader->missing, 0);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     close_reader(reader);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -333,9 +333,9 @@ an_outage_loses_nothing(void **state)
 static void
 a_full_buffer_gives_up_the_oldest_and_counts(void **state)
 {
-    struct wire_publisher_options options;
-    struct wire_publisher_stats stats;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher_stats stats;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct reader *reader;
     struct wire_bus *bus;
@@ -348,7 +348,7 @@ a_full_buffer_gives_up_the_oldest_and_counts(void **state)
     publisher = open_publisher(&options);
     reader = open_reader(bus);
     give(publisher, 1, 500);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     test_nats_kill(&server);
     give(publisher, 501, 5500);
     stats = stats_of(publisher);
@@ -357,11 +357,11 @@ a_full_buffer_gives_up_the_oldest_and_counts(void **state)
     assert_true(stats.buffered <= 2000);
     assert_int_equal(stats.lost + stats.buffered + 500, 5500);
     test_nats_restart(&server);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     read_until(reader, 5501);
     assert_int_equal(reader->missing, stats_of(publisher).lost);
     assert_int_equal(stats_of(publisher).lost, stats.lost);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     close_reader(reader);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -371,8 +371,8 @@ a_full_buffer_gives_up_the_oldest_and_counts(void **state)
 static void
 a_lost_stream_is_made_again(void **state)
 {
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct wire_stream_state info;
     struct wire_bus *bus;
@@ -383,15 +383,15 @@ a_lost_stream_is_made_again(void **state)
     options = base_options(bus);
     publisher = open_publisher(&options); /* nobody made the streams */
     give(publisher, 1, 10);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     test_nats_kill(&server);
     test_nats_forget(&server);
     test_nats_restart(&server);
     give(publisher, 11, 20);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
     assert_true(info.last_seq >= 1);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     wire_bus_close(bus);
     test_nats_stop(&server);
 }
@@ -399,8 +399,8 @@ a_lost_stream_is_made_again(void **state)
 static void
 closing_without_a_server_is_bounded(void **state)
 {
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct wire_bus *bus;
     uint64_t start_ms;
@@ -414,7 +414,7 @@ closing_without_a_server_is_bounded(void **state)
     give(publisher, 1, 10);
     assert_false(stats_of(publisher).connected);
     start_ms = kvt_clock_mono_ms();
-    wire_publisher_close(publisher, true);
+    wire_event_publisher_close(publisher, true);
     assert_true(kvt_clock_mono_ms() - start_ms < 6000);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -449,8 +449,8 @@ static void
 core_mode_sends_batches_partitions_and_heartbeats(void **state)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct inbox inbox = {.partitions_fit = true};
     struct test_nats server;
     struct wire_bus *bus;
@@ -464,12 +464,12 @@ core_mode_sends_batches_partitions_and_heartbeats(void **state)
     assert_int_equal(wire_bus_subscribe(bus, WIRE_SUBJECT_EVENTS_ALL, on_batch, &inbox, NULL),
                      KVT_OK);
     options = base_options(bus);
-    options.mode = WIRE_PUBLISHER_CORE;
+    options.mode = WIRE_EVENT_PUBLISHER_CORE;
     options.heartbeat_ms = 50;
     options.partitions = 4;
     publisher = open_publisher(&options);
     give(publisher, 1, 1000);
-    assert_int_equal(wire_publisher_flush(publisher, WAIT_MS), KVT_OK);
+    assert_int_equal(wire_event_publisher_flush(publisher, WAIT_MS), KVT_OK);
     while (!done) {
         (void)pthread_mutex_lock(&inbox.lock);
         done = inbox.reader->next_seq == 1001 && inbox.last_beat == 1001 && inbox.reader->beats > 2;
@@ -479,7 +479,7 @@ core_mode_sends_batches_partitions_and_heartbeats(void **state)
     }
     assert_int_equal(inbox.reader->missing, 0);
     assert_true(inbox.partitions_fit);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     wire_bus_unsubscribe(bus, WIRE_SUBJECT_EVENTS_ALL, &inbox);
     close_reader(inbox.reader);
     (void)pthread_mutex_destroy(&inbox.lock);
@@ -550,8 +550,8 @@ static void
 dump_gives_all_that_is_held_in_pages(void **state)
 {
     struct wire_query_dump dump = {.limit = 64};
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct kvt_buffer question;
     struct kvt_error err;
     struct test_nats server;
@@ -596,14 +596,14 @@ dump_gives_all_that_is_held_in_pages(void **state)
     kvt_buffer_append(&question, "\x93\x01\xa1x\x01", 5);
     assert_int_equal(ask(bus, subject, &question, reader, &dump.cursor, &err), KVT_INVALID);
     assert_non_null(strstr(err.text, "byte 2"));
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
 
     options.snapshot = NULL;
     publisher = open_publisher(&options);
     kvt_buffer_clear(&question);
     assert_int_equal(wire_query_encode_dump(&dump, &question), KVT_OK);
     assert_int_equal(ask(bus, subject, &question, reader, &dump.cursor, NULL), KVT_UNSUPPORTED);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     kvt_buffer_release(&question);
     close_reader(reader);
     wire_bus_close(bus);
@@ -613,8 +613,8 @@ dump_gives_all_that_is_held_in_pages(void **state)
 static void
 range_repeats_what_the_ring_still_has(void **state)
 {
-    struct wire_publisher_options options;
-    struct wire_publisher *publisher;
+    struct wire_event_publisher_options options;
+    struct wire_event_publisher *publisher;
     struct test_nats server;
     struct reader *reader;
     struct wire_bus *bus;
@@ -645,7 +645,7 @@ range_repeats_what_the_ring_still_has(void **state)
     assert_int_equal(ask_range(bus, incarnation, 150, 160, reader), KVT_NOTFOUND);
     assert_int_equal(ask_range(bus, incarnation, 0, 160, reader), KVT_NOTFOUND);
     assert_int_equal(ask_range(bus, incarnation + 1, 200, 201, reader), KVT_NOTFOUND);
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     close_reader(reader);
     wire_bus_close(bus);
     test_nats_stop(&server);
@@ -654,12 +654,12 @@ range_repeats_what_the_ring_still_has(void **state)
 static bool
 attempt_open(void *bus)
 {
-    const struct wire_publisher_options options = base_options(bus);
-    struct wire_publisher *publisher = NULL;
-    const enum kvt_err rc = wire_publisher_open(&publisher, &options, NULL);
+    const struct wire_event_publisher_options options = base_options(bus);
+    struct wire_event_publisher *publisher = NULL;
+    const enum kvt_err rc = wire_event_publisher_open(&publisher, &options, NULL);
 
     assert_true(rc == KVT_OK || (rc == KVT_NOMEM && publisher == NULL));
-    wire_publisher_close(publisher, false);
+    wire_event_publisher_close(publisher, false);
     return rc == KVT_OK;
 }
 

@@ -23,7 +23,7 @@ event_of(uint32_t location, uint64_t hash)
 
 /* Everything that is held, once each, in pages of odd sizes. */
 static void
-expect_same(const struct wire_holding *holding, const bool *model, uint64_t *random)
+expect_same(const struct wire_held_blocks *holding, const bool *model, uint64_t *random)
 {
     static bool seen[LOCATIONS][HASHES];
     struct kvt_event page[97];
@@ -33,7 +33,8 @@ expect_same(const struct wire_holding *holding, const bool *model, uint64_t *ran
 
     memset(seen, 0, sizeof(seen));
     do {
-        count = wire_holding_walk(holding, &cursor, page, 1 + (size_t)kvt_random_below(random, 97));
+        count =
+            wire_held_blocks_walk(holding, &cursor, page, 1 + (size_t)kvt_random_below(random, 97));
         for (size_t i = 0; i < count; i++) {
             assert_true(page[i].location < LOCATIONS && page[i].sequence_hash < HASHES);
             assert_true(model[page[i].location * HASHES + page[i].sequence_hash]);
@@ -43,7 +44,7 @@ expect_same(const struct wire_holding *holding, const bool *model, uint64_t *ran
         }
         total += count;
     } while (cursor != 0);
-    assert_int_equal(total, wire_holding_count(holding));
+    assert_int_equal(total, wire_held_blocks_count(holding));
 }
 
 static void
@@ -51,49 +52,49 @@ follows_a_model(void **state)
 {
     static bool model[LOCATIONS * HASHES];
     uint64_t random = test_seed();
-    struct wire_holding *holding;
+    struct wire_held_blocks *holding;
     uint64_t count = 0;
 
     (void)state;
-    assert_int_equal(wire_holding_new(&holding, HASHES), KVT_OK);
+    assert_int_equal(wire_held_blocks_new(&holding, HASHES), KVT_OK);
     for (uint32_t step = 0; step < STEPS / TEST_ALONE_SHARE; step++) {
         const uint32_t location = (uint32_t)kvt_random_below(&random, LOCATIONS);
         const uint64_t hash = kvt_random_below(&random, HASHES);
         const struct kvt_event event = event_of(location, hash);
         bool *held = &model[location * HASHES + hash];
 
-        assert_int_equal(wire_holding_find(holding, location, hash) != NULL, *held);
+        assert_int_equal(wire_held_blocks_find(holding, location, hash) != NULL, *held);
         if (kvt_random_below(&random, 5000) == 0) {
-            wire_holding_clear(holding, location);
+            wire_held_blocks_clear(holding, location);
             memset(&model[location * HASHES], 0, HASHES);
             count = 0;
             for (size_t i = 0; i < LOCATIONS * HASHES; i++)
                 count += model[i];
         } else if (*held) {
-            wire_holding_remove(holding, location, hash);
+            wire_held_blocks_remove(holding, location, hash);
             *held = false;
             count--;
         } else if (count == HASHES) {
-            assert_int_equal(wire_holding_reserve(holding, 1), KVT_FULL);
+            assert_int_equal(wire_held_blocks_reserve(holding, 1), KVT_FULL);
         } else {
-            assert_int_equal(wire_holding_reserve(holding, 1), KVT_OK);
-            wire_holding_put(holding, &event);
+            assert_int_equal(wire_held_blocks_reserve(holding, 1), KVT_OK);
+            wire_held_blocks_put(holding, &event);
             *held = true;
             count++;
         }
-        assert_int_equal(wire_holding_count(holding), count);
+        assert_int_equal(wire_held_blocks_count(holding), count);
         if (step % 4000 == 0)
             expect_same(holding, model, &random);
     }
     expect_same(holding, model, &random);
-    wire_holding_free(holding);
+    wire_held_blocks_free(holding);
 }
 
 /* What is there from the first page to the last is given, whatever comes and goes meanwhile. */
 static void
 walks_while_it_grows(void **state)
 {
-    struct wire_holding *holding;
+    struct wire_held_blocks *holding;
     struct kvt_event page[64];
     uint64_t cursor = 0;
     uint64_t next = 100000;
@@ -101,39 +102,40 @@ walks_while_it_grows(void **state)
     size_t count;
 
     (void)state;
-    assert_int_equal(wire_holding_new(&holding, 1 << 20), KVT_OK);
-    assert_int_equal(wire_holding_reserve(holding, 1500), KVT_OK);
+    assert_int_equal(wire_held_blocks_new(&holding, 1 << 20), KVT_OK);
+    assert_int_equal(wire_held_blocks_reserve(holding, 1500), KVT_OK);
     for (uint64_t hash = 0; hash < 1500; hash++)
-        wire_holding_put(holding, &(struct kvt_event){.sequence_hash = hash, .type = 1});
+        wire_held_blocks_put(holding, &(struct kvt_event){.sequence_hash = hash, .type = 1});
     do {
-        count = wire_holding_walk(holding, &cursor, page, 64);
+        count = wire_held_blocks_walk(holding, &cursor, page, 64);
         for (size_t i = 0; i < count; i++)
             given += page[i].sequence_hash < 1500;
         if (next < 100000 + 20000) {
-            assert_int_equal(wire_holding_reserve(holding, 1000), KVT_OK);
+            assert_int_equal(wire_held_blocks_reserve(holding, 1000), KVT_OK);
             for (size_t i = 0; i < 1000; i++)
-                wire_holding_put(holding, &(struct kvt_event){.sequence_hash = next++, .type = 1});
+                wire_held_blocks_put(holding,
+                                     &(struct kvt_event){.sequence_hash = next++, .type = 1});
         }
     } while (cursor != 0);
     assert_int_equal(given, 1500);
-    wire_holding_free(holding);
+    wire_held_blocks_free(holding);
 }
 
 static bool
 attempt(void *arg)
 {
-    struct wire_holding *holding;
+    struct wire_held_blocks *holding;
     bool done = false;
 
     (void)arg;
-    if (wire_holding_new(&holding, 10000) != KVT_OK)
+    if (wire_held_blocks_new(&holding, 10000) != KVT_OK)
         return false;
-    if (wire_holding_reserve(holding, 10) == KVT_OK) {
-        wire_holding_put(holding, &(struct kvt_event){.sequence_hash = 5, .type = 1});
-        done = wire_holding_reserve(holding, 5000) == KVT_OK;
-        assert_non_null(wire_holding_find(holding, 0, 5));
+    if (wire_held_blocks_reserve(holding, 10) == KVT_OK) {
+        wire_held_blocks_put(holding, &(struct kvt_event){.sequence_hash = 5, .type = 1});
+        done = wire_held_blocks_reserve(holding, 5000) == KVT_OK;
+        assert_non_null(wire_held_blocks_find(holding, 0, 5));
     }
-    wire_holding_free(holding);
+    wire_held_blocks_free(holding);
     return done;
 }
 

@@ -10,20 +10,21 @@
 static enum kvt_err
 load(const char *const (*flags)[2], size_t count, struct kvt_error *err)
 {
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     struct kvt_config *config;
-    struct kvbm_plan plan;
+    struct worker_instance_plan plan;
     enum kvt_err rc;
 
-    assert_int_equal(kvt_config_new(&config, kvbm_settings_table, KVBM_SETTING_COUNT, err), KVT_OK);
+    assert_int_equal(kvt_config_new(&config, worker_settings_table, WORKER_SETTING_COUNT, err),
+                     KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "trace", "some.jsonl", err), KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "gateway-endpoint", "", err), KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "name", "one", err), KVT_OK);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(kvt_config_set_flag(config, flags[i][0], flags[i][1], err), KVT_OK);
-    rc = kvbm_settings_load(&settings, config, err);
+    rc = worker_settings_load(&settings, config, err);
     if (rc == KVT_OK)
-        rc = kvbm_plan_load(&plan, &settings, config, err);
+        rc = worker_instance_plan_load(&plan, &settings, config, err);
     kvt_config_free(config);
     return rc;
 }

@@ -19,18 +19,18 @@
 
 enum { RANKS = 3, PATIENCE = 10000 /* ms */ };
 
-static const struct kvbm_settings settings = {.name = "life"};
-static const struct kvbm_plan plan = {
+static const struct worker_settings settings = {.name = "life"};
+static const struct worker_instance_plan plan = {
     .settings = &settings, .instances = 1, .tp = {RANKS}, .folder = "/nowhere"};
 
 static void
-one_that_dies_is_noticed(struct kvbm_life *life)
+one_that_dies_is_noticed(struct worker_processes *life)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE;
 
-    assert_false(kvbm_life_is_over(life));
+    assert_false(worker_processes_is_over(life));
     assert_int_equal(kill(life->ranks[1], SIGKILL), 0);
-    while (!kvbm_life_is_over(life)) {
+    while (!worker_processes_is_over(life)) {
         assert_true(kvt_clock_mono_ms() < until_ms);
         kvt_clock_sleep_ms(1);
     }
@@ -40,18 +40,18 @@ one_that_dies_is_noticed(struct kvbm_life *life)
 static void
 start_kill_and_end(uint64_t wait_ms)
 {
-    struct kvbm_life life = {.plan = &plan};
+    struct worker_processes life = {.plan = &plan};
     struct kvt_error err;
     pid_t pids[RANKS + 1];
 
-    assert_int_equal(kvbm_life_start(&life, &err), KVT_OK);
+    assert_int_equal(worker_processes_start(&life, &err), KVT_OK);
     assert_true(life.number != 0);
     memcpy(pids, life.ranks, RANKS * sizeof(pids[0]));
     pids[RANKS] = life.leader;
     one_that_dies_is_noticed(&life);
     if (wait_ms > 0)
-        kvbm_lives_ask((struct kvbm_life *const[]){&life}, 1, wait_ms);
-    kvbm_life_end(&life);
+        worker_processes_ask((struct worker_processes *const[]){&life}, 1, wait_ms);
+    worker_processes_end(&life);
     assert_int_equal(life.number, 0);
     for (size_t i = 0; i <= RANKS; i++)
         assert_int_equal(kill(pids[i], 0), -1);
@@ -80,21 +80,21 @@ static void
 one_that_is_stopped_is_killed_in_time(void **state)
 {
     enum { WAIT = 2000 /* ms */ };
-    struct kvbm_life lives[3];
-    struct kvbm_life *const all[] = {&lives[0], &lives[1], &lives[2]};
+    struct worker_processes lives[3];
+    struct worker_processes *const all[] = {&lives[0], &lives[1], &lives[2]};
     const uint32_t others[] = {0, 2};
     struct kvt_error err;
     uint64_t began_ms;
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        lives[i] = (struct kvbm_life){.plan = &plan};
-        assert_int_equal(kvbm_life_start(&lives[i], &err), KVT_OK);
+        lives[i] = (struct worker_processes){.plan = &plan};
+        assert_int_equal(worker_processes_start(&lives[i], &err), KVT_OK);
     }
     stop(lives[0].ranks[1]);
     stop(lives[1].leader);
     began_ms = kvt_clock_mono_ms();
-    kvbm_lives_ask(all, 3, WAIT);
+    worker_processes_ask(all, 3, WAIT);
     assert_in_range(kvt_clock_mono_ms() - began_ms, WAIT, PATIENCE / 2);
     assert_int_equal(lives[1].leader, 0); /* killed, and its ranks were asked */
     for (size_t i = 0; i < RANKS; i++)
@@ -103,7 +103,7 @@ one_that_is_stopped_is_killed_in_time(void **state)
         assert_int_equal(lives[0].ranks[others[i]], 0);
     assert_true(lives[0].ranks[1] != 0);
     for (size_t i = 0; i < 3; i++) {
-        kvbm_life_end(&lives[i]);
+        worker_processes_end(&lives[i]);
         assert_int_equal(lives[i].number, 0);
     }
 }
@@ -124,23 +124,32 @@ all_end_where_no_child_is_waited_for(void **state)
 static void
 what_an_instance_said_last_is_counted(void **state)
 {
-    struct kvbm_front_slot slots[] = {
-        {.state = KVBM_SLOT_AWAY, .life = 5, .figures = {.requests = 3, .wrong_bytes = 1}},
-        {.state = KVBM_SLOT_AWAY, .life = 5, .figures = {.requests = 4, .wrong_bytes = 2}},
-        {.state = KVBM_SLOT_AWAY, .life = 5, .status = KVT_CANCELLED, .figures = {.requests = 7}},
-        {.state = KVBM_SLOT_AWAY, .life = 8, .figures = {.requests = 9}}, /* another's */
-        {.state = KVBM_SLOT_FREE, .life = 5, .figures = {.requests = 9}},
+    struct worker_supervisor_slot slots[] = {
+        {.state = WORKER_SUPERVISOR_SLOT_AWAY,
+         .life = 5,
+         .figures = {.requests = 3, .wrong_bytes = 1}},
+        {.state = WORKER_SUPERVISOR_SLOT_AWAY,
+         .life = 5,
+         .figures = {.requests = 4, .wrong_bytes = 2}},
+        {.state = WORKER_SUPERVISOR_SLOT_AWAY,
+         .life = 5,
+         .status = KVT_CANCELLED,
+         .figures = {.requests = 7}},
+        {.state = WORKER_SUPERVISOR_SLOT_AWAY,
+         .life = 8,
+         .figures = {.requests = 9}}, /* another's */
+        {.state = WORKER_SUPERVISOR_SLOT_FREE, .life = 5, .figures = {.requests = 9}},
     };
-    struct kvbm_front front = {
+    struct worker_supervisor front = {
         .plan = &plan, .slots = slots, .slot_count = sizeof(slots) / sizeof(slots[0])};
-    struct kvbm_figures sum;
+    struct worker_instance_stats sum;
 
     (void)state;
     front.instances[0].past.requests = 100;
-    front.instances[0].life = (struct kvbm_life){.plan = &plan, .number = 5};
+    front.instances[0].life = (struct worker_processes){.plan = &plan, .number = 5};
     front.instances[0].figures.requests = 2;
-    kvbm_front_stop(&front, 0);
-    sum = kvbm_front_sum(&front);
+    worker_supervisor_stop(&front, 0);
+    sum = worker_supervisor_sum(&front);
     assert_int_equal(sum.requests, 104);
     assert_int_equal(sum.wrong_bytes, 2);
 }
@@ -149,30 +158,31 @@ static void
 a_request_that_fails_rests_longer_each_time(void **state)
 {
     (void)state;
-    assert_int_equal(kvbm_front_rest_ms(1), KVBM_FRONT_REST_MIN_MS);
-    assert_int_equal(kvbm_front_rest_ms(2), 2 * KVBM_FRONT_REST_MIN_MS);
+    assert_int_equal(worker_supervisor_rest_ms(1), WORKER_SUPERVISOR_REST_MIN_MS);
+    assert_int_equal(worker_supervisor_rest_ms(2), 2 * WORKER_SUPERVISOR_REST_MIN_MS);
     for (uint32_t failures = 1; failures < 100; failures++) {
-        assert_true(kvbm_front_rest_ms(failures) <= kvbm_front_rest_ms(failures + 1));
-        assert_true(kvbm_front_rest_ms(failures) <= KVBM_FRONT_REST_MAX_MS);
+        assert_true(worker_supervisor_rest_ms(failures) <= worker_supervisor_rest_ms(failures + 1));
+        assert_true(worker_supervisor_rest_ms(failures) <= WORKER_SUPERVISOR_REST_MAX_MS);
     }
-    assert_int_equal(kvbm_front_rest_ms(UINT32_MAX), KVBM_FRONT_REST_MAX_MS);
+    assert_int_equal(worker_supervisor_rest_ms(UINT32_MAX), WORKER_SUPERVISOR_REST_MAX_MS);
 }
 
 static void
 what_is_amiss_is_said_with_what_it_means(void **state)
 {
-    static const struct kvbm_plan three = {.settings = &settings, .instances = 3, .tp = {2, 2, 2}};
-    struct kvbm_front front = {.plan = &three};
-    struct kvbm_front_reasons reasons;
+    static const struct worker_instance_plan three = {
+        .settings = &settings, .instances = 3, .tp = {2, 2, 2}};
+    struct worker_supervisor front = {.plan = &three};
+    struct worker_supervisor_reasons reasons;
 
     (void)state;
     front.instances[0].up = front.instances[1].up = front.instances[2].up = true;
-    kvbm_front_reasons(&front, &reasons);
+    worker_supervisor_reasons(&front, &reasons);
     assert_true(reasons.ready && reasons.count == 0);
     front.instances[0].figures.nats_away = front.instances[2].figures.nats_away = 1;
     front.instances[1].figures.objects_away = 1;
     front.instances[2].figures.objects_away = 2;
-    kvbm_front_reasons(&front, &reasons);
+    worker_supervisor_reasons(&front, &reasons);
     assert_true(reasons.ready); /* requests are served all the same */
     assert_int_equal(reasons.count, 2);
     assert_non_null(strstr(reasons.lines[0], "NATS is away"));
@@ -180,13 +190,13 @@ what_is_amiss_is_said_with_what_it_means(void **state)
     assert_non_null(strstr(reasons.lines[1], "gateway is away"));
     assert_non_null(strstr(reasons.lines[1], "3 ranks of instances 1, 2"));
     front.instances[1].up = false;
-    kvbm_front_reasons(&front, &reasons);
+    worker_supervisor_reasons(&front, &reasons);
     assert_false(reasons.ready);
     assert_string_equal(reasons.lines[0], "instance 1 is being started");
     /* All that can be amiss has its place. */
     for (uint32_t i = 0; i < 3; i++)
         front.instances[i].up = false;
-    kvbm_front_reasons(&front, &reasons);
+    worker_supervisor_reasons(&front, &reasons);
     assert_int_equal(reasons.count, 5);
 }
 
@@ -194,27 +204,27 @@ what_is_amiss_is_said_with_what_it_means(void **state)
 static void
 a_leader_that_is_silent_is_started_again(void **state)
 {
-    struct kvbm_front front = {.plan = &plan};
-    struct kvbm_front_instance *instance = &front.instances[0];
+    struct worker_supervisor front = {.plan = &plan};
+    struct worker_supervisor_instance *instance = &front.instances[0];
     struct kvt_error err;
     uint64_t life;
 
     (void)state;
     instance->life.plan = &plan;
-    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
-    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
     assert_int_equal(instance->silent_ms, 0); /* it was never there */
     life = instance->life.number;
     instance->up = true;
-    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
-    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
     assert_true(instance->life.number == life && instance->silent_ms != 0);
-    instance->silent_ms -= KVBM_FRONT_SILENCE_MS;
-    assert_int_equal(kvbm_front_look_after(&front, &err), KVT_OK);
+    instance->silent_ms -= WORKER_SUPERVISOR_SILENCE_MS;
+    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
     assert_true(instance->life.number != life && instance->life.number != 0);
     assert_int_equal(instance->lives, 2);
     assert_int_equal(instance->silent_ms, 0);
-    kvbm_front_stop(&front, 0);
+    worker_supervisor_stop(&front, 0);
 }
 
 int

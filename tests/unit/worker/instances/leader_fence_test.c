@@ -168,24 +168,25 @@ struct scene {
     struct bucket bucket;
     struct g4_lock_clock clock;
     struct g4_store *store;
-    struct kvbm_fence *ours, *theirs;
+    struct worker_store_lock *ours, *theirs;
     struct engine_fence fence;
 };
 
-static struct kvbm_fence *
+static struct worker_store_lock *
 open_fence(struct scene *scene, const char *instance, const struct g4_selftest *proved)
 {
-    struct kvbm_fence *fence;
+    struct worker_store_lock *fence;
 
-    assert_int_equal(kvbm_fence_new(&fence,
-                                    &(struct kvbm_fence_options){.store = scene->store,
-                                                                 .namespace_ = "model/fp",
-                                                                 .instance = instance,
-                                                                 .lease_ms = LEASE_MS,
-                                                                 .proved = proved,
-                                                                 .clock = &scene->clock},
-                                    NULL),
-                     KVT_OK);
+    assert_int_equal(
+        worker_store_lock_new(&fence,
+                              &(struct worker_store_lock_options){.store = scene->store,
+                                                                  .namespace_ = "model/fp",
+                                                                  .instance = instance,
+                                                                  .lease_ms = LEASE_MS,
+                                                                  .proved = proved,
+                                                                  .clock = &scene->clock},
+                              NULL),
+        KVT_OK);
     return fence;
 }
 
@@ -201,15 +202,15 @@ scene_open(void)
     assert_int_equal(g4_store_new(&scene->store, &driver, &scene->bucket), KVT_OK);
     scene->ours = open_fence(scene, "ours", &safe);
     scene->theirs = open_fence(scene, "theirs", &safe);
-    scene->fence = kvbm_instance_fence(scene->ours);
+    scene->fence = worker_leader_fence(scene->ours);
     return scene;
 }
 
 static void
 scene_close(struct scene *scene)
 {
-    kvbm_fence_close(scene->ours);
-    kvbm_fence_close(scene->theirs);
+    worker_store_lock_close(scene->ours);
+    worker_store_lock_close(scene->theirs);
     g4_store_close(scene->store);
     (void)pthread_mutex_destroy(&scene->bucket.lock);
     kvt_free(scene);
@@ -219,28 +220,30 @@ static void
 one_has_it_at_a_time(void **state)
 {
     struct scene *scene = scene_open();
-    struct kvbm_fence_lease one;
-    struct kvbm_fence_lease two;
+    struct worker_store_lock_lease one;
+    struct worker_store_lock_lease two;
 
     (void)state;
-    assert_int_equal(kvbm_fence_acquire(scene->ours, 3, &one), KVT_OK);
-    assert_int_equal(kvbm_fence_acquire(scene->ours, 3, &two), KVT_BUSY); /* another thread's */
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 3, &two), KVT_BUSY);
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 4, &two), KVT_OK);
-    assert_int_equal(kvbm_fence_release(scene->theirs, 4, &two), KVT_OK);
-    assert_int_equal(kvbm_fence_release(scene->theirs, 4, &two), KVT_PRECONDITION);
-    assert_int_equal(kvbm_fence_release(scene->ours, 3, &one), KVT_OK);
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 3, &two), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(scene->ours, 3, &one), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(scene->ours, 3, &two),
+                     KVT_BUSY); /* another thread's */
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 3, &two), KVT_BUSY);
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 4, &two), KVT_OK);
+    assert_int_equal(worker_store_lock_release(scene->theirs, 4, &two), KVT_OK);
+    assert_int_equal(worker_store_lock_release(scene->theirs, 4, &two), KVT_PRECONDITION);
+    assert_int_equal(worker_store_lock_release(scene->ours, 3, &one), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 3, &two), KVT_OK);
     assert_true(two.token > one.token);
     /* It dies with it: nobody has it before its lease is over, then whoever comes first. */
     atomic_store(&scene->bucket.later_ms, LEASE_MS);
-    assert_int_equal(kvbm_fence_acquire(scene->ours, 3, &one), KVT_BUSY);
+    assert_int_equal(worker_store_lock_acquire(scene->ours, 3, &one), KVT_BUSY);
     atomic_store(&scene->bucket.later_ms, OVER_MS);
-    assert_int_equal(kvbm_fence_acquire(scene->ours, 3, &one), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(scene->ours, 3, &one), KVT_OK);
     assert_true(one.token > two.token);
-    assert_int_equal(kvbm_fence_release(scene->theirs, 3, &two), KVT_PRECONDITION);
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 3, &two), KVT_BUSY); /* it is ours still */
-    assert_int_equal(kvbm_fence_release(scene->ours, 3, &one), KVT_OK);
+    assert_int_equal(worker_store_lock_release(scene->theirs, 3, &two), KVT_PRECONDITION);
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 3, &two),
+                     KVT_BUSY); /* it is ours still */
+    assert_int_equal(worker_store_lock_release(scene->ours, 3, &one), KVT_OK);
     scene_close(scene);
 }
 
@@ -249,15 +252,15 @@ static void
 tokens_rise(void **state)
 {
     struct scene *scene = scene_open();
-    struct kvbm_fence_lease lease;
+    struct worker_store_lock_lease lease;
     uint64_t before = 0;
 
     (void)state;
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(kvbm_fence_acquire(scene->ours, 0, &lease), KVT_OK);
+        assert_int_equal(worker_store_lock_acquire(scene->ours, 0, &lease), KVT_OK);
         assert_true(lease.token > before);
         before = lease.token;
-        assert_int_equal(kvbm_fence_release(scene->ours, 0, &lease), KVT_OK);
+        assert_int_equal(worker_store_lock_release(scene->ours, 0, &lease), KVT_OK);
         if (i % 2 == 1)
             for (size_t k = 0; k < OBJECTS; k++)
                 scene->bucket.objects[k].version = 0;
@@ -267,13 +270,13 @@ tokens_rise(void **state)
 
 /* It is not said of one that is being proved what will come of it. */
 static enum kvt_err
-until_other(struct kvbm_fence *fence, uint32_t part, enum kvt_err not,
-            struct kvbm_fence_lease *lease)
+until_other(struct worker_store_lock *fence, uint32_t part, enum kvt_err not,
+            struct worker_store_lock_lease *lease)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
     enum kvt_err rc;
 
-    while ((rc = kvbm_fence_acquire(fence, part, lease)) == not ) {
+    while ((rc = worker_store_lock_acquire(fence, part, lease)) == not ) {
         assert_true(kvt_clock_mono_ms() < until_ms);
         kvt_clock_sleep_ms(1);
     }
@@ -284,31 +287,31 @@ static void
 what_is_no_place_for_locks_has_none(void **state)
 {
     struct scene *scene = scene_open();
-    struct kvbm_fence *fence;
-    struct kvbm_fence_lease lease;
+    struct worker_store_lock *fence;
+    struct worker_store_lock_lease lease;
 
     (void)state;
     atomic_store(&scene->bucket.unconditional, true);
     fence = open_fence(scene, "third", NULL);
     kvt_clock_sleep_ms(50);
-    assert_int_equal(kvbm_fence_acquire(fence, 1, &lease), KVT_UNSUPPORTED);
-    kvbm_fence_close(fence);
+    assert_int_equal(worker_store_lock_acquire(fence, 1, &lease), KVT_UNSUPPORTED);
+    worker_store_lock_close(fence);
     atomic_store(&scene->bucket.unconditional, false);
     atomic_store(&scene->bucket.answer, KVT_UNAVAILABLE); /* that may pass */
     fence = open_fence(scene, "fourth", NULL);
     kvt_clock_sleep_ms(50);
-    assert_int_equal(kvbm_fence_acquire(fence, 1, &lease), KVT_UNSUPPORTED);
+    assert_int_equal(worker_store_lock_acquire(fence, 1, &lease), KVT_UNSUPPORTED);
     atomic_store(&scene->bucket.answer, KVT_OK);
     assert_int_equal(until_other(fence, 1, KVT_UNSUPPORTED, &lease), KVT_OK);
     atomic_store(&scene->bucket.answer, KVT_DENIED);
-    assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_UNSUPPORTED); /* no right */
+    assert_int_equal(worker_store_lock_acquire(fence, 2, &lease), KVT_UNSUPPORTED); /* no right */
     atomic_store(&scene->bucket.answer, KVT_OK);
-    assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_UNSUPPORTED);
+    assert_int_equal(worker_store_lock_acquire(fence, 2, &lease), KVT_UNSUPPORTED);
     atomic_store(&scene->bucket.later_ms, 60000); /* a right may be given meanwhile */
-    assert_int_equal(kvbm_fence_acquire(fence, 2, &lease), KVT_OK);
-    kvbm_fence_close(fence); /* gives back what it has */
-    assert_int_equal(kvbm_fence_acquire(scene->ours, 1, &lease), KVT_OK);
-    assert_int_equal(kvbm_fence_release(scene->ours, 1, &lease), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(fence, 2, &lease), KVT_OK);
+    worker_store_lock_close(fence); /* gives back what it has */
+    assert_int_equal(worker_store_lock_acquire(scene->ours, 1, &lease), KVT_OK);
+    assert_int_equal(worker_store_lock_release(scene->ours, 1, &lease), KVT_OK);
     scene_close(scene);
 }
 
@@ -316,16 +319,16 @@ what_is_no_place_for_locks_has_none(void **state)
 static bool
 dies_at(struct scene *scene, int request, bool arrives, uint64_t *holds_until_ms)
 {
-    struct kvbm_fence_lease lease;
+    struct worker_store_lock_lease lease;
 
     *holds_until_ms = 0;
     atomic_store(&scene->bucket.arrives, arrives);
     atomic_store(&scene->bucket.left, request);
     for (unsigned i = 0; i < 3; i++) {
-        if (kvbm_fence_acquire(scene->ours, 5, &lease) != KVT_OK)
+        if (worker_store_lock_acquire(scene->ours, 5, &lease) != KVT_OK)
             return true;
         *holds_until_ms = lease.stop_ms;
-        if (kvbm_fence_release(scene->ours, 5, &lease) != KVT_OK)
+        if (worker_store_lock_release(scene->ours, 5, &lease) != KVT_OK)
             return true;
         *holds_until_ms = 0;
     }
@@ -341,24 +344,24 @@ a_lock_outlives_its_holder_by_a_lease(void **state)
     (void)state;
     for (int n = 0, dead = 1; dead != 0; n++) {
         struct scene *scene = scene_open();
-        struct kvbm_fence_lease lease;
+        struct worker_store_lock_lease lease;
         uint64_t holds_until_ms;
         enum kvt_err rc;
 
-        assert_int_equal(kvbm_fence_acquire(scene->theirs, 5, &lease), KVT_OK);
-        assert_int_equal(kvbm_fence_release(scene->theirs, 5, &lease), KVT_OK);
+        assert_int_equal(worker_store_lock_acquire(scene->theirs, 5, &lease), KVT_OK);
+        assert_int_equal(worker_store_lock_release(scene->theirs, 5, &lease), KVT_OK);
         dead = dies_at(scene, n / 2, n % 2 == 1, &holds_until_ms);
         deaths += (unsigned)dead;
         atomic_store(&scene->bucket.left, -1);
         atomic_store(&scene->bucket.answer, KVT_OK);
-        while ((rc = kvbm_fence_acquire(scene->theirs, 5, &lease)) == KVT_BUSY) {
+        while ((rc = worker_store_lock_acquire(scene->theirs, 5, &lease)) == KVT_BUSY) {
             assert_true(atomic_load(&scene->bucket.later_ms) < OVER_MS);
             atomic_fetch_add(&scene->bucket.later_ms, 500);
         }
         assert_int_equal(rc, KVT_OK);
         assert_true(mono_ms(&scene->bucket) >= holds_until_ms ||
                     n % 2 == 1); /* its tombstone had arrived */
-        assert_int_equal(kvbm_fence_release(scene->theirs, 5, &lease), KVT_OK);
+        assert_int_equal(worker_store_lock_release(scene->theirs, 5, &lease), KVT_OK);
         scene_close(scene);
     }
     assert_true(deaths >= 12); /* six requests at least, and both ways */
@@ -401,12 +404,12 @@ static void
 who_was_killed_with_the_lock_is_followed(void **state)
 {
     struct scene *scene = scene_open();
-    struct kvbm_fence_lease leases[KVBM_FENCE_PARTS];
+    struct worker_store_lock_lease leases[WORKER_STORE_LOCK_PARTS];
     struct bed bed;
 
     (void)state;
-    for (uint32_t part = 0; part < KVBM_FENCE_PARTS; part++)
-        assert_int_equal(kvbm_fence_acquire(scene->theirs, part, &leases[part]), KVT_OK);
+    for (uint32_t part = 0; part < WORKER_STORE_LOCK_PARTS; part++)
+        assert_int_equal(worker_store_lock_acquire(scene->theirs, part, &leases[part]), KVT_OK);
     open_leader(&bed, scene, FAKE_LATER);
     assert_true(bed_make(&bed, KVT_TIER_G2, 1, 0, 6));
     kvt_clock_sleep_ms(50);
@@ -419,8 +422,8 @@ who_was_killed_with_the_lock_is_followed(void **state)
     wait_for(&bed, 0);
     assert_int_equal(fake_objects_count(bed.objects), 6);
     assert_int_equal(stats_of(&bed).store_failed, 0);
-    for (uint32_t part = 0; part < KVBM_FENCE_PARTS; part++)
-        (void)kvbm_fence_release(scene->theirs, part, &leases[part]);
+    for (uint32_t part = 0; part < WORKER_STORE_LOCK_PARTS; part++)
+        (void)worker_store_lock_release(scene->theirs, part, &leases[part]);
     bed_close(&bed);
     scene_close(scene);
 }
@@ -431,7 +434,7 @@ who_loses_the_lock_counts_nothing(void **state)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
     struct scene *scene = scene_open();
-    struct kvbm_fence_lease lease;
+    struct worker_store_lock_lease lease;
     struct bed bed;
 
     (void)state;
@@ -441,9 +444,9 @@ who_loses_the_lock_counts_nothing(void **state)
         assert_true(kvt_clock_mono_ms() < until_ms);
         kvt_clock_sleep_ms(1);
     }
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 1, &lease), KVT_BUSY);
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 1, &lease), KVT_BUSY);
     atomic_store(&scene->bucket.later_ms, OVER_MS);
-    assert_int_equal(kvbm_fence_acquire(scene->theirs, 1, &lease), KVT_OK);
+    assert_int_equal(worker_store_lock_acquire(scene->theirs, 1, &lease), KVT_OK);
     assert_true(fake_worker_step(bed.worker));
     while (stats_of(&bed).store_again == 0) {
         assert_true(kvt_clock_mono_ms() < until_ms);
@@ -452,7 +455,7 @@ who_loses_the_lock_counts_nothing(void **state)
     }
     assert_int_equal(stats_of(&bed).stored, 0);
     assert_int_equal(stats_of(&bed).unstored, 4);
-    assert_int_equal(kvbm_fence_release(scene->theirs, 1, &lease),
+    assert_int_equal(worker_store_lock_release(scene->theirs, 1, &lease),
                      KVT_OK); /* nobody took it away */
     wait_for(&bed, 0);
     assert_int_equal(fake_objects_count(bed.objects), 4);

@@ -15,21 +15,21 @@
 
 enum { BLOCKS = 4, BLOCK = 128 << 10 };
 
-static struct kvbm_shard
+static struct worker_shard
 make_shard(void)
 {
-    struct kvbm_shard shard;
+    struct worker_shard shard;
 
-    assert_int_equal(kvbm_shard_make(&shard, BLOCK, 2, 1, NULL), KVT_OK);
+    assert_int_equal(worker_shard_make(&shard, BLOCK, 2, 1, NULL), KVT_OK);
     return shard;
 }
 
-/* As kvbm_pages_open() makes them. */
-static struct kvbm_pages
-make_pages(const struct kvbm_shard *shard, bool device)
+/* As worker_rank_memory_open() makes them. */
+static struct worker_rank_memory
+make_pages(const struct worker_shard *shard, bool device)
 {
     const size_t size = shard->layout.block_size;
-    struct kvbm_pages pages = {.cuda = NULL};
+    struct worker_rank_memory pages = {.cuda = NULL};
 
     if (!device) {
         assert_int_equal(
@@ -43,7 +43,7 @@ make_pages(const struct kvbm_shard *shard, bool device)
 }
 
 static void
-flip(struct kvbm_pages *pages, uint32_t block, size_t offset)
+flip(struct worker_rank_memory *pages, uint32_t block, size_t offset)
 {
     uint8_t byte;
     struct kvbm_storage_io io = {.host = &byte, .block = block, .offset = offset, .size = 1};
@@ -58,28 +58,29 @@ flip(struct kvbm_pages *pages, uint32_t block, size_t offset)
 static void
 layers_are_where_they_were_written(void **state)
 {
-    const struct kvbm_shard shard = make_shard();
+    const struct worker_shard shard = make_shard();
 
     (void)state;
     for (int device = 0; device < 2; device++) {
-        struct kvbm_pages pages = make_pages(&shard, device != 0);
+        struct worker_rank_memory pages = make_pages(&shard, device != 0);
 
         for (uint32_t block = 0; block < BLOCKS; block++)
-            for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++)
-                kvbm_pages_fill(&pages, &shard, block, 70 + block, layer);
-        for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++) {
+            for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
+                worker_rank_memory_fill(&pages, &shard, block, 70 + block, layer);
+        for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++) {
             for (uint32_t block = 0; block < BLOCKS; block++)
-                assert_int_equal(kvbm_pages_check(&pages, &shard, block, 70 + block, layer), 0);
-            assert_true(kvbm_pages_check(&pages, &shard, 1, 70, layer) > 0);
+                assert_int_equal(worker_rank_memory_check(&pages, &shard, block, 70 + block, layer),
+                                 0);
+            assert_true(worker_rank_memory_check(&pages, &shard, 1, 70, layer) > 0);
         }
         for (uint32_t head = 0; head < shard.heads; head++)
-            flip(&pages, 2, kvbm_shard_offset(&shard, head, 3) + head);
-        assert_int_equal(kvbm_pages_check(&pages, &shard, 2, 72, 3), shard.heads);
-        assert_int_equal(kvbm_pages_check(&pages, &shard, 2, 72, 2), 0);
-        kvbm_pages_fill(&pages, &shard, 2, 72, 3);
-        assert_int_equal(kvbm_pages_check(&pages, &shard, 2, 72, 3), 0);
+            flip(&pages, 2, worker_shard_offset(&shard, head, 3) + head);
+        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 3), shard.heads);
+        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 2), 0);
+        worker_rank_memory_fill(&pages, &shard, 2, 72, 3);
+        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 3), 0);
         assert_false(pages.lost);
-        kvbm_pages_close(&pages);
+        worker_rank_memory_close(&pages);
         assert_int_equal(kvt_alloc_live(), 0);
     }
 }
@@ -87,23 +88,23 @@ layers_are_where_they_were_written(void **state)
 static void
 a_device_that_fails_is_lost(void **state)
 {
-    const struct kvbm_shard shard = make_shard();
+    const struct worker_shard shard = make_shard();
 
     (void)state;
     for (int writing = 0; writing < 2; writing++) {
-        struct kvbm_pages pages = make_pages(&shard, true);
+        struct worker_rank_memory pages = make_pages(&shard, true);
 
-        kvbm_pages_fill(&pages, &shard, 0, 70, 0);
+        worker_rank_memory_fill(&pages, &shard, 0, 70, 0);
         (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuStreamSynchronize", 1);
         if (writing != 0)
-            kvbm_pages_fill(&pages, &shard, 0, 71, 0);
+            worker_rank_memory_fill(&pages, &shard, 0, 71, 0);
         else
-            assert_int_equal(kvbm_pages_check(&pages, &shard, 0, 71, 0), 0);
+            assert_int_equal(worker_rank_memory_check(&pages, &shard, 0, 71, 0), 0);
         assert_true(pages.lost);
         (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
-        assert_int_equal(kvbm_pages_check(&pages, &shard, 0, 71, 0), 0);
+        assert_int_equal(worker_rank_memory_check(&pages, &shard, 0, 71, 0), 0);
         assert_true(pages.lost);
-        kvbm_pages_close(&pages);
+        worker_rank_memory_close(&pages);
     }
     assert_int_equal(kvt_alloc_live(), 0);
 }
@@ -112,9 +113,9 @@ a_device_that_fails_is_lost(void **state)
 static void
 host_memory_is_pinned_while_it_is_lent(void **state)
 {
-    const struct kvbm_shard shard = make_shard();
+    const struct worker_shard shard = make_shard();
     const size_t size = shard.layout.block_size;
-    struct kvbm_pages pages = make_pages(&shard, true);
+    struct worker_rank_memory pages = make_pages(&shard, true);
     struct kvbm_storage *g2;
     void *first;
 
@@ -122,22 +123,22 @@ host_memory_is_pinned_while_it_is_lent(void **state)
     assert_int_equal(kvbm_storage_open_memory(&g2, KVBM_STORAGE_SYSTEM, BLOCKS, size, NULL),
                      KVT_OK);
     first = kvbm_storage_address(g2, 0);
-    kvbm_pages_pin(&pages, g2);
+    worker_rank_memory_pin(&pages, g2);
     assert_true(kvbm_cuda_is_pinned(pages.cuda, first, BLOCKS * size));
-    kvbm_pages_unpin(&pages);
-    kvbm_pages_unpin(&pages);
+    worker_rank_memory_unpin(&pages);
+    worker_rank_memory_unpin(&pages);
     assert_false(kvbm_cuda_is_pinned(pages.cuda, first, 1));
     (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuMemHostRegister_v2", 1);
-    kvbm_pages_pin(&pages, g2);
+    worker_rank_memory_pin(&pages, g2);
     (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
     assert_null(pages.pinned);
-    kvbm_pages_pin(&pages, g2); /* and unpinned by the end */
-    kvbm_pages_close(&pages);
+    worker_rank_memory_pin(&pages, g2); /* and unpinned by the end */
+    worker_rank_memory_close(&pages);
     kvbm_storage_close(g2);
     pages = make_pages(&shard, false);
-    kvbm_pages_pin(&pages, pages.g1); /* nothing to pin it for */
+    worker_rank_memory_pin(&pages, pages.g1); /* nothing to pin it for */
     assert_null(pages.pinned);
-    kvbm_pages_close(&pages);
+    worker_rank_memory_close(&pages);
     assert_int_equal(kvt_alloc_live(), 0);
 }
 

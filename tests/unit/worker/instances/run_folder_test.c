@@ -64,25 +64,25 @@ remove_name(const char *folder, const char *name)
 static void
 one_of_its_own_goes_with_the_run(void **state)
 {
-    struct kvbm_folder folder;
+    struct worker_run_folder folder;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(kvbm_folder_open(&folder, "", &err), KVT_OK);
+    assert_int_equal(worker_run_folder_open(&folder, "", &err), KVT_OK);
     assert_true(is_there(folder.path, "."));
     make_socket(folder.path, "0.front");
     make_socket(folder.path, "7-7.work");
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
     assert_false(is_there(folder.path, "."));
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
 }
 
 static void
 one_that_is_given_stays_with_what_is_not_ours(void **state)
 {
     char path[] = "/tmp/kvt-folder-XXXXXX";
-    struct kvbm_folder folder;
-    struct kvbm_folder second;
+    struct worker_run_folder folder;
+    struct worker_run_folder second;
     struct kvt_error err;
 
     (void)state;
@@ -90,18 +90,18 @@ one_that_is_given_stays_with_what_is_not_ours(void **state)
     make_socket(path, "other.sock");
     make_socket(path, "0.front"); /* of a run that was killed */
     make_file(path, "1.peer");
-    assert_int_equal(kvbm_folder_open(&folder, path, &err), KVT_OK);
+    assert_int_equal(worker_run_folder_open(&folder, path, &err), KVT_OK);
     assert_false(is_there(path, "0.front"));
-    assert_int_equal(kvbm_folder_open(&second, path, &err), KVT_BUSY);
+    assert_int_equal(worker_run_folder_open(&second, path, &err), KVT_BUSY);
     assert_non_null(strstr(err.text, "another run"));
-    kvbm_folder_close(&second);
+    worker_run_folder_close(&second);
     make_socket(path, "0-1.step");
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
     assert_false(is_there(path, "0-1.step"));
     assert_true(is_there(path, "other.sock"));
     assert_true(is_there(path, "1.peer"));
-    assert_int_equal(kvbm_folder_open(&folder, path, &err), KVT_OK);
-    kvbm_folder_close(&folder);
+    assert_int_equal(worker_run_folder_open(&folder, path, &err), KVT_OK);
+    worker_run_folder_close(&folder);
     remove_name(path, "other.sock");
     remove_name(path, "1.peer");
     assert_int_equal(rmdir(path), 0);
@@ -109,7 +109,7 @@ one_that_is_given_stays_with_what_is_not_ours(void **state)
 
 /* A run that is killed once it has told the name of its folder. */
 static void
-leave_one(char path[KVBM_FOLDER_PATH_MAX + 1])
+leave_one(char path[WORKER_RUN_FOLDER_PATH_MAX + 1])
 {
     int ends[2];
     pid_t child;
@@ -117,10 +117,10 @@ leave_one(char path[KVBM_FOLDER_PATH_MAX + 1])
     assert_int_equal(pipe(ends), 0);
     child = fork();
     if (child == 0) {
-        struct kvbm_folder folder;
+        struct worker_run_folder folder;
         struct kvt_error err;
 
-        if (kvbm_folder_open(&folder, "", &err) == KVT_OK) {
+        if (worker_run_folder_open(&folder, "", &err) == KVT_OK) {
             make_socket(folder.path, "0.peer");
             (void)!write(ends[1], folder.path, sizeof(folder.path));
         }
@@ -128,7 +128,8 @@ leave_one(char path[KVBM_FOLDER_PATH_MAX + 1])
             (void)pause();
     }
     assert_true(child > 0);
-    assert_int_equal(read(ends[0], path, KVBM_FOLDER_PATH_MAX + 1), KVBM_FOLDER_PATH_MAX + 1);
+    assert_int_equal(read(ends[0], path, WORKER_RUN_FOLDER_PATH_MAX + 1),
+                     WORKER_RUN_FOLDER_PATH_MAX + 1);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     (void)close(ends[0]);
@@ -138,40 +139,40 @@ leave_one(char path[KVBM_FOLDER_PATH_MAX + 1])
 static void
 what_a_killed_run_left_goes_with_the_next(void **state)
 {
-    char left[KVBM_FOLDER_PATH_MAX + 1];
-    struct kvbm_folder first;
-    struct kvbm_folder second;
+    char left[WORKER_RUN_FOLDER_PATH_MAX + 1];
+    struct worker_run_folder first;
+    struct worker_run_folder second;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(kvbm_folder_open(&first, "", &err), KVT_OK);
+    assert_int_equal(worker_run_folder_open(&first, "", &err), KVT_OK);
     leave_one(left);
     assert_true(is_there(left, "0.peer"));
-    assert_int_equal(kvbm_folder_open(&second, "", &err), KVT_OK);
+    assert_int_equal(worker_run_folder_open(&second, "", &err), KVT_OK);
     assert_false(is_there(left, "."));
     assert_true(is_there(first.path, ".")); /* it is alive */
-    kvbm_folder_close(&first);
-    kvbm_folder_close(&second);
+    worker_run_folder_close(&first);
+    worker_run_folder_close(&second);
 }
 
 static void
 what_cannot_be_used_is_refused(void **state)
 {
-    char path[KVBM_FOLDER_PATH_MAX + 2];
-    struct kvbm_folder folder;
+    char path[WORKER_RUN_FOLDER_PATH_MAX + 2];
+    struct worker_run_folder folder;
     struct kvt_error err;
 
     (void)state;
-    assert_int_not_equal(kvbm_folder_open(&folder, "/proc/none", &err), KVT_OK);
+    assert_int_not_equal(worker_run_folder_open(&folder, "/proc/none", &err), KVT_OK);
     assert_non_null(strstr(err.text, "engine.folder: "));
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
     memset(path, 'x', sizeof(path) - 1);
     path[0] = '/';
     path[sizeof(path) - 1] = '\0';
-    assert_int_equal(kvbm_folder_open(&folder, path, &err), KVT_RANGE);
+    assert_int_equal(worker_run_folder_open(&folder, path, &err), KVT_RANGE);
     assert_string_equal(err.text, "engine.folder: 97 bytes long; a path that sockets can be in has "
                                   "96 at most");
-    kvbm_folder_close(&folder);
+    worker_run_folder_close(&folder);
 }
 
 int

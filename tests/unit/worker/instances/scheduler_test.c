@@ -14,7 +14,7 @@
 enum { ROUNDS = 50 };
 
 struct caller {
-    struct kvbm_scheduler *scheduler;
+    struct worker_scheduler *scheduler;
     _Atomic bool stopped;
     _Atomic bool taken; /* a request, though it was */
     _Atomic bool over;
@@ -35,13 +35,13 @@ call(void *arg)
     struct caller *caller = arg;
 
     while (!atomic_load(&caller->over)) {
-        struct kvbm_scheduler_stats stats;
+        struct worker_scheduler_stats stats;
         const uint64_t id = 1;
 
-        kvbm_scheduler_stats(caller->scheduler, &stats);
+        worker_scheduler_stats(caller->scheduler, &stats);
         if (!atomic_load(&caller->stopped))
             continue;
-        if (kvbm_scheduler_add(caller->scheduler, &id, 1, never_served, NULL) != KVT_UNAVAILABLE)
+        if (worker_scheduler_add(caller->scheduler, &id, 1, never_served, NULL) != KVT_UNAVAILABLE)
             atomic_store(&caller->taken, true);
         atomic_fetch_add(&caller->calls, 1);
     }
@@ -51,7 +51,7 @@ call(void *arg)
 static void
 one_that_is_stopped_can_be_called(void **state)
 {
-    const struct kvbm_scheduler_options options = {.g1_blocks = 8};
+    const struct worker_scheduler_options options = {.g1_blocks = 8};
 
     (void)state;
     for (int i = 0; i < ROUNDS; i++) {
@@ -59,20 +59,20 @@ one_that_is_stopped_can_be_called(void **state)
         struct kvt_error err;
         pthread_t thread;
 
-        assert_int_equal(kvbm_scheduler_open(&caller.scheduler, &options, &err), KVT_OK);
+        assert_int_equal(worker_scheduler_open(&caller.scheduler, &options, &err), KVT_OK);
         assert_int_equal(pthread_create(&thread, NULL, call, &caller), 0);
-        kvbm_scheduler_stop(caller.scheduler);
-        assert_true(kvbm_scheduler_failed(caller.scheduler));
+        worker_scheduler_stop(caller.scheduler);
+        assert_true(worker_scheduler_failed(caller.scheduler));
         atomic_store(&caller.stopped, true);
         while (atomic_load(&caller.calls) < 3)
             (void)sched_yield();
         atomic_store(&caller.over, true);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_false(atomic_load(&caller.taken));
-        kvbm_scheduler_close(caller.scheduler);
+        worker_scheduler_close(caller.scheduler);
     }
-    kvbm_scheduler_stop(NULL);
-    kvbm_scheduler_close(NULL);
+    worker_scheduler_stop(NULL);
+    worker_scheduler_close(NULL);
 }
 
 int

@@ -19,36 +19,36 @@
 enum { BLOCK = 128 << 10 };
 
 static uint8_t *
-filled(const struct kvbm_shard *shard, uint64_t hash)
+filled(const struct worker_shard *shard, uint64_t hash)
 {
     uint8_t *block = kvt_aligned(4096, shard->layout.block_size);
 
     assert_non_null(block);
-    for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++)
-        kvbm_shard_fill(shard, hash, layer, block);
+    for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
+        worker_shard_fill(shard, hash, layer, block);
     return block;
 }
 
 static void
-make(struct kvbm_shard *shard, uint32_t tp, uint32_t rank)
+make(struct worker_shard *shard, uint32_t tp, uint32_t rank)
 {
     struct kvt_error err;
 
-    assert_int_equal(kvbm_shard_make(shard, BLOCK, tp, rank, &err), KVT_OK);
+    assert_int_equal(worker_shard_make(shard, BLOCK, tp, rank, &err), KVT_OK);
 }
 
 static void
 shards_of_any_size_are_slices_of_one_block(void **state)
 {
-    struct kvbm_shard whole;
+    struct worker_shard whole;
     uint8_t *all;
 
     (void)state;
     make(&whole, 1, 0);
     all = filled(&whole, 77);
-    for (uint32_t tp = 2; tp <= KVBM_SHARD_HEADS; tp *= 2)
+    for (uint32_t tp = 2; tp <= WORKER_SHARD_HEADS; tp *= 2)
         for (uint32_t rank = 0; rank < tp; rank++) {
-            struct kvbm_shard shard;
+            struct worker_shard shard;
             uint8_t *part;
 
             make(&shard, tp, rank);
@@ -64,26 +64,26 @@ static void
 what_is_not_the_shard_is_seen(void **state)
 {
     uint64_t random = test_seed();
-    struct kvbm_shard shard;
-    struct kvbm_shard beside;
+    struct worker_shard shard;
+    struct worker_shard beside;
     uint8_t *block;
 
     (void)state;
     make(&shard, 4, 2);
     make(&beside, 4, 1);
     block = filled(&shard, 5);
-    for (uint32_t layer = 0; layer < KVBM_SHARD_LAYERS; layer++) {
-        assert_int_equal(kvbm_shard_check(&shard, 5, layer, block), 0);
-        assert_true(kvbm_shard_check(&shard, 6, layer, block) > shard.run / 2);
-        assert_true(kvbm_shard_check(&beside, 5, layer, block) > shard.run / 2);
+    for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++) {
+        assert_int_equal(worker_shard_check(&shard, 5, layer, block), 0);
+        assert_true(worker_shard_check(&shard, 6, layer, block) > shard.run / 2);
+        assert_true(worker_shard_check(&beside, 5, layer, block) > shard.run / 2);
     }
     for (int round = 0; round < 200; round++) {
         const size_t at = (size_t)kvt_random_below(&random, BLOCK / 4);
-        const uint32_t layer = (uint32_t)(at / shard.run % KVBM_SHARD_LAYERS);
+        const uint32_t layer = (uint32_t)(at / shard.run % WORKER_SHARD_LAYERS);
 
         block[at] ^= 1;
-        for (uint32_t i = 0; i < KVBM_SHARD_LAYERS; i++)
-            assert_int_equal(kvbm_shard_check(&shard, 5, i, block), i == layer ? 1 : 0);
+        for (uint32_t i = 0; i < WORKER_SHARD_LAYERS; i++)
+            assert_int_equal(worker_shard_check(&shard, 5, i, block), i == layer ? 1 : 0);
         block[at] ^= 1;
     }
     kvt_free(block);
@@ -92,16 +92,16 @@ what_is_not_the_shard_is_seen(void **state)
 static void
 sizes_that_cannot_be_are_refused(void **state)
 {
-    struct kvbm_shard shard;
+    struct worker_shard shard;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(kvbm_shard_make(&shard, BLOCK, 3, 0, &err), KVT_INVALID);
+    assert_int_equal(worker_shard_make(&shard, BLOCK, 3, 0, &err), KVT_INVALID);
     assert_string_equal(err.text,
                         "tp: 3 ranks cannot share the model's 8 heads: 1, 2, 4 or 8, or any "
                         "number that hold the same (--replicated)");
-    assert_int_equal(kvbm_shard_make(&shard, 4096, 2, 0, &err), KVT_INVALID);
-    assert_int_equal(kvbm_shard_make(&shard, BLOCK, 0, 0, &err), KVT_INVALID);
+    assert_int_equal(worker_shard_make(&shard, 4096, 2, 0, &err), KVT_INVALID);
+    assert_int_equal(worker_shard_make(&shard, BLOCK, 0, 0, &err), KVT_INVALID);
 }
 
 static void
@@ -112,41 +112,41 @@ messages_are_read_as_they_were_written(void **state)
 
     (void)state;
     kvt_buffer_init(&out, 4096);
-    kvbm_words_put(&out, 2);
-    kvbm_words_put(&out, UINT64_MAX);
-    kvbm_words_put(&out, 7);
-    kvbm_words_put_bytes(&out, text, sizeof(text) - 1);
+    worker_message_put(&out, 2);
+    worker_message_put(&out, UINT64_MAX);
+    worker_message_put(&out, 7);
+    worker_message_put_bytes(&out, text, sizeof(text) - 1);
     assert_true(kvt_buffer_ok(&out));
     for (size_t cut = 0; cut <= out.size; cut++) {
-        struct kvbm_words words = {.bytes = out.data, .size = cut};
-        const size_t count = kvbm_words_get_count(&words, 1);
-        const uint64_t first = count == 2 ? kvbm_words_get(&words) : 0;
-        const uint64_t second = count == 2 ? kvbm_words_get(&words) : 0;
+        struct worker_message words = {.bytes = out.data, .size = cut};
+        const size_t count = worker_message_get_count(&words, 1);
+        const uint64_t first = count == 2 ? worker_message_get(&words) : 0;
+        const uint64_t second = count == 2 ? worker_message_get(&words) : 0;
         size_t size;
-        const uint8_t *bytes = kvbm_words_get_bytes(&words, &size);
+        const uint8_t *bytes = worker_message_get_bytes(&words, &size);
 
-        assert_int_equal(kvbm_words_end(&words), cut == out.size);
+        assert_int_equal(worker_message_end(&words), cut == out.size);
         if (cut < out.size)
             continue;
         assert_true(first == UINT64_MAX && second == 7);
         assert_int_equal(size, sizeof(text) - 1);
         assert_memory_equal(bytes, text, size);
     }
-    kvbm_words_put(&out, 0); /* more than is asked for */
+    worker_message_put(&out, 0); /* more than is asked for */
     {
-        struct kvbm_words words = {.bytes = out.data, .size = out.size};
+        struct worker_message words = {.bytes = out.data, .size = out.size};
         size_t size;
 
-        assert_int_equal(kvbm_words_get_count(&words, 1 << 20), 0);
+        assert_int_equal(worker_message_get_count(&words, 1 << 20), 0);
         assert_true(words.bad);
-        words = (struct kvbm_words){.bytes = out.data, .size = out.size};
-        (void)kvbm_words_get(&words);
-        assert_null(kvbm_words_get_bytes(&words, &size)); /* 2^64 - 1 of them */
-        words = (struct kvbm_words){.bytes = out.data, .size = out.size};
+        words = (struct worker_message){.bytes = out.data, .size = out.size};
+        (void)worker_message_get(&words);
+        assert_null(worker_message_get_bytes(&words, &size)); /* 2^64 - 1 of them */
+        words = (struct worker_message){.bytes = out.data, .size = out.size};
         for (int i = 0; i < 3; i++)
-            (void)kvbm_words_get(&words);
-        (void)kvbm_words_get_bytes(&words, &size);
-        assert_false(kvbm_words_end(&words));
+            (void)worker_message_get(&words);
+        (void)worker_message_get_bytes(&words, &size);
+        assert_false(worker_message_end(&words));
     }
     kvt_buffer_release(&out);
 }
@@ -162,10 +162,11 @@ names_are_those_of_the_tokens(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT; i++)
         ids[i] = (i * UINT64_C(0x9e3779b97f4a7c15)) ^ i;
-    assert_int_equal(kvbm_prefix_labels(ids, COUNT, SEED, labels), KVT_OK);
+    assert_int_equal(worker_trace_prefix_labels(ids, COUNT, SEED, labels), KVT_OK);
     for (size_t i = 0; i < COUNT; i++) {
-        const uint32_t tokens[KVBM_PREFIX_TOKENS] = {(uint32_t)ids[i], (uint32_t)(ids[i] >> 32)};
-        const uint64_t local = kvt_token_block(tokens, KVBM_PREFIX_TOKENS, NULL, 0, SEED);
+        const uint32_t tokens[WORKER_TRACE_PREFIX_TOKENS] = {(uint32_t)ids[i],
+                                                             (uint32_t)(ids[i] >> 32)};
+        const uint64_t local = kvt_token_block(tokens, WORKER_TRACE_PREFIX_TOKENS, NULL, 0, SEED);
 
         assert_int_equal(labels[i].tokens_hash, local);
         assert_int_equal(labels[i].id.position, i);

@@ -82,9 +82,9 @@ gateway_kill(struct gateway *gateway)
 
 struct world {
     struct gateway gateway;
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     char endpoint[64];
-    struct kvbm_remote *remote;
+    struct worker_object_tier *remote;
     struct kvbm_volumes *set;
     bool acked[BED_IDS];
     uint8_t (*bytes)[BED_SIZE];
@@ -104,21 +104,21 @@ open_world(struct world *world)
     gateway_start(&world->gateway);
     (void)snprintf(world->endpoint, sizeof(world->endpoint), "http://127.0.0.1:%s",
                    world->gateway.port);
-    world->settings = (struct kvbm_settings){.endpoint = world->endpoint,
-                                             .s3.endpoint = "",
-                                             .bucket = "kvtier",
-                                             .access_key = "key",
-                                             .secret_key = "secret-secret",
-                                             .namespace_ = "",
-                                             .acked_log = "",
-                                             .workers = 1,
-                                             .retry_ms = 200,
-                                             .revision = KVT_KEY_KVBM_B};
+    world->settings = (struct worker_settings){.endpoint = world->endpoint,
+                                               .s3.endpoint = "",
+                                               .bucket = "kvtier",
+                                               .access_key = "key",
+                                               .secret_key = "secret-secret",
+                                               .namespace_ = "",
+                                               .acked_log = "",
+                                               .workers = 1,
+                                               .retry_ms = 200,
+                                               .revision = KVT_KEY_KVBM_B};
     world->settings.layout.block_size = BED_SIZE;
     world->settings.layout.fingerprint = 42;
-    assert_int_equal(kvbm_remote_open(&world->remote, &world->settings, &err), KVT_OK);
+    assert_int_equal(worker_object_tier_open(&world->remote, &world->settings, &err), KVT_OK);
     assert_int_equal(kvbm_volumes_new(&world->set, NULL), KVT_OK);
-    assert_int_equal(kvbm_remote_volume(&volume, world->remote, BED_SIZE, NULL), KVT_OK);
+    assert_int_equal(worker_gateway_volume(&volume, world->remote, BED_SIZE, NULL), KVT_OK);
     assert_int_equal(kvbm_volumes_register(world->set, VOLUME, volume, 8, NULL), KVT_OK);
     world->bytes = kvt_aligned(4096, (size_t)BED_IDS * BED_SIZE);
     assert_non_null(world->bytes);
@@ -247,33 +247,33 @@ is_a_tier(struct world *world)
 static void
 other_layouts_are_apart(struct world *world)
 {
-    struct kvbm_settings settings = world->settings;
-    struct kvbm_remote *other;
+    struct worker_settings settings = world->settings;
+    struct worker_object_tier *other;
     struct kvt_volume_item items[2];
     struct kvt_block_id ids[2];
     bool present[2];
     struct kvt_error err;
 
     settings.layout.fingerprint++;
-    assert_int_equal(kvbm_remote_open(&other, &settings, &err), KVT_OK);
+    assert_int_equal(worker_object_tier_open(&other, &settings, &err), KVT_OK);
     for (uint32_t i = 0; i < 2; i++) {
         ids[i] = volume_bed_id(i);
         items[i] = (struct kvt_volume_item){
             .id = ids[i], .bytes = world->bytes[i], .size = BED_SIZE, .status = KVT_ERR_COUNT};
     }
-    assert_true(kvbm_remote_has(world->remote, ids, 2, present));
+    assert_true(worker_object_tier_has(world->remote, ids, 2, present));
     assert_true(present[0] && present[1]);
-    assert_true(kvbm_remote_has(other, ids, 2, present));
+    assert_true(worker_object_tier_has(other, ids, 2, present));
     assert_false(present[0] || present[1]);
-    kvbm_remote_get(other, items, 2);
+    worker_object_tier_get(other, items, 2);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(items[i].status, KVT_NOTFOUND);
     for (uint32_t i = 0; i < 2; i++)
         memset(world->bytes[i], 0xa5, BED_SIZE);
-    kvbm_remote_put(other, items, 2);
+    worker_object_tier_put(other, items, 2);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(items[i].status, KVT_PRECONDITION);
-    kvbm_remote_close(other);
+    worker_object_tier_close(other);
 }
 
 static void
@@ -281,7 +281,7 @@ close_world(struct world *world)
 {
     assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
     kvbm_volumes_free(world->set);
-    kvbm_remote_close(world->remote);
+    worker_object_tier_close(world->remote);
     test_folder_remove(world->gateway.folder);
     kvt_free(world->bytes);
     kvt_free(world);
@@ -329,9 +329,9 @@ survives_kills(void **state)
 static bool
 is_away(struct world *world)
 {
-    struct kvbm_remote_stats stats;
+    struct worker_object_tier_stats stats;
 
-    kvbm_remote_stats(world->remote, &stats);
+    worker_object_tier_stats(world->remote, &stats);
     return stats.away;
 }
 
@@ -342,7 +342,7 @@ look_until_there(struct world *world)
 
     while (is_away(world)) {
         assert_true(kvt_clock_mono_ms() < deadline);
-        kvbm_remote_look(world->remote);
+        worker_object_tier_look(world->remote);
         kvt_clock_sleep_ms(10);
     }
 }
@@ -352,16 +352,16 @@ static void
 who_only_looks_sees_it_go_and_come(void **state)
 {
     struct world *world = kvt_calloc(1, sizeof(*world));
-    struct kvbm_remote_stats stats;
+    struct worker_object_tier_stats stats;
 
     (void)state;
-    kvbm_remote_look(NULL);
+    worker_object_tier_look(NULL);
     open_world(world);
     gateway_kill(&world->gateway);
-    kvbm_remote_look(world->remote);
+    worker_object_tier_look(world->remote);
     assert_true(is_away(world));
-    kvbm_remote_look(world->remote); /* not at once again */
-    kvbm_remote_stats(world->remote, &stats);
+    worker_object_tier_look(world->remote); /* not at once again */
+    worker_object_tier_stats(world->remote, &stats);
     assert_int_equal(stats.failed, 1);
     gateway_start(&world->gateway);
     look_until_there(world);
@@ -372,19 +372,19 @@ who_only_looks_sees_it_go_and_come(void **state)
 static bool
 open_bucket(void *arg)
 {
-    struct kvbm_remote *remote;
-    const enum kvt_err rc = kvbm_remote_open(&remote, arg, NULL);
+    struct worker_object_tier *remote;
+    const enum kvt_err rc = worker_object_tier_open(&remote, arg, NULL);
 
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     assert_true((rc == KVT_OK) == (remote != NULL));
-    kvbm_remote_close(remote);
+    worker_object_tier_close(remote);
     return rc == KVT_OK;
 }
 
 static void
 opening_a_bucket_survives_every_allocation_failure(void **state)
 {
-    struct kvbm_settings settings = {
+    struct worker_settings settings = {
         .endpoint = "",
         .bucket = "kvtier",
         .s3 = {.endpoint = "http://127.0.0.1:9", .region = "", .ca_file = "", .path_style = true},

@@ -21,10 +21,10 @@ right_bytes_are_right(void **unused)
     size_t first = 1;
 
     (void)unused;
-    kvbm_content_fill(42, bytes, SIZE);
-    kvbm_content_fill(42, other, SIZE);
+    worker_content_fill(42, bytes, SIZE);
+    worker_content_fill(42, other, SIZE);
     assert_memory_equal(bytes, other, SIZE);
-    assert_int_equal(kvbm_content_check(42, bytes, SIZE, &first), 0);
+    assert_int_equal(worker_content_check(42, bytes, SIZE, &first), 0);
     assert_int_equal(first, 0);
 }
 
@@ -32,12 +32,12 @@ static void
 every_changed_byte_is_found(void **unused)
 {
     (void)unused;
-    kvbm_content_fill(42, bytes, SIZE);
+    worker_content_fill(42, bytes, SIZE);
     for (size_t i = 0; i < SIZE; i++) {
         size_t first;
 
         bytes[i] ^= 0x10;
-        assert_int_equal(kvbm_content_check(42, bytes, SIZE, &first), 1);
+        assert_int_equal(worker_content_check(42, bytes, SIZE, &first), 1);
         assert_int_equal(first, i);
         bytes[i] ^= 0x10;
     }
@@ -52,7 +52,7 @@ wrong_bytes_are_counted(void **unused)
     size_t first;
 
     (void)unused;
-    kvbm_content_fill(7, bytes, SIZE);
+    worker_content_fill(7, bytes, SIZE);
     for (int i = 0; i < 300; i++) {
         const size_t at = kvt_random_below(&seed, SIZE);
 
@@ -62,7 +62,7 @@ wrong_bytes_are_counted(void **unused)
         count++;
         bytes[at] = (uint8_t)~bytes[at];
     }
-    assert_int_equal(kvbm_content_check(7, bytes, SIZE, &first), count);
+    assert_int_equal(worker_content_check(7, bytes, SIZE, &first), count);
     assert_true(changed[first]);
     for (size_t i = 0; i < first; i++)
         assert_false(changed[i]);
@@ -74,15 +74,15 @@ another_block_is_not_this_one(void **unused)
     size_t first;
 
     (void)unused;
-    kvbm_content_fill(42, bytes, SIZE);
+    worker_content_fill(42, bytes, SIZE);
     /* About one byte in 256 is equal by chance. */
-    assert_true(kvbm_content_check(43, bytes, SIZE, &first) > SIZE * 9 / 10);
+    assert_true(worker_content_check(43, bytes, SIZE, &first) > SIZE * 9 / 10);
     memmove(bytes, bytes + 8, SIZE - 8); /* shifted by a word */
-    assert_true(kvbm_content_check(42, bytes, SIZE, &first) > SIZE * 9 / 10);
-    kvbm_content_fill(42, bytes, SIZE);
-    kvbm_content_fill(43, other, SIZE);
+    assert_true(worker_content_check(42, bytes, SIZE, &first) > SIZE * 9 / 10);
+    worker_content_fill(42, bytes, SIZE);
+    worker_content_fill(43, other, SIZE);
     memcpy(bytes + SIZE / 2, other + SIZE / 2, SIZE / 2); /* torn between two */
-    assert_true(kvbm_content_check(42, bytes, SIZE, &first) > SIZE * 4 / 10);
+    assert_true(worker_content_check(42, bytes, SIZE, &first) > SIZE * 4 / 10);
     assert_true(first >= SIZE / 2);
 }
 

@@ -24,11 +24,11 @@ enum { G1_BLOCKS = 8, G2_BLOCKS = 16, G3_BLOCKS = 64, BLOCK = 4096, REQUEST = 12
 
 struct fixture {
     char folder[256];
-    struct kvbm_settings settings;
-    struct kvbm_shared shared;
+    struct worker_settings settings;
+    struct worker_shared shared;
     struct kvbm_cost cost;
-    struct kvbm_stack *stack;
-    struct kvbm_serve *serve;
+    struct worker_stack *stack;
+    struct worker_request_server *serve;
 };
 
 static int
@@ -49,7 +49,7 @@ set_up(void **state)
 
     memset(&fixture, 0, sizeof(fixture));
     (void)test_folder_make(fixture.folder, sizeof(fixture.folder));
-    fixture.settings = (struct kvbm_settings){
+    fixture.settings = (struct worker_settings){
         .name = "test",
         .namespace_ = "ns",
         .workers = 1,
@@ -58,7 +58,7 @@ set_up(void **state)
         .g2_blocks = G2_BLOCKS,
         .g3_blocks = G3_BLOCKS,
         .g3_dir = fixture.folder,
-        .gpu = KVBM_GPU_OFF,
+        .gpu = WORKER_GPU_OFF,
         .high_ppm = 900000,
         .low_ppm = 500000,
         .room_wait_ms = 1000,
@@ -73,8 +73,8 @@ set_up(void **state)
                      KVT_OK);
     fixture.shared.cost = &fixture.cost; /* nothing is too dear yet */
     assert_int_equal(kvbm_transfer_new(&fixture.shared.transfer, 16, &err), KVT_OK);
-    assert_int_equal(kvbm_stack_open(&fixture.stack, &fixture.shared, 0, &err), KVT_OK);
-    assert_int_equal(kvbm_serve_new(&fixture.serve, fixture.stack), KVT_OK);
+    assert_int_equal(worker_stack_open(&fixture.stack, &fixture.shared, 0, &err), KVT_OK);
+    assert_int_equal(worker_request_server_new(&fixture.serve, fixture.stack), KVT_OK);
     *state = &fixture;
     return 0;
 }
@@ -84,8 +84,8 @@ tear_down(void **state)
 {
     struct fixture *fixture = *state;
 
-    kvbm_serve_free(fixture->serve);
-    kvbm_stack_close(fixture->stack);
+    worker_request_server_free(fixture->serve);
+    worker_stack_close(fixture->stack);
     kvbm_transfer_free(fixture->shared.transfer);
     kvbm_cost_release(&fixture->cost);
     test_folder_remove(fixture->folder);
@@ -109,39 +109,39 @@ serve(struct fixture *fixture, uint64_t which, uint32_t count)
     uint64_t hashes[REQUEST];
 
     conversation(which, hashes, count);
-    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, count), KVT_OK);
+    assert_int_equal(worker_request_server_run(fixture->serve, hashes, count), KVT_OK);
     assert_true(kvbm_manager_drain(fixture->stack->manager, 10000));
 }
 
 static uint64_t
-hits(const struct kvbm_counters *counters)
+hits(const struct worker_counters *counters)
 {
-    return kvbm_counted(&counters->hits_g1) + kvbm_counted(&counters->hits_g2) +
-           kvbm_counted(&counters->hits_g3);
+    return worker_counter_read(&counters->hits_g1) + worker_counter_read(&counters->hits_g2) +
+           worker_counter_read(&counters->hits_g3);
 }
 
 static void
 computed_blocks_are_found_in_every_tier(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct worker_counters *counters = &fixture->stack->counters;
 
     serve(fixture, 1, REQUEST);
-    assert_int_equal(kvbm_counted(&counters->computed), REQUEST);
+    assert_int_equal(worker_counter_read(&counters->computed), REQUEST);
     assert_int_equal(hits(counters), 0);
     serve(fixture, 1, REQUEST);
-    assert_int_equal(kvbm_counted(&counters->computed), REQUEST);
+    assert_int_equal(worker_counter_read(&counters->computed), REQUEST);
     assert_int_equal(hits(counters), REQUEST);
-    assert_true(kvbm_counted(&counters->hits_g2) > 0); /* G1 is smaller than the request */
-    for (uint64_t which = 2; which <= 4; which++)      /* push it out of G2 */
+    assert_true(worker_counter_read(&counters->hits_g2) > 0); /* G1 is smaller than the request */
+    for (uint64_t which = 2; which <= 4; which++)             /* push it out of G2 */
         serve(fixture, which, REQUEST);
     serve(fixture, 1, REQUEST);
-    assert_true(kvbm_counted(&counters->hits_g3) > 0);
-    assert_int_equal(kvbm_counted(&counters->computed), 4 * REQUEST);
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
-    assert_int_equal(kvbm_counted(&counters->requests), 6);
-    assert_int_equal(kvbm_counted(&counters->blocks), 6 * REQUEST);
-    assert_true(kvbm_counted(&counters->verified_blocks) >= UINT64_C(2) * REQUEST);
+    assert_true(worker_counter_read(&counters->hits_g3) > 0);
+    assert_int_equal(worker_counter_read(&counters->computed), 4 * REQUEST);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 0);
+    assert_int_equal(worker_counter_read(&counters->requests), 6);
+    assert_int_equal(worker_counter_read(&counters->blocks), 6 * REQUEST);
+    assert_true(worker_counter_read(&counters->verified_blocks) >= UINT64_C(2) * REQUEST);
 }
 
 /* Nobody is woken for what lies in G1 already. */
@@ -149,12 +149,12 @@ static void
 what_lies_in_g1_needs_no_manager(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct worker_counters *counters = &fixture->stack->counters;
     struct kvt_onboard_stats onboards;
 
     serve(fixture, 1, G1_BLOCKS / 2);
     serve(fixture, 1, G1_BLOCKS / 2);
-    assert_int_equal(kvbm_counted(&counters->hits_g1), G1_BLOCKS / 2);
+    assert_int_equal(worker_counter_read(&counters->hits_g1), G1_BLOCKS / 2);
     kvbm_manager_onboard_stats(fixture->stack->manager, false, &onboards);
     assert_int_equal(onboards.onboards, 0);
 }
@@ -164,18 +164,20 @@ static void
 what_is_not_worth_it_is_computed(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct worker_counters *counters = &fixture->stack->counters;
     struct kvbm_cost *cost = &fixture->cost;
 
     serve(fixture, 1, REQUEST);
     cost->options.prefill_rate = 1e12;
     serve(fixture, 1, REQUEST);
-    assert_true(kvbm_counted(&counters->dearer) > 0);
-    assert_int_equal(kvbm_counted(&counters->late), 0);
-    assert_int_equal(kvbm_counted(&counters->hits_g2) + kvbm_counted(&counters->hits_g3), 0);
-    assert_int_equal(kvbm_counted(&counters->computed), REQUEST + kvbm_counted(&counters->dearer));
-    assert_int_equal(kvbm_counted(&counters->lost_hits), 0);
-    assert_int_equal(hits(counters) + kvbm_counted(&counters->computed), 2 * REQUEST);
+    assert_true(worker_counter_read(&counters->dearer) > 0);
+    assert_int_equal(worker_counter_read(&counters->late), 0);
+    assert_int_equal(
+        worker_counter_read(&counters->hits_g2) + worker_counter_read(&counters->hits_g3), 0);
+    assert_int_equal(worker_counter_read(&counters->computed),
+                     REQUEST + worker_counter_read(&counters->dearer));
+    assert_int_equal(worker_counter_read(&counters->lost_hits), 0);
+    assert_int_equal(hits(counters) + worker_counter_read(&counters->computed), 2 * REQUEST);
 
     /* A device that hangs: an hour for a block. */
     cost->options.prefill_rate = 0;
@@ -184,19 +186,20 @@ what_is_not_worth_it_is_computed(void **state)
         kvbm_cost_end(cost, KVT_TIER_G2, BLOCK, kvbm_cost_begin(cost, KVT_TIER_G2, BLOCK), 3.6e6,
                       true, kvt_clock_mono_ms());
     serve(fixture, 1, REQUEST);
-    assert_true(kvbm_counted(&counters->late) > 0);
-    assert_int_equal(kvbm_counted(&counters->hits_g2) + kvbm_counted(&counters->hits_g3), 0);
+    assert_true(worker_counter_read(&counters->late) > 0);
+    assert_int_equal(
+        worker_counter_read(&counters->hits_g2) + worker_counter_read(&counters->hits_g3), 0);
 
     /* Nothing speaks against it any more. */
     fixture->settings.deadline_ms = 0;
     serve(fixture, 1, REQUEST);
-    assert_true(kvbm_counted(&counters->hits_g2) > 0);
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
+    assert_true(worker_counter_read(&counters->hits_g2) > 0);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 0);
     assert_int_equal(cost->paths[KVT_TIER_G2].ahead + cost->paths[KVT_TIER_G3].ahead, 0);
 }
 
 static uint64_t
-registered(const struct kvbm_stack *stack)
+registered(const struct worker_stack *stack)
 {
     return kvbm_pool_stats(stack->g1.pool).registered + kvbm_pool_stats(stack->g2.pool).registered +
            kvbm_pool_stats(stack->g3.pool).registered;
@@ -207,9 +210,9 @@ static void
 a_silent_gateway_costs_what_is_here_nothing(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_settings *settings = &fixture->settings;
-    struct kvbm_counters *counters = &fixture->stack->counters;
-    struct kvbm_remote_stats stats;
+    struct worker_settings *settings = &fixture->settings;
+    struct worker_counters *counters = &fixture->stack->counters;
+    struct worker_object_tier_stats stats;
     uint64_t hashes[REQUEST];
     char url[TEST_SILENT_URL];
     const int fd = test_silent_open(url);
@@ -222,25 +225,25 @@ a_silent_gateway_costs_what_is_here_nothing(void **state)
     (void)snprintf(settings->secret_key, sizeof(settings->secret_key), "secret");
     settings->retry_ms = 60000;
     settings->deadline_ms = 2000;
-    assert_int_equal(kvbm_remote_open(&fixture->shared.remote, settings, NULL), KVT_OK);
+    assert_int_equal(worker_object_tier_open(&fixture->shared.remote, settings, NULL), KVT_OK);
     began_ms = kvt_clock_mono_ms();
     conversation(1, hashes, REQUEST);
-    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, REQUEST), KVT_OK);
+    assert_int_equal(worker_request_server_run(fixture->serve, hashes, REQUEST), KVT_OK);
     assert_in_range(kvt_clock_mono_ms() - began_ms, settings->deadline_ms / 2, 10000);
     assert_int_equal(hits(counters), REQUEST / 2);
-    assert_int_equal(kvbm_counted(&counters->g4_failed), 1);
+    assert_int_equal(worker_counter_read(&counters->g4_failed), 1);
 
     conversation(2, hashes, REQUEST);
     began_ms = kvt_clock_mono_ms();
-    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, REQUEST), KVT_OK);
-    kvbm_remote_stats(fixture->shared.remote, &stats);
+    assert_int_equal(worker_request_server_run(fixture->serve, hashes, REQUEST), KVT_OK);
+    worker_object_tier_stats(fixture->shared.remote, &stats);
     assert_true(stats.away);
-    assert_int_equal(kvbm_counted(&counters->g4_failed), 2);
+    assert_int_equal(worker_counter_read(&counters->g4_failed), 2);
     if (kvt_clock_mono_ms() - began_ms < 1000)
         assert_int_equal(stats.failed, 1); /* nobody asked again */
 
     assert_true(kvbm_manager_drain(fixture->stack->manager, 10000));
-    kvbm_remote_close(fixture->shared.remote);
+    worker_object_tier_close(fixture->shared.remote);
     fixture->shared.remote = NULL;
     (void)close(fd);
 }
@@ -250,7 +253,7 @@ static void
 index_and_pools_agree(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_ledger *ledger = &fixture->stack->ledger;
+    struct worker_ledger *ledger = &fixture->stack->ledger;
     uint64_t seed = test_seed();
     struct index_stats stats;
 
@@ -259,7 +262,7 @@ index_and_pools_agree(void **state)
         index_stats(ledger->index, &stats);
         assert_int_equal(stats.places, registered(fixture->stack));
     }
-    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++) {
+    for (size_t i = 0; i < WORKER_LEDGER_TIERS; i++) {
         struct kvbm_label labels[G3_BLOCKS];
         uint32_t at = 0;
         const size_t count = kvbm_pool_walk(ledger->tiers[i].pool, &at, labels, G3_BLOCKS);
@@ -271,9 +274,9 @@ index_and_pools_agree(void **state)
             assert_true((mask & KVT_TIER_MASK(ledger->tiers[i].tier)) != 0);
         }
     }
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_bytes), 0);
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.index_full), 0);
-    assert_true(kvbm_counted(&fixture->stack->counters.hits_g3) > 0);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.wrong_bytes), 0);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.index_full), 0);
+    assert_true(worker_counter_read(&fixture->stack->counters.hits_g3) > 0);
     assert_true(kvbm_pool_stats(fixture->stack->g3.pool).evictions > 0);
 }
 
@@ -294,29 +297,29 @@ static void
 a_changed_byte_is_noticed_and_healed(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct worker_counters *counters = &fixture->stack->counters;
     uint64_t hashes[2];
 
     conversation(9, hashes, 2);
     serve(fixture, 9, 2);
     flip(&fixture->stack->g1, hashes[1]);
     serve(fixture, 9, 2); /* G1's copy is wrong, G2's is taken */
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
-    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
-    assert_int_equal(kvbm_counted(&counters->computed), 2);
-    assert_int_equal(kvbm_counted(&counters->hits_g2), 1);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 1);
+    assert_int_equal(worker_counter_read(&counters->wrong_blocks), 1);
+    assert_int_equal(worker_counter_read(&counters->computed), 2);
+    assert_int_equal(worker_counter_read(&counters->hits_g2), 1);
     serve(fixture, 9, 2);
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
-    assert_int_equal(kvbm_counted(&counters->hits_g1), 3);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 1);
+    assert_int_equal(worker_counter_read(&counters->hits_g1), 3);
 
     flip(&fixture->stack->g1, hashes[0]);
     flip(&fixture->stack->g2, hashes[0]);
     serve(fixture, 9, 2); /* no right copy left: computed anew, as is all behind it */
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 3);
-    assert_int_equal(kvbm_counted(&counters->computed), 4);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 3);
+    assert_int_equal(worker_counter_read(&counters->computed), 4);
     serve(fixture, 9, 2);
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 3);
-    assert_int_equal(kvbm_counted(&counters->hits_g1), 5);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 3);
+    assert_int_equal(worker_counter_read(&counters->hits_g1), 5);
 }
 
 /* A byte changes in G2 before the block is lowered: the disk's checksum is over the wrong bytes.
@@ -326,8 +329,8 @@ static void
 what_the_disk_never_had_right_is_found_out(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_stack *stack = fixture->stack;
-    struct kvbm_counters *counters = &stack->counters;
+    struct worker_stack *stack = fixture->stack;
+    struct worker_counters *counters = &stack->counters;
     uint64_t hashes[2];
 
     conversation(9, hashes, 2);
@@ -339,16 +342,16 @@ what_the_disk_never_had_right_is_found_out(void **state)
     assert_false(kvbm_pool_has(stack->g2.pool, hashes[1]));
     assert_true(kvbm_pool_has(stack->g3.pool, hashes[1]));
     serve(fixture, 9, 2);
-    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
-    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
-    assert_int_equal(kvbm_counted(&counters->hits_g3), 1);
-    assert_int_equal(kvbm_counted(&counters->computed), 3);
-    assert_int_equal(kvbm_counted(&counters->lost_hits), 1);
+    assert_int_equal(worker_counter_read(&counters->wrong_blocks), 1);
+    assert_int_equal(worker_counter_read(&counters->wrong_bytes), 1);
+    assert_int_equal(worker_counter_read(&counters->hits_g3), 1);
+    assert_int_equal(worker_counter_read(&counters->computed), 3);
+    assert_int_equal(worker_counter_read(&counters->lost_hits), 1);
     assert_false(kvbm_pool_has(stack->g3.pool, hashes[1]));
     assert_int_equal(kvbm_pool_clear(stack->g1.pool), 2);
     serve(fixture, 9, 2); /* what was computed is right in G2 */
-    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
-    assert_int_equal(kvbm_counted(&counters->hits_g2), 2);
+    assert_int_equal(worker_counter_read(&counters->wrong_blocks), 1);
+    assert_int_equal(worker_counter_read(&counters->hits_g2), 2);
 }
 
 static void
@@ -364,25 +367,25 @@ write_trace(struct fixture *fixture, char *path, size_t size, const char *text)
 }
 
 static void
-replay(struct fixture *fixture, struct kvbm_replay_status *status)
+replay(struct fixture *fixture, struct worker_replay_status *status)
 {
-    struct kvbm_replay *replay;
+    struct worker_replay *replay;
     struct kvt_error err;
 
-    assert_int_equal(kvbm_replay_start(&replay, &fixture->settings, &fixture->stack, 1, &err),
+    assert_int_equal(worker_replay_start(&replay, &fixture->settings, &fixture->stack, 1, &err),
                      KVT_OK);
     do {
         kvt_clock_sleep_ms(5);
-        kvbm_replay_status(replay, status);
+        worker_replay_status(replay, status);
     } while (!status->finished);
-    kvbm_replay_free(replay);
+    worker_replay_free(replay);
 }
 
 static void
 bad_lines_are_counted_and_named(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_replay_status status;
+    struct worker_replay_status status;
     char path[300];
 
     write_trace(fixture, path, sizeof(path),
@@ -401,14 +404,14 @@ bad_lines_are_counted_and_named(void **state)
     assert_true(status.drained);
     assert_false(status.failed);
     assert_non_null(strstr(status.error, "trace.jsonl:2"));
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.hits_g1), 2);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.hits_g1), 2);
 }
 
 static void
 shards_and_limits_choose_requests(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_replay_status status;
+    struct worker_replay_status status;
     char path[300];
 
     write_trace(fixture, path, sizeof(path),
@@ -425,7 +428,7 @@ shards_and_limits_choose_requests(void **state)
     replay(fixture, &status);
     assert_int_equal(status.requests_total, 2);
     assert_int_equal(status.requests_done, 2);
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.blocks), 5);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.blocks), 5);
 }
 
 /* The status is JSON with the members of docs/api.md, and the dump's pages add up to the index. */
@@ -433,8 +436,8 @@ static void
 status_and_dump_say_what_is_there(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_replay_status replayed;
-    struct kvbm_status status = {
+    struct worker_replay_status replayed;
+    struct worker_status status = {
         .shared = &fixture->shared, .stacks = &fixture->stack, .stack_count = 1};
     struct index_stats stats;
     struct json_object *root;
@@ -450,13 +453,13 @@ status_and_dump_say_what_is_there(void **state)
                 "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1,2,3]}\n");
     fixture->settings.trace = path;
     assert_int_equal(
-        kvbm_replay_start(&status.replay, &fixture->settings, &fixture->stack, 1, &err), KVT_OK);
+        worker_replay_start(&status.replay, &fixture->settings, &fixture->stack, 1, &err), KVT_OK);
     do {
         kvt_clock_sleep_ms(5);
-        kvbm_replay_status(status.replay, &replayed);
+        worker_replay_status(status.replay, &replayed);
     } while (!replayed.finished);
     kvt_buffer_init(&text, 1 << 20);
-    kvbm_status_format(&status, &text);
+    worker_status_format(&status, &text);
     assert_true(kvt_buffer_ok(&text));
     assert_int_equal(kvt_json_parse(&root, (const char *)text.data, text.size, "status", &err),
                      KVT_OK);
@@ -476,11 +479,11 @@ status_and_dump_say_what_is_there(void **state)
     assert_int_equal(stats.places, 6); /* three blocks in G1 and in G2 */
     kvt_buffer_clear(&text);
     do
-        rows += kvbm_ledger_dump(&fixture->stack->ledger, &cursor, 2, &text);
+        rows += worker_ledger_dump(&fixture->stack->ledger, &cursor, 2, &text);
     while (cursor != 0);
     assert_int_equal(rows, stats.places);
     kvt_buffer_release(&text);
-    kvbm_replay_free(status.replay);
+    worker_replay_free(status.replay);
 }
 
 static void
@@ -488,11 +491,11 @@ restart(struct fixture *fixture)
 {
     struct kvt_error err;
 
-    kvbm_serve_free(fixture->serve);
-    kvbm_stack_close(fixture->stack);
+    worker_request_server_free(fixture->serve);
+    worker_stack_close(fixture->stack);
     fixture->serve = NULL;
-    assert_int_equal(kvbm_stack_open(&fixture->stack, &fixture->shared, 0, &err), KVT_OK);
-    assert_int_equal(kvbm_serve_new(&fixture->serve, fixture->stack), KVT_OK);
+    assert_int_equal(worker_stack_open(&fixture->stack, &fixture->shared, 0, &err), KVT_OK);
+    assert_int_equal(worker_request_server_new(&fixture->serve, fixture->stack), KVT_OK);
 }
 
 /* Whatever goes first, what is told is what is there, and nothing is wrong. */
@@ -507,7 +510,7 @@ every_order_keeps_the_books(void **state)
         struct index_stats stats;
         struct kvt_error err;
 
-        assert_int_equal(kvbm_order_open(&fixture->shared.order, names[i], &err), KVT_OK);
+        assert_int_equal(worker_pool_order_open(&fixture->shared.order, names[i], &err), KVT_OK);
         restart(fixture);
         for (int k = 0; k < 40; k++) {
             serve(fixture, kvt_random_below(&seed, 8),
@@ -517,7 +520,7 @@ every_order_keeps_the_books(void **state)
         }
         assert_true(hits(&fixture->stack->counters) > 0);
         assert_true(kvbm_pool_stats(fixture->stack->g3.pool).registered > 0);
-        assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_bytes), 0);
+        assert_int_equal(worker_counter_read(&fixture->stack->counters.wrong_bytes), 0);
     }
 }
 
@@ -543,9 +546,9 @@ a_kept_disk_tier_is_found_again(void **state)
     for (size_t i = 0; i < count; i++)
         assert_true(kvbm_pool_has(fixture->stack->g3.pool, labels[i].id.hash));
     serve(fixture, 1, REQUEST);
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.hits_g3), REQUEST);
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.computed), 0);
-    assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_blocks), 0);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.hits_g3), REQUEST);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.computed), 0);
+    assert_int_equal(worker_counter_read(&fixture->stack->counters.wrong_blocks), 0);
     fixture->settings.salt ^= 1; /* another namespace */
     restart(fixture);
     assert_int_equal(kvbm_pool_stats(fixture->stack->g3.pool).registered, 0);

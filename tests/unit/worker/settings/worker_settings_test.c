@@ -18,7 +18,7 @@ new_config(void)
     struct kvt_config *config;
     struct kvt_error err;
 
-    assert_int_equal(kvt_config_new(&config, kvbm_settings_table, KVBM_SETTING_COUNT, &err),
+    assert_int_equal(kvt_config_new(&config, worker_settings_table, WORKER_SETTING_COUNT, &err),
                      KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "trace", "some.jsonl", &err), KVT_OK);
     return config;
@@ -45,7 +45,7 @@ a_bucket_needs_no_gateway(void **unused)
         {"key:secret:a:token", NULL},
         {"key", "s3.credentials_file: not access:secret"},
     };
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     struct kvt_error err;
     char folder[256];
     char path[300];
@@ -60,7 +60,7 @@ a_bucket_needs_no_gateway(void **unused)
                          KVT_OK);
         assert_int_equal(kvt_config_set_flag(config, "s3-endpoint", "http://s3", &err), KVT_OK);
         assert_int_equal(kvt_config_set_flag(config, "s3-credentials-file", path, &err), KVT_OK);
-        assert_int_equal(kvbm_settings_load(&settings, config, &err) == KVT_OK,
+        assert_int_equal(worker_settings_load(&settings, config, &err) == KVT_OK,
                          rows[i].message == NULL);
         if (rows[i].message == NULL) {
             assert_string_equal(settings.endpoint, "");
@@ -77,7 +77,7 @@ a_bucket_needs_no_gateway(void **unused)
         struct kvt_config *config = new_config();
 
         assert_int_equal(kvt_config_set_flag(config, "s3-endpoint", "http://s3", &err), KVT_OK);
-        assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+        assert_int_equal(worker_settings_load(&settings, config, &err), KVT_OK);
         assert_string_equal(settings.access_key, ""); /* looked for when it is opened */
         kvt_config_free(config);
     }
@@ -88,11 +88,11 @@ static void
 defaults_are_usable(void **unused)
 {
     struct kvt_config *config = new_config();
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     struct kvt_error err;
 
     (void)unused;
-    assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+    assert_int_equal(worker_settings_load(&settings, config, &err), KVT_OK);
     assert_true(settings.name[0] != '\0');
     assert_int_equal(settings.salt, 0);
     assert_int_equal(settings.shard, 0);
@@ -116,30 +116,30 @@ static void
 orders_have_names(void **unused)
 {
     static const char *const own[] = {"lru", "priority", "lineage"};
-    struct kvbm_order order;
+    struct worker_pool_order order;
     struct kvt_error err;
 
     (void)unused;
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(kvbm_order_open(&order, own[i], &err), KVT_OK);
+        assert_int_equal(worker_pool_order_open(&order, own[i], &err), KVT_OK);
         assert_int_equal(order.order, i);
         assert_null(order.ordering);
-        kvbm_order_close(&order);
+        worker_pool_order_close(&order);
     }
-    assert_int_equal(kvbm_order_open(&order, "s3fifo", &err), KVT_OK);
+    assert_int_equal(worker_pool_order_open(&order, "s3fifo", &err), KVT_OK);
     assert_int_equal(order.order, KVT_POOL_ORDER_ORDERING);
     assert_string_equal(order.ordering->name, "s3fifo");
-    kvbm_order_close(&order);
-    assert_int_equal(kvbm_order_open(&order, CLOCK, &err), KVT_OK);
+    worker_pool_order_close(&order);
+    assert_int_equal(worker_pool_order_open(&order, CLOCK, &err), KVT_OK);
     assert_int_equal(order.order, KVT_POOL_ORDER_ORDERING);
     assert_string_equal(order.ordering->name, "clock");
-    kvbm_order_close(&order);
-    assert_int_equal(kvbm_order_open(&order, "newest", &err), KVT_NOTFOUND);
+    worker_pool_order_close(&order);
+    assert_int_equal(worker_pool_order_open(&order, "newest", &err), KVT_NOTFOUND);
     assert_non_null(strstr(err.text, "lineage rhi"));
     assert_null(order.ordering);
-    assert_int_equal(kvbm_order_open(&order, "/nowhere.so", &err), KVT_NOTFOUND);
+    assert_int_equal(worker_pool_order_open(&order, "/nowhere.so", &err), KVT_NOTFOUND);
     assert_null(order.ordering);
-    kvbm_order_close(&order);
+    worker_pool_order_close(&order);
 }
 
 static void
@@ -151,13 +151,13 @@ every_block_size_fits_its_layout(void **unused)
     (void)unused;
     for (size_t i = 0; i < 5; i++) {
         struct kvt_config *config = new_config();
-        struct kvbm_settings settings;
+        struct worker_settings settings;
         struct kvt_error err;
 
         assert_int_equal(kvt_config_set_flag(config, "block-size", sizes[i], &err), KVT_OK);
         assert_int_equal(kvt_config_set_flag(config, "g1-size", "1GiB", &err), KVT_OK);
         assert_int_equal(kvt_config_set_flag(config, "g2-size", "1GiB", &err), KVT_OK);
-        assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+        assert_int_equal(worker_settings_load(&settings, config, &err), KVT_OK);
         assert_int_equal(settings.layout.block_size, bytes[i]);
         kvt_config_free(config);
     }
@@ -192,11 +192,11 @@ what_cannot_work_is_refused_by_name(void **unused)
     (void)unused;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct kvt_config *config = new_config();
-        struct kvbm_settings settings;
+        struct worker_settings settings;
         struct kvt_error err;
 
         assert_int_equal(kvt_config_set_flag(config, rows[i].flag, rows[i].value, &err), KVT_OK);
-        assert_int_not_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+        assert_int_not_equal(worker_settings_load(&settings, config, &err), KVT_OK);
         assert_non_null(strstr(err.text, rows[i].named));
         kvt_config_free(config);
     }
@@ -206,15 +206,15 @@ static void
 a_gateway_needs_credentials(void **unused)
 {
     struct kvt_config *config = new_config();
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     struct kvt_error err;
 
     (void)unused;
     (void)unsetenv("AWS_SECRET_ACCESS_KEY");
-    assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_INVALID);
+    assert_int_equal(worker_settings_load(&settings, config, &err), KVT_INVALID);
     assert_non_null(strstr(err.text, "gateway.credentials_file"));
     assert_int_equal(kvt_config_set_flag(config, "gateway-endpoint", "", &err), KVT_OK);
-    assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+    assert_int_equal(worker_settings_load(&settings, config, &err), KVT_OK);
     kvt_config_free(config);
 }
 
@@ -222,7 +222,7 @@ static void
 namespaces_and_shards_are_taken_over(void **unused)
 {
     struct kvt_config *config = new_config();
-    struct kvbm_settings settings;
+    struct worker_settings settings;
     struct kvt_error err;
 
     (void)unused;
@@ -231,7 +231,7 @@ namespaces_and_shards_are_taken_over(void **unused)
     assert_int_equal(kvt_config_set_flag(config, "trace-shard", "3/5", &err), KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "speed", "2.5", &err), KVT_OK);
     assert_int_equal(kvt_config_set_flag(config, "g3-size", "0", &err), KVT_OK);
-    assert_int_equal(kvbm_settings_load(&settings, config, &err), KVT_OK);
+    assert_int_equal(worker_settings_load(&settings, config, &err), KVT_OK);
     assert_true(settings.salt != 0);
     assert_int_equal(settings.shard, 3);
     assert_int_equal(settings.shards, 5);
