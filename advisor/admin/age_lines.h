@@ -4,7 +4,6 @@
  * Why: a rule that acts on what was idle for an hour costs the reads that come after more than an
  * hour; who sees both in one picture sees what the rule costs.
  * Ownership: borrows the policy.
- * Threads:   any.
  * Limits:    ADVISOR_LINES_MAX lines.
  */
 #ifndef ADVISOR_ADMIN_AGE_LINES_H

@@ -2,8 +2,6 @@
  * advisor/admin/command_hint.h -- the command that says more of a block, ready to be typed.
  *
  * Why: a hash means nothing without its namespace, and a command without it finds nothing.
- * Ownership: none.
- * Threads:   any.
  * Limits:    ADVISOR_HINT_MAX bytes; what is longer is cut.
  */
 #ifndef ADVISOR_ADMIN_COMMAND_HINT_H

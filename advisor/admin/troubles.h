@@ -3,7 +3,6 @@
  *
  * Why: who looks at a page at night needs a sentence and a command, not a graph.
  * Ownership: borrows the daemon's parts.
- * Threads:   any.
  * Limits:    ADVISOR_TROUBLES_MAX troubles are listed.
  */
 #ifndef ADVISOR_ADMIN_TROUBLES_H

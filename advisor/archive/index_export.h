@@ -13,7 +13,6 @@
  * numbers.
  *
  * Ownership: the caller's buffer gets the lines.
- * Threads:   any.
  * Limits:    a page ends at the caller's `max` rows, or with the row that makes it longer than
  *            ADVISOR_INDEX_EXPORT_PAGE_BYTES.
  */

@@ -3,7 +3,6 @@
  *
  * Why: both must say the same.
  * Ownership: the series belong to the registry.
- * Threads:   any.
  * Limits:    none of its own.
  */
 #ifndef ADVISOR_INDEX_ADVISOR_COUNTERS_H

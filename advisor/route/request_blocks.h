@@ -5,7 +5,6 @@
  * names alone.
  *
  * Ownership: the prompt owns its hashes.
- * Threads:   none.
  * Limits:    WIRE_ROUTE_VALUES_MAX tokens, WIRE_ROUTE_BLOCKS_MAX blocks.
  */
 #ifndef ADVISOR_ROUTE_REQUEST_BLOCKS_H

@@ -4,8 +4,6 @@
  *
  * Why: what is in the folder was written by others, in the words of their release; it is read in
  * one place and can be fuzzed there.
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    as advisor/transport/discovery.h.
  */
 #ifndef ADVISOR_TRANSPORT_DISCOVERY_RECORD_H

@@ -3,7 +3,6 @@
  *
  * Why: every constructor must survive every failing allocation, and only a counter can prove it.
  * Ownership: as malloc/free.
- * Threads:   any.
  * Limits:    none of its own.
  */
 #ifndef BASE_CORE_ALLOC_H

@@ -3,9 +3,6 @@
  *
  * Why: one place says which clock a number came from.  Durations and deadlines use the monotonic
  * clock; what leaves the process uses Unix time.
- * Ownership: none.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef BASE_CORE_CLOCK_H
 #define BASE_CORE_CLOCK_H

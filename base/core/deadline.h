@@ -4,8 +4,6 @@
  * Why: what waits gets a number of milliseconds, which may be without end, and hands on what is
  * left of them.  One place knows where that ends and where it would wrap around.
  * Ownership: plain numbers: monotonic milliseconds, UINT64_MAX: never.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef BASE_CORE_DEADLINE_H
 #define BASE_CORE_DEADLINE_H

@@ -2,8 +2,6 @@
  * base/core/escape.h -- text as the inside of a JSON string.
  *
  * Why: log lines, JSON answers and error bodies carry text that came from outside.
- * Ownership: none.
- * Threads:   any.
  * Limits:    one input byte becomes at most KVT_ESCAPE_GROWTH output bytes.
  */
 #ifndef BASE_CORE_ESCAPE_H

@@ -4,7 +4,6 @@
  * Why: what is read is bounded, and what is written as a file is there after a power cut, whole or
  * not at all.
  * Ownership: see each call.
- * Threads:   any.
  * Limits:    the caller's `limit`.
  */
 #ifndef BASE_CORE_FILE_H

@@ -5,7 +5,6 @@
  * the machine connects from loopback too.  A page betrays itself by its Origin, and a name that was
  * pointed at us (DNS rebinding) by the Host.
  * Ownership: nothing is kept.
- * Threads:   any.
  * Limits:    tokens up to KVT_HTTP_TOKEN_MAX.
  */
 #ifndef BASE_HTTP_HTTP_INTERNAL_H

@@ -4,7 +4,6 @@
  * Why: "the port is taken" must be a clear message before anything else starts, and tests need free
  * ports.
  * Ownership: the socket belongs to the caller.
- * Threads:   any.
  * Limits:    numeric addresses and "localhost" only: a server must not depend on a name server.
  */
 #ifndef BASE_HTTP_LISTEN_H

@@ -2,8 +2,6 @@
  * base/text/hex.h -- bytes as hexadecimal digits, and back.
  *
  * Why: hashes, signatures, secrets and escapes are written so, and read so.
- * Ownership: none.
- * Threads:   any.
  * Limits:    none of its own.
  */
 #ifndef BASE_TEXT_HEX_H

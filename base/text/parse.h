@@ -2,8 +2,6 @@
  * base/text/parse.h -- numbers as people write them.
  *
  * Why: settings, policies and command lines accept the same spellings and refuse the same mistakes.
- * Ownership: none.
- * Threads:   any.
  * Limits:    at most KVT_PARSE_FRACTION_MAX digits after the point; what rounds is cut, not
  * rounded.
  */

@@ -3,7 +3,6 @@
  *
  * Why: a clock that is set must not hang a thread or cut its wait short.
  * Ownership: the caller owns the condition variable.
- * Threads:   any.
  * Limits:    waits are cut at 2^32 - 1 milliseconds.
  */
 #ifndef BASE_THREAD_COND_H

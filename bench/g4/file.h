@@ -3,7 +3,6 @@
  *
  * Why: libg4's side and the bare loop it is held against must do the same beside the network.
  * Ownership: the caller's memory.
- * Threads:   any.
  * Limits:    files of WORK_BODY_MAX bytes.
  */
 #ifndef BENCH_G4_FILE_H

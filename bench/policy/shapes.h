@@ -7,7 +7,6 @@
  *
  * Ownership: the caller frees a workload.
  * Threads:   one.
- * Limits:    none.
  */
 #ifndef BENCH_POLICY_SHAPES_H
 #define BENCH_POLICY_SHAPES_H

@@ -4,7 +4,6 @@
  * Why: how much a way to choose a worker finds depends on what workers forget.
  *
  * Ownership: owns its lists.
- * Threads:   none.
  * Limits:    blocks from 0 to `blocks` - 1.
  */
 #ifndef BENCH_ROUTE_CACHE_H

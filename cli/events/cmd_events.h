@@ -2,7 +2,6 @@
  * cli/events/cmd_events.h -- `kvtier events tail`: events as they pass.
  *
  * Why: the bus is the first place to look when the index surprises.
- * Ownership: none.
  * Threads:   NATS threads copy into a bounded queue; the main thread decodes and prints.
  * Limits:    EVENTS_QUEUED messages wait; more are dropped and counted on the error stream.
  */

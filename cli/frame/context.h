@@ -4,7 +4,6 @@
  * Why: commands never look at argv, the environment or a file themselves.
  * Ownership: everything is borrowed for the command's run.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_FRAME_CONTEXT_H
 #define CLI_FRAME_CONTEXT_H

@@ -5,7 +5,6 @@
  * Why: what `policy validate` and `doctor` accept must be what the daemons accept.
  * Ownership: static.
  * Threads:   read-only.
- * Limits:    none.
  */
 #ifndef CLI_FRAME_DAEMON_SETTINGS_H
 #define CLI_FRAME_DAEMON_SETTINGS_H

@@ -3,9 +3,6 @@
  * command").
  *
  * Why: scripts act on the number, so it comes from one table and never from habit.
- * Ownership: none.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef CLI_FRAME_EXIT_H
 #define CLI_FRAME_EXIT_H

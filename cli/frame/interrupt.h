@@ -5,7 +5,6 @@
  * so signals are blocked and asked for instead of caught.
  * Ownership: process-wide signal mask, set once by cli_interrupt_begin().
  * Threads:   the main thread, before others start.
- * Limits:    none.
  */
 #ifndef CLI_FRAME_INTERRUPT_H
 #define CLI_FRAME_INTERRUPT_H

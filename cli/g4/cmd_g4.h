@@ -3,7 +3,6 @@
  * has them.
  *
  * Why: what is in the bucket must be visible without reading the bucket by hand.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    one page of a listing in memory.
  */

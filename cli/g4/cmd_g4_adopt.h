@@ -3,7 +3,6 @@
  *
  * Why: the walk is the gateway's and goes on without anybody watching; this starts it, shows how
  * far it is, and stops it.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    none of its own.
  */

@@ -4,7 +4,6 @@
  *
  * Why: packing is the gateway's and goes on without anybody watching; this asks for it and shows
  * what became of it.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    none of its own.
  */

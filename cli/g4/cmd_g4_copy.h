@@ -4,7 +4,6 @@
  *
  * Why: a block must be looked at, or put back from a copy, with its checks and without another
  * program.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    CLI_G4_COPY_MAX bytes, which are held in memory.
  */

@@ -6,7 +6,6 @@
  * listings are compared in one pass, and only keys that look wrong are asked about one by one, so
  * that what changes meanwhile is no finding.
  *
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    four pages of listings in memory.
  */

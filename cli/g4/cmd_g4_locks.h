@@ -3,7 +3,6 @@
  *
  * Why: a lock whose holder is gone must be seen, and one that nobody can wait for be broken, also
  * when no gateway runs: the bucket itself is asked.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    one page of a listing in memory; --limit locks.
  */

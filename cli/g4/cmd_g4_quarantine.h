@@ -3,7 +3,6 @@
  * what is sound after all is put back, what is of no use dropped.
  *
  * Why: a block that is a miss because it was bad must be told from one that was never there.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    --limit entries, of as many as the gateway keeps (quarantine.max).
  */

@@ -2,7 +2,6 @@
  * cli/g4/cmd_g4_usage.h -- `kvtier g4 usage`: objects and bytes by namespace.
  *
  * Why: who fills the bucket, and with what, is the first question when a cap is near.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    CLI_G4_USAGE_ROWS rows; what is beyond is one row called "(others)".
  */

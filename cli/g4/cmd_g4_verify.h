@@ -5,7 +5,6 @@
  * with the catalog, and a bad one is taken out of sight; from the bucket each object is compared
  * with what travels beside it, and nothing is changed.
  *
- * Ownership: none.
  * Threads:   the main thread; bodies are read on the store's.
  * Limits:    CLI_G4_VERIFY_FLIGHT objects at once, CLI_G4_VERIFY_BYTES of them in memory; a larger
  *            object than that is counted as not checked.

@@ -2,9 +2,7 @@
  * cli/help/cmd_completion.h -- completion for bash, zsh and fish, from the command table.
  *
  * Why: a flag that exists completes, without anybody keeping three scripts.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_HELP_CMD_COMPLETION_H
 #define CLI_HELP_CMD_COMPLETION_H

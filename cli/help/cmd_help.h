@@ -3,9 +3,7 @@
  *
  * Why: help that a person asked for goes to the answer's stream; help because something is missing
  * goes to the error stream with exit status 2.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_HELP_CMD_HELP_H
 #define CLI_HELP_CMD_HELP_H

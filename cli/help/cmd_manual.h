@@ -2,9 +2,7 @@
  * cli/help/cmd_manual.h -- manual pages in roff, from the command table.
  *
  * Why: the installed pages say what this build does.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_HELP_CMD_MANUAL_H
 #define CLI_HELP_CMD_MANUAL_H

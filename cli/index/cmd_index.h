@@ -2,9 +2,7 @@
  * cli/index/cmd_index.h -- `kvtier index ...`: the advisor's index from outside.
  *
  * Why: people and tests compare what the advisor believes with what is.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_INDEX_CMD_INDEX_H
 #define CLI_INDEX_CMD_INDEX_H

@@ -2,9 +2,7 @@
  * cli/ops/cmd_config.h -- `kvtier config ...`: this program's own settings.
  *
  * Why: a person must see which value won and where it came from.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_OPS_CMD_CONFIG_H
 #define CLI_OPS_CMD_CONFIG_H

@@ -2,9 +2,7 @@
  * cli/ops/cmd_doctor.h -- `kvtier doctor`: what is wrong, and what to do.
  *
  * Why: most reports of "it does not work" are a wrong address, key, clock or a full disk.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_OPS_CMD_DOCTOR_H
 #define CLI_OPS_CMD_DOCTOR_H

@@ -4,7 +4,6 @@
  *
  * Why: whoever started to move or delete a million blocks wants to see how far it is, and to stop
  * it at once.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    those of advisor/job/jobs.h.
  */

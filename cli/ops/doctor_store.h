@@ -3,9 +3,7 @@
  *
  * Why: credentials, bucket, clock and conditional writes are tried on the real store, because what
  * a store claims and what it does differ.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_OPS_DOCTOR_STORE_H
 #define CLI_OPS_DOCTOR_STORE_H

@@ -3,9 +3,6 @@
  *
  * Why: what hangs on a block and what a tenant has are told by the same four; most gateways have
  * two, so columns of which nothing is said stay away.
- * Ownership: none.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef CLI_OUTPUT_STORE_TIERS_H
 #define CLI_OUTPUT_STORE_TIERS_H

@@ -2,9 +2,7 @@
  * cli/policy/cmd_policy.h -- `kvtier policy ...`: see, check and switch the policy.
  *
  * Why: a policy is checked before the advisor sees it, and switched without a restart.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_POLICY_CMD_POLICY_H
 #define CLI_POLICY_CMD_POLICY_H

@@ -2,7 +2,6 @@
  * cli/policy/cmd_policy_plan.h -- `kvtier policy plan` and `kvtier policy apply`.
  *
  * Why: what a policy would do is looked at before it does it, and then exactly that is done.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    CLI_PLAN_SIZE_MAX bytes of a plan; those of advisor/plan/plan_document.h.
  */

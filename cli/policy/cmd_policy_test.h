@@ -2,7 +2,6 @@
  * cli/policy/cmd_policy_test.h -- `kvtier policy test`: a policy's own tests.
  *
  * Why: who changes a rule sees at once which blocks it takes from another.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    those of policy/file/policy_file.h.
  */

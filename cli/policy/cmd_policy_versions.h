@@ -3,7 +3,6 @@
  * force.
  *
  * Why: a policy is put in force, and taken back, without a restart and without losing the others.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    those of advisor/rule/rulebook.h.
  */

@@ -4,7 +4,6 @@
  * Why: events tail and doctor connect the same way and say the same when nobody is there.
  * Ownership: the bus belongs to the caller: wire_bus_close().
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_REMOTE_CLI_BUS_H
 #define CLI_REMOTE_CLI_BUS_H

@@ -3,7 +3,6 @@
  *
  * Why: secrets come by file or environment, never by flag.
  * Ownership: the caller owns the struct and wipes it.
- * Threads:   any.
  * Limits:    the buffers below.
  */
 #ifndef CLI_REMOTE_CLI_CREDENTIALS_H

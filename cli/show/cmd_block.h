@@ -2,9 +2,7 @@
  * cli/show/cmd_block.h -- `kvtier block show`: one block, explained.
  *
  * Why: "why is it there?" must have an answer for every single block.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_SHOW_CMD_BLOCK_H
 #define CLI_SHOW_CMD_BLOCK_H

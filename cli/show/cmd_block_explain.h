@@ -3,9 +3,7 @@
  * why.
  *
  * Why: who asks why a block moved, or did not, sees each rule with each clause.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_SHOW_CMD_BLOCK_EXPLAIN_H
 #define CLI_SHOW_CMD_BLOCK_EXPLAIN_H

@@ -2,9 +2,7 @@
  * cli/show/cmd_orders.h -- `kvtier orders ls`: what the advisor ordered.
  *
  * Why: every move has an order, and every order a result.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_SHOW_CMD_ORDERS_H
 #define CLI_SHOW_CMD_ORDERS_H

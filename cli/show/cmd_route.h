@@ -2,7 +2,6 @@
  * cli/show/cmd_route.h -- `kvtier route`: which worker should take a request, and what runs where.
  *
  * Why: who wonders why a request went where it went sees what every worker would have cost.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    CLI_ROUTE_TOKENS_MAX bytes of tokens.
  */

@@ -2,9 +2,7 @@
  * cli/show/cmd_status.h -- `kvtier status`: the whole system on one screen.
  *
  * Why: one question must tell whether anything needs a person; half an answer beats none.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_SHOW_CMD_STATUS_H
 #define CLI_SHOW_CMD_STATUS_H

@@ -7,7 +7,6 @@
  * What is shown is made as lines first (cli/show/top_lines.c), each with what kind of line it is; a
  * screen (cli/show/top_screen.c, ncurses) or a plain printer puts them out.
  *
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    CLI_TOP_TEXT_MAX bytes of lines.
  */

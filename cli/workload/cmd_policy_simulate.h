@@ -4,7 +4,6 @@
  *
  * Why: orderings and sizes are chosen by what they would have done to one's own traffic, not by
  * their names.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    cli/workload/study.h.
  */

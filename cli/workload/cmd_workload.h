@@ -2,7 +2,6 @@
  * cli/workload/cmd_workload.h -- `kvtier workload ...`: make and measure traces.
  *
  * Why: a test or a comparison is only as good as the traffic it was made with.
- * Ownership: none.
  * Threads:   the main thread.
  * Limits:    stats keeps 32 bytes for each different block.
  */

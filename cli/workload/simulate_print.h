@@ -3,9 +3,7 @@
  *
  * Why: the same figures are read by people in a terminal, by scripts, and by those who were sent
  * the report.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef CLI_WORKLOAD_SIMULATE_PRINT_H
 #define CLI_WORKLOAD_SIMULATE_PRINT_H

@@ -18,7 +18,6 @@
  * place, with a number of enum kvt_err.
  *
  * Ownership: what decode fills is the caller's until release, also after a failure.
- * Threads:   none.
  * Limits:    the names below.  More, or anything that is not as said, is refused as a whole.
  */
 #ifndef ENGINE_CONNECTOR_CONNECTOR_META_H

@@ -13,7 +13,6 @@
  * as many of these together as make GRAIN_MIN bytes, so that sums are at most a thousandth of the
  * data.  A block's *sum* is the crc32c of its grains' crc32c, little-endian.
  *
- * Ownership: plain values.
  * Threads:   no shared state.
  * Limits:    layouts with one allocation; KVBM_STORAGE_BLOCKS_MAX blocks.
  */

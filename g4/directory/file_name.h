@@ -5,7 +5,6 @@
  * the key, so that folders in byte order are keys in S3's order; a file carries its whole key, or,
  * when that is too long for a name, the key's hash (the key itself is in the object's header).
  * Ownership: the caller gives the buffers.
- * Threads:   any.
  * Limits:    the buffers below.
  */
 #ifndef G4_DIRECTORY_FILE_NAME_H

@@ -6,7 +6,6 @@
  * process is killed, the next one to take the lock finishes the moves; after a power cut the
  * recovery does.
  * Ownership: descriptors go to the caller.
- * Threads:   any.
  * Limits:    a group of fewer than eight keys stays; keys that agree in G4_DEPTH_MAX bytes cannot
  * be told apart: their folder fills up.
  */

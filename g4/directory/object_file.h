@@ -13,8 +13,6 @@
  *   712 log2 of the size of the body's pieces u32, 0: none   716 crc32c u32 of each, zeros
  *   1024 attributes, zeros
  *
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    as g4/object/g4_store.h.
  */
 #ifndef G4_DIRECTORY_OBJECT_FILE_H

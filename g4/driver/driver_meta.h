@@ -5,7 +5,6 @@
  * want kept, and the old signature gets some values wrong: so what is not plain travels coded.
  *
  * Ownership: pairs belong to whoever made them, and borrow the request's texts not at all.
- * Threads:   any.
  * Limits:    G4_FOREIGN_META_MAX pairs.
  */
 #ifndef G4_DRIVER_DRIVER_META_H

@@ -6,8 +6,6 @@
  * ours, and theirs to ignore.  `deadline - acquired_at` is how long the lease lasts; when it began
  * is for the server's clock to say.
  *
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    G4_LOCK_BODY_MAX bytes; years 1970 to 9999; epochs up to G4_LOCK_EPOCH_MAX.
  */
 #ifndef G4_LOCK_LOCK_BODY_H

@@ -4,9 +4,6 @@
  * Why: a truncated, flipped or foreign object must be a miss, never data.  One function decides,
  * and gateway, client, CLI and tests all call it.
  *
- * Ownership: none.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef G4_OBJECT_CHECK_H
 #define G4_OBJECT_CHECK_H

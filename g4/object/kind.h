@@ -4,8 +4,6 @@
  * Why: the gateway, the CLI and a check of the bucket must agree on what is a block, what is a
  * sign left by the protocol, and what is somebody else's: only then may one of them clean up.
  *
- * Ownership: none.
- * Threads:   any.
  * Limits:    keys of KVT_KEY_MAX bytes; longer ones are opaque.
  */
 #ifndef G4_OBJECT_KIND_H

@@ -3,8 +3,6 @@
  *
  * Why: object files, batches, segments and manifests are read and written at any alignment, on any
  * machine.
- * Ownership: none.
- * Threads:   any.
  * Limits:    eight bytes.
  */
 #ifndef G4_OBJECT_LITTLE_ENDIAN_H

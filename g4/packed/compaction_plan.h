@@ -5,8 +5,6 @@
  * Why: packing trades requests and rows for bytes written twice; where the trade pays is a matter
  * of a few numbers, and a function of nothing else can be tried on all of them.
  *
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    as g4/packed/segment.h.
  */
 #ifndef G4_PACKED_COMPACTION_PLAN_H

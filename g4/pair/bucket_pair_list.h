@@ -3,7 +3,6 @@
  *
  * Why: a page of each, of which only so much may be told as both have been read.
  * Ownership: borrowed for the call.
- * Threads:   any.
  * Limits:    pages of G4_LIST_KEYS_MAX.
  */
 #ifndef G4_PAIR_BUCKET_PAIR_LIST_H

@@ -5,7 +5,6 @@
  * steps; what comes of them is the same.
  *
  * Ownership: none; every buffer that held a secret is wiped.
- * Threads:   any.
  * Limits:    G4_CREDENTIALS_ANSWER_MAX bytes an answer; G4_CREDENTIALS_FETCH_MS a request.
  */
 #ifndef G4_S3_CREDENTIALS_FETCH_H

@@ -4,8 +4,6 @@
  * Why: they come from outside and hold secrets: everything is bounded, what does not fit is
  * refused instead of cut, and no message quotes a value.
  *
- * Ownership: none.
- * Threads:   any.
  * Limits:    those of struct g4_keys and struct g4_profile.
  */
 #ifndef G4_S3_CREDENTIALS_PARSE_H

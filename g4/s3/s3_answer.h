@@ -2,9 +2,6 @@
  * g4/s3/s3_answer.h -- what an S3 status and error code mean to us.
  *
  * Why: one table, so that every verb and every server is judged alike.
- * Ownership: none.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef G4_S3_S3_ANSWER_H
 #define G4_S3_S3_ANSWER_H

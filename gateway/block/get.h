@@ -5,7 +5,6 @@
  * bad copy in the bucket is a miss, and both leave their evidence.
  *
  * Ownership: items and buffers are the caller's.
- * Threads:   any.
  * Limits:    GATEWAY_BATCH_REQUEST_KEYS_MAX items a call.
  */
 #ifndef GATEWAY_BLOCK_GET_H

@@ -4,7 +4,6 @@
  * Why: evidence may turn out to be sound: what it met in the bucket is gone, or the damage was on
  * its way and not in it.  Then nobody should have to compute the block again.
  * Ownership: borrows the vault for the call.
- * Threads:   any.
  * Limits:    a body of object_max bytes, within the budget.
  */
 #ifndef GATEWAY_BLOCK_QUARANTINE_RESTORE_H

@@ -6,7 +6,6 @@
  * listings (kvtier g4 fsck) only has to find the keys worth asking about.
  *
  * Ownership: borrows the vault for the call.
- * Threads:   any.
  * Limits:    a row, two HEADs and at most one GET a key, a row and a HEAD more for each rank that a
  *            commit record names; nothing is repaired on a key that another operation
  *            holds.

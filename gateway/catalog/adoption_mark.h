@@ -3,9 +3,6 @@
  *
  * Why: the walk that takes up what others put into the bucket (gateway/care/adoption.h) and the
  * catalog that keeps its place beside the rows must mean the same by it.
- * Ownership: plain values.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef GATEWAY_CATALOG_ADOPTION_MARK_H
 #define GATEWAY_CATALOG_ADOPTION_MARK_H

@@ -4,8 +4,6 @@
  *
  * Why: one codec for the rows of the catalog and of the event outbox, versioned, so that a catalog
  * written by an older gateway is read or refused, never misread.
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    GATEWAY_RECORD_MAX and GATEWAY_OUTBOX_MAX encoded bytes.
  */
 #ifndef GATEWAY_CATALOG_CATALOG_RECORD_H

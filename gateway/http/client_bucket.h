@@ -6,7 +6,6 @@
  * the store's.  Objects of the others are below a reserved prefix that ends with the bucket's id: a
  * name that is used again gets another id, so what a slow writer leaves behind is nobody's.
  *
- * Ownership: plain values.
  * Threads:   any; pure functions.
  * Limits:    names of 3 to 63 bytes; a key has GATEWAY_CLIENT_BUCKET_KEY - 1 bytes less than the
  *            store's.

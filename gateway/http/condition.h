@@ -3,9 +3,7 @@
  *
  * Why: clients that cache, and clients that race, lean on them; RFC 9110 section 13.2.2 has their
  * order.
- * Ownership: none.
  * Threads:   any; pure functions.
- * Limits:    none.
  */
 #ifndef GATEWAY_HTTP_CONDITION_H
 #define GATEWAY_HTTP_CONDITION_H

@@ -3,7 +3,6 @@
  *
  * Why: HTTP ignores a range it does not understand, and S3's copies refuse it; what a range is must
  * be the same for both.
- * Ownership: none.
  * Threads:   any; no shared state.
  * Limits:    one range, of numbers of at most 23 digits.
  */

@@ -4,7 +4,6 @@
  * Why: every answer begins and ends alike, and nothing that came from outside may end an element.
  *
  * Ownership: the caller's buffer.
- * Threads:   any.
  * Limits:    the buffer's; what had no room is seen at its end (kvt_buffer_ok()).
  */
 #ifndef GATEWAY_HTTP_XML_WRITE_H

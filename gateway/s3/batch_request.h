@@ -5,7 +5,6 @@
  * tested on every truncation.
  *
  * Ownership: parsed items point into the request's bytes (keys are copied: they need their NUL).
- * Threads:   any.
  * Limits:    GATEWAY_BATCH_REQUEST_KEYS_MAX keys; the answer's buffer limit: bodies that do not
  *            fit are answered KVT_AGAIN, and the client asks again for those.
  */

@@ -7,7 +7,6 @@
  * third one fetched while it reads.
  *
  * Ownership: pages are copied out; gateway_listing_prefetch_free() waits for what is in the air.
- * Threads:   any.
  * Limits:    GATEWAY_LISTING_PREFETCH_MAX pages; one is given for GATEWAY_LISTING_PREFETCH_MS from
  *            when the store was asked, since keys may come from elsewhere, and not behind a change.
  */

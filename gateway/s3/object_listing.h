@@ -4,7 +4,6 @@
  * Why: the bucket is the truth about what is there, whoever wrote it; prefixes are folded here
  * because stores only list keys.
  * Ownership: borrowed for the call.
- * Threads:   any.
  * Limits:    1000 rows an answer; GATEWAY_OBJECT_LISTING_PAGES store pages looked at in one
  *            request, then the answer is cut short with a token to go on.
  */

@@ -5,7 +5,6 @@
  * and what is told of an object is what came with its bytes.
  *
  * Ownership: the struct is the caller's.
- * Threads:   any.
  * Limits:    as gateway/http/attributes.h.
  */
 #ifndef GATEWAY_S3_OPAQUE_H

@@ -7,7 +7,6 @@
  *
  * Ownership: borrows all of it.
  * Threads:   any number, one request each; may wait for the store.
- * Limits:    none.
  */
 #ifndef GATEWAY_S3_SUBRESOURCE_H
 #define GATEWAY_S3_SUBRESOURCE_H

@@ -4,7 +4,6 @@
  *
  * Why: clients look for uploads they left behind, page by page and folded as they list objects.
  * Ownership: borrowed for the call.
- * Threads:   any.
  * Limits:    1000 rows an answer; the uploads of this gateway, see gateway/upload/uploads.h.
  */
 #ifndef GATEWAY_S3_UPLOAD_LISTING_H

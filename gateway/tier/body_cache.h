@@ -6,7 +6,6 @@
  * receiving them.
  *
  * Ownership: what was taken is the taker's, and may be freed as if it had never been here.
- * Threads:   any.
  * Limits:    keeps `max` bytes at most, beside what is in use; blocks of GATEWAY_BODY_CACHE_MIN to
  *            GATEWAY_BODY_CACHE_MAX bytes, GATEWAY_BODY_CACHE_DEPTH of a size.  What nobody needed
  *            between two calls of gateway_body_cache_expire(), which does nothing for

@@ -5,9 +5,7 @@
  * have every block written off that is nowhere else.  So the volume has an id, in a file of its own
  * and in the catalog, and the gateway starts only where they are the same.
  *
- * Ownership: none.
  * Threads:   the one that starts the gateway.
- * Limits:    none.
  */
 #ifndef GATEWAY_TIER_VOLUME_ID_H
 #define GATEWAY_TIER_VOLUME_ID_H

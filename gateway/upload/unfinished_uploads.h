@@ -7,7 +7,6 @@
  * holds bytes until somebody gives it up.
  *
  * Ownership: borrows the vault.
- * Threads:   any.
  * Limits:    GATEWAY_UNFINISHED_UPLOADS_ROUND notes of each bucket a round.
  */
 #ifndef GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H

@@ -9,7 +9,6 @@
  *   <id>/<number> a part, five digits; its MD5 and checksums beside it
  *
  * Ownership: borrows the vault, which owns the store.
- * Threads:   any.
  * Limits:    GATEWAY_UPLOADS_MAX uploads, GATEWAY_UPLOADS_BYTES bytes of parts: more is KVT_FULL;
  *            GATEWAY_COMPLETED_PARTS_MAX parts an upload; what was begun GATEWAY_UPLOADS_AGE_MS
  *            ago is dropped.

@@ -5,7 +5,6 @@
  * Why: KVBM and KVTier must find each other's blocks, a bucket's notifications must be read as the
  * blocks they speak of, and a key that is not a block's must never be taken for one.
  * Ownership: the caller gives the buffers.
- * Threads:   any.
  * Limits:    KVT_KEY_MAX bytes with the NUL; ranks below KVT_RANKS_MAX, positions up to
  *            KVT_POSITION_MAX: beyond them nothing is a block's key.
  */

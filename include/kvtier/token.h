@@ -5,8 +5,6 @@
  * blocks.  All producers that send tokens, or Dynamo's hashes of them, then speak of the same
  * blocks by the same name.
  *
- * Ownership: none.
- * Threads:   any.
  * Limits:    whole blocks only.
  *
  * Formula (dynamo-kv-router 1.6.1; vectors in tests/unit/base/core/token_test.c):

@@ -12,7 +12,6 @@
  *
  * Ownership: a request's copies, storages and layouts are borrowed until its ticket is finished;
  *            the caller keeps the blocks held that long.  Tickets: kvtier/ticket.h.
- * Threads:   any.
  * Limits:    `queue_max` tickets wait on one path: KVT_AGAIN beyond.  Higher priorities go first,
  *            and of one the older.  KVT_COPIES_MAX blocks a request.  Copies of one request are in
  *            no order, so that none may read what another one writes.  Without bounce buffers not

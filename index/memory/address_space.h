@@ -6,7 +6,6 @@
  * needed, in huge pages where the kernel gives them.
  *
  * Ownership: the caller.
- * Threads:   any.
  * Limits:    the address space.
  */
 #ifndef INDEX_MEMORY_ADDRESS_SPACE_H

@@ -12,7 +12,6 @@
  *
  * Both run on one machine: numbers are the machine's.
  *
- * Ownership: plain values.
  * Threads:   no shared state.
  * Limits:    the names below.
  */

@@ -6,7 +6,6 @@
  * and as large as it has to be.
  *
  * Ownership: descriptor and mapping are the caller's.
- * Threads:   any.
  * Limits:    what the system has.
  */
 #ifndef KVBM_ATTACH_SEALED_MEMORY_H

@@ -21,7 +21,6 @@
  * layouts; it is still read, as a layout that does not tell heads apart, and such a layout keeps
  * version 1's fingerprint, so that objects written then are still recognised.
  *
- * Ownership: plain values.
  * Threads:   no shared state.
  * Limits:    as kvtier/kvbm.h; KVBM_LAYOUT_BYTES bytes serialized.
  */

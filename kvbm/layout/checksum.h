@@ -2,9 +2,7 @@
  * kvbm/layout/checksum.h -- crc32c, as every check of a block's bytes here uses it.
  *
  * Why: the disk tier, its index, layouts and block sets must mean the same number.
- * Ownership: none.
  * Threads:   no shared state.
- * Limits:    none.
  */
 #ifndef KVBM_LAYOUT_CHECKSUM_H
 #define KVBM_LAYOUT_CHECKSUM_H

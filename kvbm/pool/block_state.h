@@ -6,9 +6,7 @@
  *
  *   Reset -> Partial -> Complete -> Registered,  and from each of the last three back to Reset
  *
- * Ownership: none.
  * Threads:   no shared state.
- * Limits:    none.
  */
 #ifndef KVBM_POOL_BLOCK_STATE_H
 #define KVBM_POOL_BLOCK_STATE_H

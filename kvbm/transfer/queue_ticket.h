@@ -11,7 +11,6 @@
  * Ownership: two owners: the caller, until kvt_ticket_release(), and the queue, until whoever took
  *            the ticket out of it let go.  The last of them frees it.
  * Threads:   any; `shared` is behind its lock, a leaf.
- * Limits:    none.
  */
 #ifndef KVBM_TRANSFER_QUEUE_TICKET_H
 #define KVBM_TRANSFER_QUEUE_TICKET_H

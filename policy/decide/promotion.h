@@ -7,7 +7,6 @@
  * of what leaves nowadays, for as long as it waits.
  *
  * Ownership: plain values; an ordering's state is borrowed for the call.
- * Threads:   none.
  * Limits:    none; the value of what leaves is averaged over the last few hundred that left.
  */
 #ifndef POLICY_DECIDE_PROMOTION_H

@@ -3,7 +3,6 @@
  *
  * Why: who is there, and what the ordering hears of it, are a page each.
  * Ownership: as policy/decide/tier_blocks.h.
- * Threads:   none.
  * Limits:    as policy/decide/tier_blocks.h.
  */
 #ifndef POLICY_DECIDE_TIER_BLOCKS_PRIVATE_H

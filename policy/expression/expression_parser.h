@@ -4,7 +4,6 @@
  * Why: what is made (expression_tree.c), a single comparison (expression_leaf.c) and what joins
  * comparisons (expression_parse.c) are a page each.
  * Ownership: a parser owns its tree; policy_tree_copy() makes what outlives it.
- * Threads:   none.
  * Limits:    POLICY_EXPRESSION_NODES_MAX nodes and as many values, POLICY_EXPRESSION_MAX bytes.
  */
 #ifndef POLICY_EXPRESSION_EXPRESSION_PARSER_H

@@ -5,7 +5,6 @@
  * written in another way or order and means the same makes the same rows.
  *
  * Ownership: rows belong to the caller until policy_rows_release(); they outlive the policy.
- * Threads:   none.
  * Limits:    POLICY_ROW_MAX bytes of a value.
  */
 #ifndef POLICY_FILE_POLICY_ROWS_H

@@ -3,8 +3,6 @@
  * (Markdown).
  *
  * Why: what an editor completes and what the manual says is what the reader accepts.
- * Ownership: none.
- * Threads:   any.
  * Limits:    POLICY_SCHEMA_MAX bytes.
  */
 #ifndef POLICY_FILE_POLICY_SCHEMA_H

@@ -3,7 +3,6 @@
  *
  * Why: who corrects a policy wants to see all of its mistakes at once, each with its place.
  * Ownership: the caller's struct; the name is borrowed.
- * Threads:   none.
  * Limits:    POLICY_PROBLEMS_MAX; the others are counted.
  */
 #ifndef POLICY_FILE_PROBLEMS_H

@@ -5,8 +5,6 @@
  * single one see them here, and everybody else asks policy/ordering/ordering_table.h by name.
  *
  * Ownership: constants.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef POLICY_ORDERING_BUILTIN_ORDERINGS_H
 #define POLICY_ORDERING_BUILTIN_ORDERINGS_H

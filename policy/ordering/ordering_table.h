@@ -5,8 +5,6 @@
  * kvtier/ordering.h says what an ordering does.
  *
  * Ownership: the tables are constants.
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef POLICY_ORDERING_ORDERING_TABLE_H
 #define POLICY_ORDERING_ORDERING_TABLE_H

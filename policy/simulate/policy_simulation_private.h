@@ -3,7 +3,6 @@
  *
  * Why: requests, rules and quotas are a page each.
  * Ownership: as policy/simulate/policy_simulation.h.
- * Threads:   none.
  * Limits:    as policy/simulate/policy_simulation.h.
  */
 #ifndef POLICY_SIMULATE_POLICY_SIMULATION_PRIVATE_H

@@ -2,7 +2,6 @@
  * tests/fuzz/raw.h -- what holds for any raw batch that a decoder called good.
  *
  * Why: fuzz targets and unit tests of every dialect ask for the same promises of raw.h.
- * Ownership: none.
  * Threads:   one.
  * Limits:    as raw.h.
  */

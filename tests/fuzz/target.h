@@ -5,7 +5,6 @@
  * affair.
  * Ownership: the input lives for the call.
  * Threads:   one.
- * Limits:    none.
  */
 #ifndef TESTS_FUZZ_TARGET_H
 #define TESTS_FUZZ_TARGET_H

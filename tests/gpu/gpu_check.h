@@ -4,7 +4,6 @@
  * Why: first that every byte arrives, then how fast; all on one driver.
  * Ownership: the bench of storages belongs to whoever opened it.
  * Threads:   main thread.
- * Limits:    none.
  */
 #ifndef TESTS_GPU_GPU_CHECK_H
 #define TESTS_GPU_GPU_CHECK_H

@@ -4,7 +4,6 @@
  *
  * Why: programs name files relative to anything; the log names them relative to one folder.
  * Ownership: the answer points into the caller's buffer.
- * Threads:   any.
  * Limits:    paths of PATH_MAX bytes; symbolic links are not followed, so the folder must be given
  *            resolved.
  */

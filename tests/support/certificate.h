@@ -3,7 +3,6 @@
  *
  * Why: a certificate in a file ends one day, and the test with it.
  * Ownership: the caller's buffers.
- * Threads:   any.
  * Limits:    texts of TEST_CERTIFICATE_MAX bytes.
  */
 #ifndef TESTS_SUPPORT_CERTIFICATE_H

@@ -6,7 +6,6 @@
  * run.
  * Ownership: see each call.
  * Threads:   call from the test's main thread.
- * Limits:    none.
  */
 #ifndef TESTS_SUPPORT_SEED_H
 #define TESTS_SUPPORT_SEED_H

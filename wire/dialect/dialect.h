@@ -7,7 +7,6 @@
  * its number, and one bad event does not take its neighbours along.
  *
  * Ownership: as raw.h.
- * Threads:   any.
  * Limits:    as raw.h.
  *
  * Sources: docs/formats.md, "Foreign dialects", which states for each the releases it was checked

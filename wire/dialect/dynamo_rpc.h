@@ -11,7 +11,6 @@
  * a final one and the end.
  *
  * Ownership: what a decoder hands out points into its input.
- * Threads:   any.
  * Limits:    the names below.  A decoder that needs more bytes says KVT_AGAIN; a length above the
  *            limit is KVT_RANGE as soon as it is seen.
  *

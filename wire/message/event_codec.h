@@ -6,7 +6,6 @@
  * nothing per event.
  * Ownership: the decoder fills the caller's batch, whose `events` array, with room for `capacity`,
  *            the caller provides.
- * Threads:   any.
  * Limits:    WIRE_EVENT_BATCH_MAX encoded bytes; KVT_EVENTS_PER_BATCH_MAX events.
  */
 #ifndef WIRE_MESSAGE_EVENT_CODEC_H

@@ -5,7 +5,6 @@
  * reads others' and passes over what it does not know.  What a byte means is the same to both.
  *
  * Ownership: constants.
- * Threads:   any.
  * Limits:    none.  Source: the msgpack specification, "Formats".
  */
 #ifndef WIRE_MESSAGE_MSGPACK_LEAD_H

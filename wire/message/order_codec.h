@@ -5,7 +5,6 @@
  * Why: whoever can publish on the bus must not be able to delete blocks: the order's bytes carry an
  * HMAC-SHA256 under a key that advisor and gateway share.
  * Ownership: decoding copies into the caller's order and item array.
- * Threads:   any.
  * Limits:    KVT_ORDER_ITEMS_MAX items; WIRE_ORDER_MAX encoded bytes; a key of 16..64 bytes.
  */
 #ifndef WIRE_MESSAGE_ORDER_CODEC_H

@@ -4,7 +4,6 @@
  * Why: find and match are answered by the advisor, dump and range by each publisher; one codec for
  * both sides.
  * Ownership: decoders copy into the caller's arrays.
- * Threads:   any.
  * Limits:    WIRE_QUERY_HASHES_MAX hashes in a question, WIRE_QUERY_HOLDERS_MAX rows in an answer.
  */
 #ifndef WIRE_MESSAGE_QUERY_H

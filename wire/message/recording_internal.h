@@ -2,8 +2,6 @@
  * wire/message/recording_internal.h -- the checksum of recordings: CRC-32C (Castagnoli).
  *
  * Why: writer and reader are files of their own.
- * Ownership: plain values.
- * Threads:   any.
  * Limits:    WIRE_RECORDING_BODY_MAX bytes.
  */
 #ifndef WIRE_MESSAGE_RECORDING_INTERNAL_H

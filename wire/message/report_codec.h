@@ -4,7 +4,6 @@
  * Why: statistics and order results travel the same way as events, bounded and versioned.
  * Ownership: decoding fills the caller's report, whose `accesses`, `results` and `pins.rows` have
  *            room for KVT_REPORT_ACCESSES_MAX, KVT_REPORT_RESULTS_MAX and KVT_REPORT_PINS_MAX rows.
- * Threads:   any.
  * Limits:    as kvtier/report.h.
  */
 #ifndef WIRE_MESSAGE_REPORT_CODEC_H

@@ -5,7 +5,6 @@
  * Why: HTTP and the bus ask the same question; frontends say over the bus what became of a request.
  *
  * Ownership: decoders copy into the caller's arrays; an answer owns its rows.
- * Threads:   any.
  * Limits:    the names below; a message of at most WIRE_ROUTE_MAX bytes.
  */
 #ifndef WIRE_MESSAGE_ROUTE_H

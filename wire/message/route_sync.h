@@ -6,7 +6,6 @@
  * router/replica.h's; here are their bytes.
  *
  * Ownership: encoding appends to the caller's buffers; a decoded message points into its bytes.
- * Threads:   any.
  * Limits:    WIRE_ROUTE_SYNC_MAX bytes a message, WIRE_ROUTE_SYNC_HEARD_MAX peers and
  *            WIRE_ROUTE_SYNC_HASHES_MAX hashes a row.
  */

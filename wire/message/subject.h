@@ -4,7 +4,6 @@
  * Why: every program must build and read the same names, and a namespace may hold bytes a subject
  * may not ('.', '*', '>', blanks).  Such bytes are percent-encoded; the empty namespace is "_".
  * Ownership: the caller gives the buffer.
- * Threads:   any.
  * Limits:    WIRE_SUBJECT_MAX bytes with the NUL; longer is KVT_RANGE.
  */
 #ifndef WIRE_MESSAGE_SUBJECT_H

@@ -9,7 +9,6 @@
  * up to a whole word.
  *
  * Ownership: a reader borrows its bytes.
- * Threads:   none.
  * Limits:    those of the buffer and of engine/rpc/rpc.h.
  */
 #ifndef WORKER_INSTANCES_INSTANCE_MESSAGE_H

@@ -5,9 +5,6 @@
  * Why: an instance that dies takes its counts with it; so each answer brings them along, and who
  * asked adds them up over its lives.
  *
- * Ownership: plain values.
- * Threads:   none.
- * Limits:    none.
  */
 #ifndef WORKER_INSTANCES_INSTANCE_STATS_H
 #define WORKER_INSTANCES_INSTANCE_STATS_H

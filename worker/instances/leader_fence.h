@@ -4,7 +4,6 @@
  * Why: the engine knows no S3, and worker/object/store_lock.h no engine.
  * Ownership: the fence is borrowed, and outlives the leader.
  * Threads:   as worker/object/store_lock.h.
- * Limits:    none.
  */
 #ifndef WORKER_INSTANCES_LEADER_FENCE_H
 #define WORKER_INSTANCES_LEADER_FENCE_H

@@ -7,7 +7,6 @@
  *
  * Ownership: worker_run_folder_open() to worker_run_folder_close(), which removes the sockets, and
  *            the folder if it was made for this run.
- * Threads:   none.
  * Limits:    WORKER_RUN_FOLDER_PATH_MAX bytes of path, so that sockets have names that they can
  *            have.
  */

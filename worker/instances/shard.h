@@ -6,7 +6,6 @@
  * and the layer alone: whoever has head 5 of layer 2 has the same bytes, and a shard that came
  * from the wrong rank, or lies at the wrong head, is wrong.
  *
- * Ownership: plain values.
  * Threads:   no shared state.
  * Limits:    WORKER_SHARD_HEADS heads and WORKER_SHARD_LAYERS layers a model; block.size is a
  *            multiple of what makes whole pages for each rank.

@@ -7,7 +7,6 @@
  * blocks.  A token stands for half a block: two make its id.
  *
  * Ownership: the caller's arrays.
- * Threads:   any.
  * Limits:    WORKER_TRACE_PREFIX_TOKENS tokens a block.
  */
 #ifndef WORKER_INSTANCES_TRACE_PREFIX_H

@@ -12,7 +12,6 @@
  *
  * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
  *            call.
- * Threads:   any.
  * Limits:    WORKER_OBJECT_TIER_BATCH keys a call; larger ones are split here.
  */
 #ifndef WORKER_OBJECT_OBJECT_TIER_H

@@ -7,7 +7,6 @@
  * Word i (64 bits, little-endian) is m ^ (m >> 29) with m = (start + i) * odd constant, where start
  * is the mixed hash: a block of another hash, a shifted block and a torn block all differ.
  *
- * Ownership: none.
  * Threads:   no shared state.
  * Limits:    sizes are multiples of 64 bytes, buffers aligned to 8 (asserted).
  */

@@ -10,7 +10,6 @@
  *
  * Ownership: a ledger owns its index and its publisher; the bus and, once attached, the pools
  *            outlive the publisher, which worker_ledger_close() ends.
- * Threads:   any.
  * Limits:    the index has room for every block of the three tiers and of the engines.
  */
 #ifndef WORKER_REPLAY_LEDGER_H

@@ -5,7 +5,6 @@
  * once, here.  What manager, pools and publisher count themselves is not repeated.
  * Ownership: part of its worker.
  * Threads:   any; every member is atomic, and none orders another.
- * Limits:    none.
  */
 #ifndef WORKER_REPLAY_WORKER_COUNTERS_H
 #define WORKER_REPLAY_WORKER_COUNTERS_H

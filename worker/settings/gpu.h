@@ -5,7 +5,6 @@
  * words.
  *
  * Ownership: who opens it closes the driver with kvbm_cuda_close().
- * Threads:   any.
  * Limits:    one device a process.
  */
 #ifndef WORKER_SETTINGS_GPU_H

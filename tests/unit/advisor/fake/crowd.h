@@ -10,7 +10,6 @@
  * as real ones are in a hurry.
  *
  * Ownership: begin/end; messages that are made are the caller's.
- * Threads:   none.
  * Limits:    one crowd at a time; TEST_CROWD_LIVES_MAX lives of a worker.
  */
 #ifndef TESTS_UNIT_ADVISOR_FAKE_CROWD_H

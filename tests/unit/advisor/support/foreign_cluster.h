@@ -4,7 +4,6 @@
  *
  * Why: what an advisor makes of foreign messages must be compared with what was told to be held.
  * Ownership: messages are written into the caller's buffer.
- * Threads:   none.
  * Limits:    TEST_ROUTER_CHAINS sequences of TEST_ROUTER_DEPTH blocks; those above
  *            TEST_ROUTER_SHARED are the same in all of them.
  */

@@ -4,7 +4,6 @@
  *
  * Why: the same history can be given to an advisor that is killed and to a model that is not.
  * Ownership: the test owns it.
- * Threads:   none.
  * Limits:    TEST_MODEL_BLOCKS blocks, TEST_MODEL_PUBLISHERS publishers with two tiers each.
  */
 #ifndef TESTS_UNIT_ADVISOR_SUPPORT_HISTORY_MODEL_H

@@ -4,7 +4,6 @@
  *
  * Why: the log, its tables and its readers are held against the same model.  Blocks are those of a
  * small forest, so that a hash always has the same parent and position.
- * Ownership: plain values.
  * Threads:   one.
  * Limits:    the numbers below.
  */

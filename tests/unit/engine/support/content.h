@@ -7,7 +7,6 @@
  *
  * Ownership: bytes are borrowed: the packed bytes of one block (kvbm/layout/block_layout.h).
  * Threads:   no shared state.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_ENGINE_SUPPORT_CONTENT_H
 #define TESTS_UNIT_ENGINE_SUPPORT_CONTENT_H

@@ -11,7 +11,6 @@
  * was written, SHOW of what was in part; no worker closed while a job goes on.
  *
  * Ownership: a worker of its own; objects are borrowed, and outlive the workers.
- * Threads:   any.
  * Limits:    layouts in one allocation (not layered); FAKE_PEERS_MAX peers.
  */
 #ifndef TESTS_UNIT_ENGINE_SUPPORT_FAKE_WORKER_H

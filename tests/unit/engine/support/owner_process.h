@@ -5,7 +5,6 @@
  * The program that tests is its own owner: owner_main() is called first in its main().
  * Ownership: owner_end() after owner_start(), whatever became of the process.
  * Threads:   the test's.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_ENGINE_SUPPORT_OWNER_PROCESS_H
 #define TESTS_UNIT_ENGINE_SUPPORT_OWNER_PROCESS_H

@@ -3,7 +3,6 @@
  *
  * Why: a test should show the condition and the outcome, not the filling of a request.
  * Ownership: `struct fetched` holds the body inline.
- * Threads:   any.
  * Limits:    bodies of FETCHED_MAX bytes.
  */
 #ifndef TESTS_UNIT_G4_SUPPORT_HELPERS_H

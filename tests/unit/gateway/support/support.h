@@ -6,7 +6,6 @@
  * misbehave, a catalog that survives being reopened.
  * Ownership: the fixture owns its vault and folder.
  * Threads:   the test's.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_GATEWAY_SUPPORT_SUPPORT_H
 #define TESTS_UNIT_GATEWAY_SUPPORT_SUPPORT_H

@@ -6,7 +6,6 @@
  * may end it by itself.
  * Ownership: the fixture owns its gateway and backlog.
  * Threads:   the test's.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_GATEWAY_SUPPORT_WAITING_H
 #define TESTS_UNIT_GATEWAY_SUPPORT_WAITING_H

@@ -4,9 +4,7 @@
  *
  * Why: these tests are built in the tree and again against the installed library, so they may use
  * nothing but public headers and C.
- * Ownership: none.
  * Threads:   the main thread.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_KVBM_PUBLIC_STRANGER_H
 #define TESTS_UNIT_KVBM_PUBLIC_STRANGER_H

@@ -3,8 +3,6 @@
  *
  * Why: "in flight" must last as long as a test needs it, without guessing times.
  * Ownership: as kvbm_storage; free it with kvbm_storage_close().
- * Threads:   any.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_KVBM_SUPPORT_GATE_H
 #define TESTS_UNIT_KVBM_SUPPORT_GATE_H

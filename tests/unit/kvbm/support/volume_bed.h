@@ -5,7 +5,6 @@
  * Why: the tests of volumes say the same of each kind.
  * Ownership: the test closes what it opens.
  * Threads:   blocks: any; faults: set them while nobody works.
- * Limits:    none.
  */
 #ifndef TESTS_UNIT_KVBM_SUPPORT_VOLUME_BED_H
 #define TESTS_UNIT_KVBM_SUPPORT_VOLUME_BED_H

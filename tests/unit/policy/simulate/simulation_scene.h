@@ -4,7 +4,6 @@
  *
  * Why: what all of policy/simulate/policy_simulation.h's tests begin with.
  * Ownership: test_scene_close() ends what test_scene_open() made.
- * Threads:   none.
  * Limits:    TEST_CHAIN_MAX blocks a request.
  */
 #ifndef TESTS_UNIT_POLICY_SIMULATE_SIMULATION_SCENE_H

@@ -5,7 +5,6 @@
  * Why: loss, duplication, delay, partitions and deaths must come from a seed, thousands of messages
  * a millisecond of real time.
  * Ownership: the bed owns all; bed_free().
- * Threads:   none.
  * Limits:    the names below.
  */
 #ifndef TESTS_UNIT_ROUTER_SUPPORT_REPLICA_BED_H
