@@ -144,9 +144,10 @@ read_note(struct g4_upload_notes *notes, const struct g4_listed *listed,
                                  .key = listed->key,
                                  .buffer = note->key,
                                  .buffer_capacity = sizeof(note->key) - 1};
+    const size_t id_size = strlen(listed->key) + 1;
     enum kvt_err rc;
 
-    if (strlen(listed->key) >= sizeof(note->id))
+    if (id_size > sizeof(note->id))
         return KVT_NOTFOUND;
     rc = g4_store_perform(notes->store, &request);
     if (rc != KVT_OK)
@@ -154,7 +155,7 @@ read_note(struct g4_upload_notes *notes, const struct g4_listed *listed,
     note->key[request.buffer_size] = '\0';
     note->begun_ms = listed->modified_ms;
     note->ours = strncmp(listed->key, notes->life, LIFE_DIGITS) == 0;
-    (void)snprintf(note->id, sizeof(note->id), "%s", listed->key);
+    memcpy(note->id, listed->key, id_size);
     return KVT_OK;
 }
 
