@@ -34,7 +34,7 @@ struct app {
     struct kvt_metrics *metrics;
     struct gateway_stats stats;
     struct gateway_budget budget;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct wire_bus *bus;
     struct gateway_housekeeping *keeper;
     struct gateway_backlog *backlog;
@@ -53,7 +53,7 @@ struct app {
 };
 
 static enum kvt_err
-open_vault(struct app *app, struct kvt_error *err)
+open_context(struct app *app, struct kvt_error *err)
 {
     enum kvt_err rc = kvt_metrics_new(&app->metrics);
 
@@ -61,17 +61,17 @@ open_vault(struct app *app, struct kvt_error *err)
         return kvt_error_set(err, rc, "metrics");
     gateway_stats_init(
         &app->stats, app->metrics,
-        (struct gateway_stats_tiers){.warm = app->settings.vault.warm_capacity != 0,
-                                     .far = app->settings.vault.far.kind != GATEWAY_FAR_NONE});
+        (struct gateway_stats_tiers){.warm = app->settings.context.warm_capacity != 0,
+                                     .far = app->settings.context.far.kind != GATEWAY_FAR_NONE});
     app->budget.max = app->settings.memory_max;
     rc = gateway_body_cache_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "memory of bodies");
-    app->settings.vault.stats = &app->stats;
-    app->settings.vault.budget = &app->budget;
-    rc = gateway_context_open(&app->vault, &app->settings.vault, err);
+    app->settings.context.stats = &app->stats;
+    app->settings.context.budget = &app->budget;
+    rc = gateway_context_open(&app->context, &app->settings.context, err);
     if (rc == KVT_OK)
-        rc = gateway_backlog_new(&app->backlog, app->vault, &app->settings.backlog, err);
+        rc = gateway_backlog_new(&app->backlog, app->context, &app->settings.backlog, err);
     return rc;
 }
 
@@ -83,23 +83,23 @@ start_bus(struct app *app, struct kvt_error *err)
     if (app->settings.bus.url[0] != '\0')
         rc = wire_bus_open(&app->bus, &app->settings.bus, err);
     if (rc == KVT_OK)
-        rc = gateway_housekeeping_start(&app->keeper, app->vault, &app->budget, app->bus, err);
+        rc = gateway_housekeeping_start(&app->keeper, app->context, &app->budget, app->bus, err);
     if (rc == KVT_OK)
         rc = gateway_backlog_start(app->backlog, err);
     if (rc == KVT_OK)
-        rc = gateway_recheck_start(app->vault, err);
+        rc = gateway_recheck_start(app->context, err);
     if (rc == KVT_OK)
-        rc = gateway_adoption_open(&app->adoption, app->vault, err);
-    if (rc == KVT_OK && app->vault->packer != NULL)
-        rc = gateway_packer_start(app->vault->packer, err);
+        rc = gateway_adoption_open(&app->adoption, app->context, err);
+    if (rc == KVT_OK && app->context->packer != NULL)
+        rc = gateway_packer_start(app->context->packer, err);
     if (rc != KVT_OK || app->bus == NULL)
         return rc;
-    rc = gateway_events_start(&app->events, app->vault, app->bus, err);
+    rc = gateway_events_start(&app->events, app->context, app->bus, err);
     if (rc == KVT_OK)
-        rc = gateway_bus_report_start(&app->report, app->vault, app->bus, app->settings.report_ms,
+        rc = gateway_bus_report_start(&app->report, app->context, app->bus, app->settings.report_ms,
                                       err);
     if (rc == KVT_OK && app->settings.orders.key.size > 0)
-        rc = gateway_orders_start(&app->orders, app->vault, app->bus, app->report,
+        rc = gateway_orders_start(&app->orders, app->context, app->bus, app->report,
                                   &app->settings.orders, err);
     if (app->settings.orders.key.size == 0)
         kvt_log_info("gateway", "no_orders", "orders.key_file is not set: no orders are taken");
@@ -110,7 +110,7 @@ static enum kvt_err
 start_admin(struct app *app, struct kvt_error *err)
 {
     app->admin = (struct gateway_admin){.settings = &app->settings,
-                                        .vault = app->vault,
+                                        .context = app->context,
                                         .budget = &app->budget,
                                         .bus = app->bus,
                                         .orders = app->orders,
@@ -153,7 +153,7 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
     struct gateway_catalog_stats stats;
     enum kvt_err rc;
 
-    gateway_catalog_stats(app->vault->catalog, &stats);
+    gateway_catalog_stats(app->context->catalog, &stats);
     rc = gateway_client_buckets_new(&app->buckets, app->settings.bucket, "kvtier",
                                     stats.incarnation, app->settings.front_buckets_max);
     if (rc != KVT_OK)
@@ -161,7 +161,7 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
     rc = gateway_listing_prefetch_new(&app->ahead);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "listings of the S3 port");
-    app->s3 = (struct gateway_s3){.vault = app->vault,
+    app->s3 = (struct gateway_s3){.context = app->context,
                                   .budget = &app->budget,
                                   .buckets = app->buckets,
                                   .ahead = app->ahead,
@@ -206,9 +206,9 @@ write_ports(const struct app *app, struct kvt_error *err)
 static void
 stop(struct app *app)
 {
-    if (app->vault != NULL) {
-        atomic_store(&app->vault->stopping, true);
-        gateway_packer_cancel(app->vault->packer); /* clients may wait for what it does */
+    if (app->context != NULL) {
+        atomic_store(&app->context->stopping, true);
+        gateway_packer_cancel(app->context->packer); /* clients may wait for what it does */
     }
     gateway_s3_server_stop(app->front);
     gateway_listing_prefetch_free(app->ahead);
@@ -218,18 +218,18 @@ stop(struct app *app)
     gateway_auth_free(app->auth);
     gateway_client_credentials_drop(app->settings.credentials);
     kvt_tls_free(app->settings.front_tls);
-    if (app->vault != NULL)
-        gateway_packer_stop(app->vault->packer);
+    if (app->context != NULL)
+        gateway_packer_stop(app->context->packer);
     gateway_orders_stop(app->orders);
     gateway_adoption_close(app->adoption);
     gateway_backlog_stop(app->backlog);
-    if (app->vault != NULL)
-        gateway_recheck_stop(app->vault);
+    if (app->context != NULL)
+        gateway_recheck_stop(app->context);
     gateway_housekeeping_stop(app->keeper);
     gateway_bus_report_stop(app->report);
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);
     wire_bus_close(app->bus);
-    gateway_context_close(app->vault);
+    gateway_context_close(app->context);
     g4_placement_free(app->settings.placement); /* the buckets' stores ask them for every PUT */
     g4_placement_free(app->settings.far_placement);
     gateway_body_cache_free(app->budget.shelf);
@@ -270,7 +270,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
     (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
     rc = gateway_settings_load(&app->settings, config, err);
     if (rc == KVT_OK)
-        rc = open_vault(app, err);
+        rc = open_context(app, err);
     if (rc == KVT_OK)
         rc = start_bus(app, err);
     if (rc == KVT_OK)
@@ -278,7 +278,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = write_ports(app, err);
     if (rc == KVT_OK) {
-        kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u", app->vault->name,
+        kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u", app->context->name,
                      app->settings.front_bind, (unsigned)gateway_s3_server_port(app->front),
                      app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");

@@ -50,7 +50,7 @@ add_backlog_reasons(const struct gateway_admin *admin, struct reasons *reasons)
                                             : kvt_err_text(state.last));
         add_reason(reasons, text);
     }
-    if (gateway_stats_get(admin->vault->stats, GATEWAY_STAT_BACKLOG_LOST) > 0)
+    if (gateway_stats_get(admin->context->stats, GATEWAY_STAT_BACKLOG_LOST) > 0)
         add_reason(reasons, "acknowledged blocks were lost before they were in the bucket: see the "
                             "quarantine and the log");
 }
@@ -70,7 +70,7 @@ static bool
 is_at_cap(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
           enum gateway_tier tier)
 {
-    const uint64_t capacity = admin->vault->capacity[tier];
+    const uint64_t capacity = admin->context->capacity[tier];
 
     return capacity != 0 && catalog->used[tier] >= capacity;
 }
@@ -85,8 +85,8 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
     char text[KVT_ERROR_TEXT_MAX];
 
     reasons->count = 0;
-    gateway_bucket_tier_state(admin->vault->cold, &cold);
-    gateway_catalog_stats(admin->vault->catalog, &catalog);
+    gateway_bucket_tier_state(admin->context->buckets, &cold);
+    gateway_catalog_stats(admin->context->catalog, &catalog);
     *starting = !cold.tested && cold.latency_ms == 0 && !cold.healthy;
     if (cold.reason[0] != '\0')
         add_reason(reasons, cold.reason);
@@ -98,7 +98,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, text);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_COLD))
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
-    if (gateway_bucket_tier_far_state(admin->vault->cold, &far) && far.reason[0] != '\0')
+    if (gateway_bucket_tier_far_state(admin->context->buckets, &far) && far.reason[0] != '\0')
         add_reason(reasons, far.reason);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_FAR))
         add_reason(reasons, "the far bucket is at far.capacity: no block is moved there");
@@ -123,11 +123,11 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
         kvt_buffer_printf(why, "%s\n", reasons.text[i]);
     /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket
      * that takes nothing, once the backlog is full too, or a catalog that cannot be written. */
-    gateway_catalog_stats(admin->vault->catalog, &catalog);
+    gateway_catalog_stats(admin->context->catalog, &catalog);
     return !catalog.failed &&
-           (gateway_bucket_tier_writable(admin->vault->cold) ||
-            (admin->vault->write_back && gateway_bucket_tier_proven(admin->vault->cold) &&
-             catalog.owed_bytes < admin->vault->backlog_max));
+           (gateway_bucket_tier_writable(admin->context->buckets) ||
+            (admin->context->write_back && gateway_bucket_tier_proven(admin->context->buckets) &&
+             catalog.owed_bytes < admin->context->backlog_max));
 }
 
 static void
@@ -142,20 +142,20 @@ append_more_tiers(const struct gateway_admin *admin, const struct gateway_catalo
                   struct kvt_buffer *out)
 {
     static const enum gateway_tier tiers[] = {GATEWAY_TIER_WARM, GATEWAY_TIER_FAR};
-    const struct gateway_context *vault = admin->vault;
+    const struct gateway_context *context = admin->context;
     struct gateway_bucket_tier_state far;
 
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
         const enum gateway_tier tier = tiers[i];
 
-        if (!gateway_tier_exists(vault, tier))
+        if (!gateway_tier_exists(context, tier))
             continue;
         kvt_buffer_printf(out, "\"%s\":{\"holder\":", gateway_tier_name(tier));
-        kvt_buffer_json_string(out, vault->holder[tier]);
+        kvt_buffer_json_string(out, context->holder[tier]);
         kvt_buffer_printf(
             out, ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64,
-            catalog->used[tier], vault->capacity[tier], catalog->blocks[tier]);
-        if (tier == GATEWAY_TIER_FAR && gateway_bucket_tier_far_state(vault->cold, &far)) {
+            catalog->used[tier], context->capacity[tier], catalog->blocks[tier]);
+        if (tier == GATEWAY_TIER_FAR && gateway_bucket_tier_far_state(context->buckets, &far)) {
             kvt_buffer_printf(out, ",\"endpoint\":");
             kvt_buffer_json_string(out, admin->settings->far_endpoint);
             kvt_buffer_printf(
@@ -170,26 +170,27 @@ static void
 append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
              struct kvt_buffer *out)
 {
-    const struct gateway_context *vault = admin->vault;
+    const struct gateway_context *context = admin->context;
     struct gateway_bucket_tier_state cold;
 
-    gateway_bucket_tier_state(vault->cold, &cold);
+    gateway_bucket_tier_state(context->buckets, &cold);
     kvt_buffer_printf(out, "\"hot\":{\"holder\":");
-    kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_HOT]);
+    kvt_buffer_json_string(out, context->holder[GATEWAY_TIER_HOT]);
     kvt_buffer_printf(out,
                       ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
                       ",\"blocks\":%" PRIu64 "},\"cold\":{\"holder\":",
-                      catalog->used[0], vault->capacity[GATEWAY_TIER_HOT], catalog->blocks[0]);
-    kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_COLD]);
+                      catalog->used[0], context->capacity[GATEWAY_TIER_HOT], catalog->blocks[0]);
+    kvt_buffer_json_string(out, context->holder[GATEWAY_TIER_COLD]);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
-                      gateway_bucket_tier_kind_name(admin->settings->vault.cold.kind));
+                      gateway_bucket_tier_kind_name(admin->settings->context.cold.kind));
     kvt_buffer_json_string(out, admin->settings->cold_endpoint);
-    kvt_buffer_printf(
-        out,
-        ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64
-        ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
-        catalog->used[1], vault->capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
-        gateway_bucket_tier_healthy(vault->cold) ? "true" : "false", cold.latency_ms, cold.skew_ms);
+    kvt_buffer_printf(out,
+                      ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+                      ",\"blocks\":%" PRIu64 ",\"healthy\":%s,\"latency_ms\":%" PRIu64
+                      ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
+                      catalog->used[1], context->capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
+                      gateway_bucket_tier_healthy(context->buckets) ? "true" : "false",
+                      cold.latency_ms, cold.skew_ms);
     append_flag(out, "put_if_absent", cold.selftest.put_if_absent, ",");
     append_flag(out, "put_if_match", cold.selftest.put_if_match, ",");
     append_flag(out, "if_match_missing", cold.selftest.if_match_missing, ",");
@@ -220,7 +221,7 @@ append_counts(const struct gateway_admin *admin, struct kvt_buffer *out)
         {",\"refused\":", GATEWAY_STAT_ORDERS_REFUSED},
         {",\"failed\":", GATEWAY_STAT_ORDERS_FAILED},
     };
-    struct gateway_stats *stats = admin->vault->stats;
+    struct gateway_stats *stats = admin->context->stats;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         kvt_buffer_printf(out, "%s%" PRIu64, rows[i].name, gateway_stats_get(stats, rows[i].stat));
@@ -233,21 +234,21 @@ append_counts(const struct gateway_admin *admin, struct kvt_buffer *out)
                           gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_WARM) +
                           gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_FAR),
                       gateway_stats_get(stats, GATEWAY_STAT_FOREIGN),
-                      gateway_quarantine_count(admin->vault->quarantine));
+                      gateway_quarantine_count(admin->context->quarantine));
 }
 
 static void
 append_backlog(const struct gateway_admin *admin, struct kvt_buffer *out)
 {
-    struct gateway_stats *stats = admin->vault->stats;
+    struct gateway_stats *stats = admin->context->stats;
     struct gateway_backlog_state state;
 
     gateway_backlog_state(admin->backlog, &state);
     kvt_buffer_printf(out,
                       "\"backlog\":{\"mode\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
                       ",\"max_bytes\":%" PRIu64 ",\"oldest_ms\":%" PRIu64 ",\"stuck\":%s",
-                      admin->vault->write_back ? "back" : "through", state.blocks, state.bytes,
-                      admin->vault->backlog_max, state.oldest_ms, state.stuck ? "true" : "false");
+                      admin->context->write_back ? "back" : "through", state.blocks, state.bytes,
+                      admin->context->backlog_max, state.oldest_ms, state.stuck ? "true" : "false");
     kvt_buffer_printf(out,
                       ",\"added\":%" PRIu64 ",\"uploaded\":%" PRIu64 ",\"failed\":%" PRIu64
                       ",\"lost\":%" PRIu64 ",\"full\":%" PRIu64 "},",
@@ -266,7 +267,7 @@ append_pins(const struct gateway_admin *admin, const struct gateway_catalog_stat
                       "\"pins\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
                       ",\"max_bytes\":%" PRIu64 ",\"refused\":%" PRIu64 "},",
                       catalog->pinned_blocks, catalog->pinned_bytes, catalog->pinned_max,
-                      gateway_stats_get(admin->vault->stats, GATEWAY_STAT_ITEMS_PINNED));
+                      gateway_stats_get(admin->context->stats, GATEWAY_STAT_ITEMS_PINNED));
 }
 
 static void
@@ -296,8 +297,8 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     struct gateway_stream stream;
 
     (void)request;
-    gateway_catalog_stats(admin->vault->catalog, &catalog);
-    if (!gateway_catalog_stream(admin->vault->catalog, 0, &stream))
+    gateway_catalog_stats(admin->context->catalog, &catalog);
+    if (!gateway_catalog_stream(admin->context->catalog, 0, &stream))
         stream.next_seq = 1;
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"program\":\"kvtier-gateway\",\"version\":\"%s\","
@@ -305,7 +306,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
                       KVT_VERSION, kvt_clock_mono_ms() - admin->started_ms);
     append_state(admin, out);
     kvt_buffer_printf(out, "\"name\":");
-    kvt_buffer_json_string(out, admin->vault->name);
+    kvt_buffer_json_string(out, admin->context->name);
     kvt_buffer_printf(out, ",\"bucket\":");
     kvt_buffer_json_string(out, admin->settings->bucket);
     kvt_buffer_printf(out, ",");
@@ -313,7 +314,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     append_counts(admin, out);
     append_pins(admin, &catalog, out);
     append_backlog(admin, out);
-    gateway_admin_packing_status(admin->vault->packer, out);
+    gateway_admin_packing_status(admin->context->packer, out);
     kvt_buffer_printf(out, "\"adoption\":");
     gateway_admin_adoption_append(admin, out);
     kvt_buffer_printf(
@@ -372,10 +373,10 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
         cursor = kvt_http_query(request, "after");
 
     if (tier != NULL &&
-        (!gateway_tier_find(tier, &number) || !gateway_tier_exists(admin->vault, number))) {
+        (!gateway_tier_find(tier, &number) || !gateway_tier_exists(admin->context, number))) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_tier_exists(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_tier_exists(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
+                      gateway_tier_exists(admin->context, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_tier_exists(admin->context, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
     if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
@@ -385,7 +386,7 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
     (void)snprintf(scan.after, sizeof(scan.after), "%s", cursor == NULL ? "" : cursor);
     scan.tiers = tier == NULL ? 0 : 1u << number;
     scan.rows = kvt_calloc(scan.capacity, sizeof(*scan.rows));
-    if (scan.rows == NULL || gateway_catalog_scan(admin->vault->catalog, &scan) != KVT_OK) {
+    if (scan.rows == NULL || gateway_catalog_scan(admin->context->catalog, &scan) != KVT_OK) {
         kvt_http_fail(response, 500, KVT_IO, "the catalog could not be read");
         kvt_free(scan.rows);
         return;
@@ -412,7 +413,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     struct gateway_record record;
     uint64_t until_ms;
 
-    if (gateway_catalog_get(admin->vault->catalog, request->tail, &record) != KVT_OK) {
+    if (gateway_catalog_get(admin->context->catalog, request->tail, &record) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "the catalog does not know this key");
         return;
     }
@@ -433,7 +434,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     kvt_buffer_json_string(out, record.writer);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64,
                       gateway_record_kind_name(&record), record.modified_ms);
-    if (gateway_catalog_pinned(admin->vault->catalog, request->tail, kvt_clock_unix_ms(),
+    if (gateway_catalog_pinned(admin->context->catalog, request->tail, kvt_clock_unix_ms(),
                                &until_ms) == KVT_OK)
         kvt_buffer_printf(out, ",\"pinned_until_ms\":%" PRIu64, until_ms);
     kvt_buffer_printf(out, "}\n");
@@ -444,7 +445,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
 /* Read one copy and say what is wrong with it; a bad one is dealt with as if a client had read
  * it. */
 static bool
-verify_copy(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+verify_copy(struct gateway_context *context, const char *key, const struct gateway_record *record,
             unsigned tier, struct kvt_buffer *out)
 {
     struct g4_request request;
@@ -453,7 +454,7 @@ verify_copy(struct gateway_context *vault, const char *key, const struct gateway
     enum kvt_err rc;
 
     gateway_record_meta(record, &expected);
-    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << tier), key, record->length,
+    rc = gateway_body_read(context, gateway_tier_store(context, 1u << tier), key, record->length,
                            &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
@@ -466,13 +467,13 @@ verify_copy(struct gateway_context *vault, const char *key, const struct gateway
     kvt_buffer_printf(out, "}");
     if ((rc == KVT_CORRUPT || rc == KVT_RANGE) && !record->opaque) {
         if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-            gateway_repair_file(vault, key, (enum gateway_tier)tier, request.buffer,
+            gateway_repair_file(context, key, (enum gateway_tier)tier, request.buffer,
                                 request.buffer_size, err.text);
         else
-            gateway_repair_cold(vault, key, &request, request.buffer, request.buffer_size,
+            gateway_repair_cold(context, key, &request, request.buffer, request.buffer_size,
                                 err.text);
     }
-    gateway_body_release(vault, &request);
+    gateway_body_release(context, &request);
     return rc == KVT_OK;
 }
 
@@ -492,7 +493,7 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
     if (key == NULL) {
         kvt_http_fail(response, 400, KVT_INVALID, "send {\"key\": \"...\"}%s%s",
                       rc == KVT_OK ? "" : ": ", rc == KVT_OK ? "" : err.text);
-    } else if (gateway_catalog_get(admin->vault->catalog, key, &record) != KVT_OK) {
+    } else if (gateway_catalog_get(admin->context->catalog, key, &record) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "the catalog does not know this key");
     } else {
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"key\":");
@@ -500,11 +501,11 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
         kvt_buffer_printf(&response->body, ",\"copies\":[");
         for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
             if ((record.tiers & (1u << tier)) == 0 ||
-                gateway_tier_store(admin->vault, 1u << tier) == NULL)
+                gateway_tier_store(admin->context, 1u << tier) == NULL)
                 continue;
             kvt_buffer_printf(&response->body, "%s", first ? "" : ",");
             first = false;
-            (void)verify_copy(admin->vault, key, &record, tier, &response->body);
+            (void)verify_copy(admin->context, key, &record, tier, &response->body);
         }
         kvt_buffer_printf(&response->body, "]}\n");
     }

@@ -22,7 +22,7 @@
 
 struct gateway_admin {
     const struct gateway_settings *settings;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_budget *budget;
     struct wire_bus *bus;
     struct gateway_orders *orders; /* NULL: none are taken */

@@ -95,7 +95,7 @@ gateway_admin_packing_ask(void *arg, const struct kvt_http_request *request,
         kvt_http_fail(response, 400, KVT_INVALID, "dry_run: want true or false; nothing was done");
     } else if (name == NULL) {
         kvt_http_fail(response, 400, KVT_INVALID, "send {\"namespace\": \"...\"}");
-    } else if (gateway_packer_ask(admin->vault->packer, name, only_look, &ticket) != KVT_OK) {
+    } else if (gateway_packer_ask(admin->context->packer, name, only_look, &ticket) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "it is not among packed.namespaces");
     } else {
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"asked\":true,\"namespace\":");

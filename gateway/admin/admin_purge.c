@@ -57,14 +57,14 @@ gateway_admin_purge(void *arg, const struct kvt_http_request *request,
         goto done;
     }
     (void)snprintf(cursor, sizeof(cursor), "%s", from == NULL ? "" : from);
-    rc = gateway_purge_step(admin->vault, name, act, cursor, &report, &err);
+    rc = gateway_purge_step(admin->context, name, act, cursor, &report, &err);
     if (rc == KVT_INVALID) {
         kvt_http_fail(response, 400, rc, "cursor: want what the step before gave");
     } else if (rc != KVT_OK) {
         kvt_http_fail(response, 503, rc, "%.180s", err.text);
     } else {
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"gateway\":");
-        kvt_buffer_json_string(&response->body, admin->vault->name);
+        kvt_buffer_json_string(&response->body, admin->context->name);
         kvt_buffer_printf(&response->body, ",\"namespace\":");
         kvt_buffer_json_string(&response->body, name);
         kvt_buffer_printf(&response->body, ",");

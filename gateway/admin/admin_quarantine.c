@@ -16,16 +16,16 @@ gateway_admin_quarantine_list(void *arg, const struct kvt_http_request *request,
     const struct gateway_admin *admin = arg;
 
     kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"entries\":");
-    gateway_quarantine_list(admin->vault->quarantine,
+    gateway_quarantine_list(admin->context->quarantine,
                             gateway_admin_limit(request, ROWS, GATEWAY_QUARANTINE_ENTRIES_MAX),
                             &response->body);
     kvt_buffer_printf(&response->body, "}\n");
 }
 
 static enum kvt_err
-drop(struct gateway_context *vault, uint64_t id, bool act, struct kvt_error *err)
+drop(struct gateway_context *context, uint64_t id, bool act, struct kvt_error *err)
 {
-    const enum kvt_err rc = act ? gateway_quarantine_drop(vault->quarantine, id) : KVT_OK;
+    const enum kvt_err rc = act ? gateway_quarantine_drop(context->quarantine, id) : KVT_OK;
 
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "%s", kvt_err_text(rc));
 }
@@ -60,8 +60,8 @@ gateway_admin_quarantine_act(void *arg, const struct kvt_http_request *request,
                       "send {\"action\": \"restore\" or \"drop\", \"id\": sixteen hex digits}");
     } else {
         rc = strcmp(action, "restore") == 0
-                 ? gateway_quarantine_restore(admin->vault, id, !dry_run, key, &err)
-                 : drop(admin->vault, id, !dry_run, &err);
+                 ? gateway_quarantine_restore(admin->context, id, !dry_run, key, &err)
+                 : drop(admin->context, id, !dry_run, &err);
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"id\":\"%s\",\"done\":%s,", name,
                           rc == KVT_OK && !dry_run ? "true" : "false");
         kvt_buffer_printf(&response->body, "\"code\":\"%s\",\"why_not\":", kvt_err_name(rc));

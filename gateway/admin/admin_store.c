@@ -51,13 +51,13 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
     struct g4_store *store;
 
     if (tier == NULL || !gateway_tier_find(tier, &number) ||
-        !gateway_tier_exists(admin->vault, number)) {
+        !gateway_tier_exists(admin->context, number)) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_tier_exists(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_tier_exists(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
+                      gateway_tier_exists(admin->context, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_tier_exists(admin->context, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
-    store = gateway_tier_store(admin->vault, 1u << number);
+    store = gateway_tier_store(admin->context, 1u << number);
     if (strlen(page.key) >= KVT_KEY_MAX ||
         (page.after != NULL && strlen(page.after) >= KVT_KEY_MAX) ||
         (cursor != NULL && strlen(cursor) >= G4_TOKEN_MAX)) {
@@ -106,7 +106,7 @@ gateway_admin_store_inspect(void *arg, const struct kvt_http_request *request,
 
     if (request->tail[0] == '\0' || strlen(request->tail) >= KVT_KEY_MAX) {
         kvt_http_fail(response, 400, KVT_INVALID, "not a key");
-    } else if (gateway_inspect(admin->vault, request->tail, &seen, &err) != KVT_OK) {
+    } else if (gateway_inspect(admin->context, request->tail, &seen, &err) != KVT_OK) {
         kvt_http_fail(response, 503, KVT_UNAVAILABLE, "the key could not be looked at: %.180s",
                       err.text);
     } else {
@@ -134,7 +134,7 @@ gateway_admin_store_repair(void *arg, const struct kvt_http_request *request,
     } else {
         (void)kvt_json_u64(question, "older_ms", &remedy.older_ms);
         (void)kvt_json_bool(question, "alone", &remedy.alone);
-        rc = gateway_inspect_repair(admin->vault, key, &remedy, &seen, &err);
+        rc = gateway_inspect_repair(admin->context, key, &remedy, &seen, &err);
         append_seen(&response->body, key, &seen);
         kvt_buffer_printf(&response->body, ",\"done\":%s,\"code\":\"%s\",\"why_not\":",
                           rc == KVT_OK ? "true" : "false", kvt_err_name(rc));

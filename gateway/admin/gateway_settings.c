@@ -171,12 +171,12 @@ load_placement(struct gateway_settings *settings, const struct kvt_config *confi
 
     if (path[0] == '\0')
         return KVT_OK;
-    if (settings->vault.cold.kind != GATEWAY_BUCKET_TIER_S3)
+    if (settings->context.cold.kind != GATEWAY_BUCKET_TIER_S3)
         return kvt_error_set(
             err, KVT_INVALID,
             "s3.placement_file is set, but cold.kind is %s, which encrypts nothing "
             "and knows no storage classes",
-            gateway_bucket_tier_kind_name(settings->vault.cold.kind));
+            gateway_bucket_tier_kind_name(settings->context.cold.kind));
     return g4_placement_load(&settings->placement, path, err);
 }
 
@@ -189,7 +189,7 @@ load_driver(struct gateway_settings *settings, const struct kvt_config *config,
         return kvt_error_set(err, KVT_INVALID,
                              "cold.kind is driver: s3.credentials_file must have access:secret, "
                              "which are all that the old signature knows");
-    settings->vault.cold.driver = (struct g4_driver_store_options){
+    settings->context.cold.driver = (struct g4_driver_store_options){
         .path = kvt_config_string(config, GATEWAY_SETTING_COLD_DRIVER),
         .endpoint = settings->cold_endpoint,
         .bucket = settings->bucket,
@@ -197,7 +197,7 @@ load_driver(struct gateway_settings *settings, const struct kvt_config *config,
         .secret_key = settings->s3.secret,
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .trusted = kvt_config_bool(config, GATEWAY_SETTING_COLD_TRUSTED),
-        .writer = settings->vault.name,
+        .writer = settings->context.name,
         .threads = settings->io_threads < 64 ? settings->io_threads : 64,
     };
     return KVT_OK;
@@ -207,7 +207,7 @@ static enum kvt_err
 load_cold(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const size_t hedge = kvt_config_enum(config, GATEWAY_SETTING_S3_HEDGE); /* off after p95 */
-    struct gateway_bucket_tier_options *cold = &settings->vault.cold;
+    struct gateway_bucket_tier_options *cold = &settings->context.cold;
     enum kvt_err rc;
 
     settings->region = kvt_config_string(config, GATEWAY_SETTING_S3_REGION);
@@ -259,7 +259,7 @@ load_far_placement(struct gateway_settings *settings, const struct kvt_config *c
 
     if (path[0] == '\0' && class[0] == '\0')
         return KVT_OK;
-    if (settings->vault.far.kind != GATEWAY_FAR_S3)
+    if (settings->context.far.kind != GATEWAY_FAR_S3)
         return kvt_error_set(err, KVT_INVALID,
                              "%s is set, but far.kind is not s3: nothing else encrypts, or knows "
                              "storage classes",
@@ -276,15 +276,15 @@ load_far_placement(struct gateway_settings *settings, const struct kvt_config *c
 static enum kvt_err
 load_far(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
-    struct gateway_context_options *vault = &settings->vault;
-    struct gateway_far_options *far = &vault->far;
+    struct gateway_context_options *context = &settings->context;
+    struct gateway_far_options *far = &context->far;
     enum kvt_err rc;
 
     far->kind = (enum gateway_far_kind)kvt_config_enum(config, GATEWAY_SETTING_FAR_KIND);
     far->folder = kvt_config_string(config, GATEWAY_SETTING_FAR_DIR);
     far->threads = settings->io_threads;
-    vault->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
-    vault->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
+    context->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
+    context->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
     settings->far_endpoint = far->folder;
     rc = load_far_placement(settings, config, err);
     if (rc != KVT_OK || far->kind != GATEWAY_FAR_S3)
@@ -300,7 +300,7 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
         settings->far = settings->s3; /* unset: as for the first one */
     far->s3 = (struct g4_s3_options){
         .endpoint = settings->far_endpoint,
-        .bucket = vault->far_bucket,
+        .bucket = context->far_bucket,
         .region = kvt_config_string(config, GATEWAY_SETTING_FAR_REGION),
         .access_key = settings->far.access,
         .secret_key = settings->far.secret,
@@ -316,12 +316,12 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
 }
 
 static void
-load_packing(struct gateway_context_options *vault, const struct kvt_config *config)
+load_packing(struct gateway_context_options *context, const struct kvt_config *config)
 {
-    struct g4_compaction_settings *settings = &vault->packer.settings;
+    struct g4_compaction_settings *settings = &context->packer.settings;
 
-    vault->packed = kvt_config_string(config, GATEWAY_SETTING_PACKED_NAMESPACES);
-    vault->packer.interval_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_INTERVAL);
+    context->packed = kvt_config_string(config, GATEWAY_SETTING_PACKED_NAMESPACES);
+    context->packer.interval_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_INTERVAL);
     *settings = g4_compaction_defaults();
     settings->block_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_BLOCK_MAX);
     settings->mean_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_MEAN_MAX);
@@ -332,39 +332,40 @@ load_packing(struct gateway_context_options *vault, const struct kvt_config *con
 }
 
 static enum kvt_err
-load_vault(struct gateway_settings *settings, const struct kvt_config *config,
-           struct kvt_error *err)
+load_context(struct gateway_settings *settings, const struct kvt_config *config,
+             struct kvt_error *err)
 {
-    struct gateway_context_options *vault = &settings->vault;
+    struct gateway_context_options *context = &settings->context;
 
     settings->bucket = kvt_config_string(config, GATEWAY_SETTING_BUCKET);
     if (strchr(settings->bucket, '/') != NULL)
         return kvt_error_set(err, KVT_INVALID, "bucket must not contain '/'");
-    vault->name = kvt_config_string(config, GATEWAY_SETTING_NAME);
-    vault->bucket = settings->bucket;
-    vault->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
-    vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
-    vault->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
-    vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
-    vault->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
-    vault->warm_dir = kvt_config_string(config, GATEWAY_SETTING_WARM_DIR);
-    vault->warm_new = kvt_config_bool(config, GATEWAY_SETTING_WARM_NEW);
-    vault->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
-    vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
-    vault->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
-    vault->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
-    vault->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
+    context->name = kvt_config_string(config, GATEWAY_SETTING_NAME);
+    context->bucket = settings->bucket;
+    context->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
+    context->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
+    context->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
+    context->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
+    context->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
+    context->warm_dir = kvt_config_string(config, GATEWAY_SETTING_WARM_DIR);
+    context->warm_new = kvt_config_bool(config, GATEWAY_SETTING_WARM_NEW);
+    context->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
+    context->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
+    context->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
+    context->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
+    context->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
     settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);
     settings->backlog.stuck_ms = kvt_config_u64(config, GATEWAY_SETTING_WRITE_STUCK_AFTER);
-    vault->recheck_ms = kvt_config_u64(config, GATEWAY_SETTING_COLD_RECHECK);
-    vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
+    context->recheck_ms = kvt_config_u64(config, GATEWAY_SETTING_COLD_RECHECK);
+    context->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
     /* Multipart uploads make objects larger than one body, a few at a time in memory. */
-    vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
-                                                                       : settings->batch_max;
-    load_packing(vault, config);
-    vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
-    vault->io_threads = settings->io_threads;
-    vault->revision = (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
+    context->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
+                                                                         : settings->batch_max;
+    load_packing(context, config);
+    context->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
+    context->io_threads = settings->io_threads;
+    context->revision =
+        (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
     return KVT_OK;
 }
 
@@ -401,7 +402,7 @@ gateway_settings_load(struct gateway_settings *settings, const struct kvt_config
     settings->bus.name = kvt_config_string(config, GATEWAY_SETTING_NAME);
     rc = load_front(settings, config, err);
     if (rc == KVT_OK)
-        rc = load_vault(settings, config, err);
+        rc = load_context(settings, config, err);
     if (rc == KVT_OK)
         rc = load_cold(settings, config, err);
     if (rc == KVT_OK)

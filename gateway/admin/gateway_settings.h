@@ -49,7 +49,7 @@ struct gateway_settings {
     const char *cold_endpoint;      /* S3 endpoint, or the folder */
     struct g4_placement *placement; /* NULL = none; whoever loaded it frees it */
     struct g4_placement *far_placement;
-    struct gateway_context_options vault;
+    struct gateway_context_options context;
     struct gateway_backlog_options backlog;
     struct gateway_client_credentials
         *credentials;         /* of the S3 port; whoever uses them takes them */

@@ -31,7 +31,7 @@ struct load {
 };
 
 struct gateway_backlog {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_backlog_options options;
     struct gateway_backlog_cursor cursor;
     uint64_t left; /* rows that this pass through the backlog is yet to see */
@@ -51,7 +51,7 @@ struct gateway_backlog {
 };
 
 enum kvt_err
-gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *vault,
+gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *context,
                     const struct gateway_backlog_options *options, struct kvt_error *err)
 {
     struct gateway_backlog *backlog = kvt_calloc(1, sizeof(*backlog));
@@ -59,9 +59,9 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *vault,
     *out = backlog;
     if (backlog == NULL)
         return kvt_error_set(err, KVT_NOMEM, "backlog");
-    backlog->vault = vault;
+    backlog->context = context;
     backlog->options = *options;
-    backlog->courtesy.stats = vault->stats;
+    backlog->courtesy.stats = context->stats;
     backlog->random = kvt_clock_mono_ns();
     atomic_store(&backlog->moved_ms, kvt_clock_mono_ms());
     return KVT_OK;
@@ -75,8 +75,8 @@ is_busy(struct gateway_backlog *backlog)
     const bool asked = gateway_stats_traffic_seen(&backlog->courtesy);
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(backlog->vault->catalog, &stats);
-    return asked && stats.owed_bytes <= backlog->vault->backlog_max / 2;
+    gateway_catalog_stats(backlog->context->catalog, &stats);
+    return asked && stats.owed_bytes <= backlog->context->backlog_max / 2;
 }
 
 static void
@@ -85,36 +85,36 @@ on_landed(void *arg, struct g4_request *request, size_t index)
     struct gateway_backlog *backlog = arg;
     struct gateway_claim *claim = &backlog->claims[index];
 
-    gateway_claim_landed(backlog->vault, claim, request);
+    gateway_claim_landed(backlog->context, claim, request);
     if (claim->state != GATEWAY_CLAIM_OCCUPIED) /* no need to look at the bytes again */
-        gateway_body_release(backlog->vault, &backlog->loads[index].hot);
+        gateway_body_release(backlog->context, &backlog->loads[index].hot);
 }
 
 /* Take the block, if nobody else has it and it still waits, and send it. */
 static void
 send(struct gateway_backlog *backlog, struct gateway_store_batch *flight, size_t index)
 {
-    struct gateway_context *vault = backlog->vault;
+    struct gateway_context *context = backlog->context;
     const char *key = backlog->rows[index].key;
     struct load *load = &backlog->loads[index];
 
     *load = (struct load){.read = KVT_CANCELLED};
     backlog->claims[index] = (struct gateway_claim){.key = key};
     gateway_key_lock_init(&load->hold, key);
-    load->held = gateway_key_lock_try(vault->holds, &load->hold, 1);
-    if (!load->held || gateway_catalog_get(vault->catalog, key, &load->record) != KVT_OK ||
+    load->held = gateway_key_lock_try(context->key_locks, &load->hold, 1);
+    if (!load->held || gateway_catalog_get(context->catalog, key, &load->record) != KVT_OK ||
         !gateway_record_waits(&load->record))
         return;
-    load->tier = gateway_tier_fastest(vault, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
+    load->tier = gateway_tier_fastest(context, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
                      ? GATEWAY_TIER_WARM
                      : GATEWAY_TIER_HOT;
-    load->read = gateway_body_read_block(vault, gateway_tier_volume(vault, 1u << load->tier), key,
-                                         &load->record, &load->hot);
+    load->read = gateway_body_read_block(context, gateway_tier_volume(context, 1u << load->tier),
+                                         key, &load->record, &load->hot);
     if (load->read != KVT_OK)
         return;
     gateway_claim_init(&backlog->claims[index], key, &load->record, &load->hot);
     gateway_store_batch_renew(flight); /* it is no batch that somebody waits for */
-    gateway_claim_send(vault, flight, &backlog->claims[index], index);
+    gateway_claim_send(context, flight, &backlog->claims[index], index);
     if (is_busy(backlog))
         gateway_store_batch_drain(flight);
 }
@@ -138,10 +138,10 @@ publish(struct gateway_backlog *backlog, size_t count)
         memcpy(change->record.etag, backlog->claims[i].etag, sizeof(change->record.etag));
         used++;
     }
-    if (gateway_catalog_change(backlog->vault->catalog, backlog->changes, used, GATEWAY_APPLIED) !=
-        KVT_OK)
+    if (gateway_catalog_change(backlog->context->catalog, backlog->changes, used,
+                               GATEWAY_APPLIED) != KVT_OK)
         return 0;
-    gateway_stats_add(backlog->vault->stats, GATEWAY_STAT_BACKLOG_UPLOADED, used);
+    gateway_stats_add(backlog->context->stats, GATEWAY_STAT_BACKLOG_UPLOADED, used);
     return used;
 }
 
@@ -167,21 +167,21 @@ has_failed(struct gateway_backlog *backlog, size_t index)
 static void
 let_go(struct gateway_backlog *backlog, size_t index)
 {
-    struct gateway_context *vault = backlog->vault;
+    struct gateway_context *context = backlog->context;
     const struct gateway_claim *claim = &backlog->claims[index];
     struct load *load = &backlog->loads[index];
 
     if (!load->held)
         return;
     if (claim->state == GATEWAY_CLAIM_REFUSED && claim->status == KVT_PRECONDITION)
-        gateway_repair_second(vault, claim->key, load->hot.buffer, load->hot.buffer_size);
-    gateway_key_lock_release(vault->holds, &load->hold, 1);
+        gateway_repair_second(context, claim->key, load->hot.buffer, load->hot.buffer_size);
+    gateway_key_lock_release(context->key_locks, &load->hold, 1);
     if (load->read == KVT_CORRUPT)
-        gateway_repair_file(vault, claim->key, load->tier, load->hot.buffer, load->hot.buffer_size,
-                            load->hot.error.text);
+        gateway_repair_file(context, claim->key, load->tier, load->hot.buffer,
+                            load->hot.buffer_size, load->hot.error.text);
     else if (load->read == KVT_NOTFOUND)
-        gateway_repair_file(vault, claim->key, load->tier, NULL, 0, NULL);
-    gateway_body_release(vault, &load->hot);
+        gateway_repair_file(context, claim->key, load->tier, NULL, 0, NULL);
+    gateway_body_release(context, &load->hot);
 }
 
 /* The next rows, as many as there are.  A pass is over what waits when it begins: what comes
@@ -189,7 +189,7 @@ let_go(struct gateway_backlog *backlog, size_t index)
 static size_t
 next_page(struct gateway_backlog *backlog)
 {
-    struct gateway_catalog *catalog = backlog->vault->catalog;
+    struct gateway_catalog *catalog = backlog->context->catalog;
     struct gateway_catalog_stats stats;
     size_t count = 0;
 
@@ -221,17 +221,17 @@ void
 gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_round *round)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + ROUND_MS;
-    struct gateway_context *vault = backlog->vault;
+    struct gateway_context *context = backlog->context;
     struct gateway_store_batch *flight = NULL;
     size_t count = 0;
 
     *round = (struct gateway_backlog_round){0};
-    if (vault->hot != NULL && gateway_bucket_tier_writable(vault->cold))
+    if (context->hot != NULL && gateway_bucket_tier_writable(context->buckets))
         count = next_page(backlog);
     if (count > 0 &&
         gateway_store_batch_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
         count = 0;
-    while (round->seen < count && !atomic_load(&vault->stopping) && kvt_clock_mono_ms() < end_ms)
+    while (round->seen < count && !atomic_load(&context->stopping) && kvt_clock_mono_ms() < end_ms)
         send(backlog, flight, round->seen++);
     turn_page(backlog, round->seen);
     if (round->seen == 0) {
@@ -240,13 +240,13 @@ gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_ro
     }
     gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
-    gateway_claim_settle(vault, backlog->claims, round->seen);
+    gateway_claim_settle(context, backlog->claims, round->seen);
     round->uploaded = publish(backlog, round->seen);
     for (size_t i = 0; i < round->seen; i++) {
         round->failed += has_failed(backlog, i) ? 1 : 0;
         let_go(backlog, i);
     }
-    gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_FAILED, round->failed);
+    gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_FAILED, round->failed);
     if (round->uploaded > 0) {
         atomic_store(&backlog->moved_ms, kvt_clock_mono_ms());
         atomic_store(&backlog->last, KVT_OK);
@@ -262,11 +262,11 @@ gateway_backlog_state(struct gateway_backlog *backlog, struct gateway_backlog_st
     struct gateway_row row;
     size_t count = 0;
 
-    gateway_catalog_stats(backlog->vault->catalog, &stats);
+    gateway_catalog_stats(backlog->context->catalog, &stats);
     *state = (struct gateway_backlog_state){.blocks = stats.owed_blocks,
                                             .bytes = stats.owed_bytes,
                                             .last = atomic_load(&backlog->last)};
-    if (gateway_catalog_backlog(backlog->vault->catalog, &first, &row, 1, &count) != KVT_OK ||
+    if (gateway_catalog_backlog(backlog->context->catalog, &first, &row, 1, &count) != KVT_OK ||
         count == 0)
         return;
     if (row.record.modified_ms < now_ms)
@@ -278,7 +278,7 @@ gateway_backlog_state(struct gateway_backlog *backlog, struct gateway_backlog_st
 static void
 show(struct gateway_backlog *backlog)
 {
-    struct gateway_stats *stats = backlog->vault->stats;
+    struct gateway_stats *stats = backlog->context->stats;
     struct gateway_backlog_state state;
 
     if (kvt_clock_mono_ms() - backlog->shown_ms < SHOW_MS)

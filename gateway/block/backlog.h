@@ -5,7 +5,7 @@
  * Why: in write-back a PUT waits for the local disk only.  What the bucket is then owed is a row of
  * the catalog, so a restart goes on where the last life ended, and reads no bytes to do so.
  *
- * Ownership: borrows the vault.
+ * Ownership: borrows the context.
  * Threads:   one of its own, which holds the keys of what it uploads: a removal or a PUT of such a
  *            block waits for the upload to end, a read does not.
  * Limits:    GATEWAY_BACKLOG_PAGE blocks in memory, `uploads` of them in the air: one at a time
@@ -32,7 +32,7 @@ struct gateway_backlog_options {
 };
 
 KVT_NODISCARD enum kvt_err gateway_backlog_new(struct gateway_backlog **out,
-                                               struct gateway_context *vault,
+                                               struct gateway_context *context,
                                                const struct gateway_backlog_options *options,
                                                struct kvt_error *err);
 /** Upload from now on. */

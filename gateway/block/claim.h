@@ -52,11 +52,11 @@ void gateway_claim_init(struct gateway_claim *claim, const char *key,
 void gateway_claim_meta(const struct gateway_claim *claim, struct g4_meta *meta);
 
 /** Send the PUT; its request comes back to the flight's `finish` under `index`. */
-void gateway_claim_send(struct gateway_context *vault, struct gateway_store_batch *flight,
+void gateway_claim_send(struct gateway_context *context, struct gateway_store_batch *flight,
                         struct gateway_claim *claim, size_t index);
 
 /** What the answer means; from the flight's `finish`. */
-void gateway_claim_landed(struct gateway_context *vault, struct gateway_claim *claim,
+void gateway_claim_landed(struct gateway_context *context, struct gateway_claim *claim,
                           const struct g4_request *request);
 
 /** The bucket has it, and something that belongs to it could not be done: UNKNOWN. */
@@ -64,11 +64,11 @@ void gateway_claim_doubt(struct gateway_claim *claim, enum kvt_err status);
 
 /** Look at everything that was there already; afterwards no claim is OCCUPIED, and what is STORED
  *  has the record it needs (gateway/block/commit_record.h). */
-void gateway_claim_settle(struct gateway_context *vault, struct gateway_claim *claims,
+void gateway_claim_settle(struct gateway_context *context, struct gateway_claim *claims,
                           size_t count);
 
 /** Send one and settle it; its `status`. */
-enum kvt_err gateway_claim_perform(struct gateway_context *vault, struct gateway_claim *claim);
+enum kvt_err gateway_claim_perform(struct gateway_context *context, struct gateway_claim *claim);
 
 /** Does a HEAD or GET answer show this very block, whole? */
 bool gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,

@@ -30,7 +30,7 @@ struct member {
 };
 
 struct committing {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct member *members; /* sorted by name */
     size_t member_count;
     struct unit *units;
@@ -40,11 +40,11 @@ struct committing {
 };
 
 bool
-gateway_commit_record_needed(const struct gateway_context *vault, const char *key,
+gateway_commit_record_needed(const struct gateway_context *context, const char *key,
                              char record[KVT_KEY_MAX])
 {
     record[0] = '\0';
-    return vault->commit_ranks > 0 && g4_commit_key(key, record);
+    return context->commit_ranks > 0 && g4_commit_key(key, record);
 }
 
 /* ---- which ranks there are ---- */
@@ -59,11 +59,11 @@ add_rank(struct unit *unit, uint32_t rank, uint64_t length, uint32_t crc32c, uin
 /* Does this gateway know that the bucket has the rank?  What is under way is for the bucket to say.
  */
 static bool
-add_known(struct gateway_context *vault, struct unit *unit, uint32_t rank, const char *key)
+add_known(struct gateway_context *context, struct unit *unit, uint32_t rank, const char *key)
 {
     struct gateway_record record;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK)
+    if (gateway_catalog_get(context->catalog, key, &record) != KVT_OK)
         return false;
     if (record.state == GATEWAY_RETIRING && record.moving == 0)
         unit->complete = false; /* one that was noted the bucket knows, and may have got again */
@@ -80,7 +80,7 @@ on_head(struct committing *work, const struct g4_request *request, struct unit *
     const struct g4_meta *meta = &request->meta;
 
     if (!gateway_damage_judged(request->status)) {
-        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
         unit->complete = false;
     } else if (request->status != KVT_OK || gateway_damage_judge_head(request) != NULL) {
         unit->complete = false;
@@ -94,14 +94,14 @@ on_written(struct committing *work, const struct g4_request *request, struct uni
 {
     unit->present = request->status == KVT_EXISTS || request->status == KVT_PRECONDITION;
     if (!unit->present)
-        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
 }
 
 static void
 on_removed(struct committing *work, const struct g4_request *request, struct unit *unit)
 {
     if (request->status != KVT_OK && request->status != KVT_NOTFOUND)
-        unit->status = gateway_bucket_tier_ended(work->vault->cold, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
 }
 
 static void
@@ -123,17 +123,17 @@ static bool
 ask_next(struct committing *work, struct gateway_store_batch *flight, size_t index)
 {
     struct unit *unit = &work->units[index];
-    const uint32_t ranks = work->vault->commit_ranks;
+    const uint32_t ranks = work->context->commit_ranks;
     const uint32_t first = unit->asked;
 
     for (uint32_t i = 1; i <= ranks && unit->complete; i++) {
         unit->asked = (first + i) % ranks;
         g4_commit_rank_key(unit->key, unit->asked, unit->asked_key);
         if ((unit->known >> unit->asked & 1) != 0 ||
-            (!work->proving && add_known(work->vault, unit, unit->asked, unit->asked_key)) ||
+            (!work->proving && add_known(work->context, unit, unit->asked, unit->asked_key)) ||
             !unit->complete)
             continue;
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(work->vault->cold),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(work->context->buckets),
                                  unit->asked_key, index);
         return true;
     }
@@ -159,7 +159,7 @@ gather(struct committing *work, struct gateway_store_batch *flight)
 static void
 write_records(struct committing *work, struct gateway_store_batch *flight)
 {
-    struct g4_store *store = gateway_bucket_tier_store(work->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(work->context->buckets);
 
     for (size_t i = 0; i < work->count; i++) {
         struct unit *unit = &work->units[i];
@@ -167,7 +167,7 @@ write_records(struct committing *work, struct gateway_store_batch *flight)
 
         if (!unit->complete)
             continue;
-        unit->record.ranks = work->vault->commit_ranks;
+        unit->record.ranks = work->context->commit_ranks;
         g4_commit_format(&unit->record, &unit->body);
         if (!kvt_buffer_ok(&unit->body)) {
             unit->status = KVT_NOMEM;
@@ -181,7 +181,7 @@ write_records(struct committing *work, struct gateway_store_batch *flight)
     for (size_t i = 0; i < work->count; i++)
         if (work->units[i].present)
             work->units[i].status = gateway_bucket_tier_ended(
-                work->vault->cold,
+                work->context->buckets,
                 g4_commit_settle(store, work->units[i].key, &work->units[i].record, NULL));
 }
 
@@ -208,7 +208,8 @@ prove_records(struct committing *work, struct gateway_store_batch *flight)
         request = gateway_store_batch_prepare(flight, i);
         request->verb = G4_DELETE;
         request->key = unit->key;
-        gateway_store_batch_submit(flight, gateway_bucket_tier_store(work->vault->cold), request);
+        gateway_store_batch_submit(flight, gateway_bucket_tier_store(work->context->buckets),
+                                   request);
     }
     gateway_store_batch_drain(flight);
 }
@@ -227,7 +228,7 @@ sort_members(struct committing *work, struct gateway_claim *claims, size_t count
 
     for (size_t i = 0; i < count; i++)
         if (claims[i].state == GATEWAY_CLAIM_STORED &&
-            gateway_commit_record_needed(work->vault, claims[i].key, ignored))
+            gateway_commit_record_needed(work->context, claims[i].key, ignored))
             work->members[work->member_count++] =
                 (struct member){.name = strchr(claims[i].key, '/') + 1, .claim = &claims[i]};
     qsort(work->members, work->member_count, sizeof(*work->members), compare_members);
@@ -246,12 +247,13 @@ enter_member(struct committing *work, size_t index)
     if (!same) {
         *unit = (struct unit){.complete = true};
         (void)g4_commit_key(claim->key, unit->key);
-        memcpy(unit->record.writer, work->vault->name, sizeof(unit->record.writer));
+        memcpy(unit->record.writer, work->context->name, sizeof(unit->record.writer));
         kvt_buffer_init(&unit->body, G4_COMMIT_BODY_MAX);
         gateway_key_lock_init(&work->holds[work->count++], unit->key);
     }
     member->unit = work->count - 1;
-    if (kvt_key_parse(claim->key, &parsed) != KVT_OK || parsed.rank >= work->vault->commit_ranks) {
+    if (kvt_key_parse(claim->key, &parsed) != KVT_OK ||
+        parsed.rank >= work->context->commit_ranks) {
         unit->complete = false; /* of a model with more ranks: nobody here knows how many */
         return;
     }
@@ -271,11 +273,11 @@ commit_members(struct committing *work)
         return rc;
     for (size_t i = 0; i < work->member_count; i++)
         enter_member(work, i);
-    gateway_key_lock_acquire(work->vault->holds, work->holds, work->count);
+    gateway_key_lock_acquire(work->context->key_locks, work->holds, work->count);
     gather(work, flight);
     write_records(work, flight);
     prove_records(work, flight);
-    gateway_key_lock_release(work->vault->holds, work->holds, work->count);
+    gateway_key_lock_release(work->context->key_locks, work->holds, work->count);
     gateway_store_batch_free(flight);
     for (size_t i = 0; i < work->member_count; i++) {
         const enum kvt_err status = work->units[work->members[i].unit].status;
@@ -295,13 +297,13 @@ commit_members(struct committing *work)
 }
 
 void
-gateway_commit_record_claims(struct gateway_context *vault, struct gateway_claim *claims,
+gateway_commit_record_claims(struct gateway_context *context, struct gateway_claim *claims,
                              size_t count)
 {
-    struct committing work = {.vault = vault};
+    struct committing work = {.context = context};
     enum kvt_err rc = KVT_NOMEM;
 
-    if (vault->commit_ranks == 0 || count == 0)
+    if (context->commit_ranks == 0 || count == 0)
         return;
     work.members = kvt_calloc(count, sizeof(*work.members));
     if (work.members != NULL) {
@@ -324,7 +326,7 @@ gateway_commit_record_claims(struct gateway_context *vault, struct gateway_claim
 }
 
 enum kvt_err
-gateway_commit_record_found(struct gateway_context *vault, const char *key,
+gateway_commit_record_found(struct gateway_context *context, const char *key,
                             const struct gateway_record *record)
 {
     struct gateway_claim claim = {.key = key,
@@ -334,6 +336,6 @@ gateway_commit_record_found(struct gateway_context *vault, const char *key,
                                   .writer = record->writer,
                                   .state = GATEWAY_CLAIM_STORED};
 
-    gateway_commit_record_claims(vault, &claim, 1);
+    gateway_commit_record_claims(context, &claim, 1);
     return claim.status;
 }

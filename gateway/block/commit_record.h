@@ -21,16 +21,16 @@
 
 /** Write the records of all blocks that are complete with these claims.  A claim whose block's
  *  record could not be written, or whose other ranks could not be asked for, becomes UNKNOWN. */
-void gateway_commit_record_claims(struct gateway_context *vault, struct gateway_claim *claims,
+void gateway_commit_record_claims(struct gateway_context *context, struct gateway_claim *claims,
                                   size_t count);
 
 /** The same for one block that was found in the bucket.  KVT_OK, also when it is not complete. */
-KVT_NODISCARD enum kvt_err gateway_commit_record_found(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_commit_record_found(struct gateway_context *context,
                                                        const char *key,
                                                        const struct gateway_record *record);
 
 /** Is `key` a block's that counts only with its record? */
-bool gateway_commit_record_needed(const struct gateway_context *vault, const char *key,
+bool gateway_commit_record_needed(const struct gateway_context *context, const char *key,
                                   char record[KVT_KEY_MAX]);
 
 #endif /* GATEWAY_BLOCK_COMMIT_RECORD_H */

@@ -15,8 +15,8 @@
 #include "gateway/block/unsynced.h"
 
 void
-gateway_damage_keep(struct gateway_context *vault, const char *key, unsigned tier, const void *body,
-                    size_t size, const char *reason)
+gateway_damage_keep(struct gateway_context *context, const char *key, unsigned tier,
+                    const void *body, size_t size, const char *reason)
 {
     struct gateway_quarantine_item item = {.key = key,
                                            .tier = gateway_tier_name(tier),
@@ -30,16 +30,16 @@ gateway_damage_keep(struct gateway_context *vault, const char *key, unsigned tie
     struct g4_meta expected;
     enum kvt_err rc;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK && !record.opaque &&
+    if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK && !record.opaque &&
         !record.foreign) {
         gateway_record_meta(&record, &expected);
         item.expected = &expected;
     }
-    rc = gateway_quarantine_add(vault->quarantine, &item);
+    rc = gateway_quarantine_add(context->quarantine, &item);
 
-    gateway_stats_add(vault->stats, stats[tier], 1);
+    gateway_stats_add(context->stats, stats[tier], 1);
     if (rc == KVT_OK) {
-        gateway_stats_add(vault->stats, GATEWAY_STAT_QUARANTINED, 1);
+        gateway_stats_add(context->stats, GATEWAY_STAT_QUARANTINED, 1);
         kvt_log_warn("gateway.fault", "quarantined", "%s copy of %s: %s", item.tier, key, reason);
     } else if (rc != KVT_EXISTS) {
         kvt_log_error("gateway.fault", "quarantine_failed", "%s: %s", key, kvt_err_text(rc));
@@ -61,16 +61,16 @@ gateway_damage_judge_head(const struct g4_request *seen)
 
 /* Nothing can bring it back: then at least everybody who looks shall know. */
 static void
-tell_lost(struct gateway_context *vault, const char *key, const char *why)
+tell_lost(struct gateway_context *context, const char *key, const char *why)
 {
-    gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_LOST, 1);
+    gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_LOST, 1);
     kvt_log_error("gateway.fault", "block_lost", "%s was acknowledged and is lost: %s", key, why);
 }
 
 /* The hot copy of a block that the bucket is owed is bad.  It is the only one, unless an upload did
  * land whose answer was lost.  False: nobody can tell now. */
 static bool
-write_off(struct gateway_context *vault, struct gateway_change *change)
+write_off(struct gateway_context *context, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
     struct g4_request head = {.verb = G4_HEAD,
@@ -78,10 +78,10 @@ write_off(struct gateway_context *vault, struct gateway_change *change)
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return false;
-    rc = gateway_bucket_tier_ended(vault->cold,
-                                   g4_store_perform(gateway_bucket_tier_store(vault->cold), &head));
+    rc = gateway_bucket_tier_ended(
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
     if (rc == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
         record->tiers = gateway_record_bucket(&head);
@@ -89,17 +89,18 @@ write_off(struct gateway_context *vault, struct gateway_change *change)
         memcpy(record->etag, head.etag, sizeof(record->etag));
         return true;
     }
-    change->erase = rc == KVT_OK || rc == KVT_CORRUPT ||
-                    (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(vault->cold, change->key));
+    change->erase =
+        rc == KVT_OK || rc == KVT_CORRUPT ||
+        (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, change->key));
     return change->erase;
 }
 
 /* Take `tier` out of the key's row; the caller holds the key. */
 static bool
-drop_tier(struct gateway_context *vault, const char *key, unsigned tier)
+drop_tier(struct gateway_context *context, const char *key, unsigned tier)
 {
     struct gateway_change change = {.key = key};
-    const enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &change.record);
+    const enum kvt_err rc = gateway_catalog_get(context->catalog, key, &change.record);
     enum kvt_err left;
     unsigned rest;
     bool owed;
@@ -110,12 +111,12 @@ drop_tier(struct gateway_context *vault, const char *key, unsigned tier)
         return true;
     rest = change.record.tiers & ~tier;
     owed = change.record.owed && (rest & GATEWAY_VOLUMES) == 0;
-    if (owed && !write_off(vault, &change))
+    if (owed && !write_off(context, &change))
         return false;
     /* What is left has to stay.  A bad one is left to its readers. */
     if ((tier & GATEWAY_BUCKETS) != 0 && (rest & GATEWAY_BUCKETS) == 0 &&
         (rest & GATEWAY_HOT) != 0) {
-        left = gateway_unsynced_renew(vault, key, &change.record);
+        left = gateway_unsynced_renew(context, key, &change.record);
         if (left != KVT_OK && left != KVT_CORRUPT && left != KVT_NOTFOUND)
             return false;
     }
@@ -123,47 +124,49 @@ drop_tier(struct gateway_context *vault, const char *key, unsigned tier)
         change.record.tiers = rest;
         change.erase = rest == 0;
     }
-    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+    if (gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return false;
     if (owed && change.erase)
-        tell_lost(vault, key, "its hot copy was damaged before it was uploaded");
+        tell_lost(context, key, "its hot copy was damaged before it was uploaded");
     else if (owed) /* by an upload whose answer was lost */
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_UPLOADED, 1);
+        gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_UPLOADED, 1);
     return true;
 }
 
 void
-gateway_repair_second(struct gateway_context *vault, const char *key, const void *body, size_t size)
+gateway_repair_second(struct gateway_context *context, const char *key, const void *body,
+                      size_t size)
 {
     static const char why[] = "the bucket has other bytes, which were there first";
     struct gateway_change change = {.key = key, .erase = true};
 
-    gateway_damage_keep(vault, key, GATEWAY_TIER_HOT, body, size, why);
-    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+    gateway_damage_keep(context, key, GATEWAY_TIER_HOT, body, size, why);
+    if (gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
-    tell_lost(vault, key, why);
-    (void)!gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
+    tell_lost(context, key, why);
+    (void)!gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
 }
 
 /* Is the file, read again, what the catalog expects?  KVT_CORRUPT or KVT_NOTFOUND: no.  All other
  * errors say nothing of it. */
 static enum kvt_err
-check_file(struct gateway_context *vault, const char *key, unsigned tier)
+check_file(struct gateway_context *context, const char *key, unsigned tier)
 {
     struct gateway_record record;
     struct g4_request request;
     enum kvt_err rc;
 
-    rc = gateway_catalog_get(vault->catalog, key, &record);
+    rc = gateway_catalog_get(context->catalog, key, &record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_body_read_block(vault, gateway_tier_volume(vault, tier), key, &record, &request);
-    gateway_body_release(vault, &request);
+    rc = gateway_body_read_block(context, gateway_tier_volume(context, tier), key, &record,
+                                 &request);
+    gateway_body_release(context, &request);
     return rc;
 }
 
 void
-gateway_repair_file(struct gateway_context *vault, const char *key, enum gateway_tier tier,
+gateway_repair_file(struct gateway_context *context, const char *key, enum gateway_tier tier,
                     const void *body, size_t size, const char *reason)
 {
     const unsigned bit = 1u << tier;
@@ -171,28 +174,29 @@ gateway_repair_file(struct gateway_context *vault, const char *key, enum gateway
     enum kvt_err rc;
 
     if (reason != NULL)
-        gateway_damage_keep(vault, key, tier, body, size, reason);
+        gateway_damage_keep(context, key, tier, body, size, reason);
     gateway_key_lock_init(&hold, key);
-    if (gateway_tier_volume(vault, bit) == NULL || !gateway_key_lock_try(vault->holds, &hold, 1))
+    if (gateway_tier_volume(context, bit) == NULL ||
+        !gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
-    rc = check_file(vault, key, bit);
-    if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(vault, key, bit))
-        (void)!gateway_tier_drop_files(vault, key, bit);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    rc = check_file(context, key, bit);
+    if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(context, key, bit))
+        (void)!gateway_tier_drop_files(context, key, bit);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 /* The bucket that gave this answer: of two copies the other one says nothing of it. */
 static struct g4_store *
-bucket_of(struct gateway_context *vault, const struct g4_request *seen)
+bucket_of(struct gateway_context *context, const struct g4_request *seen)
 {
-    return gateway_bucket_tier_bucket(vault->cold, gateway_record_bucket(seen));
+    return gateway_bucket_tier_bucket(context->buckets, gateway_record_bucket(seen));
 }
 
 /* Put the bad object out of sight without ever touching another one: everything is conditional on
  * the ETag that was found bad.  MinIO ignores If-Match on DELETE, so there it is an empty object.
  */
 static enum kvt_err
-replace_bad(struct gateway_context *vault, unsigned bucket, const char *key, const char *etag,
+replace_bad(struct gateway_context *context, unsigned bucket, const char *key, const char *etag,
             uint64_t deadline_ms)
 {
     struct g4_request request = {.key = key,
@@ -203,7 +207,7 @@ replace_bad(struct gateway_context *vault, unsigned bucket, const char *key, con
     enum kvt_err rc;
 
     memcpy(request.etag, etag, sizeof(request.etag));
-    if (gateway_bucket_tier_heeds(vault->cold, bucket)) {
+    if (gateway_bucket_tier_heeds(context->buckets, bucket)) {
         request.verb = G4_DELETE;
         request.body = NULL;
     } else {
@@ -211,7 +215,7 @@ replace_bad(struct gateway_context *vault, unsigned bucket, const char *key, con
         request.meta = (struct g4_meta){
             .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
     }
-    rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, bucket), &request);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, bucket), &request);
     if (rc != KVT_OK && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
     return rc;
@@ -220,50 +224,50 @@ replace_bad(struct gateway_context *vault, unsigned bucket, const char *key, con
 /* An empty object has the ETag of all tombstones, also of one that another gateway puts there now,
  * to say that the block was removed while the far bucket is away.  Those are put under a lock. */
 static enum kvt_err
-replace_empty(struct gateway_context *vault, unsigned bucket, const char *key, const char *etag)
+replace_empty(struct gateway_context *context, unsigned bucket, const char *key, const char *etag)
 {
     struct g4_request head = {.verb = G4_HEAD,
                               .key = key,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_move_lock lock;
     uint64_t deadline_ms;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
 
     if (rc != KVT_OK)
         return rc;
-    rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, bucket), &head);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, bucket), &head);
     deadline_ms = gateway_move_lock_deadline(&lock);
     if (rc == KVT_OK && !gateway_damage_is_tombstone(&head) && deadline_ms != 0)
-        rc = gateway_move_lock_sent(&lock, replace_bad(vault, bucket, key, etag, deadline_ms));
-    gateway_move_lock_release(vault, &lock);
+        rc = gateway_move_lock_sent(&lock, replace_bad(context, bucket, key, etag, deadline_ms));
+    gateway_move_lock_release(context, &lock);
     return rc;
 }
 
 /* `head` is of the bad object.  A tombstone is out of sight already. */
 static void
-neutralise(struct gateway_context *vault, unsigned bucket, const char *key,
+neutralise(struct gateway_context *context, unsigned bucket, const char *key,
            const struct g4_request *head)
 {
     const bool empty = head->status == KVT_OK && head->buffer_size == 0;
 
     if (head->status == KVT_OK && gateway_damage_is_tombstone(head))
         return;
-    if (empty && gateway_tier_exists(vault, GATEWAY_TIER_FAR))
-        (void)replace_empty(vault, bucket, key, head->etag);
+    if (empty && gateway_tier_exists(context, GATEWAY_TIER_FAR))
+        (void)replace_empty(context, bucket, key, head->etag);
     else
-        (void)replace_bad(vault, bucket, key, head->etag, 0);
+        (void)replace_bad(context, bucket, key, head->etag, 0);
 }
 
 bool
-gateway_damage_comes_again(struct gateway_context *vault, const char *key,
+gateway_damage_comes_again(struct gateway_context *context, const char *key,
                            const struct g4_request *seen, const void *body, size_t size,
                            uint64_t expected)
 {
-    struct g4_store *store = bucket_of(vault, seen);
+    struct g4_store *store = bucket_of(context, seen);
     const bool larger = seen->status == KVT_RANGE;
     struct g4_request again;
     const enum kvt_err rc =
-        gateway_body_read(vault, store, key, larger ? vault->object_max : size, &again);
+        gateway_body_read(context, store, key, larger ? context->object_max : size, &again);
     bool same = strcmp(again.etag, seen->etag) == 0;
 
     if (larger)
@@ -273,7 +277,7 @@ gateway_damage_comes_again(struct gateway_context *vault, const char *key,
                (size == 0 || memcmp(again.buffer, body, size) == 0);
     else
         same = same && rc == seen->status;
-    gateway_body_release(vault, &again);
+    gateway_body_release(context, &again);
     return same;
 }
 
@@ -284,19 +288,19 @@ gateway_damage_comes_again(struct gateway_context *vault, const char *key,
  * was written, it must come twice.
  */
 static bool
-is_proven(struct gateway_context *vault, const char *key, const struct g4_request *seen,
+is_proven(struct gateway_context *context, const char *key, const struct g4_request *seen,
           const void *body, size_t size, const struct g4_request *head)
 {
     struct gateway_record record;
-    const bool known = gateway_catalog_get(vault->catalog, key, &record) == KVT_OK;
+    const bool known = gateway_catalog_get(context->catalog, key, &record) == KVT_OK;
 
     if (seen->status == KVT_OK && head->status == KVT_OK && head->buffer_size != size)
         return false;
     if (known && gateway_record_in_bucket(&record) && record.etag[0] != '\0' &&
         strcmp(record.etag, seen->etag) != 0)
         return true;
-    return gateway_damage_comes_again(vault, key, seen, body, size,
-                                      known ? record.length : vault->object_max);
+    return gateway_damage_comes_again(context, key, seen, body, size,
+                                      known ? record.length : context->object_max);
 }
 
 static bool
@@ -314,7 +318,7 @@ is_sound(const struct g4_request *seen, const void *body, size_t size)
  * else writes in its name.
  */
 static bool
-is_anothers(struct gateway_context *vault, const char *key, const struct g4_request *seen,
+is_anothers(struct gateway_context *context, const char *key, const struct g4_request *seen,
             const void *body, size_t size)
 {
     struct gateway_record record;
@@ -323,92 +327,92 @@ is_anothers(struct gateway_context *vault, const char *key, const struct g4_requ
     bool sound;
 
     if (seen->status == KVT_RANGE) { /* no more was read than the row speaks of */
-        rc = gateway_body_read(vault, bucket_of(vault, seen), key, vault->object_max, &whole);
+        rc = gateway_body_read(context, bucket_of(context, seen), key, context->object_max, &whole);
         sound = (rc != KVT_OK && rc != KVT_RANGE && rc != KVT_CORRUPT) ||
                 is_sound(&whole, whole.buffer, whole.buffer_size);
-        gateway_body_release(vault, &whole);
+        gateway_body_release(context, &whole);
         return sound;
     }
     if (!is_sound(seen, body, size))
         return false;
-    return strcmp(seen->meta.writer, vault->name) != 0 ||
-           gateway_catalog_get(vault->catalog, key, &record) != KVT_OK ||
+    return strcmp(seen->meta.writer, context->name) != 0 ||
+           gateway_catalog_get(context->catalog, key, &record) != KVT_OK ||
            !gateway_record_in_bucket(&record);
 }
 
 /* Forget the row, and the hot copy it speaks of; the caller holds the key. */
 static void
-forget(struct gateway_context *vault, const char *key, const struct gateway_record *record)
+forget(struct gateway_context *context, const char *key, const struct gateway_record *record)
 {
     struct gateway_change change = {.key = key, .erase = true};
 
-    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+    if (gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
-    gateway_stats_add(vault->stats, GATEWAY_STAT_GONE, 1);
+    gateway_stats_add(context->stats, GATEWAY_STAT_GONE, 1);
     /* A file that stays because this fails is an orphan; the keeper sweeps those. */
-    (void)!gateway_tier_drop_files(vault, key, record->tiers);
+    (void)!gateway_tier_drop_files(context, key, record->tiers);
 }
 
 /* Its commit record goes first.  Who puts the block meanwhile writes another one, or finds it
  * there; so it is looked once more, and made again where that was this one. */
 static bool
-drop_record(struct gateway_context *vault, const char *key, const struct gateway_record *record)
+drop_record(struct gateway_context *context, const char *key, const struct gateway_record *record)
 {
     char commit[KVT_KEY_MAX];
 
-    if (!gateway_commit_record_needed(vault, key, commit))
+    if (!gateway_commit_record_needed(context, key, commit))
         return true;
-    if (gateway_removal_record(vault, key) != KVT_OK)
+    if (gateway_removal_record(context, key) != KVT_OK)
         return false;
-    if (gateway_bucket_tier_absent(vault->cold, key))
+    if (gateway_bucket_tier_absent(context->buckets, key))
         return true;
-    (void)!gateway_commit_record_found(vault, key, record);
+    (void)!gateway_commit_record_found(context, key, record);
     return false;
 }
 
 void
-gateway_repair_gone_held(struct gateway_context *vault, const char *key)
+gateway_repair_gone_held(struct gateway_context *context, const char *key)
 {
     struct gateway_record record;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK &&
-        gateway_record_in_bucket(&record) && gateway_bucket_tier_absent(vault->cold, key) &&
-        drop_record(vault, key, &record))
-        forget(vault, key, &record);
+    if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK &&
+        gateway_record_in_bucket(&record) && gateway_bucket_tier_absent(context->buckets, key) &&
+        drop_record(context, key, &record))
+        forget(context, key, &record);
 }
 
 bool
-gateway_repair_is_other(const struct gateway_context *vault, const struct gateway_record *record,
+gateway_repair_is_other(const struct gateway_context *context, const struct gateway_record *record,
                         const struct g4_request *seen)
 {
     return gateway_record_in_bucket(record) && seen->meta.present &&
-           strcmp(seen->meta.writer, vault->name) != 0 &&
+           strcmp(seen->meta.writer, context->name) != 0 &&
            !gateway_damage_shows(seen, record->length, record->crc32c, record->fingerprint);
 }
 
 void
-gateway_repair_other(struct gateway_context *vault, const char *key)
+gateway_repair_other(struct gateway_context *context, const char *key)
 {
     struct g4_request head = {.verb = G4_HEAD, .key = key};
     struct gateway_record record;
     struct gateway_key_lock hold;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
-    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK &&
+    if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK &&
         gateway_bucket_tier_ended(
-            vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head)) ==
-            KVT_OK &&
-        gateway_repair_is_other(vault, &record, &head))
-        forget(vault, key, &record);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+            context->buckets,
+            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head)) == KVT_OK &&
+        gateway_repair_is_other(context, &record, &head))
+        forget(context, key, &record);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 /* Of two copies that the row speaks of one is gone, because another gateway took it away: the row
  * follows.  `head` is what readers were told of the other one. */
 static bool
-has_lost_one(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+has_lost_one(struct gateway_context *context, const char *key, const struct gateway_record *record,
              const struct g4_request *head)
 {
     const unsigned other = GATEWAY_BUCKETS & ~gateway_record_bucket(head);
@@ -419,14 +423,14 @@ has_lost_one(struct gateway_context *vault, const char *key, const struct gatewa
 
     if (!gateway_record_in_bucket(record) || record->moving != 0 || (record->tiers & other) == 0)
         return false;
-    rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, other), &look);
-    (void)(other == GATEWAY_COLD ? gateway_bucket_tier_ended(vault->cold, rc)
-                                 : gateway_bucket_tier_far_ended(vault->cold, rc));
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, other), &look);
+    (void)(other == GATEWAY_COLD ? gateway_bucket_tier_ended(context->buckets, rc)
+                                 : gateway_bucket_tier_far_ended(context->buckets, rc));
     return rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_damage_is_tombstone(&look));
 }
 
 bool
-gateway_repair_elsewhere(struct gateway_context *vault, const char *key)
+gateway_repair_elsewhere(struct gateway_context *context, const char *key)
 {
     bool changed = false;
     struct g4_request head = {.verb = G4_HEAD,
@@ -436,22 +440,23 @@ gateway_repair_elsewhere(struct gateway_context *vault, const char *key)
     struct gateway_record *record = &change.record;
     struct gateway_key_lock hold;
 
-    if (!gateway_tier_exists(vault, GATEWAY_TIER_FAR) || !gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_tier_exists(context, GATEWAY_TIER_FAR) ||
+        !gateway_bucket_tier_healthy(context->buckets))
         return false;
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return false;
-    if (gateway_catalog_get(vault->catalog, key, record) == KVT_OK &&
+    if (gateway_catalog_get(context->catalog, key, record) == KVT_OK &&
         gateway_bucket_tier_ended(
-            vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head)) ==
-            KVT_OK &&
+            context->buckets,
+            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head)) == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint) &&
-        (gateway_record_elsewhere(record, &head) || has_lost_one(vault, key, record, &head))) {
+        (gateway_record_elsewhere(record, &head) || has_lost_one(context, key, record, &head))) {
         record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
         memcpy(record->etag, head.etag, sizeof(record->etag));
-        changed = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
+        changed = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
     }
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return changed;
 }
 
@@ -464,7 +469,7 @@ says_removed(const struct g4_request *seen)
 }
 
 void
-gateway_repair_cold(struct gateway_context *vault, const char *key, const struct g4_request *seen,
+gateway_repair_cold(struct gateway_context *context, const char *key, const struct g4_request *seen,
                     const void *body, size_t size, const char *reason)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
@@ -474,44 +479,44 @@ gateway_repair_cold(struct gateway_context *vault, const char *key, const struct
     bool stays;
 
     if (says_removed(seen)) {
-        gateway_repair_gone(vault, key);
+        gateway_repair_gone(context, key);
         return;
     }
     if (foreign)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_FOREIGN, 1);
-    gateway_damage_keep(vault, key, seen->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR, body,
+        gateway_stats_add(context->stats, GATEWAY_STAT_FOREIGN, 1);
+    gateway_damage_keep(context, key, seen->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR, body,
                         size, reason);
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
-    rc = g4_store_perform(bucket_of(vault, seen), &request);
+    rc = g4_store_perform(bucket_of(context, seen), &request);
     request.place = seen->place;
     if (rc == KVT_NOTFOUND || says_removed(&request)) {
-        gateway_repair_gone_held(vault, key);
+        gateway_repair_gone_held(context, key);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
-               is_proven(vault, key, seen, body, size, &request)) {
-        stays = foreign || is_anothers(vault, key, seen, body, size);
-        if (drop_tier(vault, key, gateway_record_bucket(seen)) && !stays &&
-            request.etag[0] != '\0' && gateway_removal_record(vault, key) == KVT_OK)
-            neutralise(vault, gateway_record_bucket(seen), key, &request);
+               is_proven(context, key, seen, body, size, &request)) {
+        stays = foreign || is_anothers(context, key, seen, body, size);
+        if (drop_tier(context, key, gateway_record_bucket(seen)) && !stays &&
+            request.etag[0] != '\0' && gateway_removal_record(context, key) == KVT_OK)
+            neutralise(context, gateway_record_bucket(seen), key, &request);
     }
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 void
-gateway_repair_gone(struct gateway_context *vault, const char *key)
+gateway_repair_gone(struct gateway_context *context, const char *key)
 {
     struct gateway_key_lock hold;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
-    gateway_repair_gone_held(vault, key);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_repair_gone_held(context, key);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 void
-gateway_repair_inspect(struct gateway_context *vault, const char *key)
+gateway_repair_inspect(struct gateway_context *context, const char *key)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
     struct kvt_error err = {.code = KVT_OK};
@@ -519,26 +524,27 @@ gateway_repair_inspect(struct gateway_context *vault, const char *key)
     const char *reason;
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return;
     rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
     if (rc != KVT_OK && rc != KVT_CORRUPT)
         return;
-    length = rc == KVT_OK ? request.buffer_size : vault->object_max;
+    length = rc == KVT_OK ? request.buffer_size : context->object_max;
     rc = gateway_bucket_tier_ended(
-        vault->cold,
-        gateway_body_read(vault, gateway_bucket_tier_store(vault->cold), key, length, &request));
+        context->buckets, gateway_body_read(context, gateway_bucket_tier_store(context->buckets),
+                                            key, length, &request));
     if (rc == KVT_OK && !gateway_damage_is_tombstone(&request)) {
         reason = gateway_damage_judge_head(&request);
         if (reason == NULL &&
             g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
             reason = err.text;
         if (reason != NULL)
-            gateway_repair_cold(vault, key, &request, request.buffer, request.buffer_size, reason);
+            gateway_repair_cold(context, key, &request, request.buffer, request.buffer_size,
+                                reason);
     } else if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
-        gateway_repair_cold(vault, key, &request, request.buffer, request.buffer_size,
+        gateway_repair_cold(context, key, &request, request.buffer, request.buffer_size,
                             request.error.text);
     }
-    gateway_body_release(vault, &request);
+    gateway_body_release(context, &request);
 }

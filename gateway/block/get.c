@@ -11,7 +11,7 @@
 #include "gateway/tier/store_batch.h"
 
 struct reading {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_item *items;
     size_t count;
 };
@@ -30,7 +30,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = KVT_NOTFOUND;
         item->suspect = !opaque;
     } else if (request->status != KVT_OK) {
-        item->status = gateway_bucket_tier_ended(reading->vault->cold, request->status);
+        item->status = gateway_bucket_tier_ended(reading->context->buckets, request->status);
     } else if (!opaque && gateway_damage_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
     } else if (!opaque && gateway_damage_judge_head(request) != NULL) {
@@ -43,29 +43,30 @@ on_head(void *arg, struct g4_request *request, size_t index)
 
 /* Is the bucket asked all the same, by reading the body there? */
 static bool
-is_read_cold(const struct gateway_context *vault, const struct gateway_item *item)
+is_read_cold(const struct gateway_context *context, const struct gateway_item *item)
 {
-    return item->for_body && gateway_tier_fastest(vault, item->record.tiers & GATEWAY_VOLUMES) == 0;
+    return item->for_body &&
+           gateway_tier_fastest(context, item->record.tiers & GATEWAY_VOLUMES) == 0;
 }
 
 /* The row answers; what it says of the bucket, the bucket did not say. */
 static void
-doubt(struct gateway_context *vault, const struct gateway_item *item)
+doubt(struct gateway_context *context, const struct gateway_item *item)
 {
     if (item->known && (item->record.tiers & GATEWAY_BUCKETS) != 0)
-        gateway_recheck_touch(vault->doubts, item->key);
+        gateway_recheck_touch(context->recheck, item->key);
 }
 
 void
-gateway_get_unread(struct gateway_context *vault, const struct gateway_item *item)
+gateway_get_unread(struct gateway_context *context, const struct gateway_item *item)
 {
-    if (is_read_cold(vault, item)) /* else it has been doubted */
-        doubt(vault, item);
+    if (is_read_cold(context, item)) /* else it has been doubted */
+        doubt(context, item);
 }
 
 /* True when the catalog answers for the key. */
 static bool
-find_known(struct gateway_context *vault, struct gateway_item *item)
+find_known(struct gateway_context *context, struct gateway_item *item)
 {
     item->known = false;
     item->suspect = false;
@@ -77,7 +78,7 @@ find_known(struct gateway_context *vault, struct gateway_item *item)
         item->status = KVT_INVALID;
         return true;
     }
-    item->status = gateway_catalog_get(vault->catalog, item->key, &item->record);
+    item->status = gateway_catalog_get(context->catalog, item->key, &item->record);
     if (item->status == KVT_NOTFOUND)
         return false;
     if (item->status != KVT_OK)
@@ -93,15 +94,15 @@ find_known(struct gateway_context *vault, struct gateway_item *item)
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* on its way out */
-    else if (!is_read_cold(vault, item))
-        doubt(vault, item);
+    else if (!is_read_cold(context, item))
+        doubt(context, item);
     return true;
 }
 
 bool
-gateway_get_known(struct gateway_context *vault, struct gateway_item *item)
+gateway_get_known(struct gateway_context *context, struct gateway_item *item)
 {
-    return find_known(vault, item) && item->status == KVT_OK;
+    return find_known(context, item) && item->status == KVT_OK;
 }
 
 static void
@@ -112,16 +113,16 @@ on_record(void *arg, struct g4_request *request, size_t index)
 
     if (request->status == KVT_OK || request->status == KVT_CORRUPT)
         return;
-    item->status = gateway_bucket_tier_ended(reading->vault->cold, request->status);
+    item->status = gateway_bucket_tier_ended(reading->context->buckets, request->status);
     item->uncommitted = item->status == KVT_NOTFOUND;
 }
 
 static bool
-needs_record(const struct gateway_context *vault, const struct gateway_item *item,
+needs_record(const struct gateway_context *context, const struct gateway_item *item,
              char record[KVT_KEY_MAX])
 {
     return item->status == KVT_OK && !item->known &&
-           gateway_commit_record_needed(vault, item->key, record);
+           gateway_commit_record_needed(context, item->key, record);
 }
 
 /* A block that only the bucket knows counts as KVBM counts it: with its record.  One that another
@@ -136,21 +137,21 @@ find_records(struct reading *reading)
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < reading->count; i++)
-        used += needs_record(reading->vault, &reading->items[i], key) ? 1 : 0;
+        used += needs_record(reading->context, &reading->items[i], key) ? 1 : 0;
     if (used == 0)
         return;
     keys = kvt_calloc(used, sizeof(*keys));
     rc = keys == NULL ? KVT_NOMEM : gateway_store_batch_new(&flight, used, on_record, reading);
     used = 0;
     for (size_t i = 0; i < reading->count; i++) {
-        if (!needs_record(reading->vault, &reading->items[i], key))
+        if (!needs_record(reading->context, &reading->items[i], key))
             continue;
         if (rc != KVT_OK) {
             reading->items[i].status = rc;
             continue;
         }
         memcpy(keys[used], key, sizeof(key));
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->vault->cold),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->context->buckets),
                                  keys[used++], i);
     }
     if (flight != NULL)
@@ -160,46 +161,48 @@ find_records(struct reading *reading)
 }
 
 void
-gateway_get_find(struct gateway_context *vault, struct gateway_item *items, size_t count)
+gateway_get_find(struct gateway_context *context, struct gateway_item *items, size_t count)
 {
-    struct reading reading = {.vault = vault, .items = items, .count = count};
+    struct reading reading = {.context = context, .items = items, .count = count};
     struct gateway_store_batch *flight = NULL;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < count; i++) {
-        if (find_known(vault, &items[i]))
+        if (find_known(context, &items[i]))
             continue;
         if (flight == NULL && rc == KVT_OK)
             rc = gateway_store_batch_new(&flight, count - i, on_head, &reading);
-        if (rc != KVT_OK || !gateway_bucket_tier_healthy(vault->cold)) {
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->buckets)) {
             items[i].gone = false;
             items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
             continue;
         }
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold), items[i].key, i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets), items[i].key,
+                                 i);
     }
     if (flight != NULL)
         gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     for (size_t i = 0; i < count; i++)
         if (items[i].gone)
-            gateway_repair_gone(vault, items[i].key);
+            gateway_repair_gone(context, items[i].key);
     find_records(&reading);
 }
 
 void
-gateway_get_count(struct gateway_context *vault, const struct gateway_item *item)
+gateway_get_count(struct gateway_context *context, const struct gateway_item *item)
 {
     static const enum gateway_stat hits[GATEWAY_TIERS] = {
         GATEWAY_STAT_HITS_HOT, GATEWAY_STAT_HITS_COLD, GATEWAY_STAT_HITS_WARM,
         GATEWAY_STAT_HITS_FAR};
     struct kvt_key key;
 
-    gateway_stats_add(vault->stats, hits[item->tier], 1);
-    gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_OUT, item->size);
+    gateway_stats_add(context->stats, hits[item->tier], 1);
+    gateway_stats_add(context->stats, GATEWAY_STAT_BYTES_OUT, item->size);
     if (gateway_object_key_is_block(item->key, &key) &&
-        !gateway_access_counts_add(vault->access, key.namespace_, key.hash, item->tier, item->size))
-        gateway_stats_add(vault->stats, GATEWAY_STAT_ACCESS_LOST, 1);
+        !gateway_access_counts_add(context->access_counts, key.namespace_, key.hash, item->tier,
+                                   item->size))
+        gateway_stats_add(context->stats, GATEWAY_STAT_ACCESS_LOST, 1);
 }
 
 /* What the body must be: the row's word for a block; an opaque object answers for itself. */
@@ -233,8 +236,8 @@ is_bad(enum kvt_err status)
 }
 
 static void
-on_file(struct gateway_context *vault, struct gateway_item *item, const struct g4_request *request,
-        enum gateway_tier tier)
+on_file(struct gateway_context *context, struct gateway_item *item,
+        const struct g4_request *request, enum gateway_tier tier)
 {
     struct kvt_error err = request->error;
     enum kvt_err rc = request->status;
@@ -251,16 +254,17 @@ on_file(struct gateway_context *vault, struct gateway_item *item, const struct g
     item->left &= ~(1u << tier);
     item->status = KVT_NOTFOUND;
     if (is_bad(rc))
-        gateway_repair_file(vault, item->key, tier, request->buffer, request->buffer_size,
+        gateway_repair_file(context, item->key, tier, request->buffer, request->buffer_size,
                             err.text);
     else if (rc == KVT_NOTFOUND)
-        gateway_repair_file(vault, item->key, tier, NULL, 0, NULL);
+        gateway_repair_file(context, item->key, tier, NULL, 0, NULL);
     else
         item->volume = rc; /* it may well be there: the disk did not say */
 }
 
 static void
-on_cold(struct gateway_context *vault, struct gateway_item *item, const struct g4_request *request)
+on_cold(struct gateway_context *context, struct gateway_item *item,
+        const struct g4_request *request)
 {
     struct kvt_error err = request->error;
     enum kvt_err rc = request->status;
@@ -272,23 +276,23 @@ on_cold(struct gateway_context *vault, struct gateway_item *item, const struct g
     if (rc == KVT_OK) {
         item->status = KVT_OK;
         item->size = request->buffer_size;
-        gateway_recheck_seen(vault->doubts, item->key);
+        gateway_recheck_seen(context->recheck, item->key);
         if (item->known && gateway_record_elsewhere(&item->record, request))
-            (void)gateway_repair_elsewhere(vault, item->key);
+            (void)gateway_repair_elsewhere(context, item->key);
         return;
     }
     item->status = KVT_NOTFOUND;
     if (item->record.opaque)
-        item->status = gateway_bucket_tier_ended(vault->cold, rc);
+        item->status = gateway_bucket_tier_ended(context->buckets, rc);
     else if (is_bad(rc) && !item->known)
         item->suspect = true; /* its key may be held by us: looked at afterwards */
     else if (is_bad(rc))
-        gateway_repair_cold(vault, item->key, request, request->buffer, request->buffer_size,
+        gateway_repair_cold(context, item->key, request, request->buffer, request->buffer_size,
                             err.text);
     else if (rc == KVT_NOTFOUND)
-        gateway_repair_gone(vault, item->key);
+        gateway_repair_gone(context, item->key);
     else
-        item->status = gateway_bucket_tier_ended(vault->cold, rc);
+        item->status = gateway_bucket_tier_ended(context->buckets, rc);
 }
 
 static void
@@ -299,9 +303,9 @@ on_body(void *arg, struct g4_request *request, size_t index)
     const enum gateway_tier tier = (enum gateway_tier)(index % GATEWAY_TIERS);
 
     if (tier == GATEWAY_TIER_COLD)
-        on_cold(reading->vault, item, request);
+        on_cold(reading->context, item, request);
     else
-        on_file(reading->vault, item, request, tier);
+        on_file(reading->context, item, request, tier);
 }
 
 /* Ask the fastest of those that are left. */
@@ -324,20 +328,20 @@ start_read(struct reading *reading, struct gateway_store_batch *flight, size_t i
     request->sum = true;
     gateway_store_batch_submit(flight,
                                tier == GATEWAY_TIER_COLD
-                                   ? gateway_bucket_tier_store(reading->vault->cold)
-                                   : gateway_tier_volume(reading->vault, 1u << tier),
+                                   ? gateway_bucket_tier_store(reading->context->buckets)
+                                   : gateway_tier_volume(reading->context, 1u << tier),
                                request);
 }
 
 /* Which are to be asked, until one has it.  What was owed to the bucket may be there by now, and
  * gone from here. */
 static unsigned
-where(const struct gateway_context *vault, const struct gateway_item *item)
+where(const struct gateway_context *context, const struct gateway_item *item)
 {
     const struct gateway_record *record = &item->record;
-    unsigned volumes = record->tiers & (vault->hot != NULL ? GATEWAY_HOT : 0u);
+    unsigned volumes = record->tiers & (context->hot != NULL ? GATEWAY_HOT : 0u);
 
-    volumes |= record->tiers & (vault->warm != NULL ? GATEWAY_WARM : 0u);
+    volumes |= record->tiers & (context->warm != NULL ? GATEWAY_WARM : 0u);
     if (volumes == 0 || (record->tiers & GATEWAY_BUCKETS) != 0 || record->owed)
         return volumes | GATEWAY_COLD;
     return volumes;
@@ -345,13 +349,13 @@ where(const struct gateway_context *vault, const struct gateway_item *item)
 
 /* A block that is on volumes alone may have moved to the other one since its row was read. */
 static bool
-has_moved(const struct gateway_context *vault, struct gateway_item *item)
+has_moved(const struct gateway_context *context, struct gateway_item *item)
 {
     struct gateway_record now;
     unsigned other;
 
     if (!item->asked || item->status == KVT_OK || !item->known || item->record.opaque ||
-        vault->warm == NULL || gateway_catalog_get(vault->catalog, item->key, &now) != KVT_OK ||
+        context->warm == NULL || gateway_catalog_get(context->catalog, item->key, &now) != KVT_OK ||
         now.state != GATEWAY_STORED || now.length != item->record.length ||
         now.crc32c != item->record.crc32c)
         return false;
@@ -372,14 +376,14 @@ read_all(struct reading *reading, struct gateway_store_batch *flight)
         item->volume = KVT_OK;
         assert(item->status != KVT_OK || item->capacity >= item->record.length);
         item->asked = item->status == KVT_OK;
-        item->left = item->asked ? where(reading->vault, item) : 0;
+        item->left = item->asked ? where(reading->context, item) : 0;
     }
     while (more) {
         more = false;
         for (size_t i = 0; i < reading->count; i++) {
             struct gateway_item *item = &reading->items[i];
 
-            if (item->left != 0 || has_moved(reading->vault, item)) {
+            if (item->left != 0 || has_moved(reading->context, item)) {
                 start_read(reading, flight, i);
                 more = true;
             }
@@ -394,7 +398,7 @@ read_all(struct reading *reading, struct gateway_store_batch *flight)
 /* Objects other gateways wrote, read and checked: rows of ours from now on.  The keys are held, so
  * a removal cannot have happened between the read and the row. */
 static void
-remember(struct gateway_context *vault, struct gateway_item *items, const size_t *unknown,
+remember(struct gateway_context *context, struct gateway_item *items, const size_t *unknown,
          size_t count)
 {
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
@@ -409,7 +413,7 @@ remember(struct gateway_context *vault, struct gateway_item *items, const size_t
             changes[used++] = (struct gateway_change){
                 .key = item->key, .only_if_absent = true, .record = item->record};
     }
-    (void)!gateway_catalog_change(vault->catalog, changes, used, GATEWAY_APPLIED);
+    (void)!gateway_catalog_change(context->catalog, changes, used, GATEWAY_APPLIED);
     kvt_free(changes);
 }
 
@@ -444,13 +448,13 @@ hold_strangers(struct reading *reading, struct strangers *strangers)
         gateway_key_lock_init(&strangers->holds[used++], item->key);
     }
     strangers->held =
-        gateway_key_lock_try(reading->vault->holds, strangers->holds, strangers->count);
+        gateway_key_lock_try(reading->context->key_locks, strangers->holds, strangers->count);
 }
 
 void
-gateway_get_bodies(struct gateway_context *vault, struct gateway_item *items, size_t count)
+gateway_get_bodies(struct gateway_context *context, struct gateway_item *items, size_t count)
 {
-    struct reading reading = {.vault = vault, .items = items, .count = count};
+    struct reading reading = {.context = context, .items = items, .count = count};
     struct gateway_store_batch *flight;
     struct strangers strangers;
 
@@ -463,17 +467,17 @@ gateway_get_bodies(struct gateway_context *vault, struct gateway_item *items, si
     read_all(&reading, flight);
     gateway_store_batch_free(flight);
     if (strangers.held) {
-        remember(vault, items, strangers.index, strangers.count);
-        gateway_key_lock_release(vault->holds, strangers.holds, strangers.count);
+        remember(context, items, strangers.index, strangers.count);
+        gateway_key_lock_release(context->key_locks, strangers.holds, strangers.count);
     }
     kvt_free(strangers.index);
     kvt_free(strangers.holds);
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == KVT_OK)
-            gateway_get_count(vault, &items[i]);
+            gateway_get_count(context, &items[i]);
         else if (items[i].status == KVT_NOTFOUND)
-            gateway_stats_add(vault->stats, GATEWAY_STAT_MISSES, 1);
+            gateway_stats_add(context->stats, GATEWAY_STAT_MISSES, 1);
         if (items[i].suspect)
-            gateway_repair_inspect(vault, items[i].key);
+            gateway_repair_inspect(context, items[i].key);
     }
 }

@@ -35,20 +35,20 @@ struct gateway_item {
 
 /** Where and what is each key?  Catalog first, then HEAD on the bucket for what it does not know
  * and for opaque keys. */
-void gateway_get_find(struct gateway_context *vault, struct gateway_item *items, size_t count);
+void gateway_get_find(struct gateway_context *context, struct gateway_item *items, size_t count);
 
 /** The same where the catalog alone answers; false: gateway_get_find() knows more. */
-bool gateway_get_known(struct gateway_context *vault, struct gateway_item *item);
+bool gateway_get_known(struct gateway_context *context, struct gateway_item *item);
 
 /** The body of an item that was found with `for_body` is not read after all: the row alone answers,
  *  and is doubted as such. */
-void gateway_get_unread(struct gateway_context *vault, const struct gateway_item *item);
+void gateway_get_unread(struct gateway_context *context, const struct gateway_item *item);
 
 /** Read the bodies of all items whose status is KVT_OK; what turns out bad or gone is NOTFOUND.
  *  Objects the catalog did not know are remembered. */
-void gateway_get_bodies(struct gateway_context *vault, struct gateway_item *items, size_t count);
+void gateway_get_bodies(struct gateway_context *context, struct gateway_item *items, size_t count);
 
 /** Count a read that was answered: from which tier, and how many bytes. */
-void gateway_get_count(struct gateway_context *vault, const struct gateway_item *item);
+void gateway_get_count(struct gateway_context *context, const struct gateway_item *item);
 
 #endif /* GATEWAY_BLOCK_GET_H */

@@ -23,31 +23,31 @@ struct seen {
 };
 
 static enum kvt_err
-perform(struct gateway_context *vault, struct g4_request *request)
+perform(struct gateway_context *context, struct g4_request *request)
 {
     request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     return gateway_bucket_tier_ended_of(
-        vault, GATEWAY_COLD,
-        g4_store_perform(gateway_bucket_tier_bucket(vault->cold, GATEWAY_COLD), request));
+        context, GATEWAY_COLD,
+        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD), request));
 }
 
 /* Whose it is: this catalog's, in this life, at this time.  No two bodies are equal, so no two
  * ETags are. */
 static void
-describe(struct gateway_context *vault, struct gateway_move_lock *lock)
+describe(struct gateway_context *context, struct gateway_move_lock *lock)
 {
     struct gateway_catalog_stats stats;
     uint64_t nonce;
 
-    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_catalog_stats(context->catalog, &stats);
     kvt_random_system(&nonce, sizeof(nonce));
     (void)snprintf(lock->body, sizeof(lock->body), "%s %" PRIu64 " %016" PRIx64 " %016" PRIx64,
-                   vault->name, stats.incarnation, vault->life, nonce);
+                   context->name, stats.incarnation, context->life, nonce);
 }
 
 /* From now on, where it is absent or what was seen. */
 static enum kvt_err
-put(struct gateway_context *vault, struct gateway_move_lock *lock, const char *seen_etag)
+put(struct gateway_context *context, struct gateway_move_lock *lock, const char *seen_etag)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
     struct g4_request request = {.verb = G4_PUT,
@@ -59,7 +59,7 @@ put(struct gateway_context *vault, struct gateway_move_lock *lock, const char *s
 
     if (seen_etag != NULL)
         memcpy(request.etag, seen_etag, sizeof(request.etag));
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     if (rc == KVT_OK)
         memcpy(lock->etag, request.etag, sizeof(lock->etag));
     lock->until_ms = until_ms;
@@ -67,13 +67,13 @@ put(struct gateway_context *vault, struct gateway_move_lock *lock, const char *s
 }
 
 static enum kvt_err
-look(struct gateway_context *vault, const char *name, struct seen *seen)
+look(struct gateway_context *context, const char *name, struct seen *seen)
 {
     struct g4_request request = {.verb = G4_GET,
                                  .key = name,
                                  .buffer = seen->body,
                                  .buffer_capacity = sizeof(seen->body) - 1};
-    const enum kvt_err rc = perform(vault, &request);
+    const enum kvt_err rc = perform(context, &request);
     const uint64_t now_ms = request.server_ms != 0 ? request.server_ms : kvt_clock_unix_ms();
 
     seen->body[rc == KVT_OK ? request.buffer_size : 0] = '\0';
@@ -95,12 +95,13 @@ is_ours(struct gateway_move_lock *lock, const struct seen *seen)
 /* Is it one that an earlier life of this gateway left, whose last request has come by now?  One
  * state folder has one process. */
 static bool
-is_left(const struct gateway_context *vault, const struct gateway_move_lock *lock, const char *body)
+is_left(const struct gateway_context *context, const struct gateway_move_lock *lock,
+        const char *body)
 {
     const char *life = strchr(lock->body, ' ');
     size_t size;
 
-    if (kvt_clock_mono_ms() < vault->since_ms + GATEWAY_MOVE_LOCK_LEFT_MS)
+    if (kvt_clock_mono_ms() < context->since_ms + GATEWAY_MOVE_LOCK_LEFT_MS)
         return false;
     life = life == NULL ? NULL : strchr(life + 1, ' ');
     if (life == NULL)
@@ -110,7 +111,7 @@ is_left(const struct gateway_context *vault, const struct gateway_move_lock *loc
 }
 
 enum kvt_err
-gateway_move_lock_acquire(struct gateway_context *vault, const char *key,
+gateway_move_lock_acquire(struct gateway_context *context, const char *key,
                           struct gateway_move_lock *lock)
 {
     const XXH128_hash_t hash = XXH3_128bits(key, strlen(key));
@@ -122,11 +123,11 @@ gateway_move_lock_acquire(struct gateway_context *vault, const char *key,
                    GATEWAY_MOVE_LOCK_PREFIX "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
     lock->etag[0] = '\0';
     lock->unsure = false;
-    describe(vault, lock);
-    put_rc = put(vault, lock, NULL);
+    describe(context, lock);
+    put_rc = put(context, lock, NULL);
     if (put_rc == KVT_OK)
         return KVT_OK;
-    rc = look(vault, lock->name, &seen);
+    rc = look(context, lock->name, &seen);
     if (rc == KVT_OK && is_ours(lock, &seen))
         return KVT_OK;
     if (put_rc != KVT_EXISTS && put_rc != KVT_PRECONDITION)
@@ -135,22 +136,22 @@ gateway_move_lock_acquire(struct gateway_context *vault, const char *key,
         return KVT_BUSY; /* its holder was just done */
     if (rc != KVT_OK && rc != KVT_RANGE)
         return rc;
-    if (!seen.over && !is_left(vault, lock, seen.body))
+    if (!seen.over && !is_left(context, lock, seen.body))
         return KVT_BUSY;
     kvt_log_info("gateway.move", "lock_taken_over", "%s: it was left by %s", key, seen.body);
-    rc = put(vault, lock, seen.etag);
+    rc = put(context, lock, seen.etag);
     return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
 }
 
 enum kvt_err
-gateway_move_lock_renew(struct gateway_context *vault, struct gateway_move_lock *lock)
+gateway_move_lock_renew(struct gateway_context *context, struct gateway_move_lock *lock)
 {
     struct seen seen;
     enum kvt_err rc;
 
-    describe(vault, lock);
-    rc = put(vault, lock, lock->etag);
-    if (rc == KVT_OK || (look(vault, lock->name, &seen) == KVT_OK && is_ours(lock, &seen)))
+    describe(context, lock);
+    rc = put(context, lock, lock->etag);
+    if (rc == KVT_OK || (look(context, lock->name, &seen) == KVT_OK && is_ours(lock, &seen)))
         return KVT_OK;
     lock->until_ms = 0; /* it is no longer known to be there */
     return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
@@ -185,13 +186,13 @@ gateway_move_lock_deadline(const struct gateway_move_lock *lock)
 /* One DELETE: where a second one was done, the first could still come, and meet another holder's.
  */
 void
-gateway_move_lock_release(struct gateway_context *vault, const struct gateway_move_lock *lock)
+gateway_move_lock_release(struct gateway_context *context, const struct gateway_move_lock *lock)
 {
     struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
     enum kvt_err rc;
 
     if (!lock->unsure && gateway_move_lock_deadline(lock) != 0) {
-        rc = perform(vault, &drop);
+        rc = perform(context, &drop);
         if (rc == KVT_OK || rc == KVT_NOTFOUND)
             return;
     }
@@ -202,7 +203,7 @@ gateway_move_lock_release(struct gateway_context *vault, const struct gateway_mo
 
 /* Is it gone now, by us? */
 static bool
-free_left(struct gateway_context *vault, const char *name)
+free_left(struct gateway_context *context, const char *name)
 {
     struct gateway_move_lock lock = {.unsure = false};
     struct seen seen;
@@ -211,32 +212,32 @@ free_left(struct gateway_context *vault, const char *name)
     if (strlen(name) != sizeof(lock.name) - 1)
         return false; /* somebody else's */
     memcpy(lock.name, name, sizeof(lock.name));
-    rc = look(vault, name, &seen);
+    rc = look(context, name, &seen);
     if ((rc != KVT_OK && rc != KVT_RANGE) || !seen.over)
         return false;
-    describe(vault, &lock);
-    if (put(vault, &lock, seen.etag) != KVT_OK)
+    describe(context, &lock);
+    if (put(context, &lock, seen.etag) != KVT_OK)
         return false;
-    gateway_move_lock_release(vault, &lock);
+    gateway_move_lock_release(context, &lock);
     return true;
 }
 
 /* Is there time for one more?  The keeper has other things to see to. */
 static bool
-may_look(struct gateway_context *vault, size_t looks, uint64_t end_ms)
+may_look(struct gateway_context *context, size_t looks, uint64_t end_ms)
 {
-    return looks < GATEWAY_MOVE_LOCK_ROUND && !vault->stopping && kvt_clock_mono_ms() < end_ms &&
-           gateway_bucket_tier_healthy(vault->cold);
+    return looks < GATEWAY_MOVE_LOCK_ROUND && !context->stopping && kvt_clock_mono_ms() < end_ms &&
+           gateway_bucket_tier_healthy(context->buckets);
 }
 
 size_t
-gateway_move_lock_sweep(struct gateway_context *vault)
+gateway_move_lock_sweep(struct gateway_context *context)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_SWEEP_MS;
-    char after[sizeof(vault->swept_lock)];
+    char after[sizeof(context->swept_lock)];
     struct g4_request list = {.verb = G4_LIST,
                               .key = GATEWAY_MOVE_LOCK_PREFIX,
-                              .after = vault->swept_lock[0] == '\0' ? NULL : after,
+                              .after = context->swept_lock[0] == '\0' ? NULL : after,
                               .listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed)),
                               .listed_wanted = GATEWAY_MOVE_LOCK_ROUND};
     size_t looks = 0;
@@ -245,20 +246,21 @@ gateway_move_lock_sweep(struct gateway_context *vault)
 
     if (list.listed == NULL)
         return 0;
-    memcpy(after, vault->swept_lock, sizeof(after));
-    while (!end && may_look(vault, looks, end_ms) && perform(vault, &list) == KVT_OK) {
+    memcpy(after, context->swept_lock, sizeof(after));
+    while (!end && may_look(context, looks, end_ms) && perform(context, &list) == KVT_OK) {
         size_t i = 0;
 
-        for (; i < list.listed_count && may_look(vault, looks, end_ms); i++, looks++) {
-            (void)snprintf(vault->swept_lock, sizeof(vault->swept_lock), "%s", list.listed[i].key);
-            freed += free_left(vault, list.listed[i].key) ? 1 : 0;
+        for (; i < list.listed_count && may_look(context, looks, end_ms); i++, looks++) {
+            (void)snprintf(context->swept_lock, sizeof(context->swept_lock), "%s",
+                           list.listed[i].key);
+            freed += free_left(context, list.listed[i].key) ? 1 : 0;
         }
         if (i < list.listed_count)
             break;
         end = list.token[0] == '\0';
     }
     if (end)
-        vault->swept_lock[0] = '\0';
+        context->swept_lock[0] = '\0';
     kvt_free(list.listed);
     if (freed > 0)
         kvt_log_info("gateway.move", "locks_swept", "%zu, of gateways that are no more", freed);

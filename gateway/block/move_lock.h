@@ -16,7 +16,7 @@
  * request.  So whoever holds it looks at the other bucket once more behind his tombstone, and puts
  * back what he has in memory.
  *
- * Ownership: the vault is borrowed for each call; the lock is the caller's, on his stack.
+ * Ownership: the context is borrowed for each call; the lock is the caller's, on his stack.
  * Threads:   any; the caller holds the key (gateway/tier/key_lock.h).
  * Limits:    two requests for each copy that goes.  A gateway that died and never comes back leaves
  *            objects of some 100 bytes, as many as it was moving blocks, until another one's sweep,
@@ -51,14 +51,15 @@ struct gateway_move_lock {
  *
  * @return KVT_OK; KVT_BUSY: another gateway has it; or why the first bucket did not say
  */
-KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_context *context,
+                                                     const char *key,
                                                      struct gateway_move_lock *lock);
 
 /** Until when the next small request may last, monotonic; 0: the lease is as good as over. */
 uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
 
 /** Have it for as long again.  KVT_BUSY: the lease was over, and another gateway has it now. */
-KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_context *context,
                                                    struct gateway_move_lock *lock);
 
 /** Does nobody know what became of a request that ended so? */
@@ -70,11 +71,12 @@ bool gateway_move_lock_unanswered(enum kvt_err status);
 enum kvt_err gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err status);
 
 /** Asked for once: a lock that stays because nobody answers ends with its lease. */
-void gateway_move_lock_release(struct gateway_context *vault, const struct gateway_move_lock *lock);
+void gateway_move_lock_release(struct gateway_context *context,
+                               const struct gateway_move_lock *lock);
 
 /** Take away locks whose lease is over: of gateways that never came back.  Each is taken over
  *  first, as by who needs it.  By one thread at a time.  Returns how many went; what fails is tried
  *  again in the next round. */
-size_t gateway_move_lock_sweep(struct gateway_context *vault);
+size_t gateway_move_lock_sweep(struct gateway_context *context);
 
 #endif /* GATEWAY_BLOCK_MOVE_LOCK_H */

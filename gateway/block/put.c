@@ -34,7 +34,7 @@ struct work {
 };
 
 struct putting {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_put_item *items;
     struct work *work;
     struct gateway_claim *claims;
@@ -43,7 +43,7 @@ struct putting {
 };
 
 void
-gateway_put_intent(const struct gateway_context *vault, const struct gateway_put_item *item,
+gateway_put_intent(const struct gateway_context *context, const struct gateway_put_item *item,
                    struct gateway_record *record)
 {
     *record = (struct gateway_record){.state = GATEWAY_INTENT,
@@ -52,7 +52,7 @@ gateway_put_intent(const struct gateway_context *vault, const struct gateway_put
                                       .crc32c = item->crc32c,
                                       .fingerprint = item->fingerprint,
                                       .modified_ms = kvt_clock_unix_ms()};
-    memcpy(record->writer, vault->name, sizeof(record->writer));
+    memcpy(record->writer, context->name, sizeof(record->writer));
 }
 
 static bool
@@ -70,12 +70,12 @@ refuse(struct putting *putting, size_t index, enum kvt_err status)
 }
 
 static enum kvt_err
-validate(const struct gateway_context *vault, const struct gateway_put_item *item)
+validate(const struct gateway_context *context, const struct gateway_put_item *item)
 {
     if (!gateway_object_key_is_allowed(item->key) ||
         !gateway_object_key_is_block(item->key, NULL) || item->size == 0)
         return KVT_INVALID;
-    if (item->size > vault->object_max)
+    if (item->size > context->object_max)
         return KVT_RANGE;
     if (item->pieces != NULL)
         return g4_pieces_fit(item->pieces, item->size, item->crc32c) ? KVT_OK : KVT_CORRUPT;
@@ -94,9 +94,10 @@ is_acknowledged(const struct gateway_record *record)
 /* May it be acknowledged from its hot copy?  Only where nothing of the key is in the bucket by us:
  * what is there may have to be written anew, and only the bucket can say. */
 static bool
-may_owe(const struct gateway_context *vault, const struct work *work)
+may_owe(const struct gateway_context *context, const struct work *work)
 {
-    if (!vault->write_back || vault->hot == NULL || !gateway_bucket_tier_proven(vault->cold))
+    if (!context->write_back || context->hot == NULL ||
+        !gateway_bucket_tier_proven(context->buckets))
         return false;
     return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);
 }
@@ -108,20 +109,20 @@ ensure_hot(struct putting *putting, size_t index)
 {
     const struct gateway_put_item *item = &putting->items[index];
     const struct gateway_record *known = &putting->work[index].before;
-    struct gateway_context *vault = putting->vault;
+    struct gateway_context *context = putting->context;
     struct g4_request write = {
         .verb = G4_PUT, .key = item->key, .body = item->body, .body_size = item->size};
     struct g4_request read;
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(vault, vault->hot, item->key, known, &read);
+    rc = gateway_body_read_block(context, context->hot, item->key, known, &read);
     if (rc == KVT_CORRUPT)
-        gateway_damage_keep(vault, item->key, 0, read.buffer, read.buffer_size, read.error.text);
-    gateway_body_release(vault, &read);
+        gateway_damage_keep(context, item->key, 0, read.buffer, read.buffer_size, read.error.text);
+    gateway_body_release(context, &read);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     gateway_record_meta(known, &write.meta);
-    return g4_store_perform(vault->hot, &write);
+    return g4_store_perform(context->hot, &write);
 }
 
 static void
@@ -153,20 +154,20 @@ decide(struct putting *putting, size_t index)
     const struct gateway_record *known = &work->before;
     enum kvt_err rc;
 
-    rc = gateway_catalog_get(putting->vault->catalog, item->key, &work->before);
+    rc = gateway_catalog_get(putting->context->catalog, item->key, &work->before);
     if (rc != KVT_OK && rc != KVT_NOTFOUND) {
         refuse(putting, index, rc);
         return;
     }
     work->had = rc == KVT_OK;
-    work->step = may_owe(putting->vault, work) ? STEP_BACK : STEP_THROUGH;
+    work->step = may_owe(putting->context, work) ? STEP_BACK : STEP_THROUGH;
     putting->claims[index] = (struct gateway_claim){
         .key = item->key,
         .body = item->body,
         .size = item->size,
         .crc32c = item->crc32c,
         .fingerprint = item->fingerprint,
-        .writer = putting->vault->name,
+        .writer = putting->context->name,
         .rewrite = work->had && known->state == GATEWAY_RETIRING,
         .noted = work->had && known->state == GATEWAY_RETIRING && known->moving != 0};
     if (!work->had || !is_acknowledged(known))
@@ -191,7 +192,7 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
 
     if (request->status == KVT_OK &&
         gateway_damage_shows(request, known->length, known->crc32c, known->fingerprint)) {
-        gateway_recheck_seen(putting->vault->doubts, putting->items[index].key);
+        gateway_recheck_seen(putting->context->recheck, putting->items[index].key);
         if (same)
             set_present(putting, index);
         else
@@ -200,7 +201,8 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
         work->step = STEP_THROUGH;
         work->had = same; /* a row of other bytes than these speaks of nothing any more */
     } else {
-        refuse(putting, index, gateway_bucket_tier_ended(putting->vault->cold, request->status));
+        refuse(putting, index,
+               gateway_bucket_tier_ended(putting->context->buckets, request->status));
     }
 }
 
@@ -209,7 +211,7 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
 static void
 confirm(struct putting *putting)
 {
-    struct gateway_context *vault = putting->vault;
+    struct gateway_context *context = putting->context;
     struct gateway_store_batch *flight = NULL;
     enum kvt_err rc = KVT_OK;
 
@@ -218,11 +220,11 @@ confirm(struct putting *putting)
             continue;
         if (flight == NULL && rc == KVT_OK)
             rc = gateway_store_batch_new(&flight, putting->count - i, on_confirmed, putting);
-        if (rc != KVT_OK || !gateway_bucket_tier_healthy(vault->cold)) {
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->buckets)) {
             refuse(putting, i, rc != KVT_OK ? rc : KVT_UNAVAILABLE);
             continue;
         }
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets),
                                  putting->items[i].key, i);
     }
     if (flight != NULL)
@@ -242,7 +244,7 @@ may_be_far(const struct work *work)
 static void
 reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 {
-    struct gateway_context *vault = putting->vault;
+    struct gateway_context *context = putting->context;
     struct gateway_catalog_stats stats;
     uint64_t unsynced_bytes = 0;
     uint64_t unsynced = 0;
@@ -255,13 +257,13 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 
         if (work->step != step)
             continue;
-        if (step == STEP_THROUGH && !gateway_bucket_tier_writable(vault->cold)) {
+        if (step == STEP_THROUGH && !gateway_bucket_tier_writable(context->buckets)) {
             refuse(putting, i, KVT_UNAVAILABLE);
             continue;
         }
         *change = (struct gateway_change){.key = putting->items[i].key, .reserve = true};
-        gateway_put_intent(vault, &putting->items[i], &change->record);
-        if (vault->hot != NULL)
+        gateway_put_intent(context, &putting->items[i], &change->record);
+        if (context->hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
         change->record.owed = step == STEP_BACK;
         change->record.moving =
@@ -269,8 +271,8 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
         change->record.kept = work->had && is_acknowledged(&work->before);
         used++;
     }
-    rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
-    gateway_catalog_stats(vault->catalog, &stats);
+    rc = gateway_catalog_change(context->catalog, putting->changes, used, wait);
+    gateway_catalog_stats(context->catalog, &stats);
     used = 0;
     for (size_t i = 0; i < putting->count; i++) {
         const struct gateway_change *change = &putting->changes[used];
@@ -293,7 +295,7 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
         unsynced_bytes += work->unsynced ? putting->items[i].size : 0;
         if (step == STEP_BACK && !change->record.owed) {
             work->step = STEP_THROUGH;
-            gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_FULL, 1);
+            gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_FULL, 1);
         }
     }
 }
@@ -305,7 +307,7 @@ on_written(void *arg, struct g4_request *request, size_t index)
     struct work *work = &putting->work[index / 2];
 
     if (index % 2 == 1) {
-        gateway_claim_landed(putting->vault, &putting->claims[index / 2], request);
+        gateway_claim_landed(putting->context, &putting->claims[index / 2], request);
         return;
     }
     work->hot = request->status == KVT_OK; /* without one the bucket serves */
@@ -325,7 +327,7 @@ write_hot(struct putting *putting, struct gateway_store_batch *flight, size_t in
     request->pieces = item->pieces;
     request->unsynced = putting->work[index].unsynced;
     gateway_claim_meta(&putting->claims[index], &request->meta);
-    gateway_store_batch_submit(flight, putting->vault->hot, request);
+    gateway_store_batch_submit(flight, putting->context->hot, request);
 }
 
 /* Write what the intents of `step` speak of: hot copies, and those in the bucket beside them. */
@@ -338,7 +340,7 @@ write_copies(struct putting *putting, struct gateway_store_batch *flight, enum s
         if (putting->work[i].hot)
             write_hot(putting, flight, i);
         if (step == STEP_THROUGH)
-            gateway_claim_send(putting->vault, flight, &putting->claims[i], 2 * i + 1);
+            gateway_claim_send(putting->context, flight, &putting->claims[i], 2 * i + 1);
     }
     gateway_store_batch_drain(flight);
 }
@@ -362,14 +364,14 @@ write_through(struct putting *putting, struct gateway_store_batch *flight)
 {
     reserve(putting, STEP_THROUGH, GATEWAY_DURABLE);
     write_copies(putting, flight, STEP_THROUGH);
-    gateway_claim_settle(putting->vault, putting->claims, putting->count);
+    gateway_claim_settle(putting->context, putting->claims, putting->count);
     for (size_t i = 0; i < putting->count; i++) {
         const struct gateway_claim *claim = &putting->claims[i];
 
         if (putting->work[i].step != STEP_THROUGH)
             continue;
         if (claim->state == GATEWAY_CLAIM_STORED)
-            gateway_recheck_seen(putting->vault->doubts, claim->key);
+            gateway_recheck_seen(putting->context->recheck, claim->key);
         putting->items[i].status = claim->status;
         putting->items[i].present = claim->present;
         memcpy(putting->items[i].etag, claim->etag, sizeof(claim->etag));
@@ -401,7 +403,7 @@ leaves_far(const struct work *work, const struct gateway_claim *claim)
 static void
 publish(struct putting *putting)
 {
-    struct gateway_context *vault = putting->vault;
+    struct gateway_context *context = putting->context;
     enum gateway_catalog_wait wait = GATEWAY_APPLIED;
     size_t used = 0;
     enum kvt_err rc;
@@ -414,7 +416,7 @@ publish(struct putting *putting)
         if (!is_written(putting, i))
             continue;
         *change = (struct gateway_change){.key = item->key};
-        gateway_put_intent(vault, item, &change->record);
+        gateway_put_intent(context, item, &change->record);
         change->record.state = GATEWAY_STORED;
         change->record.owed = owed;
         change->record.tiers =
@@ -428,7 +430,7 @@ publish(struct putting *putting)
         wait = owed ? GATEWAY_DURABLE : wait;
         used++;
     }
-    rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
+    rc = gateway_catalog_change(context->catalog, putting->changes, used, wait);
     used = 0;
     for (size_t i = 0; i < putting->count; i++) {
         bool known;
@@ -439,7 +441,7 @@ publish(struct putting *putting)
         known = rc == KVT_OK && putting->changes[used++].status == KVT_OK;
         putting->items[i].status = known ? KVT_OK : KVT_AGAIN;
         if (known && putting->work[i].step == STEP_BACK)
-            gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_ADDED, 1);
+            gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_ADDED, 1);
         putting->work[i].step = STEP_DONE;
     }
 }
@@ -449,7 +451,7 @@ publish(struct putting *putting)
 static void
 withdraw(struct putting *putting)
 {
-    struct gateway_context *vault = putting->vault;
+    struct gateway_context *context = putting->context;
     size_t used = 0;
 
     for (size_t i = 0; i < putting->count; i++) {
@@ -459,17 +461,17 @@ withdraw(struct putting *putting)
         if (!work->intended || work->step != STEP_REFUSED)
             continue;
         if (work->hot && !(work->had && is_acknowledged(&work->before)))
-            (void)!g4_store_perform(vault->hot, &request);
+            (void)!g4_store_perform(context->hot, &request);
         putting->changes[used++] = (struct gateway_change){
             .key = putting->items[i].key, .erase = !work->had, .record = work->before};
     }
-    (void)!gateway_catalog_change(vault->catalog, putting->changes, used, GATEWAY_APPLIED);
+    (void)!gateway_catalog_change(context->catalog, putting->changes, used, GATEWAY_APPLIED);
 }
 
 static void
 count_outcomes(struct putting *putting)
 {
-    struct gateway_stats *stats = putting->vault->stats;
+    struct gateway_stats *stats = putting->context->stats;
 
     for (size_t i = 0; i < putting->count; i++) {
         const struct gateway_put_item *item = &putting->items[i];
@@ -555,14 +557,14 @@ hold_valid(struct putting *putting, size_t *held)
     for (size_t i = 0; i < putting->count; i++)
         if (putting->work[i].step != STEP_REFUSED)
             gateway_key_lock_init(&holds[(*held)++], putting->items[i].key);
-    gateway_key_lock_acquire(putting->vault->holds, holds, *held);
+    gateway_key_lock_acquire(putting->context->key_locks, holds, *held);
     return holds;
 }
 
 void
-gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items, size_t count)
+gateway_put_blocks(struct gateway_context *context, struct gateway_put_item *items, size_t count)
 {
-    struct putting putting = {.vault = vault, .items = items, .count = count};
+    struct putting putting = {.context = context, .items = items, .count = count};
     struct gateway_store_batch *flight = NULL;
     struct gateway_key_lock *holds = NULL;
     size_t held = 0;
@@ -582,7 +584,7 @@ gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items
         gateway_store_batch_new(&flight, 2 * count, on_written, &putting) != KVT_OK)
         goto done;
     for (size_t i = 0; i < count; i++) {
-        const enum kvt_err rc = validate(vault, &items[i]);
+        const enum kvt_err rc = validate(context, &items[i]);
 
         putting.work[i].step = STEP_THROUGH;
         if (rc != KVT_OK)
@@ -591,7 +593,7 @@ gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items
     if (!refuse_repeats(&putting) || (holds = hold_valid(&putting, &held)) == NULL)
         goto done;
     put_held(&putting, flight);
-    gateway_key_lock_release(vault->holds, holds, held);
+    gateway_key_lock_release(context->key_locks, holds, held);
 
 done:
     count_outcomes(&putting);

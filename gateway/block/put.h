@@ -43,17 +43,17 @@ struct gateway_put_item {
 
 /** Store blocks: intents (one group), hot and bucket side by side, rows and events.  In write-back
  *  hot alone, as far as the backlog has room and the hot volume takes them; the others as ever. */
-void gateway_put_blocks(struct gateway_context *vault, struct gateway_put_item *items,
+void gateway_put_blocks(struct gateway_context *context, struct gateway_put_item *items,
                         size_t count);
 
 /** The row that says that this item is about to be stored. */
-void gateway_put_intent(const struct gateway_context *vault, const struct gateway_put_item *item,
+void gateway_put_intent(const struct gateway_context *context, const struct gateway_put_item *item,
                         struct gateway_record *record);
 
 /** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out.
  *  KVT_EXISTS, KVT_PRECONDITION: what is there is another's, also when requests were repeated.
  *  KVT_INVALID also: a conditional PUT's attributes leave no room for its nonce. */
-KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_context *context,
                                               struct gateway_put_item *item,
                                               enum g4_condition condition);
 

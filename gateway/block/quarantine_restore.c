@@ -21,7 +21,7 @@ verify(const struct gateway_quarantine_entry *entry, struct kvt_error *err)
 }
 
 static enum kvt_err
-put(struct gateway_context *vault, const struct gateway_quarantine_entry *entry,
+put(struct gateway_context *context, const struct gateway_quarantine_entry *entry,
     struct kvt_error *err)
 {
     struct gateway_put_item item = {.key = entry->key,
@@ -30,7 +30,7 @@ put(struct gateway_context *vault, const struct gateway_quarantine_entry *entry,
                                     .crc32c = entry->expected.crc32c,
                                     .fingerprint = entry->expected.fingerprint};
 
-    gateway_put_blocks(vault, &item, 1);
+    gateway_put_blocks(context, &item, 1);
     if (item.status == KVT_PRECONDITION)
         return kvt_error_set(err, item.status, "other bytes are stored under its key");
     return item.status == KVT_OK ? KVT_OK
@@ -39,16 +39,16 @@ put(struct gateway_context *vault, const struct gateway_quarantine_entry *entry,
 }
 
 enum kvt_err
-gateway_quarantine_restore(struct gateway_context *vault, uint64_t id, bool act,
+gateway_quarantine_restore(struct gateway_context *context, uint64_t id, bool act,
                            char key[KVT_KEY_MAX], struct kvt_error *err)
 {
     struct gateway_quarantine_entry entry;
     enum kvt_err rc;
 
     key[0] = '\0';
-    if (vault->budget != NULL && !gateway_budget_take(vault->budget, vault->object_max))
+    if (context->budget != NULL && !gateway_budget_take(context->budget, context->object_max))
         return kvt_error_set(err, KVT_AGAIN, "memory.max is taken");
-    rc = gateway_quarantine_read(vault->quarantine, id, vault->object_max, &entry);
+    rc = gateway_quarantine_read(context->quarantine, id, context->object_max, &entry);
     if (rc == KVT_OK) {
         memcpy(key, entry.key, sizeof(entry.key));
         rc = verify(&entry, err);
@@ -56,11 +56,11 @@ gateway_quarantine_restore(struct gateway_context *vault, uint64_t id, bool act,
         (void)kvt_error_set(err, rc, "%s", kvt_err_text(rc));
     }
     if (rc == KVT_OK && act)
-        rc = put(vault, &entry, err);
+        rc = put(context, &entry, err);
     if (rc == KVT_OK && act)
-        (void)!gateway_quarantine_drop(vault->quarantine, id); /* gone by itself is as good */
+        (void)!gateway_quarantine_drop(context->quarantine, id); /* gone by itself is as good */
     kvt_free(entry.body);
-    if (vault->budget != NULL)
-        gateway_budget_give(vault->budget, vault->object_max);
+    if (context->budget != NULL)
+        gateway_budget_give(context->budget, context->object_max);
     return rc;
 }

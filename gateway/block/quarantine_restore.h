@@ -3,7 +3,7 @@
  *
  * Why: evidence may turn out to be sound: what it met in the bucket is gone, or the damage was on
  * its way and not in it.  Then nobody should have to compute the block again.
- * Ownership: borrows the vault for the call.
+ * Ownership: borrows the context for the call.
  * Limits:    a body of object_max bytes, within the budget.
  */
 #ifndef GATEWAY_BLOCK_QUARANTINE_RESTORE_H
@@ -20,7 +20,7 @@
  *         be; KVT_CORRUPT: they are not; KVT_PRECONDITION: the bucket has other bytes; or why it
  *         could not be stored
  */
-KVT_NODISCARD enum kvt_err gateway_quarantine_restore(struct gateway_context *vault, uint64_t id,
+KVT_NODISCARD enum kvt_err gateway_quarantine_restore(struct gateway_context *context, uint64_t id,
                                                       bool act, char key[KVT_KEY_MAX],
                                                       struct kvt_error *err);
 

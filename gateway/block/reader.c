@@ -12,7 +12,7 @@
 enum { ALIGNMENT = 4096 };
 
 struct gateway_reader {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_budget *budget;
     struct gateway_item item;
     struct g4_body body;
@@ -58,10 +58,10 @@ give_memory(struct gateway_reader *reader)
 }
 
 static enum kvt_err
-open_reader(struct gateway_reader **out, struct gateway_context *vault,
+open_reader(struct gateway_reader **out, struct gateway_context *context,
             const struct gateway_item *item, struct gateway_budget *budget, bool wait)
 {
-    const unsigned volume = gateway_tier_fastest(vault, item->record.tiers & GATEWAY_VOLUMES);
+    const unsigned volume = gateway_tier_fastest(context, item->record.tiers & GATEWAY_VOLUMES);
     struct gateway_reader *reader;
     struct kvt_error err;
     size_t piece;
@@ -74,13 +74,13 @@ open_reader(struct gateway_reader **out, struct gateway_context *vault,
     reader = kvt_calloc(1, sizeof(*reader));
     if (reader == NULL)
         return KVT_NOMEM;
-    reader->vault = vault;
+    reader->context = context;
     reader->budget = budget;
     reader->item = *item;
     reader->sealed_fd = -1;
-    rc = wait
-             ? g4_directory_body(gateway_tier_volume(vault, volume), item->key, &reader->body, &err)
-             : g4_directory_peek(vault->hot, item->key, &reader->body);
+    rc = wait ? g4_directory_body(gateway_tier_volume(context, volume), item->key, &reader->body,
+                                  &err)
+              : g4_directory_peek(context->hot, item->key, &reader->body);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
         piece = gateway_reader_piece(reader);
         rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
@@ -98,10 +98,10 @@ open_reader(struct gateway_reader **out, struct gateway_context *vault,
 }
 
 enum kvt_err
-gateway_reader_open(struct gateway_reader **out, struct gateway_context *vault,
+gateway_reader_open(struct gateway_reader **out, struct gateway_context *context,
                     const struct gateway_item *item, struct gateway_budget *budget)
 {
-    return open_reader(out, vault, item, budget, true);
+    return open_reader(out, context, item, budget, true);
 }
 
 void
@@ -112,7 +112,7 @@ gateway_reader_close(struct gateway_reader *reader)
     if (reader->sealed_fd >= 0)
         (void)close(reader->sealed_fd);
     if (reader->sealed != NULL)
-        gateway_hot_memory_give(reader->vault->sealed, reader->sealed);
+        gateway_hot_memory_give(reader->context->hot_memory, reader->sealed);
     g4_body_close(&reader->body);
     give_memory(reader);
     kvt_free(reader);
@@ -192,7 +192,7 @@ hold_all(struct gateway_reader *reader)
     item->status = KVT_OK;
     item->buffer = reader->memory;
     item->capacity = (size_t)item->record.length;
-    gateway_get_bodies(reader->vault, item, 1);
+    gateway_get_bodies(reader->context, item, 1);
     if (item->status == KVT_OK) {
         reader->held_from = 0;
         reader->held_size = item->size;
@@ -210,7 +210,7 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
         hold_piece(reader, at >> reader->body.object.pieces.shift, true) != KVT_OK)
         reader->failed = hold_all(reader);
     else if (!reader->counted)
-        gateway_get_count(reader->vault, &reader->item);
+        gateway_get_count(reader->context, &reader->item);
     reader->counted = true;
     return reader->failed;
 }
@@ -223,7 +223,7 @@ use_sealed(struct gateway_reader *reader, struct gateway_hot_memory_body *body)
         return;
     reader->sealed_fd = fcntl(gateway_hot_memory_fd(body), F_DUPFD_CLOEXEC, 0);
     if (reader->sealed_fd < 0) {
-        gateway_hot_memory_give(reader->vault->sealed, body);
+        gateway_hot_memory_give(reader->context->hot_memory, body);
         return;
     }
     reader->sealed = body;
@@ -235,28 +235,29 @@ void
 gateway_reader_seal(struct gateway_reader *reader)
 {
     if (reader->item.tier == GATEWAY_TIER_HOT)
-        use_sealed(reader, gateway_hot_memory_take(reader->vault->sealed, &reader->body));
+        use_sealed(reader, gateway_hot_memory_take(reader->context->hot_memory, &reader->body));
 }
 
 /* Does it take somebody who may wait to find out whether the body is worth sealed memory? */
 static bool
 may_be_sealed(const struct gateway_reader *reader)
 {
-    return reader->vault->sealed != NULL && reader->item.record.length >= GATEWAY_HOT_MEMORY_MIN;
+    return reader->context->hot_memory != NULL &&
+           reader->item.record.length >= GATEWAY_HOT_MEMORY_MIN;
 }
 
 enum kvt_err
-gateway_reader_peek(struct gateway_reader **out, struct gateway_context *vault,
+gateway_reader_peek(struct gateway_reader **out, struct gateway_context *context,
                     const struct gateway_item *item, struct gateway_budget *budget, bool seal)
 {
     struct gateway_reader *reader;
     bool there;
 
-    if (open_reader(out, vault, item, budget, false) != KVT_OK)
+    if (open_reader(out, context, item, budget, false) != KVT_OK)
         return KVT_AGAIN;
     reader = *out;
     if (seal)
-        use_sealed(reader, gateway_hot_memory_peek(vault->sealed, &reader->body));
+        use_sealed(reader, gateway_hot_memory_peek(context->hot_memory, &reader->body));
     there = reader->sealed != NULL ||
             (!(seal && may_be_sealed(reader)) && hold_piece(reader, 0, false) == KVT_OK);
     if (!there) {
@@ -264,7 +265,7 @@ gateway_reader_peek(struct gateway_reader **out, struct gateway_context *vault,
         *out = NULL;
         return KVT_AGAIN;
     }
-    gateway_get_count(vault, &reader->item);
+    gateway_get_count(context, &reader->item);
     reader->counted = true;
     return KVT_OK;
 }
@@ -276,7 +277,7 @@ gateway_reader_take_sealed(struct gateway_reader *reader)
 
     reader->sealed_fd = -1;
     if (fd >= 0)
-        gateway_stats_add(reader->vault->stats, GATEWAY_STAT_HITS_SEALED, 1);
+        gateway_stats_add(reader->context->stats, GATEWAY_STAT_HITS_SEALED, 1);
     return fd;
 }
 

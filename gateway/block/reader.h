@@ -7,7 +7,7 @@
  * pieces' crcs make the crc that the catalog has.  If it does not come from there either, the
  * stream fails, and the client sees that its answer is cut short.
  *
- * Ownership: owns its file and memory; the vault and the key outlive it.
+ * Ownership: owns its file and memory; the context and the key outlive it.
  * Threads:   one at a time; only gateway_reader_open(), gateway_reader_seal() and
  *            gateway_reader_fetch() wait for disk and bucket.
  * Limits:    pieces of GATEWAY_READER_PIECE_MAX; memory beyond a piece is the budget's, or the
@@ -34,7 +34,7 @@ struct gateway_reader;
  *         KVT_AGAIN: the budget has no room; or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err gateway_reader_open(struct gateway_reader **out,
-                                               struct gateway_context *vault,
+                                               struct gateway_context *context,
                                                const struct gateway_item *item,
                                                struct gateway_budget *budget);
 
@@ -45,7 +45,7 @@ KVT_NODISCARD enum kvt_err gateway_reader_open(struct gateway_reader **out,
  * @return KVT_OK, or KVT_AGAIN: gateway_reader_open() knows more
  */
 KVT_NODISCARD enum kvt_err gateway_reader_peek(struct gateway_reader **out,
-                                               struct gateway_context *vault,
+                                               struct gateway_context *context,
                                                const struct gateway_item *item,
                                                struct gateway_budget *budget, bool seal);
 

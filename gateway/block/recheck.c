@@ -148,7 +148,7 @@ enum answer {
 };
 
 struct round {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     char keys[ROUND_MAX][KVT_KEY_MAX];
     enum answer answers[ROUND_MAX];
     size_t count;
@@ -164,26 +164,26 @@ on_head(void *arg, struct g4_request *request, size_t index)
         round->answers[index] = ANSWER_GONE;
         return;
     }
-    if (gateway_bucket_tier_ended(round->vault->cold, request->status) != KVT_OK)
+    if (gateway_bucket_tier_ended(round->context->buckets, request->status) != KVT_OK)
         return;
     round->answers[index] = ANSWER_THERE;
-    if (gateway_catalog_get(round->vault->catalog, request->key, &record) != KVT_OK)
+    if (gateway_catalog_get(round->context->catalog, request->key, &record) != KVT_OK)
         return;
-    if (gateway_repair_is_other(round->vault, &record, request))
+    if (gateway_repair_is_other(round->context, &record, request))
         round->answers[index] = ANSWER_OTHER;
     else if (gateway_record_elsewhere(&record, request))
         round->answers[index] = ANSWER_ELSEWHERE;
 }
 
 static void
-act(struct gateway_context *vault, const char *key, enum answer answer)
+act(struct gateway_context *context, const char *key, enum answer answer)
 {
     switch (answer) {
-    case ANSWER_THERE: gateway_recheck_seen(vault->doubts, key); break;
-    case ANSWER_GONE: gateway_repair_gone(vault, key); break;
-    case ANSWER_OTHER: gateway_repair_other(vault, key); break;
-    case ANSWER_ELSEWHERE: (void)gateway_repair_elsewhere(vault, key); break;
-    case ANSWER_NONE: set_unseen(vault->doubts, key); break;
+    case ANSWER_THERE: gateway_recheck_seen(context->recheck, key); break;
+    case ANSWER_GONE: gateway_repair_gone(context, key); break;
+    case ANSWER_OTHER: gateway_repair_other(context, key); break;
+    case ANSWER_ELSEWHERE: (void)gateway_repair_elsewhere(context, key); break;
+    case ANSWER_NONE: set_unseen(context->recheck, key); break;
     }
 }
 
@@ -200,7 +200,7 @@ take(struct gateway_recheck *doubts, struct round *round)
 }
 
 size_t
-gateway_recheck_round(struct gateway_context *vault)
+gateway_recheck_round(struct gateway_context *context)
 {
     struct round *round = kvt_calloc(1, sizeof(*round));
     struct gateway_store_batch *flight = NULL;
@@ -208,18 +208,18 @@ gateway_recheck_round(struct gateway_context *vault)
 
     if (round == NULL)
         return 0;
-    round->vault = vault;
-    take(vault->doubts, round);
-    if (round->count > 0 && gateway_bucket_tier_healthy(vault->cold) &&
+    round->context = context;
+    take(context->recheck, round);
+    if (round->count > 0 && gateway_bucket_tier_healthy(context->buckets) &&
         gateway_store_batch_new(&flight, round->count, on_head, round) == KVT_OK) {
         for (count = 0; count < round->count; count++)
-            gateway_store_batch_head(flight, gateway_bucket_tier_store(vault->cold),
+            gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets),
                                      round->keys[count], count);
         gateway_store_batch_drain(flight);
     }
     gateway_store_batch_free(flight);
     for (size_t i = 0; i < round->count; i++)
-        act(vault, round->keys[i], round->answers[i]);
+        act(context, round->keys[i], round->answers[i]);
     kvt_free(round);
     return count;
 }
@@ -243,29 +243,29 @@ wait_for_some(struct gateway_recheck *doubts, uint64_t wait_ms)
 static void *
 doubts_main(void *arg)
 {
-    struct gateway_context *vault = arg;
+    struct gateway_context *context = arg;
 
-    while (wait_for_some(vault->doubts, WAIT_MS))
+    while (wait_for_some(context->recheck, WAIT_MS))
         /* A round that asked nothing had no memory, or the bucket is away. */
-        kvt_clock_sleep_ms(1 + gateway_recheck_round(vault) * 1000 / GATEWAY_RECHECK_RATE);
+        kvt_clock_sleep_ms(1 + gateway_recheck_round(context) * 1000 / GATEWAY_RECHECK_RATE);
     return NULL;
 }
 
 enum kvt_err
-gateway_recheck_start(struct gateway_context *vault, struct kvt_error *err)
+gateway_recheck_start(struct gateway_context *context, struct kvt_error *err)
 {
-    const int sys = pthread_create(&vault->doubts->thread, NULL, doubts_main, vault);
+    const int sys = pthread_create(&context->recheck->thread, NULL, doubts_main, context);
 
     if (sys != 0)
         return kvt_error_sys(err, sys, "start asking the bucket what it still has");
-    vault->doubts->started = true;
+    context->recheck->started = true;
     return KVT_OK;
 }
 
 void
-gateway_recheck_stop(struct gateway_context *vault)
+gateway_recheck_stop(struct gateway_context *context)
 {
-    struct gateway_recheck *doubts = vault->doubts;
+    struct gateway_recheck *doubts = context->recheck;
 
     if (!doubts->started)
         return;

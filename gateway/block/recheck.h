@@ -5,7 +5,7 @@
  * block is answered from its row and its hot copy, at once; if the bucket was not asked for a
  * while, it is asked behind that answer, and what it no longer has is forgotten here too.
  *
- * Ownership: borrows the vault, which owns the doubts.
+ * Ownership: borrows the context, which owns the doubts.
  * Threads:   seen and touch from any; rounds from one: the thread's, or without it anybody's.
  * Limits:    GATEWAY_RECHECK_MAX keys wait; what finds no room is doubted again when it is touched
  *            again.  GATEWAY_RECHECK_SLOTS blocks are remembered as asked for; one that pushed
@@ -38,12 +38,12 @@ void gateway_recheck_seen(struct gateway_recheck *doubts, const char *key);
 void gateway_recheck_touch(struct gateway_recheck *doubts, const char *key);
 
 /** Ask about what waits, as far as one round goes; how many were asked about. */
-size_t gateway_recheck_round(struct gateway_context *vault);
+size_t gateway_recheck_round(struct gateway_context *context);
 
 /** Ask from now on, in a thread. */
-KVT_NODISCARD enum kvt_err gateway_recheck_start(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_recheck_start(struct gateway_context *context,
                                                  struct kvt_error *err);
 /** Also when it was not started. */
-void gateway_recheck_stop(struct gateway_context *vault);
+void gateway_recheck_stop(struct gateway_context *context);
 
 #endif /* GATEWAY_BLOCK_RECHECK_H */

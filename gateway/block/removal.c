@@ -28,11 +28,11 @@ struct look {
 
 /* What the bucket's clock says. */
 static uint64_t
-bucket_ms(struct gateway_context *vault)
+bucket_ms(struct gateway_context *context)
 {
     struct gateway_bucket_tier_state state;
 
-    gateway_bucket_tier_state(vault->cold, &state);
+    gateway_bucket_tier_state(context->buckets, &state);
     return (uint64_t)((int64_t)kvt_clock_unix_ms() + state.skew_ms);
 }
 
@@ -47,36 +47,36 @@ delete_copy(struct g4_store *store, struct g4_request *request)
 
 /* Once: a repeat that is sent when the first one was done already could meet what was put since. */
 static enum kvt_err
-delete_cold(struct gateway_context *vault, const char *key, const char *etag)
+delete_cold(struct gateway_context *context, const char *key, const char *etag)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key, .once = true};
     struct gateway_bucket_tier_state state;
 
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
-    gateway_bucket_tier_state(vault->cold, &state);
+    gateway_bucket_tier_state(context->buckets, &state);
     if (etag[0] != '\0' && state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, etag, sizeof(request.etag));
     }
-    return gateway_bucket_tier_ended(vault->cold,
-                                     delete_copy(gateway_bucket_tier_store(vault->cold), &request));
+    return gateway_bucket_tier_ended(
+        context->buckets, delete_copy(gateway_bucket_tier_store(context->buckets), &request));
 }
 
 /* A mark that cannot be seen to for a minute is no order any more (MARK_MS), so none is made while
  * a bucket is away.  Blocks alone may be in the far one. */
 static enum kvt_err
-may_begin(struct gateway_context *vault, const char *key)
+may_begin(struct gateway_context *context, const char *key)
 {
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
-    return gateway_bucket_tier_deletes(vault->cold) || !gateway_object_key_is_block(key, NULL)
+    return gateway_bucket_tier_deletes(context->buckets) || !gateway_object_key_is_block(key, NULL)
                ? KVT_OK
                : KVT_AGAIN;
 }
 
 static enum kvt_err
-mark_held(struct gateway_context *vault, const char *const *keys, size_t count)
+mark_held(struct gateway_context *context, const char *const *keys, size_t count)
 {
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
     size_t used = 0;
@@ -88,7 +88,7 @@ mark_held(struct gateway_context *vault, const char *const *keys, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct gateway_change *change = &changes[used];
 
-        rc = gateway_catalog_get(vault->catalog, keys[i], &change->record);
+        rc = gateway_catalog_get(context->catalog, keys[i], &change->record);
         if (rc != KVT_OK && rc != KVT_NOTFOUND) /* without its mark no copy may go */
             goto fail;
         if (rc == KVT_NOTFOUND || change->record.state == GATEWAY_RETIRING)
@@ -99,35 +99,36 @@ mark_held(struct gateway_context *vault, const char *const *keys, size_t count)
         change->record.tiers |= change->record.moving; /* where a copy may be */
         change->record.moving = 0;
         change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
-        change->record.modified_ms = bucket_ms(vault); /* of the mark, from here on */
+        change->record.modified_ms = bucket_ms(context); /* of the mark, from here on */
         used++;
     }
-    rc = gateway_catalog_change(vault->catalog, changes, used, GATEWAY_DURABLE);
+    rc = gateway_catalog_change(context->catalog, changes, used, GATEWAY_DURABLE);
     if (rc == KVT_OK)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waiting);
+        gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_REMOVED, waiting);
 fail:
     kvt_free(changes);
     return rc;
 }
 
 enum kvt_err
-gateway_removal_mark(struct gateway_context *vault, const char *const *keys, size_t count)
+gateway_removal_mark(struct gateway_context *context, const char *const *keys, size_t count)
 {
     struct gateway_key_lock *holds;
     enum kvt_err rc;
 
     if (count == 0)
         return KVT_OK;
-    if (gateway_bucket_tier_healthy(vault->cold) && !gateway_bucket_tier_deletes(vault->cold))
+    if (gateway_bucket_tier_healthy(context->buckets) &&
+        !gateway_bucket_tier_deletes(context->buckets))
         return KVT_AGAIN; /* as may_begin(): orders are of blocks */
     holds = kvt_calloc(count, sizeof(*holds));
     if (holds == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < count; i++)
         gateway_key_lock_init(&holds[i], keys[i]);
-    gateway_key_lock_acquire(vault->holds, holds, count);
-    rc = mark_held(vault, keys, count);
-    gateway_key_lock_release(vault->holds, holds, count);
+    gateway_key_lock_acquire(context->key_locks, holds, count);
+    rc = mark_held(context, keys, count);
+    gateway_key_lock_release(context->key_locks, holds, count);
     kvt_free(holds);
     return rc;
 }
@@ -135,7 +136,7 @@ gateway_removal_mark(struct gateway_context *vault, const char *const *keys, siz
 /* Did another gateway put the object of a mark that is not fresh after it was marked?  Or may one
  * have told its client since that it is there? */
 static enum kvt_err
-look_again(struct gateway_context *vault, const char *key, const struct gateway_record *marked,
+look_again(struct gateway_context *context, const char *key, const struct gateway_record *marked,
            struct look *look)
 {
     enum kvt_err rc;
@@ -144,15 +145,16 @@ look_again(struct gateway_context *vault, const char *key, const struct gateway_
         (struct g4_request){.verb = G4_HEAD,
                             .key = key,
                             .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
     rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &look->head));
+        context->buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->buckets), &look->head));
     if (!gateway_damage_judged(rc))
         return rc;
     look->renewed = rc == KVT_OK && (look->head.modified_ms + MARGIN_MS > marked->modified_ms ||
-                                     bucket_ms(vault) > marked->modified_ms + MARK_MS);
-    look->gone = rc == KVT_NOTFOUND && gateway_bucket_tier_absent(vault->cold, key);
+                                     bucket_ms(context) > marked->modified_ms + MARK_MS);
+    look->gone = rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, key);
     return rc == KVT_NOTFOUND && !look->gone ? KVT_UNAVAILABLE : KVT_OK;
 }
 
@@ -188,7 +190,7 @@ take_over(const struct g4_request *head, const struct gateway_record *marked,
 /* What was put since stays.  Its row is ours where it is the same block, or where without a row
  * nobody knew of a copy in the far bucket.  KVT_EXISTS when that is done: nothing was removed. */
 static enum kvt_err
-give_up(struct gateway_context *vault, const char *key, const struct g4_request *head,
+give_up(struct gateway_context *context, const char *key, const struct g4_request *head,
         const struct gateway_record *marked)
 {
     const bool same =
@@ -198,11 +200,11 @@ give_up(struct gateway_context *vault, const char *key, const struct g4_request 
     enum kvt_err rc;
 
     take_over(head, marked, &change.record);
-    rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
+    rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
     if (rc == KVT_OK && !change.erase && !change.record.foreign) /* its record may have gone */
-        rc = gateway_commit_record_found(vault, key, &change.record);
+        rc = gateway_commit_record_found(context, key, &change.record);
     if (rc == KVT_OK)
-        rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+        rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     if (rc != KVT_OK)
         return rc;
     kvt_log_info("gateway.remove", "put_again", "%s stays: it is there by %s again", key,
@@ -212,43 +214,45 @@ give_up(struct gateway_context *vault, const char *key, const struct g4_request 
 
 /* Its tombstone has gone.  KVT_OK: so has the block; KVT_EXISTS: it was put again, and is a row. */
 static enum kvt_err
-look_behind(struct gateway_context *vault, const char *key, const struct gateway_record *noted)
+look_behind(struct gateway_context *context, const char *key, const struct gateway_record *noted)
 {
     struct g4_request head = {.verb = G4_HEAD,
                               .key = key,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     const enum kvt_err rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
 
     if (rc == KVT_OK && is_whole(&head))
-        return give_up(vault, key, &head, noted);
+        return give_up(context, key, &head, noted);
     if (rc == KVT_OK && gateway_damage_is_tombstone(&head)) /* of what was bad */
-        return gateway_bucket_tier_absent_far(vault->cold, key) ? KVT_OK : KVT_AGAIN;
+        return gateway_bucket_tier_absent_far(context->buckets, key) ? KVT_OK : KVT_AGAIN;
     if (rc == KVT_NOTFOUND)
-        return gateway_bucket_tier_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
+        return gateway_bucket_tier_absent(context->buckets, key) ? KVT_OK : KVT_UNAVAILABLE;
     return rc == KVT_OK || rc == KVT_CORRUPT ? KVT_AGAIN : rc; /* its readers see to what is bad */
 }
 
 /* Its removal was noted in the first bucket: both buckets are to answer.  KVT_AGAIN: the far one
  * does not, or another gateway has the lock. */
 static enum kvt_err
-finish_noted(struct gateway_context *vault, const char *key, const struct gateway_record *noted)
+finish_noted(struct gateway_context *context, const char *key, const struct gateway_record *noted)
 {
     struct gateway_change change = {.key = key, .erase = true};
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_deletes(vault->cold))
-        return gateway_bucket_tier_healthy(vault->cold) ? KVT_AGAIN : KVT_UNAVAILABLE;
-    rc = gateway_tombstone_settle(vault, key);
-    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_deletes(context->buckets))
+        return gateway_bucket_tier_healthy(context->buckets) ? KVT_AGAIN : KVT_UNAVAILABLE;
+    rc = gateway_tombstone_settle(context, key);
+    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) &&
+        gateway_bucket_tier_healthy(context->buckets))
         rc = KVT_AGAIN;
     if (rc == KVT_EXISTS)
-        rc = look_behind(vault, key, noted);
+        rc = look_behind(context, key, noted);
     if (rc == KVT_OK)
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
     if (rc == KVT_OK)
-        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
-    return rc == KVT_OK ? gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) : rc;
+        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+    return rc == KVT_OK ? gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED)
+                        : rc;
 }
 
 /*
@@ -257,80 +261,80 @@ finish_noted(struct gateway_context *vault, const char *key, const struct gatewa
  * rest is seen to when the far one is back.
  */
 static enum kvt_err
-remove_noted(struct gateway_context *vault, const char *key)
+remove_noted(struct gateway_context *context, const char *key)
 {
     struct gateway_change change = {.key = key};
     struct gateway_record *record = &change.record;
-    enum kvt_err rc = gateway_catalog_get(vault->catalog, key, record);
+    enum kvt_err rc = gateway_catalog_get(context->catalog, key, record);
     bool waits;
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
     change.reserve = rc == KVT_NOTFOUND; /* a row that clients make as they like */
     if (rc == KVT_NOTFOUND)
-        *record = (struct gateway_record){.modified_ms = bucket_ms(vault)};
+        *record = (struct gateway_record){.modified_ms = bucket_ms(context)};
     waits = gateway_record_waits(record);
     if (record->state != GATEWAY_RETIRING)
-        record->modified_ms = bucket_ms(vault);
+        record->modified_ms = bucket_ms(context);
     record->state = GATEWAY_RETIRING;
     record->owed = false;
     record->moving = GATEWAY_FAR;
-    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
+    rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE);
     if (rc == KVT_OK)
         rc = change.status;
     if (rc == KVT_OK)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waits ? 1 : 0);
+        gateway_stats_add(context->stats, GATEWAY_STAT_BACKLOG_REMOVED, waits ? 1 : 0);
     if (rc == KVT_OK)
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
     if (rc == KVT_OK)
-        rc = gateway_tombstone_note(vault, key);
+        rc = gateway_tombstone_note(context, key);
     if (rc == KVT_OK)
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
     if (rc == KVT_OK)
-        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK || record->tiers == 0)
         return rc;
     record->tiers = 0; /* their room is free, however long the far one is away */
     change.reserve = false;
-    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    return gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
 }
 
 /* `marked`: by this very call, so that nobody can have had an answer since. */
 static enum kvt_err
-finish_held(struct gateway_context *vault, const char *key, bool marked, uint64_t *bytes)
+finish_held(struct gateway_context *context, const char *key, bool marked, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
     struct look look = {.renewed = false};
     struct gateway_record record;
     enum kvt_err rc;
 
-    rc = gateway_catalog_get(vault->catalog, key, &record);
+    rc = gateway_catalog_get(context->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (record.moving != 0)
-        return finish_noted(vault, key, &record);
-    if (!marked && !record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
-        rc = look_again(vault, key, &record, &look);
+        return finish_noted(context, key, &record);
+    if (!marked && !record.opaque && bucket_ms(context) > record.modified_ms + FRESH_MS)
+        rc = look_again(context, key, &record, &look);
     if (rc == KVT_OK && look.renewed)
-        return give_up(vault, key, &look.head, &record);
+        return give_up(context, key, &look.head, &record);
     if (rc == KVT_OK)
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
     if (rc == KVT_OK && !look.gone) /* else a DELETE could only meet what was put since */
-        rc = delete_cold(vault, key, look.head.etag);
+        rc = delete_cold(context, key, look.head.etag);
     if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
     if (rc == KVT_OK && !record.opaque)
-        rc = gateway_tier_drop_files(vault, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     if (rc == KVT_OK && bytes != NULL)
         *bytes = record.length;
     return rc;
 }
 
 enum kvt_err
-gateway_removal_finish(struct gateway_context *vault, const char *key, uint64_t *bytes)
+gateway_removal_finish(struct gateway_context *context, const char *key, uint64_t *bytes)
 {
     struct gateway_key_lock hold;
     enum kvt_err rc;
@@ -338,70 +342,70 @@ gateway_removal_finish(struct gateway_context *vault, const char *key, uint64_t 
     if (bytes != NULL)
         *bytes = 0;
     gateway_key_lock_init(&hold, key);
-    gateway_key_lock_acquire(vault->holds, &hold, 1);
-    rc = finish_held(vault, key, false, bytes);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_acquire(context->key_locks, &hold, 1);
+    rc = finish_held(context, key, false, bytes);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc;
 }
 
 /* As gateway_remove(), of a key that is held.  KVT_EXISTS: a removal that had been noted found the
  * block put again, and left it; this one has not begun. */
 static enum kvt_err
-remove_held(struct gateway_context *vault, const char *key)
+remove_held(struct gateway_context *context, const char *key)
 {
     struct gateway_record record;
-    enum kvt_err rc = may_begin(vault, key);
+    enum kvt_err rc = may_begin(context, key);
 
     if (rc == KVT_OK)
-        rc = gateway_catalog_get(vault->catalog, key, &record);
+        rc = gateway_catalog_get(context->catalog, key, &record);
     if (rc == KVT_NOTFOUND) {
-        rc = gateway_removal_record(vault, key);
+        rc = gateway_removal_record(context, key);
         if (rc == KVT_OK)
-            rc = delete_cold(vault, key, "");
+            rc = delete_cold(context, key, "");
         if (rc == KVT_OK)
-            rc = gateway_removal_record(vault, key);
+            rc = gateway_removal_record(context, key);
     } else if (rc == KVT_OK) {
-        rc = mark_held(vault, &key, 1);
+        rc = mark_held(context, &key, 1);
         if (rc == KVT_OK)
-            rc = finish_held(vault, key, true, NULL);
+            rc = finish_held(context, key, true, NULL);
     }
-    if (rc == KVT_AGAIN && gateway_tier_exists(vault, GATEWAY_TIER_FAR) &&
+    if (rc == KVT_AGAIN && gateway_tier_exists(context, GATEWAY_TIER_FAR) &&
         gateway_object_key_is_block(key, NULL))
-        rc = remove_noted(vault, key);
+        rc = remove_noted(context, key);
     return rc;
 }
 
 enum kvt_err
-gateway_remove(struct gateway_context *vault, const char *key)
+gateway_remove(struct gateway_context *context, const char *key)
 {
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
     gateway_key_lock_init(&hold, key);
-    gateway_key_lock_acquire(vault->holds, &hold, 1);
-    rc = remove_held(vault, key);
+    gateway_key_lock_acquire(context->key_locks, &hold, 1);
+    rc = remove_held(context, key);
     if (rc == KVT_EXISTS)
-        rc = remove_held(vault, key);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+        rc = remove_held(context, key);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc;
 }
 
 /* Whoever writes a record holds its key while he looks at the ranks; the caller's is marked, or
  * held.  So a record is written before it is removed here, or not at all. */
 enum kvt_err
-gateway_removal_record(struct gateway_context *vault, const char *key)
+gateway_removal_record(struct gateway_context *context, const char *key)
 {
     char record[KVT_KEY_MAX];
 
-    return g4_commit_key(key, record) ? gateway_remove(vault, record) : KVT_OK;
+    return g4_commit_key(key, record) ? gateway_remove(context, record) : KVT_OK;
 }
 
 /* ---- many at once ---- */
 
 struct removal {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     const char *const *keys;
     size_t count;
     enum kvt_err *statuses;
@@ -429,7 +433,7 @@ static void
 cold_copy_gone(void *arg, struct g4_request *request, size_t index)
 {
     struct removal *removal = arg;
-    const enum kvt_err rc = gateway_bucket_tier_ended(removal->vault->cold, request->status);
+    const enum kvt_err rc = gateway_bucket_tier_ended(removal->context->buckets, request->status);
 
     removal->statuses[index] = rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
@@ -450,7 +454,7 @@ delete_cold_all(struct removal *removal, size_t grouped)
         request->verb = G4_DELETE;
         request->key = removal->keys[i];
         request->once = true;
-        gateway_store_batch_submit(flight, gateway_bucket_tier_store(removal->vault->cold),
+        gateway_store_batch_submit(flight, gateway_bucket_tier_store(removal->context->buckets),
                                    request);
     }
     if (rc != KVT_OK)
@@ -464,7 +468,7 @@ delete_cold_all(struct removal *removal, size_t grouped)
 static enum kvt_err
 finish_all(struct removal *removal, struct gateway_change *changes)
 {
-    struct gateway_context *vault = removal->vault;
+    struct gateway_context *context = removal->context;
     size_t used = 0;
 
     for (size_t i = 0; i < removal->count; i++) {
@@ -473,21 +477,21 @@ finish_all(struct removal *removal, struct gateway_change *changes)
 
         if (!removal->grouped[i] || removal->statuses[i] != KVT_OK)
             continue;
-        rc = gateway_catalog_get(vault->catalog, removal->keys[i], &change->record);
+        rc = gateway_catalog_get(context->catalog, removal->keys[i], &change->record);
         if (rc != KVT_OK) {
             removal->statuses[i] = rc == KVT_NOTFOUND ? KVT_OK : rc;
             continue;
         }
         if (!change->record.opaque)
             removal->statuses[i] =
-                gateway_tier_drop_files(vault, removal->keys[i], GATEWAY_VOLUMES);
+                gateway_tier_drop_files(context, removal->keys[i], GATEWAY_VOLUMES);
         if (removal->statuses[i] != KVT_OK)
             continue;
         change->key = removal->keys[i];
         change->erase = true;
         used++;
     }
-    return gateway_catalog_change(vault->catalog, changes, used, GATEWAY_APPLIED);
+    return gateway_catalog_change(context->catalog, changes, used, GATEWAY_APPLIED);
 }
 
 static enum kvt_err
@@ -507,30 +511,31 @@ remove_group(struct removal *removal, size_t grouped)
         keys[held] = removal->keys[i];
         gateway_key_lock_init(&holds[held++], removal->keys[i]);
     }
-    gateway_key_lock_acquire(removal->vault->holds, holds, held);
-    rc = mark_held(removal->vault, keys, held);
+    gateway_key_lock_acquire(removal->context->key_locks, holds, held);
+    rc = mark_held(removal->context, keys, held);
     if (rc == KVT_OK)
         rc = delete_cold_all(removal, grouped);
     if (rc == KVT_OK)
         rc = finish_all(removal, changes);
-    gateway_key_lock_release(removal->vault->holds, holds, held);
+    gateway_key_lock_release(removal->context->key_locks, holds, held);
     kvt_free(changes);
     return rc;
 }
 
 void
-gateway_removal_all(struct gateway_context *vault, const char *const *keys, size_t count,
+gateway_removal_all(struct gateway_context *context, const char *const *keys, size_t count,
                     enum kvt_err *statuses)
 {
-    struct removal removal = {.vault = vault, .keys = keys, .count = count, .statuses = statuses};
-    const bool healthy = gateway_bucket_tier_healthy(vault->cold);
+    struct removal removal = {
+        .context = context, .keys = keys, .count = count, .statuses = statuses};
+    const bool healthy = gateway_bucket_tier_healthy(context->buckets);
     const size_t grouped = healthy ? group(&removal) : 0;
     enum kvt_err rc = KVT_UNAVAILABLE;
 
     assert(count <= GATEWAY_REMOVAL_TOGETHER);
     for (size_t i = 0; i < count; i++)
         statuses[i] = KVT_UNAVAILABLE;
-    if (grouped > 0 && !gateway_bucket_tier_deletes(vault->cold)) {
+    if (grouped > 0 && !gateway_bucket_tier_deletes(context->buckets)) {
         memset(removal.grouped, 0, sizeof(removal.grouped)); /* each is noted by itself */
         rc = KVT_OK;
     } else if (grouped > 0) {
@@ -538,7 +543,7 @@ gateway_removal_all(struct gateway_context *vault, const char *const *keys, size
     }
     for (size_t i = 0; i < count && healthy; i++)
         if (!removal.grouped[i])
-            statuses[i] = gateway_remove(vault, keys[i]);
+            statuses[i] = gateway_remove(context, keys[i]);
         else if (rc != KVT_OK)
             statuses[i] = rc;
 }

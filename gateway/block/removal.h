@@ -22,30 +22,30 @@
 
 /** Mark all of these rows retiring, in one durable step.  Keys without a row are passed over.  A
  * PUT may cancel a mark at any time before gateway_removal_finish(). */
-KVT_NODISCARD enum kvt_err gateway_removal_mark(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_removal_mark(struct gateway_context *context,
                                                 const char *const *keys, size_t count);
 
 /** Remove the copies of a retiring row, then the row.  KVT_OK also when the mark was cancelled or
  *  nothing was there; `bytes` (may be NULL) gets what was freed.  KVT_EXISTS: the block was put
  *  again by another gateway, or the mark is a minute old, and it stays.  Otherwise the mark stays.
  */
-KVT_NODISCARD enum kvt_err gateway_removal_finish(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_removal_finish(struct gateway_context *context, const char *key,
                                                   uint64_t *bytes);
 
 /** Both steps for one key, also one the catalog does not know. */
-KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_context *vault, const char *key);
+KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_context *context, const char *key);
 
 /** The same for many keys: their copies in the bucket go at once, so that a packed namespace takes
  *  them out of its manifest together.  A key may stand there twice.
  *
  *  @param count  at most GATEWAY_REMOVAL_TOGETHER
  *  @param[out] statuses  of each key, as gateway_remove() */
-void gateway_removal_all(struct gateway_context *vault, const char *const *keys, size_t count,
+void gateway_removal_all(struct gateway_context *context, const char *const *keys, size_t count,
                          enum kvt_err *statuses);
 
 /** Remove the commit record of the block that `key` is a rank of: before that one goes, and once
  *  more behind it.  Without its data it would keep KVBM from ever storing the block again.  The
  *  caller holds `key`. */
-KVT_NODISCARD enum kvt_err gateway_removal_record(struct gateway_context *vault, const char *key);
+KVT_NODISCARD enum kvt_err gateway_removal_record(struct gateway_context *context, const char *key);
 
 #endif /* GATEWAY_BLOCK_REMOVAL_H */

@@ -41,42 +41,42 @@ batch_of(const struct gateway_unsynced_row *rows, size_t count)
 }
 
 enum kvt_err
-gateway_unsynced_renew(struct gateway_context *vault, const char *key,
+gateway_unsynced_renew(struct gateway_context *context, const char *key,
                        const struct gateway_record *record)
 {
     struct g4_request put = {.verb = G4_PUT, .key = key};
     struct g4_request found;
     enum kvt_err rc;
 
-    rc = gateway_body_hot_shows(vault, key, record);
+    rc = gateway_body_hot_shows(context, key, record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_body_read_block(vault, vault->hot, key, record, &found);
+    rc = gateway_body_read_block(context, context->hot, key, record, &found);
     if (rc == KVT_OK) {
         put.body = found.buffer;
         put.body_size = found.buffer_size;
         put.meta = found.meta;
-        if (g4_store_perform(vault->hot, &put) != KVT_OK) {
+        if (g4_store_perform(context->hot, &put) != KVT_OK) {
             kvt_log_warn("gateway.unsynced", "renew", "hot volume: %s", put.error.text);
             rc = KVT_IO; /* whatever it was, the copy that was read is sound */
         }
     }
-    gateway_body_release(vault, &found);
+    gateway_body_release(context, &found);
     return rc;
 }
 
 /* The hot copy is not to be relied on: the bucket serves. */
 static enum kvt_err
-drop(struct gateway_context *vault, const char *key, const struct gateway_record *record)
+drop(struct gateway_context *context, const char *key, const struct gateway_record *record)
 {
     struct gateway_change change = {.key = key, .record = *record};
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     enum kvt_err rc;
 
     change.record.tiers &= ~GATEWAY_HOT;
-    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     /* Without its row it is an orphan, and harmless; without the file its row is. */
-    if (g4_store_perform(vault->hot, &request) != KVT_OK && request.status != KVT_NOTFOUND)
+    if (g4_store_perform(context->hot, &request) != KVT_OK && request.status != KVT_NOTFOUND)
         kvt_log_warn("gateway.unsynced", "bad_file_stays", "hot volume: %s", request.error.text);
     return rc;
 }
@@ -84,25 +84,25 @@ drop(struct gateway_context *vault, const char *key, const struct gateway_record
 /* The disk failed to write the copy, and will not say so again.  An intent's copy is written anew
  * by whoever settles it. */
 static enum kvt_err
-replace(struct gateway_context *vault, const char *key)
+replace(struct gateway_context *context, const char *key)
 {
     struct gateway_record record;
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
     gateway_key_lock_init(&hold, key);
-    gateway_key_lock_acquire(vault->holds, &hold, 1);
-    rc = gateway_catalog_get(vault->catalog, key, &record);
+    gateway_key_lock_acquire(context->key_locks, &hold, 1);
+    rc = gateway_catalog_get(context->catalog, key, &record);
     if (rc == KVT_OK && record.state == GATEWAY_STORED && (record.tiers & GATEWAY_HOT) != 0)
-        rc = gateway_record_in_bucket(&record) ? drop(vault, key, &record)
-                                               : gateway_unsynced_renew(vault, key, &record);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+        rc = gateway_record_in_bucket(&record) ? drop(context, key, &record)
+                                               : gateway_unsynced_renew(context, key, &record);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc;
 }
 
 /* Files first: a note goes when nothing is left of what it says. */
 static enum kvt_err
-sync_batch(struct gateway_context *vault, const struct gateway_unsynced_row *rows, size_t count)
+sync_batch(struct gateway_context *context, const struct gateway_unsynced_row *rows, size_t count)
 {
     const char *keys[PAGE] = {NULL};
     struct kvt_error err;
@@ -111,12 +111,12 @@ sync_batch(struct gateway_context *vault, const struct gateway_unsynced_row *row
 
     for (size_t i = 0; i < count; i++)
         keys[i] = rows[i].key;
-    rc = g4_directory_sync(vault->hot, keys, count, refused, &err);
+    rc = g4_directory_sync(context->hot, keys, count, refused, &err);
     if (rc == KVT_OK)
-        return gateway_catalog_synced(vault->catalog, rows, count);
+        return gateway_catalog_synced(context->catalog, rows, count);
     kvt_log_warn("gateway.unsynced", "sync", "hot volume: %s", err.text);
     for (size_t i = 0; i < count; i++)
-        if (refused[i] && replace(vault, keys[i]) != KVT_OK)
+        if (refused[i] && replace(context, keys[i]) != KVT_OK)
             kvt_log_error("gateway.unsynced", "replace",
                           "%s: its hot copy was not written, and stays", keys[i]);
     return rc;
@@ -124,7 +124,8 @@ sync_batch(struct gateway_context *vault, const struct gateway_unsynced_row *row
 
 /* Once around, from where the last call ended: a batch that fails does not keep those behind it. */
 enum kvt_err
-gateway_unsynced_sync(struct gateway_context *vault, char after[KVT_KEY_MAX], uint64_t patience_ms)
+gateway_unsynced_sync(struct gateway_context *context, char after[KVT_KEY_MAX],
+                      uint64_t patience_ms)
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + patience_ms;
     struct gateway_unsynced_row *rows;
@@ -133,17 +134,17 @@ gateway_unsynced_sync(struct gateway_context *vault, char after[KVT_KEY_MAX], ui
     enum kvt_err rc = KVT_OK;
     size_t count = 0;
 
-    if (vault->hot == NULL)
+    if (context->hot == NULL)
         return KVT_OK;
     rows = kvt_calloc(PAGE, sizeof(*rows));
     if (rows == NULL)
         return KVT_NOMEM;
     do {
-        rc = gateway_catalog_unsynced(vault->catalog, after, rows, PAGE, &count);
+        rc = gateway_catalog_unsynced(context->catalog, after, rows, PAGE, &count);
         if (rc == KVT_OK && count > 0) {
             count = batch_of(rows, count);
             memcpy(after, rows[count - 1].key, KVT_KEY_MAX);
-            rc = sync_batch(vault, rows, count);
+            rc = sync_batch(context, rows, count);
         } else {
             after[0] = '\0';
             if (around || rc != KVT_OK)
@@ -159,27 +160,27 @@ gateway_unsynced_sync(struct gateway_context *vault, char after[KVT_KEY_MAX], ui
 /* A copy that is not what its row says goes.  What has no other copy is left to its readers, who
  * tell of it as of any damage. */
 static enum kvt_err
-check(struct gateway_context *vault, const char *key, uint64_t *dropped)
+check(struct gateway_context *context, const char *key, uint64_t *dropped)
 {
     struct gateway_record record;
     struct g4_request request;
-    enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &record);
+    enum kvt_err rc = gateway_catalog_get(context->catalog, key, &record);
 
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!gateway_record_in_bucket(&record) || (record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    rc = gateway_body_read_block(vault, vault->hot, key, &record, &request);
-    gateway_body_release(vault, &request);
+    rc = gateway_body_read_block(context, context->hot, key, &record, &request);
+    gateway_body_release(context, &request);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return KVT_OK; /* sound, or nobody can tell now: readers check it too */
-    rc = drop(vault, key, &record);
+    rc = drop(context, key, &record);
     *dropped += rc == KVT_OK ? 1 : 0;
     return rc;
 }
 
 enum kvt_err
-gateway_unsynced_check(struct gateway_context *vault, uint64_t *dropped)
+gateway_unsynced_check(struct gateway_context *context, uint64_t *dropped)
 {
     struct gateway_unsynced_row *rows;
     char after[KVT_KEY_MAX] = "";
@@ -187,15 +188,15 @@ gateway_unsynced_check(struct gateway_context *vault, uint64_t *dropped)
     size_t count;
 
     *dropped = 0;
-    if (vault->hot == NULL)
+    if (context->hot == NULL)
         return KVT_OK;
     rows = kvt_calloc(PAGE, sizeof(*rows));
     if (rows == NULL)
         return KVT_NOMEM;
     do {
-        rc = gateway_catalog_unsynced(vault->catalog, after, rows, PAGE, &count);
+        rc = gateway_catalog_unsynced(context->catalog, after, rows, PAGE, &count);
         for (size_t i = 0; rc == KVT_OK && i < count; i++)
-            rc = check(vault, rows[i].key, dropped);
+            rc = check(context, rows[i].key, dropped);
         if (count > 0)
             memcpy(after, rows[count - 1].key, sizeof(after));
     } while (rc == KVT_OK && count > 0);

@@ -7,7 +7,7 @@
  * noted when a life begins is read whole before anybody is served: a copy that is not sound goes,
  * and its block is served from the bucket.
  *
- * Ownership: borrows the vault.
+ * Ownership: borrows the context.
  * Threads:   gateway_unsynced_check() and gateway_unsynced_sync() one at a time; the others any.
  * Limits:    GATEWAY_UNSYNCED_MAX bytes and GATEWAY_UNSYNCED_BLOCKS blocks, and what is in flight
  *            when they are reached: whoever comes then syncs by itself.
@@ -38,7 +38,7 @@ bool gateway_unsynced_many(const struct gateway_catalog_stats *stats);
  * @param after  "" the first time; then as the last call left it, who goes on from there
  * @return KVT_OK also when time was up
  */
-KVT_NODISCARD enum kvt_err gateway_unsynced_sync(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_unsynced_sync(struct gateway_context *context,
                                                  char after[KVT_KEY_MAX], uint64_t patience_ms);
 
 /**
@@ -49,10 +49,11 @@ KVT_NODISCARD enum kvt_err gateway_unsynced_sync(struct gateway_context *vault,
  * @param record what the copy should be; the caller holds the key
  * @return KVT_CORRUPT, KVT_NOTFOUND: there is no sound one.  All other errors say nothing of it.
  */
-KVT_NODISCARD enum kvt_err gateway_unsynced_renew(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_unsynced_renew(struct gateway_context *context, const char *key,
                                                   const struct gateway_record *record);
 
 /** At the start of a life: drop the noted copies that are not whole, and say how many. */
-KVT_NODISCARD enum kvt_err gateway_unsynced_check(struct gateway_context *vault, uint64_t *dropped);
+KVT_NODISCARD enum kvt_err gateway_unsynced_check(struct gateway_context *context,
+                                                  uint64_t *dropped);
 
 #endif /* GATEWAY_BLOCK_UNSYNCED_H */

@@ -17,7 +17,7 @@
 enum { ACK_MS = 2000, STEP_MS = 50 };
 
 struct gateway_bus_report {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct wire_bus *bus;
     uint64_t interval_ms;
     uint64_t incarnation;
@@ -33,31 +33,31 @@ struct gateway_bus_report {
 static void
 fill(struct gateway_bus_report *report, struct kvt_report *out)
 {
-    struct gateway_context *vault = report->vault;
+    struct gateway_context *context = report->context;
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_catalog_stats(context->catalog, &stats);
     *out = (struct kvt_report){.seq = atomic_fetch_add(&report->next_seq, 1),
                                .incarnation = report->incarnation,
                                .time_ms = kvt_clock_unix_ms(),
-                               .healthy = gateway_bucket_tier_healthy(vault->cold),
+                               .healthy = gateway_bucket_tier_healthy(context->buckets),
                                .tier_count = 0};
-    out->reads[0] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_HOT) +
-                    gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_WARM);
-    out->reads[1] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_COLD) +
-                    gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_FAR);
-    out->reads[2] = gateway_stats_get(vault->stats, GATEWAY_STAT_MISSES);
-    memcpy(out->gateway, vault->name, sizeof(out->gateway));
+    out->reads[0] = gateway_stats_get(context->stats, GATEWAY_STAT_HITS_HOT) +
+                    gateway_stats_get(context->stats, GATEWAY_STAT_HITS_WARM);
+    out->reads[1] = gateway_stats_get(context->stats, GATEWAY_STAT_HITS_COLD) +
+                    gateway_stats_get(context->stats, GATEWAY_STAT_HITS_FAR);
+    out->reads[2] = gateway_stats_get(context->stats, GATEWAY_STAT_MISSES);
+    memcpy(out->gateway, context->name, sizeof(out->gateway));
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         struct kvt_report_tier *row = &out->tiers[out->tier_count];
 
-        if (!gateway_tier_exists(vault, (enum gateway_tier)tier))
+        if (!gateway_tier_exists(context, (enum gateway_tier)tier))
             continue;
         out->tier_count++;
-        memcpy(row->name, vault->holder[tier], sizeof(row->name));
+        memcpy(row->name, context->holder[tier], sizeof(row->name));
         row->used_bytes = stats.used[tier];
         /* What is not counted would be spared, and what is would go in its place. */
-        row->capacity_bytes = gateway_tier_capacity(vault, tier);
+        row->capacity_bytes = gateway_tier_capacity(context, tier);
         row->blocks = stats.blocks[tier];
     }
 }
@@ -78,7 +78,7 @@ send(struct gateway_bus_report *report, const struct kvt_report *out)
                                     ACK_MS, NULL);
     kvt_buffer_release(&bytes);
     if (rc == KVT_OK)
-        gateway_stats_add(report->vault->stats, GATEWAY_STAT_REPORTS, 1);
+        gateway_stats_add(report->context->stats, GATEWAY_STAT_REPORTS, 1);
     return rc;
 }
 
@@ -97,13 +97,13 @@ gateway_bus_report_result(struct gateway_bus_report *report, const char *namespa
 
 /* Accesses name a row of the report's tiers. */
 static void
-name_tiers(const struct gateway_context *vault, struct kvt_report_access *rows, size_t count)
+name_tiers(const struct gateway_context *context, struct kvt_report_access *rows, size_t count)
 {
     uint8_t index[GATEWAY_TIERS] = {0};
     uint8_t used = 0;
 
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
-        if (gateway_tier_exists(vault, (enum gateway_tier)tier))
+        if (gateway_tier_exists(context, (enum gateway_tier)tier))
             index[tier] = used++;
     for (size_t i = 0; i < count; i++)
         rows[i].tier_index = index[rows[i].tier_index];
@@ -122,18 +122,18 @@ send_all(struct gateway_bus_report *report)
     for (bool first = true;; first = false) {
         char namespace_[KVT_NAMESPACE_MAX];
 
-        count = gateway_access_counts_take(report->vault->access, namespace_, report->rows,
+        count = gateway_access_counts_take(report->context->access_counts, namespace_, report->rows,
                                            GATEWAY_ACCESS_COUNTS_ROWS);
         if (count == 0 && !first)
             return;
-        name_tiers(report->vault, report->rows, count);
+        name_tiers(report->context, report->rows, count);
         fill(report, &out);
         memcpy(out.namespace_, namespace_, sizeof(out.namespace_));
         out.accesses = report->rows;
         out.access_count = (uint32_t)count;
         rc = send(report, &out);
         if (rc != KVT_OK) {
-            gateway_stats_add(report->vault->stats, GATEWAY_STAT_ACCESS_LOST, count);
+            gateway_stats_add(report->context->stats, GATEWAY_STAT_ACCESS_LOST, count);
             kvt_log_warn("gateway.report", "not_sent", "%s", kvt_err_text(rc));
             return;
         }
@@ -150,7 +150,7 @@ send_pins(struct gateway_bus_report *report)
     struct kvt_report out;
 
     while (wire_bus_connected(report->bus) && !atomic_load(&report->stop) &&
-           gateway_pin_report_next(report->pins, report->vault->catalog, kvt_clock_mono_ms(),
+           gateway_pin_report_next(report->pins, report->context->catalog, kvt_clock_mono_ms(),
                                    kvt_clock_unix_ms(), &told)) {
         fill(report, &out);
         memcpy(out.namespace_, told.namespace_, sizeof(out.namespace_));
@@ -178,7 +178,7 @@ report_main(void *arg)
 }
 
 enum kvt_err
-gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context *vault,
+gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context *context,
                          struct wire_bus *bus, uint64_t interval_ms, struct kvt_error *err)
 {
     struct gateway_bus_report *report = kvt_calloc(1, sizeof(*report));
@@ -188,7 +188,7 @@ gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context
     *out = NULL;
     if (report == NULL)
         return kvt_error_set(err, KVT_NOMEM, "reports");
-    report->vault = vault;
+    report->context = context;
     report->bus = bus;
     report->interval_ms = interval_ms;
     report->incarnation = kvt_clock_unix_ms();
@@ -197,7 +197,7 @@ gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context
     report->pins = kvt_calloc(1, sizeof(*report->pins));
     rc = report->rows == NULL || report->pins == NULL
              ? KVT_NOMEM
-             : wire_subject_reports(report->subject, sizeof(report->subject), vault->name);
+             : wire_subject_reports(report->subject, sizeof(report->subject), context->name);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "reports");
         goto fail;

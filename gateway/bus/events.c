@@ -66,7 +66,7 @@ struct lane {
 };
 
 struct gateway_events {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct wire_bus *bus;
     struct kvt_queue *questions;
     struct lane lanes[GATEWAY_STREAMS_MAX];
@@ -94,11 +94,11 @@ gateway_events_publisher(char out[KVT_NAME_MAX], const char *gateway, uint32_t s
 
 /* How many locations there are to name: up to the last tier that there is. */
 static unsigned
-locations(const struct gateway_context *vault)
+locations(const struct gateway_context *context)
 {
     unsigned count = GATEWAY_TIERS;
 
-    while (!gateway_tier_exists(vault, (enum gateway_tier)(count - 1)))
+    while (!gateway_tier_exists(context, (enum gateway_tier)(count - 1)))
         count--;
     return count;
 }
@@ -106,45 +106,45 @@ locations(const struct gateway_context *vault)
 /* A tier that there is not, between two that there are or taken out since, has a name all the same:
  * its events of former times, and those of the others, could not be read without it. */
 static void
-name_locations(const struct gateway_context *vault, unsigned count, struct kvt_event_batch *batch)
+name_locations(const struct gateway_context *context, unsigned count, struct kvt_event_batch *batch)
 {
     while (batch->location_count < count) {
         const unsigned tier = batch->location_count++;
         struct kvt_location *location = &batch->locations[tier];
 
         location->tier = KVT_TIER_G4;
-        if (gateway_tier_exists(vault, (enum gateway_tier)tier))
-            memcpy(location->name, vault->holder[tier], KVT_NAME_MAX);
-        else if (tier == GATEWAY_TIER_FAR && vault->former_far[0] != '\0')
-            memcpy(location->name, vault->former_far, KVT_NAME_MAX);
+        if (gateway_tier_exists(context, (enum gateway_tier)tier))
+            memcpy(location->name, context->holder[tier], KVT_NAME_MAX);
+        else if (tier == GATEWAY_TIER_FAR && context->former_far[0] != '\0')
+            memcpy(location->name, context->former_far, KVT_NAME_MAX);
         else
             (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_tier_name(tier),
-                           KVT_NAME_MAX - 8, vault->name);
+                           KVT_NAME_MAX - 8, context->name);
     }
 }
 
 /* The next event of a batch. */
 static void
-add_event(const struct gateway_context *vault, struct kvt_event_batch *batch,
+add_event(const struct gateway_context *context, struct kvt_event_batch *batch,
           const struct kvt_event *event)
 {
-    name_locations(vault, event->location + 1u, batch);
+    name_locations(context, event->location + 1u, batch);
     batch->events[batch->event_count++] = *event;
 }
 
 /* A batch with the gateway's locations and no events yet. */
 static void
-batch_init(const struct gateway_context *vault, uint32_t stream, const struct gateway_stream *state,
-           struct kvt_event_batch *batch)
+batch_init(const struct gateway_context *context, uint32_t stream,
+           const struct gateway_stream *state, struct kvt_event_batch *batch)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_catalog_stats(context->catalog, &stats);
     *batch =
         (struct kvt_event_batch){.incarnation = stats.incarnation, .time_ms = kvt_clock_unix_ms()};
     memcpy(batch->namespace_, state->namespace_, sizeof(batch->namespace_));
-    (void)!gateway_events_publisher(batch->worker, vault->name, stream);
-    name_locations(vault, locations(vault), batch);
+    (void)!gateway_events_publisher(batch->worker, context->name, stream);
+    name_locations(context, locations(context), batch);
 }
 
 /* ---- answers ---- */
@@ -167,7 +167,7 @@ page(enum kvt_err status, uint64_t next, const struct kvt_event_batch *batch,
 }
 
 enum kvt_err
-gateway_events_range(struct gateway_context *vault, uint32_t stream, uint64_t incarnation,
+gateway_events_range(struct gateway_context *context, uint32_t stream, uint64_t incarnation,
                      uint64_t from, uint64_t to, struct kvt_buffer *answer)
 {
     struct gateway_event *read = kvt_calloc(BATCH_EVENTS, sizeof(*read));
@@ -181,13 +181,13 @@ gateway_events_range(struct gateway_context *vault, uint32_t stream, uint64_t in
     if (read == NULL || wired == NULL)
         goto done;
     rc = KVT_OK;
-    if (gateway_catalog_stream(vault->catalog, stream, &state)) {
-        batch_init(vault, stream, &state, &batch);
+    if (gateway_catalog_stream(context->catalog, stream, &state)) {
+        batch_init(context, stream, &state, &batch);
         batch.first_seq = from;
         batch.events = wired;
         up_to_date = incarnation == batch.incarnation && from == state.durable_seq + 1;
         if (incarnation == batch.incarnation && from > 0)
-            rc = gateway_catalog_events(vault->catalog, stream, from, read, BATCH_EVENTS, &count);
+            rc = gateway_catalog_events(context->catalog, stream, from, read, BATCH_EVENTS, &count);
     }
     if (rc == KVT_OK && count == 0 &&
         up_to_date) { /* nothing after what the asker has: no reason to dump */
@@ -199,7 +199,7 @@ gateway_events_range(struct gateway_context *vault, uint32_t stream, uint64_t in
         goto done;
     }
     for (size_t i = 0; i < count && read[i].seq <= to; i++)
-        add_event(vault, &batch, &read[i].event);
+        add_event(context, &batch, &read[i].event);
     rc = page(KVT_OK, 0, &batch, answer);
 
 done:
@@ -215,7 +215,7 @@ answer_range(struct gateway_events *events, const struct question *question,
     struct wire_query_range range;
 
     if (wire_query_decode_range(question->bytes, question->size, &range, NULL) != KVT_OK ||
-        gateway_events_range(events->vault, question->stream, range.incarnation, range.from,
+        gateway_events_range(events->context, question->stream, range.incarnation, range.from,
                              range.to, answer) != KVT_OK)
         (void)!page(KVT_INVALID, 0, NULL, answer);
 }
@@ -241,7 +241,7 @@ wire_rows(struct gateway_events *events, const struct gateway_scan *scan, const 
                 .location = (uint16_t)tier,
                 .sequence_hash = key.hash,
                 .prefix_hash = key.hash,
-                .parent = events->vault->revision == KVT_KEY_KVBM_C ? key.parent_fragment : 0,
+                .parent = events->context->revision == KVT_KEY_KVBM_C ? key.parent_fragment : 0,
                 .position = key.position,
                 .ranks = key.rank < KVT_RANKS_MAX ? UINT32_C(1) << key.rank : 0,
                 .block_size = row->record.length,
@@ -275,7 +275,7 @@ scan_page(struct gateway_events *events, struct gateway_scan *scan, const char *
     if (scan->capacity > DUMP_ROWS)
         scan->capacity = DUMP_ROWS;
     while (rc == KVT_OK && batch->event_count == 0 && !scan->end) {
-        rc = gateway_catalog_scan(events->vault->catalog, scan);
+        rc = gateway_catalog_scan(events->context->catalog, scan);
         if (rc == KVT_OK)
             wire_rows(events, scan, namespace_, batch);
     }
@@ -296,7 +296,7 @@ answer_dump(struct gateway_events *events, const struct question *question,
     uint64_t seq;
 
     if (wire_query_decode_dump(question->bytes, question->size, &dump, NULL) != KVT_OK ||
-        !gateway_catalog_stream(events->vault->catalog, question->stream, &state)) {
+        !gateway_catalog_stream(events->context->catalog, question->stream, &state)) {
         (void)!page(KVT_INVALID, 0, NULL, answer);
         return;
     }
@@ -310,7 +310,7 @@ answer_dump(struct gateway_events *events, const struct question *question,
         seq = cursor->seq;
         memcpy(scan.after, cursor->after, sizeof(scan.after));
     }
-    batch_init(events->vault, question->stream, &state, &batch);
+    batch_init(events->context, question->stream, &state, &batch);
     batch.first_seq = seq;
     batch.events = events->wired;
     if (scan_page(events, &scan, state.namespace_, dump.limit, &batch) != KVT_OK) {
@@ -376,7 +376,7 @@ open_lane(struct gateway_events *events, uint32_t stream, const struct gateway_s
     struct kvt_error err;
     bool named;
 
-    named = gateway_events_publisher(lane->publisher, events->vault->name, stream) == KVT_OK &&
+    named = gateway_events_publisher(lane->publisher, events->context->name, stream) == KVT_OK &&
             wire_subject_events(lane->subject, sizeof(lane->subject), state->namespace_, 0,
                                 lane->publisher) == KVT_OK &&
             wire_subject_dump(lane->dump, sizeof(lane->dump), lane->publisher) == KVT_OK &&
@@ -448,16 +448,16 @@ publish(struct gateway_events *events, uint32_t stream, const struct gateway_str
     enum kvt_err rc;
 
     if (state->durable_seq >= from &&
-        gateway_catalog_events(events->vault->catalog, stream, from, events->read,
+        gateway_catalog_events(events->context->catalog, stream, from, events->read,
                                batch_size(lane, from), &count) != KVT_OK)
         return false;
     if (count == 0 && now_ms - lane->spoke_ms < HEARTBEAT_MS)
         return false;
-    batch_init(events->vault, stream, state, &batch);
+    batch_init(events->context, stream, state, &batch);
     batch.first_seq = count > 0 ? events->read[0].seq : from;
     batch.events = events->wired;
     for (size_t i = 0; i < count && events->read[i].seq == batch.first_seq + i; i++)
-        add_event(events->vault, &batch, &events->read[i].event);
+        add_event(events->context, &batch, &events->read[i].event);
     rc = send_batch(events, lane, &batch);
     lane->spoke_ms = now_ms;
     if (batch.event_count == 0)
@@ -472,8 +472,8 @@ publish(struct gateway_events *events, uint32_t stream, const struct gateway_str
     lane->retry_seq = 0;
     lane->proven = true;
     lane->acked_seq = batch.first_seq + batch.event_count - 1;
-    gateway_catalog_acked(events->vault->catalog, stream, lane->acked_seq);
-    gateway_stats_add(events->vault->stats, GATEWAY_STAT_BATCHES, 1);
+    gateway_catalog_acked(events->context->catalog, stream, lane->acked_seq);
+    gateway_stats_add(events->context->stats, GATEWAY_STAT_BATCHES, 1);
     return true;
 }
 
@@ -482,7 +482,7 @@ publish_lane(struct gateway_events *events, uint32_t stream)
 {
     struct gateway_stream state;
 
-    if (!gateway_catalog_stream(events->vault->catalog, stream, &state))
+    if (!gateway_catalog_stream(events->context->catalog, stream, &state))
         return false;
     if (stream == events->lane_count) {
         open_lane(events, stream, &state);
@@ -514,7 +514,7 @@ events_main(void *arg)
 }
 
 enum kvt_err
-gateway_events_start(struct gateway_events **out, struct gateway_context *vault,
+gateway_events_start(struct gateway_events **out, struct gateway_context *context,
                      struct wire_bus *bus, struct kvt_error *err)
 {
     struct gateway_events *events = kvt_calloc(1, sizeof(*events));
@@ -525,11 +525,11 @@ gateway_events_start(struct gateway_events **out, struct gateway_context *vault,
     *out = NULL;
     if (events == NULL)
         return kvt_error_set(err, KVT_NOMEM, "events");
-    events->vault = vault;
+    events->context = context;
     events->bus = bus;
     /* Cursors of another life must not be taken for ours. */
     events->next_cursor = kvt_clock_unix_ms() << 16;
-    rc = gateway_events_publisher(name, vault->name, GATEWAY_STREAMS_MAX);
+    rc = gateway_events_publisher(name, context->name, GATEWAY_STREAMS_MAX);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "name is too long for a publisher's name");
         goto fail;
@@ -566,7 +566,7 @@ gateway_events_stop(struct gateway_events *events, uint64_t drain_ms)
     if (events == NULL)
         return;
     while (events->started && kvt_clock_mono_ms() < end_ms) {
-        gateway_catalog_stats(events->vault->catalog, &stats);
+        gateway_catalog_stats(events->context->catalog, &stats);
         if (stats.events_acked >= stats.events || !wire_bus_connected(events->bus))
             break;
         kvt_clock_sleep_ms(DRAIN_STEP_MS);

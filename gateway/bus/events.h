@@ -8,7 +8,7 @@
  * Each namespace is a publisher of its own, because sequences have no holes and a batch has one
  * namespace: "gateway:<name>" for the first one seen, "gateway:<name>:<number>" for the others.
  *
- * Ownership: borrows vault and bus.
+ * Ownership: borrows context and bus.
  * Threads:   one of its own; NATS threads only copy questions into its queue.
  * Limits:    GATEWAY_QUESTIONS_MAX questions waiting, GATEWAY_CURSORS dumps under way: a cursor
  *            that fell out is answered KVT_NOTFOUND, and the asker starts again.
@@ -28,8 +28,8 @@
 struct gateway_events;
 
 KVT_NODISCARD enum kvt_err gateway_events_start(struct gateway_events **out,
-                                                struct gateway_context *vault, struct wire_bus *bus,
-                                                struct kvt_error *err);
+                                                struct gateway_context *context,
+                                                struct wire_bus *bus, struct kvt_error *err);
 
 /** Gives the outbox up to `drain_ms` to empty; the rest is published by the next life. */
 void gateway_events_stop(struct gateway_events *events, uint64_t drain_ms);
@@ -39,7 +39,7 @@ KVT_NODISCARD enum kvt_err gateway_events_publisher(char out[KVT_NAME_MAX], cons
                                                     uint32_t stream);
 
 /** Encode the events [from, to] of a stream, as many as fit into one batch, as a page. */
-KVT_NODISCARD enum kvt_err gateway_events_range(struct gateway_context *vault, uint32_t stream,
+KVT_NODISCARD enum kvt_err gateway_events_range(struct gateway_context *context, uint32_t stream,
                                                 uint64_t incarnation, uint64_t from, uint64_t to,
                                                 struct kvt_buffer *answer);
 

@@ -24,7 +24,7 @@ enum {
 };
 
 struct gateway_orders {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct wire_bus *bus;
     struct gateway_bus_report *report;
     struct wire_order_key key;
@@ -47,25 +47,25 @@ struct gateway_orders {
  * only whole), and the key carries a fragment of it: so the row is looked up by everything before
  * it. KVT_NOTFOUND: no such row. */
 static enum kvt_err
-find_key(struct gateway_context *vault, const char *namespace_, const struct kvt_block_id *block,
+find_key(struct gateway_context *context, const char *namespace_, const struct kvt_block_id *block,
          uint32_t rank, char out[KVT_KEY_MAX])
 {
     struct gateway_row rows[MATCHES_MAX];
     struct gateway_scan scan = {.rows = rows, .capacity = MATCHES_MAX};
     const uint64_t parent =
-        kvt_key_parent_fragment(vault->revision, block->position, block->parent);
+        kvt_key_parent_fragment(context->revision, block->position, block->parent);
     char prefix[KVT_KEY_MAX];
     char *colon;
     enum kvt_err rc;
 
-    rc = kvt_key_format(prefix, sizeof(prefix), vault->revision, namespace_, rank, block);
+    rc = kvt_key_format(prefix, sizeof(prefix), context->revision, namespace_, rank, block);
     if (rc != KVT_OK)
         return rc;
     colon = strrchr(prefix, ':');
     if (block->position > 0 && colon != NULL)
         colon[1] = '\0';
     scan.prefix = prefix;
-    rc = gateway_catalog_scan(vault->catalog, &scan);
+    rc = gateway_catalog_scan(context->catalog, &scan);
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < scan.count; i++) {
@@ -86,7 +86,7 @@ find_key(struct gateway_context *vault, const char *namespace_, const struct kvt
 /* ---- executing ---- */
 
 struct execution {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     const struct kvt_order *order;
     struct gateway_move move; /* of a verb that moves */
     void (*working)(void *arg);
@@ -132,11 +132,11 @@ move_one(const struct execution *execution, const char *key, uint64_t *bytes)
     switch (execution->order->verb) {
     case KVT_ORDER_DEMOTE:
     case KVT_ORDER_PROMOTE:
-    case KVT_ORDER_WARM: return gateway_move(execution->vault, key, &execution->move, bytes);
-    case KVT_ORDER_DELETE: return gateway_removal_finish(execution->vault, key, bytes);
+    case KVT_ORDER_WARM: return gateway_move(execution->context, key, &execution->move, bytes);
+    case KVT_ORDER_DELETE: return gateway_removal_finish(execution->context, key, bytes);
     case KVT_ORDER_PIN:
-        return gateway_catalog_pin(execution->vault->catalog, key, execution->order->until_ms);
-    case KVT_ORDER_UNPIN: return gateway_catalog_unpin(execution->vault->catalog, key);
+        return gateway_catalog_pin(execution->context->catalog, key, execution->order->until_ms);
+    case KVT_ORDER_UNPIN: return gateway_catalog_unpin(execution->context->catalog, key);
     case KVT_ORDER_COMPACT: /* is of no block */
     case KVT_ORDER_NONE: break;
     }
@@ -193,7 +193,7 @@ execute_item(void *arg, size_t index)
 
         if ((item->ranks & bit) == 0)
             continue;
-        rc = find_key(execution->vault, execution->order->namespace_, &item->block, rank, key);
+        rc = find_key(execution->context, execution->order->namespace_, &item->block, rank, key);
         if (rc == KVT_OK && (execution->pinned[index] & bit) != 0)
             rc = KVT_DENIED;
         else if (rc == KVT_OK)
@@ -208,7 +208,7 @@ execute_item(void *arg, size_t index)
              why(execution, (execution->pinned[index] & bit) != 0, rc));
     }
     if (execution->pinned[index] != 0)
-        gateway_stats_add(execution->vault->stats, GATEWAY_STAT_ITEMS_PINNED, 1);
+        gateway_stats_add(execution->context->stats, GATEWAY_STAT_ITEMS_PINNED, 1);
     count_outcome(execution, &outcome);
     return outcome.bytes;
 }
@@ -219,7 +219,7 @@ static enum kvt_err
 find_pinned(struct execution *execution)
 {
     const struct kvt_order *order = execution->order;
-    struct gateway_catalog *catalog = execution->vault->catalog;
+    struct gateway_catalog *catalog = execution->context->catalog;
     const uint64_t now_ms = kvt_clock_unix_ms();
     struct gateway_catalog_stats stats;
 
@@ -232,8 +232,8 @@ find_pinned(struct execution *execution)
             enum kvt_err rc;
 
             if ((order->items[i].ranks & bit) == 0 ||
-                find_key(execution->vault, order->namespace_, &order->items[i].block, rank, key) !=
-                    KVT_OK)
+                find_key(execution->context, order->namespace_, &order->items[i].block, rank,
+                         key) != KVT_OK)
                 continue;
             rc = gateway_catalog_pinned(catalog, key, now_ms, &until_ms);
             if (rc == KVT_OK)
@@ -260,18 +260,18 @@ mark_all(const struct execution *execution)
             const uint32_t wanted = order->items[i].ranks & ~execution->pinned[i];
 
             if ((wanted & (UINT32_C(1) << rank)) == 0 ||
-                find_key(execution->vault, order->namespace_, &order->items[i].block, rank,
+                find_key(execution->context, order->namespace_, &order->items[i].block, rank,
                          keys[count]) != KVT_OK)
                 continue;
             names[count] = keys[count];
             if (++count == KEYS_MAX) {
-                rc = gateway_removal_mark(execution->vault, names, count);
+                rc = gateway_removal_mark(execution->context, names, count);
                 count = 0;
             }
         }
     }
     if (rc == KVT_OK)
-        rc = gateway_removal_mark(execution->vault, names, count);
+        rc = gateway_removal_mark(execution->context, names, count);
     kvt_free(keys);
     kvt_free(names);
     return rc;
@@ -283,18 +283,18 @@ compact(struct execution *execution)
 {
     const struct gateway_packer_asker asker = {.working = tell, .arg = execution};
     struct kvt_order_result *result = execution->shared.result;
-    struct gateway_context *vault = execution->vault;
+    struct gateway_context *context = execution->context;
     struct g4_compaction_report total = {0};
     struct kvt_error err;
     enum kvt_err rc;
 
-    if (gateway_tier_exists(vault, GATEWAY_TIER_FAR))
+    if (gateway_tier_exists(context, GATEWAY_TIER_FAR))
         rc = kvt_error_set(&err, KVT_UNSUPPORTED,
                            "far.kind is set: what moves between buckets is not packed");
     else
-        rc = gateway_packer_run(vault->packer, execution->order->namespace_, "order", &asker,
+        rc = gateway_packer_run(context->packer, execution->order->namespace_, "order", &asker,
                                 &total, &err);
-    if (rc == KVT_CANCELLED && atomic_load(&vault->stopping))
+    if (rc == KVT_CANCELLED && atomic_load(&context->stopping))
         return false;
     result->done = rc == KVT_OK;
     result->failed = rc != KVT_OK;
@@ -307,7 +307,7 @@ compact(struct execution *execution)
 /* Between which tiers.  Without names: from the hot volume down, or up to it.  KVT_INVALID: a
  * holder that is not this gateway's, or twice the same. */
 static enum kvt_err
-find_move(const struct gateway_context *vault, const struct kvt_order *order,
+find_move(const struct gateway_context *context, const struct kvt_order *order,
           struct gateway_move *move, struct kvt_error *err)
 {
     const char *const names[] = {order->from, order->to};
@@ -323,13 +323,13 @@ find_move(const struct gateway_context *vault, const struct kvt_order *order,
         char known[256];
         size_t used = 0;
 
-        if (gateway_tier_of_holder(vault, names[i], &tiers[i]))
+        if (gateway_tier_of_holder(context, names[i], &tiers[i]))
             continue;
         known[0] = '\0';
         for (unsigned tier = 0; tier < GATEWAY_TIERS && used < sizeof(known); tier++)
-            if (gateway_tier_exists(vault, (enum gateway_tier)tier))
+            if (gateway_tier_exists(context, (enum gateway_tier)tier))
                 used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-                                         used == 0 ? "" : ", ", vault->holder[tier]);
+                                         used == 0 ? "" : ", ", context->holder[tier]);
         return kvt_error_set(err, KVT_INVALID, "no holder %s here: %.90s", names[i], known);
     }
     if (tiers[0] == tiers[1])
@@ -341,20 +341,20 @@ find_move(const struct gateway_context *vault, const struct kvt_order *order,
 
 /* Does it take a copy away that a pin keeps?  Along an edge that leads down every verb does. */
 static bool
-heeds_pins(const struct gateway_context *vault, const struct kvt_order *order,
+heeds_pins(const struct gateway_context *context, const struct kvt_order *order,
            const struct gateway_move *move)
 {
     return order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE ||
            (kvt_order_verb_moves(order->verb) &&
-            gateway_tier_fastest(vault, move->from | move->to) == move->from);
+            gateway_tier_fastest(context, move->from | move->to) == move->from);
 }
 
 bool
-gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *mover,
+gateway_orders_execute(struct gateway_context *context, struct gateway_mover *mover,
                        const struct kvt_order *order, struct kvt_order_result *result,
                        void (*working)(void *arg), void *arg)
 {
-    struct execution execution = {.vault = vault,
+    struct execution execution = {.context = context,
                                   .order = order,
                                   .working = working,
                                   .arg = arg,
@@ -368,13 +368,13 @@ gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *move
         .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
     if (order->verb == KVT_ORDER_COMPACT)
         return compact(&execution);
-    result->code = find_move(vault, order, &execution.move, &err);
+    result->code = find_move(context, order, &execution.move, &err);
     if (result->code != KVT_OK) {
         result->failed = order->item_count;
         (void)snprintf(result->text, sizeof(result->text), "%.127s", err.text);
         return true;
     }
-    if (heeds_pins(vault, order, &execution.move))
+    if (heeds_pins(context, order, &execution.move))
         result->code = find_pinned(&execution);
     if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
         result->code = mark_all(&execution);
@@ -383,23 +383,23 @@ gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *move
         note(result->text, sizeof(result->text), "begin", kvt_err_text(result->code));
         return true;
     }
-    if (!gateway_mover_run(mover, vault, &work))
+    if (!gateway_mover_run(mover, context, &work))
         return false;
-    gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_DONE, result->done);
-    gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_FAILED, result->failed);
+    gateway_stats_add(context->stats, GATEWAY_STAT_ITEMS_DONE, result->done);
+    gateway_stats_add(context->stats, GATEWAY_STAT_ITEMS_FAILED, result->failed);
     return true;
 }
 
 /* ---- taking orders ---- */
 
 enum kvt_err
-gateway_orders_accept(struct gateway_context *vault, const struct kvt_order *order, uint64_t now_ms,
-                      struct kvt_error *err)
+gateway_orders_accept(struct gateway_context *context, const struct kvt_order *order,
+                      uint64_t now_ms, struct kvt_error *err)
 {
     struct gateway_move move;
     enum kvt_err rc;
 
-    if (strcmp(order->gateway, vault->name) != 0)
+    if (strcmp(order->gateway, context->name) != 0)
         return kvt_error_set(err, KVT_DENIED, "addressed to %s", order->gateway);
     if (order->verb == KVT_ORDER_NONE || order->verb > KVT_ORDER_VERB_LAST)
         return kvt_error_set(err, KVT_INVALID, "verb %u", (unsigned)order->verb);
@@ -411,21 +411,21 @@ gateway_orders_accept(struct gateway_context *vault, const struct kvt_order *ord
                              now_ms - order->until_ms);
     if (order->epoch == 0)
         return kvt_error_set(err, KVT_INVALID, "epoch 0");
-    rc = find_move(vault, order, &move, err);
+    rc = find_move(context, order, &move, err);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_catalog_epoch(vault->catalog, order->epoch);
+    rc = gateway_catalog_epoch(context->catalog, order->epoch);
     if (rc == KVT_DENIED)
         return kvt_error_set(err, rc, "epoch %" PRIu64 " is over", order->epoch);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "epoch: %s", kvt_err_text(rc));
 }
 
 bool
-gateway_orders_recall(struct gateway_context *vault, const struct kvt_order *order,
+gateway_orders_recall(struct gateway_context *context, const struct kvt_order *order,
                       struct kvt_order_result *result)
 {
-    return strcmp(order->gateway, vault->name) == 0 &&
-           gateway_catalog_recall(vault->catalog, order->epoch, order->id, result) == KVT_OK &&
+    return strcmp(order->gateway, context->name) == 0 &&
+           gateway_catalog_recall(context->catalog, order->epoch, order->id, result) == KVT_OK &&
            result->verb == order->verb;
 }
 
@@ -471,7 +471,7 @@ refuse(struct gateway_orders *orders, struct wire_message *message, const struct
                                       .code = rc,
                                       .failed = order->item_count};
 
-    gateway_stats_add(orders->vault->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
+    gateway_stats_add(orders->context->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
     kvt_log_warn("gateway.orders", "order_refused", "order %" PRIu64 " of epoch %" PRIu64 ": %s",
                  order->id, order->epoch, err->text);
     (void)snprintf(result.text, sizeof(result.text), "%.120s", err->text);
@@ -492,19 +492,19 @@ handle(struct gateway_orders *orders, struct wire_message *message)
     rc = wire_order_decode(bytes, size, &orders->key, &order, KVT_ORDER_ITEMS_MAX, &err);
     if (rc != KVT_OK) {
         /* Nobody we know sent this: no answer, and never again. */
-        gateway_stats_add(orders->vault->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
+        gateway_stats_add(orders->context->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
         kvt_log_warn("gateway.orders", "order_refused", "%s:%" PRIu64 ": %s",
                      wire_message_subject(message), wire_message_stream_seq(message), err.text);
         wire_stream_reject(orders->stream, message);
         return;
     }
-    if (gateway_orders_recall(orders->vault, &order, &result)) {
+    if (gateway_orders_recall(orders->context, &order, &result)) {
         kvt_log_info("gateway.orders", "order_repeated", "order %" PRIu64 " is done already",
                      order.id);
         conclude(orders, message, &order, &result);
         return;
     }
-    rc = gateway_orders_accept(orders->vault, &order, kvt_clock_unix_ms(), &err);
+    rc = gateway_orders_accept(orders->context, &order, kvt_clock_unix_ms(), &err);
     if (rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_TIMEOUT) {
         refuse(orders, message, &order, rc, &err);
         return;
@@ -514,10 +514,10 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                       err.text);
         return; /* comes again */
     }
-    if (!gateway_orders_execute(orders->vault, orders->mover, &order, &result, still_working,
+    if (!gateway_orders_execute(orders->context, orders->mover, &order, &result, still_working,
                                 orders))
         return; /* we are stopping: it comes again */
-    gateway_stats_add(orders->vault->stats,
+    gateway_stats_add(orders->context->stats,
                       result.failed == 0 ? GATEWAY_STAT_ORDERS_DONE : GATEWAY_STAT_ORDERS_FAILED,
                       1);
     kvt_log_info("gateway.orders", "order_done",
@@ -525,7 +525,7 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                  kvt_order_verb_name(order.verb), order.id, (unsigned)result.done,
                  (unsigned)result.failed, result.bytes_moved, result.text[0] == '\0' ? "" : "; ",
                  result.text);
-    rc = gateway_catalog_finished(orders->vault->catalog, &result);
+    rc = gateway_catalog_finished(orders->context->catalog, &result);
     if (rc != KVT_OK)
         kvt_log_warn("gateway.orders", "not_remembered", "order %" PRIu64 ": %s", order.id,
                      kvt_err_text(rc));
@@ -560,7 +560,7 @@ orders_main(void *arg)
 }
 
 enum kvt_err
-gateway_orders_start(struct gateway_orders **out, struct gateway_context *vault,
+gateway_orders_start(struct gateway_orders **out, struct gateway_context *context,
                      struct wire_bus *bus, struct gateway_bus_report *report,
                      const struct gateway_orders_options *settings, struct kvt_error *err)
 {
@@ -574,15 +574,15 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_context *vault,
     *out = NULL;
     if (orders == NULL)
         return kvt_error_set(err, KVT_NOMEM, "orders");
-    orders->vault = vault;
+    orders->context = context;
     orders->bus = bus;
     orders->report = report;
     orders->key = settings->key;
     orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
     rc = orders->items == NULL ? KVT_NOMEM
-                               : wire_subject_orders(subject, sizeof(subject), vault->name);
+                               : wire_subject_orders(subject, sizeof(subject), context->name);
     /* A consumer's name may hold less than a gateway's. */
-    (void)snprintf(durable, sizeof(durable), "gateway-%s", vault->name);
+    (void)snprintf(durable, sizeof(durable), "gateway-%s", context->name);
     for (char *at = durable; *at != '\0'; at++)
         if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", *at) == NULL)
             *at = '_';
@@ -593,7 +593,7 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_context *vault,
         (void)kvt_error_set(err, rc, "orders");
         goto fail;
     }
-    rc = gateway_mover_new(&orders->mover, vault, &settings->mover, err);
+    rc = gateway_mover_new(&orders->mover, context, &settings->mover, err);
     if (rc != KVT_OK)
         goto fail;
     sys = pthread_create(&orders->thread, NULL, orders_main, orders);

@@ -6,7 +6,7 @@
  * address, time, epoch), executed, its result kept, reported, and only then acknowledged; one that
  * comes again is answered with the result kept, because a second deletion could meet a newer block.
  *
- * Ownership: borrows vault, bus and reporter.
+ * Ownership: borrows context, bus and reporter.
  * Threads:   one of its own, and the mover's.
  * Limits:    one order at a time, of KVT_ORDER_ITEMS_MAX blocks, as fast as gateway/move/mover.h
  *            lets it; GATEWAY_ORDERS_FETCH waiting here.
@@ -34,11 +34,10 @@ struct gateway_orders_options {
     struct gateway_mover_options mover;
 };
 
-KVT_NODISCARD enum kvt_err gateway_orders_start(struct gateway_orders **out,
-                                                struct gateway_context *vault, struct wire_bus *bus,
-                                                struct gateway_bus_report *report,
-                                                const struct gateway_orders_options *options,
-                                                struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+gateway_orders_start(struct gateway_orders **out, struct gateway_context *context,
+                     struct wire_bus *bus, struct gateway_bus_report *report,
+                     const struct gateway_orders_options *options, struct kvt_error *err);
 void gateway_orders_stop(struct gateway_orders *orders);
 
 /** Orders fetched and not yet done. */
@@ -52,12 +51,12 @@ size_t gateway_orders_queued(const struct gateway_orders *orders);
  *         (expired, or its pin ended): never to be executed; KVT_IO, KVT_FULL ...: the epoch could
  *         not be kept
  */
-KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_context *context,
                                                  const struct kvt_order *order, uint64_t now_ms,
                                                  struct kvt_error *err);
 
 /** Was it finished already (one of the last GATEWAY_CATALOG_ORDERS)?  Then with this result. */
-bool gateway_orders_recall(struct gateway_context *vault, const struct kvt_order *order,
+bool gateway_orders_recall(struct gateway_context *context, const struct kvt_order *order,
                            struct kvt_order_result *result);
 
 /**
@@ -65,9 +64,9 @@ bool gateway_orders_recall(struct gateway_context *vault, const struct kvt_order
  *
  * @param mover    NULL: block after block, in this thread
  * @param working  called now and then in this thread; may be NULL
- * @return false: left half done because the vault is stopping; it is to be executed again
+ * @return false: left half done because the context is stopping; it is to be executed again
  */
-bool gateway_orders_execute(struct gateway_context *vault, struct gateway_mover *mover,
+bool gateway_orders_execute(struct gateway_context *context, struct gateway_mover *mover,
                             const struct kvt_order *order, struct kvt_order_result *result,
                             void (*working)(void *arg), void *arg);
 

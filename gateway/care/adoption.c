@@ -30,7 +30,7 @@ struct stranger {
 };
 
 struct gateway_adoption {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct g4_listed *listed; /* G4_LIST_KEYS_MAX */
     struct stranger strangers[GATEWAY_ADOPTION_BATCH];
     struct gateway_key_lock holds[GATEWAY_ADOPTION_BATCH];
@@ -109,7 +109,7 @@ rest(struct gateway_adoption *adoption, uint64_t wait_ms)
 static bool
 write_mark(struct gateway_adoption *adoption, size_t changes, enum gateway_catalog_wait wait)
 {
-    struct gateway_catalog *catalog = adoption->vault->catalog;
+    struct gateway_catalog *catalog = adoption->context->catalog;
     const enum kvt_err rc =
         gateway_catalog_adopt(catalog, adoption->changes, changes, &adoption->mark, wait);
 
@@ -192,7 +192,7 @@ has_row(struct gateway_adoption *adoption, const char *key)
 {
     struct gateway_record record;
 
-    return gateway_catalog_get(adoption->vault->catalog, key, &record) != KVT_NOTFOUND;
+    return gateway_catalog_get(adoption->context->catalog, key, &record) != KVT_NOTFOUND;
 }
 
 static void
@@ -205,7 +205,7 @@ on_head(void *arg, struct g4_request *head, size_t index)
     char commit[KVT_KEY_MAX];
 
     *record = (struct gateway_record){0};
-    stranger->status = gateway_bucket_tier_ended(adoption->vault->cold, head->status);
+    stranger->status = gateway_bucket_tier_ended(adoption->context->buckets, head->status);
     if (head->status != KVT_OK)
         return;
     if (!block) {
@@ -215,7 +215,7 @@ on_head(void *arg, struct g4_request *head, size_t index)
             record->shown[0] = '\0';
     } else if (g4_kind_judge_block(head) == NULL) {
         gateway_record_of_head(head, false, record);
-        record->foreign = gateway_commit_record_needed(adoption->vault, stranger->key, commit);
+        record->foreign = gateway_commit_record_needed(adoption->context, stranger->key, commit);
     } else if (!head->meta.present && head->buffer_size > 0) {
         gateway_record_of_head(head, false, record);
         record->foreign = true;
@@ -227,7 +227,7 @@ on_head(void *arg, struct g4_request *head, size_t index)
 static enum kvt_err
 look(struct gateway_adoption *adoption, size_t count)
 {
-    struct g4_store *store = gateway_bucket_tier_store(adoption->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(adoption->context->buckets);
     struct gateway_store_batch *flight;
     enum kvt_err rc;
 
@@ -302,7 +302,7 @@ sort_out(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t
 static bool
 adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t count)
 {
-    struct gateway_context *vault = adoption->vault;
+    struct gateway_context *context = adoption->context;
     const struct gateway_adoption_mark before = adoption->mark;
     const size_t strangers = sort_out(adoption, rows, count);
     size_t changes = 0;
@@ -310,9 +310,9 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
 
     for (size_t i = 0; i < strangers; i++)
         gateway_key_lock_init(&adoption->holds[i], adoption->strangers[i].key);
-    gateway_key_lock_acquire(vault->holds, adoption->holds, strangers);
+    gateway_key_lock_acquire(context->key_locks, adoption->holds, strangers);
     rc = look(adoption, strangers);
-    if (rc == KVT_OK && !gateway_bucket_tier_healthy(vault->cold))
+    if (rc == KVT_OK && !gateway_bucket_tier_healthy(context->buckets))
         rc = KVT_UNAVAILABLE; /* what failed says nothing of the objects */
     if (rc == KVT_OK)
         rc = judge(adoption, strangers, &changes);
@@ -323,7 +323,7 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
     } else {
         adoption->mark = before;
     }
-    gateway_key_lock_release(vault->holds, adoption->holds, strangers);
+    gateway_key_lock_release(context->key_locks, adoption->holds, strangers);
     if (adoption->tries == TRIES) {
         adoption->tries = 0;
         finish(adoption, GATEWAY_ADOPTION_STOPPED, adoption->failed);
@@ -336,7 +336,7 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
 static enum kvt_err
 list(struct gateway_adoption *adoption, const char *after, struct g4_request *page)
 {
-    struct gateway_bucket_tier *cold = adoption->vault->cold;
+    struct gateway_bucket_tier *cold = adoption->context->buckets;
 
     *page = (struct g4_request){.verb = G4_LIST,
                                 .key = "",
@@ -353,13 +353,13 @@ walk(struct gateway_adoption *adoption)
     struct g4_request page;
     char after[KVT_KEY_MAX];
 
-    gateway_catalog_stats(adoption->vault->catalog, &stats);
+    gateway_catalog_stats(adoption->context->catalog, &stats);
     if (stats.full) {
         finish(adoption, GATEWAY_ADOPTION_STOPPED, KVT_FULL);
         return true;
     }
     memcpy(after, adoption->mark.after, sizeof(after));
-    if (!gateway_bucket_tier_healthy(adoption->vault->cold) ||
+    if (!gateway_bucket_tier_healthy(adoption->context->buckets) ||
         list(adoption, after, &page) != KVT_OK)
         return false;
     for (size_t at = 0; at < page.listed_count; at += GATEWAY_ADOPTION_BATCH) {
@@ -387,7 +387,7 @@ survey(struct gateway_adoption *adoption)
 {
     struct g4_request page;
 
-    if (!gateway_bucket_tier_healthy(adoption->vault->cold) ||
+    if (!gateway_bucket_tier_healthy(adoption->context->buckets) ||
         list(adoption, adoption->surveyed, &page) != KVT_OK)
         return false;
     for (size_t i = 0; i < page.listed_count; i++) {
@@ -421,7 +421,7 @@ adoption_main(void *arg)
         else if (adoption->mark.state == GATEWAY_ADOPTION_RUNNING)
             went = walk(adoption);
         atomic_store(&adoption->waiting,
-                     !went && !gateway_bucket_tier_healthy(adoption->vault->cold));
+                     !went && !gateway_bucket_tier_healthy(adoption->context->buckets));
         if (!went)
             (void)rest(adoption,
                        adoption->mark.state == GATEWAY_ADOPTION_RUNNING ? RETRY_MS : IDLE_MS);
@@ -432,7 +432,7 @@ adoption_main(void *arg)
 /* ---- life ---- */
 
 enum kvt_err
-gateway_adoption_open(struct gateway_adoption **out, struct gateway_context *vault,
+gateway_adoption_open(struct gateway_adoption **out, struct gateway_context *context,
                       struct kvt_error *err)
 {
     struct gateway_adoption *adoption = kvt_calloc(1, sizeof(*adoption));
@@ -442,8 +442,8 @@ gateway_adoption_open(struct gateway_adoption **out, struct gateway_context *vau
     *out = NULL;
     if (adoption == NULL)
         return kvt_error_set(err, KVT_NOMEM, "adoption");
-    adoption->vault = vault;
-    gateway_catalog_adoption(vault->catalog, &adoption->mark);
+    adoption->context = context;
+    gateway_catalog_adoption(context->catalog, &adoption->mark);
     adoption->listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*adoption->listed));
     if (adoption->listed == NULL || pthread_mutex_init(&adoption->shared.lock, NULL) != 0) {
         rc = kvt_error_set(err, KVT_NOMEM, "adoption");
@@ -522,7 +522,7 @@ gateway_adoption_view(struct gateway_adoption *adoption, struct gateway_adoption
     (void)pthread_mutex_lock(&adoption->shared.lock);
     start = adoption->shared.start || adoption->shared.taking;
     (void)pthread_mutex_unlock(&adoption->shared.lock);
-    gateway_catalog_adoption(adoption->vault->catalog, &view->mark);
+    gateway_catalog_adoption(adoption->context->catalog, &view->mark);
     if (start)
         view->mark.state = GATEWAY_ADOPTION_RUNNING;
     view->waiting = view->mark.state == GATEWAY_ADOPTION_RUNNING && atomic_load(&adoption->waiting);

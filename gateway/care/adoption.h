@@ -16,7 +16,7 @@
  * of this gateway changes or removes meanwhile leaves no false row.  The place of the walk is
  * written with the rows, so after any crash it goes on behind the last of them.
  *
- * Ownership: borrows the vault; to be closed before it.
+ * Ownership: borrows the context; to be closed before it.
  * Threads:   one of its own; asking and viewing from any.
  * Limits:    GATEWAY_ADOPTION_BATCH objects in the air; `rate` objects a second.
  */
@@ -34,7 +34,7 @@ struct gateway_adoption;
 /** Start the thread: it finds out whether there is anything to take up, and goes on with a walk
  *  that an earlier life began. */
 KVT_NODISCARD enum kvt_err gateway_adoption_open(struct gateway_adoption **out,
-                                                 struct gateway_context *vault,
+                                                 struct gateway_context *context,
                                                  struct kvt_error *err);
 void gateway_adoption_close(struct gateway_adoption *adoption);
 

@@ -23,7 +23,7 @@ enum {
 };
 
 struct gateway_housekeeping {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_budget *budget;
     struct wire_bus *bus;
     uint64_t probed_ms;
@@ -42,10 +42,10 @@ probe(struct gateway_housekeeping *keeper)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
-    if (keeper->probed_ms != 0 && gateway_bucket_tier_healthy(keeper->vault->cold) &&
+    if (keeper->probed_ms != 0 && gateway_bucket_tier_healthy(keeper->context->buckets) &&
         now_ms - keeper->probed_ms < PROBE_MS)
         return;
-    gateway_bucket_tier_probe(keeper->vault->cold);
+    gateway_bucket_tier_probe(keeper->context->buckets);
     keeper->probed_ms = now_ms;
 }
 
@@ -55,14 +55,14 @@ recover(struct gateway_housekeeping *keeper)
     struct gateway_catalog_stats stats;
     enum kvt_err rc;
 
-    gateway_catalog_stats(keeper->vault->catalog, &stats);
+    gateway_catalog_stats(keeper->context->catalog, &stats);
     if (stats.pending > 0)
-        (void)gateway_recover_pending(keeper->vault);
+        (void)gateway_recover_pending(keeper->context);
     if (stats.pin_end_ms != 0 && stats.pin_end_ms <= kvt_clock_unix_ms())
-        (void)!gateway_catalog_expire_pins(keeper->vault->catalog, kvt_clock_unix_ms());
+        (void)!gateway_catalog_expire_pins(keeper->context->catalog, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && kvt_clock_mono_ms() - keeper->swept_ms < SWEEP_MS)
         return;
-    rc = gateway_recover_orphans(keeper->vault, keeper->sweep_tier, keeper->sweep_token);
+    rc = gateway_recover_orphans(keeper->context, keeper->sweep_tier, keeper->sweep_token);
     if (rc != KVT_OK)
         kvt_log_warn("gateway.keeper", "sweep", "%s volume: %s",
                      keeper->sweep_tier == GATEWAY_WARM ? "warm" : "hot", kvt_err_text(rc));
@@ -72,12 +72,12 @@ recover(struct gateway_housekeeping *keeper)
         keeper->sweep_tier = keeper->sweep_tier == GATEWAY_WARM ? GATEWAY_HOT : GATEWAY_WARM;
     }
     if (keeper->swept_ms != 0)
-        gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_bucket_tier_healthy(keeper->vault->cold))
-        gateway_unfinished_uploads_settle(keeper->vault, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_tier_exists(keeper->vault, GATEWAY_TIER_FAR) &&
-        gateway_bucket_tier_writable(keeper->vault->cold))
-        (void)gateway_move_lock_sweep(keeper->vault);
+        gateway_uploads_expire(keeper->context, kvt_clock_unix_ms());
+    if (keeper->swept_ms != 0 && gateway_bucket_tier_healthy(keeper->context->buckets))
+        gateway_unfinished_uploads_settle(keeper->context, kvt_clock_unix_ms());
+    if (keeper->swept_ms != 0 && gateway_tier_exists(keeper->context, GATEWAY_TIER_FAR) &&
+        gateway_bucket_tier_writable(keeper->context->buckets))
+        (void)gateway_move_lock_sweep(keeper->context);
 }
 
 /* Many at a time, so that the file system commits once for all of them. */
@@ -87,11 +87,11 @@ sync_hot(struct gateway_housekeeping *keeper)
     const uint64_t now_ms = kvt_clock_mono_ms();
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(keeper->vault->catalog, &stats);
+    gateway_catalog_stats(keeper->context->catalog, &stats);
     if (stats.unsynced_blocks == 0 ||
         (now_ms - keeper->synced_ms < SYNC_MS && !gateway_unsynced_many(&stats)))
         return;
-    (void)!gateway_unsynced_sync(keeper->vault, keeper->synced_key, SYNC_PATIENCE_MS);
+    (void)!gateway_unsynced_sync(keeper->context, keeper->synced_key, SYNC_PATIENCE_MS);
     keeper->synced_ms = now_ms;
 }
 
@@ -106,7 +106,7 @@ keep_streams(struct gateway_housekeeping *keeper)
 }
 
 static void
-show_tiers(struct gateway_context *vault, const struct gateway_catalog_stats *stats)
+show_tiers(struct gateway_context *context, const struct gateway_catalog_stats *stats)
 {
     static const struct {
         enum gateway_stat used;
@@ -121,36 +121,38 @@ show_tiers(struct gateway_context *vault, const struct gateway_catalog_stats *st
     struct gateway_bucket_tier_state far;
 
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
-        gateway_stats_set(vault->stats, rows[tier].used, stats->used[tier]);
-        gateway_stats_set(vault->stats, rows[tier].capacity, gateway_tier_capacity(vault, tier));
-        gateway_stats_set(vault->stats, rows[tier].blocks, stats->blocks[tier]);
+        gateway_stats_set(context->stats, rows[tier].used, stats->used[tier]);
+        gateway_stats_set(context->stats, rows[tier].capacity,
+                          gateway_tier_capacity(context, tier));
+        gateway_stats_set(context->stats, rows[tier].blocks, stats->blocks[tier]);
     }
-    if (gateway_bucket_tier_far_state(vault->cold, &far))
-        gateway_stats_set(vault->stats, GATEWAY_STAT_FAR_HEALTHY, far.healthy ? 1 : 0);
+    if (gateway_bucket_tier_far_state(context->buckets, &far))
+        gateway_stats_set(context->stats, GATEWAY_STAT_FAR_HEALTHY, far.healthy ? 1 : 0);
 }
 
 static void
 show(struct gateway_housekeeping *keeper)
 {
-    struct gateway_context *vault = keeper->vault;
+    struct gateway_context *context = keeper->context;
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(vault->catalog, &stats);
-    show_tiers(vault, &stats);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,
-                      gateway_bucket_tier_healthy(vault->cold) ? 1 : 0);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_MAX, stats.bytes_max);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_INTENTS, stats.pending);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BLOCKS, stats.pinned_blocks);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BYTES, stats.pinned_bytes);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_MAX, stats.pinned_max);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_BACKLOG_MAX, vault->backlog_max);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_EVENTS_PENDING, stats.events - stats.events_acked);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));
-    gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_MAX, keeper->budget->max);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_NATS_UP,
+    gateway_catalog_stats(context->catalog, &stats);
+    show_tiers(context, &stats);
+    gateway_stats_set(context->stats, GATEWAY_STAT_COLD_HEALTHY,
+                      gateway_bucket_tier_healthy(context->buckets) ? 1 : 0);
+    gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
+    gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_MAX, stats.bytes_max);
+    gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
+    gateway_stats_set(context->stats, GATEWAY_STAT_INTENTS, stats.pending);
+    gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_BLOCKS, stats.pinned_blocks);
+    gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_BYTES, stats.pinned_bytes);
+    gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_MAX, stats.pinned_max);
+    gateway_stats_set(context->stats, GATEWAY_STAT_BACKLOG_MAX, context->backlog_max);
+    gateway_stats_set(context->stats, GATEWAY_STAT_EVENTS_PENDING,
+                      stats.events - stats.events_acked);
+    gateway_stats_set(context->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));
+    gateway_stats_set(context->stats, GATEWAY_STAT_MEMORY_MAX, keeper->budget->max);
+    gateway_stats_set(context->stats, GATEWAY_STAT_NATS_UP,
                       keeper->bus != NULL && wire_bus_connected(keeper->bus) ? 1 : 0);
 }
 
@@ -164,18 +166,18 @@ keeper_main(void *arg)
         recover(keeper);
         sync_hot(keeper);
         keep_streams(keeper);
-        gateway_hot_memory_expire(keeper->vault->sealed, kvt_clock_mono_ms());
+        gateway_hot_memory_expire(keeper->context->hot_memory, kvt_clock_mono_ms());
         gateway_body_cache_expire(keeper->budget->shelf, kvt_clock_mono_ms());
         show(keeper);
         kvt_clock_sleep_ms(TICK_MS);
     }
     /* The next life has then nothing to look at; what this leaves, it looks at. */
-    (void)!gateway_unsynced_sync(keeper->vault, keeper->synced_key, SYNC_LAST_MS);
+    (void)!gateway_unsynced_sync(keeper->context, keeper->synced_key, SYNC_LAST_MS);
     return NULL;
 }
 
 enum kvt_err
-gateway_housekeeping_start(struct gateway_housekeeping **out, struct gateway_context *vault,
+gateway_housekeeping_start(struct gateway_housekeeping **out, struct gateway_context *context,
                            struct gateway_budget *budget, struct wire_bus *bus,
                            struct kvt_error *err)
 {
@@ -185,7 +187,7 @@ gateway_housekeeping_start(struct gateway_housekeeping **out, struct gateway_con
     *out = NULL;
     if (keeper == NULL)
         return kvt_error_set(err, KVT_NOMEM, "keeper");
-    keeper->vault = vault;
+    keeper->context = context;
     keeper->budget = budget;
     keeper->bus = bus;
     keeper->sweep_tier = GATEWAY_HOT;

@@ -3,7 +3,7 @@
  *
  * Why: probing the bucket, settling what a crash left unfinished, sweeping hot orphans and
  * publishing gauges must go on whether or not requests come.
- * Ownership: borrows the vault.
+ * Ownership: borrows the context.
  * Threads:   one of its own.
  * Limits:    one bounded round a tick.
  */
@@ -19,7 +19,7 @@ struct gateway_housekeeping;
 
 /** `bus` may be NULL. */
 KVT_NODISCARD enum kvt_err gateway_housekeeping_start(struct gateway_housekeeping **out,
-                                                      struct gateway_context *vault,
+                                                      struct gateway_context *context,
                                                       struct gateway_budget *budget,
                                                       struct wire_bus *bus, struct kvt_error *err);
 void gateway_housekeeping_stop(struct gateway_housekeeping *keeper);

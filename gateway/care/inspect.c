@@ -41,7 +41,7 @@ gateway_finding_remedy(enum gateway_finding finding)
 
 /* What there is of a key, everywhere. */
 struct scene {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     const char *key;
     enum g4_kind kind;
     bool known; /* a row is there */
@@ -74,7 +74,7 @@ was_answered(enum kvt_err status)
 static enum kvt_err
 look_into_buckets(struct scene *scene, struct kvt_error *err)
 {
-    struct gateway_bucket_tier *cold = scene->vault->cold;
+    struct gateway_bucket_tier *cold = scene->context->buckets;
     const uint64_t deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     struct g4_store *far =
         scene->kind == G4_KIND_BLOCK ? gateway_bucket_tier_bucket(cold, GATEWAY_FAR) : NULL;
@@ -98,15 +98,15 @@ look_into_buckets(struct scene *scene, struct kvt_error *err)
 static enum kvt_err
 look(struct scene *scene, struct kvt_error *err)
 {
-    struct gateway_context *vault = scene->vault;
-    enum kvt_err rc = gateway_catalog_get(vault->catalog, scene->key, &scene->record);
+    struct gateway_context *context = scene->context;
+    enum kvt_err rc = gateway_catalog_get(context->catalog, scene->key, &scene->record);
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "the catalog could not be read");
     scene->known = rc == KVT_OK;
     rc = look_into_buckets(scene, err);
     for (size_t i = 0; i < VOLUMES && rc == KVT_OK; i++) {
-        struct g4_store *volume = gateway_tier_volume(vault, 1u << volumes[i]);
+        struct g4_store *volume = gateway_tier_volume(context, 1u << volumes[i]);
         struct g4_request *file = &scene->files[volumes[i]];
 
         *file = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
@@ -123,19 +123,19 @@ look(struct scene *scene, struct kvt_error *err)
 static enum kvt_err
 judge_rewritten(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
-    struct gateway_context *vault = scene->vault;
+    struct gateway_context *context = scene->context;
     struct kvt_error cause = {.code = KVT_OK};
     struct g4_meta expected;
     struct g4_request request;
     enum kvt_err rc;
 
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << scene->tier), scene->key,
+    rc = gateway_body_read(context, gateway_tier_store(context, 1u << scene->tier), scene->key,
                            scene->record.length, &request);
     cause = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &cause);
-    gateway_body_release(vault, &request);
+    gateway_body_release(context, &request);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE)
         find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cause.text);
     else if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -264,7 +264,7 @@ judge_extra_copy(const struct scene *scene, struct gateway_inspection *seen)
 static enum kvt_err
 judge_buckets(struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
-    const bool two = gateway_tier_exists(scene->vault, GATEWAY_TIER_FAR);
+    const bool two = gateway_tier_exists(scene->context, GATEWAY_TIER_FAR);
     enum kvt_err rc = KVT_OK;
 
     for (unsigned i = 0; i < 2 && rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE; i++) {
@@ -289,7 +289,7 @@ judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway
            struct kvt_error *err)
 {
     const enum kvt_err rc =
-        g4_lock_look(gateway_bucket_tier_store(scene->vault->cold), scene->key, 0, lock, err);
+        g4_lock_look(gateway_bucket_tier_store(scene->context->buckets), scene->key, 0, lock, err);
 
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
@@ -318,11 +318,11 @@ judge_rank(const struct scene *scene, const char *block, const struct g4_commit_
                               .key = block,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_record record;
-    enum kvt_err rc = gateway_catalog_get(scene->vault->catalog, block, &record);
+    enum kvt_err rc = gateway_catalog_get(scene->context->catalog, block, &record);
 
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "the catalog could not be read");
-    rc = g4_store_perform(gateway_bucket_tier_store(scene->vault->cold), &head);
+    rc = g4_store_perform(gateway_bucket_tier_store(scene->context->buckets), &head);
     if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
         find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
              "a commit record of KVBM whose block is gone: the block would never be stored again");
@@ -344,7 +344,7 @@ judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kv
     if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
         return KVT_OK;
     if (strchr(scene->key, '/') == NULL && scene->cold.buffer_size > 0) {
-        rc = g4_commit_read(gateway_bucket_tier_store(scene->vault->cold), scene->key, &record,
+        rc = g4_commit_read(gateway_bucket_tier_store(scene->context->buckets), scene->key, &record,
                             etag, err);
         if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT && rc != KVT_UNSUPPORTED)
             return rc;
@@ -407,25 +407,25 @@ judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection
 }
 
 static enum kvt_err
-inspect(struct scene *scene, struct gateway_context *vault, const char *key,
+inspect(struct scene *scene, struct gateway_context *context, const char *key,
         struct g4_lease_seen *lock, struct gateway_inspection *seen, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    *scene = (struct scene){.vault = vault, .key = key, .kind = g4_kind_of_key(key, NULL)};
+    *scene = (struct scene){.context = context, .key = key, .kind = g4_kind_of_key(key, NULL)};
     *seen = (struct gateway_inspection){.finding = GATEWAY_FINDING_NONE, .tier = 1};
     rc = look(scene, err);
     return rc == KVT_OK ? judge(scene, lock, seen, err) : rc;
 }
 
 enum kvt_err
-gateway_inspect(struct gateway_context *vault, const char *key, struct gateway_inspection *seen,
+gateway_inspect(struct gateway_context *context, const char *key, struct gateway_inspection *seen,
                 struct kvt_error *err)
 {
     struct g4_lease_seen lock;
     struct scene scene;
 
-    return inspect(&scene, vault, key, &lock, seen, err);
+    return inspect(&scene, context, key, &lock, seen, err);
 }
 
 /* ---- repair ---- */
@@ -433,19 +433,19 @@ gateway_inspect(struct gateway_context *vault, const char *key, struct gateway_i
 /* Write the record of a block that lacks it.  False: it still does, perhaps with one of its ranks,
  * and counts without being served. */
 static bool
-complete(struct gateway_context *vault, const char *key, const struct gateway_record *record)
+complete(struct gateway_context *context, const char *key, const struct gateway_record *record)
 {
     struct gateway_item item = {.key = key};
 
-    if (gateway_commit_record_found(vault, key, record) != KVT_OK)
+    if (gateway_commit_record_found(context, key, record) != KVT_OK)
         return false;
-    gateway_get_find(vault, &item, 1);
+    gateway_get_find(context, &item, 1);
     return item.status == KVT_OK;
 }
 
 /* A row from what the bucket's HEAD tells; every read checks the body against it. */
 static enum kvt_err
-adopt(struct gateway_context *vault, const char *key, struct kvt_error *err)
+adopt(struct gateway_context *context, const char *key, struct kvt_error *err)
 {
     struct gateway_item item = {.key = key};
     struct gateway_change change = {.key = key, .only_if_absent = true};
@@ -453,22 +453,22 @@ adopt(struct gateway_context *vault, const char *key, struct kvt_error *err)
     enum kvt_err rc;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
-    gateway_get_find(vault, &item, 1);
+    gateway_get_find(context, &item, 1);
     rc = item.uncommitted ? KVT_OK : item.status;
     if (rc == KVT_OK && !item.known) {
         change.record = item.record;
-        change.record.foreign = item.uncommitted && !complete(vault, key, &item.record);
-        rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+        change.record.foreign = item.uncommitted && !complete(context, key, &item.record);
+        rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     }
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "it could not be taken up");
 }
 
 /* Of a block in one bucket the row tells wrongly of the other: it follows what is there. */
 static enum kvt_err
-recount(struct gateway_context *vault, const char *key, unsigned tier, struct kvt_error *err)
+recount(struct gateway_context *context, const char *key, unsigned tier, struct kvt_error *err)
 {
     struct g4_request head = {.verb = G4_HEAD,
                               .key = key,
@@ -479,11 +479,11 @@ recount(struct gateway_context *vault, const char *key, unsigned tier, struct kv
     enum kvt_err rc;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
-    rc = gateway_catalog_get(vault->catalog, key, record);
+    rc = gateway_catalog_get(context->catalog, key, record);
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
-        rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, 1u << tier), &head);
+        rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, 1u << tier), &head);
         if (rc == KVT_OK &&
             gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
             record->tiers |= 1u << tier;
@@ -494,9 +494,9 @@ recount(struct gateway_context *vault, const char *key, unsigned tier, struct kv
         }
         rc = was_answered(rc) ? KVT_OK : rc;
         if (rc == KVT_OK && (record->tiers & GATEWAY_BUCKETS) != 0)
-            rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
+            rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE);
     }
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "its row could not be written");
 }
 
@@ -506,7 +506,7 @@ recount(struct gateway_context *vault, const char *key, unsigned tier, struct kv
 static enum kvt_err
 remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, struct kvt_error *err)
 {
-    struct gateway_context *vault = scene->vault;
+    struct gateway_context *context = scene->context;
     struct g4_request request = {.verb = G4_DELETE,
                                  .key = scene->key,
                                  .once = true,
@@ -519,27 +519,27 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
         return kvt_error_set(err, KVT_UNSUPPORTED,
                              "it could take a block along that is put meanwhile: only with "
                              "--alone, while no other gateway writes");
-    if (scene->kind == G4_KIND_BLOCK && gateway_tier_exists(vault, GATEWAY_TIER_FAR)) {
+    if (scene->kind == G4_KIND_BLOCK && gateway_tier_exists(context, GATEWAY_TIER_FAR)) {
         /* In this bucket alone: the other one may have the block. */
-        rc = gateway_tombstone_clear(vault, scene->key, 1u << scene->tier);
+        rc = gateway_tombstone_clear(context, scene->key, 1u << scene->tier);
         return rc == KVT_OK ? rc : kvt_error_set(err, rc, "it could not be removed");
     }
-    gateway_bucket_tier_state(vault->cold, &state);
+    gateway_bucket_tier_state(context->buckets, &state);
     if (state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
     }
     rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "%.200s", request.error.text);
-    rc = scene->known ? gateway_catalog_change(vault->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
+    rc = scene->known ? gateway_catalog_change(context->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "its row could not be erased");
 }
 
 /* Looked at again while nobody else here can change the key. */
 static enum kvt_err
-collect(struct gateway_context *vault, const char *key, enum gateway_finding wanted,
+collect(struct gateway_context *context, const char *key, enum gateway_finding wanted,
         const struct gateway_remedy *remedy, struct kvt_error *err)
 {
     struct gateway_inspection seen;
@@ -549,20 +549,20 @@ collect(struct gateway_context *vault, const char *key, enum gateway_finding wan
     enum kvt_err rc;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
-    rc = inspect(&scene, vault, key, &lock, &seen, err);
+    rc = inspect(&scene, context, key, &lock, &seen, err);
     if (rc == KVT_OK && seen.finding == wanted && seen.age_ms < remedy->older_ms)
         rc = kvt_error_set(err, KVT_BUSY, "it is %" PRIu64 " s old, too young", seen.age_ms / 1000);
     else if (rc == KVT_OK && seen.finding == wanted)
         rc = remove_seen(&scene, remedy, err);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
     return rc;
 }
 
 /* Read the copy and deal with it as if a client had read it. */
 static void
-quarantine(struct gateway_context *vault, const struct scene *scene, unsigned tier)
+quarantine(struct gateway_context *context, const struct scene *scene, unsigned tier)
 {
     struct kvt_error err = {.code = KVT_OK};
     struct g4_meta expected;
@@ -570,11 +570,11 @@ quarantine(struct gateway_context *vault, const struct scene *scene, unsigned ti
     enum kvt_err rc;
 
     if (!scene->known) {
-        gateway_repair_inspect(vault, scene->key);
+        gateway_repair_inspect(context, scene->key);
         return;
     }
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_body_read(vault, gateway_tier_store(vault, 1u << tier), scene->key,
+    rc = gateway_body_read(context, gateway_tier_store(context, 1u << tier), scene->key,
                            scene->record.length, &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
@@ -582,34 +582,34 @@ quarantine(struct gateway_context *vault, const struct scene *scene, unsigned ti
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &err);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
         if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-            gateway_repair_file(vault, scene->key, (enum gateway_tier)tier, request.buffer,
+            gateway_repair_file(context, scene->key, (enum gateway_tier)tier, request.buffer,
                                 request.buffer_size, err.text);
         else
-            gateway_repair_cold(vault, scene->key, &request, request.buffer, request.buffer_size,
+            gateway_repair_cold(context, scene->key, &request, request.buffer, request.buffer_size,
                                 err.text);
     }
-    gateway_body_release(vault, &request);
+    gateway_body_release(context, &request);
 }
 
 static enum kvt_err
-free_lock(struct gateway_context *vault, const char *key, const struct g4_lease_seen *lock,
+free_lock(struct gateway_context *context, const char *key, const struct g4_lease_seen *lock,
           struct kvt_error *err)
 {
     char name[KVT_NAME_MAX];
 
-    (void)snprintf(name, sizeof(name), "freed by %.48s", vault->name);
-    return g4_lock_break(gateway_bucket_tier_store(vault->cold), key, lock, name, err);
+    (void)snprintf(name, sizeof(name), "freed by %.48s", context->name);
+    return g4_lock_break(gateway_bucket_tier_store(context->buckets), key, lock, name, err);
 }
 
 enum kvt_err
-gateway_inspect_repair(struct gateway_context *vault, const char *key,
+gateway_inspect_repair(struct gateway_context *context, const char *key,
                        const struct gateway_remedy *remedy, struct gateway_inspection *seen,
                        struct kvt_error *err)
 {
     struct gateway_inspection after;
     struct g4_lease_seen lock;
     struct scene scene;
-    enum kvt_err rc = inspect(&scene, vault, key, &lock, seen, err);
+    enum kvt_err rc = inspect(&scene, context, key, &lock, seen, err);
 
     if (rc != KVT_OK)
         return rc;
@@ -617,23 +617,24 @@ gateway_inspect_repair(struct gateway_context *vault, const char *key,
     case GATEWAY_FINDING_NONE: return KVT_OK;
     case GATEWAY_FINDING_ROW_WITHOUT_OBJECT:
         if (scene.known && (scene.record.tiers & GATEWAY_BUCKETS & ~(1u << seen->tier)) != 0)
-            return recount(vault, key, seen->tier, err);
+            return recount(context, key, seen->tier, err);
         if (scene.cold.status == KVT_NOTFOUND)
-            gateway_repair_gone(vault, key);
+            gateway_repair_gone(context, key);
         else
-            quarantine(vault, &scene, seen->tier); /* a tombstone: it cannot be the block */
+            quarantine(context, &scene, seen->tier); /* a tombstone: it cannot be the block */
         break;
     case GATEWAY_FINDING_ROW_WITHOUT_FILE:
-        gateway_repair_file(vault, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
+        gateway_repair_file(context, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
         break;
     case GATEWAY_FINDING_OBJECT_WITHOUT_ROW:
-        return scene.known ? recount(vault, key, seen->tier, err) : adopt(vault, key, err);
+        return scene.known ? recount(context, key, seen->tier, err) : adopt(context, key, err);
     case GATEWAY_FINDING_DAMAGED:
     case GATEWAY_FINDING_SWAPPED:
-    case GATEWAY_FINDING_FILE_DAMAGED: quarantine(vault, &scene, seen->tier); break;
-    case GATEWAY_FINDING_LOCK_OVER: return free_lock(vault, key, &lock, err);
+    case GATEWAY_FINDING_FILE_DAMAGED: quarantine(context, &scene, seen->tier); break;
+    case GATEWAY_FINDING_LOCK_OVER: return free_lock(context, key, &lock, err);
     case GATEWAY_FINDING_TOMBSTONE:
-    case GATEWAY_FINDING_META_WITHOUT_DATA: return collect(vault, key, seen->finding, remedy, err);
+    case GATEWAY_FINDING_META_WITHOUT_DATA:
+        return collect(context, key, seen->finding, remedy, err);
     case GATEWAY_FINDING_UNSETTLED:
     case GATEWAY_FINDING_FOREIGN_BLOCK:
     case GATEWAY_FINDING_FOREIGN_KEY:
@@ -642,7 +643,7 @@ gateway_inspect_repair(struct gateway_context *vault, const char *key,
         return kvt_error_set(err, KVT_UNSUPPORTED, "nothing is safe to do about it");
     }
     /* Those look once more before they act, and do not say what came of it. */
-    rc = inspect(&scene, vault, key, &lock, &after, err);
+    rc = inspect(&scene, context, key, &lock, &after, err);
     if (rc == KVT_OK && after.finding == seen->finding)
         return kvt_error_set(err, KVT_BUSY, "the key is in use, or was changed meanwhile");
     return rc;

@@ -5,7 +5,7 @@
  * of them at once and names what is wrong and what is safe to do about it; whoever compares whole
  * listings (kvtier g4 fsck) only has to find the keys worth asking about.
  *
- * Ownership: borrows the vault for the call.
+ * Ownership: borrows the context for the call.
  * Limits:    a row, two HEADs and at most one GET a key, a row and a HEAD more for each rank that a
  *            commit record names; nothing is repaired on a key that another operation
  *            holds.
@@ -57,7 +57,7 @@ const char *gateway_finding_remedy(enum gateway_finding finding);
 
 /** Look at the key.  KVT_OK, also when something is wrong; KVT_UNAVAILABLE and others: the bucket
  *  or the disk could not be asked. */
-KVT_NODISCARD enum kvt_err gateway_inspect(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_inspect(struct gateway_context *context, const char *key,
                                            struct gateway_inspection *seen, struct kvt_error *err);
 
 struct gateway_remedy {
@@ -72,7 +72,7 @@ struct gateway_remedy {
  * @return KVT_OK (done, or nothing was wrong), KVT_UNSUPPORTED (nothing is safe; `err` says why),
  *         KVT_BUSY (the key is in use, or too young), or why it could not be done
  */
-KVT_NODISCARD enum kvt_err gateway_inspect_repair(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_inspect_repair(struct gateway_context *context, const char *key,
                                                   const struct gateway_remedy *remedy,
                                                   struct gateway_inspection *seen,
                                                   struct kvt_error *err);

@@ -102,7 +102,7 @@ remove_keys(struct gateway_purge *purge, const char *const *keys, size_t count)
     for (size_t at = 0; at < count;) {
         size_t taken = 0;
 
-        if (atomic_load(&purge->vault->stopping))
+        if (atomic_load(&purge->context->stopping))
             return false;
         for (; at < count && taken < GATEWAY_REMOVAL_TOGETHER; at++) {
             if (purge->listing != GATEWAY_PURGE_WHOLE || gateway_purge_uploads_to(purge, keys[at]))
@@ -110,7 +110,7 @@ remove_keys(struct gateway_purge *purge, const char *const *keys, size_t count)
             else
                 all = false;
         }
-        gateway_removal_all(purge->vault, some, taken, statuses);
+        gateway_removal_all(purge->context, some, taken, statuses);
         for (size_t i = 0; i < taken; i++) {
             if (statuses[i] == KVT_OK) {
                 purge->report->removed++;
@@ -169,11 +169,11 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
 static enum kvt_err
 packed_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    struct g4_store *store = gateway_bucket_tier_store(purge->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(purge->context->buckets);
 
     (void)err;
     purge->after[0] = '\0';
-    if (!gateway_bucket_tier_packs(purge->vault->cold))
+    if (!gateway_bucket_tier_packs(purge->context->buckets))
         return KVT_OK;
     for (size_t i = 0; i < g4_packed_store_count(store); i++)
         if (is_below(purge->namespace_, g4_packed_store_name(store, i)))
@@ -193,7 +193,7 @@ rows_part(struct gateway_purge *purge, struct kvt_error *err)
     memcpy(scan.after, purge->after, sizeof(scan.after));
     scan.rows = kvt_calloc(scan.capacity, sizeof(*scan.rows));
     if (scan.rows != NULL && keys != NULL)
-        rc = gateway_catalog_scan(purge->vault->catalog, &scan);
+        rc = gateway_catalog_scan(purge->context->catalog, &scan);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "the catalog: %s", kvt_err_text(rc));
         goto done;
@@ -259,9 +259,11 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
         purge->after[0] = '\0';
         return KVT_OK;
     }
-    rc = next_page(purge, gateway_bucket_tier_store(purge->vault->cold), "the bucket", &page, err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->context->buckets), "the bucket", &page,
+                   err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++)
-        if (gateway_catalog_get(purge->vault->catalog, page.listed[i].key, &record) == KVT_NOTFOUND)
+        if (gateway_catalog_get(purge->context->catalog, page.listed[i].key, &record) ==
+            KVT_NOTFOUND)
             (void)gateway_purge_uploads_to(purge, page.listed[i].key);
     kvt_free(page.listed);
     return rc;
@@ -271,7 +273,7 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
 static void
 drop_file(struct gateway_purge *purge, struct g4_store *volume, const char *key)
 {
-    struct gateway_context *vault = purge->vault;
+    struct gateway_context *context = purge->context;
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
     const uint64_t removed = purge->report->removed;
     struct gateway_record record;
@@ -282,15 +284,15 @@ drop_file(struct gateway_purge *purge, struct g4_store *volume, const char *key)
         return;
     purge->report->removed = removed; /* of the file, not of what else had its key */
     gateway_key_lock_init(&hold, key);
-    gateway_key_lock_acquire(vault->holds, &hold, 1);
-    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND) {
+    gateway_key_lock_acquire(context->key_locks, &hold, 1);
+    if (gateway_catalog_get(context->catalog, key, &record) == KVT_NOTFOUND) {
         rc = g4_store_perform(volume, &drop);
         if (rc == KVT_OK || rc == KVT_NOTFOUND)
             purge->report->removed++;
         else
             gateway_purge_fail(purge, key, rc, drop.error.text);
     }
-    gateway_key_lock_release(vault->holds, &hold, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 /* Files that a row knows went with it; the others are what a crash left. */
@@ -310,7 +312,7 @@ files_part(struct gateway_purge *purge, struct g4_store *volume, const char *nam
         const char *key = page.listed[i].key;
 
         purge->report->hot_files++;
-        if (purge->act && !atomic_load(&purge->vault->stopping))
+        if (purge->act && !atomic_load(&purge->context->stopping))
             drop_file(purge, volume, key);
     }
     if (rc == KVT_OK)
@@ -321,20 +323,20 @@ files_part(struct gateway_purge *purge, struct g4_store *volume, const char *nam
 static enum kvt_err
 hot_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    return files_part(purge, purge->vault->hot, "the hot volume", err);
+    return files_part(purge, purge->context->hot, "the hot volume", err);
 }
 
 static enum kvt_err
 warm_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    return files_part(purge, purge->vault->warm, "the warm volume", err);
+    return files_part(purge, purge->context->warm, "the warm volume", err);
 }
 
 /* One whose lease is over, or that was given back, is nobody's; who has one is still at work. */
 static void
 handle_lock(struct gateway_purge *purge, const char *key)
 {
-    struct g4_store *store = gateway_bucket_tier_store(purge->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(purge->context->buckets);
     struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
     struct g4_lease_seen seen;
     struct kvt_error err = {0};
@@ -373,7 +375,8 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
 
     if (keys == NULL)
         return kvt_error_set(err, rc, "out of memory");
-    rc = next_page(purge, gateway_bucket_tier_store(purge->vault->cold), "the bucket", &page, err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->context->buckets), "the bucket", &page,
+                   err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++) {
         const struct g4_listed *row = &page.listed[i];
 
@@ -401,11 +404,11 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
 /* ---- steps ---- */
 
 enum kvt_err
-gateway_purge_step(struct gateway_context *vault, const char *namespace_, bool act,
+gateway_purge_step(struct gateway_context *context, const char *namespace_, bool act,
                    char cursor[GATEWAY_PURGE_CURSOR_MAX], struct gateway_purge_report *report,
                    struct kvt_error *err)
 {
-    struct gateway_purge purge = {.vault = vault,
+    struct gateway_purge purge = {.context = context,
                                   .namespace_ = namespace_,
                                   .act = act,
                                   .report = report,
@@ -413,23 +416,23 @@ gateway_purge_step(struct gateway_context *vault, const char *namespace_, bool a
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_PURGE_STEP_MS;
     enum kvt_err rc = KVT_OK;
 
-    *report = (struct gateway_purge_report){.uploads_by = gateway_bucket_tier_is_driven(vault->cold)
-                                                              ? GATEWAY_PURGE_BY_NOBODY
-                                                              : GATEWAY_PURGE_BY_NOTHING};
+    *report = (struct gateway_purge_report){
+        .uploads_by = gateway_bucket_tier_is_driven(context->buckets) ? GATEWAY_PURGE_BY_NOBODY
+                                                                      : GATEWAY_PURGE_BY_NOTHING};
     if (!gateway_purge_namespace_ok(namespace_) || !read_cursor(&purge, cursor))
         return kvt_error_set(err, KVT_INVALID, "\"%.80s\" is no tenant, or tenant/model",
                              namespace_);
     (void)snprintf(purge.prefix, sizeof(purge.prefix), "%s/", namespace_);
-    if (act && !gateway_bucket_tier_healthy(vault->cold))
+    if (act && !gateway_bucket_tier_healthy(context->buckets))
         return kvt_error_set(err, KVT_UNAVAILABLE, "the bucket does not answer");
     while (rc == KVT_OK && purge.part < PART_COUNT && kvt_clock_mono_ms() < end_ms) {
-        if (atomic_load(&vault->stopping))
+        if (atomic_load(&context->stopping))
             return kvt_error_set(err, KVT_CANCELLED, "the gateway ends");
         rc = parts[purge.part](&purge, err);
         if (rc == KVT_OK && purge.after[0] == '\0')
             purge.part++;
     }
-    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_bucket_tier_is_driven(vault->cold))
+    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_bucket_tier_is_driven(context->buckets))
         report->uploads_by =
             purge.listing == GATEWAY_PURGE_LISTED ? GATEWAY_PURGE_BY_PREFIX : GATEWAY_PURGE_BY_KEY;
     if (act && report->removed > 0)

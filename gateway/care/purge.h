@@ -12,7 +12,7 @@
  * nothing.  A key is kept until the uploads to it are given up: without it they could not be found
  * where uploads are listed by whole key.  Pins are passed over.
  *
- * Ownership: borrows the vault for the call.
+ * Ownership: borrows the context for the call.
  * Threads:   any; several purges meet at the holds of keys.
  * Limits:    GATEWAY_PURGE_CURSOR_MAX bytes of cursor; a page of keys in memory.
  */
@@ -75,8 +75,9 @@ bool gateway_purge_namespace_ok(const char *namespace_);
  * @return KVT_OK, also when something could not be removed: `failed`, `text`; KVT_INVALID: the
  *         namespace or the cursor; or why a place could not be looked at
  */
-KVT_NODISCARD enum kvt_err gateway_purge_step(struct gateway_context *vault, const char *namespace_,
-                                              bool act, char cursor[GATEWAY_PURGE_CURSOR_MAX],
+KVT_NODISCARD enum kvt_err gateway_purge_step(struct gateway_context *context,
+                                              const char *namespace_, bool act,
+                                              char cursor[GATEWAY_PURGE_CURSOR_MAX],
                                               struct gateway_purge_report *report,
                                               struct kvt_error *err);
 

@@ -17,7 +17,7 @@
 #define GATEWAY_PURGE_WHOLE  'w' /* by whole keys only, as MinIO does */
 
 struct gateway_purge {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     const char *namespace_;
     char prefix[KVT_NAMESPACE_MAX + 1];
     bool act;

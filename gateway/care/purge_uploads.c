@@ -18,8 +18,8 @@ enum { REQUEST_MS = 5000, NOTES = 64, SERVERS = 2 };
 static void
 find_servers(const struct gateway_purge *purge, const struct g4_endpoint *servers[SERVERS])
 {
-    servers[0] = gateway_bucket_tier_endpoint(purge->vault->cold);
-    servers[1] = gateway_bucket_tier_far_endpoint(purge->vault->cold);
+    servers[0] = gateway_bucket_tier_endpoint(purge->context->buckets);
+    servers[1] = gateway_bucket_tier_far_endpoint(purge->context->buckets);
 }
 
 /* Uploads whose keys begin with `prefix`: counted, and given up when that is wanted. */
@@ -154,14 +154,14 @@ gateway_purge_uploads_to(struct gateway_purge *purge, const char *key)
 static bool
 is_looked_at(struct gateway_purge *purge, const char *key)
 {
-    struct gateway_context *vault = purge->vault;
+    struct gateway_context *context = purge->context;
     struct g4_request head = {
         .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + REQUEST_MS};
     struct gateway_record record;
 
     return !purge->act &&
-           (gateway_catalog_get(vault->catalog, key, &record) != KVT_NOTFOUND ||
-            g4_store_perform(gateway_bucket_tier_store(vault->cold), &head) != KVT_NOTFOUND);
+           (gateway_catalog_get(context->catalog, key, &record) != KVT_NOTFOUND ||
+            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head) != KVT_NOTFOUND);
 }
 
 /* One that this gateway began: perhaps it is under way, or the server hears of it yet. */
@@ -249,8 +249,8 @@ gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
     if (servers[0] == NULL && servers[1] == NULL)
         return KVT_OK;
     for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
-        if (purge->vault->begun[i] != NULL)
-            rc = visit_notes(purge, purge->vault->begun[i], err);
+        if (purge->context->begun[i] != NULL)
+            rc = visit_notes(purge, purge->context->begun[i], err);
     if (rc == KVT_OK && purge->listing != GATEWAY_PURGE_WHOLE)
         return visit(purge, purge->prefix, err);
     for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
@@ -271,11 +271,11 @@ gateway_purge_uploads(struct gateway_purge *purge, struct kvt_error *err)
 
     purge->after[0] = '\0';
     if (ids != NULL && upload != NULL)
-        rc = gateway_uploads_list(purge->vault, ids, &count);
+        rc = gateway_uploads_list(purge->context, ids, &count);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "the uploads here could not be listed: %s", kvt_err_text(rc));
     for (size_t i = 0; rc == KVT_OK && i < count; i++) {
-        enum kvt_err found = gateway_uploads_find(purge->vault, ids[i], NULL, upload);
+        enum kvt_err found = gateway_uploads_find(purge->context, ids[i], NULL, upload);
 
         if (found == KVT_NOTFOUND ||
             (found == KVT_OK && strncmp(upload->key, purge->prefix, strlen(purge->prefix)) != 0))
@@ -286,7 +286,7 @@ gateway_purge_uploads(struct gateway_purge *purge, struct kvt_error *err)
             !is_looked_at(purge, upload->key) && !gateway_purge_uploads_to(purge, upload->key))
             continue; /* its key is wanted */
         if (found == KVT_OK && purge->act)
-            found = gateway_uploads_drop(purge->vault, ids[i]);
+            found = gateway_uploads_drop(purge->context, ids[i]);
         if (found != KVT_OK)
             gateway_purge_fail(purge, ids[i], found, NULL);
         else if (purge->act)
@@ -306,13 +306,13 @@ gateway_purge_quarantine(struct gateway_purge *purge, struct kvt_error *err)
 
     purge->after[0] = '\0';
     if (ids != NULL)
-        rc = gateway_quarantine_find(purge->vault->quarantine, purge->prefix, ids,
+        rc = gateway_quarantine_find(purge->context->quarantine, purge->prefix, ids,
                                      GATEWAY_QUARANTINE_ENTRIES_MAX, &count);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "the quarantine could not be read: %s", kvt_err_text(rc));
     purge->report->quarantined += count;
     for (size_t i = 0; rc == KVT_OK && purge->act && i < count; i++) {
-        const enum kvt_err gone = gateway_quarantine_drop(purge->vault->quarantine, ids[i]);
+        const enum kvt_err gone = gateway_quarantine_drop(purge->context->quarantine, ids[i]);
 
         if (gone == KVT_OK || gone == KVT_NOTFOUND)
             purge->report->removed++;

@@ -12,10 +12,10 @@
 #include "gateway/block/move_lock.h"
 
 enum kvt_err
-gateway_bucket_tier_ended_of(struct gateway_context *vault, unsigned tier, enum kvt_err rc)
+gateway_bucket_tier_ended_of(struct gateway_context *context, unsigned tier, enum kvt_err rc)
 {
-    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(vault->cold, rc)
-                                : gateway_bucket_tier_far_ended(vault->cold, rc);
+    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(context->buckets, rc)
+                                : gateway_bucket_tier_far_ended(context->buckets, rc);
 }
 
 /* How long a tombstone may be from being deleted by whoever put it: two requests' deadlines, and
@@ -34,7 +34,7 @@ number_of(unsigned tier)
 /* Write the checked bytes: where nothing is, or over exactly what was seen there.  `deadline_ms` 0:
  * the store's own; else it is done under the lock, and sent once. */
 static enum kvt_err
-write_copy(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+write_copy(struct gateway_context *context, const char *key, const struct gateway_record *record,
            unsigned tier, const struct g4_request *source, const char *seen_etag,
            uint64_t deadline_ms)
 {
@@ -50,31 +50,33 @@ write_copy(struct gateway_context *vault, const char *key, const struct gateway_
     gateway_record_meta(record, &request.meta);
     if (seen_etag != NULL)
         memcpy(request.etag, seen_etag, sizeof(request.etag));
-    rc = g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &request);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &request);
     if (rc == KVT_OK)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_MOVED, record->length);
+        gateway_stats_add(context->stats, GATEWAY_STAT_BYTES_MOVED, record->length);
     return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
 }
 
 /* Is it a tombstone whose maker may still be about to delete it, whatever lies there by then? */
 static bool
-is_being_dropped(struct gateway_context *vault, unsigned tier, const struct g4_request *seen)
+is_being_dropped(struct gateway_context *context, unsigned tier, const struct g4_request *seen)
 {
     const uint64_t now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
 
-    return gateway_damage_is_tombstone(seen) && !gateway_bucket_tier_heeds(vault->cold, tier) &&
+    return gateway_damage_is_tombstone(seen) &&
+           !gateway_bucket_tier_heeds(context->buckets, tier) &&
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
 static enum kvt_err
-head(struct gateway_context *vault, const char *key, unsigned tier, struct g4_request *request)
+head(struct gateway_context *context, const char *key, unsigned tier, struct g4_request *request)
 {
     *request =
         (struct g4_request){.verb = G4_HEAD,
                             .key = key,
                             .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     return gateway_bucket_tier_ended_of(
-        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), request));
+        context, tier,
+        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), request));
 }
 
 /* Before each request that changes something: KVT_AGAIN, the lease is as good as over. */
@@ -89,12 +91,12 @@ still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
  * KVT_NOTFOUND: all of them have one ETag, so it is looked at first.  A body may take as long as
  * the lease does. */
 static enum kvt_err
-write_over(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+write_over(struct gateway_context *context, const char *key, const struct gateway_record *record,
            unsigned tier, const struct g4_request *source, struct gateway_move_lock *lock)
 {
     struct g4_request seen;
     uint64_t deadline_ms;
-    enum kvt_err rc = head(vault, key, tier, &seen);
+    enum kvt_err rc = head(context, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
@@ -106,92 +108,93 @@ write_over(struct gateway_context *vault, const char *key, const struct gateway_
     if (rc != KVT_OK)
         return rc;
     return gateway_move_lock_sent(
-        lock,
-        gateway_bucket_tier_ended_of(
-            vault, tier, write_copy(vault, key, record, tier, source, seen.etag, lock->until_ms)));
+        lock, gateway_bucket_tier_ended_of(
+                  context, tier,
+                  write_copy(context, key, record, tier, source, seen.etag, lock->until_ms)));
 }
 
 /* What lies in its place is a tombstone: its maker may put another in its place, for the block was
  * removed. */
 static enum kvt_err
-write_over_tombstone(struct gateway_context *vault, const char *key,
+write_over_tombstone(struct gateway_context *context, const char *key,
                      const struct gateway_record *record, unsigned tier,
                      const struct g4_request *source)
 {
     struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = write_over(vault, key, record, tier, source, &lock);
-    gateway_move_lock_release(vault, &lock);
+    rc = write_over(context, key, record, tier, source, &lock);
+    gateway_move_lock_release(context, &lock);
     return rc;
 }
 
 /* There is no good copy, as `rc` and `copy` say: make it from `source`. */
 static enum kvt_err
-make(struct gateway_context *vault, const char *key, struct gateway_record *record, unsigned tier,
+make(struct gateway_context *context, const char *key, struct gateway_record *record, unsigned tier,
      unsigned source, enum kvt_err rc, struct g4_request *copy)
 {
     const bool tombstone = rc == KVT_CORRUPT && gateway_damage_is_tombstone(copy);
     struct g4_request from;
     enum kvt_err from_rc;
 
-    if (tombstone && is_being_dropped(vault, tier, copy))
+    if (tombstone && is_being_dropped(context, tier, copy))
         return KVT_AGAIN;
     if (rc == KVT_CORRUPT && !tombstone)
-        gateway_damage_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
+        gateway_damage_keep(context, key, number_of(tier), copy->buffer, copy->buffer_size,
                             copy->error.text);
-    from_rc = gateway_body_read_block(vault, gateway_tier_store(vault, source), key, record, &from);
+    from_rc =
+        gateway_body_read_block(context, gateway_tier_store(context, source), key, record, &from);
     if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
-        rc = gateway_bucket_tier_ended_of(vault, source, from_rc);
+        rc = gateway_bucket_tier_ended_of(context, source, from_rc);
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
-        rc = tombstone ? write_over_tombstone(vault, key, record, tier, &from)
-                       : write_copy(vault, key, record, tier, &from,
+        rc = tombstone ? write_over_tombstone(context, key, record, tier, &from)
+                       : write_copy(context, key, record, tier, &from,
                                     rc == KVT_CORRUPT ? copy->etag : NULL, 0);
-        gateway_body_release(vault, copy);
+        gateway_body_release(context, copy);
         if (rc == KVT_OK)
-            rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, tier), key,
-                                         record, copy);
+            rc = gateway_body_read_block(
+                context, gateway_bucket_tier_bucket(context->buckets, tier), key, record, copy);
     }
-    gateway_body_release(vault, &from);
+    gateway_body_release(context, &from);
     return rc;
 }
 
 /* As gateway_bucket_move_ensure(); with KVT_OK `copy` is what was read, for the caller to release.
  * */
 static enum kvt_err
-ensure(struct gateway_context *vault, const char *key, struct gateway_record *record, unsigned tier,
-       unsigned source, bool known, struct g4_request *copy)
+ensure(struct gateway_context *context, const char *key, struct gateway_record *record,
+       unsigned tier, unsigned source, bool known, struct g4_request *copy)
 {
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, tier), key, record,
-                                 copy);
+    rc = gateway_body_read_block(context, gateway_bucket_tier_bucket(context->buckets, tier), key,
+                                 record, copy);
     if (rc == KVT_CORRUPT && g4_kind_is_removed(copy))
         rc = KVT_NOTFOUND; /* the block was removed, */
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && !known))
-        rc = make(vault, key, record, tier, source, rc, copy);
+        rc = make(context, key, record, tier, source, rc, copy);
     /* as where its copy is known, and gone: it is not made anew. */
     if (rc == KVT_OK)
         memcpy(record->etag, copy->etag, sizeof(record->etag));
     else
-        gateway_body_release(vault, copy);
-    return gateway_bucket_tier_ended_of(vault, tier, rc);
+        gateway_body_release(context, copy);
+    return gateway_bucket_tier_ended_of(context, tier, rc);
 }
 
 enum kvt_err
-gateway_bucket_move_ensure(struct gateway_context *vault, const char *key,
+gateway_bucket_move_ensure(struct gateway_context *context, const char *key,
                            struct gateway_record *record, unsigned tier, unsigned source,
                            bool known)
 {
     struct g4_request copy;
-    const enum kvt_err rc = ensure(vault, key, record, tier, source, known, &copy);
+    const enum kvt_err rc = ensure(context, key, record, tier, source, known, &copy);
 
     if (rc == KVT_OK)
-        gateway_body_release(vault, &copy);
+        gateway_body_release(context, &copy);
     return rc;
 }
 
@@ -199,8 +202,9 @@ gateway_bucket_move_ensure(struct gateway_context *vault, const char *key,
 
 /* Put one over exactly what was seen, or where nothing is: `seen_etag` NULL. */
 static enum kvt_err
-put_tombstone(struct gateway_context *vault, const char *key, unsigned tier, const char *seen_etag,
-              bool removed, struct gateway_move_lock *lock, char etag[G4_ETAG_MAX])
+put_tombstone(struct gateway_context *context, const char *key, unsigned tier,
+              const char *seen_etag, bool removed, struct gateway_move_lock *lock,
+              char etag[G4_ETAG_MAX])
 {
     struct g4_request put = {.verb = G4_PUT,
                              .key = key,
@@ -219,7 +223,7 @@ put_tombstone(struct gateway_context *vault, const char *key, unsigned tier, con
     if (seen_etag != NULL)
         memcpy(put.etag, seen_etag, sizeof(put.etag));
     rc = gateway_bucket_tier_ended_of(
-        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &put));
+        context, tier, g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &put));
     (void)gateway_move_lock_sent(lock, rc);
     memcpy(etag, put.etag, sizeof(put.etag));
     return rc;
@@ -227,11 +231,11 @@ put_tombstone(struct gateway_context *vault, const char *key, unsigned tier, con
 
 /* Put a tombstone over exactly what was seen. */
 static enum kvt_err
-bury(struct gateway_context *vault, const char *key, unsigned tier, struct g4_request *seen,
+bury(struct gateway_context *context, const char *key, unsigned tier, struct g4_request *seen,
      struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
-    enum kvt_err rc = put_tombstone(vault, key, tier, seen->etag, false, lock, etag);
+    enum kvt_err rc = put_tombstone(context, key, tier, seen->etag, false, lock, etag);
 
     if (rc == KVT_OK) {
         memcpy(seen->etag, etag, sizeof(seen->etag));
@@ -240,7 +244,7 @@ bury(struct gateway_context *vault, const char *key, unsigned tier, struct g4_re
     if (rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
-    rc = head(vault, key, tier, seen);
+    rc = head(context, key, tier, seen);
     return rc == KVT_OK && (!gateway_damage_is_tombstone(seen) || g4_kind_is_removed(seen))
                ? KVT_AGAIN
                : rc;
@@ -248,11 +252,11 @@ bury(struct gateway_context *vault, const char *key, unsigned tier, struct g4_re
 
 /* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
 static enum kvt_err
-shows(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+shows(struct gateway_context *context, const char *key, const struct gateway_record *record,
       unsigned tier)
 {
     struct g4_request seen;
-    const enum kvt_err rc = head(vault, key, tier, &seen);
+    const enum kvt_err rc = head(context, key, tier, &seen);
 
     if (rc == KVT_CORRUPT)
         return KVT_NOTFOUND;
@@ -265,7 +269,7 @@ shows(struct gateway_context *vault, const char *key, const struct gateway_recor
 
 /* Once: a repeat could meet what was put since.  `seen_etag` NULL: whatever is there. */
 static enum kvt_err
-delete_once(struct gateway_context *vault, const char *key, unsigned tier, const char *seen_etag,
+delete_once(struct gateway_context *context, const char *key, unsigned tier, const char *seen_etag,
             struct gateway_move_lock *lock)
 {
     struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
@@ -273,12 +277,12 @@ delete_once(struct gateway_context *vault, const char *key, unsigned tier, const
 
     if (rc != KVT_OK)
         return rc;
-    if (seen_etag != NULL && gateway_bucket_tier_heeds(vault->cold, tier)) {
+    if (seen_etag != NULL && gateway_bucket_tier_heeds(context->buckets, tier)) {
         drop.condition = G4_IF_MATCH;
         memcpy(drop.etag, seen_etag, sizeof(drop.etag));
     }
     rc = gateway_bucket_tier_ended_of(
-        vault, tier, g4_store_perform(gateway_bucket_tier_bucket(vault->cold, tier), &drop));
+        context, tier, g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &drop));
     (void)gateway_move_lock_sent(lock, rc);
     /* PRECONDITION: somebody put it again, over the tombstone. */
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
@@ -289,19 +293,19 @@ delete_once(struct gateway_context *vault, const char *key, unsigned tier, const
  * another gateway is at it already or the first bucket does not say, the block is put back without.
  * Where that one has said that the block was removed, nothing is. */
 static void
-put_back(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+put_back(struct gateway_context *context, const char *key, const struct gateway_record *record,
          unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
-    bool held = gateway_move_lock_renew(vault, lock) == KVT_OK;
+    bool held = gateway_move_lock_renew(context, lock) == KVT_OK;
     enum kvt_err rc = KVT_AGAIN;
 
     for (unsigned try = 0; try < PUT_BACK_TRIES; try++) {
-        if (try > 0 && !vault->stopping)
+        if (try > 0 && !context->stopping)
             kvt_clock_sleep_ms((uint64_t)PUT_BACK_PAUSE_MS << (try - 1));
         held = held && gateway_move_lock_deadline(lock) != 0;
         if (!held)
             lock->until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
-        rc = write_over(vault, key, record, tier, body, lock);
+        rc = write_over(context, key, record, tier, body, lock);
         if (!gateway_move_lock_unanswered(rc))
             break;
     }
@@ -314,28 +318,28 @@ put_back(struct gateway_context *vault, const char *key, const struct gateway_re
 }
 
 static enum kvt_err
-drop_locked(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+drop_locked(struct gateway_context *context, const char *key, const struct gateway_record *record,
             unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
     const unsigned other = GATEWAY_BUCKETS & ~tier;
     struct g4_request seen;
-    enum kvt_err rc = head(vault, key, tier, &seen);
+    enum kvt_err rc = head(context, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_AGAIN; /* the block was: the other copy goes, too, when its bucket answers */
     if ((rc == KVT_OK && !gateway_damage_is_tombstone(&seen)) || rc == KVT_CORRUPT) {
-        rc = shows(vault, key, record, other);
+        rc = shows(context, key, record, other);
         if (rc == KVT_NOTFOUND)
             return KVT_AGAIN; /* what was read has gone since: this may be all there is */
         if (rc == KVT_OK)
-            rc = bury(vault, key, tier, &seen, lock);
+            rc = bury(context, key, tier, &seen, lock);
     }
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    rc = shows(vault, key, record, other);
+    rc = shows(context, key, record, other);
     if (rc == KVT_OK && gateway_move_lock_deadline(lock) != 0)
-        return delete_once(vault, key, tier, seen.etag, lock);
-    put_back(vault, key, record, tier, body, lock);
+        return delete_once(context, key, tier, seen.etag, lock);
+    put_back(context, key, record, tier, body, lock);
     return rc == KVT_OK || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
@@ -346,85 +350,85 @@ drop_locked(struct gateway_context *vault, const char *key, const struct gateway
  * over this very tombstone alone, from `body`.
  */
 static enum kvt_err
-drop(struct gateway_context *vault, const char *key, const struct gateway_record *record,
+drop(struct gateway_context *context, const char *key, const struct gateway_record *record,
      unsigned tier, const struct g4_request *body)
 {
     struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = drop_locked(vault, key, record, tier, body, &lock);
-    gateway_move_lock_release(vault, &lock);
+    rc = drop_locked(context, key, record, tier, body, &lock);
+    gateway_move_lock_release(context, &lock);
     return rc;
 }
 
 enum kvt_err
-gateway_tombstone_clear(struct gateway_context *vault, const char *key, unsigned tier)
+gateway_tombstone_clear(struct gateway_context *context, const char *key, unsigned tier)
 {
     struct gateway_move_lock lock;
     struct g4_request seen;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = head(vault, key, tier, &seen);
+    rc = head(context, key, tier, &seen);
     if (rc == KVT_OK)
         rc = gateway_damage_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
-                 ? delete_once(vault, key, tier, seen.etag, &lock)
+                 ? delete_once(context, key, tier, seen.etag, &lock)
                  : KVT_AGAIN;
-    gateway_move_lock_release(vault, &lock);
+    gateway_move_lock_release(context, &lock);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 /* ---- removed while the far one is away ---- */
 
 static enum kvt_err
-note_locked(struct gateway_context *vault, const char *key, struct gateway_move_lock *lock)
+note_locked(struct gateway_context *context, const char *key, struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
     struct g4_request seen;
-    enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
+    enum kvt_err rc = head(context, key, GATEWAY_COLD, &seen);
     const bool there = rc == KVT_OK || rc == KVT_CORRUPT;
 
     if (!there && rc != KVT_NOTFOUND)
         return rc;
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_OK;
-    rc = put_tombstone(vault, key, GATEWAY_COLD, there ? seen.etag : NULL, true, lock, etag);
+    rc = put_tombstone(context, key, GATEWAY_COLD, there ? seen.etag : NULL, true, lock, etag);
     if (rc != KVT_EXISTS && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or somebody put the block. */
-    rc = head(vault, key, GATEWAY_COLD, &seen);
+    rc = head(context, key, GATEWAY_COLD, &seen);
     return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
 }
 
-typedef enum kvt_err locked_fn(struct gateway_context *vault, const char *key,
+typedef enum kvt_err locked_fn(struct gateway_context *context, const char *key,
                                struct gateway_move_lock *lock);
 
 /* Somebody else's lock is a reason to try again. */
 static enum kvt_err
-under_lock(struct gateway_context *vault, const char *key, locked_fn *locked)
+under_lock(struct gateway_context *context, const char *key, locked_fn *locked)
 {
     struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = locked(vault, key, &lock);
-    gateway_move_lock_release(vault, &lock);
+    rc = locked(context, key, &lock);
+    gateway_move_lock_release(context, &lock);
     return rc;
 }
 
 enum kvt_err
-gateway_tombstone_note(struct gateway_context *vault, const char *key)
+gateway_tombstone_note(struct gateway_context *context, const char *key)
 {
     struct g4_request seen;
 
     /* Said before: who settles that may have the lock, or have left it. */
-    if (head(vault, key, GATEWAY_COLD, &seen) == KVT_OK && g4_kind_is_removed(&seen))
+    if (head(context, key, GATEWAY_COLD, &seen) == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_OK;
-    return under_lock(vault, key, note_locked);
+    return under_lock(context, key, note_locked);
 }
 
 /* While the note is there nobody puts the block without the lock, and while the lock is held nobody
@@ -432,42 +436,42 @@ gateway_tombstone_note(struct gateway_context *vault, const char *key)
  * deleted once more behind the note, as g4/pair/bucket_pair.h does it, for a move may have read
  * the block before. */
 static enum kvt_err
-settle_removed_locked(struct gateway_context *vault, const char *key,
+settle_removed_locked(struct gateway_context *context, const char *key,
                       struct gateway_move_lock *lock)
 {
     struct g4_request seen;
-    enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
+    enum kvt_err rc = head(context, key, GATEWAY_COLD, &seen);
 
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT || (rc == KVT_OK && !g4_kind_is_removed(&seen)))
         return KVT_EXISTS;
     if (rc == KVT_OK)
-        rc = delete_once(vault, key, GATEWAY_FAR, NULL, lock);
+        rc = delete_once(context, key, GATEWAY_FAR, NULL, lock);
     if (rc == KVT_OK)
-        rc = delete_once(vault, key, GATEWAY_COLD, seen.etag, lock);
-    return rc == KVT_OK ? delete_once(vault, key, GATEWAY_FAR, NULL, lock) : rc;
+        rc = delete_once(context, key, GATEWAY_COLD, seen.etag, lock);
+    return rc == KVT_OK ? delete_once(context, key, GATEWAY_FAR, NULL, lock) : rc;
 }
 
 enum kvt_err
-gateway_tombstone_settle(struct gateway_context *vault, const char *key)
+gateway_tombstone_settle(struct gateway_context *context, const char *key)
 {
-    return under_lock(vault, key, settle_removed_locked);
+    return under_lock(context, key, settle_removed_locked);
 }
 
 enum kvt_err
-gateway_tombstone_put_over(struct gateway_context *vault, struct g4_request *put)
+gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *put)
 {
     struct g4_request over = *put; /* the caller goes on with his own where nothing was put */
     struct gateway_move_lock lock;
     struct g4_request seen;
-    enum kvt_err rc = head(vault, put->key, GATEWAY_COLD, &seen);
+    enum kvt_err rc = head(context, put->key, GATEWAY_COLD, &seen);
 
     if (rc == KVT_OK && !g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
     if (rc == KVT_OK)
-        rc = gateway_move_lock_acquire(vault, put->key, &lock);
+        rc = gateway_move_lock_acquire(context, put->key, &lock);
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = head(vault, put->key, GATEWAY_COLD, &seen);
+    rc = head(context, put->key, GATEWAY_COLD, &seen);
     if (rc == KVT_OK && !g4_kind_is_removed(&seen))
         rc = KVT_AGAIN;
     if (rc == KVT_OK)
@@ -478,42 +482,42 @@ gateway_tombstone_put_over(struct gateway_context *vault, struct g4_request *put
         over.condition = G4_IF_MATCH;
         memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(
-            &lock,
-            gateway_bucket_tier_ended_of(
-                vault, GATEWAY_COLD,
-                g4_store_perform(gateway_bucket_tier_bucket(vault->cold, GATEWAY_COLD), &over)));
+            &lock, gateway_bucket_tier_ended_of(
+                       context, GATEWAY_COLD,
+                       g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD),
+                                        &over)));
     }
-    gateway_move_lock_release(vault, &lock);
+    gateway_move_lock_release(context, &lock);
     if (rc == KVT_OK)
         *put = over;
     return rc;
 }
 
 enum kvt_err
-gateway_tombstone_put_locked(struct gateway_context *vault, struct g4_request *put)
+gateway_tombstone_put_locked(struct gateway_context *context, struct g4_request *put)
 {
-    struct g4_store *store = gateway_bucket_tier_store(vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(context->buckets);
     struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, put->key, &lock);
+    enum kvt_err rc = gateway_move_lock_acquire(context, put->key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
     put->deadline_ms = lock.until_ms;
     put->once = true;
     rc = gateway_move_lock_sent(
-        &lock, gateway_bucket_tier_ended(vault->cold, g4_store_perform(store, put)));
-    gateway_move_lock_release(vault, &lock);
+        &lock, gateway_bucket_tier_ended(context->buckets, g4_store_perform(store, put)));
+    gateway_move_lock_release(context, &lock);
     return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it has gone */
 }
 
 /* ---- moving ---- */
 
 static enum kvt_err
-publish(struct gateway_context *vault, const char *key, struct gateway_record *record, bool reserve,
-        enum gateway_catalog_wait wait)
+publish(struct gateway_context *context, const char *key, struct gateway_record *record,
+        bool reserve, enum gateway_catalog_wait wait)
 {
     struct gateway_change change = {.key = key, .record = *record, .reserve = reserve};
-    enum kvt_err rc = gateway_catalog_change(vault->catalog, &change, 1, wait);
+    enum kvt_err rc = gateway_catalog_change(context->catalog, &change, 1, wait);
 
     if (rc == KVT_OK)
         rc = change.status;
@@ -524,31 +528,31 @@ publish(struct gateway_context *vault, const char *key, struct gateway_record *r
 
 /* The copy was read and is known: the source goes, and then its bit. */
 static enum kvt_err
-leave(struct gateway_context *vault, const char *key, struct gateway_record *record,
+leave(struct gateway_context *context, const char *key, struct gateway_record *record,
       const struct g4_request *copy)
 {
     const unsigned from = GATEWAY_BUCKETS & ~record->moving;
-    const enum kvt_err rc = drop(vault, key, record, from, copy);
+    const enum kvt_err rc = drop(context, key, record, from, copy);
 
     if (rc != KVT_OK)
         return rc;
     record->tiers &= ~from;
     record->moving = 0;
     memcpy(record->etag, copy->etag, sizeof(record->etag));
-    return publish(vault, key, record, false, GATEWAY_APPLIED);
+    return publish(context, key, record, false, GATEWAY_APPLIED);
 }
 
 /* KVBM reads the first bucket itself, and the record there says that all of the block is. */
 static bool
-is_bound(struct gateway_context *vault, const char *key)
+is_bound(struct gateway_context *context, const char *key)
 {
     char commit[KVT_KEY_MAX];
 
-    return gateway_commit_record_needed(vault, key, commit);
+    return gateway_commit_record_needed(context, key, commit);
 }
 
 enum kvt_err
-gateway_client_bucket_move(struct gateway_context *vault, const char *key,
+gateway_client_bucket_move(struct gateway_context *context, const char *key,
                            struct gateway_record *record, unsigned to, bool keep)
 {
     const unsigned from = GATEWAY_BUCKETS & ~to;
@@ -557,28 +561,28 @@ gateway_client_bucket_move(struct gateway_context *vault, const char *key,
     struct g4_request body;
     enum kvt_err rc;
 
-    if (record->foreign || record->opaque || is_bound(vault, key))
+    if (record->foreign || record->opaque || is_bound(context, key))
         return KVT_UNSUPPORTED;
     if (record->moving != 0)
         return KVT_AGAIN; /* it is settled first */
-    if (!gateway_bucket_tier_takes(vault->cold, to) ||
-        (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(vault->cold)))
+    if (!gateway_bucket_tier_takes(context->buckets, to) ||
+        (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(context->buckets)))
         return KVT_UNAVAILABLE;
     if (!had) {
         record->moving = to;
-        rc = publish(vault, key, record, true, GATEWAY_DURABLE);
+        rc = publish(context, key, record, true, GATEWAY_DURABLE);
         if (rc != KVT_OK) {
             record->moving = 0;
             return rc;
         }
     }
     copy = *record;
-    rc = ensure(vault, key, &copy, to, from, false, &body);
+    rc = ensure(context, key, &copy, to, from, false, &body);
     if (rc != KVT_OK) {
         /* What was not said now is said when the row is settled, which also undoes what was
          * copied. */
         if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
-            (void)!gateway_bucket_move_settle(vault, key);
+            (void)!gateway_bucket_move_settle(context, key);
         return rc;
     }
     /* Both bits and `moving`: the copy was read, and the source may go. */
@@ -587,108 +591,108 @@ gateway_client_bucket_move(struct gateway_context *vault, const char *key,
         record->moving = keep ? 0 : to;
         if (to == GATEWAY_COLD) /* readers see this one */
             memcpy(record->etag, copy.etag, sizeof(record->etag));
-        rc = publish(vault, key, record, false, GATEWAY_DURABLE);
+        rc = publish(context, key, record, false, GATEWAY_DURABLE);
     }
     if (rc == KVT_OK && !keep)
-        rc = leave(vault, key, record, &body);
-    gateway_body_release(vault, &body);
+        rc = leave(context, key, record, &body);
+    gateway_body_release(context, &body);
     return rc;
 }
 
 enum kvt_err
-gateway_bucket_move_make(struct gateway_context *vault, const char *key,
+gateway_bucket_move_make(struct gateway_context *context, const char *key,
                          struct gateway_record *record, unsigned to, unsigned source)
 {
     enum kvt_err rc;
 
-    if (record->foreign || record->opaque || is_bound(vault, key))
+    if (record->foreign || record->opaque || is_bound(context, key))
         return KVT_UNSUPPORTED;
-    if (!gateway_bucket_tier_takes(vault->cold, to))
+    if (!gateway_bucket_tier_takes(context->buckets, to))
         return KVT_UNAVAILABLE;
     record->moving = to;
-    rc = publish(vault, key, record, true, GATEWAY_DURABLE);
+    rc = publish(context, key, record, true, GATEWAY_DURABLE);
     if (rc == KVT_OK)
-        rc = gateway_bucket_move_ensure(vault, key, record, to, source, false);
+        rc = gateway_bucket_move_ensure(context, key, record, to, source, false);
     if (rc != KVT_OK)
         return rc; /* the row is settled */
     record->tiers |= to;
     record->moving = 0;
-    return publish(vault, key, record, false, GATEWAY_DURABLE);
+    return publish(context, key, record, false, GATEWAY_DURABLE);
 }
 
 /* The copy was not known to be whole yet: the source stays, and what there may be of it goes. */
 static enum kvt_err
-undo(struct gateway_context *vault, const char *key, struct gateway_record *record)
+undo(struct gateway_context *context, const char *key, struct gateway_record *record)
 {
     const unsigned to = record->moving;
     const unsigned from = GATEWAY_BUCKETS & ~to;
     struct g4_request seen;
-    enum kvt_err rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, from),
-                                              key, record, &seen);
+    enum kvt_err rc = gateway_body_read_block(
+        context, gateway_bucket_tier_bucket(context->buckets, from), key, record, &seen);
 
-    (void)gateway_bucket_tier_ended_of(vault, from, rc);
+    (void)gateway_bucket_tier_ended_of(context, from, rc);
     if (rc == KVT_OK)
-        rc = drop(vault, key, record, to, &seen);
-    gateway_body_release(vault, &seen);
+        rc = drop(context, key, record, to, &seen);
+    gateway_body_release(context, &seen);
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT) {
         /* Another gateway moved it, or the source was damaged: then this may be the copy there
          * is. */
-        rc = gateway_body_read_block(vault, gateway_bucket_tier_bucket(vault->cold, to), key,
+        rc = gateway_body_read_block(context, gateway_bucket_tier_bucket(context->buckets, to), key,
                                      record, &seen);
-        (void)gateway_bucket_tier_ended_of(vault, to, rc);
+        (void)gateway_bucket_tier_ended_of(context, to, rc);
         if (rc == KVT_OK) {
             record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
             memcpy(record->etag, seen.etag, sizeof(record->etag));
         }
-        gateway_body_release(vault, &seen);
+        gateway_body_release(context, &seen);
         if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
             rc = KVT_OK; /* in neither: its readers deal with that */
     }
     if (rc != KVT_OK)
         return rc;
     record->moving = 0;
-    return publish(vault, key, record, false, GATEWAY_APPLIED);
+    return publish(context, key, record, false, GATEWAY_APPLIED);
 }
 
 /* Another gateway noted its removal: both copies are to go, whoever lives to see to it. */
 static enum kvt_err
-follow_removal(struct gateway_context *vault, const char *key, struct gateway_record *record)
+follow_removal(struct gateway_context *context, const char *key, struct gateway_record *record)
 {
     record->state = GATEWAY_RETIRING;
     record->tiers &= GATEWAY_VOLUMES; /* until their files have gone, too */
     record->moving = GATEWAY_FAR;
-    return publish(vault, key, record, false, GATEWAY_APPLIED);
+    return publish(context, key, record, false, GATEWAY_APPLIED);
 }
 
 enum kvt_err
-gateway_bucket_move_settle(struct gateway_context *vault, const char *key)
+gateway_bucket_move_settle(struct gateway_context *context, const char *key)
 {
     struct gateway_record record;
     struct gateway_record copy;
     struct g4_request body;
-    enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &record);
+    enum kvt_err rc = gateway_catalog_get(context->catalog, key, &record);
 
     if (rc != KVT_OK || record.state != GATEWAY_STORED || record.moving == 0)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    if (!gateway_bucket_tier_takes(vault->cold, GATEWAY_FAR))
+    if (!gateway_bucket_tier_takes(context->buckets, GATEWAY_FAR))
         return KVT_UNAVAILABLE;
-    rc = head(vault, key, GATEWAY_COLD, &body);
+    rc = head(context, key, GATEWAY_COLD, &body);
     if (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     if (rc == KVT_OK && g4_kind_is_removed(&body) && !record.owed)
-        return follow_removal(vault, key, &record);
+        return follow_removal(context, key, &record);
     if ((record.tiers & record.moving) == 0)
-        return undo(vault, key, &record);
+        return undo(context, key, &record);
     copy = record;
-    rc = ensure(vault, key, &copy, record.moving, GATEWAY_BUCKETS & ~record.moving, true, &body);
+    rc = ensure(context, key, &copy, record.moving, GATEWAY_BUCKETS & ~record.moving, true, &body);
     if (rc == KVT_OK) {
-        rc = leave(vault, key, &record, &body);
-        gateway_body_release(vault, &body);
+        rc = leave(context, key, &record, &body);
+        gateway_body_release(context, &body);
         return rc;
     }
     if (rc != KVT_NOTFOUND)
         return rc;
     record.tiers &= ~record.moving; /* it was lost: the source has stayed */
     record.moving = 0;
-    return publish(vault, key, &record, false, GATEWAY_APPLIED);
+    return publish(context, key, &record, false, GATEWAY_APPLIED);
 }

@@ -20,7 +20,7 @@
 #include "gateway/tier/gateway_context.h"
 
 /** What a bucket said: UNAVAILABLE and TIMEOUT of the first one make it suspect.  Returns `rc`. */
-enum kvt_err gateway_bucket_tier_ended_of(struct gateway_context *vault, unsigned tier,
+enum kvt_err gateway_bucket_tier_ended_of(struct gateway_context *context, unsigned tier,
                                           enum kvt_err rc);
 
 /**
@@ -30,14 +30,14 @@ enum kvt_err gateway_bucket_tier_ended_of(struct gateway_context *vault, unsigne
  * @param source  where it is made from when there is none, or a bad one; a tier's bit
  * @param known   the row says that the bucket has one: gone is then KVT_NOTFOUND, and not made anew
  */
-KVT_NODISCARD enum kvt_err gateway_bucket_move_ensure(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_bucket_move_ensure(struct gateway_context *context,
                                                       const char *key,
                                                       struct gateway_record *record, unsigned tier,
                                                       unsigned source, bool known);
 
 /** Take a tombstone away from a bucket.  KVT_OK also when there was none; KVT_AGAIN: something else
  *  is there, or another gateway is at it. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_clear(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_tombstone_clear(struct gateway_context *context, const char *key,
                                                    unsigned tier);
 
 /**
@@ -47,35 +47,36 @@ KVT_NODISCARD enum kvt_err gateway_tombstone_clear(struct gateway_context *vault
  *
  * @return KVT_OK: nobody finds the block any more; KVT_AGAIN; or what the first bucket said
  */
-KVT_NODISCARD enum kvt_err gateway_tombstone_note(struct gateway_context *vault, const char *key);
+KVT_NODISCARD enum kvt_err gateway_tombstone_note(struct gateway_context *context, const char *key);
 
 /** Delete what such a tombstone speaks of, and then itself.  KVT_EXISTS: it is not there; the block
  *  was put again, or others did it. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_settle(struct gateway_context *vault, const char *key);
+KVT_NODISCARD enum kvt_err gateway_tombstone_settle(struct gateway_context *context,
+                                                    const char *key);
 
 /** PUT a block over such a tombstone.  KVT_NOTFOUND: none is there, and nothing was put.  `put` is
  *  as it was unless that is done. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_put_over(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_tombstone_put_over(struct gateway_context *context,
                                                       struct g4_request *put);
 
 /** PUT over a block whose removal was begun, and whose tombstone may still come: it would fit, for
  *  equal bytes have equal ETags.  KVT_AGAIN: until then. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_put_locked(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_tombstone_put_locked(struct gateway_context *context,
                                                         struct g4_request *put);
 
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
-KVT_NODISCARD enum kvt_err gateway_client_bucket_move(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_client_bucket_move(struct gateway_context *context,
                                                       const char *key,
                                                       struct gateway_record *record, unsigned to,
                                                       bool keep);
 
 /** Make the first copy that any bucket has, from a volume's; `record` as above. */
-KVT_NODISCARD enum kvt_err gateway_bucket_move_make(struct gateway_context *vault, const char *key,
-                                                    struct gateway_record *record, unsigned to,
-                                                    unsigned source);
+KVT_NODISCARD enum kvt_err gateway_bucket_move_make(struct gateway_context *context,
+                                                    const char *key, struct gateway_record *record,
+                                                    unsigned to, unsigned source);
 
 /** gateway_move_settle() for a caller who holds the key. */
-KVT_NODISCARD enum kvt_err gateway_bucket_move_settle(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_bucket_move_settle(struct gateway_context *context,
                                                       const char *key);
 
 #endif /* GATEWAY_MOVE_BUCKET_MOVE_H */

@@ -6,7 +6,7 @@
  *
  * Ownership: borrowed for the call.
  * Threads:   any; the key is held for the call.
- * Limits:    two objects in memory at a time, each of at most the vault's object_max.
+ * Limits:    two objects in memory at a time, each of at most the context's object_max.
  */
 #ifndef GATEWAY_MOVE_MOVE_H
 #define GATEWAY_MOVE_MOVE_H
@@ -31,19 +31,19 @@ struct gateway_move {
  *         KVT_FULL; KVT_UNAVAILABLE; KVT_AGAIN; KVT_CORRUPT; KVT_UNSUPPORTED: it cannot be checked,
  *         or others look for it in the first bucket
  */
-KVT_NODISCARD enum kvt_err gateway_move(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_move(struct gateway_context *context, const char *key,
                                         const struct gateway_move *move, uint64_t *bytes);
 
 /** From the hot volume to where the bucket's copy is.  KVT_OK also when there was none. */
-KVT_NODISCARD enum kvt_err gateway_move_demote(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_move_demote(struct gateway_context *context, const char *key,
                                                uint64_t *bytes);
 
 /** Copy from the bucket that has it to the hot volume. */
-KVT_NODISCARD enum kvt_err gateway_move_promote(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_move_promote(struct gateway_context *context, const char *key,
                                                 uint64_t *bytes);
 
 /** Bring a move between the buckets to its end, or undo it, whose row was left by a crash.  KVT_OK:
  *  settled; else it is tried again. */
-KVT_NODISCARD enum kvt_err gateway_move_settle(struct gateway_context *vault, const char *key);
+KVT_NODISCARD enum kvt_err gateway_move_settle(struct gateway_context *context, const char *key);
 
 #endif /* GATEWAY_MOVE_MOVE_H */

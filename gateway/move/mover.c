@@ -16,7 +16,7 @@ enum {
 };
 
 struct gateway_mover {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_mover_options options;
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -40,7 +40,7 @@ static bool
 has_more_locked(const struct gateway_mover *mover)
 {
     return mover->shared.work != NULL && mover->shared.next < mover->shared.work->count &&
-           !atomic_load(&mover->vault->stopping);
+           !atomic_load(&mover->context->stopping);
 }
 
 /* Milliseconds until the next may begin; 0: it may. */
@@ -119,7 +119,7 @@ mover_main(void *arg)
 }
 
 enum kvt_err
-gateway_mover_new(struct gateway_mover **out, struct gateway_context *vault,
+gateway_mover_new(struct gateway_mover **out, struct gateway_context *context,
                   const struct gateway_mover_options *options, struct kvt_error *err)
 {
     struct gateway_mover *mover = kvt_calloc(1, sizeof(*mover));
@@ -129,9 +129,9 @@ gateway_mover_new(struct gateway_mover **out, struct gateway_context *vault,
     *out = NULL;
     if (mover == NULL)
         return kvt_error_set(err, KVT_NOMEM, "mover");
-    mover->vault = vault;
+    mover->context = context;
     mover->options = *options;
-    mover->shared.courtesy.stats = vault->stats;
+    mover->shared.courtesy.stats = context->stats;
     if (pthread_mutex_init(&mover->shared.lock, NULL) != 0) {
         kvt_free(mover);
         return kvt_error_set(err, KVT_NOMEM, "mover");
@@ -171,10 +171,10 @@ gateway_mover_free(struct gateway_mover *mover)
 }
 
 static bool
-run_here(struct gateway_context *vault, const struct gateway_mover_work *work)
+run_here(struct gateway_context *context, const struct gateway_mover_work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
-        if (atomic_load(&vault->stopping))
+        if (atomic_load(&context->stopping))
             return false;
         if (work->working != NULL)
             work->working(work->arg);
@@ -184,13 +184,13 @@ run_here(struct gateway_context *vault, const struct gateway_mover_work *work)
 }
 
 bool
-gateway_mover_run(struct gateway_mover *mover, struct gateway_context *vault,
+gateway_mover_run(struct gateway_mover *mover, struct gateway_context *context,
                   const struct gateway_mover_work *work)
 {
     bool all;
 
     if (mover == NULL)
-        return run_here(vault, work);
+        return run_here(context, work);
     (void)pthread_mutex_lock(&mover->shared.lock);
     assert(mover->shared.work == NULL);
     mover->shared.work = work;

@@ -5,7 +5,7 @@
  * take from clients what they need.  So `at_once` blocks move while nobody asks for anything; while
  * requests come it is one, and as much time passes without as with one.
  *
- * Ownership: borrows the vault and the work for the call.
+ * Ownership: borrows the context and the work for the call.
  * Threads:   `at_once` of its own; gateway_mover_run() from one thread at a time.
  * Limits:    GATEWAY_MOVER_AT_ONCE_MAX; `rate` bytes a second of moved blocks, as their average
  *            since the last pause.
@@ -38,7 +38,7 @@ struct gateway_mover_work {
 };
 
 KVT_NODISCARD enum kvt_err gateway_mover_new(struct gateway_mover **out,
-                                             struct gateway_context *vault,
+                                             struct gateway_context *context,
                                              const struct gateway_mover_options *options,
                                              struct kvt_error *err);
 /** Nothing may be running.  NULL is allowed. */
@@ -48,9 +48,9 @@ void gateway_mover_free(struct gateway_mover *mover);
  * Do it all, and wait for the end.
  *
  * @param mover  NULL: one after the other, here
- * @return false: the vault is stopping, and not everything was begun
+ * @return false: the context is stopping, and not everything was begun
  */
-bool gateway_mover_run(struct gateway_mover *mover, struct gateway_context *vault,
+bool gateway_mover_run(struct gateway_mover *mover, struct gateway_context *context,
                        const struct gateway_mover_work *work);
 
 #endif /* GATEWAY_MOVE_MOVER_H */

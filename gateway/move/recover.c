@@ -55,16 +55,16 @@ note_again(struct gateway_change *change)
  * did not happen, a sound one is kept only if it began over an acknowledged one.  False: nobody can
  * tell now, or it did not go. */
 static bool
-settle_hot(struct gateway_context *vault, struct gateway_change *change)
+settle_hot(struct gateway_context *context, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
     struct g4_request drop = {.verb = G4_DELETE, .key = change->key};
     enum kvt_err rc = KVT_NOTFOUND;
 
-    if (record->opaque || vault->hot == NULL)
+    if (record->opaque || context->hot == NULL)
         return true;
     if (!change->erase || record->kept)
-        rc = gateway_unsynced_renew(vault, change->key, record);
+        rc = gateway_unsynced_renew(context, change->key, record);
     if (rc == KVT_OK && change->erase) {
         change->erase = false;
         record->state = GATEWAY_STORED;
@@ -78,13 +78,13 @@ settle_hot(struct gateway_context *vault, struct gateway_change *change)
     }
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return false;
-    rc = g4_store_perform(vault->hot,
+    rc = g4_store_perform(context->hot,
                           &drop); /* by its name: a sweep may not learn a torn one's key */
     return rc == KVT_OK || rc == KVT_NOTFOUND;
 }
 
 static bool
-settle_intent_held(struct gateway_context *vault, const char *key)
+settle_intent_held(struct gateway_context *context, const char *key)
 {
     char attributes[G4_ATTRIBUTES_MAX];
     struct g4_request head = {.verb = G4_HEAD,
@@ -94,33 +94,34 @@ settle_intent_held(struct gateway_context *vault, const char *key)
     struct gateway_change change = {.key = key};
     enum kvt_err rc;
 
-    if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK ||
+    if (gateway_catalog_get(context->catalog, key, &change.record) != KVT_OK ||
         change.record.state != GATEWAY_INTENT)
         return false;       /* its owner was quicker */
     rc = change.record.owed /* then nothing was sent there */
              ? KVT_CORRUPT
              : gateway_bucket_tier_ended(
-                   vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &head));
+                   context->buckets,
+                   g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
     if (rc == KVT_OK)
         adopt(&head, &change);
     else if (rc == KVT_CORRUPT ||
-             (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(vault->cold, key)))
+             (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, key)))
         change.erase = true;
     else
         return false;
     if (!change.erase && !change.record.opaque &&
-        gateway_commit_record_found(vault, key, &change.record) != KVT_OK)
+        gateway_commit_record_found(context, key, &change.record) != KVT_OK)
         return false;
-    if (!settle_hot(vault, &change))
+    if (!settle_hot(context, &change))
         return false;
     if (change.erase && change.record.moving != 0)
         note_again(&change);
-    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
+    return gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
 }
 
 /* One call of gateway_recover_pending(). */
 struct round {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     char busy[BUSY_MAX][KVT_NAMESPACE_MAX];
     unsigned busy_count;
     bool far_away;
@@ -152,7 +153,7 @@ settle_retiring(struct round *round, const char *key)
 
     if (block && is_busy(round, parsed.namespace_))
         return false;
-    rc = gateway_removal_finish(round->vault, key, NULL);
+    rc = gateway_removal_finish(round->context, key, NULL);
     if (rc == KVT_AGAIN && block && round->busy_count < BUSY_MAX)
         memcpy(round->busy[round->busy_count++], parsed.namespace_, KVT_NAMESPACE_MAX);
     else if (rc == KVT_AGAIN)
@@ -178,7 +179,7 @@ settle_move(struct round *round, const char *key)
 
     if (skips(round))
         return false;
-    rc = gateway_move_settle(round->vault, key);
+    rc = gateway_move_settle(round->context, key);
     round->far_away = rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT;
     return rc == KVT_OK;
 }
@@ -191,8 +192,8 @@ settle_noted(struct round *round, const char *key)
 
     if (skips(round))
         return false;
-    rc = gateway_removal_finish(round->vault, key, NULL);
-    round->far_away = rc == KVT_AGAIN && !gateway_bucket_tier_deletes(round->vault->cold);
+    rc = gateway_removal_finish(round->context, key, NULL);
+    round->far_away = rc == KVT_AGAIN && !gateway_bucket_tier_deletes(round->context->buckets);
     return rc == KVT_OK;
 }
 
@@ -210,10 +211,10 @@ settle(struct round *round, const struct gateway_row *row)
     if (row->record.state == GATEWAY_STORED)
         return settle_move(round, row->key);
     gateway_key_lock_init(&hold, row->key);
-    if (!gateway_key_lock_try(round->vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(round->context->key_locks, &hold, 1))
         return false; /* a PUT is at it right now */
-    settled = settle_intent_held(round->vault, row->key);
-    gateway_key_lock_release(round->vault->holds, &hold, 1);
+    settled = settle_intent_held(round->context, row->key);
+    gateway_key_lock_release(round->context->key_locks, &hold, 1);
     return settled;
 }
 
@@ -222,30 +223,31 @@ may_go_on(const struct round *round)
 {
     return !round->over && round->tried < GATEWAY_RECOVER_ROUND &&
            round->skipped < GATEWAY_RECOVER_SKIPS && kvt_clock_mono_ms() < round->until_ms &&
-           gateway_bucket_tier_healthy(round->vault->cold) && !atomic_load(&round->vault->stopping);
+           gateway_bucket_tier_healthy(round->context->buckets) &&
+           !atomic_load(&round->context->stopping);
 }
 
-/* Settle the rows of a page; false: the round ends here, at vault->settled. */
+/* Settle the rows of a page; false: the round ends here, at context->settled. */
 static bool
 settle_page(struct round *round, struct gateway_scan *scan)
 {
-    struct gateway_context *vault = round->vault;
+    struct gateway_context *context = round->context;
 
     for (size_t i = 0; i < scan->count; i++) {
         const struct gateway_row *row = &scan->rows[i];
 
         if (round->around && strcmp(row->key, round->first) > 0) {
-            vault->settled[0] = '\0'; /* all were looked at */
+            context->settled[0] = '\0'; /* all were looked at */
             return false;
         }
         if (!may_go_on(round))
             return false;
-        memcpy(vault->settled, row->key, sizeof(vault->settled));
+        memcpy(context->settled, row->key, sizeof(context->settled));
         round->settled += settle(round, row) ? 1 : 0;
     }
     if (!scan->end)
         return true;
-    vault->settled[0] = '\0';
+    context->settled[0] = '\0';
     scan->after[0] = '\0';
     if (round->around || round->first[0] == '\0')
         return false;
@@ -254,26 +256,26 @@ settle_page(struct round *round, struct gateway_scan *scan)
 }
 
 size_t
-gateway_recover_pending(struct gateway_context *vault)
+gateway_recover_pending(struct gateway_context *context)
 {
     struct gateway_row *rows = kvt_calloc(PAGE, sizeof(*rows));
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
-    struct round round = {.vault = vault, .until_ms = kvt_clock_mono_ms() + GATEWAY_RECOVER_MS};
+    struct round round = {.context = context, .until_ms = kvt_clock_mono_ms() + GATEWAY_RECOVER_MS};
 
     if (rows == NULL)
         return 0;
-    memcpy(round.first, vault->settled, sizeof(round.first));
-    memcpy(scan.after, vault->settled, sizeof(scan.after));
-    while (may_go_on(&round) && gateway_catalog_scan(vault->catalog, &scan) == KVT_OK &&
+    memcpy(round.first, context->settled, sizeof(round.first));
+    memcpy(scan.after, context->settled, sizeof(scan.after));
+    while (may_go_on(&round) && gateway_catalog_scan(context->catalog, &scan) == KVT_OK &&
            settle_page(&round, &scan))
         continue;
     kvt_free(rows);
-    gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, round.settled);
+    gateway_stats_add(context->stats, GATEWAY_STAT_RESOLVED, round.settled);
     return round.settled;
 }
 
 static void
-sweep(struct gateway_context *vault, unsigned tier, const char *key)
+sweep(struct gateway_context *context, unsigned tier, const char *key)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     struct gateway_record record;
@@ -281,20 +283,20 @@ sweep(struct gateway_context *vault, unsigned tier, const char *key)
     enum kvt_err rc;
 
     gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(vault->holds, &hold, 1))
+    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
-    rc = gateway_catalog_get(vault->catalog, key, &record);
+    rc = gateway_catalog_get(context->catalog, key, &record);
     if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & tier) == 0)) &&
-        g4_store_perform(gateway_tier_volume(vault, tier), &request) == KVT_OK)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_ORPHANS, 1);
-    gateway_key_lock_release(vault->holds, &hold, 1);
+        g4_store_perform(gateway_tier_volume(context, tier), &request) == KVT_OK)
+        gateway_stats_add(context->stats, GATEWAY_STAT_ORPHANS, 1);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
 enum kvt_err
-gateway_recover_orphans(struct gateway_context *vault, unsigned tier, char token[G4_TOKEN_MAX])
+gateway_recover_orphans(struct gateway_context *context, unsigned tier, char token[G4_TOKEN_MAX])
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
-    struct g4_store *volume = gateway_tier_volume(vault, tier);
+    struct g4_store *volume = gateway_tier_volume(context, tier);
     enum kvt_err rc;
 
     if (volume == NULL) {
@@ -309,7 +311,7 @@ gateway_recover_orphans(struct gateway_context *vault, unsigned tier, char token
     if (rc == KVT_OK) {
         memcpy(token, request.token, G4_TOKEN_MAX);
         for (size_t i = 0; i < request.listed_count; i++)
-            sweep(vault, tier, request.listed[i].key);
+            sweep(context, tier, request.listed[i].key);
     }
     kvt_free(request.listed);
     return rc;

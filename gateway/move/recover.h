@@ -23,12 +23,12 @@
 
 /** One round over rows that are to be settled, while the bucket answers: from where the last one
  *  ended to the end, and on from the beginning.  Returns how many were. */
-size_t gateway_recover_pending(struct gateway_context *vault);
+size_t gateway_recover_pending(struct gateway_context *context);
 
 /** One page of the volume of GATEWAY_HOT or GATEWAY_WARM; `token` "" starts and is "" again at the
  *  end.  KVT_OK, or why not.
  */
-KVT_NODISCARD enum kvt_err gateway_recover_orphans(struct gateway_context *vault, unsigned tier,
+KVT_NODISCARD enum kvt_err gateway_recover_orphans(struct gateway_context *context, unsigned tier,
                                                    char token[G4_TOKEN_MAX]);
 
 #endif /* GATEWAY_MOVE_RECOVER_H */

@@ -167,7 +167,7 @@ write_row(uint8_t row[ROW_BYTES], enum kvt_err status, uint32_t crc32c, uint64_t
 /* Of another layout is not what was meant, though key and length may be: so it is not there.  Who
  * wrote without telling a layout, as KVBM does, is believed. */
 static void
-miss_others(struct gateway_context *vault, struct gateway_batch_request *batch,
+miss_others(struct gateway_context *context, struct gateway_batch_request *batch,
             uint64_t fingerprint)
 {
     for (size_t i = 0; fingerprint != 0 && i < batch->count; i++) {
@@ -177,21 +177,21 @@ miss_others(struct gateway_context *vault, struct gateway_batch_request *batch,
             item->record.fingerprint == fingerprint)
             continue;
         if (item->for_body)
-            gateway_get_unread(vault, item);
+            gateway_get_unread(context, item);
         item->status = KVT_NOTFOUND;
-        gateway_stats_add(vault->stats, GATEWAY_STAT_OTHER_LAYOUT, 1);
+        gateway_stats_add(context->stats, GATEWAY_STAT_OTHER_LAYOUT, 1);
     }
 }
 
 static void
-run_has(struct gateway_context *vault, struct gateway_batch_request *batch, uint64_t fingerprint,
+run_has(struct gateway_context *context, struct gateway_batch_request *batch, uint64_t fingerprint,
         struct kvt_buffer *answer)
 {
     uint8_t row[ROW_BYTES];
 
-    gateway_stats_add(vault->stats, GATEWAY_STAT_HAS, batch->count);
-    gateway_get_find(vault, batch->items, batch->count);
-    miss_others(vault, batch, fingerprint);
+    gateway_stats_add(context->stats, GATEWAY_STAT_HAS, batch->count);
+    gateway_get_find(context, batch->items, batch->count);
+    miss_others(context, batch, fingerprint);
     for (size_t i = 0; i < batch->count; i++) {
         const struct gateway_item *item = &batch->items[i];
         const bool ok = item->status == KVT_OK;
@@ -230,18 +230,18 @@ place_bodies(struct gateway_batch_request *batch, struct gateway_budget *budget,
 }
 
 static enum kvt_err
-run_get(struct gateway_context *vault, struct gateway_batch_request *batch, uint64_t fingerprint,
+run_get(struct gateway_context *context, struct gateway_batch_request *batch, uint64_t fingerprint,
         struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer)
 {
     uint8_t *start;
     uint8_t *at;
     size_t total;
 
-    gateway_stats_add(vault->stats, GATEWAY_STAT_GET, batch->count);
+    gateway_stats_add(context->stats, GATEWAY_STAT_GET, batch->count);
     for (size_t i = 0; i < batch->count; i++)
         batch->items[i].for_body = true;
-    gateway_get_find(vault, batch->items, batch->count);
-    miss_others(vault, batch, fingerprint);
+    gateway_get_find(context, batch->items, batch->count);
+    miss_others(context, batch, fingerprint);
     total = place_bodies(batch, budget, answer->limit - answer->size, taken);
     start = kvt_buffer_reserve(answer, total);
     if (start == NULL)
@@ -260,8 +260,8 @@ run_get(struct gateway_context *vault, struct gateway_batch_request *batch, uint
     assert(at == start + total);
     for (size_t i = 0; i < batch->count; i++)
         if (batch->items[i].status == KVT_RANGE || batch->items[i].status == KVT_AGAIN)
-            gateway_get_unread(vault, &batch->items[i]); /* there is no room for it */
-    gateway_get_bodies(vault, batch->items, batch->count);
+            gateway_get_unread(context, &batch->items[i]); /* there is no room for it */
+    gateway_get_bodies(context, batch->items, batch->count);
     /* Close the gaps of bodies that did not come. */
     at = start;
     for (size_t i = 0; i < batch->count; i++) {
@@ -290,17 +290,17 @@ put_code(enum kvt_err status)
 }
 
 static void
-run_put(struct gateway_context *vault, struct gateway_batch_request *batch,
+run_put(struct gateway_context *context, struct gateway_batch_request *batch,
         struct kvt_buffer *answer)
 {
-    gateway_stats_add(vault->stats, GATEWAY_STAT_PUT, batch->count);
-    gateway_put_blocks(vault, batch->puts, batch->count);
+    gateway_stats_add(context->stats, GATEWAY_STAT_PUT, batch->count);
+    gateway_put_blocks(context, batch->puts, batch->count);
     for (size_t i = 0; i < batch->count; i++)
         append_u32(answer, (uint32_t)put_code(batch->puts[i].status));
 }
 
 enum kvt_err
-gateway_batch_request_run(struct gateway_context *vault, enum gateway_batch_request_verb verb,
+gateway_batch_request_run(struct gateway_context *context, enum gateway_batch_request_verb verb,
                           const void *bytes, size_t size, uint64_t fingerprint,
                           struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer,
                           struct kvt_error *err)
@@ -313,11 +313,11 @@ gateway_batch_request_run(struct gateway_context *vault, enum gateway_batch_requ
     if (rc != KVT_OK)
         return rc;
     switch (verb) {
-    case GATEWAY_BATCH_REQUEST_HAS: run_has(vault, &batch, fingerprint, answer); break;
+    case GATEWAY_BATCH_REQUEST_HAS: run_has(context, &batch, fingerprint, answer); break;
     case GATEWAY_BATCH_REQUEST_GET:
-        rc = run_get(vault, &batch, fingerprint, budget, taken, answer);
+        rc = run_get(context, &batch, fingerprint, budget, taken, answer);
         break;
-    case GATEWAY_BATCH_REQUEST_PUT: run_put(vault, &batch, answer); break;
+    case GATEWAY_BATCH_REQUEST_PUT: run_put(context, &batch, answer); break;
     }
     gateway_batch_request_release(&batch);
     if (rc == KVT_OK && !kvt_buffer_ok(answer))

@@ -45,7 +45,7 @@ void gateway_batch_request_release(struct gateway_batch_request *batch);
  *  layout.  `taken` gets the bytes reserved from `budget` for the answer's
  *  bodies: the caller gives them back when the answer is gone. */
 KVT_NODISCARD enum kvt_err
-gateway_batch_request_run(struct gateway_context *vault, enum gateway_batch_request_verb verb,
+gateway_batch_request_run(struct gateway_context *context, enum gateway_batch_request_verb verb,
                           const void *bytes, size_t size, uint64_t fingerprint,
                           struct gateway_budget *budget, uint64_t *taken, struct kvt_buffer *answer,
                           struct kvt_error *err);

@@ -129,17 +129,17 @@ name_marker(const char *name, char key[MARKER_KEY])
 }
 
 static enum kvt_err
-perform(struct gateway_context *vault, struct g4_request *request)
+perform(struct gateway_context *context, struct g4_request *request)
 {
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
     return gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), request));
 }
 
 /* "<id> <time> <open|closing>", the owner in a line of its own. */
 static enum kvt_err
-put_marker(struct gateway_context *vault, struct gateway_client_bucket *bucket,
+put_marker(struct gateway_context *context, struct gateway_client_bucket *bucket,
            enum g4_condition condition)
 {
     char key[MARKER_KEY];
@@ -154,9 +154,9 @@ put_marker(struct gateway_context *vault, struct gateway_client_bucket *bucket,
     request.meta = (struct g4_meta){.present = true,
                                     .length = request.body_size,
                                     .crc32c = g4_check_crc32c(body, request.body_size)};
-    memcpy(request.meta.writer, vault->name, sizeof(request.meta.writer));
+    memcpy(request.meta.writer, context->name, sizeof(request.meta.writer));
     memcpy(request.etag, bucket->etag, sizeof(request.etag));
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     memcpy(bucket->etag, request.etag, sizeof(bucket->etag));
     return rc;
 }
@@ -188,7 +188,7 @@ parse_marker(const char *body, struct gateway_client_bucket *bucket)
 
 /* `age_ms`: since it was written, by the store's clock. */
 static enum kvt_err
-get_marker(struct gateway_context *vault, const char *name, struct gateway_client_bucket *bucket,
+get_marker(struct gateway_context *context, const char *name, struct gateway_client_bucket *bucket,
            uint64_t *age_ms)
 {
     char key[MARKER_KEY];
@@ -201,7 +201,7 @@ get_marker(struct gateway_context *vault, const char *name, struct gateway_clien
     *bucket = (struct gateway_client_bucket){.name = ""};
     *age_ms = 0;
     name_marker(name, key);
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     if (rc != KVT_OK && rc != KVT_RANGE && rc != KVT_CORRUPT)
         return rc;
     body[rc == KVT_OK ? request.buffer_size : 0] = '\0';
@@ -219,7 +219,7 @@ get_marker(struct gateway_context *vault, const char *name, struct gateway_clien
 }
 
 enum kvt_err
-gateway_client_buckets_find(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_find(struct gateway_client_buckets *buckets, struct gateway_context *context,
                             const char *name, bool sure, struct gateway_client_bucket *bucket)
 {
     uint64_t age_ms;
@@ -233,11 +233,11 @@ gateway_client_buckets_find(struct gateway_client_buckets *buckets, struct gatew
         return KVT_NOTFOUND;
     if (!sure && recall(buckets, name, NULL, bucket))
         return KVT_OK;
-    rc = get_marker(vault, name, bucket, &age_ms);
+    rc = get_marker(context, name, bucket, &age_ms);
     if (rc == KVT_OK && bucket->closing && age_ms > GATEWAY_CLIENT_BUCKETS_CLOSING_MS) {
         bucket->closing = false; /* who marked it is gone */
-        if (put_marker(vault, bucket, G4_IF_MATCH) != KVT_OK)
-            rc = get_marker(vault, name, bucket, &age_ms);
+        if (put_marker(context, bucket, G4_IF_MATCH) != KVT_OK)
+            rc = get_marker(context, name, bucket, &age_ms);
     }
     if (rc == KVT_OK)
         remember(buckets, bucket);
@@ -247,7 +247,7 @@ gateway_client_buckets_find(struct gateway_client_buckets *buckets, struct gatew
 }
 
 enum kvt_err
-gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *context,
                             const char *after, struct gateway_client_bucket *rows, size_t *count)
 {
     const size_t prefix = strlen(GATEWAY_CLIENT_BUCKET_MARKERS);
@@ -263,7 +263,7 @@ gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gatew
     if (request.listed == NULL)
         return KVT_NOMEM;
     do {
-        rc = perform(vault, &request);
+        rc = perform(context, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++) {
             const char *name = request.listed[i].key + prefix;
             enum kvt_err found = KVT_OK;
@@ -271,7 +271,7 @@ gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gatew
             if (*count == GATEWAY_CLIENT_BUCKETS_MAX)
                 break;
             if (!recall(buckets, name, request.listed[i].etag, &rows[*count]))
-                found = gateway_client_buckets_find(buckets, vault, name, true, &rows[*count]);
+                found = gateway_client_buckets_find(buckets, context, name, true, &rows[*count]);
             if (found == KVT_OK)
                 (*count)++;
             else if (found != KVT_NOTFOUND && found != KVT_IO) /* gone meanwhile, or no marker */
@@ -284,7 +284,7 @@ gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gatew
 
 /* How many markers there are, as far as one page goes. */
 static enum kvt_err
-count_markers(struct gateway_context *vault, size_t *count)
+count_markers(struct gateway_context *context, size_t *count)
 {
     struct g4_request request = {.verb = G4_LIST, .key = GATEWAY_CLIENT_BUCKET_MARKERS};
     enum kvt_err rc;
@@ -294,29 +294,29 @@ count_markers(struct gateway_context *vault, size_t *count)
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
         return KVT_NOMEM;
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     *count = request.listed_count;
     kvt_free(request.listed);
     return rc;
 }
 
 enum kvt_err
-gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gateway_context *context,
                             const char *name, const char *owner,
                             struct gateway_client_bucket *bucket)
 {
     uint64_t random;
     size_t count;
-    enum kvt_err rc = gateway_client_buckets_find(buckets, vault, name, true, bucket);
+    enum kvt_err rc = gateway_client_buckets_find(buckets, context, name, true, bucket);
 
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_EXISTS : rc;
     if (!gateway_client_bucket_name_valid(name) || owner[0] == '\0' ||
         strlen(owner) >= GATEWAY_OWNER_MAX)
         return KVT_INVALID;
-    if (!gateway_bucket_tier_writable(vault->cold))
+    if (!gateway_bucket_tier_writable(context->buckets))
         return KVT_UNAVAILABLE;
-    rc = count_markers(vault, &count);
+    rc = count_markers(context, &count);
     if (rc == KVT_OK && count >= buckets->max)
         rc = KVT_FULL;
     if (rc != KVT_OK)
@@ -326,18 +326,18 @@ gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gatew
     (void)snprintf(bucket->name, sizeof(bucket->name), "%s", name);
     (void)snprintf(bucket->owner, sizeof(bucket->owner), "%s", owner);
     (void)snprintf(bucket->id, sizeof(bucket->id), "%016" PRIx64, random);
-    rc = put_marker(vault, bucket, G4_IF_ABSENT);
+    rc = put_marker(context, bucket, G4_IF_ABSENT);
     if (rc == KVT_OK)
         remember(buckets, bucket);
     if (rc != KVT_EXISTS)
         return rc;
-    rc = gateway_client_buckets_find(buckets, vault, name, true, bucket);
+    rc = gateway_client_buckets_find(buckets, context, name, true, bucket);
     return rc == KVT_OK ? KVT_EXISTS : rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
 /* KVT_BUSY when there is an object in it. */
 static enum kvt_err
-look_empty(struct gateway_context *vault, const struct gateway_client_bucket *bucket)
+look_empty(struct gateway_context *context, const struct gateway_client_bucket *bucket)
 {
     char prefix[GATEWAY_CLIENT_BUCKET_KEY];
     struct g4_request request = {.verb = G4_LIST, .key = prefix};
@@ -347,7 +347,7 @@ look_empty(struct gateway_context *vault, const struct gateway_client_bucket *bu
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
         return KVT_NOMEM;
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     if (rc == KVT_OK && (request.listed_count > 0 || request.token[0] != '\0'))
         rc = KVT_BUSY;
     kvt_free(request.listed);
@@ -355,7 +355,7 @@ look_empty(struct gateway_context *vault, const struct gateway_client_bucket *bu
 }
 
 static enum kvt_err
-drop_marker(struct gateway_context *vault, const struct gateway_client_bucket *bucket)
+drop_marker(struct gateway_context *context, const struct gateway_client_bucket *bucket)
 {
     char key[MARKER_KEY];
     struct g4_request request = {.verb = G4_DELETE, .key = key, .condition = G4_IF_MATCH};
@@ -363,18 +363,19 @@ drop_marker(struct gateway_context *vault, const struct gateway_client_bucket *b
 
     name_marker(bucket->name, key);
     memcpy(request.etag, bucket->etag, sizeof(request.etag));
-    rc = perform(vault, &request);
+    rc = perform(context, &request);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 enum kvt_err
-gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_remove(struct gateway_client_buckets *buckets,
+                              struct gateway_context *context,
                               const struct gateway_client_bucket *bucket)
 {
     struct gateway_client_bucket marked;
     uint64_t age_ms;
     uint64_t until_ms;
-    enum kvt_err rc = get_marker(vault, bucket->name, &marked, &age_ms);
+    enum kvt_err rc = get_marker(context, bucket->name, &marked, &age_ms);
 
     assert(!gateway_client_bucket_configured(bucket));
     if (rc == KVT_OK && strcmp(marked.id, bucket->id) != 0)
@@ -382,22 +383,22 @@ gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gat
     if (rc == KVT_OK && marked.closing && age_ms <= GATEWAY_CLIENT_BUCKETS_CLOSING_MS)
         rc = KVT_AGAIN;
     if (rc == KVT_OK)
-        rc = look_empty(vault, bucket); /* most refusals need no mark */
+        rc = look_empty(context, bucket); /* most refusals need no mark */
     if (rc != KVT_OK)
         return rc;
     until_ms = kvt_clock_mono_ms() + GATEWAY_CLIENT_BUCKETS_CLOSING_MS / 2;
     marked.closing = true;
-    rc = put_marker(vault, &marked, G4_IF_MATCH);
+    rc = put_marker(context, &marked, G4_IF_MATCH);
     if (rc != KVT_OK)
         return rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
     forget(buckets, bucket->name);
-    rc = look_empty(vault, bucket);
+    rc = look_empty(context, bucket);
     /* Not all stores look at If-Match here: late, it might be another's mark. */
     if (rc == KVT_OK && kvt_clock_mono_ms() < until_ms) {
-        rc = drop_marker(vault, &marked);
+        rc = drop_marker(context, &marked);
     } else {
         marked.closing = false;
-        (void)!put_marker(vault, &marked, G4_IF_MATCH); /* else it runs out */
+        (void)!put_marker(context, &marked, G4_IF_MATCH); /* else it runs out */
         rc = rc == KVT_OK ? KVT_AGAIN : rc;
     }
     forget(buckets, bucket->name);
@@ -405,7 +406,8 @@ gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gat
 }
 
 enum kvt_err
-gateway_client_buckets_settle(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_settle(struct gateway_client_buckets *buckets,
+                              struct gateway_context *context,
                               const struct gateway_client_bucket *bucket)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + SETTLE_MS;
@@ -415,7 +417,7 @@ gateway_client_buckets_settle(struct gateway_client_buckets *buckets, struct gat
     if (gateway_client_bucket_configured(bucket))
         return KVT_OK;
     for (;;) {
-        rc = gateway_client_buckets_find(buckets, vault, bucket->name, true, &there);
+        rc = gateway_client_buckets_find(buckets, context, bucket->name, true, &there);
         if (rc == KVT_OK && strcmp(there.id, bucket->id) != 0)
             rc = KVT_NOTFOUND;
         if (rc != KVT_OK || !there.closing)

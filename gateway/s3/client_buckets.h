@@ -42,31 +42,33 @@ void gateway_client_buckets_free(struct gateway_client_buckets *buckets);
 /** The bucket of that name.  KVT_NOTFOUND, or as the store.  `sure`: ask the store, whatever is
  *  remembered. */
 KVT_NODISCARD enum kvt_err gateway_client_buckets_find(struct gateway_client_buckets *buckets,
-                                                       struct gateway_context *vault,
+                                                       struct gateway_context *context,
                                                        const char *name, bool sure,
                                                        struct gateway_client_bucket *bucket);
 
 /** Make one.  KVT_EXISTS: `bucket` is the one that is there; KVT_FULL: there are too many. */
 KVT_NODISCARD enum kvt_err gateway_client_buckets_make(struct gateway_client_buckets *buckets,
-                                                       struct gateway_context *vault,
+                                                       struct gateway_context *context,
                                                        const char *name, const char *owner,
                                                        struct gateway_client_bucket *bucket);
 
 /** All of them but the configured one, by name, behind `after`; room for
  * GATEWAY_CLIENT_BUCKETS_MAX. */
 KVT_NODISCARD enum kvt_err
-gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_list(struct gateway_client_buckets *buckets, struct gateway_context *context,
                             const char *after, struct gateway_client_bucket *rows, size_t *count);
 
 /** Remove it.  KVT_BUSY: there are objects in it; KVT_AGAIN: somebody else removes it just now. */
 KVT_NODISCARD enum kvt_err
-gateway_client_buckets_remove(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_remove(struct gateway_client_buckets *buckets,
+                              struct gateway_context *context,
                               const struct gateway_client_bucket *bucket);
 
 /** After a write into it: is it still there?  KVT_NOTFOUND: no, what was written is nobody's;
  *  KVT_AGAIN: it could not be told in time. */
 KVT_NODISCARD enum kvt_err
-gateway_client_buckets_settle(struct gateway_client_buckets *buckets, struct gateway_context *vault,
+gateway_client_buckets_settle(struct gateway_client_buckets *buckets,
+                              struct gateway_context *context,
                               const struct gateway_client_bucket *bucket);
 
 #endif /* GATEWAY_S3_CLIENT_BUCKETS_H */

@@ -89,8 +89,8 @@ remove_together(struct gateway_s3 *s3, const struct gateway_request *request, co
             together->keys[together->count] = together->stored[i];
             together->places[together->count++] = i;
         }
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, together->count);
-    gateway_removal_all(s3->vault, together->keys, together->count, together->statuses);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_DELETE, together->count);
+    gateway_removal_all(s3->context, together->keys, together->count, together->statuses);
     for (size_t i = 0; i < together->count; i++) {
         const enum gateway_s3_error fault = gateway_request_fault_of(together->statuses[i]);
 

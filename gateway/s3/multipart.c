@@ -71,7 +71,7 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     memcpy(upload->key, request->stored, sizeof(upload->key));
-    fault = gateway_request_fault_of(gateway_uploads_create(s3->vault, upload));
+    fault = gateway_request_fault_of(gateway_uploads_create(s3->context, upload));
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (wanted.algorithm != GATEWAY_BODY_CHECKSUM_COUNT) {
@@ -127,7 +127,7 @@ keep_part(struct gateway_s3 *s3, const struct gateway_upload *upload, unsigned n
     if (!gateway_attribute_lines_add_checksums(attributes, checksums))
         return GATEWAY_S3_ERROR_META_LARGE;
     return gateway_request_fault_of(
-        gateway_uploads_put(s3->vault, upload->id, number, body, size, etag, attributes));
+        gateway_uploads_put(s3->context, upload->id, number, body, size, etag, attributes));
 }
 
 static enum gateway_s3_error
@@ -143,7 +143,7 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request,
     size_t from;
     size_t size;
 
-    kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
+    kvt_buffer_init(&body, (size_t)s3->context->object_max + 1);
     fault = gateway_object_copy_source(s3, request, key);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_fetch(s3, request, &body, &source);
@@ -184,7 +184,7 @@ upload_part(struct gateway_s3 *s3, struct gateway_request *request,
 static enum gateway_s3_error
 abort_upload(struct gateway_s3 *s3, struct gateway_request *request, const char *id)
 {
-    const enum gateway_s3_error fault = fault_of(gateway_uploads_drop(s3->vault, id));
+    const enum gateway_s3_error fault = fault_of(gateway_uploads_drop(s3->context, id));
 
     if (fault == GATEWAY_S3_ERROR_NONE)
         request->status = 204;
@@ -210,8 +210,8 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
         marker > GATEWAY_COMPLETED_PARTS_MAX)
         return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     max = max < PAGE_MAX ? max : PAGE_MAX;
-    rc = gateway_uploads_numbers(s3->vault, upload->id, (unsigned)marker, numbers, (size_t)max + 1,
-                                 &count);
+    rc = gateway_uploads_numbers(s3->context, upload->id, (unsigned)marker, numbers,
+                                 (size_t)max + 1, &count);
     if (rc != KVT_OK)
         return fault_of(rc);
     given = count < max ? count : (size_t)max;
@@ -237,7 +237,7 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
     for (size_t i = 0; i < given; i++) {
         struct gateway_part part = {.number = numbers[i], .algorithm = wanted.algorithm};
 
-        if (gateway_uploads_part(s3->vault, upload->id, &part) != KVT_OK)
+        if (gateway_uploads_part(s3->context, upload->id, &part) != KVT_OK)
             continue; /* gone meanwhile */
         kvt_buffer_printf(&request->answer, "<Part><PartNumber>%u</PartNumber>", part.number);
         gateway_xml_write_time(&request->answer, "LastModified", part.modified_ms);
@@ -337,7 +337,7 @@ check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion
         struct gateway_part *named = &completion->parts[i];
         struct gateway_part there = {.number = named->number,
                                      .algorithm = completion->wanted.algorithm};
-        const enum kvt_err rc = gateway_uploads_part(s3->vault, id, &there);
+        const enum kvt_err rc = gateway_uploads_part(s3->context, id, &there);
 
         if (rc != KVT_OK && rc != KVT_NOTFOUND)
             return gateway_request_fault_of(rc);
@@ -350,7 +350,7 @@ check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion
     }
     if (small)
         return GATEWAY_S3_ERROR_TOO_SMALL;
-    return *total > s3->vault->object_max ? GATEWAY_S3_ERROR_TOO_LARGE : GATEWAY_S3_ERROR_NONE;
+    return *total > s3->context->object_max ? GATEWAY_S3_ERROR_TOO_LARGE : GATEWAY_S3_ERROR_NONE;
 }
 
 static void
@@ -374,7 +374,7 @@ assemble(struct gateway_s3 *s3, const char *id, const struct completion *complet
         const struct gateway_part *part = &completion->parts[i];
         char found[GATEWAY_MD5_TEXT];
 
-        rc = gateway_uploads_read(s3->vault, id, part, out);
+        rc = gateway_uploads_read(s3->context, id, part, out);
         gateway_s3_object_md5_bytes(out, rc == KVT_OK ? (size_t)part->size : 0,
                                     digests + i * GATEWAY_MD5_SIZE, found);
         if (rc == KVT_OK && strcmp(found, part->etag) != 0)
@@ -392,7 +392,7 @@ static enum gateway_s3_error
 store(struct gateway_s3 *s3, const struct gateway_request *request, struct gateway_upload *upload,
       struct gateway_put_item *item, const char *etag)
 {
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_PUT, 1);
     item->crc32c = g4_check_crc32c(item->body, item->size);
     if (!gateway_object_key_is_block(item->key, NULL))
         return gateway_s3_object_store(s3, request, item, upload->attributes, etag);
@@ -480,7 +480,7 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     /* What is left when this fails is expired later. */
-    (void)!gateway_uploads_drop(s3->vault, upload->id);
+    (void)!gateway_uploads_drop(s3->context, upload->id);
     return give_completed(request, request->target.key, item.etag, upload->attributes);
 }
 
@@ -525,7 +525,7 @@ complete_again(struct gateway_s3 *s3, struct gateway_request *request)
     char etag[G4_ETAG_MAX];
 
     if (fault == GATEWAY_S3_ERROR_NONE &&
-        (!etag_of_named(&completion, etag) || gateway_opaque_find(s3->vault, &object) != KVT_OK ||
+        (!etag_of_named(&completion, etag) || gateway_opaque_find(s3->context, &object) != KVT_OK ||
          strcmp(object.etag, etag) != 0))
         fault = GATEWAY_S3_ERROR_UPLOAD;
     kvt_free(completion.parts);
@@ -548,7 +548,7 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
         return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
         return GATEWAY_S3_ERROR_UPLOAD;
-    fault = fault_of(gateway_uploads_find(s3->vault, id, request->stored, upload));
+    fault = fault_of(gateway_uploads_find(s3->context, id, request->stored, upload));
     if (fault == GATEWAY_S3_ERROR_UPLOAD && gateway_request_is(request, "POST"))
         return complete_again(s3, request);
     if (fault != GATEWAY_S3_ERROR_NONE)

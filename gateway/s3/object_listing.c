@@ -201,7 +201,7 @@ shown_etag(const struct listing *listing, const struct g4_listed *object,
            struct gateway_record *record)
 {
     if (!gateway_object_key_is_block(object->key, NULL) &&
-        gateway_catalog_get(listing->s3->vault->catalog, object->key, record) == KVT_OK &&
+        gateway_catalog_get(listing->s3->context->catalog, object->key, record) == KVT_OK &&
         record->shown[0] != '\0' && strcmp(record->etag, object->etag) == 0)
         return record->shown;
     return object->etag;
@@ -311,7 +311,7 @@ leap(const struct listing *listing, const char *last, char start[START_MAX])
 static enum kvt_err
 fetch(struct listing *listing, struct g4_request *request, const char *start)
 {
-    struct g4_store *store = gateway_bucket_tier_store(listing->s3->vault->cold);
+    struct g4_store *store = gateway_bucket_tier_store(listing->s3->context->buckets);
     struct gateway_listing_prefetch *ahead = listing->s3->ahead;
     enum kvt_err rc;
 
@@ -336,7 +336,7 @@ look_ahead(const struct listing *listing, const struct g4_request *request)
         listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
         request->token[0] != '\0')
         gateway_listing_prefetch_fetch(listing->s3->ahead,
-                                       gateway_bucket_tier_store(listing->s3->vault->cold),
+                                       gateway_bucket_tier_store(listing->s3->context->buckets),
                                        request->key, request->token);
 }
 
@@ -456,10 +456,10 @@ gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_SLOW_DOWN;
     enum kvt_err rc;
 
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_LIST, 1);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_LIST, 1);
     if (listing != NULL) {
         listing->s3 = s3;
-        listing->kind = g4_store_name(gateway_bucket_tier_store(s3->vault->cold));
+        listing->kind = g4_store_name(gateway_bucket_tier_store(s3->context->buckets));
         set_bucket(listing, &request->bucket);
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);

@@ -20,28 +20,28 @@ tell(struct gateway_opaque *object, const struct g4_request *request)
 }
 
 enum kvt_err
-gateway_opaque_find(struct gateway_context *vault, struct gateway_opaque *object)
+gateway_opaque_find(struct gateway_context *context, struct gateway_opaque *object)
 {
     struct g4_request request = {
         .verb = G4_HEAD, .key = object->key, .attributes = object->attributes};
 
     if (!gateway_object_key_is_stored(object->key))
         return KVT_NOTFOUND;
-    if (!gateway_bucket_tier_healthy(vault->cold))
+    if (!gateway_bucket_tier_healthy(context->buckets))
         return KVT_UNAVAILABLE;
     (void)gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
     tell(object, &request);
     return request.status == KVT_CORRUPT ? KVT_IO : request.status;
 }
 
 bool
-gateway_opaque_hint(struct gateway_context *vault, struct gateway_opaque *object)
+gateway_opaque_hint(struct gateway_context *context, struct gateway_opaque *object)
 {
     struct gateway_record record;
 
-    if (!gateway_bucket_tier_healthy(vault->cold) ||
-        gateway_catalog_get(vault->catalog, object->key, &record) != KVT_OK || !record.opaque ||
+    if (!gateway_bucket_tier_healthy(context->buckets) ||
+        gateway_catalog_get(context->catalog, object->key, &record) != KVT_OK || !record.opaque ||
         record.state != GATEWAY_STORED)
         return false;
     object->length = record.length;
@@ -49,7 +49,7 @@ gateway_opaque_hint(struct gateway_context *vault, struct gateway_opaque *object
 }
 
 enum kvt_err
-gateway_opaque_read(struct gateway_context *vault, struct gateway_opaque *object, void *buffer,
+gateway_opaque_read(struct gateway_context *context, struct gateway_opaque *object, void *buffer,
                     size_t capacity)
 {
     struct g4_request request = {.verb = G4_GET,
@@ -61,7 +61,7 @@ gateway_opaque_read(struct gateway_context *vault, struct gateway_opaque *object
     enum kvt_err rc;
 
     rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
     tell(object, &request);
     if (rc == KVT_OK)
         rc = g4_check_answer(&request, NULL, &request.error);
@@ -70,16 +70,16 @@ gateway_opaque_read(struct gateway_context *vault, struct gateway_opaque *object
         rc = KVT_IO;
     }
     if (rc == KVT_OK) {
-        gateway_stats_add(vault->stats, GATEWAY_STAT_HITS_COLD, 1);
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_OUT, request.buffer_size);
+        gateway_stats_add(context->stats, GATEWAY_STAT_HITS_COLD, 1);
+        gateway_stats_add(context->stats, GATEWAY_STAT_BYTES_OUT, request.buffer_size);
     } else if (rc == KVT_NOTFOUND) {
-        gateway_stats_add(vault->stats, GATEWAY_STAT_MISSES, 1);
+        gateway_stats_add(context->stats, GATEWAY_STAT_MISSES, 1);
     }
     return rc;
 }
 
 enum kvt_err
-gateway_opaque_read_span(struct gateway_context *vault, const struct gateway_opaque *object,
+gateway_opaque_read_span(struct gateway_context *context, const struct gateway_opaque *object,
                          uint64_t from, void *buffer, size_t size)
 {
     struct g4_request request = {.verb = G4_GET,
@@ -93,6 +93,6 @@ gateway_opaque_read_span(struct gateway_context *vault, const struct gateway_opa
 
     memcpy(request.etag, object->store_etag, sizeof(request.etag));
     rc = gateway_bucket_tier_ended(
-        vault->cold, g4_store_perform(gateway_bucket_tier_store(vault->cold), &request));
+        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
     return rc == KVT_OK && request.buffer_size != size ? KVT_IO : rc;
 }

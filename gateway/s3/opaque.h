@@ -27,21 +27,21 @@ struct gateway_opaque {
 };
 
 /** HEAD: all but the body.  KVT_OK, KVT_NOTFOUND, or why it could not be told. */
-KVT_NODISCARD enum kvt_err gateway_opaque_find(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_opaque_find(struct gateway_context *context,
                                                struct gateway_opaque *object);
 
 /** What the catalog remembers of its length, without asking the bucket; false: nothing. */
-bool gateway_opaque_hint(struct gateway_context *vault, struct gateway_opaque *object);
+bool gateway_opaque_hint(struct gateway_context *context, struct gateway_opaque *object);
 
 /** GET: all of it, `length` bytes into `buffer`.  KVT_RANGE: it is larger than `capacity`; KVT_IO
  *  also when it fails its own checksum. */
-KVT_NODISCARD enum kvt_err gateway_opaque_read(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_opaque_read(struct gateway_context *context,
                                                struct gateway_opaque *object, void *buffer,
                                                size_t capacity);
 
 /** GET of `size` bytes (not 0) from `from` on, of exactly the object that was looked at.
  *  KVT_PRECONDITION: there is another by now. */
-KVT_NODISCARD enum kvt_err gateway_opaque_read_span(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_opaque_read_span(struct gateway_context *context,
                                                     const struct gateway_opaque *object,
                                                     uint64_t from, void *buffer, size_t size);
 

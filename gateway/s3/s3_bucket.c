@@ -18,7 +18,7 @@ gateway_s3_bucket_find(struct gateway_s3 *s3, const char *name,
                        struct gateway_client_bucket *bucket)
 {
     const enum kvt_err rc =
-        gateway_client_buckets_find(s3->buckets, s3->vault, name, false, bucket);
+        gateway_client_buckets_find(s3->buckets, s3->context, name, false, bucket);
 
     return rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET : gateway_request_fault_of(rc);
 }
@@ -133,7 +133,7 @@ gateway_s3_bucket_list(struct gateway_s3 *s3, struct gateway_request *request)
         fault = GATEWAY_S3_ERROR_INVALID_ARGUMENT;
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_request_fault_of(
-            gateway_client_buckets_list(s3->buckets, s3->vault, page.after, rows, &count));
+            gateway_client_buckets_list(s3->buckets, s3->context, page.after, rows, &count));
     if (fault == GATEWAY_S3_ERROR_NONE)
         give_buckets(s3, request, &page, rows, count);
     else
@@ -212,7 +212,7 @@ make(struct gateway_s3 *s3, struct gateway_request *request)
     fault = check_location(s3, request);
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
-    rc = gateway_client_buckets_make(s3->buckets, s3->vault, name, request->principal->owner,
+    rc = gateway_client_buckets_make(s3->buckets, s3->context, name, request->principal->owner,
                                      &request->bucket);
     if (rc == KVT_EXISTS)
         return meet(s3, request, &request->bucket);
@@ -288,13 +288,13 @@ gateway_s3_bucket_remove(struct gateway_s3 *s3, struct gateway_request *request)
         if (gateway_auth_may(request->principal, GATEWAY_DELETE, NULL, ""))
             fault = keep_configured(s3, request);
     } else if (gateway_auth_owns(request->principal, &request->bucket)) {
-        rc = gateway_client_buckets_remove(s3->buckets, s3->vault, &request->bucket);
+        rc = gateway_client_buckets_remove(s3->buckets, s3->context, &request->bucket);
         fault = rc == KVT_BUSY       ? GATEWAY_S3_ERROR_BUCKET_FULL
                 : rc == KVT_AGAIN    ? GATEWAY_S3_ERROR_ABORTED
                 : rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET
                                      : gateway_request_fault_of(rc);
         if (fault == GATEWAY_S3_ERROR_NONE)
-            gateway_uploads_drop_all(s3->vault, prefix);
+            gateway_uploads_drop_all(s3->context, prefix);
     }
     if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);

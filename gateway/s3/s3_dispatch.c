@@ -157,12 +157,13 @@ names_version(const struct gateway_request *request)
 static void
 settle(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    const enum kvt_err rc = gateway_client_buckets_settle(s3->buckets, s3->vault, &request->bucket);
+    const enum kvt_err rc =
+        gateway_client_buckets_settle(s3->buckets, s3->context, &request->bucket);
 
     if (rc == KVT_OK)
         return;
     if (rc == KVT_NOTFOUND)
-        (void)!gateway_remove(s3->vault, request->stored);
+        (void)!gateway_remove(s3->context, request->stored);
     (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET
                                         : rc == KVT_AGAIN  ? GATEWAY_S3_ERROR_ABORTED
                                                            : gateway_request_fault_of(rc));
@@ -278,12 +279,12 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, GATEWAY_S3_ERROR_INVALID_ARGUMENT);
         return;
     }
-    rc = gateway_batch_request_run(s3->vault, (enum gateway_batch_request_verb)verb,
+    rc = gateway_batch_request_run(s3->context, (enum gateway_batch_request_verb)verb,
                                    request->body.data, request->body.size, fingerprint, s3->budget,
                                    &taken, &request->answer, &err);
     request->taken += taken;
     if (rc != KVT_OK) {
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);
+        gateway_stats_add(s3->context->stats, GATEWAY_STAT_HTTP_BAD, 1);
         (void)gateway_request_fail(request, rc == KVT_NOMEM ? GATEWAY_S3_ERROR_SLOW_DOWN
                                                             : GATEWAY_S3_ERROR_INVALID_REQUEST);
         gateway_request_field(request, "x-kvtier-error", "%s", err.text);
@@ -365,7 +366,7 @@ handle(struct gateway_s3 *s3, struct gateway_request *request)
             (void)gateway_request_fail(request, fault);
     }
     if (request->fault == GATEWAY_S3_ERROR_SLOW_DOWN)
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
+        gateway_stats_add(s3->context->stats, GATEWAY_STAT_SLOW_DOWN, 1);
 }
 
 void

@@ -1,8 +1,8 @@
 /*
  * gateway/s3/s3_dispatch.h -- what a request on the S3 port means.
  *
- * Why: the S3 subset and the batch API over the vault, without any HTTP library: a request goes in,
- * its answer is filled in.
+ * Why: the S3 subset and the batch API, without any HTTP library: a request goes in, its answer is
+ * filled in.
  *
  * Ownership: borrows all of it.
  * Threads:   any number, one request each; may wait for disk and bucket.
@@ -18,7 +18,7 @@
 struct gateway_listing_prefetch;
 
 struct gateway_s3 {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_budget *budget;
     struct gateway_client_buckets *buckets;
     struct gateway_listing_prefetch *ahead; /* NULL: nothing is listed before it is asked for */

@@ -28,7 +28,7 @@ is_head(const struct gateway_request *request)
 static enum gateway_s3_error
 take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t size)
 {
-    if (size > s3->vault->object_max)
+    if (size > s3->context->object_max)
         return GATEWAY_S3_ERROR_TOO_LARGE;
     if (!gateway_budget_take(s3->budget, size))
         return GATEWAY_S3_ERROR_SLOW_DOWN;
@@ -180,10 +180,10 @@ fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_b
         fault = item->buffer == NULL ? GATEWAY_S3_ERROR_SLOW_DOWN : GATEWAY_S3_ERROR_NONE;
     }
     if (fault != GATEWAY_S3_ERROR_NONE) {
-        gateway_get_unread(s3->vault, item);
+        gateway_get_unread(s3->context, item);
         return fault;
     }
-    gateway_get_bodies(s3->vault, item, 1);
+    gateway_get_bodies(s3->context, item, 1);
     return gateway_request_fault_of(item->status);
 }
 
@@ -194,7 +194,7 @@ stream_block(struct gateway_s3 *s3, struct gateway_request *request, struct gate
     enum kvt_err rc = KVT_UNSUPPORTED;
 
     if (request->takes_reader)
-        rc = gateway_reader_open(&request->reader, s3->vault, item, s3->budget);
+        rc = gateway_reader_open(&request->reader, s3->context, item, s3->budget);
     item->size = (size_t)item->record.length;
     return rc == KVT_UNSUPPORTED ? fetch_block(s3, request, &request->answer, item)
                                  : gateway_request_fault_of(rc);
@@ -245,9 +245,9 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
                                 .for_body = !is_head(request) && !has_conditions(request)};
     enum gateway_s3_error fault;
 
-    gateway_get_find(s3->vault, &item, 1);
+    gateway_get_find(s3->context, &item, 1);
     if (item.status == KVT_NOTFOUND && !is_head(request)) /* what is found is counted when read */
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_MISSES, 1);
+        gateway_stats_add(s3->context->stats, GATEWAY_STAT_MISSES, 1);
     fault = gateway_request_fault_of(item.status);
     if (fault == GATEWAY_S3_ERROR_NONE) {
         fault = gateway_condition_read(request, item.record.etag, item.record.modified_ms);
@@ -283,7 +283,7 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
     bytes = make_room(s3, room, length);
     if (bytes == NULL)
         return GATEWAY_S3_ERROR_SLOW_DOWN;
-    rc = gateway_opaque_read(s3->vault, object, bytes, (size_t)length);
+    rc = gateway_opaque_read(s3->context, object, bytes, (size_t)length);
     /* It grew since it was looked at: the client's next try sees the larger one. */
     return rc == KVT_RANGE ? GATEWAY_S3_ERROR_SLOW_DOWN : gateway_request_fault_of(rc);
 }
@@ -366,7 +366,8 @@ static enum gateway_s3_error
 look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                struct gateway_opaque *object)
 {
-    enum gateway_s3_error fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
+    enum gateway_s3_error fault =
+        gateway_request_fault_of(gateway_opaque_find(s3->context, object));
 
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_condition_read(request, object->etag, object->modified_ms);
@@ -389,7 +390,7 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 
     /* What was put through here and is asked for as it is needs one request, not two. */
     hinted = !is_head(request) && !has_conditions(request) &&
-             gateway_opaque_hint(s3->vault, &object) &&
+             gateway_opaque_hint(s3->context, &object) &&
              (fault = fetch_opaque(s3, request, &request->answer, &object)) !=
                  GATEWAY_S3_ERROR_SLOW_DOWN;
     if (!hinted)
@@ -408,7 +409,8 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 void
 gateway_s3_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    gateway_stats_add(s3->vault->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET, 1);
+    gateway_stats_add(s3->context->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET,
+                      1);
     if (gateway_object_key_is_block(request->stored, NULL))
         read_block(s3, request);
     else
@@ -422,11 +424,11 @@ gateway_s3_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *re
 
     if (!request->takes_reader || !gateway_object_key_is_block(request->stored, NULL) ||
         has_conditions(request) || gateway_request_header(request, "range") != NULL ||
-        !gateway_get_known(s3->vault, &item) ||
-        gateway_reader_peek(&request->reader, s3->vault, &item, s3->budget,
+        !gateway_get_known(s3->context, &item) ||
+        gateway_reader_peek(&request->reader, s3->context, &item, s3->budget,
                             request->takes_sealed) != KVT_OK)
         return false;
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_GET, 1);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_GET, 1);
     describe_block(request, &item.record);
     answer_body(request, "", item.record.length, item.record.etag, item.record.modified_ms);
     return true;
@@ -451,7 +453,7 @@ gateway_s3_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
     enum gateway_s3_error fault;
 
     if (!gateway_object_key_is_block(object->key, NULL)) {
-        fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
+        fault = gateway_request_fault_of(gateway_opaque_find(s3->context, object));
         if (fault == GATEWAY_S3_ERROR_NONE)
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
         if (fault == GATEWAY_S3_ERROR_NONE)
@@ -461,7 +463,7 @@ gateway_s3_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
         room->size = fault == GATEWAY_S3_ERROR_NONE ? (size_t)object->length : 0;
         return fault;
     }
-    gateway_get_find(s3->vault, &item, 1);
+    gateway_get_find(s3->context, &item, 1);
     fault = gateway_request_fault_of(item.status);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_condition_copy(request, item.record.etag, item.record.modified_ms);
@@ -488,7 +490,7 @@ gateway_s3_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *requ
         return GATEWAY_S3_ERROR_SLOW_DOWN;
     if (size > 0)
         fault = gateway_request_fault_of(
-            gateway_opaque_read_span(s3->vault, object, from, bytes, (size_t)size));
+            gateway_opaque_read_span(s3->context, object, from, bytes, (size_t)size));
     room->size = fault == GATEWAY_S3_ERROR_NONE ? (size_t)size : 0;
     return fault == GATEWAY_S3_ERROR_PRECONDITION ? GATEWAY_S3_ERROR_SLOW_DOWN : fault;
 }
@@ -501,8 +503,8 @@ gateway_s3_object_there(struct gateway_s3 *s3, const struct gateway_request *req
 
     *object = (struct gateway_opaque){.key = request->stored};
     if (!gateway_object_key_is_block(request->stored, NULL))
-        return gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
-    gateway_get_find(s3->vault, &item, 1);
+        return gateway_request_fault_of(gateway_opaque_find(s3->context, object));
+    gateway_get_find(s3->context, &item, 1);
     tell_block(&item.record, object);
     return gateway_request_fault_of(item.status);
 }
@@ -543,14 +545,14 @@ gateway_s3_object_store_block(struct gateway_s3 *s3, const struct gateway_reques
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
 
     if (match != NULL) { /* before anything is stored */
-        gateway_get_find(s3->vault, &there, 1);
+        gateway_get_find(s3->context, &there, 1);
         if (there.status != KVT_OK && there.status != KVT_NOTFOUND)
             return gateway_request_fault_of(there.status);
         fault = gateway_condition_write(request, there.status == KVT_OK ? there.record.etag : NULL);
     }
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
-    gateway_put_blocks(s3->vault, item, 1);
+    gateway_put_blocks(s3->context, item, 1);
     if (item->status == KVT_PRECONDITION)
         return GATEWAY_S3_ERROR_OTHER_CONTENT;
     if (item->status != KVT_OK)
@@ -597,7 +599,7 @@ read_condition(struct gateway_s3 *s3, const struct gateway_request *request,
     *condition = G4_IF_ABSENT;
     if (match == NULL && strcmp(none, "*") == 0)
         return GATEWAY_S3_ERROR_NONE;
-    rc = gateway_opaque_find(s3->vault, &there);
+    rc = gateway_opaque_find(s3->context, &there);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return gateway_request_fault_of(rc);
     fault = gateway_condition_write(request, rc == KVT_OK ? there.etag : NULL);
@@ -623,7 +625,7 @@ store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
         return GATEWAY_S3_ERROR_META_LARGE;
     item->attributes = attributes;
     item->shown = shown;
-    fault = gateway_request_fault_of(gateway_put_opaque(s3->vault, item, condition));
+    fault = gateway_request_fault_of(gateway_put_opaque(s3->context, item, condition));
     memcpy(item->etag, shown, sizeof(item->etag));
     item->attributes = NULL;
     item->shown = NULL;
@@ -692,7 +694,7 @@ gateway_s3_object_write(struct gateway_s3 *s3, struct gateway_request *request)
         .key = request->stored, .body = gateway_request_bytes(request), .size = request->body.size};
     enum gateway_s3_error fault;
 
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_PUT, 1);
     fault = read_meta(request, &item);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_object_key_is_block(item.key, NULL)
@@ -712,9 +714,9 @@ gateway_s3_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
 {
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
 
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
+    gateway_stats_add(s3->context->stats, GATEWAY_STAT_DELETE, 1);
     if (gateway_request_header(request, "if-match") == NULL)
-        fault = gateway_request_fault_of(gateway_remove(s3->vault, request->stored));
+        fault = gateway_request_fault_of(gateway_remove(s3->context, request->stored));
     if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     else

@@ -103,7 +103,7 @@ cut_callers(struct gateway_s3_server *front)
 
     if (now_ms >= due_ms &&
         atomic_compare_exchange_strong(&front->cut_ms, &due_ms, now_ms + CUT_EVERY_MS))
-        gateway_stats_add(front->options.s3->vault->stats, GATEWAY_STAT_CUT,
+        gateway_stats_add(front->options.s3->context->stats, GATEWAY_STAT_CUT,
                           gateway_connections_cut(front->callers, now_ms));
 }
 
@@ -233,7 +233,7 @@ understand(struct call *call, const char *method)
 {
     struct gateway_s3_server *front = call->front;
     struct gateway_request *request = call->request;
-    struct gateway_stats *stats = front->options.s3->vault->stats;
+    struct gateway_stats *stats = front->options.s3->context->stats;
     enum gateway_s3_error fault;
     const char *host;
 
@@ -276,7 +276,7 @@ admit(struct call *call, const char *method)
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (atomic_load(&front->stopping) || !gateway_budget_take(s3->budget, length)) {
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
+        gateway_stats_add(s3->context->stats, GATEWAY_STAT_SLOW_DOWN, 1);
         return GATEWAY_S3_ERROR_SLOW_DOWN;
     }
     request->taken += length;

@@ -97,11 +97,11 @@ find_uploads(struct gateway_s3 *s3, const struct gateway_client_bucket *bucket, 
     *count = 0;
     gateway_client_bucket_prefix(bucket, root);
     if (ids != NULL)
-        rc = gateway_uploads_list(s3->vault, ids, &all);
+        rc = gateway_uploads_list(s3->context, ids, &all);
     for (size_t i = 0; rc == KVT_OK && i < all; i++) {
         struct gateway_upload *upload = &found[*count];
 
-        if (gateway_uploads_find(s3->vault, ids[i], NULL, upload) != KVT_OK)
+        if (gateway_uploads_find(s3->context, ids[i], NULL, upload) != KVT_OK)
             continue; /* gone meanwhile */
         if (gateway_client_bucket_configured(bucket)
                 ? !gateway_object_key_is_allowed(upload->key)

@@ -26,22 +26,22 @@ enum { PATH_BYTES = 4096 };
 /* LMDB lets two processes write in turn; two gateways would count bytes and number events each for
  * itself. */
 static enum kvt_err
-lock_state(struct gateway_context *vault, const char *folder, struct kvt_error *err)
+lock_state(struct gateway_context *context, const char *folder, struct kvt_error *err)
 {
     char path[PATH_BYTES];
 
     (void)snprintf(path, sizeof(path), "%s/lock", folder);
-    vault->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (vault->lock_fd < 0)
+    context->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (context->lock_fd < 0)
         return kvt_error_sys(err, errno, "open %s", path);
-    if (flock(vault->lock_fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(context->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return KVT_OK;
     return errno == EWOULDBLOCK ? kvt_error_set(err, KVT_BUSY, "another gateway runs on %s", folder)
                                 : kvt_error_sys(err, errno, "lock %s", path);
 }
 
 static enum kvt_err
-open_state(struct gateway_context *vault, const struct gateway_context_options *options,
+open_state(struct gateway_context *context, const struct gateway_context_options *options,
            struct kvt_error *err)
 {
     char path[PATH_BYTES];
@@ -51,25 +51,25 @@ open_state(struct gateway_context *vault, const struct gateway_context_options *
                                               .revision = options->revision};
     enum kvt_err rc;
 
-    memcpy(catalog.capacity, vault->capacity, sizeof(catalog.capacity));
+    memcpy(catalog.capacity, context->capacity, sizeof(catalog.capacity));
 
     if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
         return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
     rc = kvt_folder_make(options->state_dir, err);
     if (rc == KVT_OK)
-        rc = lock_state(vault, options->state_dir, err);
+        rc = lock_state(context, options->state_dir, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/catalog", options->state_dir);
-    rc = gateway_catalog_open(&vault->catalog, &catalog, err);
+    rc = gateway_catalog_open(&context->catalog, &catalog, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/quarantine", options->state_dir);
-    rc = gateway_quarantine_open(&vault->quarantine, path, options->quarantine_max, err);
+    rc = gateway_quarantine_open(&context->quarantine, path, options->quarantine_max, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/uploads", options->state_dir);
-    return g4_directory_open(&vault->uploads,
+    return g4_directory_open(&context->uploads,
                              &(struct g4_directory_options){.path = path,
                                                             .threads = options->io_threads,
                                                             .bytes_max = GATEWAY_UPLOADS_BYTES},
@@ -78,7 +78,7 @@ open_state(struct gateway_context *vault, const struct gateway_context_options *
 
 /* Blocks that are only on the hot volume must not vanish with a setting. */
 static enum kvt_err
-check_backlog(struct gateway_context *vault, const struct gateway_context_options *options,
+check_backlog(struct gateway_context *context, const struct gateway_context_options *options,
               struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
@@ -87,7 +87,7 @@ check_backlog(struct gateway_context *vault, const struct gateway_context_option
         return KVT_OK;
     if (options->write_back)
         return kvt_error_set(err, KVT_INVALID, "write.mode is back, but hot.capacity is 0");
-    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_catalog_stats(context->catalog, &stats);
     if (stats.owed_blocks == 0)
         return KVT_OK;
     return kvt_error_set(err, KVT_INVALID,
@@ -98,31 +98,31 @@ check_backlog(struct gateway_context *vault, const struct gateway_context_option
 
 /* Large objects are uploads there, and what begins is written down first. */
 static enum kvt_err
-open_notes(struct gateway_context *vault, const struct gateway_context_options *options,
+open_notes(struct gateway_context *context, const struct gateway_context_options *options,
            enum g4_bucket_pair_place place, struct kvt_error *err)
 {
     char path[PATH_BYTES];
 
     (void)snprintf(path, sizeof(path), "%s/%s", options->state_dir,
                    place == G4_BUCKET_PAIR_NEAR ? "begun" : "begun-far");
-    return g4_upload_notes_open(&vault->begun[place], path, err);
+    return g4_upload_notes_open(&context->begun[place], path, err);
 }
 
 static enum kvt_err
-open_bucket(struct gateway_context *vault, const struct gateway_context_options *options,
+open_bucket(struct gateway_context *context, const struct gateway_context_options *options,
             struct kvt_error *err)
 {
     struct gateway_bucket_tier_options cold = options->cold;
     enum kvt_err rc = KVT_OK;
 
     if (cold.kind == GATEWAY_BUCKET_TIER_S3)
-        rc = open_notes(vault, options, G4_BUCKET_PAIR_NEAR, err);
-    cold.s3.notes = vault->begun[G4_BUCKET_PAIR_NEAR];
-    return rc == KVT_OK ? gateway_bucket_tier_open(&vault->cold, &cold, err) : rc;
+        rc = open_notes(context, options, G4_BUCKET_PAIR_NEAR, err);
+    cold.s3.notes = context->begun[G4_BUCKET_PAIR_NEAR];
+    return rc == KVT_OK ? gateway_bucket_tier_open(&context->buckets, &cold, err) : rc;
 }
 
 static enum kvt_err
-open_far_bucket(struct gateway_context *vault, const struct gateway_context_options *options,
+open_far_bucket(struct gateway_context *context, const struct gateway_context_options *options,
                 struct kvt_error *err)
 {
     struct gateway_far_options far = options->far;
@@ -131,38 +131,38 @@ open_far_bucket(struct gateway_context *vault, const struct gateway_context_opti
     if (far.kind == GATEWAY_FAR_NONE)
         return KVT_OK;
     if (far.kind == GATEWAY_FAR_S3)
-        rc = open_notes(vault, options, G4_BUCKET_PAIR_FAR, err);
-    far.s3.notes = vault->begun[G4_BUCKET_PAIR_FAR];
-    return rc == KVT_OK ? gateway_bucket_tier_extend(vault->cold, &far, err) : rc;
+        rc = open_notes(context, options, G4_BUCKET_PAIR_FAR, err);
+    far.s3.notes = context->begun[G4_BUCKET_PAIR_FAR];
+    return rc == KVT_OK ? gateway_bucket_tier_extend(context->buckets, &far, err) : rc;
 }
 
 static enum kvt_err
-open_volume(struct gateway_context *vault, enum gateway_tier tier, const char *folder, bool fresh,
+open_volume(struct gateway_context *context, enum gateway_tier tier, const char *folder, bool fresh,
             unsigned io_threads, struct g4_store **out, struct kvt_error *err)
 {
     const struct g4_directory_options options = {
-        .path = folder, .threads = io_threads, .bytes_max = vault->capacity[tier]};
+        .path = folder, .threads = io_threads, .bytes_max = context->capacity[tier]};
     enum kvt_err rc;
 
-    if (vault->capacity[tier] == 0)
+    if (context->capacity[tier] == 0)
         return KVT_OK;
-    rc = gateway_volume_id_check(vault->catalog, tier, folder, fresh, err);
+    rc = gateway_volume_id_check(context->catalog, tier, folder, fresh, err);
     return rc == KVT_OK ? g4_directory_open(out, &options, err) : rc;
 }
 
 static enum kvt_err
-open_volumes(struct gateway_context *vault, const struct gateway_context_options *options,
+open_volumes(struct gateway_context *context, const struct gateway_context_options *options,
              struct kvt_error *err)
 {
-    enum kvt_err rc = open_volume(vault, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
-                                  options->io_threads, &vault->hot, err);
+    enum kvt_err rc = open_volume(context, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
+                                  options->io_threads, &context->hot, err);
 
     if (rc == KVT_OK)
-        rc = open_volume(vault, GATEWAY_TIER_WARM, options->warm_dir, options->warm_new,
-                         options->io_threads, &vault->warm, err);
-    if (rc != KVT_OK || vault->hot == NULL || options->hot_memory == 0)
+        rc = open_volume(context, GATEWAY_TIER_WARM, options->warm_dir, options->warm_new,
+                         options->io_threads, &context->warm, err);
+    if (rc != KVT_OK || context->hot == NULL || options->hot_memory == 0)
         return rc;
-    rc = gateway_hot_memory_new(&vault->sealed, options->hot_memory);
+    rc = gateway_hot_memory_new(&context->hot_memory, options->hot_memory);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
 }
 
@@ -186,34 +186,35 @@ check_folders(const struct gateway_context_options *options, struct kvt_error *e
 }
 
 static enum kvt_err
-open_buckets(struct gateway_context *vault, const struct gateway_context_options *options,
+open_buckets(struct gateway_context *context, const struct gateway_context_options *options,
              struct kvt_error *err)
 {
     enum kvt_err rc;
 
     if (options->cold_store == NULL) {
-        rc = open_bucket(vault, options, err);
+        rc = open_bucket(context, options, err);
         if (rc == KVT_OK)
-            rc = open_far_bucket(vault, options, err);
+            rc = open_far_bucket(context, options, err);
         return rc == KVT_OK ? check_folders(options, err) : rc;
     }
-    rc = gateway_bucket_tier_adopt(&vault->cold, options->cold_store);
+    rc = gateway_bucket_tier_adopt(&context->buckets, options->cold_store);
     if (rc == KVT_OK && options->far_store != NULL)
-        rc = gateway_bucket_tier_extend_by(vault->cold, options->far_store);
+        rc = gateway_bucket_tier_extend_by(context->buckets, options->far_store);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
 
 static enum kvt_err
-open_packer(struct gateway_context *vault, const struct gateway_context_options *options,
+open_packer(struct gateway_context *context, const struct gateway_context_options *options,
             struct kvt_error *err)
 {
     enum kvt_err rc;
 
     if (options->packed == NULL || options->packed[0] == '\0')
         return KVT_OK;
-    rc = gateway_bucket_tier_pack(vault->cold, options->packed, vault->name, err);
+    rc = gateway_bucket_tier_pack(context->buckets, options->packed, context->name, err);
     if (rc == KVT_OK)
-        rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
+        rc = gateway_packer_new(&context->packer, context->buckets, context->stats,
+                                &options->packer, err);
     if (rc == KVT_RANGE) {
         const struct kvt_error why = *err;
 
@@ -224,10 +225,10 @@ open_packer(struct gateway_context *vault, const struct gateway_context_options 
 
 /* What a power cut left of hot copies. */
 static enum kvt_err
-check_unsynced(struct gateway_context *vault, struct kvt_error *err)
+check_unsynced(struct gateway_context *context, struct kvt_error *err)
 {
     uint64_t dropped;
-    const enum kvt_err rc = gateway_unsynced_check(vault, &dropped);
+    const enum kvt_err rc = gateway_unsynced_check(context, &dropped);
 
     return rc == KVT_OK ? rc
                         : kvt_error_set(err, rc, "the hot volume could not be checked: %s",
@@ -284,31 +285,31 @@ check_options(const struct gateway_context_options *options, struct kvt_error *e
 
 /* Which tiers there are, and what people, orders and events call them. */
 static void
-name_tiers(struct gateway_context *vault, const struct gateway_context_options *options)
+name_tiers(struct gateway_context *context, const struct gateway_context_options *options)
 {
-    vault->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
-    vault->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
-    vault->capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
-    (void)snprintf(vault->holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
-    (void)snprintf(vault->holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s", options->bucket);
+    context->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
+    context->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
+    context->capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
+    (void)snprintf(context->holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
+    (void)snprintf(context->holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s", options->bucket);
     if (options->warm_capacity != 0)
-        (void)snprintf(vault->holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s", options->name);
+        (void)snprintf(context->holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s", options->name);
     if (!has_far(options))
         return;
-    vault->capacity[GATEWAY_TIER_FAR] = options->far_capacity;
-    (void)snprintf(vault->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
+    context->capacity[GATEWAY_TIER_FAR] = options->far_capacity;
+    (void)snprintf(context->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
 }
 
 /* Rows of blocks that were removed while the far bucket was away. */
 static uint64_t
-count_noted(struct gateway_context *vault)
+count_noted(struct gateway_context *context)
 {
     enum { PAGE = 16 };
     struct gateway_row rows[PAGE];
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
     uint64_t noted = 0;
 
-    while (!scan.end && gateway_catalog_scan(vault->catalog, &scan) == KVT_OK)
+    while (!scan.end && gateway_catalog_scan(context->catalog, &scan) == KVT_OK)
         for (size_t i = 0; i < scan.count; i++)
             noted += rows[i].record.state == GATEWAY_RETIRING && rows[i].record.moving != 0;
     return noted;
@@ -316,10 +317,10 @@ count_noted(struct gateway_context *vault)
 
 /* `why` is what was set, `where` the bucket that rows tell of. */
 static enum kvt_err
-refuse_far(struct gateway_context *vault, uint64_t blocks, const char *why, const char *where,
+refuse_far(struct gateway_context *context, uint64_t blocks, const char *why, const char *where,
            struct kvt_error *err)
 {
-    const uint64_t noted = count_noted(vault);
+    const uint64_t noted = count_noted(context);
 
     if (noted < blocks)
         return kvt_error_set(err, KVT_INVALID,
@@ -334,15 +335,15 @@ refuse_far(struct gateway_context *vault, uint64_t blocks, const char *why, cons
 
 /* Blocks of a tier must not vanish with its setting: rows say where they are. */
 static enum kvt_err
-check_left_tiers(struct gateway_context *vault, struct kvt_error *err)
+check_left_tiers(struct gateway_context *context, struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(vault->catalog, &stats);
-    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_tier_exists(vault, GATEWAY_TIER_FAR))
-        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
+    gateway_catalog_stats(context->catalog, &stats);
+    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_tier_exists(context, GATEWAY_TIER_FAR))
+        return refuse_far(context, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
                           "the far bucket", err);
-    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_tier_exists(vault, GATEWAY_TIER_WARM))
+    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_tier_exists(context, GATEWAY_TIER_WARM))
         return kvt_error_set(err, KVT_INVALID,
                              "warm.capacity is 0, but %" PRIu64
                              " blocks are on the warm volume: set it, and order them away first",
@@ -353,27 +354,27 @@ check_left_tiers(struct gateway_context *vault, struct kvt_error *err)
 /* Which far bucket rows and unsent events tell of.  Under another name they would speak of blocks
  * that are not there, and nobody would take back what was told of the former one. */
 static enum kvt_err
-check_far_name(struct gateway_context *vault, const char *bucket, struct kvt_error *err)
+check_far_name(struct gateway_context *context, const char *bucket, struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
     char former[KVT_NAME_MAX];
     char why[128];
-    enum kvt_err rc = gateway_catalog_far(vault->catalog, former);
+    enum kvt_err rc = gateway_catalog_far(context->catalog, former);
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "the catalog's far bucket");
-    if (!gateway_tier_exists(vault, GATEWAY_TIER_FAR)) {
+    if (!gateway_tier_exists(context, GATEWAY_TIER_FAR)) {
         if (rc == KVT_OK)
-            (void)snprintf(vault->former_far, sizeof(vault->former_far), "cold@%.*s",
+            (void)snprintf(context->former_far, sizeof(context->former_far), "cold@%.*s",
                            KVT_NAME_MAX - 6, former);
         return KVT_OK;
     }
     if (strcmp(former, bucket) == 0)
         return KVT_OK;
-    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_catalog_stats(context->catalog, &stats);
     (void)snprintf(why, sizeof(why), "far.bucket is %.80s", bucket);
     if (former[0] != '\0' && stats.blocks[GATEWAY_TIER_FAR] > 0)
-        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], why, former, err);
+        return refuse_far(context, stats.blocks[GATEWAY_TIER_FAR], why, former, err);
     /* Where nothing was sent yet, nobody knows of the former one. */
     if (former[0] != '\0' && stats.events_acked > 0 && stats.events > stats.events_acked)
         return kvt_error_set(err, KVT_INVALID,
@@ -381,98 +382,98 @@ check_far_name(struct gateway_context *vault, const char *bucket, struct kvt_err
                              " events are not sent yet, and may take back blocks of %.50s: set "
                              "that, or far.kind none, until they are",
                              why, stats.events - stats.events_acked, former);
-    return gateway_catalog_name_far(vault->catalog, bucket, err);
+    return gateway_catalog_name_far(context->catalog, bucket, err);
 }
 
 enum kvt_err
 gateway_context_open(struct gateway_context **out, const struct gateway_context_options *options,
                      struct kvt_error *err)
 {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     enum kvt_err rc;
 
     *out = NULL;
     rc = check_options(options, err);
     if (rc != KVT_OK)
         return rc;
-    vault = kvt_calloc(1, sizeof(*vault));
-    if (vault == NULL)
+    context = kvt_calloc(1, sizeof(*context));
+    if (context == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway");
-    vault->lock_fd = -1;
-    (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
-    kvt_random_system(&vault->life, sizeof(vault->life));
-    name_tiers(vault, options);
-    vault->revision = options->revision;
-    vault->object_max = options->object_max;
-    vault->commit_ranks = options->commit_ranks;
-    vault->write_back = options->write_back;
-    vault->backlog_max = options->backlog_max;
-    vault->stats = options->stats;
-    vault->budget = options->budget;
-    rc = gateway_key_lock_new(&vault->holds);
+    context->lock_fd = -1;
+    (void)snprintf(context->name, sizeof(context->name), "%s", options->name);
+    kvt_random_system(&context->life, sizeof(context->life));
+    name_tiers(context, options);
+    context->revision = options->revision;
+    context->object_max = options->object_max;
+    context->commit_ranks = options->commit_ranks;
+    context->write_back = options->write_back;
+    context->backlog_max = options->backlog_max;
+    context->stats = options->stats;
+    context->budget = options->budget;
+    rc = gateway_key_lock_new(&context->key_locks);
     if (rc == KVT_OK)
-        rc = gateway_access_counts_new(&vault->access);
+        rc = gateway_access_counts_new(&context->access_counts);
     if (rc == KVT_OK)
-        rc = gateway_recheck_new(&vault->doubts, options->recheck_ms);
+        rc = gateway_recheck_new(&context->recheck, options->recheck_ms);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
-        rc = open_state(vault, options, err);
-    vault->since_ms = kvt_clock_mono_ms();
+        rc = open_state(context, options, err);
+    context->since_ms = kvt_clock_mono_ms();
     if (rc == KVT_OK)
-        rc = check_backlog(vault, options, err);
+        rc = check_backlog(context, options, err);
     if (rc == KVT_OK)
-        rc = check_left_tiers(vault, err);
+        rc = check_left_tiers(context, err);
     if (rc == KVT_OK)
-        rc = check_far_name(vault, options->far_bucket, err);
+        rc = check_far_name(context, options->far_bucket, err);
     if (rc == KVT_OK)
-        rc = open_volumes(vault, options, err);
+        rc = open_volumes(context, options, err);
     if (rc == KVT_OK)
-        rc = open_buckets(vault, options, err);
+        rc = open_buckets(context, options, err);
     if (rc == KVT_OK)
-        rc = open_packer(vault, options, err);
+        rc = open_packer(context, options, err);
     if (rc == KVT_OK)
-        rc = check_unsynced(vault, err);
+        rc = check_unsynced(context, err);
     if (rc != KVT_OK)
         goto fail;
-    *out = vault;
+    *out = context;
     return KVT_OK;
 
 fail:
-    gateway_context_close(vault);
+    gateway_context_close(context);
     return rc;
 }
 
 void
-gateway_context_close(struct gateway_context *vault)
+gateway_context_close(struct gateway_context *context)
 {
-    if (vault == NULL)
+    if (context == NULL)
         return;
-    gateway_packer_free(vault->packer);
-    gateway_bucket_tier_close(vault->cold);
+    gateway_packer_free(context->packer);
+    gateway_bucket_tier_close(context->buckets);
     for (unsigned place = 0; place < 2; place++)
-        g4_upload_notes_close(vault->begun[place]);
-    g4_store_close(vault->hot);
-    g4_store_close(vault->warm);
-    gateway_hot_memory_free(vault->sealed);
-    g4_store_close(vault->uploads);
-    gateway_catalog_close(vault->catalog);
-    gateway_quarantine_close(vault->quarantine);
-    gateway_recheck_free(vault->doubts);
-    gateway_access_counts_free(vault->access);
-    gateway_key_lock_free(vault->holds);
-    if (vault->lock_fd >= 0)
-        (void)close(vault->lock_fd);
-    kvt_free(vault);
+        g4_upload_notes_close(context->begun[place]);
+    g4_store_close(context->hot);
+    g4_store_close(context->warm);
+    gateway_hot_memory_free(context->hot_memory);
+    g4_store_close(context->uploads);
+    gateway_catalog_close(context->catalog);
+    gateway_quarantine_close(context->quarantine);
+    gateway_recheck_free(context->recheck);
+    gateway_access_counts_free(context->access_counts);
+    gateway_key_lock_free(context->key_locks);
+    if (context->lock_fd >= 0)
+        (void)close(context->lock_fd);
+    kvt_free(context);
 }
 
 /* What the request may take is what the budget gave for it. */
 static enum kvt_err
-read_up_to(struct gateway_context *vault, struct g4_store *store, const char *key, uint64_t length,
-           struct g4_request *request)
+read_up_to(struct gateway_context *context, struct g4_store *store, const char *key,
+           uint64_t length, struct g4_request *request)
 {
     *request = (struct g4_request){.verb = G4_GET, .key = key};
-    if (vault->budget != NULL && !gateway_budget_take(vault->budget, length)) {
+    if (context->budget != NULL && !gateway_budget_take(context->budget, length)) {
         request->status = kvt_error_set(&request->error, KVT_AGAIN, "memory.max is in use");
         return request->status;
     }
@@ -481,27 +482,27 @@ read_up_to(struct gateway_context *vault, struct g4_store *store, const char *ke
 }
 
 enum kvt_err
-gateway_body_read(struct gateway_context *vault, struct g4_store *store, const char *key,
+gateway_body_read(struct gateway_context *context, struct g4_store *store, const char *key,
                   uint64_t length, struct g4_request *request)
 {
     enum kvt_err rc = KVT_RANGE;
 
-    if (length > 0 && length < vault->object_max)
-        rc = read_up_to(vault, store, key, length, request);
+    if (length > 0 && length < context->object_max)
+        rc = read_up_to(context, store, key, length, request);
     else
         *request = (struct g4_request){.verb = G4_GET, .key = key};
     if (rc != KVT_RANGE)
         return rc;
-    gateway_body_release(vault, request);
-    return read_up_to(vault, store, key, vault->object_max, request);
+    gateway_body_release(context, request);
+    return read_up_to(context, store, key, context->object_max, request);
 }
 
 enum kvt_err
-gateway_body_read_block(struct gateway_context *vault, struct g4_store *store, const char *key,
+gateway_body_read_block(struct gateway_context *context, struct g4_store *store, const char *key,
                         const struct gateway_record *record, struct g4_request *request)
 {
     struct g4_meta expected;
-    enum kvt_err rc = gateway_body_read(vault, store, key, record->length, request);
+    enum kvt_err rc = gateway_body_read(context, store, key, record->length, request);
 
     if (rc == KVT_OK) {
         gateway_record_meta(record, &expected);
@@ -512,22 +513,22 @@ gateway_body_read_block(struct gateway_context *vault, struct g4_store *store, c
 }
 
 void
-gateway_body_release(struct gateway_context *vault, struct g4_request *request)
+gateway_body_release(struct gateway_context *context, struct g4_request *request)
 {
     kvt_free(request->buffer);
     request->buffer = NULL;
-    if (vault->budget != NULL)
-        gateway_budget_give(vault->budget, request->buffer_capacity);
+    if (context->budget != NULL)
+        gateway_budget_give(context->budget, request->buffer_capacity);
     request->buffer_capacity = 0;
 }
 
 enum kvt_err
-gateway_body_hot_shows(struct gateway_context *vault, const char *key,
+gateway_body_hot_shows(struct gateway_context *context, const char *key,
                        const struct gateway_record *record)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
     const enum kvt_err rc =
-        vault->hot == NULL ? KVT_NOTFOUND : g4_store_perform(vault->hot, &request);
+        context->hot == NULL ? KVT_NOTFOUND : g4_store_perform(context->hot, &request);
 
     if (rc != KVT_OK)
         return rc;
@@ -580,53 +581,53 @@ gateway_object_key_is_stored(const char *key)
 }
 
 uint64_t
-gateway_tier_capacity(struct gateway_context *vault, unsigned tier)
+gateway_tier_capacity(struct gateway_context *context, unsigned tier)
 {
     struct gateway_adoption_mark adoption;
 
     if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-        return vault->capacity[tier];
-    gateway_catalog_adoption(vault->catalog, &adoption);
-    return gateway_adoption_capped(&adoption) ? vault->capacity[tier] : 0;
+        return context->capacity[tier];
+    gateway_catalog_adoption(context->catalog, &adoption);
+    return gateway_adoption_capped(&adoption) ? context->capacity[tier] : 0;
 }
 
 struct g4_store *
-gateway_tier_volume(const struct gateway_context *vault, unsigned tier)
+gateway_tier_volume(const struct gateway_context *context, unsigned tier)
 {
-    return tier == GATEWAY_WARM ? vault->warm : vault->hot;
+    return tier == GATEWAY_WARM ? context->warm : context->hot;
 }
 
 struct g4_store *
-gateway_tier_store(const struct gateway_context *vault, unsigned tier)
+gateway_tier_store(const struct gateway_context *context, unsigned tier)
 {
-    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_tier_volume(vault, tier)
-                                         : gateway_bucket_tier_bucket(vault->cold, tier);
+    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_tier_volume(context, tier)
+                                         : gateway_bucket_tier_bucket(context->buckets, tier);
 }
 
 unsigned
-gateway_tier_fastest(const struct gateway_context *vault, unsigned tiers)
+gateway_tier_fastest(const struct gateway_context *context, unsigned tiers)
 {
     static const unsigned order[] = {GATEWAY_HOT, GATEWAY_WARM, GATEWAY_COLD, GATEWAY_FAR};
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if ((tiers & order[i]) != 0 && gateway_tier_store(vault, order[i]) != NULL)
+        if ((tiers & order[i]) != 0 && gateway_tier_store(context, order[i]) != NULL)
             return order[i];
     return 0;
 }
 
 bool
-gateway_tier_exists(const struct gateway_context *vault, enum gateway_tier tier)
+gateway_tier_exists(const struct gateway_context *context, enum gateway_tier tier)
 {
-    return vault->holder[tier][0] != '\0';
+    return context->holder[tier][0] != '\0';
 }
 
 bool
-gateway_tier_of_holder(const struct gateway_context *vault, const char *holder,
+gateway_tier_of_holder(const struct gateway_context *context, const char *holder,
                        enum gateway_tier *tier)
 {
     *tier = GATEWAY_TIER_HOT;
     for (unsigned i = 0; i < GATEWAY_TIERS && holder[0] != '\0'; i++) {
-        if (strcmp(vault->holder[i], holder) == 0) {
+        if (strcmp(context->holder[i], holder) == 0) {
             *tier = (enum gateway_tier)i;
             return true;
         }
@@ -656,14 +657,14 @@ gateway_tier_find(const char *name, enum gateway_tier *tier)
 }
 
 enum kvt_err
-gateway_tier_drop_files(struct gateway_context *vault, const char *key, unsigned tiers)
+gateway_tier_drop_files(struct gateway_context *context, const char *key, unsigned tiers)
 {
     static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
     enum kvt_err result = KVT_OK;
 
     for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
         struct g4_request drop = {.verb = G4_DELETE, .key = key};
-        struct g4_store *volume = gateway_tier_volume(vault, volumes[i]);
+        struct g4_store *volume = gateway_tier_volume(context, volumes[i]);
         enum kvt_err rc;
 
         if (volume == NULL || (tiers & volumes[i]) == 0)

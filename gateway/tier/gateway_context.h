@@ -2,8 +2,8 @@
  * gateway/tier/gateway_context.h -- what every operation on objects works with.
  *
  * Why: PUT, GET, removal, moves and recovery are separate nouns over the same things; this names
- * those things once.  A vault has no behaviour beyond opening, closing, and small questions all of
- * them ask.
+ * those things once.  A context has no behaviour beyond opening, closing, and small questions all
+ * of them ask.
  *
  * Ownership: owns everything it points to except `stats` and `budget`.
  * Threads:   any; each member says its own.
@@ -46,19 +46,19 @@ struct gateway_context {
     bool write_back;       /* blocks may be acknowledged from their hot copies */
     uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
-    struct g4_store *hot;              /* NULL: none */
-    struct g4_store *warm;             /* the second volume; NULL: none */
-    struct gateway_hot_memory *sealed; /* what of it is kept in memory; NULL: nothing */
-    struct g4_store *uploads;          /* parts that wait: gateway/upload/uploads.h */
+    struct g4_store *hot;                  /* NULL: none */
+    struct g4_store *warm;                 /* the second volume; NULL: none */
+    struct gateway_hot_memory *hot_memory; /* what of it is kept in memory; NULL: nothing */
+    struct g4_store *uploads;              /* parts that wait: gateway/upload/uploads.h */
     struct g4_upload_notes *begun
         [2]; /* gateway/upload/unfinished_uploads.h, by g4_bucket_pair_place; NULL: that bucket is
                                        * at no S3 server, or there is none */
-    struct gateway_bucket_tier *cold;
-    struct gateway_recheck *doubts;
+    struct gateway_bucket_tier *buckets;
+    struct gateway_recheck *recheck;
     struct gateway_packer *packer; /* NULL: nothing is packed */
     struct gateway_quarantine *quarantine;
-    struct gateway_key_locks *holds;
-    struct gateway_access_counts *access;
+    struct gateway_key_locks *key_locks;
+    struct gateway_access_counts *access_counts;
     struct gateway_stats *stats;
     struct gateway_budget *budget; /* for bodies read here; NULL: no bound */
     int lock_fd;                   /* of the state folder; one gateway lives in it */
@@ -106,7 +106,7 @@ struct gateway_context_options {
 KVT_NODISCARD enum kvt_err gateway_context_open(struct gateway_context **out,
                                                 const struct gateway_context_options *options,
                                                 struct kvt_error *err);
-void gateway_context_close(struct gateway_context *vault);
+void gateway_context_close(struct gateway_context *context);
 
 /**
  * GET an object whole, for work of the gateway's own, within the budget.
@@ -115,39 +115,39 @@ void gateway_context_close(struct gateway_context *vault);
  * @return as the store, and KVT_AGAIN: the budget has no room, nothing was read.  Give the body
  *         back with gateway_body_release(), whatever came.
  */
-KVT_NODISCARD enum kvt_err gateway_body_read(struct gateway_context *vault, struct g4_store *store,
-                                             const char *key, uint64_t length,
-                                             struct g4_request *request);
-void gateway_body_release(struct gateway_context *vault, struct g4_request *request);
+KVT_NODISCARD enum kvt_err gateway_body_read(struct gateway_context *context,
+                                             struct g4_store *store, const char *key,
+                                             uint64_t length, struct g4_request *request);
+void gateway_body_release(struct gateway_context *context, struct g4_request *request);
 
 /** The same for a block's copy, checked against its row: KVT_CORRUPT also when it is larger than
  *  any may be; `request->error` says what is wrong. */
-KVT_NODISCARD enum kvt_err gateway_body_read_block(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_body_read_block(struct gateway_context *context,
                                                    struct g4_store *store, const char *key,
                                                    const struct gateway_record *record,
                                                    struct g4_request *request);
 
 /** The volume of GATEWAY_HOT or GATEWAY_WARM; NULL: there is none. */
-struct g4_store *gateway_tier_volume(const struct gateway_context *vault, unsigned tier);
+struct g4_store *gateway_tier_volume(const struct gateway_context *context, unsigned tier);
 
 /** The store of one tier's bit, a volume's or a bucket's; NULL: there is none. */
-struct g4_store *gateway_tier_store(const struct gateway_context *vault, unsigned tier);
+struct g4_store *gateway_tier_store(const struct gateway_context *context, unsigned tier);
 
 /** Of these tiers the bit of the one that is read first; 0: of none. */
-unsigned gateway_tier_fastest(const struct gateway_context *vault, unsigned tiers);
+unsigned gateway_tier_fastest(const struct gateway_context *context, unsigned tiers);
 
 /** Does this gateway have the tier? */
-bool gateway_tier_exists(const struct gateway_context *vault, enum gateway_tier tier);
+bool gateway_tier_exists(const struct gateway_context *context, enum gateway_tier tier);
 
 /** The tier of this holder, as "warm@gw0"; false: none of them. */
-bool gateway_tier_of_holder(const struct gateway_context *vault, const char *holder,
+bool gateway_tier_of_holder(const struct gateway_context *context, const char *holder,
                             enum gateway_tier *tier);
 
 /** "hot", "cold", "warm", "far"; false: it is none of these. */
 bool gateway_tier_find(const char *name, enum gateway_tier *tier);
 
 /** Drop the files of these volumes.  KVT_OK also when none was there. */
-KVT_NODISCARD enum kvt_err gateway_tier_drop_files(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_tier_drop_files(struct gateway_context *context, const char *key,
                                                    unsigned tiers);
 
 /**
@@ -155,7 +155,7 @@ KVT_NODISCARD enum kvt_err gateway_tier_drop_files(struct gateway_context *vault
  *
  * @return KVT_CORRUPT, KVT_NOTFOUND: no.  All other errors say nothing of it.
  */
-KVT_NODISCARD enum kvt_err gateway_body_hot_shows(struct gateway_context *vault, const char *key,
+KVT_NODISCARD enum kvt_err gateway_body_hot_shows(struct gateway_context *context, const char *key,
                                                   const struct gateway_record *record);
 
 /** Is this a block's key?  `parsed` may be NULL. */
@@ -172,7 +172,7 @@ bool gateway_object_key_is_allowed(const char *key);
 bool gateway_object_key_is_stored(const char *key);
 
 /** The cap that is kept of a tier, in bytes; 0: none, as of a bucket that is not counted yet. */
-uint64_t gateway_tier_capacity(struct gateway_context *vault, unsigned tier);
+uint64_t gateway_tier_capacity(struct gateway_context *context, unsigned tier);
 
 /** "hot", "cold", "warm", "far". */
 const char *gateway_tier_name(unsigned tier);

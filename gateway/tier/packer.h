@@ -5,7 +5,7 @@
  * by itself, when segments hold too little that lives or small objects may have gathered.  Readers
  * and writers need not know: the bucket's store looks for packed blocks by itself.
  *
- * Ownership: owned by the vault; borrows the bucket and the counters.
+ * Ownership: owned by the context; borrows the bucket and the counters.
  * Threads:   any for a run and the state; one of its own decides by itself.
  * Limits:    GATEWAY_PACKER_BYTES of bodies under one lock, then it is given back, and while
  *            requests come the next run waits as long as the last one took.  GATEWAY_PACKER_RUNS

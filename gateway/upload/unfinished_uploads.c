@@ -11,7 +11,7 @@
 enum { REQUEST_MS = 5000, PAGE = 64 };
 
 struct settling {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct g4_upload_notes *notes;
     const struct g4_endpoint *endpoint; /* of the bucket that they are of */
     struct g4_bucket_uploads *page;
@@ -74,26 +74,26 @@ settle_all(struct settling *settling, struct g4_upload_note notes[PAGE])
             if (!is_old(settling, notes[i].begun_ms))
                 continue;
             settling->looked_at++;
-            rc = atomic_load(&settling->vault->stopping) ? KVT_CANCELLED
-                                                         : settle_one(settling, &notes[i]);
+            rc = atomic_load(&settling->context->stopping) ? KVT_CANCELLED
+                                                           : settle_one(settling, &notes[i]);
         }
     }
 }
 
 void
-gateway_unfinished_uploads_settle(struct gateway_context *vault, uint64_t now_ms)
+gateway_unfinished_uploads_settle(struct gateway_context *context, uint64_t now_ms)
 {
-    struct settling settling = {.vault = vault, .now_ms = now_ms};
+    struct settling settling = {.context = context, .now_ms = now_ms};
     struct g4_upload_note *notes = kvt_calloc(PAGE, sizeof(*notes));
 
     settling.page = kvt_calloc(1, sizeof(*settling.page));
     for (unsigned place = 0; notes != NULL && settling.page != NULL && place < 2; place++) {
-        settling.notes = vault->begun[place];
+        settling.notes = context->begun[place];
         if (settling.notes == NULL)
             continue;
         settling.endpoint = place == G4_BUCKET_PAIR_NEAR
-                                ? gateway_bucket_tier_endpoint(vault->cold)
-                                : gateway_bucket_tier_far_endpoint(vault->cold);
+                                ? gateway_bucket_tier_endpoint(context->buckets)
+                                : gateway_bucket_tier_far_endpoint(context->buckets);
         settling.looked_at = 0;
         settle_all(&settling, notes);
     }

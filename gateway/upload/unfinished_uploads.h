@@ -6,7 +6,7 @@
  * that stays is of one that a crash or a lost answer left behind: nobody else knows its key, and it
  * holds bytes until somebody gives it up.
  *
- * Ownership: borrows the vault.
+ * Ownership: borrows the context.
  * Limits:    GATEWAY_UNFINISHED_UPLOADS_ROUND notes of each bucket a round.
  */
 #ifndef GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H
@@ -24,6 +24,6 @@
 /** Give up uploads that were noted, and begun, GATEWAY_UNFINISHED_UPLOADS_AGE_MS ago, in either
  * bucket; their
  *  notes go when no upload to their key is left.  What fails is tried again the next time. */
-void gateway_unfinished_uploads_settle(struct gateway_context *vault, uint64_t now_ms);
+void gateway_unfinished_uploads_settle(struct gateway_context *context, uint64_t now_ms);
 
 #endif /* GATEWAY_UPLOAD_UNFINISHED_UPLOADS_H */

@@ -33,17 +33,17 @@ name_of_part(const char *id, unsigned number, char name[NAME_SIZE])
 }
 
 static enum kvt_err
-put(struct gateway_context *vault, const char *name, const void *body, size_t size,
+put(struct gateway_context *context, const char *name, const void *body, size_t size,
     char *attributes)
 {
     struct g4_request request = {
         .verb = G4_PUT, .key = name, .body = body, .body_size = size, .attributes = attributes};
 
-    return g4_store_perform(vault->uploads, &request);
+    return g4_store_perform(context->uploads, &request);
 }
 
 enum kvt_err
-gateway_uploads_list(struct gateway_context *vault, char (*ids)[GATEWAY_UPLOAD_ID], size_t *count)
+gateway_uploads_list(struct gateway_context *context, char (*ids)[GATEWAY_UPLOAD_ID], size_t *count)
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
     enum kvt_err rc = KVT_NOMEM;
@@ -53,7 +53,7 @@ gateway_uploads_list(struct gateway_context *vault, char (*ids)[GATEWAY_UPLOAD_I
     if (request.listed == NULL)
         return rc;
     do {
-        rc = g4_store_perform(vault->uploads, &request);
+        rc = g4_store_perform(context->uploads, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++) {
             const char *key = request.listed[i].key;
 
@@ -66,7 +66,7 @@ gateway_uploads_list(struct gateway_context *vault, char (*ids)[GATEWAY_UPLOAD_I
 }
 
 enum kvt_err
-gateway_uploads_create(struct gateway_context *vault, struct gateway_upload *upload)
+gateway_uploads_create(struct gateway_context *context, struct gateway_upload *upload)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     uint64_t random[2];
@@ -77,7 +77,7 @@ gateway_uploads_create(struct gateway_context *vault, struct gateway_upload *upl
     upload->id[0] = '\0';
     if (ids == NULL)
         return KVT_NOMEM;
-    rc = gateway_uploads_list(vault, ids, &count);
+    rc = gateway_uploads_list(context, ids, &count);
     kvt_free(ids);
     if (rc != KVT_OK || count == GATEWAY_UPLOADS_MAX)
         return rc != KVT_OK ? rc : KVT_FULL;
@@ -88,11 +88,11 @@ gateway_uploads_create(struct gateway_context *vault, struct gateway_upload *upl
                    upload->created_ms & UINT64_C(0xffffffffffff), (unsigned)(random[0] & 0xffff),
                    random[1]);
     name_of_upload(upload->id, name);
-    return put(vault, name, upload->key, strlen(upload->key), upload->attributes);
+    return put(context, name, upload->key, strlen(upload->key), upload->attributes);
 }
 
 enum kvt_err
-gateway_uploads_find(struct gateway_context *vault, const char *id, const char *key,
+gateway_uploads_find(struct gateway_context *context, const char *id, const char *key,
                      struct gateway_upload *upload)
 {
     char name[NAME_SIZE];
@@ -106,7 +106,7 @@ gateway_uploads_find(struct gateway_context *vault, const char *id, const char *
     if (!id_valid(id))
         return KVT_NOTFOUND;
     name_of_upload(id, name);
-    rc = g4_store_perform(vault->uploads, &request);
+    rc = g4_store_perform(context->uploads, &request);
     if (rc != KVT_OK)
         return rc;
     upload->key[request.buffer_size] = '\0';
@@ -116,7 +116,7 @@ gateway_uploads_find(struct gateway_context *vault, const char *id, const char *
 }
 
 enum kvt_err
-gateway_uploads_put(struct gateway_context *vault, const char *id, unsigned number,
+gateway_uploads_put(struct gateway_context *context, const char *id, unsigned number,
                     const void *body, size_t size, const char *etag,
                     char attributes[G4_ATTRIBUTES_MAX])
 {
@@ -125,11 +125,11 @@ gateway_uploads_put(struct gateway_context *vault, const char *id, unsigned numb
     if (!gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, etag))
         return KVT_RANGE;
     name_of_part(id, number, name);
-    return put(vault, name, body, size, attributes);
+    return put(context, name, body, size, attributes);
 }
 
 enum kvt_err
-gateway_uploads_part(struct gateway_context *vault, const char *id, struct gateway_part *part)
+gateway_uploads_part(struct gateway_context *context, const char *id, struct gateway_part *part)
 {
     char attributes[G4_ATTRIBUTES_MAX];
     char name[NAME_SIZE];
@@ -137,7 +137,7 @@ gateway_uploads_part(struct gateway_context *vault, const char *id, struct gatew
     enum kvt_err rc;
 
     name_of_part(id, part->number, name);
-    rc = g4_store_perform(vault->uploads, &request);
+    rc = g4_store_perform(context->uploads, &request);
     part->size = request.buffer_size;
     part->modified_ms = request.modified_ms;
     part->checksum[0] = '\0';
@@ -152,8 +152,8 @@ gateway_uploads_part(struct gateway_context *vault, const char *id, struct gatew
 }
 
 enum kvt_err
-gateway_uploads_read(struct gateway_context *vault, const char *id, const struct gateway_part *part,
-                     void *out)
+gateway_uploads_read(struct gateway_context *context, const char *id,
+                     const struct gateway_part *part, void *out)
 {
     char name[NAME_SIZE];
     struct g4_request request = {
@@ -161,14 +161,14 @@ gateway_uploads_read(struct gateway_context *vault, const char *id, const struct
     enum kvt_err rc;
 
     name_of_part(id, part->number, name);
-    rc = g4_store_perform(vault->uploads, &request);
+    rc = g4_store_perform(context->uploads, &request);
     if (rc == KVT_OK && request.buffer_size != part->size)
         rc = KVT_AGAIN; /* it was put anew under our hands */
     return rc == KVT_CORRUPT ? KVT_IO : rc;
 }
 
 enum kvt_err
-gateway_uploads_numbers(struct gateway_context *vault, const char *id, unsigned after,
+gateway_uploads_numbers(struct gateway_context *context, const char *id, unsigned after,
                         unsigned *numbers, size_t capacity, size_t *count)
 {
     char prefix[NAME_SIZE];
@@ -183,7 +183,7 @@ gateway_uploads_numbers(struct gateway_context *vault, const char *id, unsigned 
     if (request.listed == NULL)
         return KVT_NOMEM;
     do {
-        rc = g4_store_perform(vault->uploads, &request);
+        rc = g4_store_perform(context->uploads, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count && *count < capacity; i++) {
             const char *digits = request.listed[i].key + GATEWAY_UPLOAD_ID;
 
@@ -196,16 +196,16 @@ gateway_uploads_numbers(struct gateway_context *vault, const char *id, unsigned 
 }
 
 static enum kvt_err
-remove_name(struct gateway_context *vault, const char *name)
+remove_name(struct gateway_context *context, const char *name)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = name};
-    const enum kvt_err rc = g4_store_perform(vault->uploads, &request);
+    const enum kvt_err rc = g4_store_perform(context->uploads, &request);
 
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 enum kvt_err
-gateway_uploads_drop(struct gateway_context *vault, const char *id)
+gateway_uploads_drop(struct gateway_context *context, const char *id)
 {
     char name[NAME_SIZE];
     char prefix[NAME_SIZE];
@@ -215,7 +215,7 @@ gateway_uploads_drop(struct gateway_context *vault, const char *id)
     if (!id_valid(id))
         return KVT_OK;
     name_of_upload(id, name);
-    rc = remove_name(vault, name); /* first: from here on nobody finds its parts */
+    rc = remove_name(context, name); /* first: from here on nobody finds its parts */
     (void)snprintf(prefix, sizeof(prefix), "%s/", id);
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
@@ -223,33 +223,33 @@ gateway_uploads_drop(struct gateway_context *vault, const char *id)
     do {
         request.token[0] = '\0';
         if (rc == KVT_OK)
-            rc = g4_store_perform(vault->uploads, &request);
+            rc = g4_store_perform(context->uploads, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++)
-            rc = remove_name(vault, request.listed[i].key);
+            rc = remove_name(context, request.listed[i].key);
     } while (rc == KVT_OK && request.listed_count == G4_LIST_KEYS_MAX);
     kvt_free(request.listed);
     return rc;
 }
 
 void
-gateway_uploads_drop_all(struct gateway_context *vault, const char *prefix)
+gateway_uploads_drop_all(struct gateway_context *context, const char *prefix)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
     size_t count = 0;
 
-    if (ids != NULL && upload != NULL && gateway_uploads_list(vault, ids, &count) == KVT_OK)
+    if (ids != NULL && upload != NULL && gateway_uploads_list(context, ids, &count) == KVT_OK)
         for (size_t i = 0; i < count; i++)
-            if (gateway_uploads_find(vault, ids[i], NULL, upload) == KVT_OK &&
+            if (gateway_uploads_find(context, ids[i], NULL, upload) == KVT_OK &&
                 strncmp(upload->key, prefix, strlen(prefix)) == 0)
-                (void)!gateway_uploads_drop(vault, ids[i]);
+                (void)!gateway_uploads_drop(context, ids[i]);
     kvt_free(upload);
     kvt_free(ids);
 }
 
 /* Is the upload this name belongs to gone, or too old? */
 static bool
-is_stale(struct gateway_context *vault, const struct g4_listed *listed, uint64_t now_ms)
+is_stale(struct gateway_context *context, const struct g4_listed *listed, uint64_t now_ms)
 {
     struct gateway_upload *upload;
     char id[GATEWAY_UPLOAD_ID];
@@ -262,7 +262,7 @@ is_stale(struct gateway_context *vault, const struct g4_listed *listed, uint64_t
     if (upload == NULL)
         return false;
     (void)snprintf(id, sizeof(id), "%.32s", listed->key);
-    rc = gateway_uploads_find(vault, id, NULL, upload);
+    rc = gateway_uploads_find(context, id, NULL, upload);
     stale = rc == KVT_NOTFOUND || rc == KVT_CORRUPT ||
             (rc == KVT_OK && upload->created_ms + GATEWAY_UPLOADS_AGE_MS <= now_ms);
     kvt_free(upload);
@@ -270,7 +270,7 @@ is_stale(struct gateway_context *vault, const struct g4_listed *listed, uint64_t
 }
 
 void
-gateway_uploads_expire(struct gateway_context *vault, uint64_t now_ms)
+gateway_uploads_expire(struct gateway_context *context, uint64_t now_ms)
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
     enum kvt_err rc;
@@ -279,10 +279,10 @@ gateway_uploads_expire(struct gateway_context *vault, uint64_t now_ms)
     if (request.listed == NULL)
         return;
     do {
-        rc = g4_store_perform(vault->uploads, &request);
+        rc = g4_store_perform(context->uploads, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++)
-            if (is_stale(vault, &request.listed[i], now_ms))
-                rc = remove_name(vault, request.listed[i].key);
-    } while (rc == KVT_OK && request.token[0] != '\0' && !atomic_load(&vault->stopping));
+            if (is_stale(context, &request.listed[i], now_ms))
+                rc = remove_name(context, request.listed[i].key);
+    } while (rc == KVT_OK && request.token[0] != '\0' && !atomic_load(&context->stopping));
     kvt_free(request.listed);
 }

@@ -8,7 +8,7 @@
  *   <id>/upload   what the upload is for: the key as body, the client's attributes beside it
  *   <id>/<number> a part, five digits; its MD5 and checksums beside it
  *
- * Ownership: borrows the vault, which owns the store.
+ * Ownership: borrows the context, which owns the store.
  * Limits:    GATEWAY_UPLOADS_MAX uploads, GATEWAY_UPLOADS_BYTES bytes of parts: more is KVT_FULL;
  *            GATEWAY_COMPLETED_PARTS_MAX parts an upload; what was begun GATEWAY_UPLOADS_AGE_MS
  *            ago is dropped.
@@ -45,43 +45,43 @@ struct gateway_part {
 };
 
 /** Begin one for upload->key with upload->attributes; its id and time are filled in. */
-KVT_NODISCARD enum kvt_err gateway_uploads_create(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_uploads_create(struct gateway_context *context,
                                                   struct gateway_upload *upload);
 
 /** KVT_NOTFOUND: no such upload, or it is for another key than `key` (NULL: for any). */
-KVT_NODISCARD enum kvt_err gateway_uploads_find(struct gateway_context *vault, const char *id,
+KVT_NODISCARD enum kvt_err gateway_uploads_find(struct gateway_context *context, const char *id,
                                                 const char *key, struct gateway_upload *upload);
 
 /** Keep a part, in place of one with its number; `attributes` get its ETag added. */
-KVT_NODISCARD enum kvt_err gateway_uploads_put(struct gateway_context *vault, const char *id,
+KVT_NODISCARD enum kvt_err gateway_uploads_put(struct gateway_context *context, const char *id,
                                                unsigned number, const void *body, size_t size,
                                                const char *etag,
                                                char attributes[G4_ATTRIBUTES_MAX]);
 
 /** What part->number is, with its checksum of part->algorithm; KVT_NOTFOUND. */
-KVT_NODISCARD enum kvt_err gateway_uploads_part(struct gateway_context *vault, const char *id,
+KVT_NODISCARD enum kvt_err gateway_uploads_part(struct gateway_context *context, const char *id,
                                                 struct gateway_part *part);
 
 /** Read it: part->size bytes, checked. */
-KVT_NODISCARD enum kvt_err gateway_uploads_read(struct gateway_context *vault, const char *id,
+KVT_NODISCARD enum kvt_err gateway_uploads_read(struct gateway_context *context, const char *id,
                                                 const struct gateway_part *part, void *out);
 
 /** The numbers of the parts behind `after`, ascending, at most `capacity`. */
-KVT_NODISCARD enum kvt_err gateway_uploads_numbers(struct gateway_context *vault, const char *id,
+KVT_NODISCARD enum kvt_err gateway_uploads_numbers(struct gateway_context *context, const char *id,
                                                    unsigned after, unsigned *numbers,
                                                    size_t capacity, size_t *count);
 
 /** The ids of all uploads there are, in no order of use; room for GATEWAY_UPLOADS_MAX. */
-KVT_NODISCARD enum kvt_err gateway_uploads_list(struct gateway_context *vault,
+KVT_NODISCARD enum kvt_err gateway_uploads_list(struct gateway_context *context,
                                                 char (*ids)[GATEWAY_UPLOAD_ID], size_t *count);
 
 /** Forget it and its parts.  KVT_OK also when there is none. */
-KVT_NODISCARD enum kvt_err gateway_uploads_drop(struct gateway_context *vault, const char *id);
+KVT_NODISCARD enum kvt_err gateway_uploads_drop(struct gateway_context *context, const char *id);
 
 /** Forget all of keys that begin with `prefix`; what cannot be is dropped by age. */
-void gateway_uploads_drop_all(struct gateway_context *vault, const char *prefix);
+void gateway_uploads_drop_all(struct gateway_context *context, const char *prefix);
 
 /** Drop what is too old, and parts that belong to nothing. */
-void gateway_uploads_expire(struct gateway_context *vault, uint64_t now_ms);
+void gateway_uploads_expire(struct gateway_context *context, uint64_t now_ms);
 
 #endif /* GATEWAY_UPLOAD_UPLOADS_H */

@@ -62,7 +62,7 @@ static void
 a_loaded_store_is_not_packed(void **state)
 {
     struct gateway_context_options options;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct kvt_error err;
     struct test_gateway g;
 
@@ -73,8 +73,8 @@ a_loaded_store_is_not_packed(void **state)
     options.cold = (struct gateway_bucket_tier_options){.kind = GATEWAY_BUCKET_TIER_DRIVER,
                                                         .driver = {.path = "/nowhere/driver.so"}};
     options.packed = TEST_NAMESPACE;
-    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
-    assert_null(vault);
+    assert_int_equal(gateway_context_open(&context, &options, &err), KVT_INVALID);
+    assert_null(context);
     assert_non_null(strstr(err.text, "packed.namespaces"));
     test_gateway_close(&g);
 }
@@ -96,10 +96,10 @@ one_gateway_a_state_folder(void **state)
     assert_int_equal(gateway_context_open(&second, &options, &err), KVT_BUSY);
     assert_null(second);
     assert_non_null(strstr(err.text, g.state));
-    gateway_context_close(g.vault);
+    gateway_context_close(g.context);
     assert_int_equal(gateway_context_open(&second, &options, &err), KVT_OK);
     gateway_context_close(second);
-    g.vault = NULL;
+    g.context = NULL;
     test_gateway_close(&g);
 }
 
@@ -135,17 +135,17 @@ a_disturbed_self_test_is_repeated(void **state)
 
     (void)state;
     opened(&g, HOT, 0);
-    gateway_context_close(g.vault);
+    gateway_context_close(g.context);
     cold.path = g.cold;
     assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
     assert_int_equal(test_faulty_store_open(&g.bucket, inner), KVT_OK);
     g.options.cold_store = g.bucket;
-    assert_int_equal(gateway_context_open(&g.vault, &g.options, &err), KVT_OK);
+    assert_int_equal(gateway_context_open(&g.context, &g.options, &err), KVT_OK);
     test_faulty_store_set(g.bucket, &lost);
-    gateway_bucket_tier_probe(g.vault->cold);
-    assert_false(gateway_bucket_tier_writable(g.vault->cold));
-    gateway_bucket_tier_probe(g.vault->cold);
-    assert_true(gateway_bucket_tier_writable(g.vault->cold));
+    gateway_bucket_tier_probe(g.context->buckets);
+    assert_false(gateway_bucket_tier_writable(g.context->buckets));
+    gateway_bucket_tier_probe(g.context->buckets);
+    assert_true(gateway_bucket_tier_writable(g.context->buckets));
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_close(&g);
 }
@@ -162,7 +162,7 @@ lost_answer_is_settled(void **state)
     opened(&g, HOT, 0);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_LOSE, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_bucket_tier_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.context->buckets);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_has(&g, 1), KVT_UNAVAILABLE); /* nobody can tell */
@@ -174,7 +174,7 @@ lost_answer_is_settled(void **state)
     assert_int_equal(test_gateway_has(&g, 2), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT | GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_INTENT); /* a reader settles nothing */
-    assert_int_equal(gateway_recover_pending(g.vault), 2);
+    assert_int_equal(gateway_recover_pending(g.context), 2);
     assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT | GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_STORED);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
@@ -197,7 +197,7 @@ refusal_leaves_nothing(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
-    assert_int_equal(test_gateway_store_head(g.vault->hot, test_gateway_key(key, 1), &head),
+    assert_int_equal(test_gateway_store_head(g.context->hot, test_gateway_key(key, 1), &head),
                      KVT_NOTFOUND);
     test_gateway_close(&g);
 }
@@ -216,27 +216,27 @@ hanging_bucket(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 3);
     for (uint64_t i = 1; i <= 3; i++)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_AGAIN);
-    assert_true(gateway_bucket_tier_healthy(g.vault->cold));
+    assert_true(gateway_bucket_tier_healthy(g.context->buckets));
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_TIMEOUT, 100);
-    assert_int_equal(gateway_recover_pending(g.vault), 0);
-    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
+    assert_int_equal(gateway_recover_pending(g.context), 0);
+    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
     test_faulty_store_count(g.bucket, G4_HEAD, &seen, &hit);
     assert_int_equal(hit, 1); /* not once for every intent */
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
-    gateway_bucket_tier_probe(g.vault->cold);
-    atomic_store(&g.vault->stopping, true); /* nor is there time for more when stopping */
-    assert_int_equal(gateway_recover_pending(g.vault), 0);
-    atomic_store(&g.vault->stopping, false);
-    assert_int_equal(gateway_recover_pending(g.vault), 3);
+    gateway_bucket_tier_probe(g.context->buckets);
+    atomic_store(&g.context->stopping, true); /* nor is there time for more when stopping */
+    assert_int_equal(gateway_recover_pending(g.context), 0);
+    atomic_store(&g.context->stopping, false);
+    assert_int_equal(gateway_recover_pending(g.context), 3);
 
     assert_int_equal(test_gateway_put(&g, 4, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
-    assert_int_equal(gateway_remove(g.vault, test_gateway_key(key, 4)), KVT_TIMEOUT);
-    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
-    gateway_bucket_tier_probe(g.vault->cold);
+    assert_int_equal(gateway_remove(g.context, test_gateway_key(key, 4)), KVT_TIMEOUT);
+    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
+    gateway_bucket_tier_probe(g.context->buckets);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 5, SIZE), KVT_AGAIN);
-    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
+    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
     test_gateway_close(&g);
 }
 
@@ -251,13 +251,13 @@ bucket_away(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_UNAVAILABLE);
-    assert_false(gateway_bucket_tier_healthy(g.vault->cold));
+    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
     assert_int_equal(test_gateway_put(&g, 3, SIZE), KVT_UNAVAILABLE); /* without asking */
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 0);
     assert_int_equal(test_gateway_get(&g, 9, SIZE, NULL), KVT_UNAVAILABLE); /* not a miss */
-    gateway_bucket_tier_probe(g.vault->cold);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    gateway_bucket_tier_probe(g.context->buckets);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     test_gateway_close(&g);
 }
@@ -305,7 +305,7 @@ objects_of_others(void **state)
           &(struct g4_meta){0}); /* no metadata: a miss, kept, repaired by PUT */
     assert_int_equal(test_gateway_has(&g, 4), KVT_NOTFOUND);
     assert_int_equal(test_gateway_get(&g, 4, SIZE, NULL), KVT_NOTFOUND);
-    assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(g.context->quarantine), 1);
     assert_int_equal(count_of(&g, GATEWAY_STAT_FOREIGN), 1);
     assert_int_equal(test_gateway_put(&g, 4, SIZE), KVT_OK);
     assert_int_equal(test_gateway_get(&g, 4, SIZE, NULL), KVT_OK);
@@ -401,7 +401,7 @@ evidence_is_kept(struct test_gateway *g, enum damage kind)
     if (kind == GONE)
         return;
     kvt_buffer_init(&list, 1u << 16);
-    gateway_quarantine_list(g->vault->quarantine, 1, &list);
+    gateway_quarantine_list(g->context->quarantine, 1, &list);
     kvt_buffer_append(&list, "", 1);
     (void)snprintf(size, sizeof(size), "\"size\":%zu,", left[kind]);
     assert_non_null(strstr(kvt_buffer_text(&list), size));
@@ -422,7 +422,7 @@ damaged_hot_copies(void **state)
         assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK); /* from the bucket */
         assert_int_equal(tier, 1);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
-        assert_int_equal(gateway_quarantine_count(g.vault->quarantine), kind == GONE ? 0 : 1);
+        assert_int_equal(gateway_quarantine_count(g.context->quarantine), kind == GONE ? 0 : 1);
         evidence_is_kept(&g, (enum damage)kind);
         assert_false(find_file(g.hot, (char[512]){0}, 512));
         test_gateway_close(&g);
@@ -442,7 +442,7 @@ damaged_bucket_objects(void **state)
         assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_NOTFOUND);
         assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
-        assert_int_equal(gateway_quarantine_count(g.vault->quarantine), kind == GONE ? 0 : 1);
+        assert_int_equal(gateway_quarantine_count(g.context->quarantine), kind == GONE ? 0 : 1);
         evidence_is_kept(&g, (enum damage)kind);
         assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
         assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
@@ -464,7 +464,7 @@ lying_bucket(void **state)
         assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
         test_gateway_fault(&g, G4_GET, lies[i], KVT_OK, 1);
         assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_NOTFOUND);
-        assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 1);
+        assert_int_equal(gateway_quarantine_count(g.context->quarantine), 1);
         test_gateway_close(&g);
     }
 }
@@ -484,7 +484,7 @@ removal_is_two_phase(void **state)
     (void)state;
     opened(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.context, &name, 1), KVT_OK);
     (void)test_gateway_tiers(&g, 1, &row);
     assert_int_equal(row, GATEWAY_RETIRING);
     assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
@@ -492,19 +492,19 @@ removal_is_two_phase(void **state)
     assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_OK); /* still there */
 
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK); /* cancels the mark */
-    assert_int_equal(gateway_removal_finish(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_removal_finish(g.context, name, &bytes), KVT_OK);
     assert_int_equal(bytes, 0);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(count_of(&g, GATEWAY_STAT_REPAIRED), 1); /* written anew, not just accepted */
 
-    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.context, &name, 1), KVT_OK);
     test_gateway_reopen(&g); /* a crash between the phases */
     assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
     assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_NOTFOUND);
-    assert_int_equal(test_gateway_store_head(g.vault->hot, name, &head), KVT_NOTFOUND);
-    assert_int_equal(gateway_remove(g.vault, name), KVT_OK);
+    assert_int_equal(test_gateway_store_head(g.context->hot, name, &head), KVT_NOTFOUND);
+    assert_int_equal(gateway_remove(g.context, name), KVT_OK);
     test_gateway_close(&g);
 }
 
@@ -523,12 +523,12 @@ a_busy_namespace_stops_no_other(void **state)
     item.crc32c = g4_check_crc32c("note", 4);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK);
-    assert_int_equal(gateway_removal_mark(g.vault, names, 3), KVT_OK);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_ALWAYS), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.context, names, 3), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_AGAIN, 1);
-    assert_int_equal(gateway_recover_pending(g.vault), 1); /* the second was not even tried */
-    assert_int_equal(gateway_catalog_get(g.vault->catalog, "zz", &record), KVT_NOTFOUND);
-    assert_int_equal(gateway_recover_pending(g.vault), 2);
+    assert_int_equal(gateway_recover_pending(g.context), 1); /* the second was not even tried */
+    assert_int_equal(gateway_catalog_get(g.context->catalog, "zz", &record), KVT_NOTFOUND);
+    assert_int_equal(gateway_recover_pending(g.context), 2);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL) + test_gateway_tiers(&g, 2, NULL), 0);
     test_gateway_close(&g);
 }
@@ -546,37 +546,37 @@ moves_keep_a_copy(void **state)
 
     (void)state;
     opened(&g, HOT, 0);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes),
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes),
                      KVT_OK); /* nothing is gone already */
-    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_NOTFOUND);
+    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+        assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
         assert_int_equal(bytes, again == 0 ? SIZE : 0);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     }
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_OK);
+        assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
         assert_int_equal(bytes, again == 0 ? SIZE : 0);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     }
     /* A bad copy in the bucket is repaired from the hot one before that goes. */
     damage(g.cold, FLIP);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
-    assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(g.context->quarantine), 1);
     /* One that is gone is not made anew: somebody removed the block. */
-    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
     damage(g.cold, GONE);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
     /* With no good copy to verify, the hot one stays. */
-    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
     test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_TIMEOUT);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_TIMEOUT);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     test_gateway_close(&g);
 }
@@ -598,7 +598,7 @@ copies_wait_for_memory(void **state)
     test_gateway_reopen(&g);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     budget.used = 1; /* somebody's */
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_AGAIN);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_AGAIN);
     damage(g.hot, FLIP);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK); /* from the bucket */
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
@@ -606,11 +606,11 @@ copies_wait_for_memory(void **state)
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     assert_int_equal(budget.used, 0);
-    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_AGAIN); /* one, not two */
+    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_AGAIN); /* one, not two */
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     budget.max = UINT64_C(2) * SIZE;
-    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_OK);
-    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(budget.used, 0);
     test_gateway_close(&g);
 }
@@ -626,10 +626,10 @@ promotion_respects_the_cap(void **state)
     opened(&g, SIZE, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
-    assert_int_equal(gateway_move_promote(g.vault, test_gateway_key(key, 2), &bytes), KVT_FULL);
+    assert_int_equal(gateway_move_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_FULL);
     assert_int_equal(test_gateway_tiers(&g, 2, NULL), GATEWAY_COLD);
-    assert_int_equal(gateway_move_demote(g.vault, test_gateway_key(key, 1), &bytes), KVT_OK);
-    assert_int_equal(gateway_move_promote(g.vault, test_gateway_key(key, 2), &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.context, test_gateway_key(key, 1), &bytes), KVT_OK);
+    assert_int_equal(gateway_move_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
     test_gateway_close(&g);
 }
 
@@ -645,14 +645,14 @@ orphans_are_swept(void **state)
     (void)state;
     opened(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(test_gateway_store_put(g.vault->hot, test_gateway_key(key, 2), "x", 1,
+    assert_int_equal(test_gateway_store_put(g.context->hot, test_gateway_key(key, 2), "x", 1,
                                             &(struct g4_meta){0}),
                      KVT_OK);
     do
-        assert_int_equal(gateway_recover_orphans(g.vault, GATEWAY_HOT, token), KVT_OK);
+        assert_int_equal(gateway_recover_orphans(g.context, GATEWAY_HOT, token), KVT_OK);
     while (token[0] != '\0');
-    assert_int_equal(test_gateway_store_head(g.vault->hot, key, &head), KVT_NOTFOUND);
-    assert_int_equal(test_gateway_store_head(g.vault->hot, test_gateway_key(key, 1), &head),
+    assert_int_equal(test_gateway_store_head(g.context->hot, key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(g.context->hot, test_gateway_key(key, 1), &head),
                      KVT_OK);
     test_gateway_close(&g);
 }
@@ -667,21 +667,21 @@ opaque_objects(void **state)
     (void)state;
     opened(&g, HOT, 0);
     item.crc32c = g4_check_crc32c("one", 3);
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_ALWAYS), KVT_OK);
     item.body = "seven!!";
     item.size = 7;
     item.crc32c = g4_check_crc32c("seven!!", 7);
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_IF_ABSENT), KVT_EXISTS);
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK); /* overwritten */
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_IF_ABSENT), KVT_EXISTS);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_ALWAYS), KVT_OK); /* overwritten */
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_int_equal(stats.used[1], 7);
     assert_int_equal(stats.used[0], 0);
     assert_int_equal(stats.events, 0);
-    assert_int_equal(gateway_remove(g.vault, item.key), KVT_OK);
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    assert_int_equal(gateway_remove(g.context, item.key), KVT_OK);
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_int_equal(stats.entries, 0);
     item.key = ".kvtier-probe";
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_INVALID);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_ALWAYS), KVT_INVALID);
     test_gateway_close(&g);
 }
 

@@ -64,7 +64,7 @@ fail_one(struct g4_fault_rule *rule, const char *what)
     for (unsigned round = 0; round < 5; round++) {
         (void)test_waiting_round(&w);
         expect_all(&w, what);
-        gateway_bucket_tier_probe(w.gateway.vault->cold);
+        gateway_bucket_tier_probe(w.gateway.context->buckets);
     }
     test_faulty_store_count(w.gateway.bucket, rule->verb, &seen, &after);
     rule->count = 0;
@@ -135,7 +135,7 @@ look(struct model *m, uint64_t number)
 static void
 change(struct model *m, uint64_t number)
 {
-    struct gateway_context *vault = m->w.gateway.vault;
+    struct gateway_context *context = m->w.gateway.context;
     char key[KVT_KEY_MAX];
     uint64_t bytes;
     enum kvt_err rc;
@@ -143,15 +143,15 @@ change(struct model *m, uint64_t number)
     (void)test_gateway_key(key, number);
     switch (kvt_random_below(&m->seed, 8)) {
     case 0:
-        rc = gateway_remove(vault, key);
+        rc = gateway_remove(context, key);
         /* One that was refused before it began leaves what was; any other may have done it. */
         if (rc == KVT_OK)
             m->truth[number] = ABSENT;
         else if (m->truth[number] == STORED)
             m->truth[number] = EITHER;
         break;
-    case 1: (void)!gateway_move_demote(vault, key, &bytes); break;
-    case 2: (void)!gateway_move_promote(vault, key, &bytes); break;
+    case 1: (void)!gateway_move_demote(context, key, &bytes); break;
+    case 2: (void)!gateway_move_promote(context, key, &bytes); break;
     case 3:
         if (m->truth[number] == STORED)
             assert_int_not_equal(test_gateway_put(&m->w.gateway, number, SIZE - 1), KVT_OK);
@@ -186,8 +186,8 @@ step(struct model *m)
     switch (kvt_random_below(&m->seed, 10)) {
     case 0: (void)test_waiting_round(&m->w); break;
     case 1: set_fault(m); break;
-    case 2: gateway_bucket_tier_probe(m->w.gateway.vault->cold); break;
-    case 3: (void)gateway_recover_pending(m->w.gateway.vault); break;
+    case 2: gateway_bucket_tier_probe(m->w.gateway.context->buckets); break;
+    case 3: (void)gateway_recover_pending(m->w.gateway.context); break;
     case 4:
         if (kvt_random_below(&m->seed, 4) == 0) {
             m->w.gateway.options.write_back = kvt_random_below(&m->seed, 3) > 0;
@@ -212,7 +212,7 @@ random_steps(void **state)
         struct gateway_catalog_stats stats;
 
         step(&m);
-        gateway_catalog_stats(m.w.gateway.vault->catalog, &stats);
+        gateway_catalog_stats(m.w.gateway.context->catalog, &stats);
         assert_true(stats.owed_bytes <= KEYS / 2 * SIZE);
         assert_int_equal(stats.owed_bytes, stats.owed_blocks * SIZE);
         assert_int_equal(stats.owed_blocks,

@@ -27,7 +27,7 @@ demote(struct test_waiting *w, uint64_t number)
     char key[KVT_KEY_MAX];
     uint64_t bytes;
 
-    return gateway_move_demote(w->gateway.vault, test_gateway_key(key, number), &bytes);
+    return gateway_move_demote(w->gateway.context, test_gateway_key(key, number), &bytes);
 }
 
 static enum kvt_err
@@ -35,7 +35,7 @@ removed(struct test_waiting *w, uint64_t number)
 {
     char key[KVT_KEY_MAX];
 
-    return gateway_remove(w->gateway.vault, test_gateway_key(key, number));
+    return gateway_remove(w->gateway.context, test_gateway_key(key, number));
 }
 
 static void
@@ -67,7 +67,7 @@ acknowledged_from_the_hot_copy(void **state)
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     assert_int_equal(test_gateway_has(&peer, 1), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 0);
-    assert_int_equal(gateway_recover_pending(w.gateway.vault), 0);
+    assert_int_equal(gateway_recover_pending(w.gateway.context), 0);
     assert_string_equal(test_waiting_events(&w, text), "+hot +cold");
     test_gateway_close(&peer);
     test_waiting_close(&w);
@@ -100,7 +100,7 @@ outage_is_bridged(void **state)
     (void)state;
     test_waiting_open(&w, 3 * SIZE);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, UINT64_MAX);
-    gateway_bucket_tier_suspect(w.gateway.vault->cold);
+    gateway_bucket_tier_suspect(w.gateway.context->buckets);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 3, SIZE), KVT_UNAVAILABLE);
@@ -130,13 +130,13 @@ unproven_bucket_is_owed_nothing(void **state)
 
     (void)state;
     test_waiting_open(&w, ROOM);
-    gateway_context_close(w.gateway.vault); /* the next life has not probed yet */
+    gateway_context_close(w.gateway.context); /* the next life has not probed yet */
     bucket.path = w.gateway.cold;
     assert_int_equal(g4_directory_open(&w.gateway.options.cold_store, &bucket, &err), KVT_OK);
-    assert_int_equal(gateway_context_open(&w.gateway.vault, &w.gateway.options, &err), KVT_OK);
+    assert_int_equal(gateway_context_open(&w.gateway.context, &w.gateway.options, &err), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_blocks(&w), 0);
-    gateway_bucket_tier_probe(w.gateway.vault->cold);
+    gateway_bucket_tier_probe(w.gateway.context->buckets);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -160,7 +160,7 @@ full_backlog_writes_through(void **state)
                                              .size = SIZE,
                                              .crc32c = g4_check_crc32c(bodies[i], SIZE)};
     }
-    gateway_put_blocks(w.gateway.vault, items, 4);
+    gateway_put_blocks(w.gateway.context, items, 4);
     for (uint64_t i = 0; i < 4; i++) {
         assert_int_equal(items[i].status, KVT_OK);
         assert_int_not_equal(items[i].etag[0], '\0');
@@ -185,7 +185,7 @@ full_volume_writes_through(void **state)
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(
-        test_gateway_store_put(w.gateway.vault->hot, "stray", body, TEST_WAITING_HOT, &meta),
+        test_gateway_store_put(w.gateway.context->hot, "stray", body, TEST_WAITING_HOT, &meta),
         KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_COLD);
@@ -208,13 +208,13 @@ unfinished_intent_vanishes(void **state)
     change.key = test_gateway_key(key, 1);
     change.record = (struct gateway_record){
         .state = GATEWAY_INTENT, .tiers = GATEWAY_HOT | GATEWAY_COLD, .owed = true, .length = SIZE};
-    assert_int_equal(gateway_catalog_change(w.gateway.vault->catalog, &change, 1, GATEWAY_DURABLE),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_catalog_change(w.gateway.context->catalog, &change, 1, GATEWAY_DURABLE), KVT_OK);
     assert_true(change.record.owed);
-    assert_int_equal(test_waiting_plant(w.gateway.vault->hot, 1, 1), KVT_OK);
+    assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 1), KVT_OK);
     test_waiting_reopen(&w);
     assert_int_equal(test_waiting_round(&w), 0);
-    assert_int_equal(gateway_recover_pending(w.gateway.vault), 1);
+    assert_int_equal(gateway_recover_pending(w.gateway.context), 1);
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), 0);
     assert_int_equal(test_waiting_blocks(&w), 0);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
@@ -235,7 +235,7 @@ deleted_before_its_upload(void **state)
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_removal_mark(w.gateway.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(w.gateway.context, &name, 1), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 0); /* its room is free */
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_REMOVED), 1);
     assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
@@ -373,7 +373,7 @@ static void
 hot_volume_is_not_taken_away(void **state)
 {
     struct gateway_context_options options;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct test_waiting w;
     struct kvt_error err;
 
@@ -383,12 +383,12 @@ hot_volume_is_not_taken_away(void **state)
     options = w.gateway.options;
     gateway_backlog_stop(w.backlog);
     w.backlog = NULL;
-    gateway_context_close(w.gateway.vault);
+    gateway_context_close(w.gateway.context);
     options.hot_capacity = 0;
-    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&context, &options, &err), KVT_INVALID);
     options.write_back = false;
-    assert_int_equal(gateway_context_open(&vault, &options, &err), KVT_INVALID);
-    w.gateway.vault = NULL;
+    assert_int_equal(gateway_context_open(&context, &options, &err), KVT_INVALID);
+    w.gateway.context = NULL;
     w.gateway.options.write_back = false; /* but write-through empties the backlog too */
     test_waiting_reopen(&w);
     assert_int_equal(test_gateway_put(&w.gateway, 2, SIZE), KVT_OK);
@@ -446,9 +446,9 @@ failures_have_their_turn(void **state)
         assert_int_equal(test_gateway_put(&w.gateway, 10 + i, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_bucket_tier_suspect(w.gateway.vault->cold);
+    gateway_bucket_tier_suspect(w.gateway.context->buckets);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_bucket_tier_probe(w.gateway.vault->cold);
+    gateway_bucket_tier_probe(w.gateway.context->buckets);
     assert_int_equal(test_waiting_round(&w), GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -497,7 +497,7 @@ uploads_have_their_own_time(void **state)
     test_waiting_open(&w, ROOM);
     gateway_backlog_stop(w.backlog);
     test_gateway_interpose(&w.gateway, &slow_driver, &slow, &slow.inner);
-    assert_int_equal(gateway_backlog_new(&w.backlog, w.gateway.vault, &options, &err), KVT_OK);
+    assert_int_equal(gateway_backlog_new(&w.backlog, w.gateway.context, &options, &err), KVT_OK);
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
     slow.count = 0; /* the self-test put, too */
@@ -519,7 +519,7 @@ stuck_is_told(void **state)
 
     (void)state;
     test_waiting_open(&w, ROOM);
-    assert_int_equal(gateway_backlog_new(&backlog, w.gateway.vault, &options, &err), KVT_OK);
+    assert_int_equal(gateway_backlog_new(&backlog, w.gateway.context, &options, &err), KVT_OK);
     kvt_clock_sleep_ms(30);
     gateway_backlog_state(backlog, &seen);
     assert_false(seen.stuck); /* nothing waits */
@@ -577,14 +577,14 @@ older_catalog_is_read(void **state)
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     test_waiting_drain(&w);
-    gateway_catalog_stats(w.gateway.vault->catalog, &before);
+    gateway_catalog_stats(w.gateway.context->catalog, &before);
     gateway_backlog_stop(w.backlog);
     w.backlog = NULL;
-    gateway_context_close(w.gateway.vault);
-    w.gateway.vault = NULL;
+    gateway_context_close(w.gateway.context);
+    w.gateway.context = NULL;
     make_older(w.gateway.state);
     test_waiting_reopen(&w);
-    gateway_catalog_stats(w.gateway.vault->catalog, &after);
+    gateway_catalog_stats(w.gateway.context->catalog, &after);
     assert_int_equal(after.entries, before.entries);
     assert_int_equal(after.used[0], before.used[0]);
     assert_int_equal(after.incarnation, before.incarnation);
@@ -616,7 +616,7 @@ survives_failing_allocations(void **state)
 
     (void)state;
     test_waiting_open(&w, ROOM);
-    assert_int_equal(test_sweep_allocations(make, w.gateway.vault), 1);
+    assert_int_equal(test_sweep_allocations(make, w.gateway.context), 1);
     test_waiting_close(&w);
 }
 

@@ -62,8 +62,8 @@ start(struct world *world)
     gateway_backlog_stop(waiting->backlog);
     world->client = (struct shelf_client){.shelf = &world->shelf};
     test_gateway_interpose(&waiting->gateway, &driver, world, &world->unused);
-    assert_int_equal(gateway_backlog_new(&waiting->backlog, waiting->gateway.vault, &options, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_backlog_new(&waiting->backlog, waiting->gateway.context, &options, NULL), KVT_OK);
 }
 
 static struct world *
@@ -141,7 +141,7 @@ add_put(struct puts *puts, uint64_t block, uint32_t rank)
 static unsigned
 put_all(struct world *world, bool together)
 {
-    struct gateway_context *vault = world->waiting.gateway.vault;
+    struct gateway_context *context = world->waiting.gateway.context;
     struct puts puts = {.count = 0};
     unsigned acknowledged = 0;
 
@@ -149,10 +149,10 @@ put_all(struct world *world, bool together)
         for (uint64_t block = 0; block < BLOCKS; block++)
             add_put(&puts, world->base + block, rank);
     if (together)
-        gateway_put_blocks(vault, puts.items, puts.count);
+        gateway_put_blocks(context, puts.items, puts.count);
     for (size_t i = 0; i < puts.count; i++) {
         if (!together)
-            gateway_put_blocks(vault, &puts.items[i], 1);
+            gateway_put_blocks(context, &puts.items[i], 1);
         acknowledged |= (puts.items[i].status == KVT_OK ? 1u : 0u) << i;
     }
     return acknowledged;
@@ -164,7 +164,7 @@ put_one(struct world *world, uint64_t block, uint32_t rank)
     struct puts puts = {.count = 0};
 
     add_put(&puts, world->base + block, rank);
-    gateway_put_blocks(world->waiting.gateway.vault, puts.items, 1);
+    gateway_put_blocks(world->waiting.gateway.context, puts.items, 1);
     return puts.items[0].status;
 }
 
@@ -328,7 +328,7 @@ remove_one(struct world *world, uint64_t block, uint32_t rank)
 {
     char key[KVT_KEY_MAX];
 
-    return gateway_remove(world->waiting.gateway.vault, key_of(key, world->base + block, rank));
+    return gateway_remove(world->waiting.gateway.context, key_of(key, world->base + block, rank));
 }
 
 static void
@@ -369,15 +369,15 @@ static void
 a_record_of_kvbm_goes_first_too(void **state)
 {
     struct world *world = open_world(false, 0);
-    struct gateway_context *vault = world->waiting.gateway.vault;
+    struct gateway_context *context = world->waiting.gateway.context;
     struct gateway_record row;
     char key[KVT_KEY_MAX];
     struct gateway_put_item item = {.key = record_of(key, 0), .body = "", .size = 0};
 
     (void)state;
     (void)put_all(world, true);
-    assert_int_equal(gateway_put_opaque(vault, &item, G4_ALWAYS), KVT_OK);
-    assert_int_equal(gateway_catalog_get(vault->catalog, key, &row), KVT_OK);
+    assert_int_equal(gateway_put_opaque(context, &item, G4_ALWAYS), KVT_OK);
+    assert_int_equal(gateway_catalog_get(context->catalog, key, &row), KVT_OK);
     doom(world, 2, SHELF_DIES_BEFORE); /* the record goes, the data is about to */
     assert_int_not_equal(remove_one(world, 0, 1), KVT_OK);
     assert_false(has_record(world, 0));
@@ -385,7 +385,7 @@ a_record_of_kvbm_goes_first_too(void **state)
     start(world);
     test_waiting_drain(&world->waiting);
     assert_false(has_data(world, 0, 1));
-    assert_int_equal(gateway_catalog_get(world->waiting.gateway.vault->catalog, key, &row),
+    assert_int_equal(gateway_catalog_get(world->waiting.gateway.context->catalog, key, &row),
                      KVT_NOTFOUND);
     close_world(world);
 }
@@ -470,7 +470,7 @@ a_noted_removal_is_what_the_bucket_says(void **state)
     (void)state;
     for (unsigned there = 0; there < 2; there++) {
         struct world *world = open_world(false, RANKS);
-        struct gateway_catalog *catalog = world->waiting.gateway.vault->catalog;
+        struct gateway_catalog *catalog = world->waiting.gateway.context->catalog;
         char key[KVT_KEY_MAX];
         struct gateway_change noted = {.key = key_of(key, 0, 1)};
         struct g4_request drop = {.verb = G4_DELETE, .key = key};
@@ -498,9 +498,9 @@ get_one(struct world *world, uint64_t block, uint32_t rank)
     struct gateway_item item = {
         .key = key_of(key, block, rank), .buffer = body, .capacity = sizeof(body)};
 
-    gateway_get_find(world->waiting.gateway.vault, &item, 1);
+    gateway_get_find(world->waiting.gateway.context, &item, 1);
     if (item.status == KVT_OK)
-        gateway_get_bodies(world->waiting.gateway.vault, &item, 1);
+        gateway_get_bodies(world->waiting.gateway.context, &item, 1);
     return item.status;
 }
 
@@ -543,17 +543,17 @@ a_block_of_others_without_record_is_a_miss(void **state)
     (void)put_all(world, true);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         forget.key = key_of(key, 0, rank);
-        assert_int_equal(gateway_catalog_change(world->waiting.gateway.vault->catalog, &forget, 1,
+        assert_int_equal(gateway_catalog_change(world->waiting.gateway.context->catalog, &forget, 1,
                                                 GATEWAY_DURABLE),
                          KVT_OK);
     }
     world->waiting.gateway.options.hot_capacity = 0;
     start(world);
-    assert_int_equal(gateway_remove(world->waiting.gateway.vault, record_of(key, 0)), KVT_OK);
+    assert_int_equal(gateway_remove(world->waiting.gateway.context, record_of(key, 0)), KVT_OK);
     assert_int_equal(get_one(world, 0, 0), KVT_NOTFOUND);
     assert_true(has_data(world, 0, 0)); /* nothing is wrong with it */
     /* A check of the bucket takes it up, and completes it. */
-    assert_int_equal(gateway_inspect_repair(world->waiting.gateway.vault, key_of(key, 0, 0),
+    assert_int_equal(gateway_inspect_repair(world->waiting.gateway.context, key_of(key, 0, 0),
                                             &(struct gateway_remedy){.alone = true}, &seen, &err),
                      KVT_OK);
     assert_int_equal(seen.finding, GATEWAY_FINDING_OBJECT_WITHOUT_ROW);
@@ -569,25 +569,25 @@ a_block_of_others_that_lacks_a_rank_is_taken_up_as_foreign(void **state)
     struct world *world = open_world(false, RANKS);
     char key[KVT_KEY_MAX];
     struct gateway_change forget = {.key = key_of(key, 0, 0), .erase = true};
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct gateway_inspection seen;
     struct gateway_record record;
     struct kvt_error err;
 
     (void)state;
     assert_int_equal(put_one(world, 0, 0), KVT_OK);
-    vault = world->waiting.gateway.vault;
-    assert_int_equal(gateway_catalog_change(vault->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
+    context = world->waiting.gateway.context;
+    assert_int_equal(gateway_catalog_change(context->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
     world->waiting.gateway.options.hot_capacity = 0;
     start(world);
-    vault = world->waiting.gateway.vault;
+    context = world->waiting.gateway.context;
     for (int i = 0; i < 2; i++) { /* the second check finds nothing to mend */
-        assert_int_equal(gateway_inspect_repair(vault, key, &(struct gateway_remedy){.alone = true},
-                                                &seen, &err),
+        assert_int_equal(gateway_inspect_repair(
+                             context, key, &(struct gateway_remedy){.alone = true}, &seen, &err),
                          KVT_OK);
         assert_int_equal(seen.finding,
                          i == 0 ? GATEWAY_FINDING_OBJECT_WITHOUT_ROW : GATEWAY_FINDING_NONE);
-        assert_int_equal(gateway_catalog_get(vault->catalog, key, &record), KVT_OK);
+        assert_int_equal(gateway_catalog_get(context->catalog, key, &record), KVT_OK);
         assert_true(record.foreign);
     }
     assert_false(has_record(world, 0));
@@ -606,7 +606,7 @@ finding_of(struct world *world, const char *key)
     struct gateway_inspection seen;
     struct kvt_error err;
 
-    assert_int_equal(gateway_inspect(world->waiting.gateway.vault, key, &seen, &err), KVT_OK);
+    assert_int_equal(gateway_inspect(world->waiting.gateway.context, key, &seen, &err), KVT_OK);
     return seen.finding;
 }
 
@@ -615,7 +615,7 @@ a_check_looks_at_every_rank(void **state)
 {
     struct world *world = open_world(false, RANKS);
     struct gateway_change forget = {.erase = true};
-    struct gateway_context *vault = world->waiting.gateway.vault;
+    struct gateway_context *context = world->waiting.gateway.context;
     struct shelf_object *object;
     struct gateway_inspection seen;
     struct kvt_error err;
@@ -628,7 +628,7 @@ a_check_looks_at_every_rank(void **state)
     (void)record_of(record, 0);
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_NONE);
     forget.key = key_of(key, 0, 1); /* as after the loss of the catalog */
-    assert_int_equal(gateway_catalog_change(vault->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
+    assert_int_equal(gateway_catalog_change(context->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_NONE);
     object = shelf_find(&world->shelf, key);
     object->size--;
@@ -637,9 +637,9 @@ a_check_looks_at_every_rank(void **state)
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_NONE);
     assert_int_equal(g4_store_perform(world->bucket, &drop), KVT_OK);
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_META_WITHOUT_DATA);
-    assert_int_equal(
-        gateway_inspect_repair(vault, record, &(struct gateway_remedy){.older_ms = 0}, &seen, &err),
-        KVT_OK);
+    assert_int_equal(gateway_inspect_repair(context, record,
+                                            &(struct gateway_remedy){.older_ms = 0}, &seen, &err),
+                     KVT_OK);
     assert_false(has_record(world, 0));
     close_world(world);
 }
@@ -660,14 +660,14 @@ race(void *arg)
 
     for (int turn = 0; turn < TURNS; turn++) {
         const uint32_t rank = (uint32_t)kvt_random_below(&racer->seed, RANKS);
-        struct gateway_context *vault = racer->gateway->vault;
+        struct gateway_context *context = racer->gateway->context;
         struct puts puts = {.count = 0};
 
         add_put(&puts, kvt_random_below(&racer->seed, BLOCKS), rank);
         if (kvt_random_below(&racer->seed, 3) == 0)
-            (void)!gateway_remove(vault, puts.keys[0]);
+            (void)!gateway_remove(context, puts.keys[0]);
         else
-            gateway_put_blocks(vault, puts.items, 1);
+            gateway_put_blocks(context, puts.items, 1);
     }
     return NULL;
 }

@@ -29,7 +29,7 @@ put(struct test_gateway *g, const char *text, const char *shown, enum g4_conditi
 
     assert_true(gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown));
     memcpy(item.etag, etag, G4_ETAG_MAX);
-    rc = gateway_put_opaque(g->vault, &item, condition);
+    rc = gateway_put_opaque(g->context, &item, condition);
     memcpy(etag, item.etag, G4_ETAG_MAX);
     return rc;
 }
@@ -39,7 +39,7 @@ row(struct test_gateway *g)
 {
     struct gateway_record record;
 
-    assert_int_equal(gateway_catalog_get(g->vault->catalog, KEY, &record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(g->context->catalog, KEY, &record), KVT_OK);
     return record;
 }
 
@@ -103,7 +103,7 @@ unknown_is_settled_later(void **state)
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_DENIED, 1);
     assert_int_equal(put(&g, "one", "e1", G4_IF_ABSENT, etag), KVT_AGAIN);
     assert_int_equal(row(&g).state, GATEWAY_INTENT);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(row(&g).state, GATEWAY_STORED);
     assert_string_equal(row(&g).shown, "e1");
     test_gateway_close(&g);
@@ -125,7 +125,7 @@ settled_object_keeps_its_etag(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 1);
     assert_int_equal(put(&g, "newer", "e-new", G4_ALWAYS, etag), KVT_IO);
     assert_string_equal(row(&g).shown, "e-new");
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(row(&g).state, GATEWAY_STORED);
     assert_int_equal(row(&g).length, 3);
     assert_string_equal(row(&g).etag, first);
@@ -135,7 +135,7 @@ settled_object_keeps_its_etag(void **state)
     assert_int_equal(test_gateway_store_put(g.bucket, KEY, "past us", 7, &none), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 1);
     assert_int_equal(put(&g, "newer", "e-new", G4_ALWAYS, etag), KVT_IO);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(row(&g).length, 7);
     assert_string_equal(row(&g).shown, "");
     test_gateway_close(&g);
@@ -159,9 +159,9 @@ nonce_needs_room(void **state)
         (void)snprintf(name, sizeof(name), "x-amz-meta-n%u", i);
         assert_true(gateway_attribute_lines_add(attributes, name, "v"));
     }
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_IF_ABSENT), KVT_INVALID);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_IF_ABSENT), KVT_INVALID);
     assert_int_equal(test_gateway_store_head(g.bucket, KEY, &head), KVT_NOTFOUND);
-    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK);
+    assert_int_equal(gateway_put_opaque(g.context, &item, G4_ALWAYS), KVT_OK);
     test_gateway_close(&g);
 }
 

@@ -88,15 +88,15 @@ missing_bucket_forgets_nothing(void **state)
     test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 3);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 3);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_UNAVAILABLE);
-    gateway_bucket_tier_probe(g.vault->cold);
-    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    gateway_bucket_tier_probe(g.context->buckets);
+    assert_int_equal(gateway_recover_pending(g.context), 0);
     assert_int_equal(test_gateway_tiers(&g, 2, &row), GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_INTENT);
     test_gateway_fault(&g, G4_GET, G4_FAULT_NONE, KVT_OK, 0);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
-    gateway_bucket_tier_probe(g.vault->cold);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    gateway_bucket_tier_probe(g.context->buckets);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_get(&g, 2, SIZE, NULL), KVT_OK);
     test_gateway_close(&g);
 }
@@ -113,9 +113,9 @@ store_hot_only(struct test_gateway *g, uint64_t number)
     assert_int_equal(test_gateway_put(g, number, SIZE), KVT_OK);
     request.key = key;
     assert_int_equal(g4_store_perform(g->bucket, &request), KVT_OK);
-    assert_int_equal(gateway_catalog_get(g->vault->catalog, key, &change.record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(g->context->catalog, key, &change.record), KVT_OK);
     change.record.tiers = GATEWAY_HOT;
-    assert_int_equal(gateway_catalog_change(g->vault->catalog, &change, 1, GATEWAY_DURABLE),
+    assert_int_equal(gateway_catalog_change(g->context->catalog, &change, 1, GATEWAY_DURABLE),
                      KVT_OK);
 }
 
@@ -157,7 +157,7 @@ hot_copy_survives_a_failed_put(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_put(&g, 1, SIZE - 1), KVT_PRECONDITION);
     test_gateway_reopen(&g);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT);
     assert_int_equal(row, GATEWAY_STORED);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
@@ -177,12 +177,12 @@ refused_put_leaves_the_removal(void **state)
     (void)state;
     test_gateway_open(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_removal_mark(g.vault, &name, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(g.context, &name, 1), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
     assert_int_not_equal(test_gateway_tiers(&g, 1, &row), 0);
     assert_int_equal(row, GATEWAY_RETIRING);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_NOTFOUND);
     test_gateway_close(&g);
 }
@@ -207,13 +207,13 @@ key_twice_in_one_call(void **state)
                                              .size = SIZE,
                                              .crc32c = g4_check_crc32c(bodies[i], SIZE)};
     }
-    gateway_put_blocks(g.vault, items, 3);
+    gateway_put_blocks(g.context, items, 3);
     assert_int_equal(items[0].status, KVT_OK);
     assert_int_equal(items[1].status, KVT_OK);
     assert_int_equal(items[2].status, KVT_AGAIN);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
-    gateway_put_blocks(g.vault, &items[2], 1); /* asked again, it learns the truth */
+    gateway_put_blocks(g.context, &items[2], 1); /* asked again, it learns the truth */
     assert_int_equal(items[2].status, KVT_PRECONDITION);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
     test_gateway_close(&g);

@@ -54,14 +54,14 @@ quarantine(struct fixture *f)
     const char *at;
     uint64_t id;
 
-    gateway_damage_keep(f->g.vault, f->key, 1, f->body, SIZE, "it was said to be bad");
+    gateway_damage_keep(f->g.context, f->key, 1, f->body, SIZE, "it was said to be bad");
     kvt_buffer_init(&list, 1u << 16);
-    gateway_quarantine_list(f->g.vault->quarantine, 1, &list);
+    gateway_quarantine_list(f->g.context->quarantine, 1, &list);
     at = strstr(kvt_buffer_text(&list), before);
     assert_non_null(at);
     id = strtoull(at + strlen(before), NULL, 16);
     kvt_buffer_release(&list);
-    assert_int_equal(gateway_remove(f->g.vault, f->key), KVT_OK);
+    assert_int_equal(gateway_remove(f->g.context, f->key), KVT_OK);
     return id;
 }
 
@@ -70,7 +70,7 @@ restore(struct fixture *f, uint64_t id, bool act)
 {
     struct kvt_error err = {.code = KVT_OK};
     char key[KVT_KEY_MAX];
-    const enum kvt_err rc = gateway_quarantine_restore(f->g.vault, id, act, key, &err);
+    const enum kvt_err rc = gateway_quarantine_restore(f->g.context, id, act, key, &err);
 
     assert_string_equal(key, rc == KVT_NOTFOUND ? "" : f->key);
     assert_int_equal(err.code, rc);
@@ -89,7 +89,7 @@ sound_bytes_are_served_again(void **state)
     test_gateway_reopen(&f->g); /* what they should be is kept with them */
     assert_int_equal(restore(f, id, true), KVT_OK);
     assert_int_equal(test_gateway_get(&f->g, NUMBER, SIZE, NULL), KVT_OK);
-    assert_int_equal(gateway_quarantine_count(f->g.vault->quarantine), 0);
+    assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 0);
     assert_int_equal(restore(f, id, true), KVT_NOTFOUND);
     id = quarantine(f); /* and when it is there again by itself */
     assert_int_equal(test_gateway_put(&f->g, NUMBER, SIZE), KVT_OK);
@@ -107,7 +107,7 @@ bad_bytes_never_are(void **state)
     assert_int_equal(restore(f, id, false), KVT_CORRUPT);
     assert_int_equal(restore(f, id, true), KVT_CORRUPT);
     assert_int_equal(test_gateway_has(&f->g, NUMBER), KVT_NOTFOUND);
-    assert_int_equal(gateway_quarantine_count(f->g.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 1);
 }
 
 /* Whoever was first in the bucket wins, also against what was here before. */
@@ -125,7 +125,7 @@ other_bytes_in_their_place_stay(void **state)
 
     assert_int_equal(test_gateway_store_put(f->g.bucket, f->key, other, SIZE, &meta), KVT_OK);
     assert_int_equal(restore(f, id, true), KVT_PRECONDITION);
-    assert_int_equal(gateway_quarantine_count(f->g.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 1);
 }
 
 /* Bytes of which no row told what they are may be anything. */
@@ -135,12 +135,12 @@ what_nobody_knew_is_not_stored(void **state)
     struct fixture *f = *state;
     uint64_t id;
 
-    assert_int_equal(gateway_remove(f->g.vault, f->key), KVT_OK);
+    assert_int_equal(gateway_remove(f->g.context, f->key), KVT_OK);
     id = quarantine(f);
     assert_int_equal(restore(f, id, true), KVT_UNSUPPORTED);
-    assert_int_equal(gateway_quarantine_drop(f->g.vault->quarantine, id), KVT_OK);
-    assert_int_equal(gateway_quarantine_drop(f->g.vault->quarantine, id), KVT_NOTFOUND);
-    assert_int_equal(gateway_quarantine_count(f->g.vault->quarantine), 0);
+    assert_int_equal(gateway_quarantine_drop(f->g.context->quarantine, id), KVT_OK);
+    assert_int_equal(gateway_quarantine_drop(f->g.context->quarantine, id), KVT_NOTFOUND);
+    assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

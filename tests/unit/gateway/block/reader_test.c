@@ -45,7 +45,7 @@ set_up(void **state)
     test_gateway_fill(f->wanted, SIZE, NUMBER);
     assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_OK);
     f->item.key = test_gateway_key(f->key, NUMBER);
-    gateway_get_find(f->gateway.vault, &f->item, 1);
+    gateway_get_find(f->gateway.context, &f->item, 1);
     assert_int_equal(f->item.status, KVT_OK);
     g4_file_name_format(f->key, name);
     (void)snprintf(f->file, sizeof(f->file), "%s/objects/%s", f->gateway.hot, name);
@@ -71,7 +71,8 @@ open_reader(struct fixture *f)
 {
     struct gateway_reader *reader;
 
-    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget), KVT_OK);
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.context, &f->item, &f->budget),
+                     KVT_OK);
     assert_int_equal(gateway_reader_piece(reader), PIECE);
     return reader;
 }
@@ -193,7 +194,7 @@ removed_while_it_is_read(void **state)
     assert_int_equal(unlink(f->file), 0);
     assert_int_equal(read_range(f, reader, PIECE, SIZE, PIECE), SIZE);
     gateway_reader_close(reader);
-    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget),
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.context, &f->item, &f->budget),
                      KVT_UNSUPPORTED); /* which reads it whole, and finds it gone */
     assert_null(reader);
 }
@@ -205,7 +206,7 @@ no_room(void **state)
     struct gateway_reader *reader;
 
     f->budget.max = PIECE - 1;
-    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget),
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.context, &f->item, &f->budget),
                      KVT_AGAIN);
     f->budget.max = PIECE; /* for pieces, but not for the whole when it comes to that */
     reader = open_reader(f);
@@ -221,7 +222,7 @@ static void
 out_of_sealed_memory(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_context *vault = f->gateway.vault;
+    struct gateway_context *context = f->gateway.context;
     struct gateway_reader *readers[3];
     struct gateway_hot_memory_body *body;
     struct g4_body file;
@@ -229,7 +230,7 @@ out_of_sealed_memory(void **state)
     int fd;
 
     assert_true(SIZE >= GATEWAY_HOT_MEMORY_MIN);
-    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&context->hot_memory, 4 * (uint64_t)SIZE), KVT_OK);
     for (unsigned i = 0; i < 3; i++) {
         readers[i] = open_reader(f);
         gateway_reader_seal(readers[i]);
@@ -248,10 +249,10 @@ out_of_sealed_memory(void **state)
     assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_SEALED), 1);
     for (unsigned i = 0; i < 3; i++)
         gateway_reader_close(readers[i]);
-    assert_int_equal(g4_directory_body(vault->hot, f->key, &file, &err), KVT_OK);
-    body = gateway_hot_memory_take(vault->sealed, &file);
+    assert_int_equal(g4_directory_body(context->hot, f->key, &file, &err), KVT_OK);
+    body = gateway_hot_memory_take(context->hot_memory, &file);
     assert_non_null(body);
-    gateway_hot_memory_give(vault->sealed, body);
+    gateway_hot_memory_give(context->hot_memory, body);
     g4_body_close(&file);
 }
 
@@ -260,7 +261,7 @@ out_of_sealed_memory(void **state)
 static enum kvt_err
 peek(struct fixture *f, bool seal, struct gateway_reader **reader)
 {
-    return gateway_reader_peek(reader, f->gateway.vault, &f->item, &f->budget, seal);
+    return gateway_reader_peek(reader, f->gateway.context, &f->item, &f->budget, seal);
 }
 
 /* Not every file system reads without waiting, and not every sandbox knows the calls. */
@@ -268,7 +269,7 @@ static bool
 can_peek(struct fixture *f)
 {
     struct g4_body body;
-    const bool can = g4_directory_peek(f->gateway.vault->hot, f->key, &body) == KVT_OK;
+    const bool can = g4_directory_peek(f->gateway.context->hot, f->key, &body) == KVT_OK;
 
     g4_body_close(&body);
     if (!can)
@@ -311,7 +312,8 @@ at_once_out_of_sealed_memory(void **state)
     struct fixture *f = *state;
     struct gateway_reader *reader;
 
-    assert_int_equal(gateway_hot_memory_new(&f->gateway.vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&f->gateway.context->hot_memory, 4 * (uint64_t)SIZE),
+                     KVT_OK);
     for (unsigned i = 0; i < 2; i++) { /* whether it is worth its place, others find out */
         assert_int_equal(peek(f, true, &reader), KVT_AGAIN);
         reader = open_reader(f);
@@ -375,7 +377,7 @@ requests_at_once(void **state)
 
     (void)state;
     test_scene_open(&scene, 8u << 20);
-    scene.s3.vault = scene.gateway.vault;
+    scene.s3.context = scene.gateway.context;
     scene.who = &test_scene_owner;
     test_gateway_fill(wanted, PIECE, NUMBER);
     assert_int_equal(test_gateway_put(&scene.gateway, NUMBER, PIECE), KVT_OK);
@@ -384,7 +386,7 @@ requests_at_once(void **state)
     assert_int_equal(request->status, 200);
     test_scene_done(&scene, request);
 
-    done = g4_directory_peek(scene.gateway.vault->hot, key, &body) == KVT_OK;
+    done = g4_directory_peek(scene.gateway.context->hot, key, &body) == KVT_OK;
     g4_body_close(&body);
     if (done) {
         request = ask_at_once(&scene, "GET", url, NULL, &done);
@@ -421,7 +423,7 @@ open_once(void *arg)
 {
     struct fixture *f = arg;
     struct gateway_reader *reader;
-    const enum kvt_err rc = gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget);
+    const enum kvt_err rc = gateway_reader_open(&reader, f->gateway.context, &f->item, &f->budget);
 
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     assert_true((reader != NULL) == (rc == KVT_OK));

@@ -46,8 +46,8 @@ spoil_hot(struct test_gateway *g)
 {
     struct g4_store *faulty;
 
-    assert_int_equal(test_faulty_store_open(&faulty, g->vault->hot), KVT_OK);
-    g->vault->hot = faulty;
+    assert_int_equal(test_faulty_store_open(&faulty, g->context->hot), KVT_OK);
+    g->context->hot = faulty;
 }
 
 /* Another gateway removed the block and stored other content: it is this row that is behind. */
@@ -102,7 +102,7 @@ flipped_beside_an_owed_row(void **state)
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_plant(w.gateway.bucket, 1, 99), KVT_OK);
     test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FLIP, KVT_OK, 1);
-    gateway_repair_inspect(w.gateway.vault, test_gateway_key(key, 1));
+    gateway_repair_inspect(w.gateway.context, test_gateway_key(key, 1));
     assert_string_equal(writer_of(&w.gateway, 1, &head), "gw1");
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -201,8 +201,8 @@ disk_errs_at_the_second_look(void **state)
     test_gateway_open(&g, ROOM, 0);
     spoil_hot(&g);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(test_waiting_plant(g.vault->hot, 1, 99), KVT_OK);
-    test_faulty_store_set(g.vault->hot, &second);
+    assert_int_equal(test_waiting_plant(g.context->hot, 1, 99), KVT_OK);
+    test_faulty_store_set(g.context->hot, &second);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
@@ -221,9 +221,9 @@ disk_errs_before_the_upload(void **state)
     test_waiting_open(&w, ROOM);
     spoil_hot(&w.gateway);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    test_faulty_store_set(w.gateway.vault->hot, &once);
+    test_faulty_store_set(w.gateway.context->hot, &once);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_IO);
-    test_faulty_store_set(w.gateway.vault->hot, &once);
+    test_faulty_store_set(w.gateway.context->hot, &once);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(gateway_stats_get(&w.gateway.stats, GATEWAY_STAT_MISSES), 0);
@@ -249,14 +249,14 @@ repeat_heals(void **state)
         spoil_hot(&w.gateway);
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         if (way == 0)
-            assert_int_equal(g4_store_perform(w.gateway.vault->hot, &drop), KVT_OK);
+            assert_int_equal(g4_store_perform(w.gateway.context->hot, &drop), KVT_OK);
         else if (way == 1)
-            assert_int_equal(test_waiting_plant(w.gateway.vault->hot, 1, 99), KVT_OK);
+            assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 99), KVT_OK);
         else
-            test_faulty_store_set(w.gateway.vault->hot, &flip); /* its header is right */
+            test_faulty_store_set(w.gateway.context->hot, &flip); /* its header is right */
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_PRESENT), 1);
-        assert_int_equal(gateway_quarantine_count(w.gateway.vault->quarantine), way > 0);
+        assert_int_equal(gateway_quarantine_count(w.gateway.context->quarantine), way > 0);
         assert_int_equal(test_waiting_blocks(&w), 1);
         assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, &tier), KVT_OK);
         assert_int_equal(tier, 0);
@@ -285,10 +285,10 @@ a_row_that_cannot_be_read(void **state)
     test_gateway_open(&g, ROOM, 0);
     for (uint64_t i = 0; i < 2; i++)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_OK);
-    assert_int_equal(mdb_txn_begin(g.vault->catalog->env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_put(txn, g.vault->catalog->objects, &name, &garbage, 0), 0);
+    assert_int_equal(mdb_txn_begin(g.context->catalog->env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_put(txn, g.context->catalog->objects, &name, &garbage, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
-    gateway_removal_all(g.vault, keys, 2, statuses);
+    gateway_removal_all(g.context, keys, 2, statuses);
     assert_int_equal(statuses[1], KVT_IO);
     assert_int_equal(test_gateway_store_head(g.bucket, keys[1], &head), KVT_OK);
     test_gateway_close(&g);

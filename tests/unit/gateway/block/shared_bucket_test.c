@@ -106,13 +106,13 @@ mark(struct fixture *f, uint64_t ago_ms)
     const char *const keys[] = {f->key};
     struct gateway_change change = {.key = f->key};
 
-    assert_int_equal(gateway_removal_mark(f->gateway.vault, keys, 1), KVT_OK);
-    assert_int_equal(gateway_catalog_get(f->gateway.vault->catalog, f->key, &change.record),
+    assert_int_equal(gateway_removal_mark(f->gateway.context, keys, 1), KVT_OK);
+    assert_int_equal(gateway_catalog_get(f->gateway.context->catalog, f->key, &change.record),
                      KVT_OK);
     assert_true(kvt_clock_unix_ms() - change.record.modified_ms < 60000);
     change.record.modified_ms -= ago_ms;
-    assert_int_equal(gateway_catalog_change(f->gateway.vault->catalog, &change, 1, GATEWAY_DURABLE),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_catalog_change(f->gateway.context->catalog, &change, 1, GATEWAY_DURABLE), KVT_OK);
 }
 
 static void
@@ -176,7 +176,7 @@ a_removal_at_once_asks_nothing(void **state)
     uint64_t bytes;
 
     mark(f, 0);
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_OK);
     assert_int_equal(bytes, SIZE);
     assert_int_equal(f->aged.heads, heads);
     assert_int_equal(look(f), KVT_NOTFOUND);
@@ -190,7 +190,7 @@ a_late_removal_removes_what_is_older(void **state)
 
     f->aged.by_ms = LONG_AGO_MS;
     mark(f, LONG_AGO_MS / 2);
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_OK);
     assert_int_equal(bytes, SIZE);
     assert_int_equal(look(f), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
@@ -205,7 +205,7 @@ a_late_removal_spares_what_was_put_since(void **state)
     unsigned tier;
 
     mark(f, LONG_AGO_MS);
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_EXISTS);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_EXISTS);
     assert_int_equal(bytes, 0);
     assert_int_equal(look(f), KVT_OK);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, &row), GATEWAY_COLD);
@@ -224,7 +224,7 @@ an_old_mark_is_no_order(void **state)
 
     f->aged.by_ms = 100 * LONG_AGO_MS;
     mark(f, 7 * LONG_AGO_MS);
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_EXISTS);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_EXISTS);
     assert_int_equal(look(f), KVT_OK);
     (void)test_gateway_tiers(&f->gateway, NUMBER, &row);
     assert_int_equal(row, GATEWAY_STORED);
@@ -237,7 +237,7 @@ a_demotion_makes_nothing_anew(void **state)
     uint64_t bytes;
 
     take_away(f);
-    assert_int_equal(gateway_move_demote(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(f->gateway.context, f->key, &bytes), KVT_OK);
     assert_int_equal(look(f), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
     assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);
@@ -252,7 +252,7 @@ a_late_removal_of_what_is_gone_ends(void **state)
     take_away(f);
     mark(f, LONG_AGO_MS);
     f->aged.deletes = 0;
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_OK);
     assert_int_equal(f->aged.deletes, 0);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
 }
@@ -267,7 +267,7 @@ a_late_removal_waits_for_the_bucket(void **state)
     mark(f, LONG_AGO_MS);
     f->aged.deletes = 0;
     test_gateway_fault(&f->gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1);
-    assert_int_equal(gateway_removal_finish(f->gateway.vault, f->key, &bytes), KVT_IO);
+    assert_int_equal(gateway_removal_finish(f->gateway.context, f->key, &bytes), KVT_IO);
     assert_int_equal(f->aged.deletes, 0);
     (void)test_gateway_tiers(&f->gateway, NUMBER, &row);
     assert_int_equal(row, GATEWAY_RETIRING);
@@ -292,7 +292,7 @@ notices(struct fixture *f, bool rounds)
         if (test_gateway_has(&f->gateway, NUMBER) == KVT_NOTFOUND)
             return true;
         if (rounds)
-            (void)gateway_recheck_round(f->gateway.vault);
+            (void)gateway_recheck_round(f->gateway.context);
         kvt_clock_sleep_ms(10);
     }
     return false;
@@ -317,7 +317,7 @@ what_is_gone_is_noticed(void **state)
     assert_true(notices(f, true));
     assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
-    assert_int_equal(test_gateway_store_head(f->gateway.vault->hot, f->key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(f->gateway.context->hot, f->key, &head), KVT_NOTFOUND);
 }
 
 static void
@@ -327,11 +327,11 @@ a_thread_notices_by_itself(void **state)
     struct kvt_error err;
 
     reopen(f, 100);
-    assert_int_equal(gateway_recheck_start(f->gateway.vault, &err), KVT_OK);
+    assert_int_equal(gateway_recheck_start(f->gateway.context, &err), KVT_OK);
     take_from_bucket(f);
     assert_true(notices(f, false));
-    gateway_recheck_stop(f->gateway.vault);
-    gateway_recheck_stop(f->gateway.vault);
+    gateway_recheck_stop(f->gateway.context);
+    gateway_recheck_stop(f->gateway.context);
 }
 
 /* Another gateway removed it, and put another block of the name. */
@@ -357,9 +357,9 @@ another_block_is_noticed(void **state)
     test_gateway_reopen(&f->gateway);
     plant_other(f);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
-    assert_int_equal(test_gateway_store_head(f->gateway.vault->hot, f->key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(f->gateway.context->hot, f->key, &head), KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_PRECONDITION);
 }
 
@@ -379,9 +379,9 @@ damage_is_not_another_block(void **state)
     take_from_bucket(f);
     assert_int_equal(test_gateway_store_put(f->gateway.bucket, f->key, body, SIZE, &meta), KVT_OK);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE, NULL), KVT_NOTFOUND);
-    assert_int_equal(gateway_quarantine_count(f->gateway.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(f->gateway.context->quarantine), 1);
 }
 
 static void
@@ -407,10 +407,10 @@ what_was_not_answered_is_asked_again(void **state)
     test_gateway_fault(&f->gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1);
     for (int times = 0; times < 2; times++) {
         assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-        assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+        assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     }
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
 }
 
 static void
@@ -420,13 +420,13 @@ what_was_seen_is_not_doubted(void **state)
 
     reopen(f, 3600000);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
     test_gateway_reopen(&f->gateway); /* nobody has asked in this life */
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
 }
 
 /* Who reads the body from the bucket has asked it; who is answered from the row, or from the hot
@@ -441,21 +441,21 @@ what_is_read_there_is_not_doubted(void **state)
 
     reopen(f, 3600000);
     test_gateway_reopen(&f->gateway);
-    gateway_get_find(f->gateway.vault, &item, 1);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    gateway_get_find(f->gateway.context, &item, 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     f->gateway.options.hot_capacity = 0;
     test_gateway_reopen(&f->gateway);
-    gateway_get_find(f->gateway.vault, &item, 1);
+    gateway_get_find(f->gateway.context, &item, 1);
     assert_int_equal(item.status, KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
-    gateway_get_bodies(f->gateway.vault, &item, 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
+    gateway_get_bodies(f->gateway.context, &item, 1);
     assert_int_equal(item.status, KVT_OK);
     item.for_body = false;
-    gateway_get_find(f->gateway.vault, &item, 1);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
+    gateway_get_find(f->gateway.context, &item, 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
     test_gateway_reopen(&f->gateway);
-    gateway_get_find(f->gateway.vault, &item, 1);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    gateway_get_find(f->gateway.context, &item, 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
 }
 
 static void
@@ -467,7 +467,7 @@ without_a_time_nothing_is_doubted(void **state)
     test_gateway_reopen(&f->gateway);
     take_from_bucket(f);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 0);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 0);
 }
 
 /* HEAD cannot say that it is the whole bucket that is missing. */
@@ -481,7 +481,7 @@ a_missing_bucket_makes_nobody_forget(void **state)
     test_gateway_fault(&f->gateway, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 1);
     test_gateway_fault(&f->gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
-    assert_int_equal(gateway_recheck_round(f->gateway.vault), 1);
+    assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     assert_int_equal(count(f, GATEWAY_STAT_GONE), 0);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), GATEWAY_HOT | GATEWAY_COLD);
 }
@@ -490,20 +490,20 @@ static void
 what_finds_no_room_is_doubted_later(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     char key[KVT_KEY_MAX];
     size_t asked = 0;
     size_t round;
 
     reopen(f, 3600000);
-    vault = f->gateway.vault;
+    context = f->gateway.context;
     for (unsigned i = 0; i < GATEWAY_RECHECK_MAX + 1; i++)
-        gateway_recheck_touch(vault->doubts, test_gateway_key(key, 1000 + i));
-    while ((round = gateway_recheck_round(vault)) > 0)
+        gateway_recheck_touch(context->recheck, test_gateway_key(key, 1000 + i));
+    while ((round = gateway_recheck_round(context)) > 0)
         asked += round;
     assert_int_equal(asked, GATEWAY_RECHECK_MAX);
-    gateway_recheck_touch(vault->doubts, key); /* the one that found none */
-    assert_int_equal(gateway_recheck_round(vault), 1);
+    gateway_recheck_touch(context->recheck, key); /* the one that found none */
+    assert_int_equal(gateway_recheck_round(context), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -113,10 +113,10 @@ open_gateway(struct pair *pair, unsigned who)
                                       &driver, view),
                          KVT_OK);
     }
-    if (gateway_context_open(&gateway->vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&gateway->context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(gateway->vault->cold);
-    assert_true(gateway_bucket_tier_takes(gateway->vault->cold, GATEWAY_FAR));
+    gateway_bucket_tier_probe(gateway->context->buckets);
+    assert_true(gateway_bucket_tier_takes(gateway->context->buckets, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -125,7 +125,7 @@ move(struct pair *pair, unsigned who, unsigned from, unsigned to, bool keep)
     const struct gateway_move what = {.from = from, .to = to, .keep = keep};
     uint64_t bytes;
 
-    return gateway_move(pair->gateways[who].vault, pair->key, &what, &bytes);
+    return gateway_move(pair->gateways[who].context, pair->key, &what, &bytes);
 }
 
 /* The block is in the first bucket, and both know. */
@@ -139,8 +139,8 @@ open_pair(struct pair *pair, bool deaf)
     (void)test_gateway_key(pair->key, 1);
     test_gateway_open(&pair->base, 1 << 20, 0);
     test_gateway_extend(&pair->base, 1 << 20, 0);
-    gateway_context_close(pair->base.vault);
-    pair->base.vault = NULL;
+    gateway_context_close(pair->base.context);
+    pair->base.context = NULL;
     pair->base.options.warm_capacity = 0;
     for (unsigned who = 0; who < 2; who++)
         open_gateway(pair, who);
@@ -153,7 +153,7 @@ static void
 close_pair(struct pair *pair)
 {
     for (unsigned who = 0; who < 2; who++)
-        gateway_context_close(pair->gateways[who].vault);
+        gateway_context_close(pair->gateways[who].context);
     test_gateway_close(&pair->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
         shelf_clear(&pair->shelves[bucket]);
@@ -167,8 +167,8 @@ settle(struct pair *pair)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_bucket_tier_probe(pair->gateways[who].vault->cold);
-            (void)gateway_recover_pending(pair->gateways[who].vault);
+            gateway_bucket_tier_probe(pair->gateways[who].context->buckets);
+            (void)gateway_recover_pending(pair->gateways[who].context);
         }
         pair->shelves[NEAR].now_ms += LIFE_MS;
         pair->shelves[FAR].now_ms += LIFE_MS;
@@ -179,9 +179,9 @@ static void
 remove_noted(struct pair *pair)
 {
     pair->away = true;
-    assert_int_equal(gateway_remove(pair->gateways[0].vault, pair->key), KVT_OK);
+    assert_int_equal(gateway_remove(pair->gateways[0].context, pair->key), KVT_OK);
     pair->away = false;
-    gateway_bucket_tier_probe(pair->gateways[0].vault->cold);
+    gateway_bucket_tier_probe(pair->gateways[0].context->buckets);
 }
 
 static bool
@@ -228,7 +228,7 @@ expect_gone(struct pair *pair)
 static void
 set_row(struct pair *pair, unsigned who, unsigned tiers)
 {
-    struct gateway_catalog *catalog = pair->gateways[who].vault->catalog;
+    struct gateway_catalog *catalog = pair->gateways[who].context->catalog;
     struct gateway_change change = {.key = pair->key, .erase = tiers == 0};
 
     assert_int_equal(gateway_catalog_get(catalog, pair->key, &change.record), KVT_OK);
@@ -247,18 +247,18 @@ a_check_leaves_it_alone(void **state)
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
         struct gateway_inspection seen;
-        struct gateway_context *vault;
+        struct gateway_context *context;
         struct kvt_error err;
         struct pair pair;
 
         open_pair(&pair, i % 2 == 0);
-        vault = pair.gateways[1].vault;
+        context = pair.gateways[1].context;
         assert_int_equal(move(&pair, 0, GATEWAY_COLD, GATEWAY_FAR, true), KVT_OK);
         remove_noted(&pair);
         set_row(&pair, 1, tiers[i / 2]);
-        assert_int_equal(gateway_inspect(vault, pair.key, &seen, &err), KVT_OK);
+        assert_int_equal(gateway_inspect(context, pair.key, &seen, &err), KVT_OK);
         assert_string_equal(gateway_finding_word(seen.finding), "unsettled");
-        assert_int_equal(gateway_inspect_repair(vault, pair.key, &remedy, &seen, &err),
+        assert_int_equal(gateway_inspect_repair(context, pair.key, &remedy, &seen, &err),
                          KVT_UNSUPPORTED);
         assert_true(says_removed(&pair));
         assert_int_equal(test_gateway_get(&pair.gateways[1], 1, SIZE, NULL), KVT_NOTFOUND);
@@ -281,7 +281,7 @@ another_delete_ends_it(void **state)
         if (knows == 0)
             set_row(&pair, 1, 0);
         assert_true(says_removed(&pair));
-        assert_int_equal(gateway_remove(pair.gateways[1].vault, pair.key), KVT_OK);
+        assert_int_equal(gateway_remove(pair.gateways[1].context, pair.key), KVT_OK);
         for (unsigned bucket = 0; bucket < 2; bucket++)
             assert_null(shelf_find(&pair.shelves[bucket], pair.key));
         close_pair(&pair);
@@ -312,7 +312,7 @@ what_was_bad_is_not_replaced_once_it_was_removed(void **state)
         assert_int_equal(test_gateway_store_head(pair.views[1][NEAR].inner, pair.key, &seen),
                          KVT_OK);
         pair.before = late ? note_before_second_look : NULL;
-        gateway_repair_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "a tombstone");
+        gateway_repair_cold(pair.gateways[1].context, pair.key, &seen, "", 0, "a tombstone");
         assert_true(says_removed(&pair));
         assert_int_equal(test_gateway_tiers(&pair.gateways[1], 1, NULL), 0);
         close_pair(&pair);
@@ -331,7 +331,7 @@ note_before_replacement(struct pair *pair, const struct view *view, struct g4_re
         struct gateway_move_lock lock; /* who notes it needs it */
 
         pair->before = NULL;
-        pair->seen = gateway_move_lock_acquire(pair->gateways[0].vault, pair->key, &lock);
+        pair->seen = gateway_move_lock_acquire(pair->gateways[0].context, pair->key, &lock);
     }
     return false;
 }
@@ -350,10 +350,10 @@ what_was_empty_is_replaced_under_the_lock(void **state)
                          KVT_OK);
         (void)!test_gateway_store_head(pair.views[1][NEAR].inner, pair.key, &seen);
         pair.before = note_before_replacement;
-        gateway_repair_cold(pair.gateways[1].vault, pair.key, &seen, "", 0, "empty");
+        gateway_repair_cold(pair.gateways[1].context, pair.key, &seen, "", 0, "empty");
         assert_null(pair.before); /* it was to be replaced */
         assert_int_equal(pair.seen, KVT_BUSY);
-        assert_int_equal(gateway_tombstone_note(pair.gateways[0].vault, pair.key), KVT_OK);
+        assert_int_equal(gateway_tombstone_note(pair.gateways[0].context, pair.key), KVT_OK);
         assert_true(says_removed(&pair));
         close_pair(&pair);
     }
@@ -424,7 +424,7 @@ lose_behind_tombstone(struct pair *pair, const struct view *view, struct g4_requ
         pair->before = stumble;
     if (pair->seen == 1) { /* and another gateway has the lock */
         pair->shelves[NEAR].now_ms += LIFE_MS;
-        assert_int_equal(gateway_move_lock_acquire(pair->gateways[0].vault, pair->key, &lock),
+        assert_int_equal(gateway_move_lock_acquire(pair->gateways[0].context, pair->key, &lock),
                          KVT_OK);
     }
     return false;
@@ -492,7 +492,7 @@ a_late_delete_meets_nothing_new(void **state)
         remove_noted(&pair);
         pair.late_at = i / 2;
         pair.before = hold_delete;
-        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].vault, pair.key, NULL),
+        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].context, pair.key, NULL),
                              KVT_OK);
         assert_null(pair.before);
         put_rc = test_gateway_put(&pair.gateways[1], 1, SIZE);
@@ -536,9 +536,9 @@ a_late_tombstone_takes_nothing_that_was_put_again(void **state)
     pair.away = true;
     pair.late_at = NEAR;
     pair.before = hold_tombstone;
-    assert_int_not_equal(gateway_remove(pair.gateways[0].vault, pair.key), KVT_OK);
+    assert_int_not_equal(gateway_remove(pair.gateways[0].context, pair.key), KVT_OK);
     assert_null(pair.before);
-    gateway_bucket_tier_probe(pair.gateways[0].vault->cold);
+    gateway_bucket_tier_probe(pair.gateways[0].context->buckets);
     assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
     deliver(&pair);
     assert_true(says_removed(&pair));
@@ -564,16 +564,16 @@ a_next_life_waits_for_what_was_sent(void **state)
         remove_noted(&pair);
         pair.late_at = bucket;
         pair.before = hold_delete;
-        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].vault, pair.key, NULL),
+        assert_int_not_equal(gateway_removal_finish(pair.gateways[0].context, pair.key, NULL),
                              KVT_OK);
         assert_null(pair.before);
-        gateway_context_close(pair.gateways[0].vault);
+        gateway_context_close(pair.gateways[0].context);
         open_gateway(&pair, 0);
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
         deliver(&pair);
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE),
                          bucket == NEAR ? KVT_OK : KVT_AGAIN); /* that took the note */
-        pair.gateways[0].vault->since_ms = 0;
+        pair.gateways[0].context->since_ms = 0;
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_OK);
         close_pair(&pair);
     }
@@ -604,14 +604,15 @@ a_late_release_frees_nobody_else(void **state)
 
     (void)state;
     open_pair(&pair, true);
-    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].vault, pair.key, &lock), KVT_OK);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context, pair.key, &lock), KVT_OK);
     pair.before = hold_release;
-    gateway_move_lock_release(pair.gateways[0].vault, &lock);
+    gateway_move_lock_release(pair.gateways[0].context, &lock);
     assert_null(pair.before);
-    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].vault, pair.key, &next), KVT_BUSY);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].context, pair.key, &next),
+                     KVT_BUSY);
     pair.shelves[NEAR].now_ms += LIFE_MS;
-    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].vault, pair.key, &next), KVT_OK);
-    gateway_move_lock_release(pair.gateways[1].vault, &next);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].context, pair.key, &next), KVT_OK);
+    gateway_move_lock_release(pair.gateways[1].context, &next);
     assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
     close_pair(&pair);
 }
@@ -661,21 +662,21 @@ its_locks_are_swept(void **state)
 
     (void)state;
     open_pair(&pair, true);
-    sweeper = pair.gateways[1].vault;
+    sweeper = pair.gateways[1].context;
     assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
     assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, other, "x", 1, &none),
                      KVT_OK);
     for (uint64_t number = 0; number < MANY; number++) {
         char key[KVT_KEY_MAX];
 
-        assert_int_equal(
-            gateway_move_lock_acquire(pair.gateways[0].vault, test_gateway_key(key, number), &lock),
-            KVT_OK);
+        assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context,
+                                                   test_gateway_key(key, number), &lock),
+                         KVT_OK);
     }
     for (unsigned round = 0; round < 2; round++)
         assert_int_equal(gateway_move_lock_sweep(sweeper), 0); /* they are held */
     pair.shelves[NEAR].now_ms += LIFE_MS;
-    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].vault, pair.key, &lock), KVT_OK);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context, pair.key, &lock), KVT_OK);
     assert_in_range(gateway_move_lock_sweep(sweeper), GATEWAY_MOVE_LOCK_ROUND - 2,
                     GATEWAY_MOVE_LOCK_ROUND);
     (void)gateway_move_lock_sweep(sweeper);
@@ -697,16 +698,16 @@ those_that_are_held_hide_none_that_is_left(void **state)
 
     (void)state;
     open_pair(&pair, true);
-    sweeper = pair.gateways[1].vault;
+    sweeper = pair.gateways[1].context;
     assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, left, "x", 1, &none),
                      KVT_OK);
     pair.shelves[NEAR].now_ms += LIFE_MS;
     for (uint64_t number = 0; number < HELD; number++) {
         char key[KVT_KEY_MAX];
 
-        assert_int_equal(
-            gateway_move_lock_acquire(pair.gateways[0].vault, test_gateway_key(key, number), &lock),
-            KVT_OK);
+        assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context,
+                                                   test_gateway_key(key, number), &lock),
+                         KVT_OK);
     }
     assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
     sweeper->stopping = true;

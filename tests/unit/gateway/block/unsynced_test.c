@@ -96,7 +96,7 @@ unsynced(const struct test_gateway *g)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(g->vault->catalog, &stats);
+    gateway_catalog_stats(g->context->catalog, &stats);
     assert_int_equal(stats.unsynced_bytes, stats.unsynced_blocks * SIZE);
     return stats.unsynced_blocks;
 }
@@ -106,7 +106,7 @@ synced(struct test_gateway *g)
 {
     char after[KVT_KEY_MAX] = "";
 
-    return gateway_unsynced_sync(g->vault, after, 60000);
+    return gateway_unsynced_sync(g->context, after, 60000);
 }
 
 static void
@@ -129,13 +129,13 @@ what_a_cut_leaves(void **state)
         assert_int_equal(test_gateway_tiers(&g, 1, NULL),
                          GATEWAY_COLD | (whole ? GATEWAY_HOT : 0u));
         assert_int_equal(test_gateway_tiers(&g, 2, NULL), GATEWAY_COLD | GATEWAY_HOT);
-        gateway_catalog_stats(g.vault->catalog, &stats);
+        gateway_catalog_stats(g.context->catalog, &stats);
         assert_int_equal(stats.used[0], whole ? 2 * SIZE : SIZE);
         path_of(&g, 1, path);
         assert_int_equal(access(path, F_OK), whole ? 0 : -1);
         assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
         assert_int_equal(tier, whole ? 0 : 1);
-        assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 0);
+        assert_int_equal(gateway_quarantine_count(g.context->quarantine), 0);
         assert_int_equal(unsynced(&g), 2); /* until they are synced, or seen to be gone */
         assert_int_equal(synced(&g), KVT_OK);
         assert_int_equal(unsynced(&g), 0);
@@ -161,7 +161,7 @@ synced_is_no_longer_forgiven(void **state)
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD | GATEWAY_HOT);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
-    assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 1);
+    assert_int_equal(gateway_quarantine_count(g.context->quarantine), 1);
     test_gateway_close(&g);
 }
 
@@ -182,14 +182,14 @@ cut_before_the_row(void **state)
         assert_int_equal(unsynced(&g), 0);
         cut(&g, 1, left);
         test_gateway_reopen(&g);
-        assert_int_equal(gateway_recover_pending(g.vault), 1);
+        assert_int_equal(gateway_recover_pending(g.context), 1);
         assert_int_equal(test_gateway_tiers(&g, 1, &row),
                          GATEWAY_COLD | (whole ? GATEWAY_HOT : 0u));
         assert_int_equal(row, GATEWAY_STORED);
         path_of(&g, 1, path);
         assert_int_equal(access(path, F_OK), whole ? 0 : -1);
         assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
-        assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 0);
+        assert_int_equal(gateway_quarantine_count(g.context->quarantine), 0);
         test_gateway_close(&g);
     }
 }
@@ -206,15 +206,16 @@ note_is_of_one_writing(void **state)
     (void)state;
     test_gateway_open(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_catalog_unsynced(g.vault->catalog, "", &row, 1, &count), KVT_OK);
+    assert_int_equal(gateway_catalog_unsynced(g.context->catalog, "", &row, 1, &count), KVT_OK);
     assert_int_equal(count, 1);
     assert_string_equal(row.key, test_gateway_key(key, 1));
     assert_int_equal(row.length, SIZE);
-    assert_int_equal(gateway_remove(g.vault, key), KVT_OK);
+    assert_int_equal(gateway_remove(g.context, key), KVT_OK);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_catalog_synced(g.vault->catalog, &row, 1), KVT_OK);
+    assert_int_equal(gateway_catalog_synced(g.context->catalog, &row, 1), KVT_OK);
     assert_int_equal(unsynced(&g), 1);
-    assert_int_equal(gateway_catalog_unsynced(g.vault->catalog, row.key, &row, 1, &count), KVT_OK);
+    assert_int_equal(gateway_catalog_unsynced(g.context->catalog, row.key, &row, 1, &count),
+                     KVT_OK);
     assert_int_equal(count, 0);
     test_gateway_close(&g);
 }
@@ -234,13 +235,14 @@ all_are_synced(void **state)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_OK);
     assert_int_equal(unsynced(&g), MANY);
     atomic_store(&disk.syncs, 0);
-    assert_int_equal(gateway_unsynced_sync(g.vault, after, 0), KVT_OK); /* no patience: one batch */
+    assert_int_equal(gateway_unsynced_sync(g.context, after, 0),
+                     KVT_OK); /* no patience: one batch */
     assert_int_equal(unsynced(&g), MANY - 64);
     assert_int_equal(atomic_load(&disk.syncs), 2 * 64);
     assert_int_equal(synced(&g), KVT_OK);
     assert_int_equal(unsynced(&g), 0);
     assert_int_equal(atomic_load(&disk.syncs), 2 * MANY);
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_false(gateway_unsynced_room(&stats, 1, GATEWAY_UNSYNCED_MAX + 1));
     assert_true(gateway_unsynced_room(&stats, 1, GATEWAY_UNSYNCED_MAX));
     test_gateway_close(&g);
@@ -257,9 +259,9 @@ leave_hot_alone(struct test_gateway *g, uint64_t number)
     change = (struct gateway_change){.key = test_gateway_key(key, number)};
     drop.key = key;
     assert_int_equal(g4_store_perform(g->bucket, &drop), KVT_OK);
-    assert_int_equal(gateway_catalog_get(g->vault->catalog, key, &change.record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(g->context->catalog, key, &change.record), KVT_OK);
     change.record.tiers = GATEWAY_HOT;
-    assert_int_equal(gateway_catalog_change(g->vault->catalog, &change, 1, GATEWAY_DURABLE),
+    assert_int_equal(gateway_catalog_change(g->context->catalog, &change, 1, GATEWAY_DURABLE),
                      KVT_OK);
 }
 
@@ -287,7 +289,7 @@ the_only_copy_is_synced(void **state)
     g.options.write_back = true;
     g.options.backlog_max = ROOM;
     test_gateway_reopen(&g);
-    gateway_bucket_tier_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.context->buckets);
     atomic_store(&disk.syncs, 0);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     assert_int_equal(atomic_load(&disk.syncs), 2);
@@ -313,17 +315,17 @@ the_only_copy_is_not_given_up(void **state)
     leave_hot_alone(&g, 1);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_bucket_tier_probe(g.vault->cold);
+    gateway_bucket_tier_probe(g.context->buckets);
     budget.used = budget.max; /* somebody's */
-    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    assert_int_equal(gateway_recover_pending(g.context), 0);
     budget.used = 0;
     atomic_store(&disk.fail, 1);
-    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    assert_int_equal(gateway_recover_pending(g.context), 0);
     assert_int_equal(atomic_load(&disk.fail), 0);
     (void)test_gateway_tiers(&g, 1, &row);
     assert_int_equal(row, GATEWAY_INTENT);
     atomic_store(&disk.syncs, 0);
-    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(atomic_load(&disk.syncs), 2);
     assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT);
     assert_int_equal(row, GATEWAY_STORED);
@@ -360,7 +362,7 @@ refused_copies_go(void **state)
     assert_int_equal(unsynced(&g), 3);
     assert_int_equal(synced(&g), KVT_OK);
     assert_int_equal(unsynced(&g), 0);
-    assert_int_equal(gateway_quarantine_count(g.vault->quarantine), 0);
+    assert_int_equal(gateway_quarantine_count(g.context->quarantine), 0);
     test_gateway_close(&g);
 }
 
@@ -415,11 +417,11 @@ left_alone_by_damage(void **state)
     assert_int_equal(pwrite(fd, "no", 2, G4_OBJECT_FILE_BODY_AT + 7), 2);
     assert_int_equal(close(fd), 0);
     atomic_store(&disk.fail, 1);
-    gateway_repair_inspect(g.vault, test_gateway_key(key, 1));
+    gateway_repair_inspect(g.context, test_gateway_key(key, 1));
     assert_int_equal(atomic_load(&disk.fail), 0);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     atomic_store(&disk.syncs, 0);
-    gateway_repair_inspect(g.vault, key);
+    gateway_repair_inspect(g.context, key);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT);
     assert_int_equal(atomic_load(&disk.syncs), 2);
     assert_int_equal(stat(path, &later), 0);
@@ -442,17 +444,17 @@ failures_are_passed_by(void **state)
     for (uint64_t i = 0; i < MANY; i++)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_OK);
     atomic_store(&disk.fail, 1);
-    assert_int_equal(gateway_unsynced_sync(g.vault, after, 0), KVT_IO);
+    assert_int_equal(gateway_unsynced_sync(g.context, after, 0), KVT_IO);
     assert_int_equal(unsynced(&g), MANY);
-    assert_int_equal(gateway_unsynced_sync(g.vault, after, 0), KVT_OK);
+    assert_int_equal(gateway_unsynced_sync(g.context, after, 0), KVT_OK);
     assert_int_equal(unsynced(&g), MANY - BATCH);
-    assert_int_equal(gateway_unsynced_sync(g.vault, after, 60000), KVT_OK); /* and around */
+    assert_int_equal(gateway_unsynced_sync(g.context, after, 60000), KVT_OK); /* and around */
     assert_int_equal(unsynced(&g), 0);
     for (uint64_t i = 0; i < MANY; i++)
         assert_int_equal(test_gateway_put(&g, MANY + i, SIZE), KVT_OK);
     atomic_store(&disk.fail, 1);
     after[0] = '\0';
-    assert_int_equal(gateway_unsynced_sync(g.vault, after, 60000), KVT_IO);
+    assert_int_equal(gateway_unsynced_sync(g.context, after, 60000), KVT_IO);
     assert_int_equal(unsynced(&g), BATCH);
     test_gateway_close(&g);
 }
@@ -469,7 +471,7 @@ a_torn_file_stays(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     cut(&g, 1, LEFT_SHORT);
     atomic_store(&disk.fail, 1);
-    assert_int_equal(gateway_unsynced_check(g.vault, &dropped), KVT_OK);
+    assert_int_equal(gateway_unsynced_check(g.context, &dropped), KVT_OK);
     assert_int_equal(atomic_load(&disk.fail), 0);
     assert_int_equal(dropped, 1);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
@@ -485,7 +487,7 @@ note(struct test_gateway *g, const char *like, uint64_t from, uint64_t count)
     static struct gateway_change changes[TOGETHER];
     struct gateway_record record;
 
-    assert_int_equal(gateway_catalog_get(g->vault->catalog, like, &record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(g->context->catalog, like, &record), KVT_OK);
     record.length = 1;
     while (count > 0) {
         const size_t some = count < TOGETHER ? count : TOGETHER;
@@ -493,8 +495,8 @@ note(struct test_gateway *g, const char *like, uint64_t from, uint64_t count)
         for (size_t i = 0; i < some; i++)
             changes[i] = (struct gateway_change){
                 .key = test_gateway_key(keys[i], from + i), .record = record, .unsynced = true};
-        assert_int_equal(gateway_catalog_change(g->vault->catalog, changes, some, GATEWAY_APPLIED),
-                         KVT_OK);
+        assert_int_equal(
+            gateway_catalog_change(g->context->catalog, changes, some, GATEWAY_APPLIED), KVT_OK);
         from += some;
         count -= some;
     }
@@ -515,10 +517,10 @@ no_more_than_are_soon_read(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_key(keys[2], 1);
     note(&g, keys[2], 100, GATEWAY_UNSYNCED_BLOCKS / 2 - 2);
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_false(gateway_unsynced_many(&stats));
     note(&g, keys[2], 100000, GATEWAY_UNSYNCED_BLOCKS / 2);
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_true(gateway_unsynced_many(&stats));
     assert_int_equal(stats.unsynced_blocks, GATEWAY_UNSYNCED_BLOCKS - 1);
     assert_false(gateway_unsynced_room(&stats, 2, 2));
@@ -528,12 +530,12 @@ no_more_than_are_soon_read(void **state)
                                              .size = SIZE,
                                              .crc32c = g4_check_crc32c(body[i], SIZE)};
     atomic_store(&disk.syncs, 0);
-    gateway_put_blocks(g.vault, items, 2);
+    gateway_put_blocks(g.context, items, 2);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(items[i].status, KVT_OK);
         assert_int_equal(test_gateway_tiers(&g, 2 + i, NULL), GATEWAY_HOT | GATEWAY_COLD);
     }
-    gateway_catalog_stats(g.vault->catalog, &stats);
+    gateway_catalog_stats(g.context->catalog, &stats);
     assert_int_equal(stats.unsynced_blocks, GATEWAY_UNSYNCED_BLOCKS);
     assert_int_equal(atomic_load(&disk.syncs), 2); /* a file and its folder */
     test_gateway_close(&g);

@@ -38,7 +38,7 @@ start(struct fixture *f)
 
     assert_int_equal(wire_bus_open(&f->bus, &options, &err), KVT_OK);
     assert_int_equal(wire_bus_ensure_streams(f->bus, &err), KVT_OK);
-    assert_int_equal(gateway_events_start(&f->events, f->gateway.vault, f->bus, &err), KVT_OK);
+    assert_int_equal(gateway_events_start(&f->events, f->gateway.context, f->bus, &err), KVT_OK);
 }
 
 static void
@@ -82,7 +82,7 @@ wait_until_sent(struct fixture *f)
 
     do {
         kvt_clock_sleep_ms(20);
-        gateway_catalog_stats(f->gateway.vault->catalog, &stats);
+        gateway_catalog_stats(f->gateway.context->catalog, &stats);
     } while (stats.events_acked < stats.events && kvt_clock_mono_ms() < end_ms);
     assert_int_equal(stats.events_acked, stats.events);
 }
@@ -245,7 +245,7 @@ ranges_are_exact(void **state)
     for (uint64_t i = 0; i < 10; i++)
         assert_int_equal(test_gateway_put(&f->gateway, i, SIZE), KVT_OK);
     wait_until_sent(f);
-    gateway_catalog_stats(f->gateway.vault->catalog, &stats);
+    gateway_catalog_stats(f->gateway.context->catalog, &stats);
     assert_int_equal(wire_subject_range(subject, sizeof(subject), "gateway:gw0"), KVT_OK);
     kvt_buffer_init(&question, 1024);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -280,7 +280,7 @@ namespaces_are_publishers(void **state)
 
         assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "other", 0, &block),
                          KVT_OK);
-        gateway_put_blocks(f->gateway.vault, &item, 1);
+        gateway_put_blocks(f->gateway.context, &item, 1);
         assert_int_equal(item.status, KVT_OK);
     }
     wait_until_sent(f);
@@ -303,7 +303,7 @@ climb(struct fixture *f)
 
     for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++)
         assert_int_equal(
-            gateway_move(f->gateway.vault, test_gateway_key(key, 1), &moves[i], &bytes), KVT_OK);
+            gateway_move(f->gateway.context, test_gateway_key(key, 1), &moves[i], &bytes), KVT_OK);
 }
 
 /* Warm and far are empty and no longer set; what was told of them, or is to be, can be read. */
@@ -322,13 +322,13 @@ tiers_that_were_taken_out_are_named(void **state)
     stop(f);
     test_gateway_extend(&f->gateway, 1u << 20, 0);
     start(f);
-    (void)snprintf(far, sizeof(far), "%s", f->gateway.vault->holder[GATEWAY_TIER_FAR]);
+    (void)snprintf(far, sizeof(far), "%s", f->gateway.context->holder[GATEWAY_TIER_FAR]);
     assert_int_equal(test_gateway_put(&f->gateway, 1, SIZE), KVT_OK);
     climb(f);
     wait_until_sent(f);
     test_nats_kill(&f->nats);
     climb(f); /* nobody hears it */
-    gateway_catalog_stats(f->gateway.vault->catalog, &stats);
+    gateway_catalog_stats(f->gateway.context->catalog, &stats);
     assert_true(stats.events_acked < stats.events);
     stop(f);
     f->gateway.options.warm_capacity = 0;

@@ -33,36 +33,36 @@ refusals(void **state)
     (void)state;
     test_gateway_open(&g, 1u << 20, 0);
     order = plain;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1999, &err), KVT_OK);
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1999, &err), KVT_OK); /* twice */
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 2000, &err), KVT_TIMEOUT);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1999, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1999, &err), KVT_OK); /* twice */
+    assert_int_equal(gateway_orders_accept(g.context, &order, 2000, &err), KVT_TIMEOUT);
     (void)snprintf(order.gateway, sizeof(order.gateway), "gw1");
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_DENIED);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_DENIED);
     order = plain;
     order.verb = KVT_ORDER_NONE;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_INVALID);
     order = plain;
     order.verb = (enum kvt_order_verb)(KVT_ORDER_VERB_LAST + 1);
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_INVALID);
     order = plain;
     order.verb = KVT_ORDER_PIN;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_OK);
     order.until_ms = 1501;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1501, &err), KVT_TIMEOUT);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1501, &err), KVT_TIMEOUT);
     order = plain;
     order.epoch = 0;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_INVALID);
     /* An order that is refused for another reason must not raise the epoch. */
     order = plain;
     order.epoch = 9;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 2000, &err), KVT_TIMEOUT);
-    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 2000, &err), KVT_TIMEOUT);
+    assert_int_equal(gateway_orders_accept(g.context, &plain, 1500, &err), KVT_OK);
     order.epoch = 6;
-    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
-    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_DENIED);
+    assert_int_equal(gateway_orders_accept(g.context, &order, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.context, &plain, 1500, &err), KVT_DENIED);
     test_gateway_reopen(&g); /* the epoch is not forgotten */
-    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_DENIED);
+    assert_int_equal(gateway_orders_accept(g.context, &plain, 1500, &err), KVT_DENIED);
     test_gateway_close(&g);
 }
 
@@ -94,7 +94,7 @@ store_all(struct test_gateway *g)
 
         test_gateway_fill(body, SIZE, i);
         item.crc32c = g4_check_crc32c(body, SIZE);
-        gateway_put_blocks(g->vault, &item, 1);
+        gateway_put_blocks(g->context, &item, 1);
         assert_int_equal(item.status, KVT_OK);
     }
 }
@@ -105,7 +105,7 @@ tiers_of(struct test_gateway *g, uint32_t number, uint32_t rank)
     struct gateway_record record;
     char key[KVT_KEY_MAX];
 
-    return gateway_catalog_get(g->vault->catalog, key_of(key, number, rank), &record) == KVT_OK
+    return gateway_catalog_get(g->context->catalog, key_of(key, number, rank), &record) == KVT_OK
                ? record.tiers
                : 0;
 }
@@ -121,7 +121,7 @@ execute_until(struct test_gateway *g, enum kvt_order_verb verb, uint64_t until_m
     order.until_ms = until_ms;
     order.items = items;
     order.item_count = count;
-    gateway_orders_execute(g->vault, NULL, &order, &result, NULL, NULL);
+    gateway_orders_execute(g->context, NULL, &order, &result, NULL, NULL);
     assert_int_equal(result.code, KVT_OK);
     assert_int_equal(result.done + result.failed, count);
     return result;
@@ -196,7 +196,7 @@ expect_pins(struct test_gateway *g, unsigned blocks)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(g->vault->catalog, &stats);
+    gateway_catalog_stats(g->context->catalog, &stats);
     assert_int_equal(stats.pinned_blocks, blocks);
     assert_int_equal(stats.pinned_bytes, blocks * SIZE);
 }
@@ -262,7 +262,7 @@ execute_edge(struct test_gateway *g, enum kvt_order_verb verb, const char *from,
     order.item_count = 1;
     (void)snprintf(order.from, sizeof(order.from), "%s", from);
     (void)snprintf(order.to, sizeof(order.to), "%s", to);
-    assert_true(gateway_orders_execute(g->vault, NULL, &order, &result, NULL, NULL));
+    assert_true(gateway_orders_execute(g->context, NULL, &order, &result, NULL, NULL));
     assert_int_equal(result.code, KVT_OK);
     return result;
 }
@@ -323,12 +323,12 @@ pins_end(void **state)
     expect_pins(&g, 1);
     assert_int_equal(execute(&g, KVT_ORDER_DEMOTE, &item, 1).done, 1);
     assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_COLD);
-    assert_int_equal(gateway_catalog_expire_pins(g.vault->catalog, 2), KVT_OK);
+    assert_int_equal(gateway_catalog_expire_pins(g.context->catalog, 2), KVT_OK);
     expect_pins(&g, 0);
     /* Clients remove what they like, and the pin with it. */
     (void)execute(&g, KVT_ORDER_PIN, &item, 1);
     expect_pins(&g, 1);
-    assert_int_equal(gateway_remove(g.vault, key_of(key, 1, 0)), KVT_OK);
+    assert_int_equal(gateway_remove(g.context, key_of(key, 1, 0)), KVT_OK);
     expect_pins(&g, 0);
     store_all(&g);
     assert_int_equal(execute(&g, KVT_ORDER_DEMOTE, &item, 1).done, 1);
@@ -415,10 +415,10 @@ finished_orders_are_remembered(void **state)
 
     (void)state;
     test_gateway_open(&g, 0, 0);
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
-    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
+    assert_false(gateway_orders_recall(g.context, &order, &known));
+    assert_int_equal(gateway_catalog_finished(g.context->catalog, &result), KVT_OK);
     test_gateway_reopen(&g);
-    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    assert_true(gateway_orders_recall(g.context, &order, &known));
     assert_int_equal(known.epoch, 5);
     assert_int_equal(known.id, 1);
     assert_int_equal(known.verb, KVT_ORDER_DEMOTE);
@@ -428,16 +428,16 @@ finished_orders_are_remembered(void **state)
     assert_int_equal(known.bytes_moved, UINT64_C(1) << 40);
     assert_string_equal(known.text, "the first failure");
     order.id = 2;
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_false(gateway_orders_recall(g.context, &order, &known));
     order = plain;
     order.epoch = 6;
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_false(gateway_orders_recall(g.context, &order, &known));
     order = plain;
     order.verb = KVT_ORDER_DELETE;
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_false(gateway_orders_recall(g.context, &order, &known));
     order = plain;
     (void)snprintf(order.gateway, sizeof(order.gateway), "gw1");
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_false(gateway_orders_recall(g.context, &order, &known));
     test_gateway_close(&g);
 }
 
@@ -452,19 +452,19 @@ the_oldest_results_are_forgotten(void **state)
     (void)state;
     test_gateway_open(&g, 0, 0);
     for (result.id = 1; result.id <= GATEWAY_CATALOG_ORDERS; result.id++)
-        assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
-    assert_true(gateway_orders_recall(g.vault, &order, &known));
+        assert_int_equal(gateway_catalog_finished(g.context->catalog, &result), KVT_OK);
+    assert_true(gateway_orders_recall(g.context, &order, &known));
     result.epoch = 6; /* a later epoch begins with 1 again */
     result.id = 1;
-    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
-    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result),
+    assert_int_equal(gateway_catalog_finished(g.context->catalog, &result), KVT_OK);
+    assert_int_equal(gateway_catalog_finished(g.context->catalog, &result),
                      KVT_OK); /* not one more */
-    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_false(gateway_orders_recall(g.context, &order, &known));
     order.id = 2;
-    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    assert_true(gateway_orders_recall(g.context, &order, &known));
     order.epoch = 6;
     order.id = 1;
-    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    assert_true(gateway_orders_recall(g.context, &order, &known));
     test_gateway_close(&g);
 }
 

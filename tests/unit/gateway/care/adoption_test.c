@@ -38,7 +38,7 @@ open_adoption(struct fixture *f)
 {
     struct kvt_error err;
 
-    if (gateway_adoption_open(&f->adoption, f->g.vault, &err) != KVT_OK)
+    if (gateway_adoption_open(&f->adoption, f->g.context, &err) != KVT_OK)
         fail_msg("%s", err.text);
 }
 
@@ -139,7 +139,7 @@ wait_listed(struct fixture *f, uint64_t listed)
 static bool
 row_of(struct fixture *f, const char *key, struct gateway_record *record)
 {
-    return gateway_catalog_get(f->g.vault->catalog, key, record) == KVT_OK;
+    return gateway_catalog_get(f->g.context->catalog, key, record) == KVT_OK;
 }
 
 static struct gateway_catalog_stats
@@ -147,7 +147,7 @@ stats_of(struct fixture *f)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(f->g.vault->catalog, &stats);
+    gateway_catalog_stats(f->g.context->catalog, &stats);
     return stats;
 }
 
@@ -160,7 +160,7 @@ compare_rows(struct fixture *f)
     uint64_t bytes = 0;
     size_t count;
 
-    assert_int_equal(gateway_catalog_scan(f->g.vault->catalog, &scan), KVT_OK);
+    assert_int_equal(gateway_catalog_scan(f->g.context->catalog, &scan), KVT_OK);
     assert_true(scan.end);
     for (size_t i = 0; i < scan.count; i++) {
         struct g4_request head;
@@ -235,7 +235,7 @@ each_kind_gets_its_row(void **state)
     assert_true(row_of(f, test_gateway_key(key, 2), &record) && record.foreign && !record.opaque);
     assert_true(row_of(f, odd, &record) && record.opaque);
     /* One event a block, the foreign one's included. */
-    assert_true(gateway_catalog_stream(f->g.vault->catalog, 0, &stream));
+    assert_true(gateway_catalog_stream(f->g.context->catalog, 0, &stream));
     assert_string_equal(stream.namespace_, TEST_NAMESPACE);
     assert_int_equal(stream.next_seq, 3);
     assert_int_equal(test_gateway_get(&f->g, 1, SIZE, NULL), KVT_OK);
@@ -259,9 +259,9 @@ a_foreign_block_counts_and_is_a_miss(void **state)
         assert_int_equal(test_gateway_has(&f->g, 1), KVT_NOTFOUND);
         assert_int_equal(test_gateway_get(&f->g, 1, SIZE, NULL), KVT_NOTFOUND);
     }
-    assert_int_equal(gateway_quarantine_count(f->g.vault->quarantine), 0);
+    assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 0);
     assert_true(row_of(f, test_gateway_key(key, 1), &record) && record.foreign);
-    assert_int_equal(gateway_move_promote(f->g.vault, key, &bytes), KVT_UNSUPPORTED);
+    assert_int_equal(gateway_move_promote(f->g.context, key, &bytes), KVT_UNSUPPORTED);
     assert_int_equal(test_gateway_put(&f->g, 1, SIZE), KVT_OK); /* the same bytes */
     assert_int_equal(test_gateway_get(&f->g, 1, SIZE, NULL), KVT_OK);
     assert_true(row_of(f, key, &record) && !record.foreign);
@@ -300,18 +300,19 @@ what_is_gone_behind_its_row_is_forgotten(void **state)
     take_from_bucket(f, key);
     take_from_bucket(f, "a");
     test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_FAIL, KVT_DENIED, 3); /* which says nothing */
-    gateway_get_find(f->g.vault, items, 3);
+    gateway_get_find(f->g.context, items, 3);
     assert_int_equal(stats_of(f).entries, 3);
-    gateway_get_find(f->g.vault, items, 3);
+    gateway_get_find(f->g.context, items, 3);
     assert_int_equal(items[0].status, KVT_NOTFOUND);
     assert_int_equal(items[1].status, KVT_NOTFOUND);
     assert_int_equal(items[2].status, KVT_OK);
     assert_false(row_of(f, key, &record) || row_of(f, "a", &record));
     assert_int_equal(compare_rows(f), 1); /* and no bytes more than its own */
     assert_int_equal(gateway_stats_get(&f->g.stats, GATEWAY_STAT_GONE), 2);
-    assert_true(gateway_catalog_stream(f->g.vault->catalog, 0, &stream));
+    assert_true(gateway_catalog_stream(f->g.context->catalog, 0, &stream));
     assert_string_equal(stream.namespace_, TEST_NAMESPACE);
-    assert_int_equal(gateway_catalog_events(f->g.vault->catalog, 0, 1, events, 3, &count), KVT_OK);
+    assert_int_equal(gateway_catalog_events(f->g.context->catalog, 0, 1, events, 3, &count),
+                     KVT_OK);
     assert_int_equal(count, 2);
     assert_int_equal(events[1].event.type, KVT_EVENT_REMOVE);
     assert_int_equal(events[1].event.sequence_hash, events[0].event.sequence_hash);
@@ -331,7 +332,7 @@ the_commit_record_of_a_foreign_block_goes_with_it(void **state)
     open_adoption(f);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     assert_int_equal(wait_for(f, GATEWAY_ADOPTION_DONE).adopted_foreign, 1);
-    assert_int_equal(gateway_remove(f->g.vault, key), KVT_OK);
+    assert_int_equal(gateway_remove(f->g.context, key), KVT_OK);
     assert_int_equal(test_gateway_store_head(f->g.bucket, key, &head), KVT_NOTFOUND);
     assert_int_equal(test_gateway_store_head(f->g.bucket, record, &head), KVT_NOTFOUND);
     assert_int_equal(compare_rows(f), 0);
@@ -348,8 +349,8 @@ the_cap_holds_from_the_end_on(void **state)
     test_gateway_reopen(&f->g);
     open_adoption(f);
     (void)wait_for(f, GATEWAY_ADOPTION_NEEDED);
-    assert_int_equal(gateway_tier_capacity(f->g.vault, 0), 1u << 20);
-    assert_int_equal(gateway_tier_capacity(f->g.vault, 1), 0);
+    assert_int_equal(gateway_tier_capacity(f->g.context, 0), 1u << 20);
+    assert_int_equal(gateway_tier_capacity(f->g.context, 1), 0);
     for (uint64_t i = 10; i < 14; i++)
         assert_int_equal(test_gateway_put(&f->g, i, SIZE), KVT_OK);
     restart(f); /* that it does not hold yet is remembered */
@@ -358,7 +359,7 @@ the_cap_holds_from_the_end_on(void **state)
     assert_int_equal(test_gateway_put(&f->g, 14, SIZE), KVT_OK);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     (void)wait_for(f, GATEWAY_ADOPTION_DONE);
-    assert_int_equal(gateway_tier_capacity(f->g.vault, 1), 3 * SIZE);
+    assert_int_equal(gateway_tier_capacity(f->g.context, 1), 3 * SIZE);
     assert_int_equal(stats_of(f).used[1], 8 * SIZE);
     assert_int_equal(test_gateway_put(&f->g, 15, SIZE), KVT_FULL);
     gateway_adoption_start(f->adoption, 1); /* once more: it goes on holding */
@@ -473,7 +474,7 @@ remover_main(void *arg)
 {
     struct remover *remover = arg;
 
-    assert_int_equal(gateway_remove(remover->g->vault, remover->key), KVT_OK);
+    assert_int_equal(gateway_remove(remover->g->context, remover->key), KVT_OK);
     atomic_store(&remover->removed, true);
     return NULL;
 }
@@ -553,9 +554,9 @@ client_main(void *arg)
         (void)snprintf(key, sizeof(key), "notes/%04u", (unsigned)number);
         item.key = key;
         if (kvt_random_next(&client->random) % 2 == 0)
-            assert_int_equal(gateway_remove(client->g->vault, key), KVT_OK);
+            assert_int_equal(gateway_remove(client->g->context, key), KVT_OK);
         else
-            assert_int_equal(gateway_put_opaque(client->g->vault, &item, G4_ALWAYS), KVT_OK);
+            assert_int_equal(gateway_put_opaque(client->g->context, &item, G4_ALWAYS), KVT_OK);
     }
     return NULL;
 }
@@ -610,7 +611,7 @@ a_bucket_that_is_away_is_waited_for(void **state)
     assert_int_equal(view.mark.listed, 0);
     assert_int_equal(stats_of(f).entries, 0);
     test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
-    gateway_bucket_tier_probe(f->g.vault->cold);
+    gateway_bucket_tier_probe(f->g.context->buckets);
     mark = wait_for(f, GATEWAY_ADOPTION_DONE);
     assert_int_equal(mark.adopted, 4);
     assert_int_equal(mark.damaged, 0);
@@ -664,7 +665,7 @@ attempt_open(void *arg)
 {
     struct fixture *f = arg;
     struct kvt_error err;
-    const bool opened = gateway_adoption_open(&f->adoption, f->g.vault, &err) == KVT_OK;
+    const bool opened = gateway_adoption_open(&f->adoption, f->g.context, &err) == KVT_OK;
 
     gateway_adoption_close(f->adoption);
     assert_true(opened || f->adoption == NULL);

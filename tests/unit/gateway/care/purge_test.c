@@ -47,7 +47,7 @@ pass(struct test_gateway *g, const char *namespace_, bool act)
         struct gateway_purge_report report;
         struct kvt_error err;
 
-        assert_int_equal(gateway_purge_step(g->vault, namespace_, act, cursor, &report, &err),
+        assert_int_equal(gateway_purge_step(g->context, namespace_, act, cursor, &report, &err),
                          KVT_OK);
 #define X(name) sum.name += report.name;
         GATEWAY_PURGE_COUNTS(X)
@@ -119,12 +119,12 @@ what_nobody_was_told_of_goes_too(void **state)
         assert_int_equal(
             test_gateway_store_put(g->bucket, others[i], "{}", 2, &(struct g4_meta){.length = 2}),
             KVT_OK);
-    assert_int_equal(test_gateway_store_put(g->vault->hot, "tenant/model/0/5:11Fu2GZ", "left", 4,
+    assert_int_equal(test_gateway_store_put(g->context->hot, "tenant/model/0/5:11Fu2GZ", "left", 4,
                                             &(struct g4_meta){.length = 4}),
                      KVT_OK);
-    assert_int_equal(gateway_uploads_create(g->vault, &upload), KVT_OK);
+    assert_int_equal(gateway_uploads_create(g->context, &upload), KVT_OK);
     assert_int_equal(
-        gateway_quarantine_add(g->vault->quarantine,
+        gateway_quarantine_add(g->context->quarantine,
                                &(struct gateway_quarantine_item){.key = "tenant/model/0/5:11Fu2GZ",
                                                                  .tier = "cold",
                                                                  .reason = "bad",
@@ -171,7 +171,7 @@ pins_do_not_keep(void **state)
     char key[KVT_KEY_MAX];
     struct gateway_purge_report report;
 
-    assert_int_equal(gateway_catalog_pin(g->vault->catalog, test_gateway_key(key, 1), 0), KVT_OK);
+    assert_int_equal(gateway_catalog_pin(g->context->catalog, test_gateway_key(key, 1), 0), KVT_OK);
     report = pass(g, "tenant", true);
     report = pass(g, "tenant", true);
     assert_int_equal(found(&report), 0);
@@ -189,7 +189,7 @@ a_failure_is_told_and_mended(void **state)
     assert_true(report.failed > 0);
     test_gateway_fault(g, G4_DELETE, G4_FAULT_FAIL, KVT_DENIED, 0);
     test_gateway_reopen(g); /* as after a crash */
-    gateway_bucket_tier_probe(g->vault->cold);
+    gateway_bucket_tier_probe(g->context->buckets);
     report = pass(g, "tenant", true);
     assert_int_equal(report.failed, 0);
     report = pass(g, "tenant", true);
@@ -208,7 +208,7 @@ a_wrong_cursor_is_refused(void **state)
         struct kvt_error err;
 
         (void)snprintf(cursor, sizeof(cursor), "%s", wrong[i]);
-        assert_int_equal(gateway_purge_step(g->vault, "tenant", true, cursor, &report, &err),
+        assert_int_equal(gateway_purge_step(g->context, "tenant", true, cursor, &report, &err),
                          KVT_INVALID);
     }
     assert_int_equal(test_gateway_has(g, 1), KVT_OK);

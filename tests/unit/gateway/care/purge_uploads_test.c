@@ -133,9 +133,9 @@ __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
 static enum kvt_err
 look(char *listing, struct kvt_error *err)
 {
-    struct gateway_context vault = {.cold = NULL};
+    struct gateway_context context = {.buckets = NULL};
     struct gateway_purge_report report = {.rows = 0};
-    struct gateway_purge purge = {.vault = &vault,
+    struct gateway_purge purge = {.context = &context,
                                   .namespace_ = "acme",
                                   .prefix = "acme/",
                                   .listing = GATEWAY_PURGE_NONE,
@@ -203,12 +203,12 @@ both_buckets_are_asked(void **state)
 static void
 uploads_go_from_both_buckets(void **state)
 {
-    struct gateway_context vault = {.cold = NULL};
+    struct gateway_context context = {.buckets = NULL};
 
     (void)state;
     for (unsigned at = 0; at < 2; at++) {
         struct gateway_purge_report report = {.rows = 0};
-        struct gateway_purge purge = {.vault = &vault,
+        struct gateway_purge purge = {.context = &context,
                                       .namespace_ = "acme",
                                       .prefix = "acme/",
                                       .act = true,
@@ -279,9 +279,9 @@ count_of(struct g4_upload_notes *notes)
 static struct gateway_purge_report
 visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
 {
-    struct gateway_context vault = {.cold = NULL};
+    struct gateway_context context = {.buckets = NULL};
     struct gateway_purge_report report = {.rows = 0};
-    struct gateway_purge purge = {.vault = &vault,
+    struct gateway_purge purge = {.context = &context,
                                   .namespace_ = "acme",
                                   .prefix = "acme/",
                                   .act = act,
@@ -289,7 +289,7 @@ visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
                                   .report = &report};
     struct kvt_error err;
 
-    vault.begun[place] = notes;
+    context.begun[place] = notes;
     assert_int_equal(gateway_purge_bucket_uploads(&purge, &err), KVT_OK);
     return report;
 }
@@ -343,10 +343,10 @@ give_up_old(unsigned place)
     struct server *server = &servers[place];
     const uint64_t now_ms = kvt_clock_unix_ms();
     const uint64_t later_ms = now_ms + 2 * GATEWAY_UNFINISHED_UPLOADS_AGE_MS;
-    struct gateway_context vault = {.cold = NULL};
+    struct gateway_context context = {.buckets = NULL};
     char folder[256];
 
-    gateway_unfinished_uploads_settle(&vault, later_ms); /* no notes are kept */
+    gateway_unfinished_uploads_settle(&context, later_ms); /* no notes are kept */
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
     servers[1].fail_after = UINT32_MAX;
@@ -354,32 +354,32 @@ give_up_old(unsigned place)
     server->begun = true;
     server->begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
     (void)snprintf(server->key, sizeof(server->key), "acme/0/1:big");
-    assert_int_equal(g4_upload_notes_open(&vault.begun[place], folder, NULL), KVT_OK);
-    note(vault.begun[place], server->key);
-    gateway_unfinished_uploads_settle(&vault, now_ms);
+    assert_int_equal(g4_upload_notes_open(&context.begun[place], folder, NULL), KVT_OK);
+    note(context.begun[place], server->key);
+    gateway_unfinished_uploads_settle(&context, now_ms);
     assert_int_equal(server->listings, 0); /* too young to be looked at */
-    gateway_unfinished_uploads_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&context, later_ms);
     assert_true(server->begun);
-    assert_int_equal(count_of(vault.begun[place]), 1);
+    assert_int_equal(count_of(context.begun[place]), 1);
 
     server->begun_ms = now_ms;
     server->fail_abort = true;
-    gateway_unfinished_uploads_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun[place]), 1);
+    gateway_unfinished_uploads_settle(&context, later_ms);
+    assert_int_equal(count_of(context.begun[place]), 1);
     server->fail_abort = false;
-    gateway_unfinished_uploads_settle(&vault, later_ms);
+    gateway_unfinished_uploads_settle(&context, later_ms);
     assert_false(server->begun);
-    assert_int_equal(count_of(vault.begun[place]), 0);
+    assert_int_equal(count_of(context.begun[place]), 0);
 
     for (size_t i = 0; i < 3; i++)
-        note(vault.begun[place], "acme/0/1:none");
-    vault.stopping = true;
-    gateway_unfinished_uploads_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun[place]), 3);
-    vault.stopping = false;
-    gateway_unfinished_uploads_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun[place]), 0);
-    g4_upload_notes_close(vault.begun[place]);
+        note(context.begun[place], "acme/0/1:none");
+    context.stopping = true;
+    gateway_unfinished_uploads_settle(&context, later_ms);
+    assert_int_equal(count_of(context.begun[place]), 3);
+    context.stopping = false;
+    gateway_unfinished_uploads_settle(&context, later_ms);
+    assert_int_equal(count_of(context.begun[place]), 0);
+    g4_upload_notes_close(context.begun[place]);
     test_folder_remove(folder);
 }
 

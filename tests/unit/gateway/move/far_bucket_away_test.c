@@ -23,7 +23,7 @@ remove_one(struct test_world *w, uint64_t number)
 {
     char key[KVT_KEY_MAX];
 
-    return gateway_remove(w->g.vault, test_gateway_key(key, number));
+    return gateway_remove(w->g.context, test_gateway_key(key, number));
 }
 
 static struct gateway_record
@@ -32,7 +32,7 @@ row_of(struct test_world *w, uint64_t number)
     struct gateway_record record = {0};
     char key[KVT_KEY_MAX];
 
-    (void)!gateway_catalog_get(w->g.vault->catalog, test_gateway_key(key, number), &record);
+    (void)!gateway_catalog_get(w->g.context->catalog, test_gateway_key(key, number), &record);
     return record;
 }
 
@@ -110,7 +110,7 @@ a_put_without_answer_ends_the_removal_all_the_same(void **state)
         assert_int_equal(row, GATEWAY_INTENT);
         assert_int_equal(row_of(&w, 1).moving, GATEWAY_FAR);
         if (settled_away) {
-            (void)gateway_recover_pending(w.g.vault);
+            (void)gateway_recover_pending(w.g.context);
             (void)test_gateway_tiers(&w.g, 1, &row);
             assert_int_equal(row, done ? GATEWAY_STORED : GATEWAY_RETIRING);
             assert_int_equal(row_of(&w, 1).moving, GATEWAY_FAR);
@@ -210,7 +210,7 @@ a_put_behind_a_mark_leaves_no_far_copy(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     (void)test_gateway_key(key, 1);
-    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
+    assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_OK);
     test_faulty_store_set(w.stores[GATEWAY_TIER_COLD], &lose);
     assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_AGAIN);
     come_back(&w);
@@ -239,9 +239,9 @@ a_move_ends_where_others_noted_a_removal(void **state)
         change.key = test_gateway_key(key, 1);
         change.record.moving = to;
         change.record.tiers = (turn & 2) != 0 ? GATEWAY_BUCKETS : GATEWAY_BUCKETS & ~to;
-        assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+        assert_int_equal(gateway_catalog_change(w.g.context->catalog, &change, 1, GATEWAY_APPLIED),
                          KVT_OK);
-        assert_int_equal(gateway_tombstone_note(w.g.vault, key), KVT_OK);
+        assert_int_equal(gateway_tombstone_note(w.g.context, key), KVT_OK);
         come_back(&w);
         assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
         expect_nowhere(&w, "moved");
@@ -312,7 +312,7 @@ a_put_that_finds_none_is_as_it_was(void **state)
     note(&w);
     put.key = test_gateway_key(key, 1);
     test_faulty_store_set(w.stores[GATEWAY_TIER_COLD], &none);
-    assert_int_equal(gateway_tombstone_put_over(w.g.vault, &put), KVT_NOTFOUND);
+    assert_int_equal(gateway_tombstone_put_over(w.g.context, &put), KVT_NOTFOUND);
     assert_int_equal(put.condition, G4_IF_ABSENT);
     assert_string_equal(put.etag, "");
     assert_int_equal(put.deadline_ms, 0);
@@ -334,10 +334,10 @@ a_mark_behind_it_knows_of_the_far_copy(void **state)
     note(&w);
     put_by_another(&w, 1, false);
     test_world_far_away(&w, false);
-    gateway_bucket_tier_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.context->buckets);
     (void)test_gateway_key(key, 1);
-    assert_int_equal(gateway_removal_finish(w.g.vault, key, NULL), KVT_EXISTS);
-    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
+    assert_int_equal(gateway_removal_finish(w.g.context, key, NULL), KVT_EXISTS);
+    assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_OK);
     assert_int_equal(row_of(&w, 1).tiers, GATEWAY_BUCKETS);
     assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
     come_back(&w);
@@ -379,7 +379,7 @@ its_room_is_free_at_once(void **state)
     test_world_place(&w, 1, GATEWAY_TIER_HOT);
     test_world_far_away(&w, true);
     assert_int_equal(remove_one(&w, 1), KVT_OK);
-    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    gateway_catalog_stats(w.g.context->catalog, &stats);
     assert_int_equal(stats.used[GATEWAY_TIER_HOT], 0);
     assert_int_equal(stats.used[GATEWAY_TIER_COLD], 0);
     come_back(&w);
@@ -424,7 +424,7 @@ fill_catalog(struct test_world *w)
                 .record = {
                     .state = GATEWAY_STORED, .tiers = GATEWAY_COLD, .opaque = true, .length = 1}};
         }
-        rc = gateway_catalog_change(w->g.vault->catalog, changes, GROUP, GATEWAY_DURABLE);
+        rc = gateway_catalog_change(w->g.context->catalog, changes, GROUP, GATEWAY_DURABLE);
         for (unsigned i = 0; rc == KVT_OK && i < GROUP; i++)
             rc = changes[i].status;
     }
@@ -446,10 +446,10 @@ removals_make_no_rows_in_a_full_catalog(void **state)
     fill_catalog(&w);
     test_world_far_away(&w, true);
     assert_int_equal(remove_one(&w, 1), KVT_OK); /* it has a row */
-    gateway_catalog_stats(w.g.vault->catalog, &before);
+    gateway_catalog_stats(w.g.context->catalog, &before);
     for (uint64_t number = 100; number < 110; number++)
         assert_int_equal(remove_one(&w, number), KVT_FULL);
-    gateway_catalog_stats(w.g.vault->catalog, &after);
+    gateway_catalog_stats(w.g.context->catalog, &after);
     assert_int_equal(after.entries, before.entries);
     test_gateway_close(&w.g);
 }
@@ -468,7 +468,7 @@ add_rows(struct test_world *w, size_t count, const struct gateway_record *record
     for (size_t i = 0; i < count; i++)
         changes[i] =
             (struct gateway_change){.key = test_gateway_key(keys[i], i + 1), .record = *record};
-    assert_int_equal(gateway_catalog_change(w->g.vault->catalog, changes, count, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w->g.context->catalog, changes, count, GATEWAY_APPLIED),
                      KVT_OK);
     kvt_free(changes);
     kvt_free(keys);
@@ -484,7 +484,7 @@ add_last(struct test_world *w)
         .key = last_key,
         .record = {.state = GATEWAY_INTENT, .tiers = GATEWAY_COLD, .opaque = true, .length = 1}};
 
-    assert_int_equal(gateway_catalog_change(w->g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w->g.context->catalog, &change, 1, GATEWAY_APPLIED),
                      KVT_OK);
 }
 
@@ -493,7 +493,7 @@ is_last_settled(struct test_world *w)
 {
     struct gateway_record record;
 
-    return gateway_catalog_get(w->g.vault->catalog, last_key, &record) == KVT_NOTFOUND;
+    return gateway_catalog_get(w->g.context->catalog, last_key, &record) == KVT_NOTFOUND;
 }
 
 static void
@@ -509,14 +509,14 @@ what_waits_for_the_far_bucket_keeps_nothing_waiting(void **state)
     test_world_open(&w);
     add_rows(&w, ROWS, &noted);
     test_world_far_away(&w, true);
-    gateway_bucket_tier_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.context->buckets);
     for (unsigned turn = 0; turn < 2; turn++) {
         add_last(&w);
         for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
-            (void)gateway_recover_pending(w.g.vault); /* more than one where it is slow */
+            (void)gateway_recover_pending(w.g.context); /* more than one where it is slow */
         assert_true(is_last_settled(&w));
     }
-    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    gateway_catalog_stats(w.g.context->catalog, &stats);
     assert_int_equal(stats.pending, ROWS);
     test_gateway_close(&w.g);
 }
@@ -541,14 +541,15 @@ a_full_round_goes_on_behind_it(void **state)
         gateway_key_lock_init(&holds[i], test_gateway_key(keys[i], i + 1));
     add_rows(&w, ROWS, &intent);
     add_last(&w);
-    gateway_key_lock_acquire(w.g.vault->holds, holds, ROWS); /* their PUTs are still at them */
+    gateway_key_lock_acquire(w.g.context->key_locks, holds,
+                             ROWS); /* their PUTs are still at them */
     for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
-        (void)gateway_recover_pending(w.g.vault);
+        (void)gateway_recover_pending(w.g.context);
     assert_true(is_last_settled(&w));
-    gateway_key_lock_release(w.g.vault->holds, holds, ROWS);
+    gateway_key_lock_release(w.g.context->key_locks, holds, ROWS);
     for (unsigned round = 0; round < 100; round++)
-        (void)gateway_recover_pending(w.g.vault);
-    gateway_catalog_stats(w.g.vault->catalog, &stats);
+        (void)gateway_recover_pending(w.g.context);
+    gateway_catalog_stats(w.g.context->catalog, &stats);
     assert_int_equal(stats.pending, 0);
     kvt_free(holds);
     kvt_free(keys);
@@ -560,15 +561,15 @@ a_full_round_goes_on_behind_it(void **state)
 static void
 expect_refused(const struct gateway_context_options *options, const char *why)
 {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct kvt_error err;
 
-    assert_int_equal(gateway_context_open(&vault, options, &err), KVT_INVALID);
+    assert_int_equal(gateway_context_open(&context, options, &err), KVT_INVALID);
     if (strstr(err.text, why) == NULL)
         fail_msg("%s: \"%s\" is not in it", err.text, why);
 }
 
-/* Without far.*, or with another far bucket: options of a vault that is closed. */
+/* Without far.*, or with another far bucket: options of a context that is closed. */
 static void
 expect_far_refused(struct test_world *w, const char *gone, const char *renamed)
 {
@@ -595,8 +596,8 @@ a_lost_far_bucket_can_be_left(void **state)
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     test_world_far_away(&w, true);
     assert_int_equal(remove_one(&w, 1), KVT_OK);
-    gateway_context_close(w.g.vault);
-    w.g.vault = NULL;
+    gateway_context_close(w.g.context);
+    w.g.context = NULL;
     expect_far_refused(&w, "1 removals wait for the far bucket", "1 removals wait for attic");
     test_folder_remove(w.g.far);
     test_world_reopen(&w);
@@ -611,10 +612,10 @@ acknowledge(struct test_world *w, uint64_t seq)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_acked(w->g.vault->catalog, 0, seq);
+    gateway_catalog_acked(w->g.context->catalog, 0, seq);
     do {
         kvt_clock_sleep_ms(1);
-        gateway_catalog_stats(w->g.vault->catalog, &stats);
+        gateway_catalog_stats(w->g.context->catalog, &stats);
     } while (stats.events_acked < seq);
 }
 
@@ -629,11 +630,11 @@ a_far_bucket_is_renamed_when_all_is_sent(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_FAR, GATEWAY_COLD, false), KVT_OK);
-    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    gateway_catalog_stats(w.g.context->catalog, &stats);
     assert_true(stats.events > 1);
     acknowledge(&w, stats.events - 1);
-    gateway_context_close(w.g.vault);
-    w.g.vault = NULL;
+    gateway_context_close(w.g.context);
+    w.g.context = NULL;
     expect_far_refused(&w, NULL, "1 events are not sent yet");
     test_world_reopen(&w);
     acknowledge(&w, stats.events);

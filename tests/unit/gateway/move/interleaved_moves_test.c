@@ -131,10 +131,10 @@ note_death(struct scene *scene, unsigned who)
 {
     if (!scene->dead[who])
         assert_int_equal(
-            gateway_catalog_get(scene->movers[who].vault->catalog, scene->key, &scene->last[who]),
+            gateway_catalog_get(scene->movers[who].context->catalog, scene->key, &scene->last[who]),
             KVT_OK);
     scene->dead[who] = true;
-    scene->movers[who].vault->stopping = true; /* who is dead waits for nothing */
+    scene->movers[who].context->stopping = true; /* who is dead waits for nothing */
 }
 
 /* The next life, when what the last one sent has come. */
@@ -144,14 +144,14 @@ live_again(struct scene *scene, unsigned who)
     struct gateway_change change = {.key = scene->key, .record = scene->last[who]};
 
     if (scene->dead[who])
-        assert_int_equal(
-            gateway_catalog_change(scene->movers[who].vault->catalog, &change, 1, GATEWAY_APPLIED),
-            KVT_OK);
+        assert_int_equal(gateway_catalog_change(scene->movers[who].context->catalog, &change, 1,
+                                                GATEWAY_APPLIED),
+                         KVT_OK);
     scene->dead[who] = false;
-    scene->movers[who].vault->stopping = false;
+    scene->movers[who].context->stopping = false;
     scene->lives[who] = UINT64_MAX;
-    scene->movers[who].vault->life++;
-    scene->movers[who].vault->since_ms = 0;
+    scene->movers[who].context->life++;
+    scene->movers[who].context->since_ms = 0;
 }
 
 static enum kvt_err
@@ -221,10 +221,10 @@ open_mover(struct scene *scene, unsigned who)
             g4_store_new(bucket == 0 ? &options->cold_store : &options->far_store, &driver, view),
             KVT_OK);
     }
-    if (gateway_context_open(&mover->vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&mover->context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(mover->vault->cold);
-    assert_true(gateway_bucket_tier_takes(mover->vault->cold, GATEWAY_FAR));
+    gateway_bucket_tier_probe(mover->context->buckets);
+    assert_true(gateway_bucket_tier_takes(mover->context->buckets, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -233,7 +233,7 @@ move(struct scene *scene, unsigned who, unsigned from, unsigned to, bool keep)
     const struct gateway_move what = {.from = from, .to = to, .keep = keep};
     uint64_t bytes;
 
-    return gateway_move(scene->movers[who].vault, scene->key, &what, &bytes);
+    return gateway_move(scene->movers[who].context, scene->key, &what, &bytes);
 }
 
 static void
@@ -251,23 +251,23 @@ open_scene(struct scene *scene, bool deaf)
     test_gateway_fill(scene->body, SIZE, 1);
     test_gateway_open(&scene->base, 1 << 20, 0);
     test_gateway_extend(&scene->base, 1 << 20, 0);
-    gateway_context_close(scene->base.vault);
-    scene->base.vault = NULL;
+    gateway_context_close(scene->base.context);
+    scene->base.context = NULL;
     scene->base.options.warm_capacity = 0;
     for (unsigned who = 0; who < 2; who++)
         open_mover(scene, who);
     assert_int_equal(test_gateway_put(&scene->movers[0], 1, SIZE), KVT_OK);
     assert_int_equal(move(scene, 0, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
     assert_int_equal(test_gateway_get(&scene->movers[1], 1, SIZE, NULL), KVT_OK);
-    assert_int_equal(gateway_catalog_get(scene->movers[0].vault->catalog, scene->key, &scene->row),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_catalog_get(scene->movers[0].context->catalog, scene->key, &scene->row), KVT_OK);
 }
 
 static void
 close_scene(struct scene *scene)
 {
     for (unsigned who = 0; who < 2; who++)
-        gateway_context_close(scene->movers[who].vault);
+        gateway_context_close(scene->movers[who].context);
     test_gateway_close(&scene->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
         shelf_clear(&scene->shelves[bucket]);
@@ -280,7 +280,7 @@ close_scene(struct scene *scene)
 static void
 set_row(struct scene *scene, unsigned who, unsigned tiers, unsigned moving)
 {
-    struct gateway_catalog *catalog = scene->movers[who].vault->catalog;
+    struct gateway_catalog *catalog = scene->movers[who].context->catalog;
     struct gateway_change change = {.key = scene->key, .record = scene->row};
 
     change.record.tiers = tiers;
@@ -322,7 +322,7 @@ set_scene(struct scene *scene, const struct play *play)
         scene->lives[who] = UINT64_MAX;
         scene->dead[who] = scene->away[who] = false;
         set_row(scene, who, play->tiers[who], play->moving[who]);
-        gateway_bucket_tier_probe(scene->movers[who].vault->cold);
+        gateway_bucket_tier_probe(scene->movers[who].context->buckets);
         scene->over[who] = false;
     }
     scene->at = scene->used = scene->calls = scene->lost_at = 0;
@@ -367,8 +367,8 @@ settle_all(struct scene *scene)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_bucket_tier_probe(scene->movers[who].vault->cold);
-            (void)gateway_recover_pending(scene->movers[who].vault);
+            gateway_bucket_tier_probe(scene->movers[who].context->buckets);
+            (void)gateway_recover_pending(scene->movers[who].context);
         }
         scene->shelves[0].now_ms += LIFE_MS;
         scene->shelves[1].now_ms += LIFE_MS;
@@ -385,7 +385,7 @@ expect_settled(struct scene *scene)
         if (rc != KVT_OK)
             fail_msg("%s: gateway %u reads: %s", scene->what, who, kvt_err_text(rc));
         assert_int_equal(
-            gateway_catalog_get(scene->movers[who].vault->catalog, scene->key, &record), KVT_OK);
+            gateway_catalog_get(scene->movers[who].context->catalog, scene->key, &record), KVT_OK);
         if (record.moving != 0)
             fail_msg("%s: gateway %u is not done", scene->what, who);
     }
@@ -413,7 +413,7 @@ moves_near(struct scene *scene, unsigned who)
 static enum kvt_err
 settles(struct scene *scene, unsigned who)
 {
-    return gateway_move_settle(scene->movers[who].vault, scene->key);
+    return gateway_move_settle(scene->movers[who].context, scene->key);
 }
 
 static const struct play plays[] = {
@@ -574,7 +574,7 @@ static enum kvt_err
 removes_without_far(struct scene *scene, unsigned who)
 {
     scene->away[who] = true;
-    return gateway_remove(scene->movers[who].vault, scene->key);
+    return gateway_remove(scene->movers[who].context, scene->key);
 }
 
 /* Whatever a move was about to do, what was acknowledged as removed is nowhere in the end, and
@@ -653,13 +653,13 @@ remove_first(struct scene *scene)
     scene->watched = false;
     assert_int_equal(removes_without_far(scene, 0), KVT_OK);
     scene->away[0] = false;
-    gateway_bucket_tier_probe(scene->movers[0].vault->cold);
+    gateway_bucket_tier_probe(scene->movers[0].context->buckets);
 }
 
 static enum kvt_err
 ends_removal(struct scene *scene, unsigned who)
 {
-    return gateway_removal_finish(scene->movers[who].vault, scene->key, NULL);
+    return gateway_removal_finish(scene->movers[who].context, scene->key, NULL);
 }
 
 static enum kvt_err
@@ -689,7 +689,7 @@ expect_put(struct scene *scene)
 
     settle_all(scene);
     /* The copy on its volume is another's. */
-    (void)!gateway_move(scene->movers[1].vault, scene->key, &down, &bytes);
+    (void)!gateway_move(scene->movers[1].context, scene->key, &down, &bytes);
     if (scene->ended[1] != KVT_OK)
         return;
     for (unsigned who = 0; who < 2; who++)

@@ -1,6 +1,6 @@
 /*
  * What is tested: gateway/move/mover.h: everything is done once, as many at once as may be, at the
- * rate; while requests come one at a time and half of the time; a vault that stops ends it early.
+ * rate; while requests come one at a time and half of the time; a context that stops ends it early.
  */
 #include <stdatomic.h>
 
@@ -76,7 +76,7 @@ beside_requests(void *arg, size_t index)
     struct scene *scene = arg;
 
     enter(scene, index);
-    gateway_stats_add(scene->gateway.vault->stats, GATEWAY_STAT_GET, 1);
+    gateway_stats_add(scene->gateway.context->stats, GATEWAY_STAT_GET, 1);
     kvt_clock_sleep_ms(ITEM_MS);
     return leave(scene);
 }
@@ -88,7 +88,7 @@ until_stopped(void *arg, size_t index)
 
     enter(scene, index);
     if (index == 2)
-        atomic_store(&scene->gateway.vault->stopping, true);
+        atomic_store(&scene->gateway.context->stopping, true);
     return leave(scene);
 }
 
@@ -101,7 +101,7 @@ open_scene(struct scene *scene, const struct gateway_mover_options *options,
     *scene = (struct scene){0};
     test_gateway_open(&scene->gateway, 1u << 20, 0);
     if (options != NULL)
-        assert_int_equal(gateway_mover_new(&scene->mover, scene->gateway.vault, options, &err),
+        assert_int_equal(gateway_mover_new(&scene->mover, scene->gateway.context, options, &err),
                          KVT_OK);
     scene->work = (struct gateway_mover_work){
         .count = count, .perform = perform, .working = working, .arg = scene};
@@ -110,7 +110,7 @@ open_scene(struct scene *scene, const struct gateway_mover_options *options,
 static bool
 run(struct scene *scene)
 {
-    return gateway_mover_run(scene->mover, scene->gateway.vault, &scene->work);
+    return gateway_mover_run(scene->mover, scene->gateway.context, &scene->work);
 }
 
 static void
@@ -184,7 +184,7 @@ requests_go_first(void **state)
 
     (void)state;
     open_scene(&scene, &options, beside_requests, 8);
-    gateway_stats_add(scene.gateway.vault->stats, GATEWAY_STAT_GET, 1);
+    gateway_stats_add(scene.gateway.context->stats, GATEWAY_STAT_GET, 1);
     from_ms = kvt_clock_mono_ms();
     assert_true(run(&scene));
     expect_each_once(&scene, 1);
@@ -219,7 +219,7 @@ every_failing_allocation_is_survived(void **state)
     (void)state;
     test_gateway_open(&gateway, 1u << 20, 0);
     kvt_alloc_fail_after(0);
-    assert_int_equal(gateway_mover_new(&mover, gateway.vault, &options, &err), KVT_NOMEM);
+    assert_int_equal(gateway_mover_new(&mover, gateway.context, &options, &err), KVT_NOMEM);
     assert_null(mover);
     kvt_alloc_fail_after(SIZE_MAX);
     gateway_mover_free(NULL);

@@ -107,7 +107,7 @@ a_removal_takes_all_copies(void **state)
     assert_int_equal(test_world_move(&w, 1, GATEWAY_FAR, GATEWAY_COLD, true), KVT_OK);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_WARM, true), KVT_OK);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_WARM, GATEWAY_HOT, true), KVT_OK);
-    assert_int_equal(gateway_remove(w.g.vault, test_gateway_key(key, 1)), KVT_OK);
+    assert_int_equal(gateway_remove(w.g.context, test_gateway_key(key, 1)), KVT_OK);
     test_world_expect_true(&w, 1, "removed");
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
     test_gateway_close(&w.g);
@@ -126,7 +126,7 @@ what_is_put_again_leaves_nothing_behind(void **state)
     for (unsigned gone = 0; gone < 2; gone++) {
         test_world_place(&w, 1, GATEWAY_TIER_FAR);
         (void)test_gateway_key(key, 1);
-        assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_OK);
+        assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_OK);
         if (gone != 0)
             test_world_drop(&w, 1, GATEWAY_TIER_FAR);
         assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
@@ -175,16 +175,16 @@ a_block_that_was_moved_by_others_is_found(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_FAR);
     change = (struct gateway_change){.key = test_gateway_key(key, 1)};
-    assert_int_equal(gateway_catalog_get(w.g.vault->catalog, key, &change.record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(w.g.context->catalog, key, &change.record), KVT_OK);
     change.record.tiers = GATEWAY_COLD;
-    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w.g.context->catalog, &change, 1, GATEWAY_APPLIED),
                      KVT_OK);
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, &tier), KVT_OK);
     assert_int_equal(tier, GATEWAY_TIER_FAR);
     assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_FAR);
     /* Without a row at all it is found too, counted where it is, and met by a PUT. */
     change.erase = true;
-    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w.g.context->catalog, &change, 1, GATEWAY_APPLIED),
                      KVT_OK);
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, &tier), KVT_OK);
     assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_FAR);
@@ -208,13 +208,13 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
         test_faulty_store_set(w.g.far_bucket, &rule);
     assert_int_equal(test_gateway_get(&w.g, 2, TEST_WORLD_SIZE, NULL), KVT_AGAIN);
-    assert_true(gateway_bucket_tier_healthy(w.g.vault->cold));
+    assert_true(gateway_bucket_tier_healthy(w.g.context->buckets));
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_OK);
     assert_int_equal(test_gateway_put(&w.g, 3, TEST_WORLD_SIZE), KVT_OK);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_world_move(&w, 3, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
-    gateway_bucket_tier_probe(w.g.vault->cold);
-    assert_true(gateway_bucket_tier_writable(w.g.vault->cold));
+    gateway_bucket_tier_probe(w.g.context->buckets);
+    assert_true(gateway_bucket_tier_writable(w.g.context->buckets));
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_FAR);
     rule.count = 0;
@@ -232,7 +232,7 @@ remove_one(struct test_world *w, uint64_t number)
 {
     char key[KVT_KEY_MAX];
 
-    return gateway_remove(w->g.vault, test_gateway_key(key, number));
+    return gateway_remove(w->g.context, test_gateway_key(key, number));
 }
 
 /* What is removed while the far bucket is away is gone for everybody, at once and for good: where
@@ -255,24 +255,24 @@ a_removal_does_not_wait_for_the_far_bucket(void **state)
     test_world_place(&w, HOT, GATEWAY_TIER_HOT);
     test_world_place(&w, UNKNOWN, GATEWAY_TIER_FAR);
     forget = (struct gateway_change){.key = test_gateway_key(key, UNKNOWN), .erase = true};
-    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &forget, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w.g.context->catalog, &forget, 1, GATEWAY_APPLIED),
                      KVT_OK);
     test_world_far_away(&w, true); /* noticed by the first removal itself, known to the others */
     for (uint64_t number = COLD; number <= NONE; number++) {
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(test_gateway_get(&w.g, number, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
-        gateway_bucket_tier_probe(w.g.vault->cold);
+        gateway_bucket_tier_probe(w.g.context->buckets);
     }
     keys[0] = test_gateway_key(key, COLD);
-    assert_int_equal(gateway_removal_mark(w.g.vault, keys, 1), KVT_AGAIN); /* orders wait */
+    assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_AGAIN); /* orders wait */
     test_world_reopen(&w);
     for (uint64_t number = COLD; number <= NONE; number++) { /* it is back, nothing settled yet */
         assert_int_equal(test_gateway_has(&w.g, number), KVT_NOTFOUND);
         forget = (struct gateway_change){.key = test_gateway_key(key, number), .erase = true};
         if (number == BOTH) /* and without a row here */
             assert_int_equal(
-                gateway_catalog_change(w.g.vault->catalog, &forget, 1, GATEWAY_APPLIED), KVT_OK);
+                gateway_catalog_change(w.g.context->catalog, &forget, 1, GATEWAY_APPLIED), KVT_OK);
         assert_int_equal(test_gateway_get(&w.g, number, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
     }
     assert_int_equal(remove_one(&w, BOTH), KVT_OK);
@@ -329,7 +329,7 @@ a_copy_that_others_took_away_is_forgotten(void **state)
         test_world_drop(&w, number, number == 3 ? GATEWAY_TIER_FAR : GATEWAY_TIER_COLD);
     }
     assert_int_equal(test_world_move(&w, 1, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
-    assert_int_equal(gateway_move_promote(w.g.vault, test_gateway_key(key, 2), &bytes), KVT_OK);
+    assert_int_equal(gateway_move_promote(w.g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
     assert_int_equal(test_world_move(&w, 3, GATEWAY_FAR, GATEWAY_HOT, true), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&w.g, 3, NULL), GATEWAY_COLD);
     test_world_expect_true(&w, 3, "taken away by others");
@@ -350,9 +350,9 @@ the_first_copy_is_counted_first(void **state)
     test_world_place(&w, 2, GATEWAY_TIER_HOT);
     test_world_drop(&w, 2, GATEWAY_TIER_COLD);
     change = (struct gateway_change){.key = test_gateway_key(key, 2)};
-    assert_int_equal(gateway_catalog_get(w.g.vault->catalog, key, &change.record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(w.g.context->catalog, key, &change.record), KVT_OK);
     change.record.tiers = GATEWAY_HOT;
-    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(w.g.context->catalog, &change, 1, GATEWAY_APPLIED),
                      KVT_OK);
     assert_int_equal(test_world_move(&w, 2, GATEWAY_HOT, GATEWAY_FAR, false), KVT_FULL);
     test_world_expect_true(&w, 2, "no room");
@@ -374,11 +374,11 @@ what_has_no_room_is_not_read(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_HOT);
     item.key = test_gateway_key(key, 1);
-    gateway_get_find(w.g.vault, &item, 1);
+    gateway_get_find(w.g.context, &item, 1);
     assert_int_equal(item.status, KVT_OK);
     item.status = KVT_AGAIN;
     assert_int_equal(test_world_move(&w, 1, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
-    gateway_get_bodies(w.g.vault, &item, 1);
+    gateway_get_bodies(w.g.context, &item, 1);
     assert_int_equal(item.status, KVT_AGAIN);
     assert_null(item.buffer);
     test_gateway_close(&w.g);
@@ -388,11 +388,11 @@ what_has_no_room_is_not_read(void **state)
 static void
 expect_refused(const struct gateway_context_options *options, const char *why)
 {
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct kvt_error err;
 
-    assert_int_equal(gateway_context_open(&vault, options, &err), KVT_INVALID);
-    assert_null(vault);
+    assert_int_equal(gateway_context_open(&context, options, &err), KVT_INVALID);
+    assert_null(context);
     if (strstr(err.text, why) == NULL)
         fail_msg("%s: \"%s\" is not in it", err.text, why);
 }
@@ -408,10 +408,10 @@ tiers_that_cannot_be_are_refused(void **state)
     test_world_open(&w);
     test_world_place(&w, 1, GATEWAY_TIER_WARM);
     test_world_place(&w, 2, GATEWAY_TIER_FAR);
-    gateway_context_close(w.g.vault);
-    w.g.vault = NULL;
+    gateway_context_close(w.g.context);
+    w.g.context = NULL;
     options = w.g.options;
-    options.far_store = NULL; /* of a vault that is closed */
+    options.far_store = NULL; /* of a context that is closed */
     options.cold_store = NULL;
     options.cold = (struct gateway_bucket_tier_options){.folder = w.g.cold};
     options.far = (struct gateway_far_options){.kind = GATEWAY_FAR_DIRECTORY, .folder = w.g.far};
@@ -465,13 +465,13 @@ expect_found(struct test_world *w, uint64_t number, enum gateway_finding finding
     struct kvt_error err;
     char key[KVT_KEY_MAX];
 
-    assert_int_equal(gateway_inspect(w->g.vault, test_gateway_key(key, number), &seen, &err),
+    assert_int_equal(gateway_inspect(w->g.context, test_gateway_key(key, number), &seen, &err),
                      KVT_OK);
     assert_string_equal(gateway_finding_word(seen.finding), gateway_finding_word(finding));
     if (finding == GATEWAY_FINDING_NONE)
         return;
     assert_int_equal(seen.tier, tier);
-    assert_int_equal(gateway_inspect_repair(w->g.vault, key, &remedy, &seen, &err), repaired);
+    assert_int_equal(gateway_inspect_repair(w->g.context, key, &remedy, &seen, &err), repaired);
     if (repaired == KVT_OK)
         expect_found(w, number, GATEWAY_FINDING_NONE, 0, KVT_OK);
 }
@@ -581,7 +581,7 @@ try_one(const struct attempt *attempt)
     test_faulty_store_set(w.stores[attempt->store], &rule);
     if (attempt->dies)
         test_world_reopen(&w);
-    gateway_bucket_tier_probe(w.g.vault->cold);
+    gateway_bucket_tier_probe(w.g.context->buckets);
     test_world_expect_readable(&w, NUMBER, what);
     test_world_repair(&w);
     test_world_expect_readable(&w, NUMBER, what);
@@ -677,7 +677,7 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
         test_faulty_store_set(hit, &rule);
         test_world_repair(w);
         test_world_far_away(w, kvt_random_below(seed, 2) == 0);
-        if (gateway_remove(w->g.vault, key) == KVT_OK)
+        if (gateway_remove(w->g.context, key) == KVT_OK)
             told[number] = REMOVED;
         else if (is_retiring(w, number))
             told[number] = NOTHING; /* it has begun */
@@ -693,7 +693,7 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
     }
     rule.count = 0;
     test_faulty_store_set(hit, &rule);
-    gateway_bucket_tier_probe(w->g.vault->cold);
+    gateway_bucket_tier_probe(w->g.context->buckets);
     if (told[number] == STORED)
         test_world_expect_readable(w, number, "walk");
     if (told[number] == REMOVED)

@@ -24,7 +24,7 @@ struct view {
 };
 
 struct mover {
-    struct test_gateway g; /* its vault, for the words of support.h */
+    struct test_gateway g; /* its context, for the words of support.h */
     struct view views[2];
     struct g4_store *near;
     struct g4_store *far;
@@ -95,10 +95,10 @@ open_mover(struct scene *scene, unsigned at)
     options->hot_dir = mover->hot;
     open_view(scene, &mover->views[0], scene->base.cold, &mover->near, &options->cold_store);
     open_view(scene, &mover->views[1], scene->base.far, &mover->far, &options->far_store);
-    if (gateway_context_open(&mover->g.vault, options, &err) != KVT_OK)
+    if (gateway_context_open(&mover->g.context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(mover->g.vault->cold);
-    assert_true(gateway_bucket_tier_writable(mover->g.vault->cold));
+    gateway_bucket_tier_probe(mover->g.context->buckets);
+    assert_true(gateway_bucket_tier_writable(mover->g.context->buckets));
 }
 
 static void
@@ -107,8 +107,8 @@ open_base(struct scene *scene)
     memset(scene, 0, sizeof(*scene));
     test_gateway_open(&scene->base, 1 << 20, 0);
     test_gateway_extend(&scene->base, 1 << 20, 0);
-    gateway_context_close(scene->base.vault);
-    scene->base.vault = NULL;
+    gateway_context_close(scene->base.context);
+    scene->base.context = NULL;
     scene->base.options.warm_capacity = 0;
 }
 
@@ -124,7 +124,7 @@ static void
 close_scene(struct scene *scene)
 {
     for (unsigned at = 0; at < 2; at++)
-        gateway_context_close(scene->movers[at].g.vault);
+        gateway_context_close(scene->movers[at].g.context);
     test_gateway_close(&scene->base);
 }
 
@@ -135,7 +135,7 @@ move(struct mover *mover, unsigned from, unsigned to, bool keep)
     char key[KVT_KEY_MAX];
     uint64_t bytes;
 
-    return gateway_move(mover->g.vault, test_gateway_key(key, 1), &what, &bytes);
+    return gateway_move(mover->g.context, test_gateway_key(key, 1), &what, &bytes);
 }
 
 /* The block in both buckets, and both gateways know that. */
@@ -157,10 +157,10 @@ set_row(struct mover *mover, unsigned tiers, unsigned moving)
     char key[KVT_KEY_MAX];
     struct gateway_change change = {.key = test_gateway_key(key, 1)};
 
-    assert_int_equal(gateway_catalog_get(mover->g.vault->catalog, key, &change.record), KVT_OK);
+    assert_int_equal(gateway_catalog_get(mover->g.context->catalog, key, &change.record), KVT_OK);
     change.record.tiers = tiers;
     change.record.moving = moving;
-    assert_int_equal(gateway_catalog_change(mover->g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+    assert_int_equal(gateway_catalog_change(mover->g.context->catalog, &change, 1, GATEWAY_APPLIED),
                      KVT_OK);
 }
 
@@ -169,7 +169,7 @@ settle(struct mover *mover)
 {
     char key[KVT_KEY_MAX];
 
-    return gateway_move_settle(mover->g.vault, test_gateway_key(key, 1));
+    return gateway_move_settle(mover->g.context, test_gateway_key(key, 1));
 }
 
 static void
@@ -291,12 +291,12 @@ a_damaged_copy_keeps_its_source(void **state)
         test_faulty_store_set(mover->far, &damage);
         test_faulty_store_set(mover->far, &repair);
         assert_int_not_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
-        gateway_bucket_tier_probe(mover->g.vault->cold);
+        gateway_bucket_tier_probe(mover->g.context->buckets);
         (void)!settle(mover);
         assert_true(is_whole(mover->near)); /* what the far bucket says is never whole */
         damage.count = 0;
         test_faulty_store_set(mover->far, &damage);
-        gateway_bucket_tier_probe(mover->g.vault->cold);
+        gateway_bucket_tier_probe(mover->g.context->buckets);
         assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
         assert_true(is_whole(mover->far));
         expect_there(&scene, "damaged", 0);
@@ -332,7 +332,7 @@ an_unanswered_look_settles_nothing(void **state)
         rule.verb = verbs[i];
         test_faulty_store_set(mover->far, &rule);
     }
-    gateway_bucket_tier_probe(mover->g.vault->cold);
+    gateway_bucket_tier_probe(mover->g.context->buckets);
     assert_int_equal(settle(mover), KVT_OK);
     assert_int_equal(test_gateway_tiers(&mover->g, 1, NULL), GATEWAY_FAR);
     expect_there(&scene, "unanswered", 0);
@@ -351,7 +351,7 @@ one_bucket_is_not_two(void **state)
     memcpy(scene.base.far, scene.base.cold, sizeof(scene.base.far));
     open_mover(&scene, 0);
     mover = &scene.movers[0];
-    assert_false(gateway_bucket_tier_takes(mover->g.vault->cold, GATEWAY_FAR));
+    assert_false(gateway_bucket_tier_takes(mover->g.context->buckets, GATEWAY_FAR));
     assert_int_equal(test_gateway_put(&mover->g, 1, SIZE), KVT_OK);
     assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(move(mover, GATEWAY_HOT, GATEWAY_FAR, false), KVT_UNAVAILABLE);

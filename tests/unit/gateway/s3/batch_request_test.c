@@ -147,7 +147,7 @@ run_of(struct test_gateway *gateway, enum gateway_batch_request_verb verb,
     uint64_t taken;
 
     kvt_buffer_init(answer, limit);
-    assert_int_equal(gateway_batch_request_run(gateway->vault, verb, bytes->data, bytes->size,
+    assert_int_equal(gateway_batch_request_run(gateway->context, verb, bytes->data, bytes->size,
                                                fingerprint, budget, &taken, answer, &err),
                      KVT_OK);
     gateway_budget_give(budget, taken);
@@ -265,7 +265,7 @@ what_is_not_read_is_doubted(void **state)
         assert_int_equal(number_at(&answer, 0, 4), i == 0   ? KVT_RANGE
                                                    : i == 1 ? KVT_AGAIN
                                                             : KVT_OK);
-        assert_int_equal(gateway_recheck_round(gateway.vault), i < 2 ? 1 : 0);
+        assert_int_equal(gateway_recheck_round(gateway.context), i < 2 ? 1 : 0);
         kvt_buffer_release(&answer);
     }
     kvt_buffer_release(&bytes);
@@ -286,7 +286,8 @@ told_apart(struct test_gateway *gateway, const char *const names[2], const uint8
     ask(&bytes, names, 2);
     for (unsigned i = 0; i < 3; i++) {
         const uint64_t layout = asked[i];
-        const uint64_t before = gateway_stats_get(gateway->vault->stats, GATEWAY_STAT_OTHER_LAYOUT);
+        const uint64_t before =
+            gateway_stats_get(gateway->context->stats, GATEWAY_STAT_OTHER_LAYOUT);
         const bool other = layout == 8;
         const size_t second = other ? 16 : 16 + SIZE;
 
@@ -302,7 +303,7 @@ told_apart(struct test_gateway *gateway, const char *const names[2], const uint8
         assert_memory_equal(answer.data + second + 16, whose, SIZE);
         assert_int_equal(atomic_load(&budget.used), 0);
         kvt_buffer_release(&answer);
-        assert_int_equal(gateway_stats_get(gateway->vault->stats, GATEWAY_STAT_OTHER_LAYOUT),
+        assert_int_equal(gateway_stats_get(gateway->context->stats, GATEWAY_STAT_OTHER_LAYOUT),
                          before + (other ? 2 : 0));
     }
     kvt_buffer_release(&bytes);

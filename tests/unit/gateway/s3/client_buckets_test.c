@@ -294,16 +294,16 @@ late_writers_write_nothing(void **state)
 
     assert_int_equal(gateway_client_buckets_new(&other, "kvtier", "kvtier", 0, 8), KVT_OK);
     expect_code(s, ann, "PUT", "/a-one", "");
-    assert_int_equal(gateway_client_buckets_find(other, s->gateway.vault, "a-one", false, &bucket),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_client_buckets_find(other, s->gateway.context, "a-one", false, &bucket), KVT_OK);
     assert_string_equal(bucket.owner, "ann");
-    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
+    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.context, &bucket), KVT_OK);
     assert_int_equal(status_of(s, ann, "PUT", "/a-one/late", "late"), 404);
-    assert_int_equal(gateway_client_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
-                     KVT_OK);
-    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.vault, &bucket), KVT_OK);
-    assert_int_equal(gateway_client_buckets_make(other, s->gateway.vault, "a-one", "bob", &bucket),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_client_buckets_make(other, s->gateway.context, "a-one", "bob", &bucket), KVT_OK);
+    assert_int_equal(gateway_client_buckets_remove(other, s->gateway.context, &bucket), KVT_OK);
+    assert_int_equal(
+        gateway_client_buckets_make(other, s->gateway.context, "a-one", "bob", &bucket), KVT_OK);
     expect_text(s, &people[1], "/a-one", "<IsTruncated>false", "late");
     gateway_client_buckets_free(other);
 }

@@ -27,7 +27,7 @@ uploads_are_completed(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.vault->object_max = 8u << 20;
+    s->gateway.context->object_max = 8u << 20;
     test_upload_begin(s, id);
     assert_int_equal(test_upload_part(s, id, 0, "x", 1), 400);
     assert_int_equal(test_upload_part(s, id, 10001, "x", 1), 400);
@@ -37,7 +37,7 @@ uploads_are_completed(void **state)
     assert_int_equal(test_upload_part(s, id, 3, "hello", 5), 200); /* the last one counts */
     assert_int_equal(test_scene_status(s, "GET", "/kvtier/big", "", NULL, NULL), 404);
     test_gateway_reopen(&s->gateway);
-    s->gateway.vault->object_max = 8u << 20;
+    s->gateway.context->object_max = 8u << 20;
     assert_int_equal(test_upload_part(s, id, 7, "hello", 5), 200);
     (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
     request = test_scene_ask(s, "GET", text, NULL, 0, NULL, NULL);
@@ -127,7 +127,7 @@ uploads_heed_conditions_and_end(void **state)
     s->who = &test_scene_owner;
     (void)snprintf(raw, sizeof(raw), "/kvtier/other?uploadId=%s", id);
     assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
-    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms());
+    gateway_uploads_expire(s->gateway.context, kvt_clock_unix_ms());
     request = test_upload_complete(s, id, PART("1", HELLO), NULL, NULL);
     assert_int_equal(request->status, 200);
     test_scene_done(s, request);
@@ -137,7 +137,7 @@ uploads_heed_conditions_and_end(void **state)
     assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404);
     test_upload_begin(s, id);
     assert_int_equal(test_upload_part(s, id, 1, "x", 1), 200);
-    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
+    gateway_uploads_expire(s->gateway.context, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
     assert_int_equal(test_upload_part(s, id, 2, "x", 1), 404);
 }
 
@@ -224,7 +224,7 @@ attributes_that_fill_all(void **state)
         (void)snprintf(raw, sizeof(raw), "x-amz-meta-%u", i);
         assert_true(gateway_attribute_lines_add(upload.attributes, raw, "x"));
     }
-    assert_int_equal(gateway_uploads_create(s->gateway.vault, &upload), KVT_OK);
+    assert_int_equal(gateway_uploads_create(s->gateway.context, &upload), KVT_OK);
     assert_int_equal(test_upload_part(s, upload.id, 1, "hello", 5), 200);
     (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", upload.id);
     request = test_scene_ask_all(s, "POST", raw, body, strlen(body), claim);
@@ -415,7 +415,7 @@ checksums_are_kept(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.vault->object_max = 8u << 20;
+    s->gateway.context->object_max = 8u << 20;
     for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
         const struct sum *sum = &sums[i];
         char named[500];

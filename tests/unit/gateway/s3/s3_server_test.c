@@ -73,7 +73,7 @@ set_up(void **state)
     test_scene_open(&f->scene, 64u << 20);
     f->scene.budget.max = 64u << 20;
     f->scene.s3.batch_max = SIZE;
-    f->scene.gateway.vault->object_max = SIZE;
+    f->scene.gateway.context->object_max = SIZE;
     assert_int_equal(gateway_client_credentials_parse(&credentials, "access:secret\n", NULL),
                      KVT_OK);
     assert_int_equal(gateway_auth_new(&f->auth, credentials, NULL), KVT_OK);
@@ -264,11 +264,11 @@ again_out_of_memory(void **state)
 {
     struct fixture *f = *state;
     struct gateway_stats *stats = &f->scene.gateway.stats;
-    struct gateway_context *vault = f->scene.gateway.vault;
+    struct gateway_context *context = f->scene.gateway.context;
     const int fd = connect_front(f, 0);
     size_t length;
 
-    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&context->hot_memory, 4 * (uint64_t)SIZE), KVT_OK);
     whole_and_in_part(state);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), f->mostly - 1);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_HOT), 23);
@@ -286,11 +286,11 @@ static void
 a_small_part_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_context *vault = f->scene.gateway.vault;
+    struct gateway_context *context = f->scene.gateway.context;
     const int fd = connect_front(f, 0);
     size_t length;
 
-    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&context->hot_memory, 4 * (uint64_t)SIZE), KVT_OK);
     for (int i = 0; i < 5; i++) {
         ask(f, fd, "bytes=5-5");
         assert_int_equal(read_head(fd, &length), 206);
@@ -305,7 +305,7 @@ static void
 over_tls_it_is_read(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_context *vault = f->scene.gateway.vault;
+    struct gateway_context *context = f->scene.gateway.context;
     const uint64_t now_ms = kvt_clock_unix_ms();
     struct g4_s3_options options = {
         .bucket = "kvtier", .access_key = "access", .secret_key = "secret", .path_style = true};
@@ -322,7 +322,7 @@ over_tls_it_is_read(void **state)
     assert_int_equal(kvt_tls_load(f->tls, pair.text, pair.key, &err), KVT_OK);
     gateway_s3_server_stop(f->front);
     start_front(f, WAIT_S * 1000);
-    assert_int_equal(gateway_hot_memory_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(gateway_hot_memory_new(&context->hot_memory, 4 * (uint64_t)SIZE), KVT_OK);
     (void)snprintf(endpoint, sizeof(endpoint), "https://localhost:%u", (unsigned)f->port);
     options.endpoint = endpoint;
     options.ca_file = path;

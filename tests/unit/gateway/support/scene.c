@@ -21,7 +21,7 @@ test_scene_open(struct test_scene *scene, uint64_t hot_capacity)
     scene->budget.max = 1u << 20;
     assert_int_equal(gateway_client_buckets_new(&scene->buckets, "kvtier", "kvtier", 0, 8), KVT_OK);
     assert_int_equal(gateway_listing_prefetch_new(&scene->ahead), KVT_OK);
-    scene->s3 = (struct gateway_s3){.vault = scene->gateway.vault,
+    scene->s3 = (struct gateway_s3){.context = scene->gateway.context,
                                     .budget = &scene->budget,
                                     .buckets = scene->buckets,
                                     .ahead = scene->ahead,
@@ -77,7 +77,7 @@ test_scene_ask_all(struct test_scene *scene, const char *method, const char *raw
     for (; headers[0] != NULL; headers += 2)
         assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
     request->principal = scene->who;
-    scene->s3.vault = scene->gateway.vault; /* which may have been opened again */
+    scene->s3.context = scene->gateway.context; /* which may have been opened again */
     gateway_s3_dispatch(&scene->s3, request);
     return request;
 }

@@ -1,8 +1,8 @@
 /*
- * tests/unit/gateway/support/scene.h -- a vault behind the S3 port, without HTTP.
+ * tests/unit/gateway/support/scene.h -- a context behind the S3 port, without HTTP.
  *
  * Why: what requests mean is tested by asking, in the words of a client, and looking at the answer.
- * Ownership: the scene owns its vault and folder; requests are the caller's, to be given back.
+ * Ownership: the scene owns its context and folder; requests are the caller's, to be given back.
  * Threads:   the test's.
  * Limits:    as the gateway's; requests hold at most 1 MiB of memory, unless a test says otherwise.
  */

@@ -31,14 +31,14 @@ open_bucket(struct test_gateway *gateway)
 }
 
 static void
-open_vault(struct test_gateway *gateway)
+open_context(struct test_gateway *gateway)
 {
     struct kvt_error err;
 
-    if (gateway_context_open(&gateway->vault, &gateway->options, &err) != KVT_OK)
+    if (gateway_context_open(&gateway->context, &gateway->options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(gateway->vault->cold);
-    assert_true(gateway_bucket_tier_writable(gateway->vault->cold));
+    gateway_bucket_tier_probe(gateway->context->buckets);
+    assert_true(gateway_bucket_tier_writable(gateway->context->buckets));
 }
 
 void
@@ -67,7 +67,7 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
         .stats = &gateway->stats,
     };
     open_bucket(gateway);
-    open_vault(gateway);
+    open_context(gateway);
 }
 
 void
@@ -85,26 +85,26 @@ test_gateway_extend(struct test_gateway *gateway, uint64_t warm_capacity, uint64
 void
 test_gateway_reopen(struct test_gateway *gateway)
 {
-    gateway_context_close(gateway->vault);
+    gateway_context_close(gateway->context);
     open_bucket(gateway);
-    open_vault(gateway);
+    open_context(gateway);
 }
 
 void
 test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_driver *driver,
                        void *self, struct g4_store **inner)
 {
-    gateway_context_close(gateway->vault);
+    gateway_context_close(gateway->context);
     open_bucket(gateway);
     *inner = gateway->bucket;
     assert_int_equal(g4_store_new(&gateway->options.cold_store, driver, self), KVT_OK);
-    open_vault(gateway);
+    open_context(gateway);
 }
 
 void
 test_gateway_close(struct test_gateway *gateway)
 {
-    gateway_context_close(gateway->vault);
+    gateway_context_close(gateway->context);
     kvt_metrics_free(gateway->metrics);
     test_folder_remove(gateway->folder);
 }
@@ -139,7 +139,7 @@ test_gateway_put(struct test_gateway *gateway, uint64_t number, size_t size)
 
     test_gateway_fill(body, size, number);
     item.crc32c = g4_check_crc32c(body, size);
-    gateway_put_blocks(gateway->vault, &item, 1);
+    gateway_put_blocks(gateway->context, &item, 1);
     kvt_free(body);
     return item.status;
 }
@@ -153,8 +153,8 @@ test_gateway_get(struct test_gateway *gateway, uint64_t number, size_t size, uns
     struct gateway_item item = {
         .key = test_gateway_key(key, number), .buffer = body, .capacity = SIZE_MAX_BYTES};
 
-    gateway_get_find(gateway->vault, &item, 1);
-    gateway_get_bodies(gateway->vault, &item, 1);
+    gateway_get_find(gateway->context, &item, 1);
+    gateway_get_bodies(gateway->context, &item, 1);
     if (item.status == KVT_OK) {
         test_gateway_fill(expected, size, number);
         assert_int_equal(item.size, size);
@@ -173,7 +173,7 @@ test_gateway_has(struct test_gateway *gateway, uint64_t number)
     char key[KVT_KEY_MAX];
     struct gateway_item item = {.key = test_gateway_key(key, number)};
 
-    gateway_get_find(gateway->vault, &item, 1);
+    gateway_get_find(gateway->context, &item, 1);
     return item.status;
 }
 
@@ -183,7 +183,7 @@ test_gateway_tiers(struct test_gateway *gateway, uint64_t number, enum gateway_s
     struct gateway_record record;
     char key[KVT_KEY_MAX];
 
-    if (gateway_catalog_get(gateway->vault->catalog, test_gateway_key(key, number), &record) !=
+    if (gateway_catalog_get(gateway->context->catalog, test_gateway_key(key, number), &record) !=
         KVT_OK)
         return 0;
     if (state != NULL)

@@ -1,10 +1,10 @@
 /*
- * tests/unit/gateway/support/support.h -- a vault in a temporary folder, and short words for using
- * it.
+ * tests/unit/gateway/support/support.h -- a gateway_context in a temporary folder, and short
+ * words for using it.
  *
  * Why: every test of the gateway needs the same things: a hot volume, a bucket that can be made to
  * misbehave, a catalog that survives being reopened.
- * Ownership: the fixture owns its vault and folder.
+ * Ownership: the fixture owns its context and folder.
  * Threads:   the test's.
  */
 #ifndef TESTS_UNIT_GATEWAY_SUPPORT_SUPPORT_H
@@ -26,8 +26,8 @@ struct test_gateway {
     struct kvt_metrics *metrics;
     struct gateway_stats stats;
     struct gateway_context_options options;
-    struct gateway_context *vault;
-    struct g4_store *bucket; /* the faulty store inside the vault's cold tier */
+    struct gateway_context *context;
+    struct g4_store *bucket; /* the faulty store inside the context's cold tier */
     char warm[160];
     char far[160];               /* "": two tiers */
     struct g4_store *far_bucket; /* as `bucket` */
@@ -40,12 +40,12 @@ void test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint
 void test_gateway_extend(struct test_gateway *gateway, uint64_t warm_capacity,
                          uint64_t far_capacity);
 
-/** Close the vault and open it again on the same folders. */
+/** Close the context and open it again on the same folders. */
 void test_gateway_reopen(struct test_gateway *gateway);
 
 /**
- * Open the vault again with a driver of the test's between it and the bucket: what `self` passes on
- * goes to *inner, which the driver closes.
+ * Open the context again with a driver of the test's between it and the bucket: what `self` passes
+ * on goes to *inner, which the driver closes.
  */
 void test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_driver *driver,
                             void *self, struct g4_store **inner);

@@ -16,8 +16,8 @@ open_backlog(struct test_waiting *waiting)
     const struct gateway_backlog_options options = {.uploads = 4, .stuck_ms = 60000};
     struct kvt_error err;
 
-    assert_int_equal(gateway_backlog_new(&waiting->backlog, waiting->gateway.vault, &options, &err),
-                     KVT_OK);
+    assert_int_equal(
+        gateway_backlog_new(&waiting->backlog, waiting->gateway.context, &options, &err), KVT_OK);
 }
 
 void
@@ -61,21 +61,21 @@ test_waiting_blocks(struct test_waiting *waiting)
 {
     struct gateway_catalog_stats stats;
 
-    gateway_catalog_stats(waiting->gateway.vault->catalog, &stats);
+    gateway_catalog_stats(waiting->gateway.context->catalog, &stats);
     return stats.owed_blocks;
 }
 
 void
 test_waiting_drain(struct test_waiting *waiting)
 {
-    struct gateway_context *vault = waiting->gateway.vault;
+    struct gateway_context *context = waiting->gateway.context;
     struct gateway_catalog_stats stats;
 
     for (unsigned i = 0; i < ROUNDS_MAX; i++) {
-        gateway_bucket_tier_probe(vault->cold);
-        (void)gateway_recover_pending(vault);
+        gateway_bucket_tier_probe(context->buckets);
+        (void)gateway_recover_pending(context);
         (void)test_waiting_round(waiting);
-        gateway_catalog_stats(vault->catalog, &stats);
+        gateway_catalog_stats(context->catalog, &stats);
         if (stats.owed_blocks == 0 && stats.pending == 0) {
             assert_int_equal(stats.owed_bytes, 0);
             return;
@@ -132,13 +132,13 @@ test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS]
     struct gateway_stream stream;
     size_t count;
 
-    assert_true(gateway_catalog_stream(waiting->gateway.vault->catalog, 0, &stream));
+    assert_true(gateway_catalog_stream(waiting->gateway.context->catalog, 0, &stream));
     while (stream.durable_seq + 1 < stream.next_seq && kvt_clock_mono_ms() < end_ms) {
         kvt_clock_sleep_ms(1);
-        assert_true(gateway_catalog_stream(waiting->gateway.vault->catalog, 0, &stream));
+        assert_true(gateway_catalog_stream(waiting->gateway.context->catalog, 0, &stream));
     }
     assert_int_equal(
-        gateway_catalog_events(waiting->gateway.vault->catalog, 0, 1, found, 16, &count), KVT_OK);
+        gateway_catalog_events(waiting->gateway.context->catalog, 0, 1, found, 16, &count), KVT_OK);
     text[0] = '\0';
     for (size_t i = 0, used = 0; i < count; i++)
         used +=

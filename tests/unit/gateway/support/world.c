@@ -11,11 +11,12 @@ const unsigned test_world_bits[GATEWAY_TIERS] = {GATEWAY_HOT, GATEWAY_COLD, GATE
 static void
 wrap_volumes(struct test_world *w)
 {
-    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_HOT], w->g.vault->hot), KVT_OK);
-    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_WARM], w->g.vault->warm),
+    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_HOT], w->g.context->hot),
                      KVT_OK);
-    w->g.vault->hot = w->stores[GATEWAY_TIER_HOT];
-    w->g.vault->warm = w->stores[GATEWAY_TIER_WARM];
+    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_WARM], w->g.context->warm),
+                     KVT_OK);
+    w->g.context->hot = w->stores[GATEWAY_TIER_HOT];
+    w->g.context->warm = w->stores[GATEWAY_TIER_WARM];
     w->stores[GATEWAY_TIER_COLD] = w->g.bucket;
     w->stores[GATEWAY_TIER_FAR] = w->g.far_bucket;
 }
@@ -48,7 +49,7 @@ test_world_move(struct test_world *w, uint64_t number, unsigned from, unsigned t
     char key[KVT_KEY_MAX];
     uint64_t bytes;
 
-    return gateway_move(w->g.vault, test_gateway_key(key, number), &what, &bytes);
+    return gateway_move(w->g.context, test_gateway_key(key, number), &what, &bytes);
 }
 
 bool
@@ -68,17 +69,17 @@ test_world_repair(struct test_world *w)
 {
     static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
 
-    w->g.vault->life++;
-    w->g.vault->since_ms = 0;
-    gateway_bucket_tier_probe(w->g.vault->cold);
+    w->g.context->life++;
+    w->g.context->since_ms = 0;
+    gateway_bucket_tier_probe(w->g.context->buckets);
     /* A PUT that failed behind a noted removal is that removal again, for the next round. */
     for (unsigned round = 0; round < 2; round++)
-        (void)gateway_recover_pending(w->g.vault);
+        (void)gateway_recover_pending(w->g.context);
     for (size_t i = 0; i < 2; i++) {
         char token[G4_TOKEN_MAX] = "";
 
         do
-            assert_int_equal(gateway_recover_orphans(w->g.vault, volumes[i], token), KVT_OK);
+            assert_int_equal(gateway_recover_orphans(w->g.context, volumes[i], token), KVT_OK);
         while (token[0] != '\0');
     }
 }
@@ -102,7 +103,7 @@ test_world_expect_true(struct test_world *w, uint64_t numbers, const char *what)
             used[tier] += said ? TEST_WORLD_SIZE : 0;
         }
     }
-    gateway_catalog_stats(w->g.vault->catalog, &stats);
+    gateway_catalog_stats(w->g.context->catalog, &stats);
     assert_int_equal(stats.pending, 0);
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         assert_int_equal(stats.used[tier], used[tier]);

@@ -44,7 +44,7 @@ pack(struct test_scene *scene, uint64_t packed)
     struct g4_compaction_report total;
     struct kvt_error err;
 
-    if (gateway_packer_run(scene->gateway.vault->packer, TEST_NAMESPACE, "test", NULL, &total,
+    if (gateway_packer_run(scene->gateway.context->packer, TEST_NAMESPACE, "test", NULL, &total,
                            &err) != KVT_OK)
         fail_msg("%s", err.text);
     assert_int_equal(total.packed, packed);
@@ -61,7 +61,7 @@ put_and_pack(struct test_scene *scene)
 
         assert_int_equal(test_gateway_put(&scene->gateway, i, SIZE), KVT_OK);
         assert_int_equal(
-            gateway_move_demote(scene->gateway.vault, test_gateway_key(key, i), &bytes), KVT_OK);
+            gateway_move_demote(scene->gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
     }
     pack(scene, BLOCKS);
 }
@@ -214,12 +214,12 @@ promoted_from_a_segment(void **state)
     put_and_pack(&scene);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
-    assert_int_equal(gateway_move_promote(scene.gateway.vault, test_gateway_key(key, 5), &bytes),
+    assert_int_equal(gateway_move_promote(scene.gateway.context, test_gateway_key(key, 5), &bytes),
                      KVT_OK);
     assert_int_equal(bytes, SIZE);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 0);
-    assert_int_equal(gateway_move_demote(scene.gateway.vault, key, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(scene.gateway.context, key, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
     test_scene_close(&scene);
@@ -237,7 +237,7 @@ removed_and_put_again(void **state)
     (void)state;
     open_packed(&scene);
     put_and_pack(&scene);
-    gateway_catalog_stats(scene.gateway.vault->catalog, &stats);
+    gateway_catalog_stats(scene.gateway.context->catalog, &stats);
     assert_int_equal(stats.used[1], BLOCKS * SIZE); /* packed or not */
     url_of(url, 0);
     assert_int_equal(test_scene_status(&scene, "DELETE", url, "", NULL, NULL), 204);
@@ -254,7 +254,7 @@ removed_and_put_again(void **state)
         assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
                          i < 5 ? KVT_NOTFOUND : KVT_OK);
     check_listing(&scene, BLOCKS - 5);
-    gateway_catalog_stats(scene.gateway.vault->catalog, &stats);
+    gateway_catalog_stats(scene.gateway.context->catalog, &stats);
     assert_int_equal(stats.used[1], (BLOCKS - 5) * SIZE);
     for (uint64_t i = 0; i < 3; i++) {
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
@@ -306,8 +306,8 @@ other_bytes_of_what_was_just_packed(void **state)
     open_packed(&scene);
     for (uint64_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-        assert_int_equal(gateway_move_demote(scene.gateway.vault, test_gateway_key(key, i), &bytes),
-                         KVT_OK);
+        assert_int_equal(
+            gateway_move_demote(scene.gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
     }
     another.store = scene.gateway.bucket;
     another.settings = scene.gateway.options.packer.settings;
@@ -351,15 +351,16 @@ by_order(void **state)
     open_packed(&scene);
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    assert_int_equal(gateway_orders_accept(scene.gateway.vault, &order, 1000, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(scene.gateway.context, &order, 1000, &err), KVT_OK);
     for (int i = 0; i < 2; i++) { /* twice is as good as once */
-        assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+        assert_true(
+            gateway_orders_execute(scene.gateway.context, NULL, &order, &result, NULL, NULL));
         assert_int_equal(result.code, KVT_OK);
         assert_int_equal(result.done, 1);
         assert_int_equal(result.failed, 0);
         assert_int_equal(result.bytes_moved, i == 0 ? BLOCKS * SIZE : 0);
     }
-    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    gateway_packer_state(scene.gateway.context->packer, 0, &packing);
     assert_string_equal(packing.namespace_, TEST_NAMESPACE);
     assert_string_equal(packing.last_reason, "order");
     assert_string_equal(packing.last_error, "");
@@ -367,14 +368,14 @@ by_order(void **state)
     assert_int_equal(packing.totals.blocks, BLOCKS);
     assert_int_equal(packing.totals.live_bytes, BLOCKS * SIZE);
     order = order_of(KVT_ORDER_DELETE, items, 2);
-    assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+    assert_true(gateway_orders_execute(scene.gateway.context, NULL, &order, &result, NULL, NULL));
     assert_int_equal(result.done, 2);
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
                          i < 2 ? KVT_NOTFOUND : KVT_OK);
     order = order_of(KVT_ORDER_COMPACT, NULL, 0);
     (void)snprintf(order.namespace_, sizeof(order.namespace_), "another");
-    assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+    assert_true(gateway_orders_execute(scene.gateway.context, NULL, &order, &result, NULL, NULL));
     assert_int_equal(result.failed, 1);
     assert_non_null(strstr(result.text, "packed.namespaces"));
     test_scene_close(&scene);
@@ -396,7 +397,7 @@ told_without_asking(void **state)
     page.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*page.listed));
     assert_non_null(page.listed);
     test_gateway_fault(&scene.gateway, G4_LIST, G4_FAULT_FAIL, KVT_IO, 1);
-    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    gateway_packer_state(scene.gateway.context->packer, 0, &packing);
     assert_int_equal(packing.totals.blocks, 0);
     assert_int_equal(g4_store_perform(scene.gateway.bucket, &page), KVT_IO); /* the first one */
     kvt_free(page.listed);
@@ -416,11 +417,11 @@ known_at_the_start(void **state)
     open_packed(&scene);
     put_and_pack(&scene);
     reopen_as_another(&scene, folder);
-    assert_int_equal(gateway_packer_start(scene.gateway.vault->packer, &err), KVT_OK);
+    assert_int_equal(gateway_packer_start(scene.gateway.context->packer, &err), KVT_OK);
     do {
         assert_true(kvt_clock_mono_ms() < end_ms);
         kvt_clock_sleep_ms(10);
-        gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+        gateway_packer_state(scene.gateway.context->packer, 0, &packing);
     } while (packing.totals.blocks != BLOCKS);
     assert_int_equal(packing.totals.live_bytes, BLOCKS * SIZE);
     assert_true(packing.totals.segments > 0);
@@ -476,7 +477,7 @@ pack_meanwhile(void *arg)
     struct g4_compaction_report total;
     struct kvt_error err;
 
-    run->rc = gateway_packer_run(run->scene->gateway.vault->packer, TEST_NAMESPACE, "test", NULL,
+    run->rc = gateway_packer_run(run->scene->gateway.context->packer, TEST_NAMESPACE, "test", NULL,
                                  &total, &err);
     return NULL;
 }
@@ -487,7 +488,7 @@ remove_meanwhile(void *arg)
     struct run *run = arg;
     char key[KVT_KEY_MAX];
 
-    run->rc = gateway_remove(run->scene->gateway.vault, test_gateway_key(key, 0));
+    run->rc = gateway_remove(run->scene->gateway.context, test_gateway_key(key, 0));
     return NULL;
 }
 
@@ -515,7 +516,7 @@ a_stop_waits_for_no_packer(void **state)
     assert_true(wait_until(&shut.met, true));
     assert_int_equal(pthread_create(&threads[1], NULL, remove_meanwhile, &removal), 0);
     began_ms = kvt_clock_mono_ms();
-    gateway_packer_cancel(scene.gateway.vault->packer);
+    gateway_packer_cancel(scene.gateway.context->packer);
     (void)pthread_join(threads[1], NULL); /* while the packer hangs */
     assert_true(kvt_clock_mono_ms() - began_ms < G4_PACKED_STORE_PATIENCE_MS / 2);
     assert_int_equal(removal.rc, KVT_AGAIN);
@@ -543,17 +544,18 @@ removed_together(void **state)
     put_and_pack(&scene);
     for (uint64_t i = 0; i < BLOCKS; i++)
         keys[i] = test_gateway_key(texts[i], i / 2 * 2); /* each of them twice */
-    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    gateway_packer_state(scene.gateway.context->packer, 0, &packing);
     number = packing.totals.number;
-    gateway_removal_all(scene.gateway.vault, keys, BLOCKS, statuses);
+    gateway_removal_all(scene.gateway.context, keys, BLOCKS, statuses);
     for (uint64_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(statuses[i], KVT_OK);
         assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
                          i % 2 == 0 ? KVT_NOTFOUND : KVT_OK);
     }
-    assert_int_equal(g4_packed_store_totals(gateway_bucket_tier_store(scene.gateway.vault->cold), 0,
-                                            &totals, &err),
-                     KVT_OK);
+    assert_int_equal(
+        g4_packed_store_totals(gateway_bucket_tier_store(scene.gateway.context->buckets), 0,
+                               &totals, &err),
+        KVT_OK);
     assert_int_equal(totals.blocks, BLOCKS / 2);
     /* What comes while a manifest is written waits for the next one. */
     assert_in_range(totals.number - number, 1, BLOCKS / 2 - 1);
@@ -573,7 +575,7 @@ asked_until_it_is_done(void **state)
 
     (void)state;
     open_packed(&scene);
-    packer = scene.gateway.vault->packer;
+    packer = scene.gateway.context->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
     test_gateway_fault(&scene.gateway, G4_PUT, G4_FAULT_FAIL, KVT_PRECONDITION, 1);
@@ -615,10 +617,10 @@ asked_while_nothing_is_written(void **state)
 
     (void)state;
     open_packed(&scene);
-    packer = scene.gateway.vault->packer;
+    packer = scene.gateway.context->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    gateway_bucket_tier_suspect(scene.gateway.vault->cold);
+    gateway_bucket_tier_suspect(scene.gateway.context->buckets);
     assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
     do {
@@ -628,7 +630,7 @@ asked_while_nothing_is_written(void **state)
     } while (packing.last_error[0] == '\0');
     assert_non_null(strstr(packing.last_error, "takes nothing"));
     assert_true(packing.answered < ticket);
-    gateway_bucket_tier_probe(scene.gateway.vault->cold);
+    gateway_bucket_tier_probe(scene.gateway.context->buckets);
     wait_answered(packer, ticket, &packing);
     assert_string_equal(packing.last_error, "");
     assert_int_equal(packing.last.packed, BLOCKS);
@@ -647,7 +649,7 @@ asked_what_it_would_do(void **state)
 
     (void)state;
     open_packed(&scene);
-    packer = scene.gateway.vault->packer;
+    packer = scene.gateway.context->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
@@ -667,7 +669,7 @@ asked_what_it_would_do(void **state)
     for (uint64_t i = 0; i < BLOCKS - 2; i++) { /* too little of the segments lives */
         char key[KVT_KEY_MAX];
 
-        assert_int_equal(gateway_remove(scene.gateway.vault, test_gateway_key(key, i)), KVT_OK);
+        assert_int_equal(gateway_remove(scene.gateway.context, test_gateway_key(key, i)), KVT_OK);
     }
     assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, true, &ticket), KVT_OK);
     wait_answered(packer, ticket, &packing);
@@ -686,7 +688,7 @@ without_packing(void **state)
 
     (void)state;
     test_gateway_open(&gateway, 0, 0);
-    assert_null(gateway.vault->packer);
+    assert_null(gateway.context->packer);
     assert_int_equal(gateway_packer_count(NULL), 0);
     assert_int_equal(gateway_packer_ask(NULL, TEST_NAMESPACE, false, &ticket), KVT_NOTFOUND);
     assert_int_equal(gateway_packer_run(NULL, TEST_NAMESPACE, "test", NULL, &total, &err),

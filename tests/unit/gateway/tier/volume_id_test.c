@@ -205,22 +205,22 @@ static void
 gateway_without_its_disk(void **state)
 {
     struct test_gateway g;
-    struct gateway_context *vault;
+    struct gateway_context *context;
     struct kvt_error err;
     char away[192];
 
     (void)state;
     test_gateway_open(&g, 1u << 20, 0);
     assert_int_equal(test_gateway_put(&g, 1, 1000), KVT_OK);
-    gateway_context_close(g.vault);
+    gateway_context_close(g.context);
     (void)snprintf(away, sizeof(away), "%s.away", g.hot);
     assert_int_equal(rename(g.hot, away), 0);
     assert_int_equal(kvt_folder_make(g.hot, NULL), KVT_OK);
-    assert_int_equal(gateway_context_open(&vault, &g.options, &err), KVT_NOTFOUND);
-    assert_null(vault);
+    assert_int_equal(gateway_context_open(&context, &g.options, &err), KVT_NOTFOUND);
+    assert_null(context);
     assert_int_equal(rmdir(g.hot), 0); /* it is as empty as it was */
     assert_int_equal(rename(away, g.hot), 0);
-    g.vault = NULL;
+    g.context = NULL;
     test_gateway_reopen(&g);
     assert_int_equal(test_gateway_get(&g, 1, 1000, NULL), KVT_OK);
     test_gateway_close(&g);
