@@ -200,10 +200,6 @@ struct index_loss {
     uint32_t ns; /* or INDEX_NAMESPACE_ALL */
 };
 
-/** The same of several, at most INDEX_DROPS_MAX, in one pass. */
-bool index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
-                     uint64_t *cursor, uint64_t *pairs);
-
 /* Consecutive blocks of one sequence that a holder loses; valid during the call that gives it. */
 struct index_dropped {
     const uint64_t *hashes; /* root side first */
@@ -218,8 +214,9 @@ struct index_dropped {
 
 typedef void index_dropped_fn(void *arg, const struct index_dropped *dropped);
 
-/** The same, and each piece is given before it goes.  The callback runs under the writer's lock: it
- *  must be short and must not call the index. */
+/** Several losses, at most INDEX_DROPS_MAX, in one pass.  Each piece is given to the callback before
+ *  it goes; NULL: no reports.  The callback runs under the writer's lock: it must be short and must
+ *  not call the index. */
 bool index_drop_report(struct index *index, const struct index_loss *losses, size_t count,
                        index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs);
 
@@ -312,11 +309,6 @@ size_t index_places(struct index *index, uint32_t ns, uint64_t hash, struct inde
 
 /** Has this holder the block? */
 bool index_has(struct index *index, uint32_t ns, uint64_t hash, uint32_t holder);
-
-/** Longest prefix per holder, root first.  Holders without the first block are not given.  Longest
- *  first; at most `capacity`. */
-size_t index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count,
-                          struct index_match *matches, size_t capacity);
 
 /* ---- the longest prefix, for routers ---- */
 

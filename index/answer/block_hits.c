@@ -1,8 +1,9 @@
 #include <assert.h>
 
 #include "base/core/alloc.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 #define PIECES ((INDEX_RUN_BLOCKS_MAX + 63) / 64)
 

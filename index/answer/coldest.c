@@ -4,8 +4,9 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "index/answer/scan.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 enum {
     SAMPLE_PAGES = 64,

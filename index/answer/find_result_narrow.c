@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "index/answer/find_result.h"
+#include "index/block/state.h"
 
 enum {
     SPARSE_FROM = 256, /* spans from which looking up a few followers pays */

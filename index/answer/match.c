@@ -1,8 +1,8 @@
 #include <assert.h>
 
 #include "index/block/block_size.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 enum { AHEAD = 8 }; /* hashes are known in advance: their lines are loaded this many steps early */
 

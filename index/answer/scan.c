@@ -4,8 +4,9 @@
 
 #include "base/core/alloc.h"
 #include "index/block/block_size.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 /*
  * Going by numbers is enough: a block keeps its number as long as it is there, so what is there all

@@ -4,8 +4,9 @@
 
 #include "base/core/alloc.h"
 #include "index/block/block_size.h"
+#include "index/block/link.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 #define PIECES ((INDEX_RUN_BLOCKS_MAX + 63) / 64)
 

@@ -1,8 +1,9 @@
 #include <assert.h>
 
 #include "index/block/block_size.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 enum {
     LOOK_MAX = 64,   /* runs looked at for each pair wanted, to bound a call's time */

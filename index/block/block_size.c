@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
+
 enum { SIZES_FIRST = 16 };
 
 /* Sizes of the blocks of one run. */

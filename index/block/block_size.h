@@ -12,7 +12,7 @@
 #ifndef INDEX_BLOCK_BLOCK_SIZE_H
 #define INDEX_BLOCK_BLOCK_SIZE_H
 
-#include "index/writer/writer.h"
+#include "index/block/state.h"
 
 void index_block_size_init(struct index *index);
 void index_block_size_release(struct index *index);

@@ -1,6 +1,8 @@
+#include "index/block/history.h"
+
 #include <string.h>
 
-#include "index/writer/writer.h"
+#include "index/block/state.h"
 
 enum {
     CAPACITY_FIRST = 1024,

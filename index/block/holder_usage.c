@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include "index/block/state.h"
+
 void
 index_holder_usage_init(struct index *index)
 {

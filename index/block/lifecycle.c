@@ -4,9 +4,11 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "index/block/block_size.h"
+#include "index/block/history.h"
 #include "index/block/holder_usage.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/index.h"
-#include "index/writer/writer.h"
 
 enum { CACHE_LINE = 64 };
 

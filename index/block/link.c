@@ -1,4 +1,6 @@
-#include "index/writer/writer.h"
+#include "index/block/link.h"
+
+#include "index/block/state.h"
 
 static uint64_t
 orphan_key(uint32_t ns, uint64_t mixed)

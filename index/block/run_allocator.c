@@ -1,5 +1,6 @@
 #include "index/block/run_allocator.h"
 
+#include "index/block/state.h"
 #include "index/memory/address_space.h"
 
 enum {

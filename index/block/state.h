@@ -31,7 +31,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "index/holder/run_holders.h"
+#include "index/block/run.h"
 #include "index/holder/shards.h"
 #include "index/index.h"
 #include "index/memory/epoch.h"
@@ -51,36 +51,6 @@
     1000 /* a run that changed under a reader this often: it takes the lock */
 
 _Static_assert(INDEX_RUN_BLOCKS_MAX <= INDEX_PAGE_BLOCKS, "a run fits a page");
-
-enum index_run_flag {
-    INDEX_RUN_ORPHAN = 1,    /* its parent is known by hash alone; in the table of orphans */
-    INDEX_RUN_ODD_SIZES = 2, /* its blocks have sizes of their own (index/block/block_size.h) */
-    INDEX_RUN_TOKENS = 4,    /* the token hashes of all its blocks are known */
-    INDEX_RUN_GROWING = 8,   /* it came block by block */
-};
-
-/* A cache line.  Above the second line: shared; below: the writer's. */
-struct index_run {
-    _Atomic uint32_t version; /* odd while the run changes */
-    _Atomic uint16_t length;  /* blocks, ghosts among them; 0: a free run */
-    _Atomic uint16_t size;    /* code of the bytes of one shard (index/block/block_size.h) */
-    _Atomic uint64_t parent;  /* hash before the first block; 0: a root, or not known */
-    struct index_run_holders holding;
-    _Atomic uint32_t position; /* of the first block */
-    _Atomic uint32_t stored_s; /* last stored to */
-    _Atomic uint16_t ns;
-    _Atomic uint8_t tiers; /* KVT_TIER_MASK bits of all its holders, and maybe of former ones */
-    _Atomic uint8_t flags;
-    /* ---- */
-    uint32_t parent_number; /* block before the first; 0: none, or not here */
-    uint32_t child;         /* first block of the first run that hangs on one of its blocks */
-    uint32_t next;          /* first blocks of runs on the same one, or of the same orphans; */
-    uint32_t prev;          /* of a free run: `next` is the next free one of its page */
-    uint16_t pinned;        /* blocks before this offset may have children in other runs */
-    uint16_t unused;
-};
-
-_Static_assert(sizeof(struct index_run) == 64, "a run is a cache line");
 
 /* What the writer knows about a page. */
 struct index_page {
@@ -206,15 +176,6 @@ struct index {
     struct index_hash_map holder_names;
 };
 
-/* ThreadSanitizer does not know fences; what it checks is that all that is shared is atomic. */
-static inline void
-index_state_fence(void)
-{
-#ifndef __SANITIZE_THREAD__
-    atomic_thread_fence(memory_order_acq_rel);
-#endif
-}
-
 /* ---- any thread ---- */
 
 static inline uint64_t
@@ -304,44 +265,36 @@ index_state_run(const struct index *index, uint32_t number, uint32_t *offset)
     return (struct index_run *)(entry & ~(uintptr_t)63) + at;
 }
 
-static inline uint32_t
-index_run_read(const struct index_run *run)
-{
-    return atomic_load_explicit(&run->version, memory_order_acquire);
-}
-
-static inline bool
-index_run_unchanged(const struct index_run *run, uint32_t version)
-{
-    index_state_fence();
-    return atomic_load_explicit(&run->version, memory_order_relaxed) == version;
-}
-
-static inline bool
-index_run_is(const struct index_run *run, enum index_run_flag flag)
-{
-    return (atomic_load_explicit(&run->flags, memory_order_relaxed) & flag) != 0;
-}
-
 /* ---- under the lock ---- */
 
-static inline void
-index_run_change(struct index_run *run)
+/** The run of a number that is in use, and the offset in it. */
+static inline struct index_run *
+index_state_at(const struct index *index, uint32_t number, uint32_t *offset)
 {
-    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+    struct index_run *run = index_state_run(index, number, offset);
 
-    assert((version & 1) == 0);
-    atomic_store_explicit(&run->version, version + 1, memory_order_relaxed);
-    index_state_fence();
+    assert(run != NULL);
+    return run;
 }
 
-static inline void
-index_run_changed(struct index_run *run)
+/** The same, and the first number of the run. */
+static inline struct index_run *
+index_state_run_of(const struct index *index, uint32_t number, uint32_t *first)
 {
-    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+    uint32_t offset;
+    struct index_run *run = index_state_at(index, number, &offset);
 
-    assert((version & 1) == 1);
-    atomic_store_explicit(&run->version, version + 1, memory_order_release);
+    *first = number - offset;
+    return run;
+}
+
+static inline bool
+index_state_held(const struct index *index, uint32_t number)
+{
+    uint32_t offset;
+    const struct index_run *run = index_state_at(index, number, &offset);
+
+    return index_run_held(run, offset);
 }
 
 static inline struct index_run_holders_context

@@ -16,8 +16,8 @@ word_mask(uint32_t word, uint32_t from, uint32_t to)
     return mask;
 }
 
-void
-index_blocks_add(struct index_blocks *blocks, uint32_t from, uint32_t to)
+static void
+add_blocks(struct index_blocks *blocks, uint32_t from, uint32_t to)
 {
     for (uint32_t word = from / 64; word * 64 < to; word++) {
         const uint64_t added = word_mask(word, from, to) & ~blocks->bits[word];
@@ -86,7 +86,7 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
 
         if (end <= from || begin >= to) {
             if (begin >= to && at < to) {
-                index_blocks_add(changed, at, to);
+                add_blocks(changed, at, to);
                 push(spans, holder, code, at, to);
                 at = to;
             }
@@ -102,7 +102,7 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
         }
         push(spans, holder, had, begin, low);
         if (at < low) {
-            index_blocks_add(changed, at, low);
+            add_blocks(changed, at, low);
             push(spans, holder, code, at, low);
         }
         push(spans, holder, both, low, high);
@@ -111,7 +111,7 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
         at = high;
     }
     if (at < to) {
-        index_blocks_add(changed, at, to);
+        add_blocks(changed, at, to);
         push(spans, holder, code, at, to);
     }
     *shards += changed->count * popcount(codes, code);
@@ -146,7 +146,7 @@ index_block_range_take(const struct index_block_ranges *old, struct index_shards
             if (rc != KVT_OK)
                 return rc;
         } else {
-            index_blocks_add(changed, low, high);
+            add_blocks(changed, low, high);
         }
         push(spans, holder, had, begin, low);
         push(spans, holder, rest, low, high);

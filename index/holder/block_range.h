@@ -13,7 +13,12 @@
 
 #include <stdint.h>
 
-#include "index/holder/run_holders.h"
+#include "index/holder/shards.h"
+
+#define INDEX_RUN_BLOCKS_MAX 1024
+
+/* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no range: `to` is never 0. */
+typedef uint64_t index_block_range;
 
 #define INDEX_BLOCK_RANGE_KEY_MASK ((UINT64_C(1) << 44) - 1) /* a span without its holder */
 
@@ -53,7 +58,6 @@ struct index_blocks {
     uint32_t count;
 };
 
-void index_blocks_add(struct index_blocks *blocks, uint32_t from, uint32_t to);
 /** Those of [from, to) that are in it go. */
 void index_blocks_remove(struct index_blocks *blocks, uint32_t from, uint32_t to);
 

@@ -23,7 +23,7 @@
 
 #include "index/holder/block_range.h"
 #include "index/holder/holder_set.h"
-#include "index/holder/run_holders.h"
+#include "index/memory/epoch.h"
 
 #define INDEX_HOLDER_LIST_GROUPS_MAX 16
 #define INDEX_HOLDER_LIST_NO_GROUP   UINT32_MAX
@@ -45,6 +45,19 @@ struct index_holder_list {
 };
 
 _Static_assert(sizeof(struct index_group) == 2 * sizeof(uint64_t), "groups lie in `data`");
+
+/* The holders of one run; index/holder/run_holders.h. */
+struct index_run_holders {
+    _Atomic uint64_t one;                    /* the only span, or 0 */
+    _Atomic(struct index_holder_list *) box; /* NULL unless there are several */
+};
+
+/* What holdings need of their index. */
+struct index_run_holders_context {
+    struct index_memory *memory;
+    struct index_epoch *epoch;
+    struct index_shards *shards;
+};
 
 /* Where the order ends: two ranks a word. */
 static inline const _Atomic uint64_t *

@@ -212,12 +212,6 @@ index_run_holders_clear(struct index_run_holders *holding,
 }
 
 bool
-index_run_holders_empty(const struct index_run_holders *holding)
-{
-    return get_one(holding) == 0 && index_holder_list_of(holding) == NULL;
-}
-
-bool
 index_run_holders_sole(const struct index_run_holders *holding, uint32_t *holder)
 {
     const struct index_holder_list *box = index_holder_list_of(holding);

@@ -20,27 +20,11 @@
 #ifndef INDEX_HOLDER_RUN_HOLDERS_H
 #define INDEX_HOLDER_RUN_HOLDERS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "index/holder/shards.h"
-#include "index/index.h"
-#include "index/memory/epoch.h"
-#include "index/memory/memory.h"
-
-#define INDEX_RUN_BLOCKS_MAX 1024
-
-/* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no span: `to` is never 0. */
-typedef uint64_t index_block_range;
-
-struct index_holder_list; /* more than one span; index/holder/holder_list.h */
-
-struct index_run_holders {
-    _Atomic uint64_t one;                    /* the only span, or 0 */
-    _Atomic(struct index_holder_list *) box; /* NULL unless there are several */
-};
+#include "index/holder/holder_list.h"
 
 struct index_run_holders_place {
     uint32_t holder;
@@ -55,13 +39,6 @@ struct index_run_holders_effect {
     uint32_t blocks; /* blocks that nobody held before, or nobody holds now */
     uint32_t shards; /* (block, holder, shard) triples that came or went: times the size of a
                       * block, the bytes */
-};
-
-/* What holdings need of their index. */
-struct index_run_holders_context {
-    struct index_memory *memory;
-    struct index_epoch *epoch;
-    struct index_shards *shards;
 };
 
 /**
@@ -92,8 +69,6 @@ KVT_NODISCARD enum kvt_err index_run_holders_remove(struct index_run_holders *ho
 void index_run_holders_clear(struct index_run_holders *holding,
                              const struct index_run_holders_context *context);
 
-/** Nobody holds anything. */
-bool index_run_holders_empty(const struct index_run_holders *holding);
 /** The only holder, or false: none, or several. */
 bool index_run_holders_sole(const struct index_run_holders *holding, uint32_t *holder);
 /** One past the last block that somebody holds; 0: none. */

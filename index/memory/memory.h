@@ -13,7 +13,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "index/memory/arena.h"
+#include "kvtier/error.h"
+
+/*
+ * Memory for the large pieces of tables.  A lookup in a table is one random access, and with small
+ * pages it is two.  Pieces of a few sizes that come and go lie here in huge pages, and a hole one
+ * leaves fits the next.  Pieces are whole INDEX_ARENA_UNITs, at most INDEX_ARENA_UNITS of them.
+ */
+#define INDEX_ARENA_UNIT  ((size_t)64 << 10)
+#define INDEX_ARENA_UNITS 32 /* of a chunk, which is a huge page */
+
+struct index_arena {
+    char *base;
+    uint32_t *used;       /* of each chunk: bits of its units in use */
+    uint32_t chunks;      /* that there is address space for */
+    uint32_t chunks_open; /* readable and writable */
+    uint32_t first_free;  /* all chunks before have no free unit */
+};
+
+/** KVT_OK or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err index_arena_open(struct index_arena *arena, uint64_t bytes_max);
+void index_arena_close(struct index_arena *arena);
 
 #define INDEX_MEMORY_OVERDRAFT (UINT64_C(64) << 20) /* what removals may take beyond `max` */
 

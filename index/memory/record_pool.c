@@ -60,12 +60,6 @@ index_record_pool_reserve(struct index_record_pool *pool)
 }
 
 uint32_t
-index_record_pool_peek(const struct index_record_pool *pool)
-{
-    return pool->free_head != INDEX_NONE ? pool->free_head : pool->end;
-}
-
-uint32_t
 index_record_pool_take(struct index_record_pool *pool)
 {
     uint32_t number = pool->free_head;

@@ -38,9 +38,6 @@ void index_record_pool_release(struct index_record_pool *pool);
 /** Make sure that the next index_record_pool_take() has a record; false when memory is out. */
 bool index_record_pool_reserve(struct index_record_pool *pool);
 
-/** The number the next index_record_pool_take() will give, after a reserve that gave true. */
-uint32_t index_record_pool_peek(const struct index_record_pool *pool);
-
 /** Number of a zeroed record; only after a reserve that gave true. */
 uint32_t index_record_pool_take(struct index_record_pool *pool);
 void index_record_pool_give(struct index_record_pool *pool, uint32_t number);

@@ -153,12 +153,3 @@ index_hash_map_add(struct index_hash_map *table, uint64_t hash, uint32_t number)
     insert(segment, (struct index_hash_map_slot){.hash = (uint32_t)hash, .number = number + 1});
     segment->used++;
 }
-
-void
-index_hash_map_prefetch(const struct index_hash_map *table, uint64_t hash)
-{
-    const struct index_hash_map_part *segment = &table->segments[hash >> SEGMENT_SHIFT];
-
-    if (segment->capacity > 0)
-        __builtin_prefetch(&segment->slots[(uint32_t)hash & (segment->capacity - 1)]);
-}

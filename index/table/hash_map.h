@@ -69,7 +69,4 @@ void index_hash_map_remove(const struct index_hash_map_probe *probe);
 bool index_hash_map_reserve(struct index_hash_map *table, uint64_t hash);
 void index_hash_map_add(struct index_hash_map *table, uint64_t hash, uint32_t number);
 
-/** Start loading the cache line a lookup of `hash` will need. */
-void index_hash_map_prefetch(const struct index_hash_map *table, uint64_t hash);
-
 #endif /* INDEX_TABLE_HASH_MAP_H */

@@ -1,6 +1,9 @@
 #include <assert.h>
 
 #include "index/block/block_size.h"
+#include "index/block/history.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/writer/writer.h"
 
 /*

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "index/block/holder_usage.h"
+#include "index/block/state.h"
 #include "index/writer/writer.h"
 
 /* What is to go, in one pass over the pages. */
@@ -195,16 +196,9 @@ index_drop_report(struct index *index, const struct index_loss *losses, size_t c
 }
 
 bool
-index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
-                uint64_t *cursor, uint64_t *pairs)
-{
-    return index_drop_report(index, losses, count, NULL, NULL, cursor, pairs);
-}
-
-bool
 index_drop(struct index *index, uint32_t holder, uint32_t ns, uint64_t *cursor, uint64_t *pairs)
 {
     const struct index_loss loss = {.holder = holder, .ns = ns};
 
-    return index_drop_many(index, &loss, 1, cursor, pairs);
+    return index_drop_report(index, &loss, 1, NULL, NULL, cursor, pairs);
 }

@@ -1,5 +1,9 @@
 #include "index/block/block_size.h"
+#include "index/block/history.h"
 #include "index/block/holder_usage.h"
+#include "index/block/link.h"
+#include "index/block/run_allocator.h"
+#include "index/block/state.h"
 #include "index/writer/writer.h"
 
 #define PIECES ((INDEX_RUN_BLOCKS_MAX + 63) / 64)

@@ -11,9 +11,7 @@
 #ifndef INDEX_WRITER_WRITER_H
 #define INDEX_WRITER_WRITER_H
 
-#include "index/block/run_allocator.h"
 #include "index/block/state.h"
-#include "index/holder/block_range.h"
 
 struct index_writer {
     struct index *index;
@@ -55,86 +53,6 @@ bool index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t c
 KVT_NODISCARD enum kvt_err index_writer_release(struct index *index, uint32_t first, uint32_t from,
                                                 uint32_t to, uint32_t holder, uint32_t ranks,
                                                 uint32_t time_s, uint32_t *pairs);
-
-/* ---- index/block/link.c: parents and children ---- */
-
-/** Hang a run on the block `parent`, or, when it is not here (0), on its hash; the run's `parent`
- *  is set.  False: too many orphans, or no memory; only possible without `parent`. */
-KVT_NODISCARD bool index_link_run(struct index *index, uint32_t first, uint32_t parent);
-/** The opposite; returns the number of the parent, or 0. */
-uint32_t index_link_cut(struct index *index, uint32_t first);
-/** A block is here now: orphans of it become its children. */
-void index_link_adopt(struct index *index, uint32_t ns, uint32_t number, uint64_t hash,
-                      uint64_t mixed);
-/** First blocks of the first run that hangs on a hash that is not here, or 0. */
-uint32_t index_link_orphans(struct index *index, uint32_t ns, uint64_t hash);
-
-/* ---- index/block/history.c ---- */
-
-#define INDEX_HISTORY_NOT UINT32_MAX /* the time of what is not noted */
-
-void index_history_note(struct index *index, uint32_t ns, uint32_t holder,
-                        enum index_change_kind kind, uint32_t first_number, uint32_t count,
-                        uint32_t time_s);
-void index_history_release(struct index *index);
-
-/** The run of a number that is in use, and the offset in it. */
-static inline struct index_run *
-index_state_at(const struct index *index, uint32_t number, uint32_t *offset)
-{
-    struct index_run *run = index_state_run(index, number, offset);
-
-    assert(run != NULL);
-    return run;
-}
-
-/** The same, and the first number of the run. */
-static inline struct index_run *
-index_state_run_of(const struct index *index, uint32_t number, uint32_t *first)
-{
-    uint32_t offset;
-    struct index_run *run = index_state_at(index, number, &offset);
-
-    *first = number - offset;
-    return run;
-}
-
-/** Somebody has the block. */
-static inline bool
-index_run_held(const struct index_run *run, uint32_t offset)
-{
-    return index_run_holders_block_read(&run->holding, offset, NULL, 0) > 0;
-}
-
-static inline bool
-index_state_held(const struct index *index, uint32_t number)
-{
-    uint32_t offset;
-    const struct index_run *run = index_state_at(index, number, &offset);
-
-    return index_run_held(run, offset);
-}
-
-static inline uint32_t
-index_run_length(const struct index_run *run)
-{
-    return atomic_load_explicit(&run->length, memory_order_relaxed);
-}
-
-static inline uint32_t
-index_run_ns(const struct index_run *run)
-{
-    return atomic_load_explicit(&run->ns, memory_order_relaxed);
-}
-
-static inline void
-index_run_set(struct index_run *run, enum index_run_flag flag, bool on)
-{
-    const unsigned flags = atomic_load_explicit(&run->flags, memory_order_relaxed);
-
-    atomic_store_explicit(&run->flags, (uint8_t)(on ? flags | flag : flags & ~(unsigned)flag),
-                          memory_order_relaxed);
-}
 
 /** A guess at where a hash is that is right, or 0.  What is behind the end of a run is nowhere. */
 static inline uint32_t

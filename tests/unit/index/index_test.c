@@ -10,6 +10,7 @@
 #include "index/index.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/index/support/matches.h"
 
 enum { PLENTY = 64 << 20 };
 
@@ -270,7 +271,7 @@ matches_are_the_longest_prefix_of_each_holder(void **state)
     uint8_t masks[4];
 
     (void)state;
-    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 8), 0);
+    assert_int_equal(find_matches(f.index, f.ns, hashes, 4, matches, 8), 0);
     for (uint32_t i = 0; i < 4; i++)
         if (i != 2)
             assert_int_equal(store(&f, f.g1, hashes[i], i == 0 ? 0 : hashes[i - 1], i), KVT_OK);
@@ -278,16 +279,16 @@ matches_are_the_longest_prefix_of_each_holder(void **state)
         assert_int_equal(store(&f, f.cold, hashes[i], i == 0 ? 0 : hashes[i - 1], i), KVT_OK);
     assert_int_equal(store(&f, f.g2, 12, 11, 1), KVT_OK); /* without the root: no match */
 
-    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 8), 2);
+    assert_int_equal(find_matches(f.index, f.ns, hashes, 4, matches, 8), 2);
     assert_int_equal(matches[0].holder, f.cold);
     assert_int_equal(matches[0].blocks, 3);
     assert_int_equal(matches[1].holder, f.g1);
     assert_int_equal(matches[1].blocks, 2); /* 14 is there, but not 13 */
 
     /* Room for one: the longest is the one that is given. */
-    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 1), 1);
+    assert_int_equal(find_matches(f.index, f.ns, hashes, 4, matches, 1), 1);
     assert_int_equal(matches[0].holder, f.cold);
-    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 0, matches, 8), 0);
+    assert_int_equal(find_matches(f.index, f.ns, hashes, 0, matches, 8), 0);
 
     index_match(f.index, f.ns, hashes, 4, masks);
     assert_int_equal(masks[1], KVT_TIER_MASK(KVT_TIER_G1) | KVT_TIER_MASK(KVT_TIER_G2) |
@@ -315,8 +316,8 @@ a_view_shows_64_places_and_counts_them_all(void **state)
     }
     assert_int_equal(index_get(f.index, f.ns, hash, &view), KVT_OK);
     assert_int_equal(view.place_count, 100);
-    assert_int_equal(index_find_matches(f.index, f.ns, &hash, 1, matches, 100), 100);
-    assert_int_equal(index_find_matches(f.index, f.ns, &hash, 1, matches, 10), 10);
+    assert_int_equal(find_matches(f.index, f.ns, &hash, 1, matches, 100), 100);
+    assert_int_equal(find_matches(f.index, f.ns, &hash, 1, matches, 10), 10);
     index_free(f.index);
 }
 
@@ -467,7 +468,7 @@ several_are_dropped_in_one_pass(void **state)
     store_chains(&f, f.g1, f.other_ns, 1, CHAINS);
     store_chains(&f, f.g2, f.other_ns, 1, CHAINS);
     store_chains(&f, f.cold, f.other_ns, 1 + 100 * CHAINS, CHAINS);
-    while (index_drop_many(f.index, losses, 4, &cursor, &pairs))
+    while (index_drop_report(f.index, losses, 4, NULL, NULL, &cursor, &pairs))
         total += pairs;
     total += pairs;
     assert_int_equal(total, 3 * 100 * CHAINS);

@@ -12,6 +12,7 @@
 #include "base/core/random.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/index/support/matches.h"
 #include "tests/unit/index/support/model.h"
 
 enum {
@@ -427,7 +428,7 @@ check_path(struct run *run)
         hashes[i] = run->model->nodes[path[i]].hash;
         tokens[i] = run->model->nodes[path[i]].token;
     }
-    count = index_find_matches(run->index, run->ns[ns], hashes, length, matches, MODEL_HOLDERS);
+    count = find_matches(run->index, run->ns[ns], hashes, length, matches, MODEL_HOLDERS);
     check_matches(run, ns, path, length, matches, count);
     run->counts.deep += count > 0 && matches[0].blocks > 32;
     check_found(run, ns, path, length, hashes, INDEX_BY_SEQUENCE, false);

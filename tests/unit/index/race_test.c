@@ -17,6 +17,7 @@
 #include "index/index.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/index/support/matches.h"
 
 enum { READERS = 3, HOLDERS = 300, LENGTH = 64, PART = 8, BRANCH = 5, CHANGES = 30000 };
 
@@ -237,7 +238,7 @@ wait_for_an_answer(void *arg)
     struct waiting *waiting = arg;
     struct index_match match = {.blocks = 0};
 
-    if (index_find_matches(waiting->index, waiting->ns, waiting->hashes, 2, &match, 1) == 1)
+    if (find_matches(waiting->index, waiting->ns, waiting->hashes, 2, &match, 1) == 1)
         waiting->length = match.blocks;
     atomic_store(&waiting->done, true);
     return NULL;

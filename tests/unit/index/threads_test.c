@@ -15,6 +15,7 @@
 #include "index/index.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/index/support/matches.h"
 
 enum {
     READERS = 3,
@@ -48,8 +49,8 @@ static void
 look_for_matches(struct shared *shared, uint32_t chain)
 {
     struct index_match matches[HOLDERS];
-    const size_t count = index_find_matches(shared->index, shared->ns, shared->hashes[chain],
-                                            LENGTH, matches, HOLDERS);
+    const size_t count =
+        find_matches(shared->index, shared->ns, shared->hashes[chain], LENGTH, matches, HOLDERS);
     bool stayed = chain >= CHAINS / 2;
 
     for (size_t i = 0; i < count; i++) {

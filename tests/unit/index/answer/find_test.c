@@ -1,5 +1,5 @@
 /*
- * What is tested: index_find(), index_find_result_*() and index_find_matches().
+ * What is tested: index_find(), index_find_result_*() and find_matches().
  * How: a forest of sequences that branch and share, stored in pieces, whole or as orphans, and
  * removed in any order, against a table of flags: every holder's longest prefix, by token hashes
  * and by sequence hashes, for ways through the forest, ways that leave it, ways that begin in its
@@ -15,6 +15,7 @@
 #include "index/index.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/index/support/matches.h"
 
 enum {
     SEQUENCES = 24,
@@ -279,9 +280,9 @@ ask(struct run *run)
     if (by_tokens || question.early_exit)
         return;
     given = index_find_result_best(run->found, matches, HOLDERS);
-    assert_int_equal(index_find_matches(run->index, run->ns, hashes, count, again, HOLDERS), given);
+    assert_int_equal(find_matches(run->index, run->ns, hashes, count, again, HOLDERS), given);
     assert_memory_equal(matches, again, given * sizeof(*matches));
-    assert_int_equal(index_find_matches(run->index, run->ns, hashes, count, again, 3),
+    assert_int_equal(find_matches(run->index, run->ns, hashes, count, again, 3),
                      given < 3 ? given : 3);
     assert_memory_equal(matches, again, (given < 3 ? given : 3) * sizeof(*matches));
 }
