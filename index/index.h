@@ -122,7 +122,7 @@ KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_
  * block with its last pair.
  *
  * @return KVT_OK, KVT_NOTFOUND (the holder did not have it; unchanged), KVT_FULL (the heap has
- *         nothing to take a span apart with; unchanged) or KVT_RANGE (the shards that stay are one
+ *         nothing to take a range apart with; unchanged) or KVT_RANGE (the shards that stay are one
  *         bitmap too many; unchanged, which all of UINT32_MAX never is)
  */
 KVT_NODISCARD enum kvt_err index_remove(struct index *index, uint32_t ns, uint32_t holder,
@@ -214,9 +214,9 @@ struct index_dropped {
 
 typedef void index_dropped_fn(void *arg, const struct index_dropped *dropped);
 
-/** Several losses, at most INDEX_DROPS_MAX, in one pass.  Each piece is given to the callback before
- *  it goes; NULL: no reports.  The callback runs under the writer's lock: it must be short and must
- *  not call the index. */
+/** Several losses, at most INDEX_DROPS_MAX, in one pass.  Each piece is given to the callback
+ *  before it goes; NULL: no reports.  The callback runs under the writer's lock: it must be
+ *  short and must not call the index. */
 bool index_drop_report(struct index *index, const struct index_loss *losses, size_t count,
                        index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs);
 

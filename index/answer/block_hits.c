@@ -111,7 +111,7 @@ mark_tier(const struct index *index, const struct index_run *run, enum kvt_tier 
 
     for (int i = 0; i < PIECES; i++)
         bits[i] = 0;
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         if (atomic_load_explicit(&index_state_holder(index, place.holder)->tier,
                                  memory_order_relaxed) != tier)
             continue;
@@ -124,8 +124,8 @@ static void
 offer_run(const struct index *index, const struct index_run *run, uint32_t first,
           enum kvt_tier tier, struct ranking *ranking)
 {
-    const struct index_block_hits *uses =
-        atomic_load_explicit(&index->space.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
+    const struct index_block_hits *uses = atomic_load_explicit(
+        &index->allocator.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
     uint64_t bits[PIECES];
 
     if ((atomic_load_explicit(&run->tiers, memory_order_relaxed) & KVT_TIER_MASK(tier)) == 0)
@@ -158,12 +158,13 @@ offer_run(const struct index *index, const struct index_run *run, uint32_t first
 static void
 offer_page(const struct index *index, uint32_t page, enum kvt_tier tier, struct ranking *ranking)
 {
-    const uintptr_t entry = atomic_load_explicit(&index->space.runs[page], memory_order_relaxed);
+    const uintptr_t entry =
+        atomic_load_explicit(&index->allocator.runs[page], memory_order_relaxed);
     const struct index_run *runs = (const struct index_run *)(entry & ~(uintptr_t)63);
 
     if (entry == 0)
         return;
-    for (uint32_t at = 0; at < index->space.pages[page].fresh; at++)
+    for (uint32_t at = 0; at < index->allocator.pages[page].fresh; at++)
         if (index_run_length(&runs[at]) > 0)
             offer_run(index, &runs[at],
                       page * INDEX_PAGE_BLOCKS + at * index_classes[(entry & 63) - 1].capacity,
@@ -184,8 +185,8 @@ index_candidates(struct index *index, enum kvt_tier tier, bool coldest,
     if (ranking.ranked == NULL)
         return 0;
     /* Page by page, so that changes need not wait for all of it. */
-    for (uint32_t page = 1; page < atomic_load_explicit(&index->space.end, memory_order_acquire);
-         page++) {
+    for (uint32_t page = 1;
+         page < atomic_load_explicit(&index->allocator.end, memory_order_acquire); page++) {
         (void)pthread_mutex_lock(&index->lock);
         offer_page(index, page, tier, &ranking);
         (void)pthread_mutex_unlock(&index->lock);

@@ -85,7 +85,7 @@ is_light(const struct index *index, const struct index_run *run, enum kvt_tier b
     uint32_t pieces = 0;
 
     *pairs = 0;
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         if (++pieces > INDEX_COLDEST_PIECES ||
             atomic_load_explicit(&index_state_holder(index, place.holder)->tier,
                                  memory_order_relaxed) == but)
@@ -129,7 +129,8 @@ compare_ages(const void *left, const void *right)
 static uint32_t
 guess_age(struct index_coldest *coldest)
 {
-    const uint32_t pages = atomic_load_explicit(&coldest->index->space.end, memory_order_relaxed);
+    const uint32_t pages =
+        atomic_load_explicit(&coldest->index->allocator.end, memory_order_relaxed);
     uint64_t blocks = 0;
     uint64_t older = 0;
     size_t count = 0;
@@ -214,7 +215,7 @@ index_coldest_next(struct index_coldest *coldest, size_t pairs_max, index_scan_f
 
     (void)pthread_mutex_lock(&index->lock);
     giving.oldest_s = guess_age(coldest);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
+    end = atomic_load_explicit(&index->allocator.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
     /* Not round twice: what was given is there until it is taken. */
     for (int looked = 0;
          looked < LOOK_RUNS && passed + INDEX_PAGE_BLOCKS < end && giving.pairs < pairs_max;
@@ -245,7 +246,7 @@ static bool
 is_sparse(const struct index_coldest *coldest, uint32_t at)
 {
     const struct index *index = coldest->index;
-    const struct index_page *page = &index->space.pages[at];
+    const struct index_page *page = &index->allocator.pages[at];
     uint32_t number = at * INDEX_PAGE_BLOCKS;
     const uint32_t end = number + INDEX_PAGE_BLOCKS;
 
@@ -287,7 +288,7 @@ index_coldest_pages(struct index_coldest *coldest, size_t pairs_max, index_scan_
     uint32_t end;
 
     (void)pthread_mutex_lock(&index->lock);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
+    end = atomic_load_explicit(&index->allocator.end, memory_order_relaxed);
     for (uint32_t passed = 1;
          passed < end && passed <= LOOK_PAGES && giving.pairs < pairs_max && !giving.failed;
          passed++) {
@@ -313,9 +314,9 @@ index_room(struct index *index, uint64_t *pages)
     uint32_t end;
 
     (void)pthread_mutex_lock(&index->lock);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
+    end = atomic_load_explicit(&index->allocator.end, memory_order_relaxed);
     for (uint32_t at = 1; at < end; at++) {
-        const struct index_page *page = &index->space.pages[at];
+        const struct index_page *page = &index->allocator.pages[at];
         const struct index_class *class_ = &index_classes[page->class_ == 0 ? 0 : page->class_ - 1];
         const uint32_t arrays = (uint32_t)page->seq_counted + page->tok_counted;
         const uint32_t empty = page->class_ == 0 ? 0 : class_->runs - page->used;

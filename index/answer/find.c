@@ -75,13 +75,13 @@ known(const uint64_t *wanted, uint32_t count)
 
 /* What the last look at a run needs, long before it. */
 static void
-prefetch_holding(const struct index_run_holders *holding)
+prefetch_holding(const struct index_run_holders *holders)
 {
-    const char *box = (const char *)index_holder_list_of(holding);
+    const char *list = (const char *)index_holder_list_of(holders);
 
-    if (box != NULL)
+    if (list != NULL)
         for (int i = 0; i < BOX_LINES; i++)
-            __builtin_prefetch(box + (ptrdiff_t)i * LINE);
+            __builtin_prefetch(list + (ptrdiff_t)i * LINE);
 }
 
 /* Find out what comes after the `count` blocks from `number` on, and start loading it. */
@@ -89,7 +89,7 @@ static uint64_t
 look_ahead(struct way *way, uint32_t number, uint32_t count)
 {
     const struct index_question *question = way->question;
-    const struct index_run_allocator *space = &way->index->space;
+    const struct index_run_allocator *allocator = &way->index->allocator;
     const bool by_tokens = question->key == INDEX_BY_TOKENS;
     uint64_t next = question->hashes[way->at + count];
     const struct index_run *run;
@@ -101,9 +101,9 @@ look_ahead(struct way *way, uint32_t number, uint32_t count)
                                    index_state_mix(way->index, next));
     if (way->guess == 0)
         return next;
-    __builtin_prefetch(&space->seq[way->guess]);
+    __builtin_prefetch(&allocator->seq[way->guess]);
     if (by_tokens)
-        __builtin_prefetch(&space->tok[way->guess]);
+        __builtin_prefetch(&allocator->tok[way->guess]);
     run = index_state_run(way->index, way->guess, &offset);
     if (run != NULL)
         __builtin_prefetch(run);
@@ -117,9 +117,9 @@ static enum look
 follow(struct way *way, uint32_t number)
 {
     const struct index_question *question = way->question;
-    const struct index_run_allocator *space = &way->index->space;
+    const struct index_run_allocator *allocator = &way->index->allocator;
     const bool by_tokens = question->key == INDEX_BY_TOKENS;
-    const _Atomic uint64_t *hashes = by_tokens ? space->tok : space->seq;
+    const _Atomic uint64_t *hashes = by_tokens ? allocator->tok : allocator->seq;
     uint32_t offset;
     const struct index_run *run = index_state_run(way->index, number, &offset);
     uint32_t version;
@@ -135,12 +135,12 @@ follow(struct way *way, uint32_t number)
         atomic_load_explicit(&run->ns, memory_order_relaxed) != question->ns ||
         index_state_seq(way->index, number) != way->hash)
         return LOOK_CHANGED;
-    prefetch_holding(&run->holding);
+    prefetch_holding(&run->holders);
     length -= offset;
     if (length > question->count - way->at)
         length = (uint32_t)(question->count - way->at);
     else if (by_tokens) /* what comes after the whole run takes its last hash */
-        __builtin_prefetch(&space->seq[number + length - 1]);
+        __builtin_prefetch(&allocator->seq[number + length - 1]);
     count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);
     if (by_tokens &&
         (atomic_load_explicit(&run->flags, memory_order_relaxed) & INDEX_RUN_TOKENS) == 0)
@@ -148,7 +148,7 @@ follow(struct way *way, uint32_t number)
     way->guess = 0;
     if (way->at + count < question->count)
         next = look_ahead(way, number, count);
-    if (index_find_result_narrow(way->found, &run->holding, offset, offset + count,
+    if (index_find_result_narrow(way->found, &run->holders, offset, offset + count,
                                  (uint32_t)way->at) != KVT_OK)
         return LOOK_NOMEM;
     if (!index_run_unchanged(run, version))

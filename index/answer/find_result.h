@@ -59,13 +59,13 @@ void index_find_result_begin(struct index_find_result *found);
 
 /**
  * Those who have block `from` of a run go on; up to block `to`, or they leave where they end.
- * `depth` blocks were before.  The holding may be changing: nothing is changed for good before
+ * `depth` blocks were before.  The holders may be changing: nothing is changed for good before
  * index_find_result_accept(), and this may be called again instead.
  *
  * @return KVT_OK or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err index_find_result_narrow(struct index_find_result *found,
-                                                    const struct index_run_holders *holding,
+                                                    const struct index_run_holders *holders,
                                                     uint32_t from, uint32_t to, uint32_t depth);
 /** What was narrowed last holds; `depth` blocks were followed with it. */
 void index_find_result_accept(struct index_find_result *found, uint32_t depth);

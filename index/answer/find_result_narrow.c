@@ -4,8 +4,8 @@
 #include "index/block/state.h"
 
 enum {
-    SPARSE_FROM = 256, /* spans from which looking up a few followers pays */
-    SPARSE_COST = 16,  /* a search in as many spans as this costs */
+    SPARSE_FROM = 256, /* ranges from which looking up a few followers pays */
+    SPARSE_COST = 16,  /* a search in as many ranges as this costs */
 };
 
 /* One run being read.  Beside a change anything may be read twice or not at all, so what leaves is
@@ -105,18 +105,18 @@ take_one(struct reading *reading, uint32_t holder, uint32_t end)
         found->left[found->left_tried++] = left_key(reading, end, holder);
 }
 
-/* The spans of one holder from `at` on: to what block it follows, or 0; `at` moves behind them. */
+/* The ranges of one holder from `at` on: to what block it follows, or 0; `at` moves behind them. */
 static inline uint32_t
-follow(const struct reading *reading, const struct index_holder_list *box, uint32_t count,
+follow(const struct reading *reading, const struct index_holder_list *list, uint32_t count,
        uint32_t *at)
 {
-    const index_block_range first = index_holder_list_range(box, (*at)++);
+    const index_block_range first = index_holder_list_range(list, (*at)++);
     uint32_t end = index_block_range_to(first);
 
     if (index_block_range_from(first) > reading->from || end <= reading->from)
         return 0;
     while (end < reading->to && *at < count) {
-        const index_block_range next = index_holder_list_range(box, *at);
+        const index_block_range next = index_holder_list_range(list, *at);
 
         if (index_block_range_holder(next) != index_block_range_holder(first) ||
             index_block_range_from(next) != end)
@@ -129,16 +129,16 @@ follow(const struct reading *reading, const struct index_holder_list *box, uint3
 
 /* Few follow and many hold: look each one up. */
 static void
-look_up(struct reading *reading, const struct index_holder_list *box, uint32_t count)
+look_up(struct reading *reading, const struct index_holder_list *list, uint32_t count)
 {
     for (uint32_t i = 0; i < reading->found->upper * 64; i++) {
         for (uint64_t bits = index_find_result_word(reading->old, i); bits != 0; bits &= bits - 1) {
             const uint32_t holder = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint32_t at = index_holder_list_place_read(box, holder);
+            uint32_t at = index_holder_list_place_read(list, holder);
 
             while (at < count &&
-                   index_block_range_holder(index_holder_list_range(box, at)) == holder) {
-                const uint32_t end = follow(reading, box, count, &at);
+                   index_block_range_holder(index_holder_list_range(list, at)) == holder) {
+                const uint32_t end = follow(reading, list, count, &at);
 
                 if (end == 0)
                     continue;
@@ -149,40 +149,41 @@ look_up(struct reading *reading, const struct index_holder_list *box, uint32_t c
     }
 }
 
-/* All spans of the array, or those that are not in its order. */
+/* All ranges of the array, or those that are not in its order. */
 static void
-take_spans(struct reading *reading, const struct index_holder_list *box, uint32_t count,
-           bool ordered)
+take_ranges(struct reading *reading, const struct index_holder_list *list, uint32_t count,
+            bool ordered)
 {
-    uint32_t before = UINT32_MAX; /* holder of the span before */
+    uint32_t before = UINT32_MAX; /* holder of the range before */
 
     for (uint32_t at = 0; at < count;) {
-        const index_block_range span = index_holder_list_range(box, at);
-        const uint32_t holder = index_block_range_holder(span) % INDEX_HOLDERS_MAX;
+        const index_block_range range = index_holder_list_range(list, at);
+        const uint32_t holder = index_block_range_holder(range) % INDEX_HOLDERS_MAX;
         uint32_t end;
 
-        if (ordered && index_block_range_from(span) == 0 && holder != before &&
+        if (ordered && index_block_range_from(range) == 0 && holder != before &&
             (at + 1 == count ||
-             index_block_range_holder(index_holder_list_range(box, at + 1)) != holder)) {
+             index_block_range_holder(index_holder_list_range(list, at + 1)) != holder)) {
             at++;
             continue;
         }
         before = holder;
-        end = follow(reading, box, count, &at);
+        end = follow(reading, list, count, &at);
         if (end != 0 && (reading->old == NULL || has(reading->old, holder) != 0))
             take_one(reading, holder, end);
     }
 }
 
-/* In any order: groups first, then spans. */
+/* In any order: groups first, then ranges. */
 static bool
-take_any(struct reading *reading, const struct index_holder_list *box, uint32_t groups, bool sparse)
+take_any(struct reading *reading, const struct index_holder_list *list, uint32_t groups,
+         bool sparse)
 {
-    const uint32_t count = index_holder_list_ranges(box);
+    const uint32_t count = index_holder_list_ranges(list);
 
     for (uint32_t i = 0; i < groups; i++) {
-        const struct index_holder_set *set = index_holder_list_set(box, i);
-        const uint64_t key = index_holder_list_key(box, i);
+        const struct index_holder_set *set = index_holder_list_set(list, i);
+        const uint64_t key = index_holder_list_key(list, i);
 
         if (set != NULL && index_block_range_from(key) <= reading->from &&
             index_block_range_to(key) > reading->from &&
@@ -192,23 +193,23 @@ take_any(struct reading *reading, const struct index_holder_list *box, uint32_t 
     if (!index_find_result_reserve(reading->found, count))
         return false;
     if (sparse)
-        look_up(reading, box, count);
+        look_up(reading, list, count);
     else
-        take_spans(reading, box, count, false);
+        take_ranges(reading, list, count, false);
     reading->found->mixed = true;
     return true;
 }
 
 /* Groups by the end of their part, longest first; those that go on to the end are taken. */
 static bool
-sort_groups(struct reading *reading, const struct index_holder_list *box, uint32_t groups,
+sort_groups(struct reading *reading, const struct index_holder_list *list, uint32_t groups,
             const struct index_holder_set *sets[INDEX_HOLDER_LIST_GROUPS_MAX],
             uint32_t ends[INDEX_HOLDER_LIST_GROUPS_MAX], uint32_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < groups; i++) {
-        const struct index_holder_set *set = index_holder_list_set(box, i);
-        const uint64_t key = index_holder_list_key(box, i);
+        const struct index_holder_set *set = index_holder_list_set(list, i);
+        const uint64_t key = index_holder_list_key(list, i);
         const uint32_t end = index_block_range_to(key);
         uint32_t at = *count;
 
@@ -274,23 +275,23 @@ leave(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at,
     return at;
 }
 
-/* Longest first, as groups and the order of the box have it: those who leave need no sorting. */
+/* Longest first, as groups and the order of the list have it: those who leave need no sorting. */
 static bool
-take_ordered(struct reading *reading, const struct index_holder_list *box, uint32_t groups)
+take_ordered(struct reading *reading, const struct index_holder_list *list, uint32_t groups)
 {
     struct index_find_result *found = reading->found;
-    const _Atomic uint32_t *order = index_holder_list_order(box);
-    const uint32_t spans = index_holder_list_ranges(box);
-    uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
+    const _Atomic uint32_t *order = index_holder_list_order(list);
+    const uint32_t ranges = index_holder_list_ranges(list);
+    uint32_t count = atomic_load_explicit(&list->order_count, memory_order_relaxed);
     const struct index_holder_set *sets[INDEX_HOLDER_LIST_GROUPS_MAX];
     uint32_t ends[INDEX_HOLDER_LIST_GROUPS_MAX];
     uint32_t group_count = 0;
     uint32_t at = 0;
 
-    if (count > box->span_capacity)
-        count = box->span_capacity;
-    if ((groups > 0 && !sort_groups(reading, box, groups, sets, ends, &group_count)) ||
-        !index_find_result_reserve(found, (size_t)count + spans))
+    if (count > list->range_capacity)
+        count = list->range_capacity;
+    if ((groups > 0 && !sort_groups(reading, list, groups, sets, ends, &group_count)) ||
+        !index_find_result_reserve(found, (size_t)count + ranges))
         return false;
     at = stay(reading, order, 0, count);
     for (uint32_t i = 0; i < group_count; i++) {
@@ -299,12 +300,12 @@ take_ordered(struct reading *reading, const struct index_holder_list *box, uint3
                               atomic_load_explicit(&order[at], memory_order_relaxed)) == ends[i])
             found->mixed = true; /* holders of both in one order */
         if (!take_group(reading, sets[i], ends[i]) ||
-            !index_find_result_reserve(found, (size_t)count + spans))
+            !index_find_result_reserve(found, (size_t)count + ranges))
             return false;
     }
     at = leave(reading, order, at, count, 0);
-    if (spans != count) {
-        take_spans(reading, box, spans, true);
+    if (ranges != count) {
+        take_ranges(reading, list, ranges, true);
         found->mixed = true;
     }
     return true;
@@ -346,26 +347,26 @@ leave_behind(struct reading *reading)
 }
 
 static bool
-take_box(struct reading *reading, const struct index_holder_list *box)
+take_list(struct reading *reading, const struct index_holder_list *list)
 {
-    const uint32_t spans = index_holder_list_ranges(box);
-    uint32_t groups = index_holder_list_groups(box);
+    const uint32_t ranges = index_holder_list_ranges(list);
+    uint32_t groups = index_holder_list_groups(list);
 
-    if (groups > box->group_capacity)
-        groups = box->group_capacity;
-    if (reading->old != NULL && spans >= SPARSE_FROM &&
-        index_find_result_members(reading->found, reading->old) < spans / SPARSE_COST)
-        return take_any(reading, box, groups, true);
+    if (groups > list->group_capacity)
+        groups = list->group_capacity;
+    if (reading->old != NULL && ranges >= SPARSE_FROM &&
+        index_find_result_members(reading->found, reading->old) < ranges / SPARSE_COST)
+        return take_any(reading, list, groups, true);
     if (reading->from == 0)
-        return take_ordered(reading, box, groups);
-    return take_any(reading, box, groups, false);
+        return take_ordered(reading, list, groups);
+    return take_any(reading, list, groups, false);
 }
 
 enum kvt_err
-index_find_result_narrow(struct index_find_result *found, const struct index_run_holders *holding,
+index_find_result_narrow(struct index_find_result *found, const struct index_run_holders *holders,
                          uint32_t from, uint32_t to, uint32_t depth)
 {
-    const struct index_holder_list *box = index_holder_list_of(holding);
+    const struct index_holder_list *list = index_holder_list_of(holders);
     struct reading reading = {
         .found = found,
         .old = depth == 0 ? NULL : &found->sets[found->followed],
@@ -380,14 +381,14 @@ index_find_result_narrow(struct index_find_result *found, const struct index_run
     found->mixed = false;
     if (!index_find_result_reserve(found, 1))
         return KVT_NOMEM;
-    if (box == NULL) {
-        const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+    if (list == NULL) {
+        const index_block_range one = atomic_load_explicit(&holders->one, memory_order_relaxed);
         const uint32_t holder = index_block_range_holder(one) % INDEX_HOLDERS_MAX;
 
         if (index_block_range_from(one) <= from && from < index_block_range_to(one) &&
             (reading.old == NULL || has(reading.old, holder)))
             take_one(&reading, holder, index_block_range_to(one));
-    } else if (!take_box(&reading, box)) {
+    } else if (!take_list(&reading, list)) {
         return KVT_NOMEM;
     }
     return reading.old == NULL || leave_behind(&reading) ? KVT_OK : KVT_NOMEM;

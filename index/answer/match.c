@@ -26,7 +26,7 @@ tiers_of(const struct index *index, const struct index_run *run, uint32_t offset
 
     if ((all & (all - 1)) == 0)
         return index_run_held(run, offset) ? all : 0;
-    while (tiers != all && index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (tiers != all && index_run_holders_next_read(&run->holders, &cursor, &place)) {
         const uint32_t holders = atomic_load_explicit(&index->holder_count, memory_order_relaxed);
 
         /* Of a run that changes the holder may be any number. */
@@ -117,7 +117,7 @@ copy_block(const struct index *index, const struct index_run *run, uint32_t numb
 {
     struct index_run_holders_place places[INDEX_PLACES_MAX];
     const size_t count =
-        index_run_holders_block_read(&run->holding, offset, places, INDEX_PLACES_MAX);
+        index_run_holders_block_read(&run->holders, offset, places, INDEX_PLACES_MAX);
     const uint32_t shown = count < INDEX_PLACES_MAX ? (uint32_t)count : INDEX_PLACES_MAX;
 
     view->block = (struct index_block){
@@ -202,7 +202,7 @@ complete(struct index *index, uint32_t ns, struct index_view *view)
 
     view->block.size = index_block_size_of(index, number - offset, offset);
     while (view->place_count > INDEX_PLACES_MAX &&
-           index_run_holders_next_read(&run->holding, &cursor, &place))
+           index_run_holders_next_read(&run->holders, &cursor, &place))
         if (place.from <= offset && offset < place.to)
             view->block.ranks |= index_shards_ranks(index->shards, place.code);
 }
@@ -243,7 +243,7 @@ copy_places(const struct index *index, const struct looked *looked, struct index
     size_t count = 0;
 
     /* Of a run that changes the next holder may be any. */
-    while (index_run_holders_next_read(&looked->run->holding, &cursor, &place) &&
+    while (index_run_holders_next_read(&looked->run->holders, &cursor, &place) &&
            place.holder >= holder) {
         holder = place.holder + (uint64_t)(place.to > offset); /* else it may have more */
         cursor = holder << 16 | offset;
@@ -302,7 +302,7 @@ look_for_holder(const struct index *index, uint32_t ns, uint64_t hash, uint32_t 
     *has = false;
     if (answer == ANSWER_FOUND) {
         cursor = (uint64_t)holder << 16 | looked.offset;
-        *has = index_run_holders_next_read(&looked.run->holding, &cursor, &place) &&
+        *has = index_run_holders_next_read(&looked.run->holders, &cursor, &place) &&
                place.holder == holder && place.from <= looked.offset && looked.offset < place.to;
     }
     return end_look(&looked, answer);

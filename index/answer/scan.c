@@ -43,7 +43,8 @@ index_scan_new(struct index_scan **out, struct index *index)
         return KVT_NOMEM;
     (*out)->index = index;
     (*out)->number = INDEX_PAGE_BLOCKS;
-    (*out)->end = atomic_load_explicit(&index->space.end, memory_order_acquire) * INDEX_PAGE_BLOCKS;
+    (*out)->end =
+        atomic_load_explicit(&index->allocator.end, memory_order_acquire) * INDEX_PAGE_BLOCKS;
     return KVT_OK;
 }
 
@@ -85,7 +86,7 @@ find_places(struct index_scan *runs, const struct index_run *run)
     struct index_run_holders_place place;
 
     runs->place_count = 0;
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         if (runs->place_count == runs->place_capacity && !grow(runs))
             return false;
         runs->places[runs->place_count++] = place;
@@ -120,7 +121,7 @@ copy_hashes(const struct giving *giving, uint32_t from, uint32_t to)
 
     for (uint32_t i = from; i < to; i++)
         runs->hashes[i - from] = index_state_seq(index, giving->first + i);
-    if (!index->space.pages[giving->first >> INDEX_PAGE_SHIFT].tok_counted)
+    if (!index->allocator.pages[giving->first >> INDEX_PAGE_SHIFT].tok_counted)
         return false;
     for (uint32_t i = from; i < to; i++)
         known |= runs->tokens[i - from] = index_state_tok(index, giving->first + i);

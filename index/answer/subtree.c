@@ -90,7 +90,7 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
     struct index_run_holders_place place;
     uint64_t cursor = 0;
 
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         const struct index_holder_record *holder = index_state_holder(index, place.holder);
         const unsigned tier = atomic_load_explicit(&holder->tier, memory_order_relaxed);
         const bool is_part = tier == KVT_TIER_G4;

@@ -17,7 +17,7 @@ struct walk {
     index_walk_fn *callback;
     void *arg;
     size_t left;
-    uint64_t place; /* in the run: a cursor of holdings */
+    uint64_t place; /* in the run: a cursor of index_run_holders_next_read() */
 };
 
 static void
@@ -47,7 +47,7 @@ walk_run(struct walk *walk, uint32_t first)
     struct index_run_holders_place place;
 
     while (walk->left > 0) {
-        if (!index_run_holders_next_read(&run->holding, &walk->place, &place))
+        if (!index_run_holders_next_read(&run->holders, &walk->place, &place))
             return true;
         for (uint32_t i = place.from; i < place.to; i++) {
             if (walk->left == 0) {
@@ -76,7 +76,7 @@ index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *call
 
     assert(index != NULL && callback != NULL && max > 0);
     (void)pthread_mutex_lock(&index->lock);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
+    end = atomic_load_explicit(&index->allocator.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
     if (number < INDEX_PAGE_BLOCKS)
         number = INDEX_PAGE_BLOCKS;
     for (size_t looked = 0; number < end && walk.left > 0 && looked / LOOK_MAX < max; looked++) {

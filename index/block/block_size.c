@@ -77,7 +77,7 @@ void
 index_block_size_init(struct index *index)
 {
     index_hash_map_init(&index->sizes.codes, &index->memory);
-    index_hash_map_init(&index->odd, &index->memory);
+    index_hash_map_init(&index->odd_sizes, &index->memory);
     index_record_pool_init(&index->odd_pool, &index->memory, sizeof(struct odd));
 }
 
@@ -95,7 +95,7 @@ index_block_size_release(struct index *index)
     index_memory_give(&index->memory, (void *)(uintptr_t)sizes, index->sizes.capacity,
                       sizeof(*sizes));
     index_hash_map_release(&index->sizes.codes);
-    index_hash_map_release(&index->odd);
+    index_hash_map_release(&index->odd_sizes);
     index_record_pool_release(&index->odd_pool);
 }
 
@@ -104,7 +104,7 @@ static struct odd *
 find_odd(const struct index *index, uint32_t first, struct index_hash_map_probe *probe)
 {
     /* The probe may be used to change the table; looking does not. */
-    struct index_hash_map *slots = (struct index_hash_map *)(uintptr_t)&index->odd;
+    struct index_hash_map *slots = (struct index_hash_map *)(uintptr_t)&index->odd_sizes;
     uint32_t number = index_hash_map_first(slots, key_of(first), probe);
 
     while (number != INDEX_NONE) {
@@ -139,14 +139,14 @@ add_odd(struct index *index, uint32_t first, struct index_run *run)
     uint32_t number;
 
     if (codes == NULL || !index_record_pool_reserve(&index->odd_pool) ||
-        !index_hash_map_reserve(&index->odd, key_of(first))) {
+        !index_hash_map_reserve(&index->odd_sizes, key_of(first))) {
         index_memory_give(&index->memory, codes, capacity, sizeof(*codes));
         return NULL;
     }
     for (uint32_t i = 0; i < capacity; i++)
         codes[i] = atomic_load_explicit(&run->size, memory_order_relaxed);
     number = index_record_pool_take(&index->odd_pool);
-    index_hash_map_add(&index->odd, key_of(first), number);
+    index_hash_map_add(&index->odd_sizes, key_of(first), number);
     odd = index_record_pool_at(&index->odd_pool, number);
     *odd = (struct odd){.first = first, .capacity = capacity, .codes = codes};
     index_run_set(run, INDEX_RUN_ODD_SIZES, true);
@@ -181,7 +181,7 @@ move_totals(struct index *index, const struct index_run *run, uint32_t from, uin
     struct index_run_holders_place place;
     uint64_t cursor = 0;
 
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         const uint32_t begin = place.from > from ? place.from : from;
         const uint32_t end = place.to < to ? place.to : to;
         const uint32_t ranks = index_shards_ranks(index->shards, place.code);

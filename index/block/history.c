@@ -11,7 +11,7 @@ enum {
     KIND_MASK = 1,
 };
 
-#define SPACE_MASK (~(uint32_t)0 << NAMESPACE_SHIFT & 0xffff)
+#define NAMESPACE_MASK (~(uint32_t)0 << NAMESPACE_SHIFT & 0xffff)
 
 _Static_assert(INDEX_HOLDERS_MAX <= 1 << 16 && INDEX_NAMESPACES_MAX <= 1 << 12, "a word says it");
 
@@ -91,7 +91,7 @@ index_history(struct index *index, uint32_t ns, uint64_t hash, struct index_past
               size_t capacity)
 {
     const struct index_history_ring *ring = &index->history;
-    const uint32_t space = ns << NAMESPACE_SHIFT;
+    const uint32_t in_namespace = ns << NAMESPACE_SHIFT;
     size_t found = 0;
     uint64_t remembered;
 
@@ -102,7 +102,7 @@ index_history(struct index *index, uint32_t ns, uint64_t hash, struct index_past
         const struct index_past_record *record =
             &ring->records[(ring->count - i) & (ring->capacity - 1)];
 
-        if (record->hash != hash || (record->what & SPACE_MASK) != space)
+        if (record->hash != hash || (record->what & NAMESPACE_MASK) != in_namespace)
             continue;
         past[found++] = (struct index_past){
             .time_ms = (uint64_t)record->time_s * 1000,

@@ -2,7 +2,7 @@
  * index/block/holder_usage.h -- how much a holder has in a namespace, and in which pages.
  *
  * Why: a holder loses what it has in one namespace at once, often, and often it has little or
- * nothing there: that must not cost a look at all that others have.  A stake is there as long as
+ * nothing there: that must not cost a look at all that others have.  A record is there as long as
  * the holder has a block in the namespace.
  *
  * Ownership: the index.
@@ -36,15 +36,15 @@ struct index_holder_usage *index_holder_usage_find(struct index *index, uint32_t
 /** The same, made where there is none; NULL: no memory.  It stays where it is until it goes. */
 struct index_holder_usage *index_holder_usage_make(struct index *index, uint32_t holder,
                                                    uint32_t ns);
-/** A stake without blocks goes. */
-void index_holder_usage_settle(struct index *index, struct index_holder_usage *stake);
+/** Drop a record without blocks. */
+void index_holder_usage_settle(struct index *index, struct index_holder_usage *usage);
 
 /** `pairs` blocks came, in the page of the block `number`. */
-void index_holder_usage_add(struct index_holder_usage *stake, uint32_t pairs, uint32_t number);
-/** `pairs` blocks went; with the last one, the stake. */
+void index_holder_usage_add(struct index_holder_usage *usage, uint32_t pairs, uint32_t number);
+/** `pairs` blocks went; with the last one, the record. */
 void index_holder_usage_take(struct index *index, uint32_t holder, uint32_t ns, uint32_t pairs);
 
 /** The first page from `page` on that may have some of the blocks; UINT32_MAX: none. */
-uint32_t index_holder_usage_page(const struct index_holder_usage *stake, uint32_t page);
+uint32_t index_holder_usage_page(const struct index_holder_usage *usage, uint32_t page);
 
 #endif /* INDEX_BLOCK_HOLDER_USAGE_H */

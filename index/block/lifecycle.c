@@ -34,15 +34,15 @@ static void
 release_holdings(struct index *index)
 {
     const struct index_run_holders_context context = index_state_holders(index);
-    const uint32_t end = atomic_load(&index->space.end);
+    const uint32_t end = atomic_load(&index->allocator.end);
 
     for (uint32_t page = 1; page < end; page++) {
-        const uintptr_t entry = atomic_load(&index->space.runs[page]);
+        const uintptr_t entry = atomic_load(&index->allocator.runs[page]);
 
         if (entry == 0)
             continue;
-        for (uint32_t at = 0; at < index->space.pages[page].fresh; at++)
-            index_run_holders_clear(&((struct index_run *)(entry & ~(uintptr_t)63))[at].holding,
+        for (uint32_t at = 0; at < index->allocator.pages[page].fresh; at++)
+            index_run_holders_clear(&((struct index_run *)(entry & ~(uintptr_t)63))[at].holders,
                                     &context);
     }
 }
@@ -88,10 +88,10 @@ index_free(struct index *index)
 {
     if (index == NULL)
         return;
-    if (index->space.seq != NULL)
+    if (index->allocator.seq != NULL)
         release_holdings(index);
     index_epoch_release(&index->epoch);
-    if (index->space.seq != NULL)
+    if (index->allocator.seq != NULL)
         index_run_allocator_close(index);
     release_names(index);
     index_block_size_release(index);
@@ -138,7 +138,7 @@ index_expect(struct index *index, uint32_t ns, uint64_t blocks)
 {
     const struct index_table_context context = {.memory = &index->memory,
                                                 .epoch = &index->epoch,
-                                                .seq = index->space.seq,
+                                                .seq = index->allocator.seq,
                                                 .seed = index->seed};
 
     assert(ns < atomic_load(&index->namespace_count));

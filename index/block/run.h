@@ -31,7 +31,7 @@ struct index_run {
     _Atomic uint16_t length;  /* blocks, ghosts among them; 0: a free run */
     _Atomic uint16_t size;    /* code of the bytes of one shard (index/block/block_size.h) */
     _Atomic uint64_t parent;  /* hash before the first block; 0: a root, or not known */
-    struct index_run_holders holding;
+    struct index_run_holders holders;
     _Atomic uint32_t position; /* of the first block */
     _Atomic uint32_t stored_s; /* last stored to */
     _Atomic uint16_t ns;
@@ -94,7 +94,7 @@ index_run_ns(const struct index_run *run)
 static inline bool
 index_run_held(const struct index_run *run, uint32_t offset)
 {
-    return index_run_holders_block_read(&run->holding, offset, NULL, 0) > 0;
+    return index_run_holders_block_read(&run->holders, offset, NULL, 0) > 0;
 }
 
 /* ---- under the lock ---- */

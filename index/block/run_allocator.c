@@ -34,50 +34,54 @@ _Static_assert(INDEX_RUN_BLOCKS_MAX == 1024, "the largest class");
 void
 index_run_allocator_close(struct index *index)
 {
-    struct index_run_allocator *space = &index->space;
-    const uint32_t end = atomic_load(&space->end);
+    struct index_run_allocator *allocator = &index->allocator;
+    const uint32_t end = atomic_load(&allocator->end);
 
     for (uint32_t page = 1; page < end; page++) {
-        const uintptr_t runs = atomic_load(&space->runs[page]);
+        const uintptr_t runs = atomic_load(&allocator->runs[page]);
 
         if (runs != 0)
             index_memory_give(&index->memory, (void *)(runs & ~(uintptr_t)63),
                               index_classes[(runs & 63) - 1].runs, sizeof(struct index_run));
-        index_memory_give(&index->memory, atomic_load(&space->uses[page]), INDEX_PAGE_BLOCKS,
+        index_memory_give(&index->memory, atomic_load(&allocator->uses[page]), INDEX_PAGE_BLOCKS,
                           sizeof(struct index_block_hits));
         index_memory_discharge(&index->memory,
                                PAGE_SELF_BYTES +
-                                   PAGE_BYTES * ((size_t)space->pages[page].seq_counted +
-                                                 (size_t)space->pages[page].tok_counted));
+                                   PAGE_BYTES * ((size_t)allocator->pages[page].seq_counted +
+                                                 (size_t)allocator->pages[page].tok_counted));
     }
-    index_address_space_release((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES);
-    index_address_space_release((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES);
-    index_address_space_release((void *)(uintptr_t)space->runs, space->max * sizeof(*space->runs));
-    index_address_space_release((void *)(uintptr_t)space->uses, space->max * sizeof(*space->uses));
-    index_address_space_release(space->pages, space->max * sizeof(*space->pages));
-    index_address_space_release(space->chunk_used, space->max / CHUNK_PAGES * sizeof(uint16_t));
-    *space = (struct index_run_allocator){.seq = NULL};
+    index_address_space_release((void *)(uintptr_t)allocator->seq, allocator->max * PAGE_BYTES);
+    index_address_space_release((void *)(uintptr_t)allocator->tok, allocator->max * PAGE_BYTES);
+    index_address_space_release((void *)(uintptr_t)allocator->runs,
+                                allocator->max * sizeof(*allocator->runs));
+    index_address_space_release((void *)(uintptr_t)allocator->uses,
+                                allocator->max * sizeof(*allocator->uses));
+    index_address_space_release(allocator->pages, allocator->max * sizeof(*allocator->pages));
+    index_address_space_release(allocator->chunk_used,
+                                allocator->max / CHUNK_PAGES * sizeof(uint16_t));
+    *allocator = (struct index_run_allocator){.seq = NULL};
 }
 
 enum kvt_err
 index_run_allocator_open(struct index *index)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     const uint64_t limit = index->memory.max + index->memory.max / INDEX_LIMIT_SHARE;
     const uint64_t wanted = limit / PAGE_BYTES / CHUNK_PAGES + 2; /* chunks */
     const uint64_t most = INDEX_NUMBERS_MAX / INDEX_PAGE_BLOCKS / CHUNK_PAGES;
 
-    *space = (struct index_run_allocator){.end = 1};
-    space->max = (uint32_t)(wanted < most ? wanted : most) * CHUNK_PAGES;
-    space->seq = index_address_space_reserve(space->max * PAGE_BYTES, false);
-    space->tok = index_address_space_reserve(space->max * PAGE_BYTES, false);
-    space->runs = index_address_space_reserve(space->max * sizeof(*space->runs), true);
-    space->uses = index_address_space_reserve(space->max * sizeof(*space->uses), true);
-    space->pages = index_address_space_reserve(space->max * sizeof(*space->pages), true);
-    space->chunk_used =
-        index_address_space_reserve(space->max / CHUNK_PAGES * sizeof(uint16_t), true);
-    if (space->seq == NULL || space->tok == NULL || space->runs == NULL || space->uses == NULL ||
-        space->pages == NULL || space->chunk_used == NULL) {
+    *allocator = (struct index_run_allocator){.end = 1};
+    allocator->max = (uint32_t)(wanted < most ? wanted : most) * CHUNK_PAGES;
+    allocator->seq = index_address_space_reserve(allocator->max * PAGE_BYTES, false);
+    allocator->tok = index_address_space_reserve(allocator->max * PAGE_BYTES, false);
+    allocator->runs = index_address_space_reserve(allocator->max * sizeof(*allocator->runs), true);
+    allocator->uses = index_address_space_reserve(allocator->max * sizeof(*allocator->uses), true);
+    allocator->pages =
+        index_address_space_reserve(allocator->max * sizeof(*allocator->pages), true);
+    allocator->chunk_used =
+        index_address_space_reserve(allocator->max / CHUNK_PAGES * sizeof(uint16_t), true);
+    if (allocator->seq == NULL || allocator->tok == NULL || allocator->runs == NULL ||
+        allocator->uses == NULL || allocator->pages == NULL || allocator->chunk_used == NULL) {
         index_run_allocator_close(index);
         return KVT_NOMEM;
     }
@@ -98,45 +102,45 @@ index_run_allocator_class(uint32_t blocks)
 
 /* Numbers up to the end of `page` become memory. */
 static bool
-open_page(struct index_run_allocator *space, uint32_t page)
+open_page(struct index_run_allocator *allocator, uint32_t page)
 {
-    while (space->open <= page) {
-        char *const seq = (char *)(uintptr_t)space->seq + space->open * PAGE_BYTES;
-        char *const tok = (char *)(uintptr_t)space->tok + space->open * PAGE_BYTES;
+    while (allocator->open <= page) {
+        char *const seq = (char *)(uintptr_t)allocator->seq + allocator->open * PAGE_BYTES;
+        char *const tok = (char *)(uintptr_t)allocator->tok + allocator->open * PAGE_BYTES;
 
         if (!index_address_space_commit(seq, CHUNK_BYTES) ||
             !index_address_space_commit(tok, CHUNK_BYTES))
             return false;
-        space->open += CHUNK_PAGES;
+        allocator->open += CHUNK_PAGES;
     }
     return true;
 }
 
 static void
-list_page(struct index_run_allocator *space, uint32_t number)
+list_page(struct index_run_allocator *allocator, uint32_t number)
 {
-    struct index_page *page = &space->pages[number];
-    uint32_t *head = &space->room[page->tokens][page->class_ - 1];
+    struct index_page *page = &allocator->pages[number];
+    uint32_t *head = &allocator->room[page->tokens][page->class_ - 1];
 
     page->prev = 0;
     page->next = *head;
     if (*head != 0)
-        space->pages[*head].prev = number;
+        allocator->pages[*head].prev = number;
     *head = number;
     page->listed = true;
 }
 
 static void
-unlist_page(struct index_run_allocator *space, uint32_t number)
+unlist_page(struct index_run_allocator *allocator, uint32_t number)
 {
-    struct index_page *page = &space->pages[number];
+    struct index_page *page = &allocator->pages[number];
 
     if (page->prev != 0)
-        space->pages[page->prev].next = page->next;
+        allocator->pages[page->prev].next = page->next;
     else
-        space->room[page->tokens][page->class_ - 1] = page->next;
+        allocator->room[page->tokens][page->class_ - 1] = page->next;
     if (page->next != 0)
-        space->pages[page->next].prev = page->prev;
+        allocator->pages[page->next].prev = page->prev;
     page->listed = false;
 }
 
@@ -144,25 +148,27 @@ unlist_page(struct index_run_allocator *space, uint32_t number)
 static void
 forget_page(struct index *index, uint32_t number)
 {
-    struct index_run_allocator *space = &index->space;
-    struct index_page *page = &space->pages[number];
+    struct index_run_allocator *allocator = &index->allocator;
+    struct index_page *page = &allocator->pages[number];
 
     if (!page->seq_counted)
         return;
     index_memory_discharge(&index->memory, PAGE_BYTES * (1 + (size_t)page->tok_counted));
     page->seq_counted = page->tok_counted = false;
-    space->empty_counted--;
+    allocator->empty_counted--;
 }
 
 static void
 trim_chunk(struct index *index, uint32_t chunk)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     const uint32_t first = chunk * CHUNK_PAGES;
 
-    index_address_space_decommit((char *)(uintptr_t)space->seq + first * PAGE_BYTES, CHUNK_BYTES);
-    index_address_space_decommit((char *)(uintptr_t)space->tok + first * PAGE_BYTES, CHUNK_BYTES);
-    for (uint32_t page = first; page < first + CHUNK_PAGES && page < atomic_load(&space->end);
+    index_address_space_decommit((char *)(uintptr_t)allocator->seq + first * PAGE_BYTES,
+                                 CHUNK_BYTES);
+    index_address_space_decommit((char *)(uintptr_t)allocator->tok + first * PAGE_BYTES,
+                                 CHUNK_BYTES);
+    for (uint32_t page = first; page < first + CHUNK_PAGES && page < atomic_load(&allocator->end);
          page++)
         forget_page(index, page);
 }
@@ -171,50 +177,52 @@ trim_chunk(struct index *index, uint32_t chunk)
 static void
 empty_page(struct index *index, uint32_t number)
 {
-    struct index_run_allocator *space = &index->space;
-    struct index_page *page = &space->pages[number];
-    const uintptr_t runs = atomic_load_explicit(&space->runs[number], memory_order_relaxed);
+    struct index_run_allocator *allocator = &index->allocator;
+    struct index_page *page = &allocator->pages[number];
+    const uintptr_t runs = atomic_load_explicit(&allocator->runs[number], memory_order_relaxed);
     struct index_block_hits *uses =
-        atomic_load_explicit(&space->uses[number], memory_order_relaxed);
+        atomic_load_explicit(&allocator->uses[number], memory_order_relaxed);
     const uint32_t chunk = number / CHUNK_PAGES;
 
-    unlist_page(space, number);
-    atomic_store_explicit(&space->runs[number], 0, memory_order_release);
-    atomic_store_explicit(&space->uses[number], NULL, memory_order_release);
+    unlist_page(allocator, number);
+    atomic_store_explicit(&allocator->runs[number], 0, memory_order_release);
+    atomic_store_explicit(&allocator->uses[number], NULL, memory_order_release);
     index_epoch_retire(&index->epoch, (void *)(runs & ~(uintptr_t)63),
                        index_classes[(runs & 63) - 1].runs, sizeof(struct index_run));
     index_epoch_retire(&index->epoch, uses, INDEX_PAGE_BLOCKS, sizeof(struct index_block_hits));
     page->class_ = 0;
-    page->next = space->empty;
-    space->empty = number;
-    space->empty_counted++;
-    space->chunk_used[chunk]--;
-    if (space->chunk_used[chunk] == 0 && space->empty_counted > EMPTY_KEPT &&
-        space->empty_counted > index->memory.max / EMPTY_SHARE / (2 * PAGE_BYTES))
+    page->next = allocator->empty;
+    allocator->empty = number;
+    allocator->empty_counted++;
+    allocator->chunk_used[chunk]--;
+    if (allocator->chunk_used[chunk] == 0 && allocator->empty_counted > EMPTY_KEPT &&
+        allocator->empty_counted > index->memory.max / EMPTY_SHARE / (2 * PAGE_BYTES))
         trim_chunk(index, chunk);
 }
 
 void
 index_run_allocator_trim(struct index *index)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
 
     for (int tokens = 0; tokens < 2; tokens++) {
         for (unsigned class_ = 0; class_ < INDEX_CLASSES; class_++) {
-            for (uint32_t at = space->room[tokens][class_]; at != 0;) {
-                const uint32_t next = space->pages[at].next;
+            for (uint32_t at = allocator->room[tokens][class_]; at != 0;) {
+                const uint32_t next = allocator->pages[at].next;
 
-                if (space->pages[at].used == 0)
+                if (allocator->pages[at].used == 0)
                     empty_page(index, at);
                 at = next;
             }
         }
     }
-    for (uint32_t at = space->empty; at != 0; at = space->pages[at].next) {
-        if (!space->pages[at].seq_counted)
+    for (uint32_t at = allocator->empty; at != 0; at = allocator->pages[at].next) {
+        if (!allocator->pages[at].seq_counted)
             continue;
-        index_address_space_decommit((char *)(uintptr_t)space->seq + at * PAGE_BYTES, PAGE_BYTES);
-        index_address_space_decommit((char *)(uintptr_t)space->tok + at * PAGE_BYTES, PAGE_BYTES);
+        index_address_space_decommit((char *)(uintptr_t)allocator->seq + at * PAGE_BYTES,
+                                     PAGE_BYTES);
+        index_address_space_decommit((char *)(uintptr_t)allocator->tok + at * PAGE_BYTES,
+                                     PAGE_BYTES);
         forget_page(index, at);
     }
 }
@@ -223,9 +231,9 @@ index_run_allocator_trim(struct index *index)
 static bool
 count_page(struct index *index, uint32_t number, bool tokens)
 {
-    struct index_page *page = &index->space.pages[number];
+    struct index_page *page = &index->allocator.pages[number];
 
-    if (!open_page(&index->space, number))
+    if (!open_page(&index->allocator, number))
         return false;
     if (!page->seq_counted) {
         if (!index_memory_charge(&index->memory, PAGE_BYTES))
@@ -244,30 +252,30 @@ count_page(struct index *index, uint32_t number, bool tokens)
 static uint32_t
 next_page(struct index *index, bool tokens)
 {
-    struct index_run_allocator *space = &index->space;
-    const uint32_t end = atomic_load_explicit(&space->end, memory_order_relaxed);
-    uint32_t number = space->empty;
+    struct index_run_allocator *allocator = &index->allocator;
+    const uint32_t end = atomic_load_explicit(&allocator->end, memory_order_relaxed);
+    uint32_t number = allocator->empty;
 
     if (number != 0) {
-        const bool counted = space->pages[number].seq_counted;
+        const bool counted = allocator->pages[number].seq_counted;
 
         if (!count_page(index, number, tokens)) {
-            space->empty_counted += !counted && space->pages[number].seq_counted;
+            allocator->empty_counted += !counted && allocator->pages[number].seq_counted;
             return 0;
         }
-        space->empty = space->pages[number].next;
-        space->empty_counted -= counted;
+        allocator->empty = allocator->pages[number].next;
+        allocator->empty_counted -= counted;
         return number;
     }
-    if (end == space->max || !index_memory_charge(&index->memory, PAGE_SELF_BYTES))
+    if (end == allocator->max || !index_memory_charge(&index->memory, PAGE_SELF_BYTES))
         return 0;
     number = end;
-    atomic_store_explicit(&space->end, end + 1, memory_order_release);
+    atomic_store_explicit(&allocator->end, end + 1, memory_order_release);
     if (count_page(index, number, tokens))
         return number;
-    space->pages[number].next = space->empty;
-    space->empty = number;
-    space->empty_counted += space->pages[number].seq_counted;
+    allocator->pages[number].next = allocator->empty;
+    allocator->empty = number;
+    allocator->empty_counted += allocator->pages[number].seq_counted;
     return 0;
 }
 
@@ -275,7 +283,7 @@ next_page(struct index *index, bool tokens)
 static uint32_t
 add_page(struct index *index, unsigned class_, bool tokens)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     struct index_run *runs = index_memory_take_lines(&index->memory, index_classes[class_].runs,
                                                      sizeof(struct index_run));
     uint32_t number = 0;
@@ -287,22 +295,22 @@ add_page(struct index *index, unsigned class_, bool tokens)
         index_memory_give(&index->memory, runs, index_classes[class_].runs, sizeof(*runs));
         return 0;
     }
-    page = &space->pages[number];
+    page = &allocator->pages[number];
     *page = (struct index_page){.class_ = (uint8_t)(class_ + 1),
                                 .seq_counted = true,
                                 .tok_counted = page->tok_counted,
                                 .tokens = tokens};
-    space->chunk_used[number / CHUNK_PAGES]++;
-    atomic_store_explicit(&space->runs[number], (uintptr_t)runs | (class_ + 1),
+    allocator->chunk_used[number / CHUNK_PAGES]++;
+    atomic_store_explicit(&allocator->runs[number], (uintptr_t)runs | (class_ + 1),
                           memory_order_release);
-    list_page(space, number);
+    list_page(allocator, number);
     return number;
 }
 
 static struct index_run *
-page_run(const struct index_run_allocator *space, uint32_t page, uint32_t at)
+page_run(const struct index_run_allocator *allocator, uint32_t page, uint32_t at)
 {
-    const uintptr_t runs = atomic_load_explicit(&space->runs[page], memory_order_relaxed);
+    const uintptr_t runs = atomic_load_explicit(&allocator->runs[page], memory_order_relaxed);
 
     return (struct index_run *)(runs & ~(uintptr_t)63) + at;
 }
@@ -311,12 +319,12 @@ page_run(const struct index_run_allocator *space, uint32_t page, uint32_t at)
 static uint32_t
 find_other(struct index *index, int from, int to, bool tokens)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     const int step = from < to ? 1 : -1;
 
     for (int class_ = from; class_ != to + step; class_ += step) {
         for (int other = 0; other < 2; other++) {
-            const uint32_t number = space->room[other == 0 ? tokens : !tokens][class_];
+            const uint32_t number = allocator->room[other == 0 ? tokens : !tokens][class_];
 
             if (number != 0 && count_page(index, number, tokens))
                 return number;
@@ -329,7 +337,7 @@ find_other(struct index *index, int from, int to, bool tokens)
 static uint32_t
 find_page(struct index *index, unsigned class_, bool tokens)
 {
-    uint32_t number = index->space.room[tokens][class_];
+    uint32_t number = index->allocator.room[tokens][class_];
 
     if (number == 0)
         number = add_page(index, class_, tokens);
@@ -342,7 +350,7 @@ find_page(struct index *index, unsigned class_, bool tokens)
 
 /* The next one to be taken will be written from front to back. */
 static void
-prefetch_next(const struct index_run_allocator *space, const struct index_page *page,
+prefetch_next(const struct index_run_allocator *allocator, const struct index_page *page,
               uint32_t number)
 {
     enum { LINE = 8, LINES_MAX = 8 };
@@ -352,18 +360,18 @@ prefetch_next(const struct index_run_allocator *space, const struct index_page *
 
     if (at >= class_->runs)
         return;
-    __builtin_prefetch(page_run(space, number, at), 1);
+    __builtin_prefetch(page_run(allocator, number, at), 1);
     for (uint32_t i = 0; i < class_->capacity && i < LINE * LINES_MAX; i += LINE) {
-        __builtin_prefetch(&space->seq[first + i], 1);
+        __builtin_prefetch(&allocator->seq[first + i], 1);
         if (page->tokens)
-            __builtin_prefetch(&space->tok[first + i], 1);
+            __builtin_prefetch(&allocator->tok[first + i], 1);
     }
 }
 
 uint32_t
 index_run_allocator_take(struct index *index, unsigned class_, bool tokens)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     const uint32_t number = find_page(index, class_, tokens);
     struct index_page *page;
     struct index_run *run;
@@ -371,38 +379,38 @@ index_run_allocator_take(struct index *index, unsigned class_, bool tokens)
 
     if (number == 0)
         return 0;
-    page = &space->pages[number];
+    page = &allocator->pages[number];
     if (page->free != 0) {
         at = page->free - 1u;
-        run = page_run(space, number, at);
+        run = page_run(allocator, number, at);
         page->free = (uint16_t)run->next;
         run->next = 0;
     } else {
         at = page->fresh++;
     }
     page->used++;
-    prefetch_next(space, page, number);
+    prefetch_next(allocator, page, number);
     if (page->used == index_classes[page->class_ - 1].runs)
-        unlist_page(space, number);
+        unlist_page(allocator, number);
     return number * INDEX_PAGE_BLOCKS + at * index_classes[page->class_ - 1].capacity;
 }
 
 void
 index_run_allocator_give(struct index *index, uint32_t first)
 {
-    struct index_run_allocator *space = &index->space;
+    struct index_run_allocator *allocator = &index->allocator;
     const uint32_t number = first >> INDEX_PAGE_SHIFT;
-    struct index_page *page = &space->pages[number];
+    struct index_page *page = &allocator->pages[number];
     const uint32_t at =
         (first & (INDEX_PAGE_BLOCKS - 1)) / index_classes[page->class_ - 1].capacity;
-    struct index_run *run = page_run(space, number, at);
+    struct index_run *run = page_run(allocator, number, at);
 
     assert(page->used > 0 && atomic_load_explicit(&run->length, memory_order_relaxed) == 0);
     run->next = page->free;
     page->free = (uint16_t)(at + 1);
     page->used--;
     if (!page->listed)
-        list_page(space, number);
+        list_page(allocator, number);
     /* One empty page of a class stays for the next run. */
     if (page->used == 0 && (page->prev != 0 || page->next != 0))
         empty_page(index, number);
@@ -417,7 +425,7 @@ index_run_allocator_add_tokens(struct index *index, uint32_t number)
 struct index_block_hits *
 index_run_allocator_uses(struct index *index, uint32_t number)
 {
-    _Atomic(struct index_block_hits *) *slot = &index->space.uses[number >> INDEX_PAGE_SHIFT];
+    _Atomic(struct index_block_hits *) *slot = &index->allocator.uses[number >> INDEX_PAGE_SHIFT];
     struct index_block_hits *uses = atomic_load_explicit(slot, memory_order_relaxed);
 
     if (uses == NULL) {

@@ -39,7 +39,7 @@ bool index_run_allocator_add_tokens(struct index *index, uint32_t number);
 static inline bool
 index_run_allocator_tokens(struct index *index, uint32_t number)
 {
-    return index->space.pages[number >> INDEX_PAGE_SHIFT].tok_counted ||
+    return index->allocator.pages[number >> INDEX_PAGE_SHIFT].tok_counted ||
            index_run_allocator_add_tokens(index, number);
 }
 
@@ -47,8 +47,8 @@ index_run_allocator_tokens(struct index *index, uint32_t number)
 static inline uint32_t
 index_run_allocator_capacity(const struct index *index, uint32_t number)
 {
-    const uintptr_t entry =
-        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_relaxed);
+    const uintptr_t entry = atomic_load_explicit(&index->allocator.runs[number >> INDEX_PAGE_SHIFT],
+                                                 memory_order_relaxed);
 
     return index_classes[(entry & 63) - 1].capacity;
 }
@@ -65,10 +65,10 @@ index_run_allocator_next(const struct index *index, uint32_t number)
     const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
     uint32_t capacity;
 
-    if (atomic_load_explicit(&index->space.runs[page], memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&index->allocator.runs[page], memory_order_relaxed) == 0)
         return (page + 1) * INDEX_PAGE_BLOCKS;
     capacity = index_run_allocator_capacity(index, number);
-    if (in_page / capacity + 1 >= index->space.pages[page].fresh)
+    if (in_page / capacity + 1 >= index->allocator.pages[page].fresh)
         return (page + 1) * INDEX_PAGE_BLOCKS;
     return number - in_page % capacity + capacity;
 }

@@ -13,7 +13,7 @@
  * index_state_run() the run and the block's offset in it, or NULL; then
  *
  *   version = index_run_read(run);   odd: being changed, try again
- *   ... `length`, `ns`, `seq[]`, `holding` ...
+ *   ... `length`, `ns`, `seq[]`, `holders` ...
  *   index_run_unchanged(run, version)
  *
  * and only what was read between the two, with true from the second, was ever so.  A number may be
@@ -81,7 +81,7 @@ struct index_class {
 
 extern const struct index_class index_classes[INDEX_CLASSES];
 
-/* The address space of blocks. */
+/* Numbers of blocks, and where what belongs to them lies. */
 struct index_run_allocator {
     _Atomic uint64_t *seq;   /* shared */
     _Atomic uint64_t *tok;   /* shared; 0: not known */
@@ -108,7 +108,7 @@ struct index_holder_record {
     _Atomic uint8_t tier; /* shared */
     _Atomic uint64_t blocks;
     _Atomic uint64_t bytes;
-    uint32_t stake; /* the last one asked for, plus 1; 0: none (index/block/holder_usage.h) */
+    uint32_t usage; /* the last one asked for, plus 1; 0: none (index/block/holder_usage.h) */
 };
 
 #define INDEX_HOLDERS_CHUNK    64
@@ -151,15 +151,15 @@ struct index {
     struct index_arena arena;
     struct index_epoch epoch;
     struct index_shards *shards;
-    struct index_run_allocator space;
+    struct index_run_allocator allocator;
     struct index_block_sizes sizes;
     struct index_codes last_codes;
     uint32_t recent[1u << INDEX_RECENT_BITS]; /* last blocks of what was stored, by their hashes */
     struct index_hash_map orphans; /* (namespace, parent's hash) -> first block of the first run */
-    struct index_hash_map odd;     /* runs with sizes of their own -> their number in odd_pool */
+    struct index_hash_map odd_sizes; /* runs with sizes of their own -> their number in odd_pool */
     struct index_record_pool odd_pool;
-    struct index_hash_map stakes; /* (holder, namespace) -> its number in stake_pool */
-    struct index_record_pool stake_pool;
+    struct index_hash_map usages; /* (holder, namespace) -> its number in usage_pool */
+    struct index_record_pool usage_pool;
     struct index_history_ring history;
     uint64_t seed[2];
     uint64_t blocks;
@@ -181,14 +181,14 @@ struct index {
 static inline uint64_t
 index_state_seq(const struct index *index, uint32_t number)
 {
-    return atomic_load_explicit(&index->space.seq[number], memory_order_relaxed);
+    return atomic_load_explicit(&index->allocator.seq[number], memory_order_relaxed);
 }
 
 /** 0: not known. */
 static inline uint64_t
 index_state_tok(const struct index *index, uint32_t number)
 {
-    return atomic_load_explicit(&index->space.tok[number], memory_order_relaxed);
+    return atomic_load_explicit(&index->allocator.tok[number], memory_order_relaxed);
 }
 
 static inline struct index_namespace *
@@ -223,7 +223,7 @@ index_state_mix(const struct index *index, uint64_t hash)
 static inline uint32_t
 index_state_find(const struct index *index, uint32_t ns, uint64_t hash)
 {
-    return index_table_find(&index_state_namespace(index, ns)->table, index->space.seq, hash,
+    return index_table_find(&index_state_namespace(index, ns)->table, index->allocator.seq, hash,
                             index_state_mix(index, hash));
 }
 
@@ -248,8 +248,8 @@ index_state_find_prefetch(const struct index *index, uint32_t ns, uint64_t hash)
 static inline struct index_run *
 index_state_run(const struct index *index, uint32_t number, uint32_t *offset)
 {
-    const uintptr_t entry =
-        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_acquire);
+    const uintptr_t entry = atomic_load_explicit(&index->allocator.runs[number >> INDEX_PAGE_SHIFT],
+                                                 memory_order_acquire);
     const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
     const struct index_class *class_;
     uint32_t at;

@@ -38,22 +38,22 @@ index_blocks_remove(struct index_blocks *blocks, uint32_t from, uint32_t to)
     }
 }
 
-/* Append a span; neighbours with one code are one span. */
+/* Append a range; neighbours with one code are one range. */
 static void
-push(struct index_block_ranges *spans, uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
+push(struct index_block_ranges *ranges, uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
 {
     if (from >= to || code == 0)
         return;
-    if (spans->count > 0) {
-        const index_block_range last = spans->spans[spans->count - 1];
+    if (ranges->count > 0) {
+        const index_block_range last = ranges->ranges[ranges->count - 1];
 
         if (index_block_range_to(last) == from && index_block_range_code(last) == code) {
-            spans->spans[spans->count - 1] =
+            ranges->ranges[ranges->count - 1] =
                 index_block_range_make(holder, code, index_block_range_from(last), to);
             return;
         }
     }
-    spans->spans[spans->count++] = index_block_range_make(holder, code, from, to);
+    ranges->ranges[ranges->count++] = index_block_range_make(holder, code, from, to);
 }
 
 static uint32_t
@@ -64,22 +64,22 @@ popcount(const struct index_shards *codes, uint32_t code)
 
 enum kvt_err
 index_block_range_store(const struct index_block_ranges *old, struct index_shards *codes,
-                        index_block_range span, struct index_block_ranges *spans,
+                        index_block_range range, struct index_block_ranges *ranges,
                         struct index_blocks *changed, uint32_t *shards)
 {
-    const uint32_t holder = index_block_range_holder(span);
-    const uint32_t code = index_block_range_code(span);
-    const uint32_t from = index_block_range_from(span);
-    const uint32_t to = index_block_range_to(span);
-    uint32_t at = from; /* all before is in `spans` */
+    const uint32_t holder = index_block_range_holder(range);
+    const uint32_t code = index_block_range_code(range);
+    const uint32_t from = index_block_range_from(range);
+    const uint32_t to = index_block_range_to(range);
+    uint32_t at = from; /* all before is in `ranges` */
 
-    spans->count = 0;
+    ranges->count = 0;
     *changed = (struct index_blocks){.count = 0};
     *shards = 0;
     for (uint32_t i = 0; i < old->count; i++) {
-        const uint32_t had = index_block_range_code(old->spans[i]);
-        const uint32_t begin = index_block_range_from(old->spans[i]);
-        const uint32_t end = index_block_range_to(old->spans[i]);
+        const uint32_t had = index_block_range_code(old->ranges[i]);
+        const uint32_t begin = index_block_range_from(old->ranges[i]);
+        const uint32_t end = index_block_range_to(old->ranges[i]);
         const uint32_t low = begin > from ? begin : from;
         const uint32_t high = end < to ? end : to;
         uint32_t both = had;
@@ -87,10 +87,10 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
         if (end <= from || begin >= to) {
             if (begin >= to && at < to) {
                 add_blocks(changed, at, to);
-                push(spans, holder, code, at, to);
+                push(ranges, holder, code, at, to);
                 at = to;
             }
-            push(spans, holder, had, begin, end);
+            push(ranges, holder, had, begin, end);
             continue;
         }
         if (had != code) {
@@ -100,19 +100,19 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
             if (rc != KVT_OK)
                 return rc;
         }
-        push(spans, holder, had, begin, low);
+        push(ranges, holder, had, begin, low);
         if (at < low) {
             add_blocks(changed, at, low);
-            push(spans, holder, code, at, low);
+            push(ranges, holder, code, at, low);
         }
-        push(spans, holder, both, low, high);
+        push(ranges, holder, both, low, high);
         *shards += (high - low) * (popcount(codes, both) - popcount(codes, had));
-        push(spans, holder, had, high, end);
+        push(ranges, holder, had, high, end);
         at = high;
     }
     if (at < to) {
         add_blocks(changed, at, to);
-        push(spans, holder, code, at, to);
+        push(ranges, holder, code, at, to);
     }
     *shards += changed->count * popcount(codes, code);
     return KVT_OK;
@@ -120,24 +120,25 @@ index_block_range_store(const struct index_block_ranges *old, struct index_shard
 
 enum kvt_err
 index_block_range_take(const struct index_block_ranges *old, struct index_shards *codes,
-                       uint32_t ranks, uint32_t from, uint32_t to, struct index_block_ranges *spans,
-                       struct index_blocks *changed, uint32_t *shards)
+                       uint32_t ranks, uint32_t from, uint32_t to,
+                       struct index_block_ranges *ranges, struct index_blocks *changed,
+                       uint32_t *shards)
 {
-    spans->count = 0;
+    ranges->count = 0;
     *changed = (struct index_blocks){.count = 0};
     *shards = 0;
     for (uint32_t i = 0; i < old->count; i++) {
-        const uint32_t holder = index_block_range_holder(old->spans[i]);
-        const uint32_t had = index_block_range_code(old->spans[i]);
-        const uint32_t begin = index_block_range_from(old->spans[i]);
-        const uint32_t end = index_block_range_to(old->spans[i]);
+        const uint32_t holder = index_block_range_holder(old->ranges[i]);
+        const uint32_t had = index_block_range_code(old->ranges[i]);
+        const uint32_t begin = index_block_range_from(old->ranges[i]);
+        const uint32_t end = index_block_range_to(old->ranges[i]);
         const uint32_t low = begin > from ? begin : from;
         const uint32_t high = end < to ? end : to;
         const uint32_t left = index_shards_ranks(codes, had) & ~ranks;
         uint32_t rest = 0;
 
         if (low >= high) {
-            push(spans, holder, had, begin, end);
+            push(ranges, holder, had, begin, end);
             continue;
         }
         if (left != 0) {
@@ -148,9 +149,9 @@ index_block_range_take(const struct index_block_ranges *old, struct index_shards
         } else {
             add_blocks(changed, low, high);
         }
-        push(spans, holder, had, begin, low);
-        push(spans, holder, rest, low, high);
-        push(spans, holder, had, high, end);
+        push(ranges, holder, had, begin, low);
+        push(ranges, holder, rest, low, high);
+        push(ranges, holder, had, high, end);
         *shards += (high - low) * (popcount(codes, had) - popcount(codes, rest));
     }
     return KVT_OK;

@@ -1,12 +1,12 @@
 /*
  * index/holder/block_range.h -- the blocks of a run that one holder has.
  *
- * Why: what storing and removing does to the spans of one holder is arithmetic, apart from where
- * spans lie.
+ * Why: what storing and removing does to the ranges of one holder is arithmetic, apart from where
+ * ranges lie.
  *
  * Ownership: the caller owns all memory.
  * Threads:   any; index_block_range_store() and index_block_range_take() under the index's lock.
- * Limits:    INDEX_RUN_BLOCKS_MAX spans of one holder in a run.
+ * Limits:    INDEX_RUN_BLOCKS_MAX ranges of one holder in a run.
  */
 #ifndef INDEX_HOLDER_BLOCK_RANGE_H
 #define INDEX_HOLDER_BLOCK_RANGE_H
@@ -20,7 +20,7 @@
 /* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no range: `to` is never 0. */
 typedef uint64_t index_block_range;
 
-#define INDEX_BLOCK_RANGE_KEY_MASK ((UINT64_C(1) << 44) - 1) /* a span without its holder */
+#define INDEX_BLOCK_RANGE_KEY_MASK ((UINT64_C(1) << 44) - 1) /* a range without its holder */
 
 static inline index_block_range
 index_block_range_make(uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
@@ -29,27 +29,27 @@ index_block_range_make(uint32_t holder, uint32_t code, uint32_t from, uint32_t t
 }
 
 static inline uint32_t
-index_block_range_holder(index_block_range span)
+index_block_range_holder(index_block_range range)
 {
-    return (uint32_t)(span >> 44);
+    return (uint32_t)(range >> 44);
 }
 
 static inline uint32_t
-index_block_range_code(index_block_range span)
+index_block_range_code(index_block_range range)
 {
-    return span >> 32 & 0xfff;
+    return range >> 32 & 0xfff;
 }
 
 static inline uint32_t
-index_block_range_from(index_block_range span)
+index_block_range_from(index_block_range range)
 {
-    return span >> 16 & 0xffff;
+    return range >> 16 & 0xffff;
 }
 
 static inline uint32_t
-index_block_range_to(index_block_range span)
+index_block_range_to(index_block_range range)
 {
-    return span & 0xffff;
+    return range & 0xffff;
 }
 
 /* Blocks of a run. */
@@ -61,10 +61,10 @@ struct index_blocks {
 /** Those of [from, to) that are in it go. */
 void index_blocks_remove(struct index_blocks *blocks, uint32_t from, uint32_t to);
 
-/* The spans of one holder, by `from`. */
+/* The ranges of one holder, by `from`. */
 struct index_block_ranges {
     uint32_t count;
-    index_block_range spans[INDEX_RUN_BLOCKS_MAX + 2];
+    index_block_range ranges[INDEX_RUN_BLOCKS_MAX + 2];
 };
 
 /**
@@ -76,8 +76,8 @@ struct index_block_ranges {
  */
 KVT_NODISCARD enum kvt_err index_block_range_store(const struct index_block_ranges *old,
                                                    struct index_shards *codes,
-                                                   index_block_range span,
-                                                   struct index_block_ranges *spans,
+                                                   index_block_range range,
+                                                   struct index_block_ranges *ranges,
                                                    struct index_blocks *changed, uint32_t *shards);
 /**
  * The same when it loses the shards `ranks` of [from, to).
@@ -88,7 +88,7 @@ KVT_NODISCARD enum kvt_err index_block_range_store(const struct index_block_rang
 KVT_NODISCARD enum kvt_err index_block_range_take(const struct index_block_ranges *old,
                                                   struct index_shards *codes, uint32_t ranks,
                                                   uint32_t from, uint32_t to,
-                                                  struct index_block_ranges *spans,
+                                                  struct index_block_ranges *ranges,
                                                   struct index_blocks *changed, uint32_t *shards);
 
 #endif /* INDEX_HOLDER_BLOCK_RANGE_H */

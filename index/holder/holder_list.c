@@ -5,18 +5,18 @@
 enum { SHRINK_FROM = 32, SHRINK_WHEN = 8, SET_SHRINK_WORDS = 16, SET_SHRINK_COUNT = 8 };
 
 static inline void
-put_span(struct index_holder_list *box, uint32_t at, index_block_range span)
+put_range(struct index_holder_list *list, uint32_t at, index_block_range range)
 {
-    atomic_store_explicit(index_holder_list_range_at(box, at), span, memory_order_relaxed);
+    atomic_store_explicit(index_holder_list_range_at(list, at), range, memory_order_relaxed);
 }
 
 /* Where the rank is in the order, or would be. */
 static uint32_t
-order_place(const struct index_holder_list *box, uint32_t rank)
+order_place(const struct index_holder_list *list, uint32_t rank)
 {
-    const _Atomic uint32_t *order = index_holder_list_order(box);
+    const _Atomic uint32_t *order = index_holder_list_order(list);
     uint32_t low = 0;
-    uint32_t high = atomic_load_explicit(&box->order_count, memory_order_relaxed);
+    uint32_t high = atomic_load_explicit(&list->order_count, memory_order_relaxed);
 
     while (low < high) {
         const uint32_t middle = (low + high) / 2;
@@ -29,15 +29,15 @@ order_place(const struct index_holder_list *box, uint32_t rank)
     return low;
 }
 
-/* The only span of the holder, from the first block on, ended at `old` and ends at `now`; 0: there
- * was, or is, no such span. */
+/* The only range of the holder, from the first block on, ended at `old` and ends at `now`; 0: there
+ * was, or is, no such range. */
 static void
-order_change(struct index_holder_list *box, uint32_t holder, uint32_t old, uint32_t now)
+order_change(struct index_holder_list *list, uint32_t holder, uint32_t old, uint32_t now)
 {
-    _Atomic uint32_t *order = index_holder_list_order(box);
-    uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
-    uint32_t at = old != 0 ? order_place(box, index_holder_list_rank(holder, old)) : count;
-    uint32_t to = now != 0 ? order_place(box, index_holder_list_rank(holder, now)) : count;
+    _Atomic uint32_t *order = index_holder_list_order(list);
+    uint32_t count = atomic_load_explicit(&list->order_count, memory_order_relaxed);
+    uint32_t at = old != 0 ? order_place(list, index_holder_list_rank(holder, old)) : count;
+    uint32_t to = now != 0 ? order_place(list, index_holder_list_rank(holder, now)) : count;
 
     if (old == now)
         return;
@@ -57,55 +57,55 @@ order_change(struct index_holder_list *box, uint32_t holder, uint32_t old, uint3
         atomic_store_explicit(&order[to], index_holder_list_rank(holder, now),
                               memory_order_relaxed);
     count = count + (now != 0) - (old != 0);
-    atomic_store_explicit(&box->order_count, count, memory_order_relaxed);
+    atomic_store_explicit(&list->order_count, count, memory_order_relaxed);
 }
 
 bool
-index_holder_list_open(struct index_run_holders *holding,
+index_holder_list_open(struct index_run_holders *holders,
                        const struct index_run_holders_context *context, index_block_range first,
                        bool overdraw)
 {
     enum { SPANS = 4 };
     const size_t bytes = sizeof(struct index_holder_list) + 12 * SPANS;
-    struct index_holder_list *box = overdraw ? index_memory_overdraw(context->memory, 1, bytes)
-                                             : index_memory_take(context->memory, 1, bytes);
+    struct index_holder_list *list = overdraw ? index_memory_overdraw(context->memory, 1, bytes)
+                                              : index_memory_take(context->memory, 1, bytes);
 
-    if (box == NULL)
+    if (list == NULL)
         return false;
-    box->span_capacity = SPANS;
-    box->end = (uint16_t)index_block_range_to(first);
-    put_span(box, 0, first);
-    atomic_store_explicit(&box->span_count, 1, memory_order_relaxed);
+    list->range_capacity = SPANS;
+    list->end = (uint16_t)index_block_range_to(first);
+    put_range(list, 0, first);
+    atomic_store_explicit(&list->range_count, 1, memory_order_relaxed);
     if (index_block_range_from(first) == 0)
-        order_change(box, index_block_range_holder(first), 0, index_block_range_to(first));
-    atomic_store_explicit(&holding->box, box, memory_order_release);
-    atomic_store_explicit(&holding->one, 0, memory_order_relaxed);
+        order_change(list, index_block_range_holder(first), 0, index_block_range_to(first));
+    atomic_store_explicit(&holders->list, list, memory_order_release);
+    atomic_store_explicit(&holders->one, 0, memory_order_relaxed);
     return true;
 }
 
 void
-index_holder_list_retire(struct index_holder_list *box,
+index_holder_list_retire(struct index_holder_list *list,
                          const struct index_run_holders_context *context)
 {
-    for (uint32_t i = 0; i < index_holder_list_groups(box); i++) {
-        struct index_holder_set *set = index_holder_list_set(box, i);
+    for (uint32_t i = 0; i < index_holder_list_groups(list); i++) {
+        struct index_holder_set *set = index_holder_list_set(list, i);
 
         index_epoch_retire(context->epoch, set, 1, index_holder_set_bytes(set));
     }
-    index_epoch_retire(context->epoch, box, 1, index_holder_list_bytes(box));
+    index_epoch_retire(context->epoch, list, 1, index_holder_list_bytes(list));
 }
 
 uint32_t
-index_holder_list_place_read(const struct index_holder_list *box, uint32_t holder)
+index_holder_list_place_read(const struct index_holder_list *list, uint32_t holder)
 {
     const uint64_t wanted = (uint64_t)holder << 44;
     uint32_t low = 0;
-    uint32_t high = index_holder_list_ranges(box);
+    uint32_t high = index_holder_list_ranges(list);
 
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        if (index_holder_list_range(box, middle) < wanted)
+        if (index_holder_list_range(list, middle) < wanted)
             low = middle + 1;
         else
             high = middle;
@@ -114,17 +114,17 @@ index_holder_list_place_read(const struct index_holder_list *box, uint32_t holde
 }
 
 struct index_holder_list_slot
-index_holder_list_find(const struct index_holder_list *box, uint32_t holder)
+index_holder_list_find(const struct index_holder_list *list, uint32_t holder)
 {
     struct index_holder_list_slot seat = {.group = INDEX_HOLDER_LIST_NO_GROUP};
 
-    seat.first = index_holder_list_place_read(box, holder);
-    while (seat.first + seat.count < index_holder_list_ranges(box) &&
-           index_block_range_holder(index_holder_list_range(box, seat.first + seat.count)) ==
+    seat.first = index_holder_list_place_read(list, holder);
+    while (seat.first + seat.count < index_holder_list_ranges(list) &&
+           index_block_range_holder(index_holder_list_range(list, seat.first + seat.count)) ==
                holder)
         seat.count++;
-    for (uint32_t i = 0; seat.count == 0 && i < index_holder_list_groups(box); i++) {
-        if (!index_holder_set_has(index_holder_list_set(box, i), holder))
+    for (uint32_t i = 0; seat.count == 0 && i < index_holder_list_groups(list); i++) {
+        if (!index_holder_set_has(index_holder_list_set(list, i), holder))
             continue;
         seat.group = i;
         break;
@@ -133,41 +133,41 @@ index_holder_list_find(const struct index_holder_list *box, uint32_t holder)
 }
 
 void
-index_holder_list_copy(const struct index_holder_list *box,
+index_holder_list_copy(const struct index_holder_list *list,
                        const struct index_holder_list_slot *seat, uint32_t holder,
-                       struct index_block_ranges *spans)
+                       struct index_block_ranges *ranges)
 {
-    spans->count = 0;
+    ranges->count = 0;
     if (seat->group != INDEX_HOLDER_LIST_NO_GROUP) {
-        spans->spans[spans->count++] =
-            (uint64_t)holder << 44 | index_holder_list_key(box, seat->group);
+        ranges->ranges[ranges->count++] =
+            (uint64_t)holder << 44 | index_holder_list_key(list, seat->group);
         return;
     }
     for (uint32_t i = 0; i < seat->count; i++)
-        spans->spans[spans->count++] = index_holder_list_range(box, seat->first + i);
+        ranges->ranges[ranges->count++] = index_holder_list_range(list, seat->first + i);
 }
 
 void
-index_holder_list_others(struct index_holder_list *box, uint32_t holder,
+index_holder_list_others(struct index_holder_list *list, uint32_t holder,
                          struct index_blocks *blocks)
 {
-    const uint32_t count = index_holder_list_ranges(box);
+    const uint32_t count = index_holder_list_ranges(list);
 
-    for (uint32_t i = 0; i < index_holder_list_groups(box) && blocks->count > 0; i++) {
-        const struct index_holder_set *set = index_holder_list_set(box, i);
-        const uint64_t key = index_holder_list_key(box, i);
+    for (uint32_t i = 0; i < index_holder_list_groups(list) && blocks->count > 0; i++) {
+        const struct index_holder_set *set = index_holder_list_set(list, i);
+        const uint64_t key = index_holder_list_key(list, i);
 
         if (index_holder_set_count(set) > 1 || !index_holder_set_has(set, holder))
             index_blocks_remove(blocks, index_block_range_from(key), index_block_range_to(key));
     }
-    if (box->witness >= count)
-        box->witness = 0;
-    for (uint32_t i = 0, at = box->witness; i < count && blocks->count > 0; i++) {
-        const index_block_range span = index_holder_list_range(box, at);
+    if (list->witness >= count)
+        list->witness = 0;
+    for (uint32_t i = 0, at = list->witness; i < count && blocks->count > 0; i++) {
+        const index_block_range range = index_holder_list_range(list, at);
 
-        if (index_block_range_holder(span) != holder) {
-            index_blocks_remove(blocks, index_block_range_from(span), index_block_range_to(span));
-            box->witness = at;
+        if (index_block_range_holder(range) != holder) {
+            index_blocks_remove(blocks, index_block_range_from(range), index_block_range_to(range));
+            list->witness = at;
         }
         if (++at == count)
             at = 0;
@@ -176,23 +176,23 @@ index_holder_list_others(struct index_holder_list *box, uint32_t holder,
 
 /* The group of holders with this part. */
 static uint32_t
-find_group(const struct index_holder_list *box, index_block_range span)
+find_group(const struct index_holder_list *list, index_block_range range)
 {
-    const uint64_t key = span & INDEX_BLOCK_RANGE_KEY_MASK;
+    const uint64_t key = range & INDEX_BLOCK_RANGE_KEY_MASK;
     uint32_t at = 0;
 
-    while (at < index_holder_list_groups(box) && index_holder_list_key(box, at) != key)
+    while (at < index_holder_list_groups(list) && index_holder_list_key(list, at) != key)
         at++;
-    return at < index_holder_list_groups(box) ? at : INDEX_HOLDER_LIST_NO_GROUP;
+    return at < index_holder_list_groups(list) ? at : INDEX_HOLDER_LIST_NO_GROUP;
 }
 
 /* Make sure that the group has room for the holder. */
 static bool
-make_room(struct index_holder_list *box, const struct index_run_holders_context *context,
+make_room(struct index_holder_list *list, const struct index_run_holders_context *context,
           uint32_t at, uint32_t holder, bool overdraw)
 {
-    struct index_group *group = index_holder_list_group(box, at);
-    struct index_holder_set *set = index_holder_list_set(box, at);
+    struct index_group *group = index_holder_list_group(list, at);
+    struct index_holder_set *set = index_holder_list_set(list, at);
     struct index_holder_set *larger;
     uint32_t highest = holder;
 
@@ -223,19 +223,20 @@ make_room(struct index_holder_list *box, const struct index_run_holders_context 
 
 /* Take the holder out of its group; an empty group goes. */
 static void
-leave_group(struct index_holder_list *box, const struct index_run_holders_context *context,
+leave_group(struct index_holder_list *list, const struct index_run_holders_context *context,
             uint32_t at, uint32_t holder)
 {
-    struct index_group *group = index_holder_list_group(box, at);
-    struct index_holder_set *set = index_holder_list_set(box, at);
-    const uint32_t last = index_holder_list_groups(box) - 1;
+    struct index_group *group = index_holder_list_group(list, at);
+    struct index_holder_set *set = index_holder_list_set(list, at);
+    const uint32_t last = index_holder_list_groups(list) - 1;
 
     index_holder_set_remove(set, holder);
     if (index_holder_set_count(set) == 0) {
-        atomic_store_explicit(&group->key, index_holder_list_key(box, last), memory_order_relaxed);
-        atomic_store_explicit(&group->set, index_holder_list_set(box, last), memory_order_release);
-        atomic_store_explicit(&index_holder_list_group(box, last)->set, NULL, memory_order_relaxed);
-        atomic_store_explicit(&box->group_count, last, memory_order_relaxed);
+        atomic_store_explicit(&group->key, index_holder_list_key(list, last), memory_order_relaxed);
+        atomic_store_explicit(&group->set, index_holder_list_set(list, last), memory_order_release);
+        atomic_store_explicit(&index_holder_list_group(list, last)->set, NULL,
+                              memory_order_relaxed);
+        atomic_store_explicit(&list->group_count, last, memory_order_relaxed);
         index_epoch_retire(context->epoch, set, 1, index_holder_set_bytes(set));
     } else if (set->words > SET_SHRINK_WORDS && index_holder_set_count(set) == SET_SHRINK_COUNT) {
         uint32_t highest = 0;
@@ -251,49 +252,50 @@ leave_group(struct index_holder_list *box, const struct index_run_holders_contex
     }
 }
 
-/* Put `spans` where those of the seat are. */
+/* Put `ranges` where those of the seat are. */
 static void
-replace_spans(struct index_holder_list *box, const struct index_holder_list_slot *seat,
-              const index_block_range *spans, uint32_t count)
+replace_ranges(struct index_holder_list *list, const struct index_holder_list_slot *seat,
+               const index_block_range *ranges, uint32_t count)
 {
-    const uint32_t old = index_holder_list_ranges(box);
+    const uint32_t old = index_holder_list_ranges(list);
     const uint32_t now = old - seat->count + count;
     const uint32_t behind = seat->first + seat->count;
 
     if (now > old)
         for (uint32_t i = old; i > behind; i--)
-            put_span(box, i - 1 + now - old, index_holder_list_range(box, i - 1));
+            put_range(list, i - 1 + now - old, index_holder_list_range(list, i - 1));
     if (now < old)
         for (uint32_t i = behind; i < old; i++)
-            put_span(box, i + now - old, index_holder_list_range(box, i));
+            put_range(list, i + now - old, index_holder_list_range(list, i));
     for (uint32_t i = 0; i < count; i++)
-        put_span(box, seat->first + i, spans[i]);
-    atomic_store_explicit(&box->span_count, now, memory_order_relaxed);
+        put_range(list, seat->first + i, ranges[i]);
+    atomic_store_explicit(&list->range_count, now, memory_order_relaxed);
 }
 
-/* Where the holder goes with `spans`, with room made for it; false: no memory. */
+/* Where the holder goes with `ranges`, with room made for it; false: no memory. */
 static bool
-prepare(struct index_run_holders *holding, const struct index_run_holders_context *context,
-        uint32_t holder, const struct index_block_ranges *spans, bool overdraw,
+prepare(struct index_run_holders *holders, const struct index_run_holders_context *context,
+        uint32_t holder, const struct index_block_ranges *ranges, bool overdraw,
         struct index_holder_list_slot *seat, uint32_t *target)
 {
     for (;;) {
-        struct index_holder_list *box = index_holder_list_of(holding);
+        struct index_holder_list *list = index_holder_list_of(holders);
 
-        *seat = index_holder_list_find(box, holder);
-        *target = spans->count == 1 ? find_group(box, spans->spans[0]) : INDEX_HOLDER_LIST_NO_GROUP;
+        *seat = index_holder_list_find(list, holder);
+        *target =
+            ranges->count == 1 ? find_group(list, ranges->ranges[0]) : INDEX_HOLDER_LIST_NO_GROUP;
         if (*target != INDEX_HOLDER_LIST_NO_GROUP &&
-            (*target == seat->group || make_room(box, context, *target, holder, overdraw)))
+            (*target == seat->group || make_room(list, context, *target, holder, overdraw)))
             return true;
         *target = INDEX_HOLDER_LIST_NO_GROUP;
-        if (index_holder_list_ranges(box) - seat->count + spans->count <= box->span_capacity)
+        if (index_holder_list_ranges(list) - seat->count + ranges->count <= list->range_capacity)
             return true;
-        if (!index_holder_list_rebuild(holding, context, spans->count, overdraw))
+        if (!index_holder_list_rebuild(holders, context, ranges->count, overdraw))
             return false;
     }
 }
 
-/* Where the span ends, if it is all there is and begins with the run; otherwise 0. */
+/* Where the range ends, if it is all there is and begins with the run; otherwise 0. */
 static uint32_t
 simple_end(uint32_t count, index_block_range first)
 {
@@ -301,134 +303,134 @@ simple_end(uint32_t count, index_block_range first)
 }
 
 bool
-index_holder_list_put(struct index_run_holders *holding,
+index_holder_list_put(struct index_run_holders *holders,
                       const struct index_run_holders_context *context, uint32_t holder,
-                      const struct index_block_ranges *spans, bool overdraw)
+                      const struct index_block_ranges *ranges, bool overdraw)
 {
     struct index_holder_list_slot seat;
-    struct index_holder_list *box;
+    struct index_holder_list *list;
     uint32_t target;
     uint32_t old;
 
-    if (!prepare(holding, context, holder, spans, overdraw, &seat, &target))
+    if (!prepare(holders, context, holder, ranges, overdraw, &seat, &target))
         return false;
-    box = index_holder_list_of(holding);
-    for (uint32_t i = 0; i < spans->count; i++)
-        if (index_block_range_to(spans->spans[i]) > box->end)
-            box->end = (uint16_t)index_block_range_to(spans->spans[i]);
+    list = index_holder_list_of(holders);
+    for (uint32_t i = 0; i < ranges->count; i++)
+        if (index_block_range_to(ranges->ranges[i]) > list->end)
+            list->end = (uint16_t)index_block_range_to(ranges->ranges[i]);
     if (target != INDEX_HOLDER_LIST_NO_GROUP && target == seat.group)
         return true;
     if (target != INDEX_HOLDER_LIST_NO_GROUP)
-        index_holder_set_add(index_holder_list_set(box, target), holder);
-    old = seat.count == 0 ? 0 : simple_end(seat.count, index_holder_list_range(box, seat.first));
+        index_holder_set_add(index_holder_list_set(list, target), holder);
+    old = seat.count == 0 ? 0 : simple_end(seat.count, index_holder_list_range(list, seat.first));
     if (target != INDEX_HOLDER_LIST_NO_GROUP) {
-        replace_spans(box, &seat, NULL, 0);
-        order_change(box, holder, old, 0);
+        replace_ranges(list, &seat, NULL, 0);
+        order_change(list, holder, old, 0);
     } else {
-        replace_spans(box, &seat, spans->spans, spans->count);
-        order_change(box, holder, old, simple_end(spans->count, spans->spans[0]));
+        replace_ranges(list, &seat, ranges->ranges, ranges->count);
+        order_change(list, holder, old, simple_end(ranges->count, ranges->ranges[0]));
     }
     if (seat.group != INDEX_HOLDER_LIST_NO_GROUP)
-        leave_group(box, context, seat.group, holder);
+        leave_group(list, context, seat.group, holder);
     /* Without memory it stays as large as it is. */
-    if (box->span_capacity >= SHRINK_FROM &&
-        index_holder_list_ranges(box) < box->span_capacity / SHRINK_WHEN)
-        (void)!index_holder_list_rebuild(holding, context, index_holder_list_ranges(box), false);
+    if (list->range_capacity >= SHRINK_FROM &&
+        index_holder_list_ranges(list) < list->range_capacity / SHRINK_WHEN)
+        (void)!index_holder_list_rebuild(holders, context, index_holder_list_ranges(list), false);
     return true;
 }
 
 /* Somebody but the holder, who has nothing of it, has all of [from, to). */
 static bool
-others_have(struct index_holder_list *box, uint32_t holder, uint32_t from, uint32_t to)
+others_have(struct index_holder_list *list, uint32_t holder, uint32_t from, uint32_t to)
 {
-    const uint32_t count = index_holder_list_ranges(box);
-    index_block_range span = 0;
+    const uint32_t count = index_holder_list_ranges(list);
+    index_block_range range = 0;
 
-    if (box->witness < count)
-        span = index_holder_list_range(box, box->witness);
-    if (span != 0 && index_block_range_holder(span) != holder &&
-        index_block_range_from(span) <= from && to <= index_block_range_to(span))
+    if (list->witness < count)
+        range = index_holder_list_range(list, list->witness);
+    if (range != 0 && index_block_range_holder(range) != holder &&
+        index_block_range_from(range) <= from && to <= index_block_range_to(range))
         return true;
-    for (uint32_t i = 0; i < index_holder_list_groups(box); i++)
-        if (index_block_range_from(index_holder_list_key(box, i)) <= from &&
-            to <= index_block_range_to(index_holder_list_key(box, i)))
+    for (uint32_t i = 0; i < index_holder_list_groups(list); i++)
+        if (index_block_range_from(index_holder_list_key(list, i)) <= from &&
+            to <= index_block_range_to(index_holder_list_key(list, i)))
             return true;
     return false;
 }
 
 bool
-index_holder_list_extend(struct index_run_holders *holding,
+index_holder_list_extend(struct index_run_holders *holders,
                          const struct index_run_holders_context *context, uint32_t holder,
                          uint32_t code, uint32_t from, uint32_t to)
 {
-    struct index_holder_list *box = index_holder_list_of(holding);
-    const struct index_holder_list_slot seat = index_holder_list_find(box, holder);
+    struct index_holder_list *list = index_holder_list_of(holders);
+    const struct index_holder_list_slot seat = index_holder_list_find(list, holder);
     uint32_t begin = from;
     uint32_t target;
-    struct index_block_ranges spans;
+    struct index_block_ranges ranges;
     index_block_range old = 0;
 
     if (seat.group != INDEX_HOLDER_LIST_NO_GROUP)
-        old = (uint64_t)holder << 44 | index_holder_list_key(box, seat.group);
+        old = (uint64_t)holder << 44 | index_holder_list_key(list, seat.group);
     else if (seat.count == 1)
-        old = index_holder_list_range(box, seat.first);
+        old = index_holder_list_range(list, seat.first);
     if (old != 0) {
         if (index_block_range_code(old) != code || index_block_range_to(old) != from)
             return false;
         begin = index_block_range_from(old);
     }
-    if (seat.count > 1 || !others_have(box, holder, from, to))
+    if (seat.count > 1 || !others_have(list, holder, from, to))
         return false;
-    spans.count = 1;
-    spans.spans[0] = index_block_range_make(holder, code, begin, to);
-    target = find_group(box, spans.spans[0]);
+    ranges.count = 1;
+    ranges.ranges[0] = index_block_range_make(holder, code, begin, to);
+    target = find_group(list, ranges.ranges[0]);
     if (seat.group != INDEX_HOLDER_LIST_NO_GROUP && target != INDEX_HOLDER_LIST_NO_GROUP &&
-        index_holder_set_fits(index_holder_list_set(box, target), holder)) {
-        index_holder_set_add(index_holder_list_set(box, target), holder);
-        leave_group(box, context, seat.group, holder);
+        index_holder_set_fits(index_holder_list_set(list, target), holder)) {
+        index_holder_set_add(index_holder_list_set(list, target), holder);
+        leave_group(list, context, seat.group, holder);
         return true;
     }
     if (seat.count != 1 || target != INDEX_HOLDER_LIST_NO_GROUP)
-        return index_holder_list_put(holding, context, holder, &spans, false);
-    put_span(box, seat.first, spans.spans[0]);
+        return index_holder_list_put(holders, context, holder, &ranges, false);
+    put_range(list, seat.first, ranges.ranges[0]);
     if (begin == 0)
-        order_change(box, holder, from, to);
+        order_change(list, holder, from, to);
     return true;
 }
 
 void
-index_holder_list_close(struct index_run_holders *holding,
+index_holder_list_close(struct index_run_holders *holders,
                         const struct index_run_holders_context *context)
 {
-    struct index_holder_list *box = index_holder_list_of(holding);
-    const uint32_t groups = index_holder_list_groups(box);
-    const uint32_t spans = index_holder_list_ranges(box);
+    struct index_holder_list *list = index_holder_list_of(holders);
+    const uint32_t groups = index_holder_list_groups(list);
+    const uint32_t ranges = index_holder_list_ranges(list);
     index_block_range one = 0;
 
-    if (groups == 0 && spans == 1)
-        one = index_holder_list_range(box, 0);
-    else if (groups == 1 && spans == 0 &&
-             index_holder_set_count(index_holder_list_set(box, 0)) == 1)
-        one = (uint64_t)index_holder_set_next(index_holder_list_set(box, 0), 0) << 44 |
-              index_holder_list_key(box, 0);
-    else if (groups != 0 || spans != 0)
+    if (groups == 0 && ranges == 1)
+        one = index_holder_list_range(list, 0);
+    else if (groups == 1 && ranges == 0 &&
+             index_holder_set_count(index_holder_list_set(list, 0)) == 1)
+        one = (uint64_t)index_holder_set_next(index_holder_list_set(list, 0), 0) << 44 |
+              index_holder_list_key(list, 0);
+    else if (groups != 0 || ranges != 0)
         return;
-    atomic_store_explicit(&holding->one, one, memory_order_relaxed);
-    atomic_store_explicit(&holding->box, NULL, memory_order_relaxed);
-    index_holder_list_retire(box, context);
+    atomic_store_explicit(&holders->one, one, memory_order_relaxed);
+    atomic_store_explicit(&holders->list, NULL, memory_order_relaxed);
+    index_holder_list_retire(list, context);
 }
 
 void
-index_holder_list_end(struct index_holder_list *box)
+index_holder_list_end(struct index_holder_list *list)
 {
-    const uint32_t old = box->end;
+    const uint32_t old = list->end;
     uint32_t end = 0;
 
-    for (uint32_t i = 0; i < index_holder_list_groups(box); i++)
-        if (index_block_range_to(index_holder_list_key(box, i)) > end)
-            end = index_block_range_to(index_holder_list_key(box, i));
-    for (uint32_t i = 0; i < index_holder_list_ranges(box) && end < old; i++)
-        if (index_block_range_to(index_holder_list_range(box, i)) > end)
-            end = index_block_range_to(index_holder_list_range(box, i));
-    box->end = (uint16_t)end;
+    for (uint32_t i = 0; i < index_holder_list_groups(list); i++)
+        if (index_block_range_to(index_holder_list_key(list, i)) > end)
+            end = index_block_range_to(index_holder_list_key(list, i));
+    for (uint32_t i = 0; i < index_holder_list_ranges(list) && end < old; i++)
+        if (index_block_range_to(index_holder_list_range(list, i)) > end)
+            end = index_block_range_to(index_holder_list_range(list, i));
+    list->end = (uint16_t)end;
 }

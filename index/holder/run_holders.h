@@ -2,15 +2,15 @@
  * index/holder/run_holders.h -- who holds which blocks of one run.
  *
  * Why: a run is held by one worker in most cases and by thousands in the case that matters most, a
- * common system prompt.  Both must be small and fast: one span in the run itself, a sorted array of
- * spans beyond that, and sets of numbers for holders that have the same part
+ * common system prompt.  Both must be small and fast: one range in the run itself, a sorted array
+ * of ranges beyond that, and sets of numbers for holders that have the same part
  * (index/holder/holder_list.h).
  *
- * A span is (holder, shards code, from, to): blocks [from, to) of the run.  Spans of one holder
+ * A range is (holder, shards code, from, to): blocks [from, to) of the run.  Ranges of one holder
  * never overlap; neighbours with the same code are joined.  Nothing here depends on the length of
  * the run: it may grow or shrink at its end at any time.
  *
- * Ownership: the run owns its holding; memory comes from the index's, replaced memory goes through
+ * Ownership: the run owns this record; memory comes from the index's, replaced memory goes through
  *            the epoch.
  * Threads:   changes under the index's lock, between two steps of the run's version.  Functions
  *            that end in _read may run beside a change: all they touch is atomic, they stay inside
@@ -46,7 +46,7 @@ struct index_run_holders_effect {
  *
  * @return KVT_OK or KVT_FULL (no memory, no code); unchanged then
  */
-KVT_NODISCARD enum kvt_err index_run_holders_add(struct index_run_holders *holding,
+KVT_NODISCARD enum kvt_err index_run_holders_add(struct index_run_holders *holders,
                                                  const struct index_run_holders_context *context,
                                                  uint32_t holder, uint32_t code, uint32_t from,
                                                  uint32_t to,
@@ -54,25 +54,25 @@ KVT_NODISCARD enum kvt_err index_run_holders_add(struct index_run_holders *holdi
 
 /**
  * `holder` no longer has the shards `ranks` (a bitmap; all ones: whatever it has) of [from, to).
- * What taking a span apart needs is taken also beyond the memory's ceiling.
+ * What taking a range apart needs is taken also beyond the memory's ceiling.
  *
  * @param[out] effect  pairs: those that had one of the shards and have none left
  * @return KVT_OK or KVT_FULL (the heap is out, or no code is free); unchanged then
  */
-KVT_NODISCARD enum kvt_err index_run_holders_remove(struct index_run_holders *holding,
+KVT_NODISCARD enum kvt_err index_run_holders_remove(struct index_run_holders *holders,
                                                     const struct index_run_holders_context *context,
                                                     uint32_t holder, uint32_t ranks, uint32_t from,
                                                     uint32_t to,
                                                     struct index_run_holders_effect *effect);
 
 /** Give back everything. */
-void index_run_holders_clear(struct index_run_holders *holding,
+void index_run_holders_clear(struct index_run_holders *holders,
                              const struct index_run_holders_context *context);
 
 /** The only holder, or false: none, or several. */
-bool index_run_holders_sole(const struct index_run_holders *holding, uint32_t *holder);
+bool index_run_holders_sole(const struct index_run_holders *holders, uint32_t *holder);
 /** One past the last block that somebody holds; 0: none. */
-uint32_t index_run_holders_end(const struct index_run_holders *holding);
+uint32_t index_run_holders_end(const struct index_run_holders *holders);
 
 /**
  * The next place, in the order of (holder, block).  A cursor is `holder << 16 | block`: all before
@@ -81,13 +81,13 @@ uint32_t index_run_holders_end(const struct index_run_holders *holding);
  *
  * @return false: there is no more
  */
-bool index_run_holders_next_read(const struct index_run_holders *holding, uint64_t *cursor,
+bool index_run_holders_next_read(const struct index_run_holders *holders, uint64_t *cursor,
                                  struct index_run_holders_place *place);
 /** The code of (block, holder); 0: it is not there. */
-uint32_t index_run_holders_code_read(const struct index_run_holders *holding, uint32_t holder,
+uint32_t index_run_holders_code_read(const struct index_run_holders *holders, uint32_t holder,
                                      uint32_t block);
 /** How many hold the block, and the first `capacity` of them by number. */
-size_t index_run_holders_block_read(const struct index_run_holders *holding, uint32_t block,
+size_t index_run_holders_block_read(const struct index_run_holders *holders, uint32_t block,
                                     struct index_run_holders_place *places, size_t capacity);
 
 #endif /* INDEX_HOLDER_RUN_HOLDERS_H */

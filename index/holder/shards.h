@@ -1,7 +1,7 @@
 /*
  * index/holder/shards.h -- bitmaps of shards, and the numbers that stand for them.
  *
- * Why: a span has 12 bits for its shards, and few different bitmaps are in use: one for each size
+ * Why: a range has 12 bits for its shards, and few different bitmaps are in use: one for each size
  * of a tensor-parallel group, and what is left while one of its ranks lags.
  *
  * Ownership: the index.

@@ -21,7 +21,7 @@ enum {
 /* A part of a change. */
 struct piece {
     struct index_change *change;
-    struct index_namespace *space;
+    struct index_namespace *ns_record;
     const uint64_t *mixed;
     uint32_t first;
     uint32_t count;
@@ -53,13 +53,13 @@ load_number(const struct index *index, uint32_t number, uint32_t behind)
 
     if (number == 0)
         return;
-    __builtin_prefetch(&index->space.seq[number + behind], 1);
+    __builtin_prefetch(&index->allocator.seq[number + behind], 1);
     run = index_state_run(index, number, &offset);
     if (run != NULL)
         __builtin_prefetch(run, 1);
     /* Behind a parent blocks are written. */
     if (behind > 0)
-        __builtin_prefetch(&index->space.tok[number + 1], 1);
+        __builtin_prefetch(&index->allocator.tok[number + 1], 1);
 }
 
 /* Where the parent is: mostly it came with one of the last changes. */
@@ -74,7 +74,8 @@ find_parent(struct index *index, struct piece *piece)
         piece->parent = number;
         load_number(index, number, 1);
     } else {
-        index_table_spot(&piece->space->table, index_state_mix(index, parent), &piece->parent_spot);
+        index_table_spot(&piece->ns_record->table, index_state_mix(index, parent),
+                         &piece->parent_spot);
     }
 }
 
@@ -87,7 +88,7 @@ add_piece(struct index *index, struct group *group, struct index_change *change,
     uint64_t *mixed = &group->mixed[group->blocks];
 
     piece->change = change;
-    piece->space = index_state_namespace(index, change->ns);
+    piece->ns_record = index_state_namespace(index, change->ns);
     piece->mixed = mixed;
     piece->first = first;
     piece->count = count;
@@ -96,7 +97,7 @@ add_piece(struct index *index, struct group *group, struct index_change *change,
     group->blocks += count;
     for (uint32_t i = 0; i < count; i++)
         mixed[i] = index_state_mix(index, change->hashes[first + i]);
-    index_table_spot(&piece->space->table, mixed[0], &piece->spot);
+    index_table_spot(&piece->ns_record->table, mixed[0], &piece->spot);
     if (looks_for_parent(piece))
         find_parent(index, piece);
 }
@@ -119,7 +120,7 @@ guess_behind(const struct index *index, struct piece *piece)
     }
     /* Another holder may have stored it elsewhere; one alone mostly goes on. */
     return piece->count == 1 &&
-           atomic_load_explicit(&run->holding.box, memory_order_relaxed) == NULL &&
+           atomic_load_explicit(&run->holders.list, memory_order_relaxed) == NULL &&
            offset + 1 < index_run_allocator_capacity(index, piece->parent);
 }
 
@@ -161,17 +162,17 @@ load_lines(const struct index *index, const struct piece *piece)
         piece->guess == 0 ? NULL : index_state_run(index, piece->guess, &offset);
 
     if (run != NULL) {
-        const struct index_holder_list *box =
-            atomic_load_explicit(&run->holding.box, memory_order_relaxed);
+        const struct index_holder_list *list =
+            atomic_load_explicit(&run->holders.list, memory_order_relaxed);
 
-        __builtin_prefetch(box);
+        __builtin_prefetch(list);
         if (piece->change->kind == INDEX_STORE)
             at = count_known(index, piece, run, offset);
-        else if (box != NULL)
+        else if (list != NULL)
             return; /* others have its blocks too: they stay in the table */
     }
     if (at < piece->count)
-        index_table_prefetch_all(&piece->space->table, piece->mixed + at, piece->count - at);
+        index_table_prefetch_all(&piece->ns_record->table, piece->mixed + at, piece->count - at);
 }
 
 /* The codes of a Store; mostly those of the Store before. */
@@ -203,12 +204,12 @@ static bool
 begin_change(struct index *index, struct index_writer *writer, struct index_change *change)
 {
     writer->change = change;
-    writer->space = index_state_namespace(index, change->ns);
+    writer->ns_record = index_state_namespace(index, change->ns);
     writer->holder = index_state_holder(index, change->holder);
     writer->time_s = (uint32_t)(change->time_ms / 1000);
     if (change->kind == INDEX_REMOVE && change->evicted)
         writer->time_s = INDEX_HISTORY_NOT;
-    writer->stake = NULL;
+    writer->usage = NULL;
     writer->last_hash = change->parent;
     writer->last_number = 0;
     writer->reclaimed = false;
@@ -274,9 +275,9 @@ apply_locked(struct index *index, struct index_change *changes, size_t count, bo
         .index = index,
         .table = {.memory = &index->memory,
                   .epoch = &index->epoch,
-                  .seq = index->space.seq,
+                  .seq = index->allocator.seq,
                   .seed = index->seed},
-        .holding = index_state_holders(index),
+        .holders = index_state_holders(index),
     };
     struct group group;
     bool goes_on = true;
@@ -370,7 +371,7 @@ index_remove(struct index *index, uint32_t ns, uint32_t holder, uint64_t hash, u
         uint32_t offset;
         const struct index_run *run = index_state_at(index, number, &offset);
 
-        had = index_run_holders_code_read(&run->holding, holder, offset) != 0;
+        had = index_run_holders_code_read(&run->holders, holder, offset) != 0;
     }
     if (had)
         (void)apply_locked(index, &change, 1, false);

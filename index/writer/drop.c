@@ -9,7 +9,7 @@ struct pass {
     struct index *index;
     const struct index_loss *losses;
     size_t count;
-    struct index_holder_usage *stakes[INDEX_DROPS_MAX]; /* NULL where a loss is of all namespaces */
+    struct index_holder_usage *usages[INDEX_DROPS_MAX]; /* NULL where a loss is of all namespaces */
     bool left[INDEX_DROPS_MAX];                         /* there is something to lose */
     unsigned tiers;                                     /* of all these holders, which are */
     uint64_t holders[INDEX_HOLDERS_MAX / 64];
@@ -28,12 +28,12 @@ look_up(struct pass *pass)
         const struct index_loss *loss = &pass->losses[i];
         const struct index_holder_record *record = index_state_holder(pass->index, loss->holder);
 
-        pass->stakes[i] = NULL;
+        pass->usages[i] = NULL;
         pass->left[i] = atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
         if (!pass->left[i] || loss->ns == INDEX_NAMESPACE_ALL)
             continue;
-        pass->stakes[i] = index_holder_usage_find(pass->index, loss->holder, loss->ns);
-        pass->left[i] = pass->stakes[i] != NULL;
+        pass->usages[i] = index_holder_usage_find(pass->index, loss->holder, loss->ns);
+        pass->left[i] = pass->usages[i] != NULL;
     }
 }
 
@@ -63,7 +63,7 @@ next_page(const struct pass *pass, uint32_t page)
 
     for (size_t i = 0; i < pass->count && next > page; i++) {
         const uint32_t its =
-            pass->stakes[i] == NULL ? page : index_holder_usage_page(pass->stakes[i], page);
+            pass->usages[i] == NULL ? page : index_holder_usage_page(pass->usages[i], page);
 
         if (pass->left[i] && its < next)
             next = its;
@@ -110,13 +110,13 @@ drop_holder(struct pass *pass, uint32_t first, uint32_t loss)
 
         /* It may have gone with what was taken from it, and its page too. */
         if (run == NULL || index_run_length(run) == 0 ||
-            !index_run_holders_next_read(&run->holding, &cursor, &place) || place.holder != holder)
+            !index_run_holders_next_read(&run->holders, &cursor, &place) || place.holder != holder)
             return gone;
         if (pass->callback != NULL)
             tell(pass, run, first, loss, &place);
         rc =
             index_writer_release(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
-        assert(rc == KVT_OK); /* a span that goes as a whole is not taken apart */
+        assert(rc == KVT_OK); /* a range that goes as a whole is not taken apart */
         (void)rc;
         gone += pairs;
     }
@@ -130,7 +130,7 @@ may_lose(const struct pass *pass, const struct index_run *run)
 
     return index_run_length(run) > 0 &&
            (atomic_load_explicit(&run->tiers, memory_order_relaxed) & pass->tiers) != 0 &&
-           (!index_run_holders_sole(&run->holding, &sole) ||
+           (!index_run_holders_sole(&run->holders, &sole) ||
             (pass->holders[sole / 64] >> sole % 64 & 1) != 0);
 }
 
@@ -149,14 +149,15 @@ drop_from_run(struct pass *pass, uint32_t first, uint32_t ns)
 static uint64_t
 drop_from_page(struct pass *pass, uint32_t number)
 {
-    const struct index_run_allocator *space = &pass->index->space;
-    const uintptr_t entry = atomic_load_explicit(&space->runs[number], memory_order_relaxed);
+    const struct index_run_allocator *allocator = &pass->index->allocator;
+    const uintptr_t entry = atomic_load_explicit(&allocator->runs[number], memory_order_relaxed);
     const struct index_run *runs = (const struct index_run *)(entry & ~(uintptr_t)63);
     uint64_t gone = 0;
 
     /* A page that became empty is no more. */
-    for (uint32_t at = 0; entry != 0 && at < space->pages[number].fresh &&
-                          atomic_load_explicit(&space->runs[number], memory_order_relaxed) == entry;
+    for (uint32_t at = 0;
+         entry != 0 && at < allocator->pages[number].fresh &&
+         atomic_load_explicit(&allocator->runs[number], memory_order_relaxed) == entry;
          at++)
         if (may_lose(pass, &runs[at]))
             gone += drop_from_run(
@@ -179,7 +180,7 @@ index_drop_report(struct index *index, const struct index_loss *losses, size_t c
     pass.arg = arg;
     (void)pthread_mutex_lock(&index->lock);
     begin(&pass, index, losses, count);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
+    end = atomic_load_explicit(&index->allocator.end, memory_order_relaxed);
     page = next_page(&pass, *cursor < 1 ? 1 : (uint32_t)*cursor);
     for (uint32_t looked = 0; page < end && looked < INDEX_DROP_PAGES && *pairs < INDEX_DROP_PAIRS;
          looked++) {

@@ -26,8 +26,8 @@ static void
 forget_uses(struct index *index, const struct index_run *run, uint32_t first, uint32_t from,
             uint32_t to)
 {
-    struct index_block_hits *uses =
-        atomic_load_explicit(&index->space.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
+    struct index_block_hits *uses = atomic_load_explicit(
+        &index->allocator.uses[first >> INDEX_PAGE_SHIFT], memory_order_relaxed);
 
     for (uint32_t i = from; uses != NULL && i < to; i++) {
         struct index_block_hits *use = &uses[(first + i) & (INDEX_PAGE_BLOCKS - 1)];
@@ -47,7 +47,7 @@ trim(struct index *index, uint32_t first)
         uint32_t offset;
         struct index_run *run = index_state_at(index, first, &offset);
         const uint32_t length = index_run_length(run);
-        uint32_t end = index_run_holders_end(&run->holding);
+        uint32_t end = index_run_holders_end(&run->holders);
         uint32_t parent;
 
         if (end < run->pinned)
@@ -75,7 +75,7 @@ note_going(const struct index *index, const struct index_run *run, uint32_t from
 
     for (int i = 0; i < PIECES; i++)
         bits[i] = 0;
-    while (index_run_holders_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
+    while (index_run_holders_next_read(&run->holders, &cursor, &place) && place.holder == holder &&
            place.from < to) {
         if ((index_shards_ranks(index->shards, place.code) & ~ranks) != 0)
             continue;
@@ -94,7 +94,7 @@ odd_bytes(const struct index *index, const struct index_run *run, uint32_t first
     struct index_run_holders_place place;
     uint64_t bytes = 0;
 
-    while (index_run_holders_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
+    while (index_run_holders_next_read(&run->holders, &cursor, &place) && place.holder == holder &&
            place.from < to) {
         const uint32_t going = index_shards_ranks(index->shards, place.code) & ranks;
 
@@ -136,15 +136,15 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
     enum kvt_err rc = KVT_OK;
 
     index_run_change(run);
-    if (ranks == UINT32_MAX && index_writer_cut_span(&run->holding, holder, from, to, &code)) {
+    if (ranks == UINT32_MAX && index_writer_cut_range(&run->holders, holder, from, to, &code)) {
         effect.pairs = effect.blocks = to - from;
         effect.shards =
             effect.pairs * (uint32_t)__builtin_popcount(index_shards_ranks(index->shards, code));
     } else {
         if (to - from > 1)
             note_going(index, run, from, to, holder, ranks, going);
-        rc = index_run_holders_remove(&run->holding, &context, holder, ranks, from, to, &effect);
-        if (index_run_holders_sole(&run->holding, &sole))
+        rc = index_run_holders_remove(&run->holders, &context, holder, ranks, from, to, &effect);
+        if (index_run_holders_sole(&run->holders, &sole))
             atomic_store_explicit(&run->tiers,
                                   (uint8_t)KVT_TIER_MASK(index_state_holder(index, sole)->key.tier),
                                   memory_order_relaxed);
@@ -220,8 +220,8 @@ index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
         if (at == first)
             number = index_writer_check(index, change->ns, change->hashes[at], guess);
         if (number == 0)
-            number = index_table_find(&writer->space->table, index->space.seq, change->hashes[at],
-                                      mixed[at - first]);
+            number = index_table_find(&writer->ns_record->table, index->allocator.seq,
+                                      change->hashes[at], mixed[at - first]);
 
         if (number != 0) {
             uint32_t offset;

@@ -21,9 +21,9 @@ struct had {
 static bool
 refuse(struct index_writer *writer, uint32_t at, enum kvt_err status)
 {
-    if (writer->stake != NULL)
-        index_holder_usage_settle(writer->index, writer->stake);
-    writer->stake = NULL;
+    if (writer->usage != NULL)
+        index_holder_usage_settle(writer->index, writer->usage);
+    writer->usage = NULL;
     writer->change->status = status;
     writer->change->done = at;
     return false;
@@ -69,7 +69,7 @@ note_had(const struct index_writer *writer, const struct index_run *run, uint32_
     struct index_run_holders_place place;
 
     *had = (struct had){.bits = {0}};
-    while (index_run_holders_next_read(&run->holding, &cursor, &place) &&
+    while (index_run_holders_next_read(&run->holders, &cursor, &place) &&
            place.holder == writer->change->holder && place.from < to)
         for (uint32_t i = place.from > from ? place.from : from; i < place.to && i < to; i++)
             had->bits[i / 64] |= UINT64_C(1) << i % 64;
@@ -96,10 +96,10 @@ note_history(const struct index_writer *writer, uint32_t number, uint32_t from, 
 static bool
 has_stake(struct index_writer *writer)
 {
-    if (writer->stake == NULL)
-        writer->stake =
+    if (writer->usage == NULL)
+        writer->usage =
             index_holder_usage_make(writer->index, writer->change->holder, writer->change->ns);
-    return writer->stake != NULL;
+    return writer->usage != NULL;
 }
 
 /* Of blocks in the page of the block `number`. */
@@ -117,7 +117,7 @@ add_totals(struct index_writer *writer, const struct index_run_holders_effect *e
                           atomic_load_explicit(&holder->bytes, memory_order_relaxed) +
                               effect->shards * size,
                           memory_order_relaxed);
-    index_holder_usage_add(writer->stake, effect->pairs, number);
+    index_holder_usage_add(writer->usage, effect->pairs, number);
     writer->index->blocks += effect->blocks;
     writer->index->places += effect->pairs;
     writer->change->changed += effect->pairs;
@@ -162,8 +162,8 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
     if (!has_stake(writer))
         return KVT_FULL;
     index_run_change(run);
-    if (!index_writer_add_span(&run->holding, change->holder, writer->code, from, to))
-        rc = index_run_holders_add(&run->holding, &writer->holding, change->holder, writer->code,
+    if (!index_writer_add_range(&run->holders, change->holder, writer->code, from, to))
+        rc = index_run_holders_add(&run->holders, &writer->holders, change->holder, writer->code,
                                    from, to, &effect);
     if (rc == KVT_OK) {
         note_stored(writer, run, to);
@@ -192,7 +192,7 @@ hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_
     if (to - from > 1)
         note_had(writer, run, from, to, &had);
     index_run_change(run);
-    rc = index_run_holders_add(&run->holding, &writer->holding, writer->change->holder,
+    rc = index_run_holders_add(&run->holders, &writer->holders, writer->change->holder,
                                writer->code, from, to, &effect);
     if (rc == KVT_OK)
         note_stored(writer, run, index_run_length(run));
@@ -218,7 +218,7 @@ learn_tokens(struct index_writer *writer, struct index_run *run, uint32_t number
         return KVT_FULL;
     for (uint32_t i = 0; i < count; i++)
         if (index_state_tok(writer->index, number + i) == 0)
-            atomic_store_explicit(&writer->index->space.tok[number + i], tokens[at + i],
+            atomic_store_explicit(&writer->index->allocator.tok[number + i], tokens[at + i],
                                   memory_order_relaxed);
     return KVT_OK;
 }
@@ -246,7 +246,7 @@ learn_parent(struct index_writer *writer, struct index_run *run, uint32_t first,
 
     if (writer->last_number == 0 && writer->last_hash != 0)
         writer->last_number =
-            index_table_find(&writer->space->table, index->space.seq, writer->last_hash,
+            index_table_find(&writer->ns_record->table, index->allocator.seq, writer->last_hash,
                              index_state_mix(index, writer->last_hash));
     index_run_change(run);
     atomic_store_explicit(&run->parent, writer->last_hash, memory_order_relaxed);
@@ -339,7 +339,7 @@ growing_run(const struct index_writer *writer, uint32_t at, uint32_t *first)
     if (writer->last_number == 0)
         return NULL;
     run = index_state_at(index, writer->last_number, &offset);
-    /* Whoever holds it: a holding knows nothing of the length of its run. */
+    /* Any holder: ranges do not depend on the length of the run. */
     if (offset + 1 != index_run_length(run) ||
         atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
         index_run_is(run, INDEX_RUN_ODD_SIZES) ||
@@ -443,8 +443,8 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
     const uint32_t room = index_run_allocator_capacity(index, first) - length;
     const uint32_t most = end - at < room ? end - at : room;
     const uint64_t *hashes = change->hashes + at;
-    _Atomic uint64_t *const seq = &index->space.seq[first + length];
-    _Atomic uint64_t *const tok = &index->space.tok[first + length];
+    _Atomic uint64_t *const seq = &index->allocator.seq[first + length];
+    _Atomic uint64_t *const tok = &index->allocator.tok[first + length];
 
     *stop =
         change->tokens != NULL && !index_run_allocator_tokens(index, first) ? INDEX_TABLE_NONE : 0;
@@ -453,11 +453,11 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
     for (uint32_t i = 0; i < most; i++)
         atomic_store_explicit(&seq[i], hashes[i], memory_order_relaxed);
     /* Without them, what a former block left there is wiped. */
-    if (index->space.pages[first >> INDEX_PAGE_SHIFT].tok_counted)
+    if (index->allocator.pages[first >> INDEX_PAGE_SHIFT].tok_counted)
         for (uint32_t i = 0; i < most; i++)
             atomic_store_explicit(&tok[i], change->tokens != NULL ? change->tokens[at + i] : 0,
                                   memory_order_relaxed);
-    return index_table_enter_all(&writer->space->table, &writer->table, hashes, mixed,
+    return index_table_enter_all(&writer->ns_record->table, &writer->table, hashes, mixed,
                                  first + length, most, stop);
 }
 
@@ -474,10 +474,10 @@ publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t a
 
     if (rc != KVT_OK) {
         for (uint32_t i = 0; i < count; i++)
-            index_table_remove(&writer->space->table, mixed[i], first + length + i);
+            index_table_remove(&writer->ns_record->table, mixed[i], first + length + i);
         return rc;
     }
-    for (uint32_t i = 0; i < count && writer->space->orphans > 0; i++)
+    for (uint32_t i = 0; i < count && writer->ns_record->orphans > 0; i++)
         index_link_adopt(index, change->ns, first + length + i, change->hashes[at + i], mixed[i]);
     writer->last_number = first + length + count - 1;
     writer->last_hash = change->hashes[at + count - 1];
@@ -554,10 +554,10 @@ append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
     struct index_run *run = index_state_run(index, parent, &offset);
     index_block_range one;
 
-    if (run == NULL || writer->space->orphans > 0)
+    if (run == NULL || writer->ns_record->orphans > 0)
         return false;
-    one = atomic_load_explicit(&run->holding.one, memory_order_relaxed);
-    if (atomic_load_explicit(&run->holding.box, memory_order_relaxed) != NULL ||
+    one = atomic_load_explicit(&run->holders.one, memory_order_relaxed);
+    if (atomic_load_explicit(&run->holders.list, memory_order_relaxed) != NULL ||
         offset + 1 != index_run_length(run) || index_block_range_to(one) != offset + 1 ||
         (one >> 32) != ((uint64_t)change->holder << 12 | writer->code) ||
         index_state_seq(index, parent) != change->parent || index_run_ns(run) != change->ns ||
@@ -568,17 +568,17 @@ append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
         offset + 1 == index_run_allocator_capacity(index, parent) ||
         (change->tokens != NULL && !index_run_allocator_tokens(index, parent)))
         return false;
-    atomic_store_explicit(&index->space.seq[parent + 1], hash, memory_order_relaxed);
-    if (index->space.pages[parent >> INDEX_PAGE_SHIFT].tok_counted)
-        atomic_store_explicit(&index->space.tok[parent + 1],
+    atomic_store_explicit(&index->allocator.seq[parent + 1], hash, memory_order_relaxed);
+    if (index->allocator.pages[parent >> INDEX_PAGE_SHIFT].tok_counted)
+        atomic_store_explicit(&index->allocator.tok[parent + 1],
                               change->tokens != NULL ? change->tokens[0] : 0, memory_order_relaxed);
-    if (index_table_enter(&writer->space->table, &writer->table, hash, mixed, parent + 1) != 0)
+    if (index_table_enter(&writer->ns_record->table, &writer->table, hash, mixed, parent + 1) != 0)
         return false;
     index_run_change(run);
-    atomic_store_explicit(&run->holding.one, one + 1, memory_order_relaxed);
+    atomic_store_explicit(&run->holders.one, one + 1, memory_order_relaxed);
     note_stored(writer, run, offset + 2);
     index_run_changed(run);
-    writer->stake = index_holder_usage_find(index, change->holder, change->ns);
+    writer->usage = index_holder_usage_find(index, change->holder, change->ns);
     add_totals(writer, &effect, change->size, parent);
     index_history_note(index, change->ns, change->holder, INDEX_STORE, parent + 1, 1,
                        writer->time_s);
@@ -618,8 +618,8 @@ index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
         if (!done)
             return false;
         if (number == 0 && at < end)
-            number = index_table_find(&writer->space->table, index->space.seq, change->hashes[at],
-                                      mixed[at - first]);
+            number = index_table_find(&writer->ns_record->table, index->allocator.seq,
+                                      change->hashes[at], mixed[at - first]);
     }
     *index_writer_recent(index, writer->last_hash) = writer->last_number;
     writer->change->done = end;

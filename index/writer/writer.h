@@ -16,12 +16,12 @@
 struct index_writer {
     struct index *index;
     struct index_change *change;
-    struct index_namespace *space;
+    struct index_namespace *ns_record;
     struct index_holder_record *holder;
     struct index_holder_usage
-        *stake; /* STORE: of the holder in the namespace; NULL: not asked for */
+        *usage; /* STORE: of the holder in the namespace; NULL: not asked for */
     struct index_table_context table;
-    struct index_run_holders_context holding;
+    struct index_run_holders_context holders;
     uint32_t code;      /* STORE: of the shards */
     uint32_t shards;    /* STORE: how many */
     uint16_t size;      /* STORE: code of the size */
@@ -79,39 +79,39 @@ index_writer_recent(struct index *index, uint64_t hash)
 }
 
 /*
- * Most runs have one holder with one span.  These two do what index_run_holders_add() and
+ * Most runs have one holder with one range.  These two do what index_run_holders_add() and
  * _remove() do where that stays so; false: it does not.
  */
 static inline bool
-index_writer_add_span(struct index_run_holders *holding, uint32_t holder, uint32_t code,
-                      uint32_t from, uint32_t to)
+index_writer_add_range(struct index_run_holders *holders, uint32_t holder, uint32_t code,
+                       uint32_t from, uint32_t to)
 {
-    const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+    const index_block_range one = atomic_load_explicit(&holders->one, memory_order_relaxed);
 
-    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL ||
+    if (atomic_load_explicit(&holders->list, memory_order_relaxed) != NULL ||
         (one != 0 && (index_block_range_holder(one) != holder ||
                       index_block_range_code(one) != code || index_block_range_to(one) != from)))
         return false;
     atomic_store_explicit(
-        &holding->one,
+        &holders->one,
         index_block_range_make(holder, code, one != 0 ? index_block_range_from(one) : from, to),
         memory_order_relaxed);
     return true;
 }
 
 static inline bool
-index_writer_cut_span(struct index_run_holders *holding, uint32_t holder, uint32_t from,
-                      uint32_t to, uint32_t *code)
+index_writer_cut_range(struct index_run_holders *holders, uint32_t holder, uint32_t from,
+                       uint32_t to, uint32_t *code)
 {
-    const index_block_range one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+    const index_block_range one = atomic_load_explicit(&holders->one, memory_order_relaxed);
 
     *code = index_block_range_code(one);
-    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL || one == 0 ||
+    if (atomic_load_explicit(&holders->list, memory_order_relaxed) != NULL || one == 0 ||
         index_block_range_holder(one) != holder || from < index_block_range_from(one) ||
         to != index_block_range_to(one))
         return false;
     atomic_store_explicit(
-        &holding->one,
+        &holders->one,
         from == index_block_range_from(one)
             ? 0
             : index_block_range_make(holder, *code, index_block_range_from(one), from),

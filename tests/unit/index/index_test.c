@@ -2,7 +2,6 @@
  * What is tested: index/index.h, from its header alone.
  * How: edges by hand, failing allocations by a sweep; long random runs are in model_test.c.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -667,7 +666,7 @@ a_drop_needs_no_memory(void **state)
         struct index_change change = {.hashes = hashes, .count = LENGTH, .ns = f.ns, .ranks = 1};
         char name[16];
 
-        (void)snprintf(name, sizeof(name), "all%" PRIu32, i);
+        (void)snprintf(name, sizeof(name), "all%u", i);
         change.holder = holder(f.index, name, KVT_TIER_G1);
         index_apply(f.index, &change, 1);
         assert_int_equal(change.changed, LENGTH);

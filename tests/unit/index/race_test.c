@@ -1,7 +1,7 @@
 /*
  * What is tested: index_find(), index_get() and index_match() beside a writer that does not stop.
  * How: one run, whole at one holder all the time, while hundreds of others come and go in parts of
- * eight blocks, so that its holding takes every form it has, and branches hang on it and leave.
+ * eight blocks, so that its holders take every form there is, and branches hang on it and leave.
  * Each run is seen as it was at one instant: whatever readers find must be whole parts, in order,
  * and never without the one holder that stays.  Sanitizers see the rest.
  */

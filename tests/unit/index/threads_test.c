@@ -1,9 +1,9 @@
 /*
  * What is tested: index/index.h with readers beside its writer.
  * How: some sequences have one holder that never leaves; other holders come to the same blocks and
- * go, in any order, and other sequences come and go as a whole, so that runs, tables and holdings
- * are replaced all the time.  Whatever else they see, readers must always find what never left, and
- * nothing that cannot be.
+ * go, in any order, and other sequences come and go as a whole, so that runs, tables and lists
+ * of holders are replaced all the time.  Whatever else they see, readers must always find what
+ * never left, and nothing that cannot be.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,8 @@
 /*
- * What is tested: index/answer/find_result.h over holdings made by hand.
- * How: random ways through random runs, held by few and by thousands in all the forms a holding
- * has, against a table of flags; then the order of equal lengths, and every allocation failed.
+ * What is tested: index/answer/find_result.h over run holders made by hand.
+ * How: random ways through random runs, held by few and by thousands in all forms of
+ * index_run_holders, against a table of flags; then the order of equal lengths, and every
+ * allocation failed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -375,13 +375,13 @@ on_run(void *arg, const struct index_run_view *view)
 static uint32_t
 class_of(const struct index *index, uint32_t page)
 {
-    return atomic_load(&index->space.runs[page]) & 63;
+    return atomic_load(&index->allocator.runs[page]) & 63;
 }
 
 static void
 begin_pass(struct test *test, struct index_scan **runs)
 {
-    const uint32_t pages = atomic_load(&test->index->space.end);
+    const uint32_t pages = atomic_load(&test->index->allocator.end);
 
     test->journal_count = 0;
     test->recording = true;
@@ -424,7 +424,7 @@ check_pass(struct test *test)
                              block->number);
         }
     }
-    for (uint32_t page = 1; page < atomic_load(&test->index->space.end); page++)
+    for (uint32_t page = 1; page < atomic_load(&test->index->allocator.end); page++)
         test->counts.recut += test->classes[page] != 0 && class_of(test->index, page) != 0 &&
                               class_of(test->index, page) != test->classes[page];
 }

@@ -2,7 +2,7 @@
  * What is tested: index/holder/run_holders.h, and index/holder/shards.h below it.
  * How: by long random runs against a model that cannot be wrong in the same way, a table of
  * bitmaps by holder and block: every effect after every change, every answer every so often.  The
- * runs prove that they met sets of both kinds, several groups, spans taken apart, a full index and
+ * runs prove that they met sets of both kinds, several groups, ranges taken apart, a full index and
  * a heap that fails.  KVT_SEED=n replays.
  */
 #include <stdlib.h>
@@ -33,11 +33,11 @@ struct visited {
     uint32_t few;
     uint32_t bitmaps;
     uint32_t groups; /* the most at a time */
-    uint32_t spans;
+    uint32_t ranges;
     uint32_t closed;
     uint32_t full;
     uint32_t failed;
-    uint32_t holes; /* holders with several spans */
+    uint32_t holes; /* holders with several ranges */
 };
 
 struct run {
@@ -45,7 +45,7 @@ struct run {
     struct index_epoch epoch;
     struct index_shards *shards;
     struct index_run_holders_context context;
-    struct index_run_holders holding;
+    struct index_run_holders holders;
     struct shape shape;
     struct visited visited;
     uint64_t state;
@@ -96,19 +96,19 @@ number(const struct run *run, uint32_t holder)
 static void
 notice(struct run *run)
 {
-    const struct index_holder_list *box = index_holder_list_of(&run->holding);
+    const struct index_holder_list *list = index_holder_list_of(&run->holders);
 
-    if (box == NULL) {
+    if (list == NULL) {
         run->visited.closed++;
         return;
     }
-    if (index_holder_list_groups(box) > run->visited.groups)
-        run->visited.groups = index_holder_list_groups(box);
-    if (index_holder_list_ranges(box) > run->visited.spans)
-        run->visited.spans = index_holder_list_ranges(box);
-    for (uint32_t i = 0; i < index_holder_list_groups(box); i++) {
-        run->visited.few += index_holder_list_set(box, i)->few != 0;
-        run->visited.bitmaps += index_holder_list_set(box, i)->few == 0;
+    if (index_holder_list_groups(list) > run->visited.groups)
+        run->visited.groups = index_holder_list_groups(list);
+    if (index_holder_list_ranges(list) > run->visited.ranges)
+        run->visited.ranges = index_holder_list_ranges(list);
+    for (uint32_t i = 0; i < index_holder_list_groups(list); i++) {
+        run->visited.few += index_holder_list_set(list, i)->few != 0;
+        run->visited.bitmaps += index_holder_list_set(list, i)->few == 0;
     }
 }
 
@@ -123,7 +123,7 @@ add(struct run *run, uint32_t holder, uint32_t ranks, uint32_t from, uint32_t to
     assert_int_equal(index_shards_code(run->shards, ranks, &code), KVT_OK);
     if (run->shape.heap_fails && below(run, 2) == 0)
         kvt_alloc_fail_after(0);
-    rc = index_run_holders_add(&run->holding, &run->context, number(run, holder), code, from, to,
+    rc = index_run_holders_add(&run->holders, &run->context, number(run, holder), code, from, to,
                                &effect);
     kvt_alloc_fail_after(SIZE_MAX);
     notice(run);
@@ -155,7 +155,7 @@ take(struct run *run, uint32_t holder, uint32_t ranks, uint32_t from, uint32_t t
 
     if (run->shape.heap_fails && below(run, 2) == 0)
         kvt_alloc_fail_after(0);
-    rc = index_run_holders_remove(&run->holding, &run->context, number(run, holder), ranks, from,
+    rc = index_run_holders_remove(&run->holders, &run->context, number(run, holder), ranks, from,
                                   to, &effect);
     kvt_alloc_fail_after(SIZE_MAX);
     notice(run);
@@ -229,7 +229,7 @@ check_places(struct run *run)
     uint64_t expected = 0;
     uint32_t last = UINT32_MAX;
 
-    while (index_run_holders_next_read(&run->holding, &cursor, &place)) {
+    while (index_run_holders_next_read(&run->holders, &cursor, &place)) {
         const uint32_t holder = place.holder / run->shape.stride;
 
         assert_int_equal(place.holder % run->shape.stride, 0);
@@ -268,14 +268,14 @@ check(struct run *run)
     check_places(run);
     while (end > 0 && run->held[end - 1] == 0)
         end--;
-    assert_int_equal(index_run_holders_end(&run->holding), end);
-    assert_int_equal(is_empty(&run->holding), end == 0);
-    count = index_run_holders_block_read(&run->holding, block, places, capacity);
+    assert_int_equal(index_run_holders_end(&run->holders), end);
+    assert_int_equal(is_empty(&run->holders), end == 0);
+    count = index_run_holders_block_read(&run->holders, block, places, capacity);
     assert_int_equal(count, run->held[block]);
     for (uint32_t holder = 0; holder < run->shape.holders; holder++) {
         const uint32_t ranks = run->model[holder][block];
         const uint32_t code =
-            index_run_holders_code_read(&run->holding, number(run, holder), block);
+            index_run_holders_code_read(&run->holders, number(run, holder), block);
 
         if (end_of(run, holder) > 0) {
             holders++;
@@ -287,7 +287,7 @@ check(struct run *run)
         assert_int_equal(places[given].holder, number(run, holder));
         assert_int_equal(places[given++].code, code);
     }
-    assert_int_equal(index_run_holders_sole(&run->holding, &answer), holders == 1);
+    assert_int_equal(index_run_holders_sole(&run->holders, &answer), holders == 1);
     if (holders == 1)
         assert_int_equal(answer, number(run, sole));
     kvt_free(places);
@@ -313,8 +313,8 @@ run_free(struct run *run)
     run->memory.max = 0; /* not even a byte is needed for it */
     for (uint32_t holder = 0; holder < run->shape.holders; holder++)
         take(run, holder, UINT32_MAX, 0, run->shape.blocks);
-    assert_true(is_empty(&run->holding));
-    assert_int_equal(index_run_holders_end(&run->holding), 0);
+    assert_true(is_empty(&run->holders));
+    assert_int_equal(index_run_holders_end(&run->holders), 0);
     run->memory.max = max;
     index_epoch_release(&run->epoch);
     index_shards_free(run->shards, &run->memory);
@@ -338,7 +338,7 @@ few_holders_with_holes(void **state)
     walk(run);
     assert_true(run->visited.closed > 0);
     assert_true(run->visited.holes > 0);
-    assert_true(run->visited.spans > 8);
+    assert_true(run->visited.ranges > 8);
     run_free(run);
 }
 
@@ -395,7 +395,7 @@ a_full_index_still_removes(void **state)
     (void)state;
     walk(run);
     assert_true(run->visited.full > 0);
-    assert_true(run->visited.spans > 8);
+    assert_true(run->visited.ranges > 8);
     run_free(run);
 }
 
@@ -448,17 +448,18 @@ patterns_stay_small(void **state)
     const struct shape shape = {
         .holders = 1000, .stride = 1, .blocks = 64, .shards = 1, .whole = 0};
     struct run *run = run_new(&shape);
-    const struct index_holder_list *box;
+    const struct index_holder_list *list;
 
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
         add(run, i, 1, 0, 64);
-    box = index_holder_list_of(&run->holding);
-    assert_non_null(box);
-    assert_int_equal(index_holder_list_groups(box), 1);
-    assert_int_equal(index_holder_list_ranges(box), 0);
-    assert_true(
-        index_holder_list_bytes(box) + index_holder_set_bytes(index_holder_list_set(box, 0)) < 512);
+    list = index_holder_list_of(&run->holders);
+    assert_non_null(list);
+    assert_int_equal(index_holder_list_groups(list), 1);
+    assert_int_equal(index_holder_list_ranges(list), 0);
+    assert_true(index_holder_list_bytes(list) +
+                    index_holder_set_bytes(index_holder_list_set(list, 0)) <
+                512);
     /* Block by block, all holders in step. */
     for (uint32_t block = 64; block-- > 32;)
         for (uint32_t i = 0; i < 1000; i++)
@@ -468,9 +469,9 @@ patterns_stay_small(void **state)
             add(run, i, 1, block, block + 1);
     check(run);
     assert_true(run->visited.groups <= 3);
-    assert_true(run->visited.spans <= 130);
-    index_run_holders_clear(&run->holding, &run->context);
-    assert_true(is_empty(&run->holding));
+    assert_true(run->visited.ranges <= 130);
+    index_run_holders_clear(&run->holders, &run->context);
+    assert_true(is_empty(&run->holders));
     memset(run->model, 0, sizeof(run->model));
     memset(run->held, 0, sizeof(run->held));
     run_free(run);
@@ -482,23 +483,23 @@ few_are_numbers_and_many_a_bitmap(void **state)
 {
     const struct shape shape = {.holders = 100, .stride = 600, .blocks = 64, .shards = 1};
     struct run *run = run_new(&shape);
-    const struct index_holder_list *box;
+    const struct index_holder_list *list;
 
     (void)state;
     for (uint32_t i = 0; i < 40; i++)
         add(run, 39 - i, 1, 0, 64);
-    box = index_holder_list_of(&run->holding);
-    assert_int_equal(index_holder_list_groups(box), 1);
-    assert_true(index_holder_list_set(box, 0)->few >= 8);
+    list = index_holder_list_of(&run->holders);
+    assert_int_equal(index_holder_list_groups(list), 1);
+    assert_true(index_holder_list_set(list, 0)->few >= 8);
     check(run);
     for (uint32_t i = 40; i < 100; i++)
         add(run, i, 1, 0, 64);
-    box = index_holder_list_of(&run->holding);
-    assert_int_equal(index_holder_list_set(box, 0)->few, 0);
+    list = index_holder_list_of(&run->holders);
+    assert_int_equal(index_holder_list_set(list, 0)->few, 0);
     check(run);
     for (uint32_t i = 0; i < 95; i++)
         take(run, i, 1, 0, 64);
-    assert_true(index_holder_list_set(index_holder_list_of(&run->holding), 0)->few > 0);
+    assert_true(index_holder_list_set(index_holder_list_of(&run->holders), 0)->few > 0);
     check(run);
     run_free(run);
 }

@@ -1,5 +1,7 @@
 /*
  * tests/unit/index/support/matches.h -- one question to an index, with an answer of its own.
+ *
+ * Why: most tests ask once and copy the matches out.
  */
 #ifndef TESTS_UNIT_INDEX_SUPPORT_MATCHES_H
 #define TESTS_UNIT_INDEX_SUPPORT_MATCHES_H
