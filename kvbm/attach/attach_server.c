@@ -12,6 +12,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/log.h"
+#include "kvbm/attach/attach_session.h"
 #include "kvbm/attach/channel.h"
 
 enum {

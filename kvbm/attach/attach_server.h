@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "kvbm/attach/attach_session.h"
+#include "kvbm/attach/attach_service.h"
 
 #define KVBM_ATTACH_ENGINES_MAX 16
 #define KVBM_ATTACH_PATH_MAX    108 /* of a socket, with the NUL */

@@ -21,8 +21,9 @@ kvbm_ring_init(struct kvbm_ring *ring, struct kvbm_ring_shared *shared, void *by
     *ring = (struct kvbm_ring){.shared = shared, .bytes = bytes, .capacity = capacity};
 }
 
-size_t
-kvbm_ring_record_max(uint64_t capacity)
+/* The longest record of a ring. */
+static size_t
+record_max(uint64_t capacity)
 {
     return (size_t)(capacity / 4 - HEAD);
 }
@@ -52,7 +53,7 @@ kvbm_ring_room(struct kvbm_ring *ring, size_t size)
 {
     uint64_t taken;
 
-    if (size > kvbm_ring_record_max(ring->capacity))
+    if (size > record_max(ring->capacity))
         return KVT_RANGE;
     if (ring->own - ring->other + span(size) <= ring->capacity)
         return KVT_OK;

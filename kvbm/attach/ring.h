@@ -55,9 +55,6 @@ struct kvbm_ring {
 void kvbm_ring_init(struct kvbm_ring *ring, struct kvbm_ring_shared *shared, void *bytes,
                     uint64_t capacity);
 
-/** The longest record of a ring. */
-size_t kvbm_ring_record_max(uint64_t capacity);
-
 /** Is there room for a record of `size` bytes?  KVT_OK, KVT_AGAIN, KVT_RANGE (never) or
  *  KVT_CORRUPT (the consumer's index cannot be). */
 KVT_NODISCARD enum kvt_err kvbm_ring_room(struct kvbm_ring *ring, size_t size);

@@ -298,9 +298,12 @@ kvbm_cuda_share(const struct kvbm_storage *storage, struct kvbm_cuda_shared *out
 }
 
 enum kvt_err
-kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
+kvbm_cuda_open_beside(struct kvbm_storage **out, const struct kvbm_storage *ours,
                       const struct kvbm_cuda_shared *shared, struct kvt_error *err)
 {
+    struct kvbm_cuda *cuda = ((const struct device_storage *)ours)->cuda;
+
+    assert(kvbm_cuda_is_device(ours));
     *out = NULL;
     if (cuda->ipc_open == NULL || cuda->ipc_close == NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: this driver shares no memory");
@@ -309,14 +312,6 @@ kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                                         .block_size = shared->block_size,
                                         .shared = shared},
                        err);
-}
-
-enum kvt_err
-kvbm_cuda_open_beside(struct kvbm_storage **out, const struct kvbm_storage *ours,
-                      const struct kvbm_cuda_shared *shared, struct kvt_error *err)
-{
-    assert(kvbm_cuda_is_device(ours));
-    return kvbm_cuda_open_shared(out, ((const struct device_storage *)ours)->cuda, shared, err);
 }
 
 bool

@@ -39,14 +39,10 @@ struct kvbm_cuda_shared {
 KVT_NODISCARD enum kvt_err kvbm_cuda_share(const struct kvbm_storage *storage,
                                            struct kvbm_cuda_shared *out, struct kvt_error *err);
 
-/** What another process shares, as a storage here: what it does is seen at once.  The other one
- *  keeps its storage until this is closed; if it dies, what is read is undefined.  KVT_OK;
- *  KVT_UNSUPPORTED; KVT_INVALID or KVT_RANGE (sizes); KVT_IO (the driver refuses); KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err kvbm_cuda_open_shared(struct kvbm_storage **out, struct kvbm_cuda *cuda,
-                                                 const struct kvbm_cuda_shared *shared,
-                                                 struct kvt_error *err);
-
-/** The same, on the device of a storage of this process. */
+/** What another process shares, as a storage on the device of `ours`.  What that process writes is
+ *  seen at once.  It keeps its storage until this is closed; if it dies, what is read is
+ *  undefined.  KVT_OK; KVT_UNSUPPORTED; KVT_INVALID or KVT_RANGE (sizes); KVT_IO (the driver
+ *  refuses); KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_beside(struct kvbm_storage **out,
                                                  const struct kvbm_storage *ours,
                                                  const struct kvbm_cuda_shared *shared,

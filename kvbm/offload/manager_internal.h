@@ -240,7 +240,4 @@ void kvbm_onboards_step(struct kvbm_manager *manager, uint64_t now_ms);
 /** A job of it has ended; each passenger says how. */
 void kvbm_onboard_arrive(struct kvbm_job *job);
 
-/** End it with what has arrived. */
-void kvbm_onboard_finish(struct kvbm_onboard *onboard);
-
 #endif /* KVBM_OFFLOAD_MANAGER_INTERNAL_H */

@@ -212,8 +212,9 @@ drop_sources(struct kvbm_onboard *onboard)
     onboard->source_count = 0;
 }
 
-void
-kvbm_onboard_finish(struct kvbm_onboard *onboard)
+/* End it with what has arrived. */
+static void
+finish(struct kvbm_onboard *onboard)
 {
     struct kvbm_manager *manager = onboard->manager;
     struct kvbm_pool *pool = manager->options.tiers[onboard->target].pool;
@@ -353,7 +354,7 @@ weigh(struct kvbm_onboard *onboard, uint64_t now_ms)
             runs[count].tier = KVT_TIER_G1; /* it costs nothing */
         at += runs[count].blocks;
     }
-    chosen = kvbm_cost_choose_within(cost, runs, count, left_ms, now_ms, &reason);
+    chosen = kvbm_cost_choose(cost, runs, count, left_ms, now_ms, &reason);
     if (reason == KVBM_COST_TAKEN)
         return;
     onboard->end = onboard->at + chosen;
@@ -689,6 +690,6 @@ kvbm_onboards_step(struct kvbm_manager *manager, uint64_t now_ms)
                 continue;
             }
             *at = onboard->next;
-            kvbm_onboard_finish(onboard);
+            finish(onboard);
         }
 }

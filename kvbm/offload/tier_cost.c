@@ -117,18 +117,7 @@ fit_locked(struct kvbm_cost *cost, const struct kvbm_cost_run *run, double left_
 
 uint32_t
 kvbm_cost_choose(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
-                 uint64_t spent_ms, uint64_t now_ms, enum kvbm_cost_reason *reason)
-{
-    const uint64_t deadline_ms = cost->options.deadline_ms;
-    const double left_ms =
-        deadline_ms > 0 ? (double)deadline_ms - (double)spent_ms : (double)INFINITY;
-
-    return kvbm_cost_choose_within(cost, runs, count, left_ms, now_ms, reason);
-}
-
-uint32_t
-kvbm_cost_choose_within(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
-                        double left_ms, uint64_t now_ms, enum kvbm_cost_reason *reason)
+                 double left_ms, uint64_t now_ms, enum kvbm_cost_reason *reason)
 {
     const struct kvbm_cost_options *options = &cost->options;
     const double block_ms =

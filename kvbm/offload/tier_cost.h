@@ -39,8 +39,7 @@ enum kvbm_cost_reason {
 };
 
 struct kvbm_cost_options {
-    double prefill_rate;  /* tokens a second; 0: nobody knows, so nothing is dearer */
-    uint64_t deadline_ms; /* of a request's blocks; 0: none */
+    double prefill_rate; /* tokens a second; 0: nobody knows, so nothing is dearer */
     uint64_t block_bytes;
     uint32_t block_tokens;
 };
@@ -78,16 +77,11 @@ double kvbm_cost_estimate(struct kvbm_cost *cost, enum kvt_tier tier, uint64_t b
 /**
  * How many blocks, from the first on, to take: as many as save most time, and come in time.
  *
- * @param      spent_ms  since the request began
- * @param[out] reason    why not all
+ * @param      left_ms  until the deadline; INFINITY: none
+ * @param[out] reason   why not all
  */
 uint32_t kvbm_cost_choose(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
-                          uint64_t spent_ms, uint64_t now_ms, enum kvbm_cost_reason *reason);
-
-/** The same, for what has a deadline of its own: `left_ms` from now on; INFINITY: none. */
-uint32_t kvbm_cost_choose_within(struct kvbm_cost *cost, const struct kvbm_cost_run *runs,
-                                 size_t count, double left_ms, uint64_t now_ms,
-                                 enum kvbm_cost_reason *reason);
+                          double left_ms, uint64_t now_ms, enum kvbm_cost_reason *reason);
 
 /** Bytes are asked for: what is ahead of them, to be given to kvbm_cost_end(). */
 uint64_t kvbm_cost_begin(struct kvbm_cost *cost, enum kvt_tier tier, uint64_t bytes);

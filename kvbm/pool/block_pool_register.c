@@ -2,7 +2,7 @@
 
 #include "kvbm/pool/block_pool.h"
 #include "kvbm/pool/block_pool_internal.h"
-#include "kvbm/pool/block_state.h"
+#include "kvbm/pool/mutable_block.h"
 
 /* The name is known already: share its block, or keep ours unlisted beside it. */
 static enum kvt_err

@@ -8,8 +8,9 @@
  *                    kvbm_block_commit: the pool makes the name (kvtier/token.h)
  *   from outside     kvbm_block_begin, kvbm_block_complete: the holder knows the name
  *
- * Every move at the wrong time, or of too much, is refused and changes nothing; each refusal has
- * its own text.
+ * A block goes Reset -> Partial -> Complete -> Registered, and from each of the last three back to
+ * Reset.  Every move at the wrong time, or of too much, is refused and changes nothing, in release
+ * builds too; each refusal has its own text.
  *
  * Ownership: all of it is of a block that the caller alone holds.
  * Threads:   none: one thread at a time uses such a block, and no lock is taken.
@@ -19,6 +20,13 @@
 #define KVBM_POOL_MUTABLE_BLOCK_H
 
 #include "kvbm/pool/block_pool.h"
+
+/** "reset", "partial", "complete", "registered"; "?" for anything else. */
+const char *kvbm_block_state_name(enum kvt_block_state state);
+
+/** Move `state` to `to`.  KVT_INVALID (with both names in `err`) leaves it as it is. */
+KVT_NODISCARD enum kvt_err kvbm_block_state_move(enum kvt_block_state *state,
+                                                 enum kvt_block_state to, struct kvt_error *err);
 
 /** Reset -> Partial: bytes are being written.  KVT_OK or KVT_INVALID. */
 KVT_NODISCARD enum kvt_err kvbm_block_begin(struct kvbm_pool *pool, struct kvt_handle handle,
@@ -60,8 +68,5 @@ KVT_NODISCARD enum kvt_err kvbm_block_commit(struct kvbm_pool *pool, struct kvt_
 /** Partial or Complete -> Reset; it stays held.  KVT_OK or KVT_INVALID. */
 KVT_NODISCARD enum kvt_err kvbm_block_reset(struct kvbm_pool *pool, struct kvt_handle handle,
                                             struct kvt_error *err);
-
-/** Tokens in a Partial block that init_sequence began; 0 of any other. */
-uint32_t kvbm_block_filled(struct kvbm_pool *pool, struct kvt_handle handle);
 
 #endif /* KVBM_POOL_MUTABLE_BLOCK_H */

@@ -1,5 +1,7 @@
 /* kvtier/layout.h over kvbm/layout/block_layout.h and kvbm/layout/layout_walk.h: what a caller
  * says is checked here, what those assert. */
+#include "kvtier/layout.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,6 @@
 /* kvtier/offload.h over kvbm/offload/manager.h. */
+#include "kvtier/offload.h"
+
 #include <assert.h>
 #include <string.h>
 

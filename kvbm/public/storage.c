@@ -1,4 +1,6 @@
 /* kvtier/storage.h over kvbm/storage/tier_storage.h and what implements it. */
+#include "kvtier/storage.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
 /* kvtier/transfer.h over kvbm/transfer/transfer_manager.h and kvbm/transfer/pipeline.h. */
+#include "kvtier/transfer.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,6 @@
 /* kvtier/volume.h over kvbm/volume/volume_set.h and kvbm/volume/volume_kinds.h. */
+#include "kvtier/volume.h"
+
 #include <assert.h>
 #include <inttypes.h>
 

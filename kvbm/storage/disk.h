@@ -19,7 +19,6 @@
  *
  * Ownership: a kvbm_storage; close it with kvbm_storage_close().
  * Threads:   as kvbm/storage/tier_storage.h; commit, forget and found likewise.
- *            kvbm_disk_clear(): alone.
  * Limits:    as kvbm/storage/tier_storage.h; KVBM_DISK_PARTS_MAX parts a block.  The space is
  *            claimed at opening; where the file system refuses that, a full disk shows as KVT_FULL
  *            of a later write.
@@ -85,9 +84,6 @@ enum kvt_err kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_
 
 /** Durably forget blocks and their content.  KVT_IO: they may be found again. */
 enum kvt_err kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t count);
-
-/** Durably forget everything. */
-KVT_NODISCARD enum kvt_err kvbm_disk_clear(struct kvbm_storage *storage);
 
 /** Blocks of an earlier process, from `*at` on, at most `capacity`; advances `*at`.  Returns how
  *  many: fewer than `capacity` means that was the end, and lets go of what is needed to ask again.

@@ -537,19 +537,3 @@ kvbm_disk_index_sync_data(struct kvbm_disk_index *index, int fd)
 {
     return sync_file(index, fd);
 }
-
-enum kvt_err
-kvbm_disk_index_clear(struct kvbm_disk_index *index)
-{
-    if (atomic_load(&index->broken))
-        return KVT_IO;
-    if (write_header(index) != KVT_OK) {
-        atomic_store(&index->broken, true);
-        return KVT_IO;
-    }
-    (void)pthread_mutex_lock(&index->lock);
-    for (uint32_t block = 0; block < index->block_count; block++)
-        clear_locked(index, block);
-    (void)pthread_mutex_unlock(&index->lock);
-    return KVT_OK;
-}

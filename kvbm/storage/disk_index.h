@@ -102,7 +102,4 @@ KVT_NODISCARD enum kvt_err kvbm_disk_index_erase_doubles(struct kvbm_disk_index 
 /** Sync the data's file: a failure counts as one of the index's own. */
 KVT_NODISCARD enum kvt_err kvbm_disk_index_sync_data(struct kvbm_disk_index *index, int fd);
 
-/** Every record is void from here on, durably, in one write. */
-KVT_NODISCARD enum kvt_err kvbm_disk_index_clear(struct kvbm_disk_index *index);
-
 #endif /* KVBM_STORAGE_DISK_INDEX_H */

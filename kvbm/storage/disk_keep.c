@@ -158,15 +158,6 @@ kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t co
     return disk->index == NULL ? KVT_OK : kvbm_disk_index_erase(disk->index, blocks, count);
 }
 
-enum kvt_err
-kvbm_disk_clear(struct kvbm_storage *storage)
-{
-    struct kvbm_disk *disk = kvbm_disk_of(storage);
-
-    kvbm_disk_set_written(disk, 0, (size_t)storage->block_count * disk->parts, 0);
-    return disk->index == NULL ? KVT_OK : kvbm_disk_index_clear(disk->index);
-}
-
 size_t
 kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at, struct kvbm_storage_name *entries,
                 size_t capacity)

@@ -73,8 +73,9 @@ kvbm_ticket_let_go(struct kvt_ticket *ticket)
         ticket->ops->destroy(ticket);
 }
 
-bool
-kvbm_ticket_is_finished(struct kvt_ticket *ticket)
+/* A wait answers at once. */
+static bool
+is_finished(struct kvt_ticket *ticket)
 {
     bool finished;
 
@@ -130,7 +131,7 @@ kvt_ticket_cancel(struct kvt_ticket *ticket)
 void
 kvt_ticket_release(struct kvt_ticket *ticket)
 {
-    const bool finished = ticket == NULL || kvbm_ticket_is_finished(ticket);
+    const bool finished = ticket == NULL || is_finished(ticket);
 
     assert(finished);
     if (ticket != NULL)

@@ -67,9 +67,6 @@ bool kvbm_ticket_begin(struct kvt_ticket *ticket);
  *  goes at the same time: once a waiter knows, the ticket is the caller's alone. */
 void kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go);
 
-/** Will a wait answer at once, with how it ended? */
-bool kvbm_ticket_is_finished(struct kvt_ticket *ticket);
-
 /** Wait for its end, however long that takes, and release it; how it ended.  KVT_TIMEOUT is then
  *  what the work itself said, which kvt_ticket_wait() cannot tell from a wait that was too short.
  */

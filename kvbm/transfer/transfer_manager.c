@@ -452,24 +452,6 @@ kvbm_copy_blocks(struct kvbm_transfer *transfer, struct kvbm_storage *source,
                                        });
 }
 
-enum kvt_err
-kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
-                          struct kvbm_storage *target, const struct kvbm_layout *layout,
-                          uint32_t layer, uint32_t layers, struct kvt_copy *copies, size_t count)
-{
-    return kvbm_transfer_run(transfer, &(struct kvbm_transfer_request){
-                                           .path = kvbm_path_between(source, target),
-                                           .source = source,
-                                           .target = target,
-                                           .copies = copies,
-                                           .count = count,
-                                           .source_layout = layout,
-                                           .target_layout = layout,
-                                           .layer = layer,
-                                           .layers = layers,
-                                       });
-}
-
 void
 kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvt_path path,
                     struct kvt_transfer_stats *stats)

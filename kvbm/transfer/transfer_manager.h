@@ -107,12 +107,6 @@ KVT_NODISCARD enum kvt_err kvbm_copy_blocks(struct kvbm_transfer *transfer,
                                             struct kvbm_storage *target, struct kvt_copy *copies,
                                             size_t count);
 
-/** Layers [layer, layer + layers) of blocks of one layout, likewise. */
-KVT_NODISCARD enum kvt_err
-kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
-                          struct kvbm_storage *target, const struct kvbm_layout *layout,
-                          uint32_t layer, uint32_t layers, struct kvt_copy *copies, size_t count);
-
 void kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvt_path path,
                          struct kvt_transfer_stats *stats);
 

@@ -85,7 +85,7 @@ gpu_share_other(struct kvbm_cuda *cuda)
     if (gpu_pair_open(&pair, cuda, BLOCKS, SIZE, &err) != KVT_OK)
         goto out;
     if (read(STDIN_FILENO, &shared, sizeof(shared)) != (ssize_t)sizeof(shared) ||
-        kvbm_cuda_open_shared(&theirs, cuda, &shared, &err) != KVT_OK)
+        kvbm_cuda_open_beside(&theirs, pair.device, &shared, &err) != KVT_OK)
         goto out;
     speed = move_all(&pair, theirs);
     wrong = gpu_wrong_bytes(&pair, pair.device, FIRST);

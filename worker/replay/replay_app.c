@@ -56,7 +56,6 @@ open_cost(struct app *app, struct kvt_error *err)
         return KVT_OK;
     rc = kvbm_cost_init(&app->cost, &(struct kvbm_cost_options){
                                         .prefill_rate = (double)settings->prefill_rate,
-                                        .deadline_ms = settings->deadline_ms,
                                         .block_bytes = settings->layout.block_size,
                                         .block_tokens = settings->block_tokens,
                                     });

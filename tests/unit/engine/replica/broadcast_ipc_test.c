@@ -292,6 +292,7 @@ rank_see(struct ranks *ranks, uint32_t rank)
 {
     const uint64_t end = kvt_clock_mono_ms() + WAIT;
     struct kvbm_cuda_shared shared;
+    struct kvbm_storage *ours;
     char path[256];
     ssize_t got = 0;
 
@@ -305,7 +306,9 @@ rank_see(struct ranks *ranks, uint32_t rank)
     }
     assert_int_equal(got, sizeof(shared));
     kvbm_storage_close(ranks->g1[rank]);
-    assert_int_equal(kvbm_cuda_open_shared(&ranks->g1[rank], ranks->cuda, &shared, NULL), KVT_OK);
+    assert_int_equal(kvbm_cuda_open_device(&ours, ranks->cuda, 1, shared.block_size, NULL), KVT_OK);
+    assert_int_equal(kvbm_cuda_open_beside(&ranks->g1[rank], ours, &shared, NULL), KVT_OK);
+    kvbm_storage_close(ours);
 }
 
 static void

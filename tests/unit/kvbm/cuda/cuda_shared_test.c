@@ -59,7 +59,7 @@ is(struct kvbm_storage *device, uint32_t block, int value)
     } while (0)
 
 static void
-every_failing_call(struct kvbm_cuda *cuda, const struct kvbm_cuda_shared *shared)
+every_failing_call(const struct kvbm_storage *ours, const struct kvbm_cuda_shared *shared)
 {
     void *library = dlopen(KVBM_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
     void (*fail_at)(long number);
@@ -79,7 +79,7 @@ every_failing_call(struct kvbm_cuda *cuda, const struct kvbm_cuda_shared *shared
         enum kvt_err rc;
 
         fail_at(at);
-        rc = kvbm_cuda_open_shared(&storage, cuda, shared, NULL);
+        rc = kvbm_cuda_open_beside(&storage, ours, shared, NULL);
         more = failed();
         fail_at(-1);
         NEED(rc == KVT_OK ? storage != NULL : storage == NULL && more);
@@ -102,11 +102,11 @@ be_the_other(const struct kvbm_cuda_shared *shared)
 
     NEED(kvbm_cuda_open(&cuda, KVBM_FAKE_CUDA, 0, NULL) == KVT_OK);
     wrong.block_size = 100;
-    NEED(kvbm_cuda_open_shared(&theirs, cuda, &wrong, NULL) == KVT_INVALID && theirs == NULL);
-    every_failing_call(cuda, shared);
-    NEED(kvbm_cuda_open_shared(&theirs, cuda, shared, NULL) == KVT_OK);
-    NEED(theirs->block_count == BLOCKS && theirs->block_size == SIZE);
     NEED(kvbm_cuda_open_device(&ours, cuda, 2, SIZE, NULL) == KVT_OK);
+    NEED(kvbm_cuda_open_beside(&theirs, ours, &wrong, NULL) == KVT_INVALID && theirs == NULL);
+    every_failing_call(ours, shared);
+    NEED(kvbm_cuda_open_beside(&theirs, ours, shared, NULL) == KVT_OK);
+    NEED(theirs->block_count == BLOCKS && theirs->block_size == SIZE);
     for (uint32_t i = 0; i < BLOCKS; i++)
         NEED(is(theirs, i, (int)i + 1));
     /* From G1 to G1, and nowhere else. */
@@ -137,7 +137,7 @@ two_processes_have_one_memory(void **state)
     for (uint32_t i = 0; i < BLOCKS; i++)
         assert_true(fill(device, i, (int)i + 1));
     assert_int_equal(kvbm_cuda_share(device, &shared, NULL), KVT_OK);
-    assert_int_equal(kvbm_cuda_open_shared(&again, cuda, &shared, NULL), KVT_IO);
+    assert_int_equal(kvbm_cuda_open_beside(&again, device, &shared, NULL), KVT_IO);
     assert_null(again);
     child = fork();
     assert_true(child >= 0);
@@ -157,6 +157,7 @@ what_cannot_be_shared(void **state)
     struct kvbm_cuda *cuda = open_fake();
     struct kvbm_cuda_shared shared;
     struct kvbm_storage *storage;
+    struct kvbm_storage *again;
     struct kvt_error err;
 
     (void)state;
@@ -172,9 +173,9 @@ what_cannot_be_shared(void **state)
     cuda->ipc_export = NULL;
     cuda->ipc_open = NULL; /* a driver without */
     assert_int_equal(kvbm_cuda_share(storage, &shared, &err), KVT_UNSUPPORTED);
+    assert_int_equal(kvbm_cuda_open_beside(&again, storage, &shared, &err), KVT_UNSUPPORTED);
+    assert_null(again);
     kvbm_storage_close(storage);
-    assert_int_equal(kvbm_cuda_open_shared(&storage, cuda, &shared, &err), KVT_UNSUPPORTED);
-    assert_null(storage);
     kvbm_cuda_close(cuda);
 }
 

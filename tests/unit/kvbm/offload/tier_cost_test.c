@@ -14,10 +14,9 @@
 enum { BLOCK = 256 << 10, TOKENS = 512, RUNS = 12 };
 
 static void
-make(struct kvbm_cost *cost, double prefill_rate, uint64_t deadline_ms)
+make(struct kvbm_cost *cost, double prefill_rate)
 {
     assert_int_equal(kvbm_cost_init(cost, &(struct kvbm_cost_options){.prefill_rate = prefill_rate,
-                                                                      .deadline_ms = deadline_ms,
                                                                       .block_bytes = BLOCK,
                                                                       .block_tokens = TOKENS}),
                      KVT_OK);
@@ -83,7 +82,7 @@ learns_and_follows(void **state)
         struct kvbm_cost cost;
         uint64_t now_ms = 1000;
 
-        make(&cost, 0, 0);
+        make(&cost, 0);
         for (size_t life = 0; life < 2; life++) {
             watch(&cost, KVT_TIER_G3, &tiers[i][life], &random, &now_ms);
             expect_near(&cost, KVT_TIER_G3, &tiers[i][life], now_ms, 2);
@@ -102,7 +101,7 @@ one_stall_is_one_stall(void **state)
     double before;
 
     (void)state;
-    make(&cost, 0, 0);
+    make(&cost, 0);
     watch(&cost, KVT_TIER_G4, &truth, &random, &now_ms);
     before = kvbm_cost_estimate(&cost, KVT_TIER_G4, 8 * BLOCK, now_ms);
     measure(&cost, KVT_TIER_G4, 8 * BLOCK, 60000, now_ms);
@@ -125,8 +124,8 @@ stays_in_bounds_and_forgets(void **state)
     uint64_t now_ms = 1000;
 
     (void)state;
-    make(&cost, 0, 0);
-    make(&fresh, 0, 0);
+    make(&cost, 0);
+    make(&fresh, 0);
     for (int i = 0; i < 2000; i++)
         measure(&cost, KVT_TIER_G4, BLOCK, i < 1000 ? 1e12 : 0, now_ms);
     assert_true(cost.paths[KVT_TIER_G4].latency_ms >= 0 &&
@@ -154,7 +153,7 @@ others_are_waited_for(void **state)
     uint64_t ahead;
 
     (void)state;
-    make(&cost, 0, 0);
+    make(&cost, 0);
     alone = kvbm_cost_estimate(&cost, KVT_TIER_G3, BLOCK, 1);
     assert_int_equal(kvbm_cost_begin(&cost, KVT_TIER_G3, 100 * BLOCK), 0);
     assert_true(kvbm_cost_estimate(&cost, KVT_TIER_G3, BLOCK, 1) > 10 * alone);
@@ -202,7 +201,7 @@ chooses_the_best(void **state)
         uint32_t chosen;
         double most = 0;
 
-        make(&cost, rate, deadline_ms);
+        make(&cost, rate);
         for (int i = 0; i < 20; i++)
             measure(&cost, (enum kvt_tier)(KVT_TIER_G2 + kvt_random_below(&random, 3)), 4 * BLOCK,
                     100 * kvt_random_unit(&random), 1000);
@@ -212,7 +211,10 @@ chooses_the_best(void **state)
                 .blocks = 1 + (uint32_t)kvt_random_below(&random, 16)};
             total += runs[i].blocks;
         }
-        chosen = kvbm_cost_choose(&cost, runs, RUNS, spent_ms, 1000, &reason);
+        chosen = kvbm_cost_choose(&cost, runs, RUNS,
+                                  deadline_ms > 0 ? (double)deadline_ms - (double)spent_ms
+                                                  : (double)INFINITY,
+                                  1000, &reason);
         assert_true(chosen <= total);
         seen[reason]++;
         assert_int_equal(reason == KVBM_COST_TAKEN, chosen == total);
