@@ -105,13 +105,12 @@ KVT_NODISCARD enum kvt_err engine_request_label(const struct engine_connector *c
 void engine_request_schedule(struct engine_connector *connector, struct engine_request *request,
                              const struct engine_scheduled *scheduled);
 
-/* connector_heard.c */
+/* connector_report.c */
 /** Its place under a new id; KVT_FULL or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err engine_transfer_new(struct engine_connector *connector,
                                                enum engine_transfer kind,
                                                struct engine_request *request, uint32_t count,
                                                struct transfer **out);
-struct transfer *engine_transfer_find(struct engine_connector *connector, uint64_t id);
 /** One block did not go well at some rank. */
 void engine_transfer_fail(struct engine_connector *connector, struct transfer *transfer,
                           uint32_t at, enum kvt_err why);

@@ -15,8 +15,8 @@ place_of(struct engine_connector *connector, uint64_t id)
     return &connector->transfers[id % ENGINE_META_TRANSFERS_MAX];
 }
 
-struct transfer *
-engine_transfer_find(struct engine_connector *connector, uint64_t id)
+static struct transfer *
+transfer_find(struct engine_connector *connector, uint64_t id)
 {
     struct transfer *transfer = *place_of(connector, id);
 
@@ -183,7 +183,7 @@ static bool
 is_sound(struct engine_connector *connector, const struct transfer *transfer)
 {
     for (uint32_t i = 0; i < transfer->depend_count; i++)
-        if (engine_transfer_find(connector, transfer->depends[i]) != NULL)
+        if (transfer_find(connector, transfer->depends[i]) != NULL)
             return false;
     return !transfer->spoilt;
 }
@@ -247,7 +247,7 @@ end_at(struct engine_connector *connector, struct transfer *transfer, uint32_t r
 static struct transfer *
 heard_of(struct engine_connector *connector, uint32_t rank, uint64_t id)
 {
-    struct transfer *transfer = engine_transfer_find(connector, id);
+    struct transfer *transfer = transfer_find(connector, id);
 
     return transfer != NULL && (transfer->waiting & 1u << rank) != 0 ? transfer : NULL;
 }

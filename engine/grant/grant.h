@@ -32,14 +32,13 @@
 
 #include "kvbm/pool/block_pool.h"
 
+#include "engine/grant/grant_wire.h"
 #include "engine/memory/blockset.h"
 #include "engine/memory/fabric.h"
 
-#define ENGINE_GRANT_BLOCKS_MAX 64
-#define ENGINE_GRANT_PLACES     64 /* default */
-#define ENGINE_GRANT_PLACES_MAX 4096
-#define ENGINE_GRANT_HOLD_MS    10000 /* default */
-#define ENGINE_GRANT_REST_MS    5000  /* default: longer than a fabric waits for a late peer */
+#define ENGINE_GRANT_PLACES  64    /* default */
+#define ENGINE_GRANT_HOLD_MS 10000 /* default */
+#define ENGINE_GRANT_REST_MS 5000  /* default: longer than a fabric waits for a late peer */
 
 struct engine_grants;
 

@@ -1,7 +1,7 @@
 /*
  * engine/grant/grant_internal.h -- what the files of grants know of each other.
  *
- * Why: grant.c has the book of what is granted, its places and deadlines; grant_serve.c answers
+ * Why: grant.c has the book of what is granted, its places and deadlines; grant_server.c answers
  *      those who ask.
  * Ownership: as engine/grant/grant.h.
  * Threads:   `lock` is a leaf.  A grant that is not in the book is its finder's.
@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "engine/grant/grant.h"
 #include "engine/grant/grant_wire.h"
 #include "engine/memory/blockset_shape.h"
 #include "engine/rpc/rpc.h"

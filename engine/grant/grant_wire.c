@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/memory/fabric.h"
 #include "engine/rpc/rpc_msgpack.h"
 
 enum { LABEL_WORDS = 5, RESULT_WORDS = 3 };

@@ -23,11 +23,12 @@
 #define ENGINE_GRANT_GRANT_WIRE_H
 
 #include "base/core/buffer.h"
+#include "kvbm/pool/block_pool.h"
 
-#include "engine/grant/grant.h"
-
-#define ENGINE_GRANT_VERSION  1
-#define ENGINE_GRANT_WIRE_MAX (16u << 10) /* bytes of any of these */
+#define ENGINE_GRANT_BLOCKS_MAX 64
+#define ENGINE_GRANT_PLACES_MAX 4096
+#define ENGINE_GRANT_VERSION    1
+#define ENGINE_GRANT_WIRE_MAX   (16u << 10) /* bytes of any of these */
 
 enum engine_grant_method {
     ENGINE_GRANT_ABOUT = 1,

@@ -9,7 +9,6 @@
 #include "base/core/deadline.h"
 
 #include "engine/grant/grant_wire.h"
-#include "engine/memory/blockset_import_internal.h"
 #include "engine/rpc/rpc.h"
 
 struct engine_writer {
@@ -47,14 +46,14 @@ open_window(struct engine_writer *writer, const struct engine_grant_about *about
     const struct engine_import *import = writer->import;
     enum kvt_err rc;
 
-    if (about->nonce != import->nonce)
+    if (about->nonce != engine_import_nonce(import))
         return kvt_error_set(err, KVT_NOTFOUND, "writer: who grants there has another block set");
     rc = engine_window_open(&writer->window, writer->fabric, about->description, about->size, err);
-    if (rc == KVT_OK &&
-        engine_window_size(writer->window) != about->places * import->shape.block_size)
+    if (rc == KVT_OK && engine_window_size(writer->window) !=
+                            about->places * engine_import_shape(import)->block_size)
         rc = kvt_error_set(err, KVT_INVALID, "writer: %zu bytes to put into, not %zu",
                            engine_window_size(writer->window),
-                           about->places * import->shape.block_size);
+                           about->places * engine_import_shape(import)->block_size);
     return rc;
 }
 
@@ -121,7 +120,8 @@ static enum kvt_err
 read_given(const struct engine_writer *writer, struct engine_grant *grant, size_t count,
            const struct kvt_buffer *answer)
 {
-    const size_t places = engine_window_size(writer->window) / writer->import->shape.block_size;
+    const size_t places =
+        engine_window_size(writer->window) / engine_import_shape(writer->import)->block_size;
     struct engine_grant_given given;
 
     if (engine_grant_read_given(&given, answer->data, answer->size) != KVT_OK ||
@@ -144,7 +144,7 @@ engine_writer_acquire(struct engine_writer *writer, const struct kvbm_label *lab
                       uint64_t hold_ms, struct engine_grant *grant, struct kvt_error *err)
 {
     struct engine_grant_wish wish = {
-        .nonce = writer->import->nonce, .hold_ms = hold_ms, .count = count};
+        .nonce = engine_import_nonce(writer->import), .hold_ms = hold_ms, .count = count};
     struct kvt_buffer question;
     struct kvt_buffer answer;
     enum kvt_err rc;
@@ -176,7 +176,7 @@ static enum kvt_err
 plan_put(const struct engine_writer *writer, struct engine_grant *grant, const void *const *blocks,
          struct engine_fabric_part *parts, size_t *count)
 {
-    const struct engine_blockset_shape *shape = &writer->import->shape;
+    const struct engine_blockset_shape *shape = engine_import_shape(writer->import);
     uint32_t *grains = kvt_calloc(shape->grains, sizeof(*grains));
     enum kvt_err rc = grains == NULL ? KVT_NOMEM : KVT_OK;
 

@@ -27,7 +27,7 @@
  * Room in G2 is what is free, then what goes down to G3, then what nobody holds; where all is held
  * a match waits 200 ms for some, and is shortened.
  *
- * A peer's leader is asked by the messages of engine/leader/session.h.
+ * A peer's leader is asked by the messages of engine/leader/session_internal.h.
  *
  * A rank in another process that is restarted (engine/rank/remote.h, `restarted`) has lost its
  * shards of all blocks, while pools and peers' books still name them.  The leader is not told, and

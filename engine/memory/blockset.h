@@ -28,9 +28,8 @@
 #include "kvbm/layout/block_layout.h"
 #include "kvbm/storage/tier_storage.h"
 
+#include "engine/memory/blockset_wire.h"
 #include "engine/memory/fabric.h"
-
-#define ENGINE_BLOCKSET_DESCRIPTION_MAX (ENGINE_FABRIC_DESCRIPTION_MAX + 256) /* bytes */
 
 struct engine_blockset;
 

@@ -100,10 +100,16 @@ engine_import_close(struct engine_import *import)
     kvt_free(import);
 }
 
-const struct kvbm_layout *
-engine_import_layout(const struct engine_import *import)
+const struct engine_blockset_shape *
+engine_import_shape(const struct engine_import *import)
 {
-    return &import->shape.layout;
+    return &import->shape;
+}
+
+uint64_t
+engine_import_nonce(const struct engine_import *import)
+{
+    return import->nonce;
 }
 
 /* Slices ----------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@
 #include "kvbm/layout/block_layout.h"
 
 #include "engine/memory/blockset.h"
+#include "engine/memory/blockset_shape.h"
 
 #define ENGINE_IMPORT_RUNS_MAX 1024
 
@@ -54,8 +55,11 @@ KVT_NODISCARD enum kvt_err engine_import_open(struct engine_import **out,
 /** NULL is allowed. */
 void engine_import_close(struct engine_import *import);
 
-/** Theirs, with TP size and rank. */
-const struct kvbm_layout *engine_import_layout(const struct engine_import *import);
+/** Their blocks; the layout has their TP size and rank. */
+const struct engine_blockset_shape *engine_import_shape(const struct engine_import *import);
+
+/** The number of their set. */
+uint64_t engine_import_nonce(const struct engine_import *import);
 
 /* Bytes of a block that lie together on both sides. */
 struct engine_import_run {

@@ -14,7 +14,9 @@
 
 #include "kvbm/layout/block_layout.h"
 
-#include "engine/memory/blockset.h"
+#include "engine/memory/fabric.h"
+
+#define ENGINE_BLOCKSET_DESCRIPTION_MAX (ENGINE_FABRIC_DESCRIPTION_MAX + 256) /* bytes */
 
 struct engine_blockset_facts {
     struct kvbm_layout layout; /* with TP size and rank */

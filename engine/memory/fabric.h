@@ -109,9 +109,6 @@ KVT_NODISCARD enum kvt_err engine_window_open(struct engine_window **out,
 
 size_t engine_window_size(const struct engine_window *window);
 
-/** "near" or "far". */
-const char *engine_window_rail(const struct engine_window *window);
-
 /** Where it lies in this process's memory, to be read there without a move: of the near rail where
  *  UCX can; else NULL.  What the owner writes is seen as it is written. */
 const void *engine_window_memory(const struct engine_window *window);

@@ -483,12 +483,6 @@ engine_window_memory(const struct engine_window *window)
     return window->memory;
 }
 
-const char *
-engine_window_rail(const struct engine_window *window)
-{
-    return window->peer->rail->name;
-}
-
 static void
 close_window(struct engine_fabric *fabric, void *arg)
 {

@@ -91,12 +91,6 @@ engine_rpc_kept_new(const struct engine_rpc_message *answer)
     return kept;
 }
 
-void
-engine_rpc_kept_free(struct engine_rpc_kept *kept)
-{
-    kvt_free(kept);
-}
-
 static size_t
 weight(const struct engine_rpc_kept *kept)
 {
@@ -111,7 +105,7 @@ forget(struct engine_rpc_links *links, struct engine_rpc_kept *kept)
     links->kept_bytes -= weight(kept);
     kept->slot->kept = NULL;
     kept->slot->state = SLOT_FORGOTTEN;
-    engine_rpc_kept_free(kept);
+    kvt_free(kept);
 }
 
 static void
@@ -364,7 +358,7 @@ engine_rpc_links_answer(struct engine_rpc_links *links, const struct engine_rpc_
     bool goes_on;
 
     if (link == NULL) {
-        engine_rpc_kept_free(kept);
+        kvt_free(kept);
         return;
     }
     slot = &link->slots[answer->number % ENGINE_RPC_CALLS_MAX];
@@ -386,7 +380,7 @@ engine_rpc_links_answer(struct engine_rpc_links *links, const struct engine_rpc_
     }
     if (goes_on && slot->state == SLOT_UNWANTED)
         slot->state = SLOT_FORGOTTEN;
-    engine_rpc_kept_free(kept);
+    kvt_free(kept);
 }
 
 bool

@@ -43,9 +43,6 @@ bool engine_rpc_links_take(struct engine_rpc_links *links, const struct engine_r
 /** An answer to be given to engine_rpc_links_answer(), or NULL: no memory. */
 struct engine_rpc_kept *engine_rpc_kept_new(const struct engine_rpc_message *answer);
 
-/** NULL is allowed. */
-void engine_rpc_kept_free(struct engine_rpc_kept *kept);
-
 /** A call has ended: tell its client, and keep what it was told.  `kept` is the book's from now on;
  *  NULL: it is made of `answer`, without its payload, and NOMEM instead of OK. */
 void engine_rpc_links_answer(struct engine_rpc_links *links,

@@ -125,7 +125,7 @@ grant_hand_acquire(struct grant_hand *hand, const uint64_t *names, size_t count,
 enum kvt_err
 grant_hand_put(struct grant_hand *hand, struct engine_grant *grant)
 {
-    const size_t size = engine_import_layout(hand->import)->block_size;
+    const size_t size = engine_import_shape(hand->import)->layout.block_size;
     const void *blocks[ENGINE_GRANT_BLOCKS_MAX] = {NULL};
     uint8_t *bytes = kvt_calloc(grant->count, size);
     enum kvt_err rc = bytes == NULL ? KVT_NOMEM : KVT_OK;

@@ -114,7 +114,7 @@ its_references_can_be_read(void **state)
     assert_int_equal(grant_hand_put(&hand, &grant), KVT_OK);
     assert_int_equal(engine_writer_commit(hand.writer, &grant, &read.ref, NULL), KVT_OK);
     assert_int_equal(engine_import_run(hand.import, &request, NULL), KVT_OK);
-    assert_true(blocks_are(into, engine_import_layout(hand.import)->block_size, name));
+    assert_true(blocks_are(into, engine_import_shape(hand.import)->layout.block_size, name));
     engine_blockset_hide(bed.set, read.ref.block);
     assert_int_equal(engine_import_run(hand.import, &request, NULL), KVT_NOTFOUND);
     end(&bed, &hand);
@@ -132,9 +132,9 @@ what_is_not_put_goes_back(void **state)
 
     (void)state;
     begin(&bed, &hand, true, LONG, LONG);
-    bytes = kvt_calloc(1, engine_import_layout(hand.import)->block_size);
+    bytes = kvt_calloc(1, engine_import_shape(hand.import)->layout.block_size);
     assert_non_null(bytes);
-    blocks_write(bytes, engine_import_layout(hand.import)->block_size, 2);
+    blocks_write(bytes, engine_import_shape(hand.import)->layout.block_size, 2);
     assert_int_equal(grant_hand_acquire(&hand, names, 3, LONG, &grant), KVT_OK);
     assert_int_equal(engine_writer_put(hand.writer, &grant, blocks, NULL), KVT_PRECONDITION);
     blocks[1] = bytes;
@@ -242,7 +242,7 @@ what_is_damaged_is_no_block(void **state)
 
     (void)state;
     begin(&bed, &hand, true, LONG, LONG);
-    bytes = kvt_calloc(1, engine_import_layout(hand.import)->block_size);
+    bytes = kvt_calloc(1, engine_import_shape(hand.import)->layout.block_size);
     assert_non_null(bytes);
     blocks[0] = bytes;
     assert_int_equal(grant_hand_acquire(&hand, &name, 1, LONG, &grant), KVT_OK);

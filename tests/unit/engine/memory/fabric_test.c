@@ -20,7 +20,7 @@
 #include "base/core/random.h"
 #include "base/text/parse.h"
 
-#include "engine/memory/fabric.h"
+#include "engine/memory/fabric_internal.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/support/owner_process.h"
 
@@ -64,7 +64,7 @@ begin(struct scene *scene, bool near, uint64_t seed)
     if (engine_window_open(&scene->window, scene->fabric, scene->owner.description,
                            scene->owner.size, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    assert_string_equal(engine_window_rail(scene->window), near ? "near" : "far");
+    assert_string_equal(scene->window->peer->rail->name, near ? "near" : "far");
     assert_int_equal(engine_window_size(scene->window), BYTES);
 }
 

@@ -33,8 +33,6 @@ enum {
     TEXT = 320,
 };
 
-extern char **environ;
-
 static struct rpc_rig rig;
 
 /* ---- the other process ---- */

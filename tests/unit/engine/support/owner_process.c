@@ -16,8 +16,6 @@
 
 #include "tests/support/seed.h"
 
-extern char **environ;
-
 enum { TEXT_MAX = 32 };
 
 uint8_t
