@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/parse.h"
+
 #include "worker/instances/shard.h"
 
 enum { LEASE_MIN = 1000 }; /* ms */
@@ -41,26 +43,44 @@ load_tp(struct worker_instance_plan *plan, const char *text, struct kvt_error *e
 }
 
 /* "INSTANCE/leader/LIFE" or "INSTANCE/RANK/LIFE". */
+static bool
+parse_part(struct worker_instance_plan *plan, const char *text)
+{
+    enum { INSTANCE, WHICH, LIFE, WORDS };
+    char copy[64];
+    char *rest = copy;
+    const char *words[WORDS] = {"", "", ""};
+    uint64_t instance;
+    uint64_t rank;
+
+    if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+        return false;
+    for (size_t i = 0; i < WORDS && rest != NULL; i++)
+        words[i] = strsep(&rest, "/");
+    if (rest != NULL || kvt_parse_u64(words[INSTANCE], &instance) != KVT_OK ||
+        kvt_parse_u64(words[LIFE], &plan->life) != KVT_OK || instance >= plan->instances ||
+        plan->life == 0)
+        return false;
+    plan->instance = (uint32_t)instance;
+    if (strcmp(words[WHICH], "leader") == 0) {
+        plan->part = WORKER_PART_LEADER;
+        plan->rank = WORKER_INSTANCE_LEADER;
+        return true;
+    }
+    plan->part = WORKER_PART_RANK;
+    if (kvt_parse_u64(words[WHICH], &rank) != KVT_OK || rank >= plan->tp[instance])
+        return false;
+    plan->rank = (uint32_t)rank;
+    return true;
+}
+
 static enum kvt_err
 load_part(struct worker_instance_plan *plan, const char *text, struct kvt_error *err)
 {
-    char which[16];
-
     plan->part = WORKER_PART_FRONT;
-    if (text[0] == '\0')
+    if (text[0] == '\0' || parse_part(plan, text))
         return KVT_OK;
-    if (sscanf(text, "%" SCNu32 "/%15[a-z0-9]/%" SCNu64, &plan->instance, which, &plan->life) !=
-            3 ||
-        plan->instance >= plan->instances || plan->life == 0)
-        return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
-                             text);
-    plan->part = strcmp(which, "leader") == 0 ? WORKER_PART_LEADER : WORKER_PART_RANK;
-    plan->rank = plan->part == WORKER_PART_RANK ? (uint32_t)strtoul(which, NULL, 10)
-                                                : WORKER_INSTANCE_LEADER;
-    if (plan->part == WORKER_PART_RANK && plan->rank >= plan->tp[plan->instance])
-        return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan",
-                             text);
-    return KVT_OK;
+    return kvt_error_set(err, KVT_INVALID, "engine.part: \"%s\" is no process of this plan", text);
 }
 
 /* Keys of shards have a rank and no TP size: who splits blocks otherwise would find, and replace,

@@ -20,6 +20,7 @@
 #include "worker/instances/instance_message.h"
 #include "worker/instances/instance_stats.h"
 #include "worker/instances/leader_fence.h"
+#include "worker/instances/rank_set.h"
 #include "worker/instances/scheduler.h"
 #include "worker/instances/trace_prefix.h"
 #include "worker/replay/ledger.h"

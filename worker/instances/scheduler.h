@@ -19,12 +19,12 @@
 
 #include "engine/connector/connector.h"
 #include "engine/connector/forward_hook.h"
-#include "worker/instances/rank_set.h"
 
 #define WORKER_SCHEDULER_WAITING 256
 #define WORKER_SCHEDULER_RUNNING 16
 #define WORKER_SCHEDULER_CHUNK   32 /* blocks of a request in one iteration */
 
+struct worker_rank_set;
 struct worker_scheduler;
 
 struct worker_scheduler_options {

@@ -15,6 +15,7 @@
 
 #include "base/core/buffer.h"
 
+#include "worker/instances/instance_plan.h"
 #include "worker/instances/scheduler.h"
 
 struct worker_request {

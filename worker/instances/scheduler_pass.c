@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "worker/instances/instance_message.h"
+#include "worker/instances/rank_set.h"
 #include "worker/instances/scheduler_internal.h"
 #include "worker/instances/shard.h"
 #include "worker/instances/trace_prefix.h"

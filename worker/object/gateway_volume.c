@@ -51,9 +51,9 @@ close_gateway(struct kvbm_volume *volume)
 static const struct kvbm_volume_driver driver = {
     .kind = "gateway", .get = get, .put = put, .has = has, .close = close_gateway};
 
-enum kvt_err
-worker_gateway_volume(struct kvbm_volume **out, struct worker_object_tier *remote,
-                      size_t block_size, struct kvt_error *err)
+static enum kvt_err
+open_volume(struct kvbm_volume **out, struct worker_object_tier *remote, size_t block_size,
+            struct kvt_error *err)
 {
     struct gateway *gateway = kvt_calloc(1, sizeof(*gateway));
 
@@ -71,7 +71,7 @@ add_volume(struct kvbm_volumes *set, uint64_t number, struct worker_object_tier 
            size_t block_size, size_t queue_max, struct kvt_error *err)
 {
     struct kvbm_volume *volume;
-    enum kvt_err rc = worker_gateway_volume(&volume, remote, block_size, err);
+    enum kvt_err rc = open_volume(&volume, remote, block_size, err);
 
     if (rc != KVT_OK)
         return rc;

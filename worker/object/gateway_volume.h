@@ -22,13 +22,9 @@
 #define WORKER_GATEWAY_VOLUME_DOWN 1 /* numbers in worker_gateway_volumes() */
 #define WORKER_GATEWAY_VOLUME_UP   2
 
-/** `block_size` is that of the remote's settings. */
-KVT_NODISCARD enum kvt_err worker_gateway_volume(struct kvbm_volume **out,
-                                                 struct worker_object_tier *remote,
-                                                 size_t block_size, struct kvt_error *err);
-
 /** A set with the remote in it twice, once for each direction: a volume has one thread, and what is
- *  asked for must not wait behind what is stored.  `*out` is NULL on failure. */
+ *  asked for must not wait for what is stored.  `block_size` is that of the remote's settings.
+ *  `*out` is NULL on failure. */
 KVT_NODISCARD enum kvt_err worker_gateway_volumes(struct kvbm_volumes **out,
                                                   struct worker_object_tier *remote,
                                                   size_t block_size, size_t queue_max,

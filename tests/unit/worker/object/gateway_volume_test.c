@@ -25,7 +25,7 @@
 #include "tests/unit/kvbm/support/volume_bed.h"
 #include "worker/object/gateway_volume.h"
 
-enum { DEADLINE = 60000, KILLS = 3, VOLUME = 9 };
+enum { DEADLINE = 60000, KILLS = 3, VOLUME = WORKER_GATEWAY_VOLUME_DOWN };
 
 struct gateway {
     char folder[256];
@@ -93,7 +93,6 @@ struct world {
 static void
 open_world(struct world *world)
 {
-    struct kvbm_volume *volume;
     struct kvt_error err;
     char path[300];
 
@@ -117,9 +116,7 @@ open_world(struct world *world)
     world->settings.layout.block_size = BED_SIZE;
     world->settings.layout.fingerprint = 42;
     assert_int_equal(worker_object_tier_open(&world->remote, &world->settings, &err), KVT_OK);
-    assert_int_equal(kvbm_volumes_new(&world->set, NULL), KVT_OK);
-    assert_int_equal(worker_gateway_volume(&volume, world->remote, BED_SIZE, NULL), KVT_OK);
-    assert_int_equal(kvbm_volumes_register(world->set, VOLUME, volume, 8, NULL), KVT_OK);
+    assert_int_equal(worker_gateway_volumes(&world->set, world->remote, BED_SIZE, 8, NULL), KVT_OK);
     world->bytes = kvt_aligned(4096, (size_t)BED_IDS * BED_SIZE);
     assert_non_null(world->bytes);
 }
@@ -280,6 +277,7 @@ static void
 close_world(struct world *world)
 {
     assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
+    assert_int_equal(kvbm_volumes_unregister(world->set, WORKER_GATEWAY_VOLUME_UP, true), KVT_OK);
     kvbm_volumes_free(world->set);
     worker_object_tier_close(world->remote);
     test_folder_remove(world->gateway.folder);
