@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/grant/grant_wire.h"
+#include "engine/memory/fabric.h"
 #include "tests/fuzz/target.h"
 
 enum { RESULTS = 3 };
