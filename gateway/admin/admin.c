@@ -15,7 +15,7 @@
 #include "gateway/admin/admin_quarantine.h"
 #include "gateway/admin/admin_store.h"
 #include "gateway/block/backlog.h"
-#include "gateway/block/damage.h"
+#include "gateway/block/repair.h"
 #include "kvtier/version.h"
 
 enum { REASONS_MAX = 8 };

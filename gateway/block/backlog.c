@@ -9,7 +9,8 @@
 #include "base/core/log.h"
 #include "base/core/random.h"
 #include "gateway/block/claim.h"
-#include "gateway/block/damage.h"
+#include "gateway/block/claim_settle.h"
+#include "gateway/block/repair.h"
 #include "gateway/tier/courtesy.h"
 
 enum {

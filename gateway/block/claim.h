@@ -59,22 +59,10 @@ void gateway_claim_send(struct gateway_context *context, struct gateway_store_ba
 void gateway_claim_landed(struct gateway_context *context, struct gateway_claim *claim,
                           const struct g4_request *request);
 
+/** The bucket has it, as `answer` says: STORED. */
+void gateway_claim_stored(struct gateway_claim *claim, const struct g4_request *answer);
+
 /** The bucket has it, and something that belongs to it could not be done: UNKNOWN. */
 void gateway_claim_doubt(struct gateway_claim *claim, enum kvt_err status);
-
-/** Look at everything that was there already; afterwards no claim is OCCUPIED, and what is STORED
- *  has the record it needs (gateway/block/commit_record.h). */
-void gateway_claim_settle(struct gateway_context *context, struct gateway_claim *claims,
-                          size_t count);
-
-/** Send one and settle it; its `status`. */
-enum kvt_err gateway_claim_perform(struct gateway_context *context, struct gateway_claim *claim);
-
-/** Does a HEAD or GET answer show this very block, whole? */
-bool gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
-                          uint64_t fingerprint);
-
-/** Did a read show what lies there?  One that failed half-way tells nothing about the object. */
-bool gateway_damage_judged(enum kvt_err status);
 
 #endif /* GATEWAY_BLOCK_CLAIM_H */

@@ -1,11 +1,11 @@
 /*
- * gateway/block/damage.h -- what happens when a copy is bad, or not where it should be.
+ * gateway/block/damage.h -- is a copy bad?  Judging it, and keeping the evidence.
  *
- * Why: a bad copy must be kept as evidence, taken out of every reader's sight, and must never make
- * us remove a good copy that somebody put there in the meantime.
+ * Why: what a read or a HEAD showed is judged in one way everywhere.  What follows for the row and
+ * the object is in gateway/block/repair.h.
  *
  * Ownership: everything is borrowed for the call.
- * Threads:   any; a key somebody else is changing is left alone, the next read comes by again.
+ * Threads:   any.
  * Limits:    as gateway/tier/quarantine.h.
  */
 #ifndef GATEWAY_BLOCK_DAMAGE_H
@@ -18,53 +18,11 @@
 #include "g4/object/kind.h"
 #include "gateway/tier/gateway_context.h"
 
-/** A volume's copy failed with `reason`; `body` is what was read (may be NULL), NULL reason =
- *  absent.  Looked at once more, then dropped from the catalog and the volume; one that was still
- *  to be uploaded is told to be lost, unless the bucket has it after all. */
-void gateway_repair_file(struct gateway_context *context, const char *key, enum gateway_tier tier,
-                         const void *body, size_t size, const char *reason);
-
-/** A block that the bucket is owed met other content there, of a sound object: the first writer
- *  wins, and ours (`body`) is evidence.  The caller holds the key. */
-void gateway_repair_second(struct gateway_context *context, const char *key, const void *body,
-                           size_t size);
-
-/** The bucket's object `seen` failed with `reason`.  While it still has that ETag it is replaced by
- * a tombstone (or deleted, where DELETE honours If-Match).  An object of others stays in place: one
- * without our metadata, or one that is sound by its own; only the row that knew another goes. */
-void gateway_repair_cold(struct gateway_context *context, const char *key,
-                         const struct g4_request *seen, const void *body, size_t size,
-                         const char *reason);
-
 /** Does what was bad come again?  Byte for byte, under the same ETag; or, where `seen` was too
  *  large to be read, again more than `expected` bytes. */
 bool gateway_damage_comes_again(struct gateway_context *context, const char *key,
                                 const struct g4_request *seen, const void *body, size_t size,
                                 uint64_t expected);
-
-/** The catalog says the bucket has it, and the bucket says no: whoever removed it meant the block,
- *  so the row goes, and the hot copy with it. */
-void gateway_repair_gone(struct gateway_context *context, const char *key);
-
-/** The same for a caller who holds the key. */
-void gateway_repair_gone_held(struct gateway_context *context, const char *key);
-
-/** The other bucket has the block than the row says, or of two copies one is gone, for another
- *  gateway moved it: looked at once more, the row says so too.  True: now it does. */
-bool gateway_repair_elsewhere(struct gateway_context *context, const char *key);
-
-/** Is what HEAD or GET showed another gateway's object, and not the block of this row, whose cold
- *  copy is in the bucket?  What names this gateway as its writer and differs is damage; objects
- *  without our metadata cannot tell. */
-bool gateway_repair_is_other(const struct gateway_context *context,
-                             const struct gateway_record *record, const struct g4_request *seen);
-
-/** The bucket has another block, or a tombstone, where the catalog has this one: it is asked once
- *  more, and then the row goes, and the hot copy with it. */
-void gateway_repair_other(struct gateway_context *context, const char *key);
-
-/** The bucket's object looks wrong from outside: read it, and act if it is. */
-void gateway_repair_inspect(struct gateway_context *context, const char *key);
 
 /** Writer of tombstones. */
 #define GATEWAY_TOMBSTONE G4_KIND_TOMBSTONE_WRITER
@@ -78,5 +36,12 @@ const char *gateway_damage_judge_head(const struct g4_request *seen);
 /** Keep the evidence and count it. */
 void gateway_damage_keep(struct gateway_context *context, const char *key, unsigned tier,
                          const void *body, size_t size, const char *reason);
+
+/** Does a HEAD or GET answer show this very block, whole? */
+bool gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
+                          uint64_t fingerprint);
+
+/** Did a read show what lies there?  One that failed half-way tells nothing about the object. */
+bool gateway_damage_judged(enum kvt_err status);
 
 #endif /* GATEWAY_BLOCK_DAMAGE_H */

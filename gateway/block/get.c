@@ -8,6 +8,7 @@
 #include "g4/object/check.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
+#include "gateway/block/repair.h"
 #include "gateway/tier/store_batch.h"
 
 struct reading {

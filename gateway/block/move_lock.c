@@ -9,7 +9,6 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "base/core/random.h"
-#include "gateway/move/bucket_move.h"
 
 enum {
     MARGIN_MS = 2000, /* stores tell whole seconds */
@@ -27,7 +26,7 @@ perform(struct gateway_context *context, struct g4_request *request)
 {
     request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     return gateway_bucket_tier_ended_of(
-        context, GATEWAY_COLD,
+        context->buckets, GATEWAY_COLD,
         g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD), request));
 }
 
@@ -265,4 +264,11 @@ gateway_move_lock_sweep(struct gateway_context *context)
     if (freed > 0)
         kvt_log_info("gateway.move", "locks_swept", "%zu, of gateways that are no more", freed);
     return freed;
+}
+
+enum kvt_err
+gateway_move_lock_still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
+{
+    *deadline_ms = gateway_move_lock_deadline(lock);
+    return *deadline_ms == 0 ? KVT_AGAIN : KVT_OK;
 }

@@ -58,6 +58,10 @@ KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_context *con
 /** Until when the next small request may last, monotonic; 0: the lease is as good as over. */
 uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
 
+/** The same before each request that changes something.  KVT_AGAIN: the lease is as good as over. */
+KVT_NODISCARD enum kvt_err gateway_move_lock_still_held(const struct gateway_move_lock *lock,
+                                                        uint64_t *deadline_ms);
+
 /** Have it for as long again.  KVT_BUSY: the lease was over, and another gateway has it now. */
 KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_context *context,
                                                    struct gateway_move_lock *lock);

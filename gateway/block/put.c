@@ -11,6 +11,7 @@
 #include "g4/object/check.h"
 #include "g4/object/pieces.h"
 #include "gateway/block/claim.h"
+#include "gateway/block/claim_settle.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/unsynced.h"
 #include "gateway/tier/store_batch.h"

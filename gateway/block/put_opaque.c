@@ -4,8 +4,9 @@
 #include "base/core/clock.h"
 #include "base/core/random.h"
 #include "gateway/block/claim.h"
+#include "gateway/block/damage.h"
 #include "gateway/block/put.h"
-#include "gateway/http/attributes.h"
+#include "gateway/tier/attribute_lines.h"
 
 enum { NONCE_BYTES = 16, NONCE_TEXT = 2 * NONCE_BYTES + 1 };
 

@@ -9,7 +9,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/thread/cond.h"
-#include "gateway/block/damage.h"
+#include "gateway/block/repair.h"
 #include "gateway/tier/gateway_context.h"
 #include "gateway/tier/store_batch.h"
 

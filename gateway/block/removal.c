@@ -10,7 +10,7 @@
 #include "gateway/block/claim.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
-#include "gateway/move/bucket_move.h"
+#include "gateway/block/tombstone.h"
 
 enum {
     FRESH_MS = 1000,  /* behind an older mark others may have put the block again */

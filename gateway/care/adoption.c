@@ -12,7 +12,7 @@
 #include "base/thread/cond.h"
 #include "g4/object/kind.h"
 #include "gateway/block/commit_record.h"
-#include "gateway/http/attributes.h"
+#include "gateway/tier/attribute_lines.h"
 #include "gateway/tier/store_batch.h"
 
 enum {

@@ -13,6 +13,8 @@
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/get.h"
+#include "gateway/block/repair.h"
+#include "gateway/block/tombstone.h"
 #include "gateway/move/bucket_move.h"
 
 const char *
@@ -90,7 +92,7 @@ look_into_buckets(struct scene *scene, struct kvt_error *err)
     scene->far.status = KVT_NOTFOUND;
     if (far == NULL)
         return KVT_OK;
-    rc = gateway_bucket_tier_far_ended(cold, g4_store_perform(far, &scene->far));
+    rc = gateway_bucket_tier_ended_of(cold, GATEWAY_FAR, g4_store_perform(far, &scene->far));
     return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->far.error.text);
 }
 

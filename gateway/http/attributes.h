@@ -17,38 +17,25 @@
 
 #include "g4/object/g4_store.h"
 #include "gateway/http/request.h"
+#include "gateway/tier/attribute_lines.h"
 
 /* Names and values of x-amz-meta-* together, as S3 has it. */
 #define GATEWAY_ATTRIBUTES_USER     2048
 /* A checksum as it is told: base64, and perhaps "-", the number of parts. */
 #define GATEWAY_ATTRIBUTES_CHECKSUM (GATEWAY_BODY_CHECKSUM_TEXT + 6)
 
-/* The ETag clients see, where the store has another one. */
-#define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
-/* Which conditional PUT wrote it: a number that no other one has. */
-#define GATEWAY_ATTRIBUTE_PUT    "x-amz-meta-kvt-put"
-/* Which checksum an upload that is under way is to have ("SHA256 COMPOSITE"). */
-#define GATEWAY_ATTRIBUTE_UPLOAD "x-amz-meta-kvt-upload-checksum"
-/* Where the parts of a completed upload end: gateway/upload/completed_parts.h. */
-#define GATEWAY_ATTRIBUTE_PARTS  "x-amz-meta-kvt-parts"
-/* The client sent x-amz-meta-kvt-* of its own, and gets them back. */
-#define GATEWAY_ATTRIBUTE_CLIENT "x-amz-meta-kvt-client"
-
 /** The request's: NONE, META_LARGE, or INVALID_ARGUMENT (bytes no header may hold). */
 enum gateway_s3_error gateway_attributes_take(const struct gateway_request *request,
                                               char text[G4_ATTRIBUTES_MAX]);
 
-/** Add a line; false, and nothing added, when it does not fit or may not be. */
-bool gateway_attribute_lines_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value);
-
 /** Add those of the request's checksums that came, to be given back. */
-bool gateway_attribute_lines_add_checksums(char text[G4_ATTRIBUTES_MAX],
-                                           const struct gateway_body_checksums *checksums);
+bool gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                      const struct gateway_body_checksums *checksums);
 
 /** Add one, and its type: GATEWAY_BODY_CHECKSUM_WHOLE or GATEWAY_BODY_CHECKSUM_COMPOSITE. */
-bool gateway_attribute_lines_add_checksum(char text[G4_ATTRIBUTES_MAX],
-                                          enum gateway_body_checksum checksum, const char *value,
-                                          const char *type);
+bool gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX],
+                                     enum gateway_body_checksum checksum, const char *value,
+                                     const char *type);
 
 /** The object's checksum of this kind, as it is told; false: it has none. */
 bool gateway_attributes_checksum(const char *text, enum gateway_body_checksum checksum, char *value,
@@ -66,15 +53,6 @@ const char *gateway_attributes_checksum_type(const char *text);
 
 /** All of them as elements of XML; `bare`: of composite ones without the number of parts. */
 void gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out);
-
-/** Its value; false: no such line, or too long for `value`. */
-bool gateway_attribute_lines_get(const char *text, const char *name, char *value, size_t size);
-
-/** Take out its line, if there is one. */
-void gateway_attribute_lines_drop(char text[G4_ATTRIBUTES_MAX], const char *name);
-
-/** Take out the lines of our own: what is left is the client's. */
-void gateway_attribute_lines_strip(char text[G4_ATTRIBUTES_MAX]);
 
 /** Make them lines of the answer; the checksums only when they were asked for. */
 void gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums);

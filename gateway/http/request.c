@@ -11,7 +11,6 @@
 
 #include "base/core/alloc.h"
 #include "base/text/parse.h"
-#include "gateway/block/reader.h"
 #include "gateway/http/xml_write.h"
 #include "gateway/tier/body_cache.h"
 
@@ -143,6 +142,14 @@ gateway_request_answer(struct gateway_request *request, const char *content_type
     return GATEWAY_S3_ERROR_NONE;
 }
 
+static void
+close_reader(struct gateway_request *request)
+{
+    if (request->reader != NULL)
+        request->close_reader(request->reader);
+    request->reader = NULL;
+}
+
 enum gateway_s3_error
 gateway_request_fail(struct gateway_request *request, enum gateway_s3_error fault)
 {
@@ -154,8 +161,7 @@ gateway_request_fail(struct gateway_request *request, enum gateway_s3_error faul
     request->head_only = false;
     request->content_type = "application/xml";
     kvt_buffer_clear(&request->answer);
-    gateway_reader_close(request->reader);
-    request->reader = NULL;
+    close_reader(request);
     request->body_from = 0;
     request->body_size = 0;
     if (fault == GATEWAY_S3_ERROR_NOT_MODIFIED)
@@ -214,7 +220,7 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
         gateway_budget_give(budget, request->taken);
     gateway_client_credentials_drop(request->credentials);
     gateway_chunked_free(request->chunked);
-    gateway_reader_close(request->reader);
+    close_reader(request);
     gateway_body_cache_release(shelf, &request->body);
     gateway_body_cache_release(shelf, &request->answer);
     kvt_buffer_release(&request->lines);

@@ -156,7 +156,8 @@ struct gateway_request {
     const char *content_type;
     bool takes_reader;             /* the asker can take a stream in the place of `answer` */
     bool takes_sealed;             /* and send a descriptor as it is, which TLS cannot */
-    struct gateway_reader *reader; /* NULL, or where the body comes from */
+    struct gateway_reader *reader; /* NULL, or where the body comes from; */
+    void (*close_reader)(struct gateway_reader *); /* closes it */
     struct kvt_buffer answer;
     struct gateway_field fields[GATEWAY_FIELDS_MAX];
     size_t field_count;

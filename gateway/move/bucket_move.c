@@ -10,13 +10,7 @@
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/move_lock.h"
-
-enum kvt_err
-gateway_bucket_tier_ended_of(struct gateway_context *context, unsigned tier, enum kvt_err rc)
-{
-    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(context->buckets, rc)
-                                : gateway_bucket_tier_far_ended(context->buckets, rc);
-}
+#include "gateway/block/tombstone.h"
 
 /* How long a tombstone may be from being deleted by whoever put it: two requests' deadlines, and
  * as much again for clocks of whole seconds and threads that wait. */
@@ -67,26 +61,6 @@ is_being_dropped(struct gateway_context *context, unsigned tier, const struct g4
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
-static enum kvt_err
-head(struct gateway_context *context, const char *key, unsigned tier, struct g4_request *request)
-{
-    *request =
-        (struct g4_request){.verb = G4_HEAD,
-                            .key = key,
-                            .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
-    return gateway_bucket_tier_ended_of(
-        context, tier,
-        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), request));
-}
-
-/* Before each request that changes something: KVT_AGAIN, the lease is as good as over. */
-static enum kvt_err
-still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
-{
-    *deadline_ms = gateway_move_lock_deadline(lock);
-    return *deadline_ms == 0 ? KVT_AGAIN : KVT_OK;
-}
-
 /* Write over a tombstone, but over none that says that the block was removed, which is
  * KVT_NOTFOUND: all of them have one ETag, so it is looked at first.  A body may take as long as
  * the lease does. */
@@ -96,7 +70,7 @@ write_over(struct gateway_context *context, const char *key, const struct gatewa
 {
     struct g4_request seen;
     uint64_t deadline_ms;
-    enum kvt_err rc = head(context, key, tier, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
@@ -104,12 +78,12 @@ write_over(struct gateway_context *context, const char *key, const struct gatewa
         (rc == KVT_OK && !gateway_damage_is_tombstone(&seen)))
         return KVT_AGAIN;
     if (rc == KVT_OK)
-        rc = still_held(lock, &deadline_ms);
+        rc = gateway_move_lock_still_held(lock, &deadline_ms);
     if (rc != KVT_OK)
         return rc;
     return gateway_move_lock_sent(
         lock, gateway_bucket_tier_ended_of(
-                  context, tier,
+                  context->buckets, tier,
                   write_copy(context, key, record, tier, source, seen.etag, lock->until_ms)));
 }
 
@@ -147,7 +121,7 @@ make(struct gateway_context *context, const char *key, struct gateway_record *re
     from_rc =
         gateway_body_read_block(context, gateway_tier_store(context, source), key, record, &from);
     if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
-        rc = gateway_bucket_tier_ended_of(context, source, from_rc);
+        rc = gateway_bucket_tier_ended_of(context->buckets, source, from_rc);
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
@@ -182,7 +156,7 @@ ensure(struct gateway_context *context, const char *key, struct gateway_record *
         memcpy(record->etag, copy->etag, sizeof(record->etag));
     else
         gateway_body_release(context, copy);
-    return gateway_bucket_tier_ended_of(context, tier, rc);
+    return gateway_bucket_tier_ended_of(context->buckets, tier, rc);
 }
 
 enum kvt_err
@@ -200,42 +174,13 @@ gateway_bucket_move_ensure(struct gateway_context *context, const char *key,
 
 /* ---- taking away ---- */
 
-/* Put one over exactly what was seen, or where nothing is: `seen_etag` NULL. */
-static enum kvt_err
-put_tombstone(struct gateway_context *context, const char *key, unsigned tier,
-              const char *seen_etag, bool removed, struct gateway_move_lock *lock,
-              char etag[G4_ETAG_MAX])
-{
-    struct g4_request put = {.verb = G4_PUT,
-                             .key = key,
-                             .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
-                             .body = "",
-                             .once = true,
-                             .meta = {.present = true,
-                                      .crc32c = g4_check_crc32c("", 0),
-                                      .fingerprint = removed ? G4_KIND_REMOVED : 0,
-                                      .writer = GATEWAY_TOMBSTONE}};
-    enum kvt_err rc = still_held(lock, &put.deadline_ms);
-
-    etag[0] = '\0';
-    if (rc != KVT_OK)
-        return rc;
-    if (seen_etag != NULL)
-        memcpy(put.etag, seen_etag, sizeof(put.etag));
-    rc = gateway_bucket_tier_ended_of(
-        context, tier, g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &put));
-    (void)gateway_move_lock_sent(lock, rc);
-    memcpy(etag, put.etag, sizeof(put.etag));
-    return rc;
-}
-
 /* Put a tombstone over exactly what was seen. */
 static enum kvt_err
 bury(struct gateway_context *context, const char *key, unsigned tier, struct g4_request *seen,
      struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
-    enum kvt_err rc = put_tombstone(context, key, tier, seen->etag, false, lock, etag);
+    enum kvt_err rc = gateway_tombstone_put(context, key, tier, seen->etag, false, lock, etag);
 
     if (rc == KVT_OK) {
         memcpy(seen->etag, etag, sizeof(seen->etag));
@@ -244,7 +189,7 @@ bury(struct gateway_context *context, const char *key, unsigned tier, struct g4_
     if (rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
-    rc = head(context, key, tier, seen);
+    rc = gateway_bucket_tier_head(context->buckets, key, tier, seen);
     return rc == KVT_OK && (!gateway_damage_is_tombstone(seen) || g4_kind_is_removed(seen))
                ? KVT_AGAIN
                : rc;
@@ -256,7 +201,7 @@ shows(struct gateway_context *context, const char *key, const struct gateway_rec
       unsigned tier)
 {
     struct g4_request seen;
-    const enum kvt_err rc = head(context, key, tier, &seen);
+    const enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
 
     if (rc == KVT_CORRUPT)
         return KVT_NOTFOUND;
@@ -265,27 +210,6 @@ shows(struct gateway_context *context, const char *key, const struct gateway_rec
     return gateway_damage_shows(&seen, record->length, record->crc32c, record->fingerprint)
                ? KVT_OK
                : KVT_NOTFOUND;
-}
-
-/* Once: a repeat could meet what was put since.  `seen_etag` NULL: whatever is there. */
-static enum kvt_err
-delete_once(struct gateway_context *context, const char *key, unsigned tier, const char *seen_etag,
-            struct gateway_move_lock *lock)
-{
-    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
-    enum kvt_err rc = still_held(lock, &drop.deadline_ms);
-
-    if (rc != KVT_OK)
-        return rc;
-    if (seen_etag != NULL && gateway_bucket_tier_heeds(context->buckets, tier)) {
-        drop.condition = G4_IF_MATCH;
-        memcpy(drop.etag, seen_etag, sizeof(drop.etag));
-    }
-    rc = gateway_bucket_tier_ended_of(
-        context, tier, g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &drop));
-    (void)gateway_move_lock_sent(lock, rc);
-    /* PRECONDITION: somebody put it again, over the tombstone. */
-    return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
 }
 
 /* The other copy is not to be seen behind the tombstone: what is in memory may be all there is.
@@ -323,7 +247,7 @@ drop_locked(struct gateway_context *context, const char *key, const struct gatew
 {
     const unsigned other = GATEWAY_BUCKETS & ~tier;
     struct g4_request seen;
-    enum kvt_err rc = head(context, key, tier, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_AGAIN; /* the block was: the other copy goes, too, when its bucket answers */
@@ -338,7 +262,7 @@ drop_locked(struct gateway_context *context, const char *key, const struct gatew
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     rc = shows(context, key, record, other);
     if (rc == KVT_OK && gateway_move_lock_deadline(lock) != 0)
-        return delete_once(context, key, tier, seen.etag, lock);
+        return gateway_tombstone_delete(context, key, tier, seen.etag, lock);
     put_back(context, key, record, tier, body, lock);
     return rc == KVT_OK || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
@@ -361,153 +285,6 @@ drop(struct gateway_context *context, const char *key, const struct gateway_reco
     rc = drop_locked(context, key, record, tier, body, &lock);
     gateway_move_lock_release(context, &lock);
     return rc;
-}
-
-enum kvt_err
-gateway_tombstone_clear(struct gateway_context *context, const char *key, unsigned tier)
-{
-    struct gateway_move_lock lock;
-    struct g4_request seen;
-    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
-
-    if (rc != KVT_OK)
-        return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = head(context, key, tier, &seen);
-    if (rc == KVT_OK)
-        rc = gateway_damage_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
-                 ? delete_once(context, key, tier, seen.etag, &lock)
-                 : KVT_AGAIN;
-    gateway_move_lock_release(context, &lock);
-    return rc == KVT_NOTFOUND ? KVT_OK : rc;
-}
-
-/* ---- removed while the far one is away ---- */
-
-static enum kvt_err
-note_locked(struct gateway_context *context, const char *key, struct gateway_move_lock *lock)
-{
-    char etag[G4_ETAG_MAX];
-    struct g4_request seen;
-    enum kvt_err rc = head(context, key, GATEWAY_COLD, &seen);
-    const bool there = rc == KVT_OK || rc == KVT_CORRUPT;
-
-    if (!there && rc != KVT_NOTFOUND)
-        return rc;
-    if (rc == KVT_OK && g4_kind_is_removed(&seen))
-        return KVT_OK;
-    rc = put_tombstone(context, key, GATEWAY_COLD, there ? seen.etag : NULL, true, lock, etag);
-    if (rc != KVT_EXISTS && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
-        return rc;
-    /* Our own PUT, whose first answer was lost, or somebody put the block. */
-    rc = head(context, key, GATEWAY_COLD, &seen);
-    return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
-}
-
-typedef enum kvt_err locked_fn(struct gateway_context *context, const char *key,
-                               struct gateway_move_lock *lock);
-
-/* Somebody else's lock is a reason to try again. */
-static enum kvt_err
-under_lock(struct gateway_context *context, const char *key, locked_fn *locked)
-{
-    struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(context, key, &lock);
-
-    if (rc != KVT_OK)
-        return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = locked(context, key, &lock);
-    gateway_move_lock_release(context, &lock);
-    return rc;
-}
-
-enum kvt_err
-gateway_tombstone_note(struct gateway_context *context, const char *key)
-{
-    struct g4_request seen;
-
-    /* Said before: who settles that may have the lock, or have left it. */
-    if (head(context, key, GATEWAY_COLD, &seen) == KVT_OK && g4_kind_is_removed(&seen))
-        return KVT_OK;
-    return under_lock(context, key, note_locked);
-}
-
-/* While the note is there nobody puts the block without the lock, and while the lock is held nobody
- * takes a copy out of the first bucket: so what is in the far one is what was removed.  It is
- * deleted once more behind the note, as g4/pair/bucket_pair.h does it, for a move may have read
- * the block before. */
-static enum kvt_err
-settle_removed_locked(struct gateway_context *context, const char *key,
-                      struct gateway_move_lock *lock)
-{
-    struct g4_request seen;
-    enum kvt_err rc = head(context, key, GATEWAY_COLD, &seen);
-
-    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT || (rc == KVT_OK && !g4_kind_is_removed(&seen)))
-        return KVT_EXISTS;
-    if (rc == KVT_OK)
-        rc = delete_once(context, key, GATEWAY_FAR, NULL, lock);
-    if (rc == KVT_OK)
-        rc = delete_once(context, key, GATEWAY_COLD, seen.etag, lock);
-    return rc == KVT_OK ? delete_once(context, key, GATEWAY_FAR, NULL, lock) : rc;
-}
-
-enum kvt_err
-gateway_tombstone_settle(struct gateway_context *context, const char *key)
-{
-    return under_lock(context, key, settle_removed_locked);
-}
-
-enum kvt_err
-gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *put)
-{
-    struct g4_request over = *put; /* the caller goes on with his own where nothing was put */
-    struct gateway_move_lock lock;
-    struct g4_request seen;
-    enum kvt_err rc = head(context, put->key, GATEWAY_COLD, &seen);
-
-    if (rc == KVT_OK && !g4_kind_is_removed(&seen))
-        return KVT_NOTFOUND;
-    if (rc == KVT_OK)
-        rc = gateway_move_lock_acquire(context, put->key, &lock);
-    if (rc != KVT_OK)
-        return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = head(context, put->key, GATEWAY_COLD, &seen);
-    if (rc == KVT_OK && !g4_kind_is_removed(&seen))
-        rc = KVT_AGAIN;
-    if (rc == KVT_OK)
-        rc = still_held(&lock, &over.deadline_ms);
-    if (rc == KVT_OK) {
-        over.deadline_ms = lock.until_ms; /* a body may take longer than a look */
-        over.once = true;
-        over.condition = G4_IF_MATCH;
-        memcpy(over.etag, seen.etag, sizeof(over.etag));
-        rc = gateway_move_lock_sent(
-            &lock, gateway_bucket_tier_ended_of(
-                       context, GATEWAY_COLD,
-                       g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD),
-                                        &over)));
-    }
-    gateway_move_lock_release(context, &lock);
-    if (rc == KVT_OK)
-        *put = over;
-    return rc;
-}
-
-enum kvt_err
-gateway_tombstone_put_locked(struct gateway_context *context, struct g4_request *put)
-{
-    struct g4_store *store = gateway_bucket_tier_store(context->buckets);
-    struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(context, put->key, &lock);
-
-    if (rc != KVT_OK)
-        return rc == KVT_BUSY || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
-    put->deadline_ms = lock.until_ms;
-    put->once = true;
-    rc = gateway_move_lock_sent(
-        &lock, gateway_bucket_tier_ended(context->buckets, g4_store_perform(store, put)));
-    gateway_move_lock_release(context, &lock);
-    return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it has gone */
 }
 
 /* ---- moving ---- */
@@ -630,7 +407,7 @@ undo(struct gateway_context *context, const char *key, struct gateway_record *re
     enum kvt_err rc = gateway_body_read_block(
         context, gateway_bucket_tier_bucket(context->buckets, from), key, record, &seen);
 
-    (void)gateway_bucket_tier_ended_of(context, from, rc);
+    (void)gateway_bucket_tier_ended_of(context->buckets, from, rc);
     if (rc == KVT_OK)
         rc = drop(context, key, record, to, &seen);
     gateway_body_release(context, &seen);
@@ -639,7 +416,7 @@ undo(struct gateway_context *context, const char *key, struct gateway_record *re
          * is. */
         rc = gateway_body_read_block(context, gateway_bucket_tier_bucket(context->buckets, to), key,
                                      record, &seen);
-        (void)gateway_bucket_tier_ended_of(context, to, rc);
+        (void)gateway_bucket_tier_ended_of(context->buckets, to, rc);
         if (rc == KVT_OK) {
             record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
             memcpy(record->etag, seen.etag, sizeof(record->etag));
@@ -676,7 +453,7 @@ gateway_bucket_move_settle(struct gateway_context *context, const char *key)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!gateway_bucket_tier_takes(context->buckets, GATEWAY_FAR))
         return KVT_UNAVAILABLE;
-    rc = head(context, key, GATEWAY_COLD, &body);
+    rc = gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &body);
     if (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     if (rc == KVT_OK && g4_kind_is_removed(&body) && !record.owed)

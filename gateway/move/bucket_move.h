@@ -19,10 +19,6 @@
 
 #include "gateway/tier/gateway_context.h"
 
-/** What a bucket said: UNAVAILABLE and TIMEOUT of the first one make it suspect.  Returns `rc`. */
-enum kvt_err gateway_bucket_tier_ended_of(struct gateway_context *context, unsigned tier,
-                                          enum kvt_err rc);
-
 /**
  * Make sure that a bucket has a whole copy, verified by reading it.
  *
@@ -34,35 +30,6 @@ KVT_NODISCARD enum kvt_err gateway_bucket_move_ensure(struct gateway_context *co
                                                       const char *key,
                                                       struct gateway_record *record, unsigned tier,
                                                       unsigned source, bool known);
-
-/** Take a tombstone away from a bucket.  KVT_OK also when there was none; KVT_AGAIN: something else
- *  is there, or another gateway is at it. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_clear(struct gateway_context *context, const char *key,
-                                                   unsigned tier);
-
-/**
- * Say in the first bucket that a block was removed, for while the far one does not answer: a
- * tombstone that readers take for the last word (G4_KIND_REMOVED).  The row says already that it is
- * to be settled.
- *
- * @return KVT_OK: nobody finds the block any more; KVT_AGAIN; or what the first bucket said
- */
-KVT_NODISCARD enum kvt_err gateway_tombstone_note(struct gateway_context *context, const char *key);
-
-/** Delete what such a tombstone speaks of, and then itself.  KVT_EXISTS: it is not there; the block
- *  was put again, or others did it. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_settle(struct gateway_context *context,
-                                                    const char *key);
-
-/** PUT a block over such a tombstone.  KVT_NOTFOUND: none is there, and nothing was put.  `put` is
- *  as it was unless that is done. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_put_over(struct gateway_context *context,
-                                                      struct g4_request *put);
-
-/** PUT over a block whose removal was begun, and whose tombstone may still come: it would fit, for
- *  equal bytes have equal ETags.  KVT_AGAIN: until then. */
-KVT_NODISCARD enum kvt_err gateway_tombstone_put_locked(struct gateway_context *context,
-                                                        struct g4_request *put);
 
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
 KVT_NODISCARD enum kvt_err gateway_client_bucket_move(struct gateway_context *context,

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "gateway/block/claim.h"
-#include "gateway/block/damage.h"
+#include "gateway/block/claim_settle.h"
+#include "gateway/block/repair.h"
 #include "gateway/move/bucket_move.h"
 
 static bool
@@ -78,7 +79,7 @@ copy_into(struct gateway_context *context, const char *key, const struct gateway
     if (rc == KVT_OK)
         rc = write_file(context, key, &source, move->to, gone, change);
     else if (!is_volume(from))
-        (void)gateway_bucket_tier_ended_of(context, from, rc);
+        (void)gateway_bucket_tier_ended_of(context->buckets, from, rc);
     gateway_body_release(context, &source);
     if (rc != KVT_OK)
         return rc;

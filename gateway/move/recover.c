@@ -9,8 +9,8 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/removal.h"
 #include "gateway/block/unsynced.h"
-#include "gateway/http/attributes.h"
 #include "gateway/move/move.h"
+#include "gateway/tier/attribute_lines.h"
 
 enum {
     PAGE = 64,

@@ -49,8 +49,8 @@ has_room_to_complete(const struct gateway_upload_checksum *wanted, const char *a
     value[sizeof(value) - 1] = '\0';
     (void)snprintf(filled, sizeof(filled), "%s", attributes);
     return (wanted->algorithm == GATEWAY_BODY_CHECKSUM_COUNT ||
-            gateway_attribute_lines_add_checksum(filled, wanted->algorithm, value,
-                                                 gateway_upload_checksum_type(wanted))) &&
+            gateway_attributes_add_checksum(filled, wanted->algorithm, value,
+                                            gateway_upload_checksum_type(wanted))) &&
            gateway_attribute_lines_add(filled, GATEWAY_ATTRIBUTE_ETAG, value) &&
            gateway_attribute_lines_add(filled, GATEWAY_ATTRIBUTE_PUT, value);
 }
@@ -124,7 +124,7 @@ keep_part(struct gateway_s3 *s3, const struct gateway_upload *upload, unsigned n
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     gateway_s3_object_md5(body, size, etag);
-    if (!gateway_attribute_lines_add_checksums(attributes, checksums))
+    if (!gateway_attributes_add_checksums(attributes, checksums))
         return GATEWAY_S3_ERROR_META_LARGE;
     return gateway_request_fault_of(
         gateway_uploads_put(s3->context, upload->id, number, body, size, etag, attributes));
@@ -421,8 +421,8 @@ seal(const struct gateway_request *request, const struct completion *completion,
     if (completion->wanted.algorithm == GATEWAY_BODY_CHECKSUM_COUNT &&
         !has_room_to_complete(&wanted, attributes))
         return GATEWAY_S3_ERROR_NONE;
-    return gateway_attribute_lines_add_checksum(attributes, wanted.algorithm, text,
-                                                gateway_upload_checksum_type(&wanted))
+    return gateway_attributes_add_checksum(attributes, wanted.algorithm, text,
+                                           gateway_upload_checksum_type(&wanted))
                ? GATEWAY_S3_ERROR_NONE
                : GATEWAY_S3_ERROR_META_LARGE;
 }

@@ -193,6 +193,7 @@ stream_block(struct gateway_s3 *s3, struct gateway_request *request, struct gate
 {
     enum kvt_err rc = KVT_UNSUPPORTED;
 
+    request->close_reader = gateway_reader_close;
     if (request->takes_reader)
         rc = gateway_reader_open(&request->reader, s3->context, item, s3->budget);
     item->size = (size_t)item->record.length;
@@ -424,8 +425,10 @@ gateway_s3_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *re
 
     if (!request->takes_reader || !gateway_object_key_is_block(request->stored, NULL) ||
         has_conditions(request) || gateway_request_header(request, "range") != NULL ||
-        !gateway_get_known(s3->context, &item) ||
-        gateway_reader_peek(&request->reader, s3->context, &item, s3->budget,
+        !gateway_get_known(s3->context, &item))
+        return false;
+    request->close_reader = gateway_reader_close;
+    if (gateway_reader_peek(&request->reader, s3->context, &item, s3->budget,
                             request->takes_sealed) != KVT_OK)
         return false;
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_GET, 1);
@@ -669,7 +672,7 @@ put_object(struct gateway_s3 *s3, const struct gateway_request *request,
 
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
-    if (!gateway_attribute_lines_add_checksums(attributes, &request->checksums) ||
+    if (!gateway_attributes_add_checksums(attributes, &request->checksums) ||
         (gateway_request_header(request, "x-amz-meta-kvt-crc32c") != NULL &&
          !gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_CLIENT, "1")))
         return GATEWAY_S3_ERROR_META_LARGE;

@@ -405,8 +405,8 @@ gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
     return status;
 }
 
-enum kvt_err
-gateway_bucket_tier_far_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
+static enum kvt_err
+far_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
 {
     if (status != KVT_UNAVAILABLE && status != KVT_TIMEOUT)
         return status;
@@ -444,8 +444,8 @@ gateway_bucket_tier_absent(struct gateway_bucket_tier *cold, const char *key)
 bool
 gateway_bucket_tier_absent_far(struct gateway_bucket_tier *cold, const char *key)
 {
-    return gateway_bucket_tier_far_ended(
-               cold, touch(gateway_bucket_tier_bucket(cold, GATEWAY_FAR), key)) == KVT_NOTFOUND;
+    return far_ended(cold, touch(gateway_bucket_tier_bucket(cold, GATEWAY_FAR), key)) ==
+           KVT_NOTFOUND;
 }
 
 bool
@@ -514,4 +514,22 @@ bool
 gateway_bucket_tier_takes(struct gateway_bucket_tier *cold, unsigned tier)
 {
     return tier == GATEWAY_FAR ? atomic_load(&cold->far_takes) : gateway_bucket_tier_writable(cold);
+}
+
+enum kvt_err
+gateway_bucket_tier_ended_of(struct gateway_bucket_tier *cold, unsigned tier, enum kvt_err rc)
+{
+    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(cold, rc) : far_ended(cold, rc);
+}
+
+enum kvt_err
+gateway_bucket_tier_head(struct gateway_bucket_tier *cold, const char *key, unsigned tier,
+                         struct g4_request *request)
+{
+    *request =
+        (struct g4_request){.verb = G4_HEAD,
+                            .key = key,
+                            .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    return gateway_bucket_tier_ended_of(
+        cold, tier, g4_store_perform(gateway_bucket_tier_bucket(cold, tier), request));
 }

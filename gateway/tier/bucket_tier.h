@@ -118,9 +118,6 @@ bool gateway_bucket_tier_healthy(struct gateway_bucket_tier *cold);
  *  bucket that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
 enum kvt_err gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status);
 
-/** The same of the second bucket. */
-enum kvt_err gateway_bucket_tier_far_ended(struct gateway_bucket_tier *cold, enum kvt_err status);
-
 /** May blocks be put?  Healthy, and conditions are known to hold. */
 bool gateway_bucket_tier_writable(struct gateway_bucket_tier *cold);
 
@@ -154,5 +151,14 @@ bool gateway_bucket_tier_deletes(struct gateway_bucket_tier *cold);
 
 /** Does the bucket of GATEWAY_COLD or GATEWAY_FAR take blocks? */
 bool gateway_bucket_tier_takes(struct gateway_bucket_tier *cold, unsigned tier);
+
+/** What a bucket said: UNAVAILABLE and TIMEOUT of the first one make it suspect.  Returns `rc`. */
+enum kvt_err gateway_bucket_tier_ended_of(struct gateway_bucket_tier *cold, unsigned tier,
+                                          enum kvt_err rc);
+
+/** HEAD in one bucket, within GATEWAY_BUCKET_TIER_LOOK_MS; its status counts as above. */
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_head(struct gateway_bucket_tier *cold,
+                                                    const char *key, unsigned tier,
+                                                    struct g4_request *request);
 
 #endif /* GATEWAY_TIER_BUCKET_TIER_H */

@@ -8,6 +8,7 @@
 #include "g4/object/check.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/removal.h"
+#include "gateway/block/repair.h"
 #include "gateway/catalog/catalog_private.h"
 
 #include "tests/unit/gateway/support/waiting.h"

@@ -14,6 +14,8 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/move_lock.h"
 #include "gateway/block/removal.h"
+#include "gateway/block/repair.h"
+#include "gateway/block/tombstone.h"
 #include "gateway/care/inspect.h"
 #include "gateway/move/bucket_move.h"
 #include "gateway/move/move.h"

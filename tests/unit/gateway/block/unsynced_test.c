@@ -19,6 +19,7 @@
 #include "g4/object/check.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/removal.h"
+#include "gateway/block/repair.h"
 #include "gateway/block/unsynced.h"
 #include "gateway/move/recover.h"
 

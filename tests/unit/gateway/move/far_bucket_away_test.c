@@ -13,6 +13,7 @@
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
 #include "gateway/block/removal.h"
+#include "gateway/block/tombstone.h"
 #include "gateway/move/bucket_move.h"
 #include "gateway/move/recover.h"
 
