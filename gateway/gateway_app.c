@@ -17,6 +17,8 @@
 #include "gateway/admin/gateway_settings.h"
 #include "gateway/admin/reload.h"
 #include "gateway/block/backlog.h"
+#include "gateway/block/context_open.h"
+#include "gateway/block/recheck.h"
 #include "gateway/bus/bus_report.h"
 #include "gateway/bus/events.h"
 #include "gateway/bus/orders.h"
@@ -25,6 +27,7 @@
 #include "gateway/s3/listing_prefetch.h"
 #include "gateway/s3/s3_server.h"
 #include "gateway/tier/body_cache.h"
+#include "gateway/tier/packer.h"
 
 enum { TICK_MS = 500, EVENTS_DRAIN_MS = 2000 };
 enum { SHELF_SHARE = 8 }; /* of memory.max is kept for bodies to come */
@@ -278,9 +281,10 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = write_ports(app, err);
     if (rc == KVT_OK) {
-        kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u", app->context->name,
-                     app->settings.front_bind, (unsigned)gateway_s3_server_port(app->front),
-                     app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
+        kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u",
+                     app->context->identity.name, app->settings.front_bind,
+                     (unsigned)gateway_s3_server_port(app->front), app->settings.admin_bind,
+                     (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");
         while (!kvt_program_wait(TICK_MS)) {
             wire_bus_tell(app->bus, "gateway", "events wait in the outbox, no orders come",

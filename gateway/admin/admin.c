@@ -16,6 +16,10 @@
 #include "gateway/admin/admin_store.h"
 #include "gateway/block/backlog.h"
 #include "gateway/block/repair.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/quarantine.h"
 #include "kvtier/version.h"
 
 enum { REASONS_MAX = 8 };
@@ -70,7 +74,7 @@ static bool
 is_at_cap(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
           enum gateway_tier tier)
 {
-    const uint64_t capacity = admin->context->capacity[tier];
+    const uint64_t capacity = admin->context->tiers.capacity[tier];
 
     return capacity != 0 && catalog->used[tier] >= capacity;
 }
@@ -85,7 +89,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
     char text[KVT_ERROR_TEXT_MAX];
 
     reasons->count = 0;
-    gateway_bucket_tier_state(admin->context->buckets, &cold);
+    gateway_bucket_tier_state(admin->context->tiers.buckets, &cold);
     gateway_catalog_stats(admin->context->catalog, &catalog);
     *starting = !cold.tested && cold.latency_ms == 0 && !cold.healthy;
     if (cold.reason[0] != '\0')
@@ -98,7 +102,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, text);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_COLD))
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
-    if (gateway_bucket_tier_far_state(admin->context->buckets, &far) && far.reason[0] != '\0')
+    if (gateway_bucket_tier_far_state(admin->context->tiers.buckets, &far) && far.reason[0] != '\0')
         add_reason(reasons, far.reason);
     else if (is_at_cap(admin, &catalog, GATEWAY_TIER_FAR))
         add_reason(reasons, "the far bucket is at far.capacity: no block is moved there");
@@ -124,10 +128,10 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
     /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket
      * that takes nothing, once the backlog is full too, or a catalog that cannot be written. */
     gateway_catalog_stats(admin->context->catalog, &catalog);
-    return !catalog.failed &&
-           (gateway_bucket_tier_writable(admin->context->buckets) ||
-            (admin->context->write_back && gateway_bucket_tier_proven(admin->context->buckets) &&
-             catalog.owed_bytes < admin->context->backlog_max));
+    return !catalog.failed && (gateway_bucket_tier_writable(admin->context->tiers.buckets) ||
+                               (admin->context->write_back &&
+                                gateway_bucket_tier_proven(admin->context->tiers.buckets) &&
+                                catalog.owed_bytes < admin->context->backlog_max));
 }
 
 static void
@@ -148,14 +152,15 @@ append_more_tiers(const struct gateway_admin *admin, const struct gateway_catalo
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
         const enum gateway_tier tier = tiers[i];
 
-        if (!gateway_tier_exists(context, tier))
+        if (!gateway_tier_exists(&context->tiers, tier))
             continue;
         kvt_buffer_printf(out, "\"%s\":{\"holder\":", gateway_tier_name(tier));
-        kvt_buffer_json_string(out, context->holder[tier]);
+        kvt_buffer_json_string(out, context->tiers.holder[tier]);
         kvt_buffer_printf(
             out, ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64,
-            catalog->used[tier], context->capacity[tier], catalog->blocks[tier]);
-        if (tier == GATEWAY_TIER_FAR && gateway_bucket_tier_far_state(context->buckets, &far)) {
+            catalog->used[tier], context->tiers.capacity[tier], catalog->blocks[tier]);
+        if (tier == GATEWAY_TIER_FAR &&
+            gateway_bucket_tier_far_state(context->tiers.buckets, &far)) {
             kvt_buffer_printf(out, ",\"endpoint\":");
             kvt_buffer_json_string(out, admin->settings->far_endpoint);
             kvt_buffer_printf(
@@ -173,24 +178,25 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
     const struct gateway_context *context = admin->context;
     struct gateway_bucket_tier_state cold;
 
-    gateway_bucket_tier_state(context->buckets, &cold);
+    gateway_bucket_tier_state(context->tiers.buckets, &cold);
     kvt_buffer_printf(out, "\"hot\":{\"holder\":");
-    kvt_buffer_json_string(out, context->holder[GATEWAY_TIER_HOT]);
+    kvt_buffer_json_string(out, context->tiers.holder[GATEWAY_TIER_HOT]);
     kvt_buffer_printf(out,
                       ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
                       ",\"blocks\":%" PRIu64 "},\"cold\":{\"holder\":",
-                      catalog->used[0], context->capacity[GATEWAY_TIER_HOT], catalog->blocks[0]);
-    kvt_buffer_json_string(out, context->holder[GATEWAY_TIER_COLD]);
+                      catalog->used[0], context->tiers.capacity[GATEWAY_TIER_HOT],
+                      catalog->blocks[0]);
+    kvt_buffer_json_string(out, context->tiers.holder[GATEWAY_TIER_COLD]);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
                       gateway_bucket_tier_kind_name(admin->settings->context.cold.kind));
     kvt_buffer_json_string(out, admin->settings->cold_endpoint);
-    kvt_buffer_printf(out,
-                      ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
-                      ",\"blocks\":%" PRIu64 ",\"healthy\":%s,\"latency_ms\":%" PRIu64
-                      ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
-                      catalog->used[1], context->capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
-                      gateway_bucket_tier_healthy(context->buckets) ? "true" : "false",
-                      cold.latency_ms, cold.skew_ms);
+    kvt_buffer_printf(
+        out,
+        ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64
+        ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
+        catalog->used[1], context->tiers.capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
+        gateway_bucket_tier_healthy(context->tiers.buckets) ? "true" : "false", cold.latency_ms,
+        cold.skew_ms);
     append_flag(out, "put_if_absent", cold.selftest.put_if_absent, ",");
     append_flag(out, "put_if_match", cold.selftest.put_if_match, ",");
     append_flag(out, "if_match_missing", cold.selftest.if_match_missing, ",");
@@ -306,7 +312,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
                       KVT_VERSION, kvt_clock_mono_ms() - admin->started_ms);
     append_state(admin, out);
     kvt_buffer_printf(out, "\"name\":");
-    kvt_buffer_json_string(out, admin->context->name);
+    kvt_buffer_json_string(out, admin->context->identity.name);
     kvt_buffer_printf(out, ",\"bucket\":");
     kvt_buffer_json_string(out, admin->settings->bucket);
     kvt_buffer_printf(out, ",");
@@ -372,11 +378,12 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
     if (cursor == NULL) /* a page's is further on than where the walk began */
         cursor = kvt_http_query(request, "after");
 
-    if (tier != NULL &&
-        (!gateway_tier_find(tier, &number) || !gateway_tier_exists(admin->context, number))) {
-        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_tier_exists(admin->context, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_tier_exists(admin->context, GATEWAY_TIER_FAR) ? " or far" : "");
+    if (tier != NULL && (!gateway_tier_find(tier, &number) ||
+                         !gateway_tier_exists(&admin->context->tiers, number))) {
+        kvt_http_fail(
+            response, 400, KVT_INVALID, "tier is hot or cold%s%s",
+            gateway_tier_exists(&admin->context->tiers, GATEWAY_TIER_WARM) ? " or warm" : "",
+            gateway_tier_exists(&admin->context->tiers, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
     if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
@@ -454,8 +461,8 @@ verify_copy(struct gateway_context *context, const char *key, const struct gatew
     enum kvt_err rc;
 
     gateway_record_meta(record, &expected);
-    rc = gateway_body_read(context, gateway_tier_store(context, 1u << tier), key, record->length,
-                           &request);
+    rc = gateway_body_read(&context->body_limits, gateway_tier_store(&context->tiers, 1u << tier),
+                           key, record->length, &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
@@ -473,7 +480,7 @@ verify_copy(struct gateway_context *context, const char *key, const struct gatew
             gateway_repair_cold(context, key, &request, request.buffer, request.buffer_size,
                                 err.text);
     }
-    gateway_body_release(context, &request);
+    gateway_body_release(&context->body_limits, &request);
     return rc == KVT_OK;
 }
 
@@ -501,7 +508,7 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
         kvt_buffer_printf(&response->body, ",\"copies\":[");
         for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
             if ((record.tiers & (1u << tier)) == 0 ||
-                gateway_tier_store(admin->context, 1u << tier) == NULL)
+                gateway_tier_store(&admin->context->tiers, 1u << tier) == NULL)
                 continue;
             kvt_buffer_printf(&response->body, "%s", first ? "" : ",");
             first = false;

@@ -59,7 +59,7 @@ gateway_admin_adoption_reason(const struct gateway_admin *admin, char *text, siz
                 ? "are not counted: the catalog is full; raise catalog.max, then kvtier g4 adopt"
                 : "are not counted: their adoption was stopped, kvtier g4 adopt goes on with it";
     (void)snprintf(text, size, "the bucket has objects that %s%s", state,
-                   admin->context->capacity[GATEWAY_TIER_COLD] == 0
+                   admin->context->tiers.capacity[GATEWAY_TIER_COLD] == 0
                        ? ""
                        : "; until then cold.capacity is not kept");
     return true;

@@ -64,7 +64,7 @@ gateway_admin_purge(void *arg, const struct kvt_http_request *request,
         kvt_http_fail(response, 503, rc, "%.180s", err.text);
     } else {
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"gateway\":");
-        kvt_buffer_json_string(&response->body, admin->context->name);
+        kvt_buffer_json_string(&response->body, admin->context->identity.name);
         kvt_buffer_printf(&response->body, ",\"namespace\":");
         kvt_buffer_json_string(&response->body, name);
         kvt_buffer_printf(&response->body, ",");

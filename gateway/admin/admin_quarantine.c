@@ -6,6 +6,7 @@
 #include "base/text/parse.h"
 #include "gateway/admin/admin.h"
 #include "gateway/block/quarantine_restore.h"
+#include "gateway/tier/quarantine.h"
 
 enum { ROWS = 100, ID_DIGITS = 16 };
 

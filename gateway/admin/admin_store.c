@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 #include "gateway/admin/admin.h"
 #include "gateway/care/inspect.h"
+#include "gateway/tier/gateway_tiers.h"
 
 /* ---- listings ---- */
 
@@ -51,13 +52,14 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
     struct g4_store *store;
 
     if (tier == NULL || !gateway_tier_find(tier, &number) ||
-        !gateway_tier_exists(admin->context, number)) {
-        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
-                      gateway_tier_exists(admin->context, GATEWAY_TIER_WARM) ? " or warm" : "",
-                      gateway_tier_exists(admin->context, GATEWAY_TIER_FAR) ? " or far" : "");
+        !gateway_tier_exists(&admin->context->tiers, number)) {
+        kvt_http_fail(
+            response, 400, KVT_INVALID, "tier is hot or cold%s%s",
+            gateway_tier_exists(&admin->context->tiers, GATEWAY_TIER_WARM) ? " or warm" : "",
+            gateway_tier_exists(&admin->context->tiers, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
-    store = gateway_tier_store(admin->context, 1u << number);
+    store = gateway_tier_store(&admin->context->tiers, 1u << number);
     if (strlen(page.key) >= KVT_KEY_MAX ||
         (page.after != NULL && strlen(page.after) >= KVT_KEY_MAX) ||
         (cursor != NULL && strlen(cursor) >= G4_TOKEN_MAX)) {

@@ -13,6 +13,7 @@ const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT] = {
 #define PARAM KVT_PARAM_ROW
 #include "config/common.def"
 #include "config/gateway.def"
+#include "gateway/tier/bucket_tier.h"
 #undef PARAM
 };
 
@@ -276,15 +277,15 @@ load_far_placement(struct gateway_settings *settings, const struct kvt_config *c
 static enum kvt_err
 load_far(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
-    struct gateway_context_options *context = &settings->context;
-    struct gateway_far_options *far = &context->far;
+    struct gateway_context_options *options = &settings->context;
+    struct gateway_far_options *far = &options->far;
     enum kvt_err rc;
 
     far->kind = (enum gateway_far_kind)kvt_config_enum(config, GATEWAY_SETTING_FAR_KIND);
     far->folder = kvt_config_string(config, GATEWAY_SETTING_FAR_DIR);
     far->threads = settings->io_threads;
-    context->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
-    context->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
+    options->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
+    options->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
     settings->far_endpoint = far->folder;
     rc = load_far_placement(settings, config, err);
     if (rc != KVT_OK || far->kind != GATEWAY_FAR_S3)
@@ -300,7 +301,7 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
         settings->far = settings->s3; /* unset: as for the first one */
     far->s3 = (struct g4_s3_options){
         .endpoint = settings->far_endpoint,
-        .bucket = context->far_bucket,
+        .bucket = options->far_bucket,
         .region = kvt_config_string(config, GATEWAY_SETTING_FAR_REGION),
         .access_key = settings->far.access,
         .secret_key = settings->far.secret,
@@ -316,12 +317,12 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
 }
 
 static void
-load_packing(struct gateway_context_options *context, const struct kvt_config *config)
+load_packing(struct gateway_context_options *options, const struct kvt_config *config)
 {
-    struct g4_compaction_settings *settings = &context->packer.settings;
+    struct g4_compaction_settings *settings = &options->packer.settings;
 
-    context->packed = kvt_config_string(config, GATEWAY_SETTING_PACKED_NAMESPACES);
-    context->packer.interval_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_INTERVAL);
+    options->packed = kvt_config_string(config, GATEWAY_SETTING_PACKED_NAMESPACES);
+    options->packer.interval_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_INTERVAL);
     *settings = g4_compaction_defaults();
     settings->block_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_BLOCK_MAX);
     settings->mean_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_MEAN_MAX);
@@ -335,36 +336,36 @@ static enum kvt_err
 load_context(struct gateway_settings *settings, const struct kvt_config *config,
              struct kvt_error *err)
 {
-    struct gateway_context_options *context = &settings->context;
+    struct gateway_context_options *options = &settings->context;
 
     settings->bucket = kvt_config_string(config, GATEWAY_SETTING_BUCKET);
     if (strchr(settings->bucket, '/') != NULL)
         return kvt_error_set(err, KVT_INVALID, "bucket must not contain '/'");
-    context->name = kvt_config_string(config, GATEWAY_SETTING_NAME);
-    context->bucket = settings->bucket;
-    context->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
-    context->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
-    context->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
-    context->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
-    context->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
-    context->warm_dir = kvt_config_string(config, GATEWAY_SETTING_WARM_DIR);
-    context->warm_new = kvt_config_bool(config, GATEWAY_SETTING_WARM_NEW);
-    context->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
-    context->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
-    context->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
-    context->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
-    context->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
+    options->name = kvt_config_string(config, GATEWAY_SETTING_NAME);
+    options->bucket = settings->bucket;
+    options->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
+    options->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
+    options->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
+    options->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
+    options->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
+    options->warm_dir = kvt_config_string(config, GATEWAY_SETTING_WARM_DIR);
+    options->warm_new = kvt_config_bool(config, GATEWAY_SETTING_WARM_NEW);
+    options->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
+    options->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
+    options->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
+    options->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
+    options->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
     settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);
     settings->backlog.stuck_ms = kvt_config_u64(config, GATEWAY_SETTING_WRITE_STUCK_AFTER);
-    context->recheck_ms = kvt_config_u64(config, GATEWAY_SETTING_COLD_RECHECK);
-    context->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
+    options->recheck_ms = kvt_config_u64(config, GATEWAY_SETTING_COLD_RECHECK);
+    options->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
     /* Multipart uploads make objects larger than one body, a few at a time in memory. */
-    context->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
+    options->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
                                                                          : settings->batch_max;
-    load_packing(context, config);
-    context->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
-    context->io_threads = settings->io_threads;
-    context->revision =
+    load_packing(options, config);
+    options->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
+    options->io_threads = settings->io_threads;
+    options->revision =
         (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
     return KVT_OK;
 }

@@ -11,7 +11,11 @@
 #include "gateway/block/claim.h"
 #include "gateway/block/claim_settle.h"
 #include "gateway/block/repair.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/courtesy.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
 
 enum {
     IDLE_MS = 20,
@@ -88,7 +92,7 @@ on_landed(void *arg, struct g4_request *request, size_t index)
 
     gateway_claim_landed(backlog->context, claim, request);
     if (claim->state != GATEWAY_CLAIM_OCCUPIED) /* no need to look at the bytes again */
-        gateway_body_release(backlog->context, &backlog->loads[index].hot);
+        gateway_body_release(&backlog->context->body_limits, &backlog->loads[index].hot);
 }
 
 /* Take the block, if nobody else has it and it still waits, and send it. */
@@ -106,10 +110,12 @@ send(struct gateway_backlog *backlog, struct gateway_store_batch *flight, size_t
     if (!load->held || gateway_catalog_get(context->catalog, key, &load->record) != KVT_OK ||
         !gateway_record_waits(&load->record))
         return;
-    load->tier = gateway_tier_fastest(context, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
-                     ? GATEWAY_TIER_WARM
-                     : GATEWAY_TIER_HOT;
-    load->read = gateway_body_read_block(context, gateway_tier_volume(context, 1u << load->tier),
+    load->tier =
+        gateway_tier_fastest(&context->tiers, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
+            ? GATEWAY_TIER_WARM
+            : GATEWAY_TIER_HOT;
+    load->read = gateway_body_read_block(&context->body_limits,
+                                         gateway_tier_volume(&context->tiers, 1u << load->tier),
                                          key, &load->record, &load->hot);
     if (load->read != KVT_OK)
         return;
@@ -182,7 +188,7 @@ let_go(struct gateway_backlog *backlog, size_t index)
                             load->hot.buffer_size, load->hot.error.text);
     else if (load->read == KVT_NOTFOUND)
         gateway_repair_file(context, claim->key, load->tier, NULL, 0, NULL);
-    gateway_body_release(context, &load->hot);
+    gateway_body_release(&context->body_limits, &load->hot);
 }
 
 /* The next rows, as many as there are.  A pass is over what waits when it begins: what comes
@@ -227,7 +233,7 @@ gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_ro
     size_t count = 0;
 
     *round = (struct gateway_backlog_round){0};
-    if (context->hot != NULL && gateway_bucket_tier_writable(context->buckets))
+    if (context->tiers.hot != NULL && gateway_bucket_tier_writable(context->tiers.buckets))
         count = next_page(backlog);
     if (count > 0 &&
         gateway_store_batch_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "gateway/tier/bucket_tier.h"
+
 void
 gateway_claim_init(struct gateway_claim *claim, const char *key,
                    const struct gateway_record *record, const struct g4_request *hot)
@@ -52,7 +54,7 @@ gateway_claim_send(struct gateway_context *context, struct gateway_store_batch *
     request->body = claim->body;
     request->body_size = claim->size;
     gateway_claim_meta(claim, &request->meta);
-    gateway_store_batch_submit(flight, gateway_bucket_tier_store(context->buckets), request);
+    gateway_store_batch_submit(flight, gateway_bucket_tier_store(context->tiers.buckets), request);
 }
 
 void
@@ -71,7 +73,7 @@ gateway_claim_landed(struct gateway_context *context, struct gateway_claim *clai
     case KVT_UNSUPPORTED: claim->state = GATEWAY_CLAIM_REFUSED; break;
     default:
         gateway_claim_doubt(claim, request->status);
-        (void)gateway_bucket_tier_ended(context->buckets, request->status);
+        (void)gateway_bucket_tier_ended(context->tiers.buckets, request->status);
         break;
     }
 }

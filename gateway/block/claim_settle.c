@@ -6,6 +6,9 @@
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/tombstone.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
 
 /* What a flight's `finish` is given. */
 struct settling {
@@ -17,7 +20,7 @@ struct settling {
 static void
 replace(struct gateway_context *context, struct gateway_claim *claim, const char *etag)
 {
-    struct gateway_bucket_tier *cold = context->buckets;
+    struct gateway_bucket_tier *cold = context->tiers.buckets;
     struct g4_request request = {.verb = G4_PUT,
                                  .key = claim->key,
                                  .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
@@ -27,9 +30,9 @@ replace(struct gateway_context *context, struct gateway_claim *claim, const char
 
     memcpy(request.etag, etag, sizeof(request.etag));
     gateway_claim_meta(claim, &request.meta);
-    if (etag[0] == '\0' && gateway_tier_exists(context, GATEWAY_TIER_FAR))
+    if (etag[0] == '\0' && gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR))
         rc = gateway_tombstone_put_over(context, &request);
-    else if (claim->noted && gateway_tier_exists(context, GATEWAY_TIER_FAR))
+    else if (claim->noted && gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR))
         rc = gateway_tombstone_put_locked(context, &request);
     else
         rc = KVT_NOTFOUND;
@@ -71,7 +74,8 @@ static void
 replace_bad(struct gateway_context *context, struct gateway_claim *claim,
             const struct g4_request *head, const struct g4_request *seen, const char *reason)
 {
-    const uint64_t length = head->status == KVT_OK ? head->buffer_size : context->object_max;
+    const uint64_t length =
+        head->status == KVT_OK ? head->buffer_size : context->body_limits.object_max;
     const bool cut =
         head->status == KVT_OK && seen->status == KVT_OK && seen->buffer_size != length;
 
@@ -88,15 +92,17 @@ static void
 settle_by_body(struct gateway_context *context, struct gateway_claim *claim,
                const struct g4_request *head)
 {
-    const uint64_t length = head->status == KVT_OK ? head->buffer_size : context->object_max;
+    const uint64_t length =
+        head->status == KVT_OK ? head->buffer_size : context->body_limits.object_max;
     struct g4_request seen;
     const char *reason;
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
     rc = gateway_bucket_tier_ended(
-        context->buckets, gateway_body_read(context, gateway_bucket_tier_store(context->buckets),
-                                            claim->key, length, &seen));
+        context->tiers.buckets,
+        gateway_body_read(&context->body_limits, gateway_bucket_tier_store(context->tiers.buckets),
+                          claim->key, length, &seen));
     reason = rc == KVT_OK ? gateway_damage_judge_head(&seen) : seen.error.text;
     if (rc == KVT_OK && reason == NULL &&
         g4_check_body(&seen.meta, NULL, seen.buffer, seen.buffer_size, &err) != KVT_OK)
@@ -119,7 +125,7 @@ settle_by_body(struct gateway_context *context, struct gateway_claim *claim,
     } else {
         gateway_claim_doubt(claim, KVT_AGAIN); /* it may well be somebody's acknowledged block */
     }
-    gateway_body_release(context, &seen);
+    gateway_body_release(&context->body_limits, &seen);
 }
 
 /* The bucket said "already there": length, crc and fingerprint decide. */
@@ -128,8 +134,8 @@ settle(struct gateway_context *context, struct gateway_claim *claim, const struc
 {
     const enum kvt_err rc = head->status;
 
-    (void)gateway_bucket_tier_ended(context->buckets, rc);
-    if (!gateway_bucket_tier_healthy(context->buckets) ||
+    (void)gateway_bucket_tier_ended(context->tiers.buckets, rc);
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets) ||
         (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND))
         gateway_claim_doubt(claim, KVT_AGAIN);
     else if (rc == KVT_NOTFOUND)
@@ -164,8 +170,8 @@ gateway_claim_settle(struct gateway_context *context, struct gateway_claim *clai
             gateway_claim_doubt(&claims[i], KVT_AGAIN);
             continue;
         }
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets), claims[i].key,
-                                 i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
+                                 claims[i].key, i);
     }
     if (flight != NULL)
         gateway_store_batch_drain(flight);

@@ -7,6 +7,8 @@
 #include "base/core/log.h"
 #include "g4/object/commit.h"
 #include "gateway/block/damage.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
 #include "gateway/tier/store_batch.h"
 
 /* A block of which some claims are ranks. */
@@ -80,7 +82,7 @@ on_head(struct committing *work, const struct g4_request *request, struct unit *
     const struct g4_meta *meta = &request->meta;
 
     if (!gateway_damage_judged(request->status)) {
-        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->tiers.buckets, request->status);
         unit->complete = false;
     } else if (request->status != KVT_OK || gateway_damage_judge_head(request) != NULL) {
         unit->complete = false;
@@ -94,14 +96,14 @@ on_written(struct committing *work, const struct g4_request *request, struct uni
 {
     unit->present = request->status == KVT_EXISTS || request->status == KVT_PRECONDITION;
     if (!unit->present)
-        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->tiers.buckets, request->status);
 }
 
 static void
 on_removed(struct committing *work, const struct g4_request *request, struct unit *unit)
 {
     if (request->status != KVT_OK && request->status != KVT_NOTFOUND)
-        unit->status = gateway_bucket_tier_ended(work->context->buckets, request->status);
+        unit->status = gateway_bucket_tier_ended(work->context->tiers.buckets, request->status);
 }
 
 static void
@@ -133,7 +135,7 @@ ask_next(struct committing *work, struct gateway_store_batch *flight, size_t ind
             (!work->proving && add_known(work->context, unit, unit->asked, unit->asked_key)) ||
             !unit->complete)
             continue;
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(work->context->buckets),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(work->context->tiers.buckets),
                                  unit->asked_key, index);
         return true;
     }
@@ -159,7 +161,7 @@ gather(struct committing *work, struct gateway_store_batch *flight)
 static void
 write_records(struct committing *work, struct gateway_store_batch *flight)
 {
-    struct g4_store *store = gateway_bucket_tier_store(work->context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(work->context->tiers.buckets);
 
     for (size_t i = 0; i < work->count; i++) {
         struct unit *unit = &work->units[i];
@@ -181,7 +183,7 @@ write_records(struct committing *work, struct gateway_store_batch *flight)
     for (size_t i = 0; i < work->count; i++)
         if (work->units[i].present)
             work->units[i].status = gateway_bucket_tier_ended(
-                work->context->buckets,
+                work->context->tiers.buckets,
                 g4_commit_settle(store, work->units[i].key, &work->units[i].record, NULL));
 }
 
@@ -208,7 +210,7 @@ prove_records(struct committing *work, struct gateway_store_batch *flight)
         request = gateway_store_batch_prepare(flight, i);
         request->verb = G4_DELETE;
         request->key = unit->key;
-        gateway_store_batch_submit(flight, gateway_bucket_tier_store(work->context->buckets),
+        gateway_store_batch_submit(flight, gateway_bucket_tier_store(work->context->tiers.buckets),
                                    request);
     }
     gateway_store_batch_drain(flight);
@@ -247,7 +249,7 @@ enter_member(struct committing *work, size_t index)
     if (!same) {
         *unit = (struct unit){.complete = true};
         (void)g4_commit_key(claim->key, unit->key);
-        memcpy(unit->record.writer, work->context->name, sizeof(unit->record.writer));
+        memcpy(unit->record.writer, work->context->identity.name, sizeof(unit->record.writer));
         kvt_buffer_init(&unit->body, G4_COMMIT_BODY_MAX);
         gateway_key_lock_init(&work->holds[work->count++], unit->key);
     }

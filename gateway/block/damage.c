@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/quarantine.h"
 
 void
@@ -72,11 +75,11 @@ gateway_damage_comes_again(struct gateway_context *context, const char *key,
                            uint64_t expected)
 {
     struct g4_store *store =
-        gateway_bucket_tier_bucket(context->buckets, gateway_record_bucket(seen));
+        gateway_bucket_tier_bucket(context->tiers.buckets, gateway_record_bucket(seen));
     const bool larger = seen->status == KVT_RANGE;
     struct g4_request again;
-    const enum kvt_err rc =
-        gateway_body_read(context, store, key, larger ? context->object_max : size, &again);
+    const enum kvt_err rc = gateway_body_read(
+        &context->body_limits, store, key, larger ? context->body_limits.object_max : size, &again);
     bool same = strcmp(again.etag, seen->etag) == 0;
 
     if (larger)
@@ -86,6 +89,6 @@ gateway_damage_comes_again(struct gateway_context *context, const char *key,
                (size == 0 || memcmp(again.buffer, body, size) == 0);
     else
         same = same && rc == seen->status;
-    gateway_body_release(context, &again);
+    gateway_body_release(&context->body_limits, &again);
     return same;
 }

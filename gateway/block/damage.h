@@ -4,8 +4,6 @@
  * Why: what a read or a HEAD showed is judged in one way everywhere.  What follows for the row and
  * the object is in gateway/block/repair.h.
  *
- * Ownership: everything is borrowed for the call.
- * Threads:   any.
  * Limits:    as gateway/tier/quarantine.h.
  */
 #ifndef GATEWAY_BLOCK_DAMAGE_H

@@ -8,7 +8,13 @@
 #include "g4/object/check.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
+#include "gateway/block/recheck.h"
 #include "gateway/block/repair.h"
+#include "gateway/tier/access_counts.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/tier/store_batch.h"
 
 struct reading {
@@ -31,7 +37,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = KVT_NOTFOUND;
         item->suspect = !opaque;
     } else if (request->status != KVT_OK) {
-        item->status = gateway_bucket_tier_ended(reading->context->buckets, request->status);
+        item->status = gateway_bucket_tier_ended(reading->context->tiers.buckets, request->status);
     } else if (!opaque && gateway_damage_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
     } else if (!opaque && gateway_damage_judge_head(request) != NULL) {
@@ -47,7 +53,7 @@ static bool
 is_read_cold(const struct gateway_context *context, const struct gateway_item *item)
 {
     return item->for_body &&
-           gateway_tier_fastest(context, item->record.tiers & GATEWAY_VOLUMES) == 0;
+           gateway_tier_fastest(&context->tiers, item->record.tiers & GATEWAY_VOLUMES) == 0;
 }
 
 /* The row answers; what it says of the bucket, the bucket did not say. */
@@ -114,7 +120,7 @@ on_record(void *arg, struct g4_request *request, size_t index)
 
     if (request->status == KVT_OK || request->status == KVT_CORRUPT)
         return;
-    item->status = gateway_bucket_tier_ended(reading->context->buckets, request->status);
+    item->status = gateway_bucket_tier_ended(reading->context->tiers.buckets, request->status);
     item->uncommitted = item->status == KVT_NOTFOUND;
 }
 
@@ -152,7 +158,7 @@ find_records(struct reading *reading)
             continue;
         }
         memcpy(keys[used], key, sizeof(key));
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->context->buckets),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->context->tiers.buckets),
                                  keys[used++], i);
     }
     if (flight != NULL)
@@ -173,13 +179,13 @@ gateway_get_find(struct gateway_context *context, struct gateway_item *items, si
             continue;
         if (flight == NULL && rc == KVT_OK)
             rc = gateway_store_batch_new(&flight, count - i, on_head, &reading);
-        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->buckets)) {
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->tiers.buckets)) {
             items[i].gone = false;
             items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
             continue;
         }
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets), items[i].key,
-                                 i);
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
+                                 items[i].key, i);
     }
     if (flight != NULL)
         gateway_store_batch_drain(flight);
@@ -284,7 +290,7 @@ on_cold(struct gateway_context *context, struct gateway_item *item,
     }
     item->status = KVT_NOTFOUND;
     if (item->record.opaque)
-        item->status = gateway_bucket_tier_ended(context->buckets, rc);
+        item->status = gateway_bucket_tier_ended(context->tiers.buckets, rc);
     else if (is_bad(rc) && !item->known)
         item->suspect = true; /* its key may be held by us: looked at afterwards */
     else if (is_bad(rc))
@@ -293,7 +299,7 @@ on_cold(struct gateway_context *context, struct gateway_item *item,
     else if (rc == KVT_NOTFOUND)
         gateway_repair_gone(context, item->key);
     else
-        item->status = gateway_bucket_tier_ended(context->buckets, rc);
+        item->status = gateway_bucket_tier_ended(context->tiers.buckets, rc);
 }
 
 static void
@@ -329,8 +335,8 @@ start_read(struct reading *reading, struct gateway_store_batch *flight, size_t i
     request->sum = true;
     gateway_store_batch_submit(flight,
                                tier == GATEWAY_TIER_COLD
-                                   ? gateway_bucket_tier_store(reading->context->buckets)
-                                   : gateway_tier_volume(reading->context, 1u << tier),
+                                   ? gateway_bucket_tier_store(reading->context->tiers.buckets)
+                                   : gateway_tier_volume(&reading->context->tiers, 1u << tier),
                                request);
 }
 
@@ -340,9 +346,9 @@ static unsigned
 where(const struct gateway_context *context, const struct gateway_item *item)
 {
     const struct gateway_record *record = &item->record;
-    unsigned volumes = record->tiers & (context->hot != NULL ? GATEWAY_HOT : 0u);
+    unsigned volumes = record->tiers & (context->tiers.hot != NULL ? GATEWAY_HOT : 0u);
 
-    volumes |= record->tiers & (context->warm != NULL ? GATEWAY_WARM : 0u);
+    volumes |= record->tiers & (context->tiers.warm != NULL ? GATEWAY_WARM : 0u);
     if (volumes == 0 || (record->tiers & GATEWAY_BUCKETS) != 0 || record->owed)
         return volumes | GATEWAY_COLD;
     return volumes;
@@ -356,7 +362,8 @@ has_moved(const struct gateway_context *context, struct gateway_item *item)
     unsigned other;
 
     if (!item->asked || item->status == KVT_OK || !item->known || item->record.opaque ||
-        context->warm == NULL || gateway_catalog_get(context->catalog, item->key, &now) != KVT_OK ||
+        context->tiers.warm == NULL ||
+        gateway_catalog_get(context->catalog, item->key, &now) != KVT_OK ||
         now.state != GATEWAY_STORED || now.length != item->record.length ||
         now.crc32c != item->record.crc32c)
         return false;

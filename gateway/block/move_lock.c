@@ -9,6 +9,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "base/core/random.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum {
     MARGIN_MS = 2000, /* stores tell whole seconds */
@@ -26,8 +27,9 @@ perform(struct gateway_context *context, struct g4_request *request)
 {
     request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     return gateway_bucket_tier_ended_of(
-        context->buckets, GATEWAY_COLD,
-        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD), request));
+        context->tiers.buckets, GATEWAY_COLD,
+        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, GATEWAY_COLD),
+                         request));
 }
 
 /* Whose it is: this catalog's, in this life, at this time.  No two bodies are equal, so no two
@@ -41,7 +43,7 @@ describe(struct gateway_context *context, struct gateway_move_lock *lock)
     gateway_catalog_stats(context->catalog, &stats);
     kvt_random_system(&nonce, sizeof(nonce));
     (void)snprintf(lock->body, sizeof(lock->body), "%s %" PRIu64 " %016" PRIx64 " %016" PRIx64,
-                   context->name, stats.incarnation, context->life, nonce);
+                   context->identity.name, stats.incarnation, context->identity.life, nonce);
 }
 
 /* From now on, where it is absent or what was seen. */
@@ -100,7 +102,7 @@ is_left(const struct gateway_context *context, const struct gateway_move_lock *l
     const char *life = strchr(lock->body, ' ');
     size_t size;
 
-    if (kvt_clock_mono_ms() < context->since_ms + GATEWAY_MOVE_LOCK_LEFT_MS)
+    if (kvt_clock_mono_ms() < context->identity.since_ms + GATEWAY_MOVE_LOCK_LEFT_MS)
         return false;
     life = life == NULL ? NULL : strchr(life + 1, ' ');
     if (life == NULL)
@@ -226,7 +228,7 @@ static bool
 may_look(struct gateway_context *context, size_t looks, uint64_t end_ms)
 {
     return looks < GATEWAY_MOVE_LOCK_ROUND && !context->stopping && kvt_clock_mono_ms() < end_ms &&
-           gateway_bucket_tier_healthy(context->buckets);
+           gateway_bucket_tier_healthy(context->tiers.buckets);
 }
 
 size_t

@@ -28,6 +28,7 @@
 
 #include <stdbool.h>
 
+#include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_context.h"
 
 #define GATEWAY_MOVE_LOCK_PREFIX ".kvtier-moving/" /* and 32 digits that follow from the key */
@@ -58,7 +59,8 @@ KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_context *con
 /** Until when the next small request may last, monotonic; 0: the lease is as good as over. */
 uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
 
-/** The same before each request that changes something.  KVT_AGAIN: the lease is as good as over. */
+/** The same before each request that changes something.  KVT_AGAIN: the lease is as good as over.
+ */
 KVT_NODISCARD enum kvt_err gateway_move_lock_still_held(const struct gateway_move_lock *lock,
                                                         uint64_t *deadline_ms);
 

@@ -13,7 +13,12 @@
 #include "gateway/block/claim.h"
 #include "gateway/block/claim_settle.h"
 #include "gateway/block/damage.h"
+#include "gateway/block/recheck.h"
 #include "gateway/block/unsynced.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/tier/store_batch.h"
 
 /* How far one item got. */
@@ -53,7 +58,7 @@ gateway_put_intent(const struct gateway_context *context, const struct gateway_p
                                       .crc32c = item->crc32c,
                                       .fingerprint = item->fingerprint,
                                       .modified_ms = kvt_clock_unix_ms()};
-    memcpy(record->writer, context->name, sizeof(record->writer));
+    memcpy(record->writer, context->identity.name, sizeof(record->writer));
 }
 
 static bool
@@ -76,7 +81,7 @@ validate(const struct gateway_context *context, const struct gateway_put_item *i
     if (!gateway_object_key_is_allowed(item->key) ||
         !gateway_object_key_is_block(item->key, NULL) || item->size == 0)
         return KVT_INVALID;
-    if (item->size > context->object_max)
+    if (item->size > context->body_limits.object_max)
         return KVT_RANGE;
     if (item->pieces != NULL)
         return g4_pieces_fit(item->pieces, item->size, item->crc32c) ? KVT_OK : KVT_CORRUPT;
@@ -97,8 +102,8 @@ is_acknowledged(const struct gateway_record *record)
 static bool
 may_owe(const struct gateway_context *context, const struct work *work)
 {
-    if (!context->write_back || context->hot == NULL ||
-        !gateway_bucket_tier_proven(context->buckets))
+    if (!context->write_back || context->tiers.hot == NULL ||
+        !gateway_bucket_tier_proven(context->tiers.buckets))
         return false;
     return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);
 }
@@ -116,14 +121,15 @@ ensure_hot(struct putting *putting, size_t index)
     struct g4_request read;
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(context, context->hot, item->key, known, &read);
+    rc =
+        gateway_body_read_block(&context->body_limits, context->tiers.hot, item->key, known, &read);
     if (rc == KVT_CORRUPT)
         gateway_damage_keep(context, item->key, 0, read.buffer, read.buffer_size, read.error.text);
-    gateway_body_release(context, &read);
+    gateway_body_release(&context->body_limits, &read);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     gateway_record_meta(known, &write.meta);
-    return g4_store_perform(context->hot, &write);
+    return g4_store_perform(context->tiers.hot, &write);
 }
 
 static void
@@ -168,7 +174,7 @@ decide(struct putting *putting, size_t index)
         .size = item->size,
         .crc32c = item->crc32c,
         .fingerprint = item->fingerprint,
-        .writer = putting->context->name,
+        .writer = putting->context->identity.name,
         .rewrite = work->had && known->state == GATEWAY_RETIRING,
         .noted = work->had && known->state == GATEWAY_RETIRING && known->moving != 0};
     if (!work->had || !is_acknowledged(known))
@@ -203,7 +209,7 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
         work->had = same; /* a row of other bytes than these speaks of nothing any more */
     } else {
         refuse(putting, index,
-               gateway_bucket_tier_ended(putting->context->buckets, request->status));
+               gateway_bucket_tier_ended(putting->context->tiers.buckets, request->status));
     }
 }
 
@@ -221,11 +227,11 @@ confirm(struct putting *putting)
             continue;
         if (flight == NULL && rc == KVT_OK)
             rc = gateway_store_batch_new(&flight, putting->count - i, on_confirmed, putting);
-        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->buckets)) {
+        if (rc != KVT_OK || !gateway_bucket_tier_healthy(context->tiers.buckets)) {
             refuse(putting, i, rc != KVT_OK ? rc : KVT_UNAVAILABLE);
             continue;
         }
-        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets),
+        gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
                                  putting->items[i].key, i);
     }
     if (flight != NULL)
@@ -258,13 +264,13 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 
         if (work->step != step)
             continue;
-        if (step == STEP_THROUGH && !gateway_bucket_tier_writable(context->buckets)) {
+        if (step == STEP_THROUGH && !gateway_bucket_tier_writable(context->tiers.buckets)) {
             refuse(putting, i, KVT_UNAVAILABLE);
             continue;
         }
         *change = (struct gateway_change){.key = putting->items[i].key, .reserve = true};
         gateway_put_intent(context, &putting->items[i], &change->record);
-        if (context->hot != NULL)
+        if (context->tiers.hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
         change->record.owed = step == STEP_BACK;
         change->record.moving =
@@ -328,7 +334,7 @@ write_hot(struct putting *putting, struct gateway_store_batch *flight, size_t in
     request->pieces = item->pieces;
     request->unsynced = putting->work[index].unsynced;
     gateway_claim_meta(&putting->claims[index], &request->meta);
-    gateway_store_batch_submit(flight, putting->context->hot, request);
+    gateway_store_batch_submit(flight, putting->context->tiers.hot, request);
 }
 
 /* Write what the intents of `step` speak of: hot copies, and those in the bucket beside them. */
@@ -462,7 +468,7 @@ withdraw(struct putting *putting)
         if (!work->intended || work->step != STEP_REFUSED)
             continue;
         if (work->hot && !(work->had && is_acknowledged(&work->before)))
-            (void)!g4_store_perform(context->hot, &request);
+            (void)!g4_store_perform(context->tiers.hot, &request);
         putting->changes[used++] = (struct gateway_change){
             .key = putting->items[i].key, .erase = !work->had, .record = work->before};
     }

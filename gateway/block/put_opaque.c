@@ -7,6 +7,9 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/put.h"
 #include "gateway/tier/attribute_lines.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 
 enum { NONCE_BYTES = 16, NONCE_TEXT = 2 * NONCE_BYTES + 1 };
 
@@ -30,7 +33,8 @@ look_whose(struct gateway_context *context, struct g4_request *put, const char *
     char attributes[G4_ATTRIBUTES_MAX];
     char found[NONCE_TEXT];
     struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
-    const enum kvt_err rc = g4_store_perform(gateway_bucket_tier_store(context->buckets), &head);
+    const enum kvt_err rc =
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head);
 
     if (!gateway_damage_judged(rc)) /* it may be ours */
         return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
@@ -75,7 +79,7 @@ put_opaque_held(struct gateway_context *context, struct gateway_put_item *item,
     memcpy(request.etag, item->etag, sizeof(request.etag));
     request.attributes = attributes;
     gateway_record_meta(&change.record, &request.meta);
-    rc = g4_store_perform(gateway_bucket_tier_store(context->buckets), &request);
+    rc = g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request);
     if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
         rc = look_whose(context, &request, nonce);
     change.reserve = false;
@@ -84,7 +88,7 @@ put_opaque_held(struct gateway_context *context, struct gateway_put_item *item,
         memcpy(change.record.etag, request.etag, sizeof(request.etag));
         memcpy(item->etag, request.etag, sizeof(item->etag));
     } else if (kvt_err_retryable(rc)) {
-        return gateway_bucket_tier_ended(context->buckets,
+        return gateway_bucket_tier_ended(context->tiers.buckets,
                                          rc); /* the intent stays until somebody looks */
     } else if (had) {
         change.record = before;
@@ -107,7 +111,7 @@ gateway_put_opaque(struct gateway_context *context, struct gateway_put_item *ite
     if (!gateway_object_key_is_stored(item->key))
         return item->status;
     item->status = KVT_UNAVAILABLE;
-    if (!gateway_bucket_tier_writable(context->buckets))
+    if (!gateway_bucket_tier_writable(context->tiers.buckets))
         return item->status;
     gateway_key_lock_init(&hold, item->key);
     gateway_key_lock_acquire(context->key_locks, &hold, 1);

@@ -5,6 +5,7 @@
 #include "base/core/alloc.h"
 #include "g4/object/check.h"
 #include "gateway/block/put.h"
+#include "gateway/tier/quarantine.h"
 
 /* A row's word is the only one: what the object says of itself may be as bad as its bytes. */
 static enum kvt_err
@@ -46,9 +47,10 @@ gateway_quarantine_restore(struct gateway_context *context, uint64_t id, bool ac
     enum kvt_err rc;
 
     key[0] = '\0';
-    if (context->budget != NULL && !gateway_budget_take(context->budget, context->object_max))
+    if (context->body_limits.budget != NULL &&
+        !gateway_budget_take(context->body_limits.budget, context->body_limits.object_max))
         return kvt_error_set(err, KVT_AGAIN, "memory.max is taken");
-    rc = gateway_quarantine_read(context->quarantine, id, context->object_max, &entry);
+    rc = gateway_quarantine_read(context->quarantine, id, context->body_limits.object_max, &entry);
     if (rc == KVT_OK) {
         memcpy(key, entry.key, sizeof(entry.key));
         rc = verify(&entry, err);
@@ -60,7 +62,7 @@ gateway_quarantine_restore(struct gateway_context *context, uint64_t id, bool ac
     if (rc == KVT_OK && act)
         (void)!gateway_quarantine_drop(context->quarantine, id); /* gone by itself is as good */
     kvt_free(entry.body);
-    if (context->budget != NULL)
-        gateway_budget_give(context->budget, context->object_max);
+    if (context->body_limits.budget != NULL)
+        gateway_budget_give(context->body_limits.budget, context->body_limits.object_max);
     return rc;
 }

@@ -10,6 +10,7 @@
 #define GATEWAY_BLOCK_QUARANTINE_RESTORE_H
 
 #include "gateway/tier/gateway_context.h"
+#include "gateway/tier/quarantine.h"
 
 /**
  * Store the body of an entry under its key if it is what was written there, and drop the entry.

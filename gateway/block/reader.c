@@ -8,6 +8,8 @@
 #include "base/core/alloc.h"
 #include "g4/directory/directory.h"
 #include "g4/object/check.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/hot_memory.h"
 
 enum { ALIGNMENT = 4096 };
 
@@ -61,7 +63,8 @@ static enum kvt_err
 open_reader(struct gateway_reader **out, struct gateway_context *context,
             const struct gateway_item *item, struct gateway_budget *budget, bool wait)
 {
-    const unsigned volume = gateway_tier_fastest(context, item->record.tiers & GATEWAY_VOLUMES);
+    const unsigned volume =
+        gateway_tier_fastest(&context->tiers, item->record.tiers & GATEWAY_VOLUMES);
     struct gateway_reader *reader;
     struct kvt_error err;
     size_t piece;
@@ -78,9 +81,9 @@ open_reader(struct gateway_reader **out, struct gateway_context *context,
     reader->budget = budget;
     reader->item = *item;
     reader->sealed_fd = -1;
-    rc = wait ? g4_directory_body(gateway_tier_volume(context, volume), item->key, &reader->body,
-                                  &err)
-              : g4_directory_peek(context->hot, item->key, &reader->body);
+    rc = wait ? g4_directory_body(gateway_tier_volume(&context->tiers, volume), item->key,
+                                  &reader->body, &err)
+              : g4_directory_peek(context->tiers.hot, item->key, &reader->body);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
         piece = gateway_reader_piece(reader);
         rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);

@@ -10,6 +10,7 @@
 #include "base/core/clock.h"
 #include "base/thread/cond.h"
 #include "gateway/block/repair.h"
+#include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_context.h"
 #include "gateway/tier/store_batch.h"
 
@@ -164,7 +165,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
         round->answers[index] = ANSWER_GONE;
         return;
     }
-    if (gateway_bucket_tier_ended(round->context->buckets, request->status) != KVT_OK)
+    if (gateway_bucket_tier_ended(round->context->tiers.buckets, request->status) != KVT_OK)
         return;
     round->answers[index] = ANSWER_THERE;
     if (gateway_catalog_get(round->context->catalog, request->key, &record) != KVT_OK)
@@ -210,10 +211,10 @@ gateway_recheck_round(struct gateway_context *context)
         return 0;
     round->context = context;
     take(context->recheck, round);
-    if (round->count > 0 && gateway_bucket_tier_healthy(context->buckets) &&
+    if (round->count > 0 && gateway_bucket_tier_healthy(context->tiers.buckets) &&
         gateway_store_batch_new(&flight, round->count, on_head, round) == KVT_OK) {
         for (count = 0; count < round->count; count++)
-            gateway_store_batch_head(flight, gateway_bucket_tier_store(context->buckets),
+            gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
                                      round->keys[count], count);
         gateway_store_batch_drain(flight);
     }

@@ -11,6 +11,10 @@
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/tombstone.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 
 enum {
     FRESH_MS = 1000,  /* behind an older mark others may have put the block again */
@@ -32,7 +36,7 @@ bucket_ms(struct gateway_context *context)
 {
     struct gateway_bucket_tier_state state;
 
-    gateway_bucket_tier_state(context->buckets, &state);
+    gateway_bucket_tier_state(context->tiers.buckets, &state);
     return (uint64_t)((int64_t)kvt_clock_unix_ms() + state.skew_ms);
 }
 
@@ -52,15 +56,16 @@ delete_cold(struct gateway_context *context, const char *key, const char *etag)
     struct g4_request request = {.verb = G4_DELETE, .key = key, .once = true};
     struct gateway_bucket_tier_state state;
 
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
-    gateway_bucket_tier_state(context->buckets, &state);
+    gateway_bucket_tier_state(context->tiers.buckets, &state);
     if (etag[0] != '\0' && state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, etag, sizeof(request.etag));
     }
     return gateway_bucket_tier_ended(
-        context->buckets, delete_copy(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        delete_copy(gateway_bucket_tier_store(context->tiers.buckets), &request));
 }
 
 /* A mark that cannot be seen to for a minute is no order any more (MARK_MS), so none is made while
@@ -68,9 +73,10 @@ delete_cold(struct gateway_context *context, const char *key, const char *etag)
 static enum kvt_err
 may_begin(struct gateway_context *context, const char *key)
 {
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
-    return gateway_bucket_tier_deletes(context->buckets) || !gateway_object_key_is_block(key, NULL)
+    return gateway_bucket_tier_deletes(context->tiers.buckets) ||
+                   !gateway_object_key_is_block(key, NULL)
                ? KVT_OK
                : KVT_AGAIN;
 }
@@ -118,8 +124,8 @@ gateway_removal_mark(struct gateway_context *context, const char *const *keys, s
 
     if (count == 0)
         return KVT_OK;
-    if (gateway_bucket_tier_healthy(context->buckets) &&
-        !gateway_bucket_tier_deletes(context->buckets))
+    if (gateway_bucket_tier_healthy(context->tiers.buckets) &&
+        !gateway_bucket_tier_deletes(context->tiers.buckets))
         return KVT_AGAIN; /* as may_begin(): orders are of blocks */
     holds = kvt_calloc(count, sizeof(*holds));
     if (holds == NULL)
@@ -145,16 +151,16 @@ look_again(struct gateway_context *context, const char *key, const struct gatewa
         (struct g4_request){.verb = G4_HEAD,
                             .key = key,
                             .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     rc = gateway_bucket_tier_ended(
-        context->buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->buckets), &look->head));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &look->head));
     if (!gateway_damage_judged(rc))
         return rc;
     look->renewed = rc == KVT_OK && (look->head.modified_ms + MARGIN_MS > marked->modified_ms ||
                                      bucket_ms(context) > marked->modified_ms + MARK_MS);
-    look->gone = rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, key);
+    look->gone = rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->tiers.buckets, key);
     return rc == KVT_NOTFOUND && !look->gone ? KVT_UNAVAILABLE : KVT_OK;
 }
 
@@ -200,7 +206,7 @@ give_up(struct gateway_context *context, const char *key, const struct g4_reques
     enum kvt_err rc;
 
     take_over(head, marked, &change.record);
-    rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+    rc = gateway_tier_drop_files(&context->tiers, key, GATEWAY_VOLUMES);
     if (rc == KVT_OK && !change.erase && !change.record.foreign) /* its record may have gone */
         rc = gateway_commit_record_found(context, key, &change.record);
     if (rc == KVT_OK)
@@ -220,14 +226,15 @@ look_behind(struct gateway_context *context, const char *key, const struct gatew
                               .key = key,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     const enum kvt_err rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
 
     if (rc == KVT_OK && is_whole(&head))
         return give_up(context, key, &head, noted);
     if (rc == KVT_OK && gateway_damage_is_tombstone(&head)) /* of what was bad */
-        return gateway_bucket_tier_absent_far(context->buckets, key) ? KVT_OK : KVT_AGAIN;
+        return gateway_bucket_tier_absent_far(context->tiers.buckets, key) ? KVT_OK : KVT_AGAIN;
     if (rc == KVT_NOTFOUND)
-        return gateway_bucket_tier_absent(context->buckets, key) ? KVT_OK : KVT_UNAVAILABLE;
+        return gateway_bucket_tier_absent(context->tiers.buckets, key) ? KVT_OK : KVT_UNAVAILABLE;
     return rc == KVT_OK || rc == KVT_CORRUPT ? KVT_AGAIN : rc; /* its readers see to what is bad */
 }
 
@@ -239,18 +246,18 @@ finish_noted(struct gateway_context *context, const char *key, const struct gate
     struct gateway_change change = {.key = key, .erase = true};
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_deletes(context->buckets))
-        return gateway_bucket_tier_healthy(context->buckets) ? KVT_AGAIN : KVT_UNAVAILABLE;
+    if (!gateway_bucket_tier_deletes(context->tiers.buckets))
+        return gateway_bucket_tier_healthy(context->tiers.buckets) ? KVT_AGAIN : KVT_UNAVAILABLE;
     rc = gateway_tombstone_settle(context, key);
     if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) &&
-        gateway_bucket_tier_healthy(context->buckets))
+        gateway_bucket_tier_healthy(context->tiers.buckets))
         rc = KVT_AGAIN;
     if (rc == KVT_EXISTS)
         rc = look_behind(context, key, noted);
     if (rc == KVT_OK)
         rc = gateway_removal_record(context, key);
     if (rc == KVT_OK)
-        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(&context->tiers, key, GATEWAY_VOLUMES);
     return rc == KVT_OK ? gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED)
                         : rc;
 }
@@ -291,7 +298,7 @@ remove_noted(struct gateway_context *context, const char *key)
     if (rc == KVT_OK)
         rc = gateway_removal_record(context, key);
     if (rc == KVT_OK)
-        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(&context->tiers, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK || record->tiers == 0)
         return rc;
     record->tiers = 0; /* their room is free, however long the far one is away */
@@ -324,7 +331,7 @@ finish_held(struct gateway_context *context, const char *key, bool marked, uint6
     if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
         rc = gateway_removal_record(context, key);
     if (rc == KVT_OK && !record.opaque)
-        rc = gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+        rc = gateway_tier_drop_files(&context->tiers, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK)
         return rc;
     rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
@@ -369,7 +376,7 @@ remove_held(struct gateway_context *context, const char *key)
         if (rc == KVT_OK)
             rc = finish_held(context, key, true, NULL);
     }
-    if (rc == KVT_AGAIN && gateway_tier_exists(context, GATEWAY_TIER_FAR) &&
+    if (rc == KVT_AGAIN && gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR) &&
         gateway_object_key_is_block(key, NULL))
         rc = remove_noted(context, key);
     return rc;
@@ -381,7 +388,7 @@ gateway_remove(struct gateway_context *context, const char *key)
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     gateway_key_lock_init(&hold, key);
     gateway_key_lock_acquire(context->key_locks, &hold, 1);
@@ -433,7 +440,8 @@ static void
 cold_copy_gone(void *arg, struct g4_request *request, size_t index)
 {
     struct removal *removal = arg;
-    const enum kvt_err rc = gateway_bucket_tier_ended(removal->context->buckets, request->status);
+    const enum kvt_err rc =
+        gateway_bucket_tier_ended(removal->context->tiers.buckets, request->status);
 
     removal->statuses[index] = rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
@@ -454,8 +462,8 @@ delete_cold_all(struct removal *removal, size_t grouped)
         request->verb = G4_DELETE;
         request->key = removal->keys[i];
         request->once = true;
-        gateway_store_batch_submit(flight, gateway_bucket_tier_store(removal->context->buckets),
-                                   request);
+        gateway_store_batch_submit(
+            flight, gateway_bucket_tier_store(removal->context->tiers.buckets), request);
     }
     if (rc != KVT_OK)
         return rc;
@@ -484,7 +492,7 @@ finish_all(struct removal *removal, struct gateway_change *changes)
         }
         if (!change->record.opaque)
             removal->statuses[i] =
-                gateway_tier_drop_files(context, removal->keys[i], GATEWAY_VOLUMES);
+                gateway_tier_drop_files(&context->tiers, removal->keys[i], GATEWAY_VOLUMES);
         if (removal->statuses[i] != KVT_OK)
             continue;
         change->key = removal->keys[i];
@@ -528,14 +536,14 @@ gateway_removal_all(struct gateway_context *context, const char *const *keys, si
 {
     struct removal removal = {
         .context = context, .keys = keys, .count = count, .statuses = statuses};
-    const bool healthy = gateway_bucket_tier_healthy(context->buckets);
+    const bool healthy = gateway_bucket_tier_healthy(context->tiers.buckets);
     const size_t grouped = healthy ? group(&removal) : 0;
     enum kvt_err rc = KVT_UNAVAILABLE;
 
     assert(count <= GATEWAY_REMOVAL_TOGETHER);
     for (size_t i = 0; i < count; i++)
         statuses[i] = KVT_UNAVAILABLE;
-    if (grouped > 0 && !gateway_bucket_tier_deletes(context->buckets)) {
+    if (grouped > 0 && !gateway_bucket_tier_deletes(context->tiers.buckets)) {
         memset(removal.grouped, 0, sizeof(removal.grouped)); /* each is noted by itself */
         rc = KVT_OK;
     } else if (grouped > 0) {

@@ -14,6 +14,10 @@
 #include "gateway/block/move_lock.h"
 #include "gateway/block/removal.h"
 #include "gateway/block/unsynced.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
 
 /* Nothing can bring it back: then at least everybody who looks shall know. */
 static void
@@ -34,10 +38,11 @@ write_off(struct gateway_context *context, struct gateway_change *change)
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return false;
     rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
     if (rc == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
         record->tiers = gateway_record_bucket(&head);
@@ -47,7 +52,7 @@ write_off(struct gateway_context *context, struct gateway_change *change)
     }
     change->erase =
         rc == KVT_OK || rc == KVT_CORRUPT ||
-        (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, change->key));
+        (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->tiers.buckets, change->key));
     return change->erase;
 }
 
@@ -100,7 +105,7 @@ gateway_repair_second(struct gateway_context *context, const char *key, const vo
     if (gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
     tell_lost(context, key, why);
-    (void)!gateway_tier_drop_files(context, key, GATEWAY_VOLUMES);
+    (void)!gateway_tier_drop_files(&context->tiers, key, GATEWAY_VOLUMES);
 }
 
 /* Is the file, read again, what the catalog expects?  KVT_CORRUPT or KVT_NOTFOUND: no.  All other
@@ -115,9 +120,9 @@ check_file(struct gateway_context *context, const char *key, unsigned tier)
     rc = gateway_catalog_get(context->catalog, key, &record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_body_read_block(context, gateway_tier_volume(context, tier), key, &record,
-                                 &request);
-    gateway_body_release(context, &request);
+    rc = gateway_body_read_block(&context->body_limits, gateway_tier_volume(&context->tiers, tier),
+                                 key, &record, &request);
+    gateway_body_release(&context->body_limits, &request);
     return rc;
 }
 
@@ -132,12 +137,12 @@ gateway_repair_file(struct gateway_context *context, const char *key, enum gatew
     if (reason != NULL)
         gateway_damage_keep(context, key, tier, body, size, reason);
     gateway_key_lock_init(&hold, key);
-    if (gateway_tier_volume(context, bit) == NULL ||
+    if (gateway_tier_volume(&context->tiers, bit) == NULL ||
         !gateway_key_lock_try(context->key_locks, &hold, 1))
         return;
     rc = check_file(context, key, bit);
     if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(context, key, bit))
-        (void)!gateway_tier_drop_files(context, key, bit);
+        (void)!gateway_tier_drop_files(&context->tiers, key, bit);
     gateway_key_lock_release(context->key_locks, &hold, 1);
 }
 
@@ -145,7 +150,7 @@ gateway_repair_file(struct gateway_context *context, const char *key, enum gatew
 static struct g4_store *
 bucket_of(struct gateway_context *context, const struct g4_request *seen)
 {
-    return gateway_bucket_tier_bucket(context->buckets, gateway_record_bucket(seen));
+    return gateway_bucket_tier_bucket(context->tiers.buckets, gateway_record_bucket(seen));
 }
 
 /* Put the bad object out of sight without ever touching another one: everything is conditional on
@@ -163,7 +168,7 @@ replace_bad(struct gateway_context *context, unsigned bucket, const char *key, c
     enum kvt_err rc;
 
     memcpy(request.etag, etag, sizeof(request.etag));
-    if (gateway_bucket_tier_heeds(context->buckets, bucket)) {
+    if (gateway_bucket_tier_heeds(context->tiers.buckets, bucket)) {
         request.verb = G4_DELETE;
         request.body = NULL;
     } else {
@@ -171,7 +176,7 @@ replace_bad(struct gateway_context *context, unsigned bucket, const char *key, c
         request.meta = (struct g4_meta){
             .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
     }
-    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, bucket), &request);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, bucket), &request);
     if (rc != KVT_OK && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
     return rc;
@@ -191,7 +196,7 @@ replace_empty(struct gateway_context *context, unsigned bucket, const char *key,
 
     if (rc != KVT_OK)
         return rc;
-    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, bucket), &head);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, bucket), &head);
     deadline_ms = gateway_move_lock_deadline(&lock);
     if (rc == KVT_OK && !gateway_damage_is_tombstone(&head) && deadline_ms != 0)
         rc = gateway_move_lock_sent(&lock, replace_bad(context, bucket, key, etag, deadline_ms));
@@ -208,7 +213,7 @@ neutralise(struct gateway_context *context, unsigned bucket, const char *key,
 
     if (head->status == KVT_OK && gateway_damage_is_tombstone(head))
         return;
-    if (empty && gateway_tier_exists(context, GATEWAY_TIER_FAR))
+    if (empty && gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR))
         (void)replace_empty(context, bucket, key, head->etag);
     else
         (void)replace_bad(context, bucket, key, head->etag, 0);
@@ -233,7 +238,7 @@ is_proven(struct gateway_context *context, const char *key, const struct g4_requ
         strcmp(record.etag, seen->etag) != 0)
         return true;
     return gateway_damage_comes_again(context, key, seen, body, size,
-                                      known ? record.length : context->object_max);
+                                      known ? record.length : context->body_limits.object_max);
 }
 
 static bool
@@ -260,15 +265,16 @@ is_anothers(struct gateway_context *context, const char *key, const struct g4_re
     bool sound;
 
     if (seen->status == KVT_RANGE) { /* no more was read than the row speaks of */
-        rc = gateway_body_read(context, bucket_of(context, seen), key, context->object_max, &whole);
+        rc = gateway_body_read(&context->body_limits, bucket_of(context, seen), key,
+                               context->body_limits.object_max, &whole);
         sound = (rc != KVT_OK && rc != KVT_RANGE && rc != KVT_CORRUPT) ||
                 is_sound(&whole, whole.buffer, whole.buffer_size);
-        gateway_body_release(context, &whole);
+        gateway_body_release(&context->body_limits, &whole);
         return sound;
     }
     if (!is_sound(seen, body, size))
         return false;
-    return strcmp(seen->meta.writer, context->name) != 0 ||
+    return strcmp(seen->meta.writer, context->identity.name) != 0 ||
            gateway_catalog_get(context->catalog, key, &record) != KVT_OK ||
            !gateway_record_in_bucket(&record);
 }
@@ -283,7 +289,7 @@ forget(struct gateway_context *context, const char *key, const struct gateway_re
         return;
     gateway_stats_add(context->stats, GATEWAY_STAT_GONE, 1);
     /* A file that stays because this fails is an orphan; the keeper sweeps those. */
-    (void)!gateway_tier_drop_files(context, key, record->tiers);
+    (void)!gateway_tier_drop_files(&context->tiers, key, record->tiers);
 }
 
 /* Its commit record goes first.  Who puts the block meanwhile writes another one, or finds it
@@ -297,7 +303,7 @@ drop_record(struct gateway_context *context, const char *key, const struct gatew
         return true;
     if (gateway_removal_record(context, key) != KVT_OK)
         return false;
-    if (gateway_bucket_tier_absent(context->buckets, key))
+    if (gateway_bucket_tier_absent(context->tiers.buckets, key))
         return true;
     (void)!gateway_commit_record_found(context, key, record);
     return false;
@@ -309,7 +315,8 @@ gateway_repair_gone_held(struct gateway_context *context, const char *key)
     struct gateway_record record;
 
     if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK &&
-        gateway_record_in_bucket(&record) && gateway_bucket_tier_absent(context->buckets, key) &&
+        gateway_record_in_bucket(&record) &&
+        gateway_bucket_tier_absent(context->tiers.buckets, key) &&
         drop_record(context, key, &record))
         forget(context, key, &record);
 }
@@ -319,7 +326,7 @@ gateway_repair_is_other(const struct gateway_context *context, const struct gate
                         const struct g4_request *seen)
 {
     return gateway_record_in_bucket(record) && seen->meta.present &&
-           strcmp(seen->meta.writer, context->name) != 0 &&
+           strcmp(seen->meta.writer, context->identity.name) != 0 &&
            !gateway_damage_shows(seen, record->length, record->crc32c, record->fingerprint);
 }
 
@@ -335,8 +342,8 @@ gateway_repair_other(struct gateway_context *context, const char *key)
         return;
     if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK &&
         gateway_bucket_tier_ended(
-            context->buckets,
-            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head)) == KVT_OK &&
+            context->tiers.buckets,
+            g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head)) == KVT_OK &&
         gateway_repair_is_other(context, &record, &head))
         forget(context, key, &record);
     gateway_key_lock_release(context->key_locks, &hold, 1);
@@ -354,7 +361,7 @@ has_lost_one(struct gateway_context *context, const char *key, const struct gate
 
     if (!gateway_record_in_bucket(record) || record->moving != 0 || (record->tiers & other) == 0)
         return false;
-    rc = gateway_bucket_tier_head(context->buckets, key, other, &look);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, key, other, &look);
     return rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_damage_is_tombstone(&look));
 }
 
@@ -369,16 +376,16 @@ gateway_repair_elsewhere(struct gateway_context *context, const char *key)
     struct gateway_record *record = &change.record;
     struct gateway_key_lock hold;
 
-    if (!gateway_tier_exists(context, GATEWAY_TIER_FAR) ||
-        !gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR) ||
+        !gateway_bucket_tier_healthy(context->tiers.buckets))
         return false;
     gateway_key_lock_init(&hold, key);
     if (!gateway_key_lock_try(context->key_locks, &hold, 1))
         return false;
     if (gateway_catalog_get(context->catalog, key, record) == KVT_OK &&
         gateway_bucket_tier_ended(
-            context->buckets,
-            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head)) == KVT_OK &&
+            context->tiers.buckets,
+            g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head)) == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint) &&
         (gateway_record_elsewhere(record, &head) || has_lost_one(context, key, record, &head))) {
         record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
@@ -453,16 +460,18 @@ gateway_repair_inspect(struct gateway_context *context, const char *key)
     const char *reason;
     enum kvt_err rc;
 
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return;
     rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
     if (rc != KVT_OK && rc != KVT_CORRUPT)
         return;
-    length = rc == KVT_OK ? request.buffer_size : context->object_max;
+    length = rc == KVT_OK ? request.buffer_size : context->body_limits.object_max;
     rc = gateway_bucket_tier_ended(
-        context->buckets, gateway_body_read(context, gateway_bucket_tier_store(context->buckets),
-                                            key, length, &request));
+        context->tiers.buckets,
+        gateway_body_read(&context->body_limits, gateway_bucket_tier_store(context->tiers.buckets),
+                          key, length, &request));
     if (rc == KVT_OK && !gateway_damage_is_tombstone(&request)) {
         reason = gateway_damage_judge_head(&request);
         if (reason == NULL &&
@@ -475,5 +484,5 @@ gateway_repair_inspect(struct gateway_context *context, const char *key)
         gateway_repair_cold(context, key, &request, request.buffer, request.buffer_size,
                             request.error.text);
     }
-    gateway_body_release(context, &request);
+    gateway_body_release(&context->body_limits, &request);
 }

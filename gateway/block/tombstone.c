@@ -5,6 +5,7 @@
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
 #include "gateway/block/damage.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum kvt_err
 gateway_tombstone_put(struct gateway_context *context, const char *key, unsigned tier,
@@ -28,8 +29,8 @@ gateway_tombstone_put(struct gateway_context *context, const char *key, unsigned
     if (seen_etag != NULL)
         memcpy(put.etag, seen_etag, sizeof(put.etag));
     rc = gateway_bucket_tier_ended_of(
-        context->buckets, tier,
-        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &put));
+        context->tiers.buckets, tier,
+        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, tier), &put));
     (void)gateway_move_lock_sent(lock, rc);
     memcpy(etag, put.etag, sizeof(put.etag));
     return rc;
@@ -44,13 +45,13 @@ gateway_tombstone_delete(struct gateway_context *context, const char *key, unsig
 
     if (rc != KVT_OK)
         return rc;
-    if (seen_etag != NULL && gateway_bucket_tier_heeds(context->buckets, tier)) {
+    if (seen_etag != NULL && gateway_bucket_tier_heeds(context->tiers.buckets, tier)) {
         drop.condition = G4_IF_MATCH;
         memcpy(drop.etag, seen_etag, sizeof(drop.etag));
     }
     rc = gateway_bucket_tier_ended_of(
-        context->buckets, tier,
-        g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &drop));
+        context->tiers.buckets, tier,
+        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, tier), &drop));
     (void)gateway_move_lock_sent(lock, rc);
     /* PRECONDITION: somebody put it again, over the tombstone. */
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
@@ -65,7 +66,7 @@ gateway_tombstone_clear(struct gateway_context *context, const char *key, unsign
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, key, tier, &seen);
     if (rc == KVT_OK)
         rc = gateway_damage_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
                  ? gateway_tombstone_delete(context, key, tier, seen.etag, &lock)
@@ -79,7 +80,7 @@ note_locked(struct gateway_context *context, const char *key, struct gateway_mov
 {
     char etag[G4_ETAG_MAX];
     struct g4_request seen;
-    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->tiers.buckets, key, GATEWAY_COLD, &seen);
     const bool there = rc == KVT_OK || rc == KVT_CORRUPT;
 
     if (!there && rc != KVT_NOTFOUND)
@@ -91,7 +92,7 @@ note_locked(struct gateway_context *context, const char *key, struct gateway_mov
     if (rc != KVT_EXISTS && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or somebody put the block. */
-    rc = gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &seen);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, key, GATEWAY_COLD, &seen);
     return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
 }
 
@@ -118,7 +119,7 @@ gateway_tombstone_note(struct gateway_context *context, const char *key)
     struct g4_request seen;
 
     /* Said before: who settles that may have the lock, or have left it. */
-    if (gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &seen) == KVT_OK &&
+    if (gateway_bucket_tier_head(context->tiers.buckets, key, GATEWAY_COLD, &seen) == KVT_OK &&
         g4_kind_is_removed(&seen))
         return KVT_OK;
     return under_lock(context, key, note_locked);
@@ -133,7 +134,7 @@ settle_removed_locked(struct gateway_context *context, const char *key,
                       struct gateway_move_lock *lock)
 {
     struct g4_request seen;
-    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->tiers.buckets, key, GATEWAY_COLD, &seen);
 
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT || (rc == KVT_OK && !g4_kind_is_removed(&seen)))
         return KVT_EXISTS;
@@ -156,7 +157,8 @@ gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *p
     struct g4_request over = *put; /* the caller goes on with his own where nothing was put */
     struct gateway_move_lock lock;
     struct g4_request seen;
-    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, put->key, GATEWAY_COLD, &seen);
+    enum kvt_err rc =
+        gateway_bucket_tier_head(context->tiers.buckets, put->key, GATEWAY_COLD, &seen);
 
     if (rc == KVT_OK && !g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
@@ -164,7 +166,7 @@ gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *p
         rc = gateway_move_lock_acquire(context, put->key, &lock);
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = gateway_bucket_tier_head(context->buckets, put->key, GATEWAY_COLD, &seen);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, put->key, GATEWAY_COLD, &seen);
     if (rc == KVT_OK && !g4_kind_is_removed(&seen))
         rc = KVT_AGAIN;
     if (rc == KVT_OK)
@@ -175,10 +177,11 @@ gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *p
         over.condition = G4_IF_MATCH;
         memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(
-            &lock, gateway_bucket_tier_ended_of(
-                       context->buckets, GATEWAY_COLD,
-                       g4_store_perform(gateway_bucket_tier_bucket(context->buckets, GATEWAY_COLD),
-                                        &over)));
+            &lock,
+            gateway_bucket_tier_ended_of(
+                context->tiers.buckets, GATEWAY_COLD,
+                g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, GATEWAY_COLD),
+                                 &over)));
     }
     gateway_move_lock_release(context, &lock);
     if (rc == KVT_OK)
@@ -189,7 +192,7 @@ gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *p
 enum kvt_err
 gateway_tombstone_put_locked(struct gateway_context *context, struct g4_request *put)
 {
-    struct g4_store *store = gateway_bucket_tier_store(context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(context->tiers.buckets);
     struct gateway_move_lock lock;
     enum kvt_err rc = gateway_move_lock_acquire(context, put->key, &lock);
 
@@ -198,7 +201,7 @@ gateway_tombstone_put_locked(struct gateway_context *context, struct g4_request 
     put->deadline_ms = lock.until_ms;
     put->once = true;
     rc = gateway_move_lock_sent(
-        &lock, gateway_bucket_tier_ended(context->buckets, g4_store_perform(store, put)));
+        &lock, gateway_bucket_tier_ended(context->tiers.buckets, g4_store_perform(store, put)));
     gateway_move_lock_release(context, &lock);
     return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it has gone */
 }

@@ -7,6 +7,8 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "g4/directory/directory.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/key_lock.h"
 
 enum {
     PAGE = G4_SYNC_KEYS_MAX,
@@ -48,20 +50,20 @@ gateway_unsynced_renew(struct gateway_context *context, const char *key,
     struct g4_request found;
     enum kvt_err rc;
 
-    rc = gateway_body_hot_shows(context, key, record);
+    rc = gateway_body_hot_shows(context->tiers.hot, key, record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_body_read_block(context, context->hot, key, record, &found);
+    rc = gateway_body_read_block(&context->body_limits, context->tiers.hot, key, record, &found);
     if (rc == KVT_OK) {
         put.body = found.buffer;
         put.body_size = found.buffer_size;
         put.meta = found.meta;
-        if (g4_store_perform(context->hot, &put) != KVT_OK) {
+        if (g4_store_perform(context->tiers.hot, &put) != KVT_OK) {
             kvt_log_warn("gateway.unsynced", "renew", "hot volume: %s", put.error.text);
             rc = KVT_IO; /* whatever it was, the copy that was read is sound */
         }
     }
-    gateway_body_release(context, &found);
+    gateway_body_release(&context->body_limits, &found);
     return rc;
 }
 
@@ -76,7 +78,7 @@ drop(struct gateway_context *context, const char *key, const struct gateway_reco
     change.record.tiers &= ~GATEWAY_HOT;
     rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     /* Without its row it is an orphan, and harmless; without the file its row is. */
-    if (g4_store_perform(context->hot, &request) != KVT_OK && request.status != KVT_NOTFOUND)
+    if (g4_store_perform(context->tiers.hot, &request) != KVT_OK && request.status != KVT_NOTFOUND)
         kvt_log_warn("gateway.unsynced", "bad_file_stays", "hot volume: %s", request.error.text);
     return rc;
 }
@@ -111,7 +113,7 @@ sync_batch(struct gateway_context *context, const struct gateway_unsynced_row *r
 
     for (size_t i = 0; i < count; i++)
         keys[i] = rows[i].key;
-    rc = g4_directory_sync(context->hot, keys, count, refused, &err);
+    rc = g4_directory_sync(context->tiers.hot, keys, count, refused, &err);
     if (rc == KVT_OK)
         return gateway_catalog_synced(context->catalog, rows, count);
     kvt_log_warn("gateway.unsynced", "sync", "hot volume: %s", err.text);
@@ -134,7 +136,7 @@ gateway_unsynced_sync(struct gateway_context *context, char after[KVT_KEY_MAX],
     enum kvt_err rc = KVT_OK;
     size_t count = 0;
 
-    if (context->hot == NULL)
+    if (context->tiers.hot == NULL)
         return KVT_OK;
     rows = kvt_calloc(PAGE, sizeof(*rows));
     if (rows == NULL)
@@ -170,8 +172,8 @@ check(struct gateway_context *context, const char *key, uint64_t *dropped)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!gateway_record_in_bucket(&record) || (record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    rc = gateway_body_read_block(context, context->hot, key, &record, &request);
-    gateway_body_release(context, &request);
+    rc = gateway_body_read_block(&context->body_limits, context->tiers.hot, key, &record, &request);
+    gateway_body_release(&context->body_limits, &request);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return KVT_OK; /* sound, or nobody can tell now: readers check it too */
     rc = drop(context, key, &record);
@@ -188,7 +190,7 @@ gateway_unsynced_check(struct gateway_context *context, uint64_t *dropped)
     size_t count;
 
     *dropped = 0;
-    if (context->hot == NULL)
+    if (context->tiers.hot == NULL)
         return KVT_OK;
     rows = kvt_calloc(PAGE, sizeof(*rows));
     if (rows == NULL)

@@ -11,6 +11,9 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "gateway/bus/pin_report.h"
+#include "gateway/tier/access_counts.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
 #include "wire/message/report_codec.h"
 #include "wire/message/subject.h"
 
@@ -40,24 +43,24 @@ fill(struct gateway_bus_report *report, struct kvt_report *out)
     *out = (struct kvt_report){.seq = atomic_fetch_add(&report->next_seq, 1),
                                .incarnation = report->incarnation,
                                .time_ms = kvt_clock_unix_ms(),
-                               .healthy = gateway_bucket_tier_healthy(context->buckets),
+                               .healthy = gateway_bucket_tier_healthy(context->tiers.buckets),
                                .tier_count = 0};
     out->reads[0] = gateway_stats_get(context->stats, GATEWAY_STAT_HITS_HOT) +
                     gateway_stats_get(context->stats, GATEWAY_STAT_HITS_WARM);
     out->reads[1] = gateway_stats_get(context->stats, GATEWAY_STAT_HITS_COLD) +
                     gateway_stats_get(context->stats, GATEWAY_STAT_HITS_FAR);
     out->reads[2] = gateway_stats_get(context->stats, GATEWAY_STAT_MISSES);
-    memcpy(out->gateway, context->name, sizeof(out->gateway));
+    memcpy(out->gateway, context->identity.name, sizeof(out->gateway));
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         struct kvt_report_tier *row = &out->tiers[out->tier_count];
 
-        if (!gateway_tier_exists(context, (enum gateway_tier)tier))
+        if (!gateway_tier_exists(&context->tiers, (enum gateway_tier)tier))
             continue;
         out->tier_count++;
-        memcpy(row->name, context->holder[tier], sizeof(row->name));
+        memcpy(row->name, context->tiers.holder[tier], sizeof(row->name));
         row->used_bytes = stats.used[tier];
         /* What is not counted would be spared, and what is would go in its place. */
-        row->capacity_bytes = gateway_tier_capacity(context, tier);
+        row->capacity_bytes = gateway_tier_capacity(&context->tiers, context->catalog, tier);
         row->blocks = stats.blocks[tier];
     }
 }
@@ -103,7 +106,7 @@ name_tiers(const struct gateway_context *context, struct kvt_report_access *rows
     uint8_t used = 0;
 
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
-        if (gateway_tier_exists(context, (enum gateway_tier)tier))
+        if (gateway_tier_exists(&context->tiers, (enum gateway_tier)tier))
             index[tier] = used++;
     for (size_t i = 0; i < count; i++)
         rows[i].tier_index = index[rows[i].tier_index];
@@ -197,7 +200,8 @@ gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context
     report->pins = kvt_calloc(1, sizeof(*report->pins));
     rc = report->rows == NULL || report->pins == NULL
              ? KVT_NOMEM
-             : wire_subject_reports(report->subject, sizeof(report->subject), context->name);
+             : wire_subject_reports(report->subject, sizeof(report->subject),
+                                    context->identity.name);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "reports");
         goto fail;

@@ -12,6 +12,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "base/thread/queue.h"
+#include "gateway/tier/gateway_tiers.h"
 #include "wire/message/event_codec.h"
 #include "wire/message/query.h"
 #include "wire/message/subject.h"
@@ -98,7 +99,7 @@ locations(const struct gateway_context *context)
 {
     unsigned count = GATEWAY_TIERS;
 
-    while (!gateway_tier_exists(context, (enum gateway_tier)(count - 1)))
+    while (!gateway_tier_exists(&context->tiers, (enum gateway_tier)(count - 1)))
         count--;
     return count;
 }
@@ -113,13 +114,13 @@ name_locations(const struct gateway_context *context, unsigned count, struct kvt
         struct kvt_location *location = &batch->locations[tier];
 
         location->tier = KVT_TIER_G4;
-        if (gateway_tier_exists(context, (enum gateway_tier)tier))
-            memcpy(location->name, context->holder[tier], KVT_NAME_MAX);
-        else if (tier == GATEWAY_TIER_FAR && context->former_far[0] != '\0')
-            memcpy(location->name, context->former_far, KVT_NAME_MAX);
+        if (gateway_tier_exists(&context->tiers, (enum gateway_tier)tier))
+            memcpy(location->name, context->tiers.holder[tier], KVT_NAME_MAX);
+        else if (tier == GATEWAY_TIER_FAR && context->tiers.former_far[0] != '\0')
+            memcpy(location->name, context->tiers.former_far, KVT_NAME_MAX);
         else
             (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_tier_name(tier),
-                           KVT_NAME_MAX - 8, context->name);
+                           KVT_NAME_MAX - 8, context->identity.name);
     }
 }
 
@@ -143,7 +144,7 @@ batch_init(const struct gateway_context *context, uint32_t stream,
     *batch =
         (struct kvt_event_batch){.incarnation = stats.incarnation, .time_ms = kvt_clock_unix_ms()};
     memcpy(batch->namespace_, state->namespace_, sizeof(batch->namespace_));
-    (void)!gateway_events_publisher(batch->worker, context->name, stream);
+    (void)!gateway_events_publisher(batch->worker, context->identity.name, stream);
     name_locations(context, locations(context), batch);
 }
 
@@ -241,7 +242,8 @@ wire_rows(struct gateway_events *events, const struct gateway_scan *scan, const 
                 .location = (uint16_t)tier,
                 .sequence_hash = key.hash,
                 .prefix_hash = key.hash,
-                .parent = events->context->revision == KVT_KEY_KVBM_C ? key.parent_fragment : 0,
+                .parent =
+                    events->context->identity.revision == KVT_KEY_KVBM_C ? key.parent_fragment : 0,
                 .position = key.position,
                 .ranks = key.rank < KVT_RANKS_MAX ? UINT32_C(1) << key.rank : 0,
                 .block_size = row->record.length,
@@ -376,7 +378,8 @@ open_lane(struct gateway_events *events, uint32_t stream, const struct gateway_s
     struct kvt_error err;
     bool named;
 
-    named = gateway_events_publisher(lane->publisher, events->context->name, stream) == KVT_OK &&
+    named = gateway_events_publisher(lane->publisher, events->context->identity.name, stream) ==
+                KVT_OK &&
             wire_subject_events(lane->subject, sizeof(lane->subject), state->namespace_, 0,
                                 lane->publisher) == KVT_OK &&
             wire_subject_dump(lane->dump, sizeof(lane->dump), lane->publisher) == KVT_OK &&
@@ -529,7 +532,7 @@ gateway_events_start(struct gateway_events **out, struct gateway_context *contex
     events->bus = bus;
     /* Cursors of another life must not be taken for ours. */
     events->next_cursor = kvt_clock_unix_ms() << 16;
-    rc = gateway_events_publisher(name, context->name, GATEWAY_STREAMS_MAX);
+    rc = gateway_events_publisher(name, context->identity.name, GATEWAY_STREAMS_MAX);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "name is too long for a publisher's name");
         goto fail;

@@ -12,6 +12,8 @@
 #include "base/core/log.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/packer.h"
 #include "wire/message/subject.h"
 #include "wire/nats/stream.h"
 
@@ -53,12 +55,13 @@ find_key(struct gateway_context *context, const char *namespace_, const struct k
     struct gateway_row rows[MATCHES_MAX];
     struct gateway_scan scan = {.rows = rows, .capacity = MATCHES_MAX};
     const uint64_t parent =
-        kvt_key_parent_fragment(context->revision, block->position, block->parent);
+        kvt_key_parent_fragment(context->identity.revision, block->position, block->parent);
     char prefix[KVT_KEY_MAX];
     char *colon;
     enum kvt_err rc;
 
-    rc = kvt_key_format(prefix, sizeof(prefix), context->revision, namespace_, rank, block);
+    rc =
+        kvt_key_format(prefix, sizeof(prefix), context->identity.revision, namespace_, rank, block);
     if (rc != KVT_OK)
         return rc;
     colon = strrchr(prefix, ':');
@@ -288,7 +291,7 @@ compact(struct execution *execution)
     struct kvt_error err;
     enum kvt_err rc;
 
-    if (gateway_tier_exists(context, GATEWAY_TIER_FAR))
+    if (gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR))
         rc = kvt_error_set(&err, KVT_UNSUPPORTED,
                            "far.kind is set: what moves between buckets is not packed");
     else
@@ -323,13 +326,13 @@ find_move(const struct gateway_context *context, const struct kvt_order *order,
         char known[256];
         size_t used = 0;
 
-        if (gateway_tier_of_holder(context, names[i], &tiers[i]))
+        if (gateway_tier_of_holder(&context->tiers, names[i], &tiers[i]))
             continue;
         known[0] = '\0';
         for (unsigned tier = 0; tier < GATEWAY_TIERS && used < sizeof(known); tier++)
-            if (gateway_tier_exists(context, (enum gateway_tier)tier))
+            if (gateway_tier_exists(&context->tiers, (enum gateway_tier)tier))
                 used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-                                         used == 0 ? "" : ", ", context->holder[tier]);
+                                         used == 0 ? "" : ", ", context->tiers.holder[tier]);
         return kvt_error_set(err, KVT_INVALID, "no holder %s here: %.90s", names[i], known);
     }
     if (tiers[0] == tiers[1])
@@ -346,7 +349,7 @@ heeds_pins(const struct gateway_context *context, const struct kvt_order *order,
 {
     return order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE ||
            (kvt_order_verb_moves(order->verb) &&
-            gateway_tier_fastest(context, move->from | move->to) == move->from);
+            gateway_tier_fastest(&context->tiers, move->from | move->to) == move->from);
 }
 
 bool
@@ -399,7 +402,7 @@ gateway_orders_accept(struct gateway_context *context, const struct kvt_order *o
     struct gateway_move move;
     enum kvt_err rc;
 
-    if (strcmp(order->gateway, context->name) != 0)
+    if (strcmp(order->gateway, context->identity.name) != 0)
         return kvt_error_set(err, KVT_DENIED, "addressed to %s", order->gateway);
     if (order->verb == KVT_ORDER_NONE || order->verb > KVT_ORDER_VERB_LAST)
         return kvt_error_set(err, KVT_INVALID, "verb %u", (unsigned)order->verb);
@@ -424,7 +427,7 @@ bool
 gateway_orders_recall(struct gateway_context *context, const struct kvt_order *order,
                       struct kvt_order_result *result)
 {
-    return strcmp(order->gateway, context->name) == 0 &&
+    return strcmp(order->gateway, context->identity.name) == 0 &&
            gateway_catalog_recall(context->catalog, order->epoch, order->id, result) == KVT_OK &&
            result->verb == order->verb;
 }
@@ -579,10 +582,11 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_context *contex
     orders->report = report;
     orders->key = settings->key;
     orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
-    rc = orders->items == NULL ? KVT_NOMEM
-                               : wire_subject_orders(subject, sizeof(subject), context->name);
+    rc = orders->items == NULL
+             ? KVT_NOMEM
+             : wire_subject_orders(subject, sizeof(subject), context->identity.name);
     /* A consumer's name may hold less than a gateway's. */
-    (void)snprintf(durable, sizeof(durable), "gateway-%s", context->name);
+    (void)snprintf(durable, sizeof(durable), "gateway-%s", context->identity.name);
     for (char *at = durable; *at != '\0'; at++)
         if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", *at) == NULL)
             *at = '_';

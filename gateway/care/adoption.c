@@ -13,6 +13,9 @@
 #include "g4/object/kind.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/tier/attribute_lines.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/tier/store_batch.h"
 
 enum {
@@ -205,7 +208,7 @@ on_head(void *arg, struct g4_request *head, size_t index)
     char commit[KVT_KEY_MAX];
 
     *record = (struct gateway_record){0};
-    stranger->status = gateway_bucket_tier_ended(adoption->context->buckets, head->status);
+    stranger->status = gateway_bucket_tier_ended(adoption->context->tiers.buckets, head->status);
     if (head->status != KVT_OK)
         return;
     if (!block) {
@@ -227,7 +230,7 @@ on_head(void *arg, struct g4_request *head, size_t index)
 static enum kvt_err
 look(struct gateway_adoption *adoption, size_t count)
 {
-    struct g4_store *store = gateway_bucket_tier_store(adoption->context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(adoption->context->tiers.buckets);
     struct gateway_store_batch *flight;
     enum kvt_err rc;
 
@@ -312,7 +315,7 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
         gateway_key_lock_init(&adoption->holds[i], adoption->strangers[i].key);
     gateway_key_lock_acquire(context->key_locks, adoption->holds, strangers);
     rc = look(adoption, strangers);
-    if (rc == KVT_OK && !gateway_bucket_tier_healthy(context->buckets))
+    if (rc == KVT_OK && !gateway_bucket_tier_healthy(context->tiers.buckets))
         rc = KVT_UNAVAILABLE; /* what failed says nothing of the objects */
     if (rc == KVT_OK)
         rc = judge(adoption, strangers, &changes);
@@ -336,7 +339,7 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
 static enum kvt_err
 list(struct gateway_adoption *adoption, const char *after, struct g4_request *page)
 {
-    struct gateway_bucket_tier *cold = adoption->context->buckets;
+    struct gateway_bucket_tier *cold = adoption->context->tiers.buckets;
 
     *page = (struct g4_request){.verb = G4_LIST,
                                 .key = "",
@@ -359,7 +362,7 @@ walk(struct gateway_adoption *adoption)
         return true;
     }
     memcpy(after, adoption->mark.after, sizeof(after));
-    if (!gateway_bucket_tier_healthy(adoption->context->buckets) ||
+    if (!gateway_bucket_tier_healthy(adoption->context->tiers.buckets) ||
         list(adoption, after, &page) != KVT_OK)
         return false;
     for (size_t at = 0; at < page.listed_count; at += GATEWAY_ADOPTION_BATCH) {
@@ -387,7 +390,7 @@ survey(struct gateway_adoption *adoption)
 {
     struct g4_request page;
 
-    if (!gateway_bucket_tier_healthy(adoption->context->buckets) ||
+    if (!gateway_bucket_tier_healthy(adoption->context->tiers.buckets) ||
         list(adoption, adoption->surveyed, &page) != KVT_OK)
         return false;
     for (size_t i = 0; i < page.listed_count; i++) {
@@ -421,7 +424,7 @@ adoption_main(void *arg)
         else if (adoption->mark.state == GATEWAY_ADOPTION_RUNNING)
             went = walk(adoption);
         atomic_store(&adoption->waiting,
-                     !went && !gateway_bucket_tier_healthy(adoption->context->buckets));
+                     !went && !gateway_bucket_tier_healthy(adoption->context->tiers.buckets));
         if (!went)
             (void)rest(adoption,
                        adoption->mark.state == GATEWAY_ADOPTION_RUNNING ? RETRY_MS : IDLE_MS);

@@ -10,6 +10,9 @@
 #include "gateway/block/unsynced.h"
 #include "gateway/move/recover.h"
 #include "gateway/tier/body_cache.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/hot_memory.h"
 #include "gateway/upload/unfinished_uploads.h"
 #include "gateway/upload/uploads.h"
 
@@ -42,10 +45,10 @@ probe(struct gateway_housekeeping *keeper)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
-    if (keeper->probed_ms != 0 && gateway_bucket_tier_healthy(keeper->context->buckets) &&
+    if (keeper->probed_ms != 0 && gateway_bucket_tier_healthy(keeper->context->tiers.buckets) &&
         now_ms - keeper->probed_ms < PROBE_MS)
         return;
-    gateway_bucket_tier_probe(keeper->context->buckets);
+    gateway_bucket_tier_probe(keeper->context->tiers.buckets);
     keeper->probed_ms = now_ms;
 }
 
@@ -73,10 +76,10 @@ recover(struct gateway_housekeeping *keeper)
     }
     if (keeper->swept_ms != 0)
         gateway_uploads_expire(keeper->context, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_bucket_tier_healthy(keeper->context->buckets))
+    if (keeper->swept_ms != 0 && gateway_bucket_tier_healthy(keeper->context->tiers.buckets))
         gateway_unfinished_uploads_settle(keeper->context, kvt_clock_unix_ms());
-    if (keeper->swept_ms != 0 && gateway_tier_exists(keeper->context, GATEWAY_TIER_FAR) &&
-        gateway_bucket_tier_writable(keeper->context->buckets))
+    if (keeper->swept_ms != 0 && gateway_tier_exists(&keeper->context->tiers, GATEWAY_TIER_FAR) &&
+        gateway_bucket_tier_writable(keeper->context->tiers.buckets))
         (void)gateway_move_lock_sweep(keeper->context);
 }
 
@@ -123,10 +126,10 @@ show_tiers(struct gateway_context *context, const struct gateway_catalog_stats *
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         gateway_stats_set(context->stats, rows[tier].used, stats->used[tier]);
         gateway_stats_set(context->stats, rows[tier].capacity,
-                          gateway_tier_capacity(context, tier));
+                          gateway_tier_capacity(&context->tiers, context->catalog, tier));
         gateway_stats_set(context->stats, rows[tier].blocks, stats->blocks[tier]);
     }
-    if (gateway_bucket_tier_far_state(context->buckets, &far))
+    if (gateway_bucket_tier_far_state(context->tiers.buckets, &far))
         gateway_stats_set(context->stats, GATEWAY_STAT_FAR_HEALTHY, far.healthy ? 1 : 0);
 }
 
@@ -139,7 +142,7 @@ show(struct gateway_housekeeping *keeper)
     gateway_catalog_stats(context->catalog, &stats);
     show_tiers(context, &stats);
     gateway_stats_set(context->stats, GATEWAY_STAT_COLD_HEALTHY,
-                      gateway_bucket_tier_healthy(context->buckets) ? 1 : 0);
+                      gateway_bucket_tier_healthy(context->tiers.buckets) ? 1 : 0);
     gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
     gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_MAX, stats.bytes_max);
     gateway_stats_set(context->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);

@@ -16,6 +16,10 @@
 #include "gateway/block/repair.h"
 #include "gateway/block/tombstone.h"
 #include "gateway/move/bucket_move.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
 
 const char *
 gateway_finding_word(enum gateway_finding finding)
@@ -76,7 +80,7 @@ was_answered(enum kvt_err status)
 static enum kvt_err
 look_into_buckets(struct scene *scene, struct kvt_error *err)
 {
-    struct gateway_bucket_tier *cold = scene->context->buckets;
+    struct gateway_bucket_tier *cold = scene->context->tiers.buckets;
     const uint64_t deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
     struct g4_store *far =
         scene->kind == G4_KIND_BLOCK ? gateway_bucket_tier_bucket(cold, GATEWAY_FAR) : NULL;
@@ -108,7 +112,7 @@ look(struct scene *scene, struct kvt_error *err)
     scene->known = rc == KVT_OK;
     rc = look_into_buckets(scene, err);
     for (size_t i = 0; i < VOLUMES && rc == KVT_OK; i++) {
-        struct g4_store *volume = gateway_tier_volume(context, 1u << volumes[i]);
+        struct g4_store *volume = gateway_tier_volume(&context->tiers, 1u << volumes[i]);
         struct g4_request *file = &scene->files[volumes[i]];
 
         *file = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
@@ -132,12 +136,13 @@ judge_rewritten(const struct scene *scene, struct gateway_inspection *seen, stru
     enum kvt_err rc;
 
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_body_read(context, gateway_tier_store(context, 1u << scene->tier), scene->key,
+    rc = gateway_body_read(&context->body_limits,
+                           gateway_tier_store(&context->tiers, 1u << scene->tier), scene->key,
                            scene->record.length, &request);
     cause = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &cause);
-    gateway_body_release(context, &request);
+    gateway_body_release(&context->body_limits, &request);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE)
         find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cause.text);
     else if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -266,7 +271,7 @@ judge_extra_copy(const struct scene *scene, struct gateway_inspection *seen)
 static enum kvt_err
 judge_buckets(struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
-    const bool two = gateway_tier_exists(scene->context, GATEWAY_TIER_FAR);
+    const bool two = gateway_tier_exists(&scene->context->tiers, GATEWAY_TIER_FAR);
     enum kvt_err rc = KVT_OK;
 
     for (unsigned i = 0; i < 2 && rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE; i++) {
@@ -290,8 +295,8 @@ static enum kvt_err
 judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection *seen,
            struct kvt_error *err)
 {
-    const enum kvt_err rc =
-        g4_lock_look(gateway_bucket_tier_store(scene->context->buckets), scene->key, 0, lock, err);
+    const enum kvt_err rc = g4_lock_look(gateway_bucket_tier_store(scene->context->tiers.buckets),
+                                         scene->key, 0, lock, err);
 
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
@@ -324,7 +329,7 @@ judge_rank(const struct scene *scene, const char *block, const struct g4_commit_
 
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "the catalog could not be read");
-    rc = g4_store_perform(gateway_bucket_tier_store(scene->context->buckets), &head);
+    rc = g4_store_perform(gateway_bucket_tier_store(scene->context->tiers.buckets), &head);
     if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
         find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
              "a commit record of KVBM whose block is gone: the block would never be stored again");
@@ -346,8 +351,8 @@ judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kv
     if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
         return KVT_OK;
     if (strchr(scene->key, '/') == NULL && scene->cold.buffer_size > 0) {
-        rc = g4_commit_read(gateway_bucket_tier_store(scene->context->buckets), scene->key, &record,
-                            etag, err);
+        rc = g4_commit_read(gateway_bucket_tier_store(scene->context->tiers.buckets), scene->key,
+                            &record, etag, err);
         if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT && rc != KVT_UNSUPPORTED)
             return rc;
     }
@@ -485,7 +490,8 @@ recount(struct gateway_context *context, const char *key, unsigned tier, struct 
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     rc = gateway_catalog_get(context->catalog, key, record);
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
-        rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, 1u << tier), &head);
+        rc =
+            g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, 1u << tier), &head);
         if (rc == KVT_OK &&
             gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
             record->tiers |= 1u << tier;
@@ -521,18 +527,19 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
         return kvt_error_set(err, KVT_UNSUPPORTED,
                              "it could take a block along that is put meanwhile: only with "
                              "--alone, while no other gateway writes");
-    if (scene->kind == G4_KIND_BLOCK && gateway_tier_exists(context, GATEWAY_TIER_FAR)) {
+    if (scene->kind == G4_KIND_BLOCK && gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR)) {
         /* In this bucket alone: the other one may have the block. */
         rc = gateway_tombstone_clear(context, scene->key, 1u << scene->tier);
         return rc == KVT_OK ? rc : kvt_error_set(err, rc, "it could not be removed");
     }
-    gateway_bucket_tier_state(context->buckets, &state);
+    gateway_bucket_tier_state(context->tiers.buckets, &state);
     if (state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
     }
     rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "%.200s", request.error.text);
     rc = scene->known ? gateway_catalog_change(context->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
@@ -576,8 +583,8 @@ quarantine(struct gateway_context *context, const struct scene *scene, unsigned 
         return;
     }
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_body_read(context, gateway_tier_store(context, 1u << tier), scene->key,
-                           scene->record.length, &request);
+    rc = gateway_body_read(&context->body_limits, gateway_tier_store(&context->tiers, 1u << tier),
+                           scene->key, scene->record.length, &request);
     request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
@@ -590,7 +597,7 @@ quarantine(struct gateway_context *context, const struct scene *scene, unsigned 
             gateway_repair_cold(context, scene->key, &request, request.buffer, request.buffer_size,
                                 err.text);
     }
-    gateway_body_release(context, &request);
+    gateway_body_release(&context->body_limits, &request);
 }
 
 static enum kvt_err
@@ -599,8 +606,8 @@ free_lock(struct gateway_context *context, const char *key, const struct g4_leas
 {
     char name[KVT_NAME_MAX];
 
-    (void)snprintf(name, sizeof(name), "freed by %.48s", context->name);
-    return g4_lock_break(gateway_bucket_tier_store(context->buckets), key, lock, name, err);
+    (void)snprintf(name, sizeof(name), "freed by %.48s", context->identity.name);
+    return g4_lock_break(gateway_bucket_tier_store(context->tiers.buckets), key, lock, name, err);
 }
 
 enum kvt_err

@@ -12,6 +12,9 @@
 #include "g4/packed/packed_store.h"
 #include "gateway/block/removal.h"
 #include "gateway/care/purge_private.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 
 /* The places, in the order they are looked at.  Uploads to what is listed first, while it is.
  * Packed namespaces before rows: what is in no manifest any more is deleted without writing one.
@@ -169,11 +172,11 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
 static enum kvt_err
 packed_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    struct g4_store *store = gateway_bucket_tier_store(purge->context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(purge->context->tiers.buckets);
 
     (void)err;
     purge->after[0] = '\0';
-    if (!gateway_bucket_tier_packs(purge->context->buckets))
+    if (!gateway_bucket_tier_packs(purge->context->tiers.buckets))
         return KVT_OK;
     for (size_t i = 0; i < g4_packed_store_count(store); i++)
         if (is_below(purge->namespace_, g4_packed_store_name(store, i)))
@@ -259,8 +262,8 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
         purge->after[0] = '\0';
         return KVT_OK;
     }
-    rc = next_page(purge, gateway_bucket_tier_store(purge->context->buckets), "the bucket", &page,
-                   err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->context->tiers.buckets), "the bucket",
+                   &page, err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++)
         if (gateway_catalog_get(purge->context->catalog, page.listed[i].key, &record) ==
             KVT_NOTFOUND)
@@ -323,20 +326,20 @@ files_part(struct gateway_purge *purge, struct g4_store *volume, const char *nam
 static enum kvt_err
 hot_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    return files_part(purge, purge->context->hot, "the hot volume", err);
+    return files_part(purge, purge->context->tiers.hot, "the hot volume", err);
 }
 
 static enum kvt_err
 warm_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    return files_part(purge, purge->context->warm, "the warm volume", err);
+    return files_part(purge, purge->context->tiers.warm, "the warm volume", err);
 }
 
 /* One whose lease is over, or that was given back, is nobody's; who has one is still at work. */
 static void
 handle_lock(struct gateway_purge *purge, const char *key)
 {
-    struct g4_store *store = gateway_bucket_tier_store(purge->context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(purge->context->tiers.buckets);
     struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
     struct g4_lease_seen seen;
     struct kvt_error err = {0};
@@ -375,8 +378,8 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
 
     if (keys == NULL)
         return kvt_error_set(err, rc, "out of memory");
-    rc = next_page(purge, gateway_bucket_tier_store(purge->context->buckets), "the bucket", &page,
-                   err);
+    rc = next_page(purge, gateway_bucket_tier_store(purge->context->tiers.buckets), "the bucket",
+                   &page, err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++) {
         const struct g4_listed *row = &page.listed[i];
 
@@ -417,13 +420,14 @@ gateway_purge_step(struct gateway_context *context, const char *namespace_, bool
     enum kvt_err rc = KVT_OK;
 
     *report = (struct gateway_purge_report){
-        .uploads_by = gateway_bucket_tier_is_driven(context->buckets) ? GATEWAY_PURGE_BY_NOBODY
-                                                                      : GATEWAY_PURGE_BY_NOTHING};
+        .uploads_by = gateway_bucket_tier_is_driven(context->tiers.buckets)
+                          ? GATEWAY_PURGE_BY_NOBODY
+                          : GATEWAY_PURGE_BY_NOTHING};
     if (!gateway_purge_namespace_ok(namespace_) || !read_cursor(&purge, cursor))
         return kvt_error_set(err, KVT_INVALID, "\"%.80s\" is no tenant, or tenant/model",
                              namespace_);
     (void)snprintf(purge.prefix, sizeof(purge.prefix), "%s/", namespace_);
-    if (act && !gateway_bucket_tier_healthy(context->buckets))
+    if (act && !gateway_bucket_tier_healthy(context->tiers.buckets))
         return kvt_error_set(err, KVT_UNAVAILABLE, "the bucket does not answer");
     while (rc == KVT_OK && purge.part < PART_COUNT && kvt_clock_mono_ms() < end_ms) {
         if (atomic_load(&context->stopping))
@@ -432,7 +436,8 @@ gateway_purge_step(struct gateway_context *context, const char *namespace_, bool
         if (rc == KVT_OK && purge.after[0] == '\0')
             purge.part++;
     }
-    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_bucket_tier_is_driven(context->buckets))
+    if (purge.listing != GATEWAY_PURGE_NONE &&
+        !gateway_bucket_tier_is_driven(context->tiers.buckets))
         report->uploads_by =
             purge.listing == GATEWAY_PURGE_LISTED ? GATEWAY_PURGE_BY_PREFIX : GATEWAY_PURGE_BY_KEY;
     if (act && report->removed > 0)

@@ -4,7 +4,10 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "g4/s3/bucket.h"
+#include "g4/s3/upload_notes.h"
 #include "gateway/care/purge_private.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
 #include "gateway/upload/unfinished_uploads.h"
 #include "gateway/upload/uploads.h"
 
@@ -18,8 +21,8 @@ enum { REQUEST_MS = 5000, NOTES = 64, SERVERS = 2 };
 static void
 find_servers(const struct gateway_purge *purge, const struct g4_endpoint *servers[SERVERS])
 {
-    servers[0] = gateway_bucket_tier_endpoint(purge->context->buckets);
-    servers[1] = gateway_bucket_tier_far_endpoint(purge->context->buckets);
+    servers[0] = gateway_bucket_tier_endpoint(purge->context->tiers.buckets);
+    servers[1] = gateway_bucket_tier_far_endpoint(purge->context->tiers.buckets);
 }
 
 /* Uploads whose keys begin with `prefix`: counted, and given up when that is wanted. */
@@ -159,9 +162,9 @@ is_looked_at(struct gateway_purge *purge, const char *key)
         .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + REQUEST_MS};
     struct gateway_record record;
 
-    return !purge->act &&
-           (gateway_catalog_get(context->catalog, key, &record) != KVT_NOTFOUND ||
-            g4_store_perform(gateway_bucket_tier_store(context->buckets), &head) != KVT_NOTFOUND);
+    return !purge->act && (gateway_catalog_get(context->catalog, key, &record) != KVT_NOTFOUND ||
+                           g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets),
+                                            &head) != KVT_NOTFOUND);
 }
 
 /* One that this gateway began: perhaps it is under way, or the server hears of it yet. */
@@ -249,8 +252,8 @@ gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
     if (servers[0] == NULL && servers[1] == NULL)
         return KVT_OK;
     for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
-        if (purge->context->begun[i] != NULL)
-            rc = visit_notes(purge, purge->context->begun[i], err);
+        if (purge->context->uploads.begun[i] != NULL)
+            rc = visit_notes(purge, purge->context->uploads.begun[i], err);
     if (rc == KVT_OK && purge->listing != GATEWAY_PURGE_WHOLE)
         return visit(purge, purge->prefix, err);
     for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gateway/tier/gateway_context.h"
-
 static bool
 is_plain(char c)
 {

@@ -19,17 +19,15 @@
 
 #include "g4/object/g4_store.h"
 #include "gateway/http/client_credentials.h"
+#include "gateway/tier/object_key.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
 #define GATEWAY_CLIENT_BUCKET_NAME 64
 #define GATEWAY_CLIENT_BUCKET_ID   17
 
-/* All that is the gateway's own begins with RESERVED. */
-#define GATEWAY_OBJECT_KEY_RESERVED ".kvtier-"
 #define GATEWAY_CLIENT_BUCKET_MARKERS                                                              \
     ".kvtier-bucket/" /* and a name: who owns it, what its id is */
-#define GATEWAY_OBJECT_KEY_BUCKET_OBJECTS ".kvtier-object/" /* and an id, '/', a key */
 #define GATEWAY_CLIENT_BUCKET_KEY                                                                  \
     (sizeof(GATEWAY_OBJECT_KEY_BUCKET_OBJECTS) + GATEWAY_CLIENT_BUCKET_ID)
 

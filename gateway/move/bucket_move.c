@@ -11,6 +11,9 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/move_lock.h"
 #include "gateway/block/tombstone.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
 
 /* How long a tombstone may be from being deleted by whoever put it: two requests' deadlines, and
  * as much again for clocks of whole seconds and threads that wait. */
@@ -44,7 +47,7 @@ write_copy(struct gateway_context *context, const char *key, const struct gatewa
     gateway_record_meta(record, &request.meta);
     if (seen_etag != NULL)
         memcpy(request.etag, seen_etag, sizeof(request.etag));
-    rc = g4_store_perform(gateway_bucket_tier_bucket(context->buckets, tier), &request);
+    rc = g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, tier), &request);
     if (rc == KVT_OK)
         gateway_stats_add(context->stats, GATEWAY_STAT_BYTES_MOVED, record->length);
     return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
@@ -57,7 +60,7 @@ is_being_dropped(struct gateway_context *context, unsigned tier, const struct g4
     const uint64_t now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
 
     return gateway_damage_is_tombstone(seen) &&
-           !gateway_bucket_tier_heeds(context->buckets, tier) &&
+           !gateway_bucket_tier_heeds(context->tiers.buckets, tier) &&
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
@@ -70,7 +73,7 @@ write_over(struct gateway_context *context, const char *key, const struct gatewa
 {
     struct g4_request seen;
     uint64_t deadline_ms;
-    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->tiers.buckets, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_NOTFOUND;
@@ -83,7 +86,7 @@ write_over(struct gateway_context *context, const char *key, const struct gatewa
         return rc;
     return gateway_move_lock_sent(
         lock, gateway_bucket_tier_ended_of(
-                  context->buckets, tier,
+                  context->tiers.buckets, tier,
                   write_copy(context, key, record, tier, source, seen.etag, lock->until_ms)));
 }
 
@@ -118,22 +121,23 @@ make(struct gateway_context *context, const char *key, struct gateway_record *re
     if (rc == KVT_CORRUPT && !tombstone)
         gateway_damage_keep(context, key, number_of(tier), copy->buffer, copy->buffer_size,
                             copy->error.text);
-    from_rc =
-        gateway_body_read_block(context, gateway_tier_store(context, source), key, record, &from);
+    from_rc = gateway_body_read_block(
+        &context->body_limits, gateway_tier_store(&context->tiers, source), key, record, &from);
     if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
-        rc = gateway_bucket_tier_ended_of(context->buckets, source, from_rc);
+        rc = gateway_bucket_tier_ended_of(context->tiers.buckets, source, from_rc);
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
         rc = tombstone ? write_over_tombstone(context, key, record, tier, &from)
                        : write_copy(context, key, record, tier, &from,
                                     rc == KVT_CORRUPT ? copy->etag : NULL, 0);
-        gateway_body_release(context, copy);
+        gateway_body_release(&context->body_limits, copy);
         if (rc == KVT_OK)
-            rc = gateway_body_read_block(
-                context, gateway_bucket_tier_bucket(context->buckets, tier), key, record, copy);
+            rc = gateway_body_read_block(&context->body_limits,
+                                         gateway_bucket_tier_bucket(context->tiers.buckets, tier),
+                                         key, record, copy);
     }
-    gateway_body_release(context, &from);
+    gateway_body_release(&context->body_limits, &from);
     return rc;
 }
 
@@ -145,7 +149,8 @@ ensure(struct gateway_context *context, const char *key, struct gateway_record *
 {
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(context, gateway_bucket_tier_bucket(context->buckets, tier), key,
+    rc = gateway_body_read_block(&context->body_limits,
+                                 gateway_bucket_tier_bucket(context->tiers.buckets, tier), key,
                                  record, copy);
     if (rc == KVT_CORRUPT && g4_kind_is_removed(copy))
         rc = KVT_NOTFOUND; /* the block was removed, */
@@ -155,8 +160,8 @@ ensure(struct gateway_context *context, const char *key, struct gateway_record *
     if (rc == KVT_OK)
         memcpy(record->etag, copy->etag, sizeof(record->etag));
     else
-        gateway_body_release(context, copy);
-    return gateway_bucket_tier_ended_of(context->buckets, tier, rc);
+        gateway_body_release(&context->body_limits, copy);
+    return gateway_bucket_tier_ended_of(context->tiers.buckets, tier, rc);
 }
 
 enum kvt_err
@@ -168,7 +173,7 @@ gateway_bucket_move_ensure(struct gateway_context *context, const char *key,
     const enum kvt_err rc = ensure(context, key, record, tier, source, known, &copy);
 
     if (rc == KVT_OK)
-        gateway_body_release(context, &copy);
+        gateway_body_release(&context->body_limits, &copy);
     return rc;
 }
 
@@ -189,7 +194,7 @@ bury(struct gateway_context *context, const char *key, unsigned tier, struct g4_
     if (rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
-    rc = gateway_bucket_tier_head(context->buckets, key, tier, seen);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, key, tier, seen);
     return rc == KVT_OK && (!gateway_damage_is_tombstone(seen) || g4_kind_is_removed(seen))
                ? KVT_AGAIN
                : rc;
@@ -201,7 +206,7 @@ shows(struct gateway_context *context, const char *key, const struct gateway_rec
       unsigned tier)
 {
     struct g4_request seen;
-    const enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
+    const enum kvt_err rc = gateway_bucket_tier_head(context->tiers.buckets, key, tier, &seen);
 
     if (rc == KVT_CORRUPT)
         return KVT_NOTFOUND;
@@ -247,7 +252,7 @@ drop_locked(struct gateway_context *context, const char *key, const struct gatew
 {
     const unsigned other = GATEWAY_BUCKETS & ~tier;
     struct g4_request seen;
-    enum kvt_err rc = gateway_bucket_tier_head(context->buckets, key, tier, &seen);
+    enum kvt_err rc = gateway_bucket_tier_head(context->tiers.buckets, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_AGAIN; /* the block was: the other copy goes, too, when its bucket answers */
@@ -342,8 +347,8 @@ gateway_client_bucket_move(struct gateway_context *context, const char *key,
         return KVT_UNSUPPORTED;
     if (record->moving != 0)
         return KVT_AGAIN; /* it is settled first */
-    if (!gateway_bucket_tier_takes(context->buckets, to) ||
-        (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(context->buckets)))
+    if (!gateway_bucket_tier_takes(context->tiers.buckets, to) ||
+        (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(context->tiers.buckets)))
         return KVT_UNAVAILABLE;
     if (!had) {
         record->moving = to;
@@ -372,7 +377,7 @@ gateway_client_bucket_move(struct gateway_context *context, const char *key,
     }
     if (rc == KVT_OK && !keep)
         rc = leave(context, key, record, &body);
-    gateway_body_release(context, &body);
+    gateway_body_release(&context->body_limits, &body);
     return rc;
 }
 
@@ -384,7 +389,7 @@ gateway_bucket_move_make(struct gateway_context *context, const char *key,
 
     if (record->foreign || record->opaque || is_bound(context, key))
         return KVT_UNSUPPORTED;
-    if (!gateway_bucket_tier_takes(context->buckets, to))
+    if (!gateway_bucket_tier_takes(context->tiers.buckets, to))
         return KVT_UNAVAILABLE;
     record->moving = to;
     rc = publish(context, key, record, true, GATEWAY_DURABLE);
@@ -405,23 +410,25 @@ undo(struct gateway_context *context, const char *key, struct gateway_record *re
     const unsigned from = GATEWAY_BUCKETS & ~to;
     struct g4_request seen;
     enum kvt_err rc = gateway_body_read_block(
-        context, gateway_bucket_tier_bucket(context->buckets, from), key, record, &seen);
+        &context->body_limits, gateway_bucket_tier_bucket(context->tiers.buckets, from), key,
+        record, &seen);
 
-    (void)gateway_bucket_tier_ended_of(context->buckets, from, rc);
+    (void)gateway_bucket_tier_ended_of(context->tiers.buckets, from, rc);
     if (rc == KVT_OK)
         rc = drop(context, key, record, to, &seen);
-    gateway_body_release(context, &seen);
+    gateway_body_release(&context->body_limits, &seen);
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT) {
         /* Another gateway moved it, or the source was damaged: then this may be the copy there
          * is. */
-        rc = gateway_body_read_block(context, gateway_bucket_tier_bucket(context->buckets, to), key,
+        rc = gateway_body_read_block(&context->body_limits,
+                                     gateway_bucket_tier_bucket(context->tiers.buckets, to), key,
                                      record, &seen);
-        (void)gateway_bucket_tier_ended_of(context->buckets, to, rc);
+        (void)gateway_bucket_tier_ended_of(context->tiers.buckets, to, rc);
         if (rc == KVT_OK) {
             record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
             memcpy(record->etag, seen.etag, sizeof(record->etag));
         }
-        gateway_body_release(context, &seen);
+        gateway_body_release(&context->body_limits, &seen);
         if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
             rc = KVT_OK; /* in neither: its readers deal with that */
     }
@@ -451,9 +458,9 @@ gateway_bucket_move_settle(struct gateway_context *context, const char *key)
 
     if (rc != KVT_OK || record.state != GATEWAY_STORED || record.moving == 0)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    if (!gateway_bucket_tier_takes(context->buckets, GATEWAY_FAR))
+    if (!gateway_bucket_tier_takes(context->tiers.buckets, GATEWAY_FAR))
         return KVT_UNAVAILABLE;
-    rc = gateway_bucket_tier_head(context->buckets, key, GATEWAY_COLD, &body);
+    rc = gateway_bucket_tier_head(context->tiers.buckets, key, GATEWAY_COLD, &body);
     if (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return rc;
     if (rc == KVT_OK && g4_kind_is_removed(&body) && !record.owed)
@@ -464,7 +471,7 @@ gateway_bucket_move_settle(struct gateway_context *context, const char *key)
     rc = ensure(context, key, &copy, record.moving, GATEWAY_BUCKETS & ~record.moving, true, &body);
     if (rc == KVT_OK) {
         rc = leave(context, key, &record, &body);
-        gateway_body_release(context, &body);
+        gateway_body_release(&context->body_limits, &body);
         return rc;
     }
     if (rc != KVT_NOTFOUND)

@@ -6,6 +6,10 @@
 #include "gateway/block/claim_settle.h"
 #include "gateway/block/repair.h"
 #include "gateway/move/bucket_move.h"
+#include "gateway/tier/body_read.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
 
 static bool
 is_volume(unsigned tier)
@@ -22,7 +26,7 @@ write_file(struct gateway_context *context, const char *key, const struct g4_req
 {
     struct g4_request request = {
         .verb = G4_PUT, .key = key, .body = source->buffer, .body_size = source->buffer_size};
-    struct g4_store *volume = gateway_tier_volume(context, tier);
+    struct g4_store *volume = gateway_tier_volume(&context->tiers, tier);
     struct g4_request check;
     enum kvt_err rc;
 
@@ -30,8 +34,8 @@ write_file(struct gateway_context *context, const char *key, const struct g4_req
     rc = g4_store_perform(volume, &request);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_body_read_block(context, volume, key, &change->record, &check);
-    gateway_body_release(context, &check);
+    rc = gateway_body_read_block(&context->body_limits, volume, key, &change->record, &check);
+    gateway_body_release(&context->body_limits, &check);
     if (rc == KVT_OK) {
         change->record.tiers = (change->record.tiers & ~gone) | tier;
         change->reserve = true;
@@ -41,7 +45,7 @@ write_file(struct gateway_context *context, const char *key, const struct g4_req
             rc = change->status;
     }
     if (rc != KVT_OK)
-        (void)!gateway_tier_drop_files(context, key, tier);
+        (void)!gateway_tier_drop_files(&context->tiers, key, tier);
     return rc;
 }
 
@@ -51,10 +55,10 @@ is_whole(struct gateway_context *context, const char *key, const struct gateway_
          unsigned tier)
 {
     struct g4_request request;
-    const enum kvt_err rc =
-        gateway_body_read_block(context, gateway_tier_volume(context, tier), key, record, &request);
+    const enum kvt_err rc = gateway_body_read_block(
+        &context->body_limits, gateway_tier_volume(&context->tiers, tier), key, record, &request);
 
-    gateway_body_release(context, &request);
+    gateway_body_release(&context->body_limits, &request);
     return rc == KVT_OK;
 }
 
@@ -63,7 +67,7 @@ is_whole(struct gateway_context *context, const char *key, const struct gateway_
 static void
 drop_file(struct gateway_context *context, const char *key, unsigned tier)
 {
-    (void)!gateway_tier_drop_files(context, key, tier);
+    (void)!gateway_tier_drop_files(&context->tiers, key, tier);
 }
 
 static enum kvt_err
@@ -74,13 +78,13 @@ copy_into(struct gateway_context *context, const char *key, const struct gateway
     struct g4_request source;
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(context, gateway_tier_store(context, from), key, &change->record,
-                                 &source);
+    rc = gateway_body_read_block(&context->body_limits, gateway_tier_store(&context->tiers, from),
+                                 key, &change->record, &source);
     if (rc == KVT_OK)
         rc = write_file(context, key, &source, move->to, gone, change);
     else if (!is_volume(from))
-        (void)gateway_bucket_tier_ended_of(context->buckets, from, rc);
-    gateway_body_release(context, &source);
+        (void)gateway_bucket_tier_ended_of(context->tiers.buckets, from, rc);
+    gateway_body_release(&context->body_limits, &source);
     if (rc != KVT_OK)
         return rc;
     drop_file(context, key, gone);
@@ -94,15 +98,15 @@ into_volume(struct gateway_context *context, const char *key, const struct gatew
             struct gateway_change *change, uint64_t *bytes)
 {
     const unsigned tiers = change->record.tiers;
-    const unsigned from = gateway_tier_fastest(context, tiers & move->from);
+    const unsigned from = gateway_tier_fastest(&context->tiers, tiers & move->from);
     const bool there = (tiers & move->to) != 0;
     enum kvt_err rc;
 
-    if (gateway_tier_volume(context, move->to) == NULL)
+    if (gateway_tier_volume(&context->tiers, move->to) == NULL)
         return KVT_FULL;
     if (from == 0 || (there && (!is_volume(from) || move->keep)))
         return there ? KVT_OK : KVT_NOTFOUND;
-    if (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(context->buckets))
+    if (from == GATEWAY_COLD && !gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     if (!there || !is_whole(context, key, &change->record, move->to))
         return copy_into(context, key, move, from, change, bytes);
@@ -126,13 +130,14 @@ upload(struct gateway_context *context, const char *key, unsigned from,
     struct g4_request file;
     enum kvt_err rc;
 
-    rc = gateway_body_read_block(context, gateway_tier_volume(context, from), key, record, &file);
+    rc = gateway_body_read_block(&context->body_limits, gateway_tier_volume(&context->tiers, from),
+                                 key, record, &file);
     if (rc == KVT_OK) {
         gateway_claim_init(&claim, key, record, &file);
         rc = gateway_claim_perform(context, &claim);
     }
     *tier = claim.tier;
-    gateway_body_release(context, &file);
+    gateway_body_release(&context->body_limits, &file);
     return rc;
 }
 
@@ -140,9 +145,9 @@ upload(struct gateway_context *context, const char *key, unsigned from,
 static enum kvt_err
 pay(struct gateway_context *context, const char *key, unsigned tier, struct gateway_change *change)
 {
-    enum kvt_err rc =
-        gateway_bucket_move_ensure(context, key, &change->record, tier,
-                                   gateway_tier_fastest(context, change->record.tiers), false);
+    enum kvt_err rc = gateway_bucket_move_ensure(
+        context, key, &change->record, tier,
+        gateway_tier_fastest(&context->tiers, change->record.tiers), false);
 
     if (rc != KVT_OK)
         return rc;
@@ -168,7 +173,7 @@ out_of_volume(struct gateway_context *context, const char *key, const struct gat
 
     if ((record->tiers & from) == 0)
         return move->to == GATEWAY_BUCKETS || (has & to) != 0 ? KVT_OK : KVT_NOTFOUND;
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     if (record->owed) {
         rc = upload(context, key, from, record, &has);
@@ -179,7 +184,7 @@ out_of_volume(struct gateway_context *context, const char *key, const struct gat
             goto failed;
     }
     if (to == GATEWAY_BUCKETS)
-        to = has != 0 ? gateway_tier_fastest(context, has) : GATEWAY_COLD;
+        to = has != 0 ? gateway_tier_fastest(&context->tiers, has) : GATEWAY_COLD;
     if (has != 0 && (has & to) == 0) {
         rc = gateway_client_bucket_move(context, key, record, to, false);
     } else if (has == 0 && to == GATEWAY_FAR) {
@@ -298,9 +303,9 @@ gateway_move_demote(struct gateway_context *context, const char *key, uint64_t *
     enum kvt_err rc;
 
     *bytes = 0;
-    if (context->hot == NULL)
+    if (context->tiers.hot == NULL)
         return KVT_OK;
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     rc = gateway_move(context, key, &move, bytes);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
@@ -312,9 +317,9 @@ gateway_move_promote(struct gateway_context *context, const char *key, uint64_t 
     const struct gateway_move move = {.from = GATEWAY_BUCKETS, .to = GATEWAY_HOT};
 
     *bytes = 0;
-    if (context->hot == NULL)
+    if (context->tiers.hot == NULL)
         return KVT_FULL;
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     return gateway_move(context, key, &move, bytes);
 }

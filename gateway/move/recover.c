@@ -11,6 +11,10 @@
 #include "gateway/block/unsynced.h"
 #include "gateway/move/move.h"
 #include "gateway/tier/attribute_lines.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/object_key.h"
 
 enum {
     PAGE = 64,
@@ -61,7 +65,7 @@ settle_hot(struct gateway_context *context, struct gateway_change *change)
     struct g4_request drop = {.verb = G4_DELETE, .key = change->key};
     enum kvt_err rc = KVT_NOTFOUND;
 
-    if (record->opaque || context->hot == NULL)
+    if (record->opaque || context->tiers.hot == NULL)
         return true;
     if (!change->erase || record->kept)
         rc = gateway_unsynced_renew(context, change->key, record);
@@ -78,7 +82,7 @@ settle_hot(struct gateway_context *context, struct gateway_change *change)
     }
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         return false;
-    rc = g4_store_perform(context->hot,
+    rc = g4_store_perform(context->tiers.hot,
                           &drop); /* by its name: a sweep may not learn a torn one's key */
     return rc == KVT_OK || rc == KVT_NOTFOUND;
 }
@@ -100,12 +104,12 @@ settle_intent_held(struct gateway_context *context, const char *key)
     rc = change.record.owed /* then nothing was sent there */
              ? KVT_CORRUPT
              : gateway_bucket_tier_ended(
-                   context->buckets,
-                   g4_store_perform(gateway_bucket_tier_store(context->buckets), &head));
+                   context->tiers.buckets,
+                   g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
     if (rc == KVT_OK)
         adopt(&head, &change);
     else if (rc == KVT_CORRUPT ||
-             (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->buckets, key)))
+             (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->tiers.buckets, key)))
         change.erase = true;
     else
         return false;
@@ -193,7 +197,8 @@ settle_noted(struct round *round, const char *key)
     if (skips(round))
         return false;
     rc = gateway_removal_finish(round->context, key, NULL);
-    round->far_away = rc == KVT_AGAIN && !gateway_bucket_tier_deletes(round->context->buckets);
+    round->far_away =
+        rc == KVT_AGAIN && !gateway_bucket_tier_deletes(round->context->tiers.buckets);
     return rc == KVT_OK;
 }
 
@@ -223,7 +228,7 @@ may_go_on(const struct round *round)
 {
     return !round->over && round->tried < GATEWAY_RECOVER_ROUND &&
            round->skipped < GATEWAY_RECOVER_SKIPS && kvt_clock_mono_ms() < round->until_ms &&
-           gateway_bucket_tier_healthy(round->context->buckets) &&
+           gateway_bucket_tier_healthy(round->context->tiers.buckets) &&
            !atomic_load(&round->context->stopping);
 }
 
@@ -287,7 +292,7 @@ sweep(struct gateway_context *context, unsigned tier, const char *key)
         return;
     rc = gateway_catalog_get(context->catalog, key, &record);
     if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & tier) == 0)) &&
-        g4_store_perform(gateway_tier_volume(context, tier), &request) == KVT_OK)
+        g4_store_perform(gateway_tier_volume(&context->tiers, tier), &request) == KVT_OK)
         gateway_stats_add(context->stats, GATEWAY_STAT_ORPHANS, 1);
     gateway_key_lock_release(context->key_locks, &hold, 1);
 }
@@ -296,7 +301,7 @@ enum kvt_err
 gateway_recover_orphans(struct gateway_context *context, unsigned tier, char token[G4_TOKEN_MAX])
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
-    struct g4_store *volume = gateway_tier_volume(context, tier);
+    struct g4_store *volume = gateway_tier_volume(&context->tiers, tier);
     enum kvt_err rc;
 
     if (volume == NULL) {

@@ -11,6 +11,7 @@
 #include "base/core/log.h"
 #include "base/core/random.h"
 #include "g4/object/check.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum {
     MARKER_KEY = sizeof(GATEWAY_CLIENT_BUCKET_MARKERS) + GATEWAY_CLIENT_BUCKET_NAME,
@@ -131,10 +132,11 @@ name_marker(const char *name, char key[MARKER_KEY])
 static enum kvt_err
 perform(struct gateway_context *context, struct g4_request *request)
 {
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     return gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), request));
 }
 
 /* "<id> <time> <open|closing>", the owner in a line of its own. */
@@ -154,7 +156,7 @@ put_marker(struct gateway_context *context, struct gateway_client_bucket *bucket
     request.meta = (struct g4_meta){.present = true,
                                     .length = request.body_size,
                                     .crc32c = g4_check_crc32c(body, request.body_size)};
-    memcpy(request.meta.writer, context->name, sizeof(request.meta.writer));
+    memcpy(request.meta.writer, context->identity.name, sizeof(request.meta.writer));
     memcpy(request.etag, bucket->etag, sizeof(request.etag));
     rc = perform(context, &request);
     memcpy(bucket->etag, request.etag, sizeof(bucket->etag));
@@ -314,7 +316,7 @@ gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gatew
     if (!gateway_client_bucket_name_valid(name) || owner[0] == '\0' ||
         strlen(owner) >= GATEWAY_OWNER_MAX)
         return KVT_INVALID;
-    if (!gateway_bucket_tier_writable(context->buckets))
+    if (!gateway_bucket_tier_writable(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     rc = count_markers(context, &count);
     if (rc == KVT_OK && count >= buckets->max)

@@ -15,6 +15,7 @@
 #include "gateway/http/xml_write.h"
 #include "gateway/s3/object_copy.h"
 #include "gateway/s3/s3_object.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"
 #include "gateway/upload/upload_checksum.h"
 #include "gateway/upload/uploads.h"
@@ -143,7 +144,7 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request,
     size_t from;
     size_t size;
 
-    kvt_buffer_init(&body, (size_t)s3->context->object_max + 1);
+    kvt_buffer_init(&body, (size_t)s3->context->body_limits.object_max + 1);
     fault = gateway_object_copy_source(s3, request, key);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_fetch(s3, request, &body, &source);
@@ -350,7 +351,8 @@ check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion
     }
     if (small)
         return GATEWAY_S3_ERROR_TOO_SMALL;
-    return *total > s3->context->object_max ? GATEWAY_S3_ERROR_TOO_LARGE : GATEWAY_S3_ERROR_NONE;
+    return *total > s3->context->body_limits.object_max ? GATEWAY_S3_ERROR_TOO_LARGE
+                                                        : GATEWAY_S3_ERROR_NONE;
 }
 
 static void

@@ -218,7 +218,7 @@ gateway_s3_object_attributes_answer(struct gateway_s3 *s3, struct gateway_reques
     struct kvt_buffer body;
     enum gateway_s3_error fault = read_wishes(request, &wishes);
 
-    kvt_buffer_init(&body, (size_t)s3->context->object_max + 1);
+    kvt_buffer_init(&body, (size_t)s3->context->body_limits.object_max + 1);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_there(s3, request, &object);
     if (fault == GATEWAY_S3_ERROR_NONE && wishes.of[WISH_PARTS] &&

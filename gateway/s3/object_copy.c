@@ -11,6 +11,7 @@
 #include "gateway/http/xml_write.h"
 #include "gateway/s3/s3_bucket.h"
 #include "gateway/s3/s3_object.h"
+#include "gateway/tier/object_key.h"
 
 enum gateway_s3_error
 gateway_object_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
@@ -105,7 +106,7 @@ gateway_object_copy_answer(struct gateway_s3 *s3, struct gateway_request *reques
     struct kvt_buffer body;
     enum gateway_s3_error fault;
 
-    kvt_buffer_init(&body, (size_t)s3->context->object_max + 1);
+    kvt_buffer_init(&body, (size_t)s3->context->body_limits.object_max + 1);
     fault = gateway_object_copy_source(s3, request, key);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_fetch(s3, request, &body, &source);

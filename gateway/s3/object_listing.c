@@ -11,6 +11,8 @@
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
 #include "gateway/s3/listing_prefetch.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/object_key.h"
 
 enum {
     ROWS_MAX = 1000,
@@ -311,7 +313,7 @@ leap(const struct listing *listing, const char *last, char start[START_MAX])
 static enum kvt_err
 fetch(struct listing *listing, struct g4_request *request, const char *start)
 {
-    struct g4_store *store = gateway_bucket_tier_store(listing->s3->context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(listing->s3->context->tiers.buckets);
     struct gateway_listing_prefetch *ahead = listing->s3->ahead;
     enum kvt_err rc;
 
@@ -335,9 +337,9 @@ look_ahead(const struct listing *listing, const struct g4_request *request)
     if (listing->s3->ahead != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
         listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
         request->token[0] != '\0')
-        gateway_listing_prefetch_fetch(listing->s3->ahead,
-                                       gateway_bucket_tier_store(listing->s3->context->buckets),
-                                       request->key, request->token);
+        gateway_listing_prefetch_fetch(
+            listing->s3->ahead, gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
+            request->key, request->token);
 }
 
 /* The answer is full, the store's page done with, and nothing of what follows can be part of what
@@ -459,7 +461,7 @@ gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_LIST, 1);
     if (listing != NULL) {
         listing->s3 = s3;
-        listing->kind = g4_store_name(gateway_bucket_tier_store(s3->context->buckets));
+        listing->kind = g4_store_name(gateway_bucket_tier_store(s3->context->tiers.buckets));
         set_bucket(listing, &request->bucket);
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);

@@ -5,6 +5,8 @@
 #include "base/core/log.h"
 #include "g4/object/check.h"
 #include "gateway/http/attributes.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/object_key.h"
 
 /* What the answer says of the object. */
 static void
@@ -27,10 +29,11 @@ gateway_opaque_find(struct gateway_context *context, struct gateway_opaque *obje
 
     if (!gateway_object_key_is_stored(object->key))
         return KVT_NOTFOUND;
-    if (!gateway_bucket_tier_healthy(context->buckets))
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     (void)gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
     tell(object, &request);
     return request.status == KVT_CORRUPT ? KVT_IO : request.status;
 }
@@ -40,7 +43,7 @@ gateway_opaque_hint(struct gateway_context *context, struct gateway_opaque *obje
 {
     struct gateway_record record;
 
-    if (!gateway_bucket_tier_healthy(context->buckets) ||
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets) ||
         gateway_catalog_get(context->catalog, object->key, &record) != KVT_OK || !record.opaque ||
         record.state != GATEWAY_STORED)
         return false;
@@ -61,7 +64,8 @@ gateway_opaque_read(struct gateway_context *context, struct gateway_opaque *obje
     enum kvt_err rc;
 
     rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
     tell(object, &request);
     if (rc == KVT_OK)
         rc = g4_check_answer(&request, NULL, &request.error);
@@ -93,6 +97,7 @@ gateway_opaque_read_span(struct gateway_context *context, const struct gateway_o
 
     memcpy(request.etag, object->store_etag, sizeof(request.etag));
     rc = gateway_bucket_tier_ended(
-        context->buckets, g4_store_perform(gateway_bucket_tier_store(context->buckets), &request));
+        context->tiers.buckets,
+        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
     return rc == KVT_OK && request.buffer_size != size ? KVT_IO : rc;
 }

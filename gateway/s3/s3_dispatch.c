@@ -20,6 +20,7 @@
 #include "gateway/s3/s3_object.h"
 #include "gateway/s3/subresource.h"
 #include "gateway/s3/upload_listing.h"
+#include "gateway/tier/object_key.h"
 
 #define BATCH_PATH "/_kvtier/v1/"
 

@@ -16,6 +16,7 @@
 #include "gateway/http/condition.h"
 #include "gateway/http/range.h"
 #include "gateway/tier/body_cache.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"
 
 static bool
@@ -28,7 +29,7 @@ is_head(const struct gateway_request *request)
 static enum gateway_s3_error
 take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t size)
 {
-    if (size > s3->context->object_max)
+    if (size > s3->context->body_limits.object_max)
         return GATEWAY_S3_ERROR_TOO_LARGE;
     if (!gateway_budget_take(s3->budget, size))
         return GATEWAY_S3_ERROR_SLOW_DOWN;

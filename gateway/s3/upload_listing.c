@@ -7,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/upload/uploads.h"
 
 enum { ROWS_MAX = 1000 };

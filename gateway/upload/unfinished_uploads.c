@@ -7,6 +7,8 @@
 #include "base/core/log.h"
 #include "g4/pair/bucket_pair.h"
 #include "g4/s3/bucket.h"
+#include "g4/s3/upload_notes.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum { REQUEST_MS = 5000, PAGE = 64 };
 
@@ -88,12 +90,12 @@ gateway_unfinished_uploads_settle(struct gateway_context *context, uint64_t now_
 
     settling.page = kvt_calloc(1, sizeof(*settling.page));
     for (unsigned place = 0; notes != NULL && settling.page != NULL && place < 2; place++) {
-        settling.notes = context->begun[place];
+        settling.notes = context->uploads.begun[place];
         if (settling.notes == NULL)
             continue;
         settling.endpoint = place == G4_BUCKET_PAIR_NEAR
-                                ? gateway_bucket_tier_endpoint(context->buckets)
-                                : gateway_bucket_tier_far_endpoint(context->buckets);
+                                ? gateway_bucket_tier_endpoint(context->tiers.buckets)
+                                : gateway_bucket_tier_far_endpoint(context->tiers.buckets);
         settling.looked_at = 0;
         settle_all(&settling, notes);
     }

@@ -39,7 +39,7 @@ put(struct gateway_context *context, const char *name, const void *body, size_t 
     struct g4_request request = {
         .verb = G4_PUT, .key = name, .body = body, .body_size = size, .attributes = attributes};
 
-    return g4_store_perform(context->uploads, &request);
+    return g4_store_perform(context->uploads.parts, &request);
 }
 
 enum kvt_err
@@ -53,7 +53,7 @@ gateway_uploads_list(struct gateway_context *context, char (*ids)[GATEWAY_UPLOAD
     if (request.listed == NULL)
         return rc;
     do {
-        rc = g4_store_perform(context->uploads, &request);
+        rc = g4_store_perform(context->uploads.parts, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++) {
             const char *key = request.listed[i].key;
 
@@ -106,7 +106,7 @@ gateway_uploads_find(struct gateway_context *context, const char *id, const char
     if (!id_valid(id))
         return KVT_NOTFOUND;
     name_of_upload(id, name);
-    rc = g4_store_perform(context->uploads, &request);
+    rc = g4_store_perform(context->uploads.parts, &request);
     if (rc != KVT_OK)
         return rc;
     upload->key[request.buffer_size] = '\0';
@@ -137,7 +137,7 @@ gateway_uploads_part(struct gateway_context *context, const char *id, struct gat
     enum kvt_err rc;
 
     name_of_part(id, part->number, name);
-    rc = g4_store_perform(context->uploads, &request);
+    rc = g4_store_perform(context->uploads.parts, &request);
     part->size = request.buffer_size;
     part->modified_ms = request.modified_ms;
     part->checksum[0] = '\0';
@@ -161,7 +161,7 @@ gateway_uploads_read(struct gateway_context *context, const char *id,
     enum kvt_err rc;
 
     name_of_part(id, part->number, name);
-    rc = g4_store_perform(context->uploads, &request);
+    rc = g4_store_perform(context->uploads.parts, &request);
     if (rc == KVT_OK && request.buffer_size != part->size)
         rc = KVT_AGAIN; /* it was put anew under our hands */
     return rc == KVT_CORRUPT ? KVT_IO : rc;
@@ -183,7 +183,7 @@ gateway_uploads_numbers(struct gateway_context *context, const char *id, unsigne
     if (request.listed == NULL)
         return KVT_NOMEM;
     do {
-        rc = g4_store_perform(context->uploads, &request);
+        rc = g4_store_perform(context->uploads.parts, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count && *count < capacity; i++) {
             const char *digits = request.listed[i].key + GATEWAY_UPLOAD_ID;
 
@@ -199,7 +199,7 @@ static enum kvt_err
 remove_name(struct gateway_context *context, const char *name)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = name};
-    const enum kvt_err rc = g4_store_perform(context->uploads, &request);
+    const enum kvt_err rc = g4_store_perform(context->uploads.parts, &request);
 
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
@@ -223,7 +223,7 @@ gateway_uploads_drop(struct gateway_context *context, const char *id)
     do {
         request.token[0] = '\0';
         if (rc == KVT_OK)
-            rc = g4_store_perform(context->uploads, &request);
+            rc = g4_store_perform(context->uploads.parts, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++)
             rc = remove_name(context, request.listed[i].key);
     } while (rc == KVT_OK && request.listed_count == G4_LIST_KEYS_MAX);
@@ -279,7 +279,7 @@ gateway_uploads_expire(struct gateway_context *context, uint64_t now_ms)
     if (request.listed == NULL)
         return;
     do {
-        rc = g4_store_perform(context->uploads, &request);
+        rc = g4_store_perform(context->uploads.parts, &request);
         for (size_t i = 0; rc == KVT_OK && i < request.listed_count; i++)
             if (is_stale(context, &request.listed[i], now_ms))
                 rc = remove_name(context, request.listed[i].key);

@@ -23,7 +23,6 @@
 #include "gateway/tier/gateway_context.h"
 
 #define GATEWAY_UPLOADS_MAX         1000
-#define GATEWAY_UPLOADS_BYTES       (UINT64_C(16) << 30)
 #define GATEWAY_UPLOADS_AGE_MS      (UINT64_C(3) * 24 * 3600 * 1000)
 #define GATEWAY_COMPLETED_PARTS_MAX 10000
 #define GATEWAY_UPLOAD_ID           33

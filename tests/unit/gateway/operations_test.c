@@ -14,9 +14,12 @@
 #include "base/core/alloc.h"
 #include "g4/directory/directory.h"
 #include "g4/object/check.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -142,10 +145,10 @@ a_disturbed_self_test_is_repeated(void **state)
     g.options.cold_store = g.bucket;
     assert_int_equal(gateway_context_open(&g.context, &g.options, &err), KVT_OK);
     test_faulty_store_set(g.bucket, &lost);
-    gateway_bucket_tier_probe(g.context->buckets);
-    assert_false(gateway_bucket_tier_writable(g.context->buckets));
-    gateway_bucket_tier_probe(g.context->buckets);
-    assert_true(gateway_bucket_tier_writable(g.context->buckets));
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
+    assert_false(gateway_bucket_tier_writable(g.context->tiers.buckets));
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
+    assert_true(gateway_bucket_tier_writable(g.context->tiers.buckets));
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_close(&g);
 }
@@ -162,7 +165,7 @@ lost_answer_is_settled(void **state)
     opened(&g, HOT, 0);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_LOSE, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_has(&g, 1), KVT_UNAVAILABLE); /* nobody can tell */
@@ -197,7 +200,7 @@ refusal_leaves_nothing(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
-    assert_int_equal(test_gateway_store_head(g.context->hot, test_gateway_key(key, 1), &head),
+    assert_int_equal(test_gateway_store_head(g.context->tiers.hot, test_gateway_key(key, 1), &head),
                      KVT_NOTFOUND);
     test_gateway_close(&g);
 }
@@ -216,14 +219,14 @@ hanging_bucket(void **state)
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 3);
     for (uint64_t i = 1; i <= 3; i++)
         assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_AGAIN);
-    assert_true(gateway_bucket_tier_healthy(g.context->buckets));
+    assert_true(gateway_bucket_tier_healthy(g.context->tiers.buckets));
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_TIMEOUT, 100);
     assert_int_equal(gateway_recover_pending(g.context), 0);
-    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
+    assert_false(gateway_bucket_tier_healthy(g.context->tiers.buckets));
     test_faulty_store_count(g.bucket, G4_HEAD, &seen, &hit);
     assert_int_equal(hit, 1); /* not once for every intent */
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     atomic_store(&g.context->stopping, true); /* nor is there time for more when stopping */
     assert_int_equal(gateway_recover_pending(g.context), 0);
     atomic_store(&g.context->stopping, false);
@@ -232,11 +235,11 @@ hanging_bucket(void **state)
     assert_int_equal(test_gateway_put(&g, 4, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(gateway_remove(g.context, test_gateway_key(key, 4)), KVT_TIMEOUT);
-    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
-    gateway_bucket_tier_probe(g.context->buckets);
+    assert_false(gateway_bucket_tier_healthy(g.context->tiers.buckets));
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 5, SIZE), KVT_AGAIN);
-    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
+    assert_false(gateway_bucket_tier_healthy(g.context->tiers.buckets));
     test_gateway_close(&g);
 }
 
@@ -251,12 +254,12 @@ bucket_away(void **state)
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_UNAVAILABLE);
-    assert_false(gateway_bucket_tier_healthy(g.context->buckets));
+    assert_false(gateway_bucket_tier_healthy(g.context->tiers.buckets));
     assert_int_equal(test_gateway_put(&g, 3, SIZE), KVT_UNAVAILABLE); /* without asking */
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 0);
     assert_int_equal(test_gateway_get(&g, 9, SIZE, NULL), KVT_UNAVAILABLE); /* not a miss */
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     test_gateway_close(&g);
@@ -503,7 +506,7 @@ removal_is_two_phase(void **state)
     assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
     assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_NOTFOUND);
-    assert_int_equal(test_gateway_store_head(g.context->hot, name, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(g.context->tiers.hot, name, &head), KVT_NOTFOUND);
     assert_int_equal(gateway_remove(g.context, name), KVT_OK);
     test_gateway_close(&g);
 }
@@ -645,14 +648,14 @@ orphans_are_swept(void **state)
     (void)state;
     opened(&g, HOT, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(test_gateway_store_put(g.context->hot, test_gateway_key(key, 2), "x", 1,
+    assert_int_equal(test_gateway_store_put(g.context->tiers.hot, test_gateway_key(key, 2), "x", 1,
                                             &(struct g4_meta){0}),
                      KVT_OK);
     do
         assert_int_equal(gateway_recover_orphans(g.context, GATEWAY_HOT, token), KVT_OK);
     while (token[0] != '\0');
-    assert_int_equal(test_gateway_store_head(g.context->hot, key, &head), KVT_NOTFOUND);
-    assert_int_equal(test_gateway_store_head(g.context->hot, test_gateway_key(key, 1), &head),
+    assert_int_equal(test_gateway_store_head(g.context->tiers.hot, key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(g.context->tiers.hot, test_gateway_key(key, 1), &head),
                      KVT_OK);
     test_gateway_close(&g);
 }

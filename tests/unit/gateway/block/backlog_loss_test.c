@@ -4,6 +4,9 @@
  */
 #include <string.h>
 
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
+
 #include "tests/unit/gateway/support/waiting.h"
 
 enum { SIZE = TEST_WAITING_SIZE, ROOM = 1 << 20 };
@@ -31,7 +34,7 @@ came_second(void **state)
                      KVT_OK);
     assert_string_equal(head.meta.writer, "gw1");
     assert_int_equal(
-        test_gateway_store_head(w.gateway.context->hot, test_gateway_key(key, 1), &head),
+        test_gateway_store_head(w.gateway.context->tiers.hot, test_gateway_key(key, 1), &head),
         KVT_NOTFOUND);
     test_waiting_close(&w);
 }
@@ -51,9 +54,9 @@ damage_is_told(void **state)
         test_waiting_open(&w, ROOM);
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         if (way == 0)
-            assert_int_equal(g4_store_perform(w.gateway.context->hot, &drop), KVT_OK);
+            assert_int_equal(g4_store_perform(w.gateway.context->tiers.hot, &drop), KVT_OK);
         else
-            assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 99), KVT_OK);
+            assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 99), KVT_OK);
         if (way < 2)
             assert_int_equal(test_waiting_round(&w), 0);
         else
@@ -82,7 +85,7 @@ damage_after_an_upload_nobody_knows_of(void **state)
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_LOSE, KVT_IO, 1);
         assert_int_equal(test_waiting_round(&w), 0);
-        assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 99), KVT_OK);
+        assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 99), KVT_OK);
         if (way == 0)
             test_waiting_drain(&w);
         else
@@ -104,12 +107,12 @@ damage_while_the_bucket_is_away(void **state)
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 99), KVT_OK);
+    assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 99), KVT_OK);
     test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
-    gateway_bucket_tier_suspect(w.gateway.context->buckets);
+    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
-    gateway_bucket_tier_probe(w.gateway.context->buckets);
+    gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);
     test_gateway_fault(&w.gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1); /* it stutters */
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_NOTFOUND);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);

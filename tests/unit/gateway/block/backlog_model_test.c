@@ -11,6 +11,7 @@
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/waiting.h"
 
@@ -64,7 +65,7 @@ fail_one(struct g4_fault_rule *rule, const char *what)
     for (unsigned round = 0; round < 5; round++) {
         (void)test_waiting_round(&w);
         expect_all(&w, what);
-        gateway_bucket_tier_probe(w.gateway.context->buckets);
+        gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);
     }
     test_faulty_store_count(w.gateway.bucket, rule->verb, &seen, &after);
     rule->count = 0;
@@ -186,7 +187,7 @@ step(struct model *m)
     switch (kvt_random_below(&m->seed, 10)) {
     case 0: (void)test_waiting_round(&m->w); break;
     case 1: set_fault(m); break;
-    case 2: gateway_bucket_tier_probe(m->w.gateway.context->buckets); break;
+    case 2: gateway_bucket_tier_probe(m->w.gateway.context->tiers.buckets); break;
     case 3: (void)gateway_recover_pending(m->w.gateway.context); break;
     case 4:
         if (kvt_random_below(&m->seed, 4) == 0) {

@@ -13,9 +13,11 @@
 #include "base/store/lmdb.h"
 #include "g4/directory/directory.h"
 #include "g4/object/check.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/waiting.h"
 
@@ -100,7 +102,7 @@ outage_is_bridged(void **state)
     (void)state;
     test_waiting_open(&w, 3 * SIZE);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, UINT64_MAX);
-    gateway_bucket_tier_suspect(w.gateway.context->buckets);
+    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 3, SIZE), KVT_UNAVAILABLE);
@@ -136,7 +138,7 @@ unproven_bucket_is_owed_nothing(void **state)
     assert_int_equal(gateway_context_open(&w.gateway.context, &w.gateway.options, &err), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_blocks(&w), 0);
-    gateway_bucket_tier_probe(w.gateway.context->buckets);
+    gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);
@@ -184,9 +186,9 @@ full_volume_writes_through(void **state)
 
     (void)state;
     test_waiting_open(&w, ROOM);
-    assert_int_equal(
-        test_gateway_store_put(w.gateway.context->hot, "stray", body, TEST_WAITING_HOT, &meta),
-        KVT_OK);
+    assert_int_equal(test_gateway_store_put(w.gateway.context->tiers.hot, "stray", body,
+                                            TEST_WAITING_HOT, &meta),
+                     KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_COLD);
     assert_true(test_waiting_arrived(&w, 1, SIZE));
@@ -211,7 +213,7 @@ unfinished_intent_vanishes(void **state)
     assert_int_equal(
         gateway_catalog_change(w.gateway.context->catalog, &change, 1, GATEWAY_DURABLE), KVT_OK);
     assert_true(change.record.owed);
-    assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 1), KVT_OK);
+    assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 1), KVT_OK);
     test_waiting_reopen(&w);
     assert_int_equal(test_waiting_round(&w), 0);
     assert_int_equal(gateway_recover_pending(w.gateway.context), 1);
@@ -446,9 +448,9 @@ failures_have_their_turn(void **state)
         assert_int_equal(test_gateway_put(&w.gateway, 10 + i, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_bucket_tier_suspect(w.gateway.context->buckets);
+    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_bucket_tier_probe(w.gateway.context->buckets);
+    gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);
     assert_int_equal(test_waiting_round(&w), GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_close(&w);

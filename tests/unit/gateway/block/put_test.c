@@ -8,6 +8,7 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -88,14 +89,14 @@ missing_bucket_forgets_nothing(void **state)
     test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 3);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 3);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_UNAVAILABLE);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     assert_int_equal(gateway_recover_pending(g.context), 0);
     assert_int_equal(test_gateway_tiers(&g, 2, &row), GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_INTENT);
     test_gateway_fault(&g, G4_GET, G4_FAULT_NONE, KVT_OK, 0);
     test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     assert_int_equal(gateway_recover_pending(g.context), 1);
     assert_int_equal(test_gateway_get(&g, 2, SIZE, NULL), KVT_OK);
     test_gateway_close(&g);

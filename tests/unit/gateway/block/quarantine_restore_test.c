@@ -10,6 +10,7 @@
 #include "gateway/block/damage.h"
 #include "gateway/block/quarantine_restore.h"
 #include "gateway/block/removal.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/support.h"
 

@@ -17,6 +17,7 @@
 #include "g4/directory/file_name.h"
 #include "g4/directory/object_file.h"
 #include "gateway/block/reader.h"
+#include "gateway/tier/hot_memory.h"
 
 #include "tests/unit/gateway/support/scene.h"
 
@@ -249,7 +250,7 @@ out_of_sealed_memory(void **state)
     assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_SEALED), 1);
     for (unsigned i = 0; i < 3; i++)
         gateway_reader_close(readers[i]);
-    assert_int_equal(g4_directory_body(context->hot, f->key, &file, &err), KVT_OK);
+    assert_int_equal(g4_directory_body(context->tiers.hot, f->key, &file, &err), KVT_OK);
     body = gateway_hot_memory_take(context->hot_memory, &file);
     assert_non_null(body);
     gateway_hot_memory_give(context->hot_memory, body);
@@ -269,7 +270,7 @@ static bool
 can_peek(struct fixture *f)
 {
     struct g4_body body;
-    const bool can = g4_directory_peek(f->gateway.context->hot, f->key, &body) == KVT_OK;
+    const bool can = g4_directory_peek(f->gateway.context->tiers.hot, f->key, &body) == KVT_OK;
 
     g4_body_close(&body);
     if (!can)
@@ -386,7 +387,7 @@ requests_at_once(void **state)
     assert_int_equal(request->status, 200);
     test_scene_done(&scene, request);
 
-    done = g4_directory_peek(scene.gateway.context->hot, key, &body) == KVT_OK;
+    done = g4_directory_peek(scene.gateway.context->tiers.hot, key, &body) == KVT_OK;
     g4_body_close(&body);
     if (done) {
         request = ask_at_once(&scene, "GET", url, NULL, &done);

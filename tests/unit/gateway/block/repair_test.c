@@ -10,6 +10,7 @@
 #include "gateway/block/removal.h"
 #include "gateway/block/repair.h"
 #include "gateway/catalog/catalog_private.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/waiting.h"
 
@@ -47,8 +48,8 @@ spoil_hot(struct test_gateway *g)
 {
     struct g4_store *faulty;
 
-    assert_int_equal(test_faulty_store_open(&faulty, g->context->hot), KVT_OK);
-    g->context->hot = faulty;
+    assert_int_equal(test_faulty_store_open(&faulty, g->context->tiers.hot), KVT_OK);
+    g->context->tiers.hot = faulty;
 }
 
 /* Another gateway removed the block and stored other content: it is this row that is behind. */
@@ -202,8 +203,8 @@ disk_errs_at_the_second_look(void **state)
     test_gateway_open(&g, ROOM, 0);
     spoil_hot(&g);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(test_waiting_plant(g.context->hot, 1, 99), KVT_OK);
-    test_faulty_store_set(g.context->hot, &second);
+    assert_int_equal(test_waiting_plant(g.context->tiers.hot, 1, 99), KVT_OK);
+    test_faulty_store_set(g.context->tiers.hot, &second);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
@@ -222,9 +223,9 @@ disk_errs_before_the_upload(void **state)
     test_waiting_open(&w, ROOM);
     spoil_hot(&w.gateway);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    test_faulty_store_set(w.gateway.context->hot, &once);
+    test_faulty_store_set(w.gateway.context->tiers.hot, &once);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_IO);
-    test_faulty_store_set(w.gateway.context->hot, &once);
+    test_faulty_store_set(w.gateway.context->tiers.hot, &once);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(gateway_stats_get(&w.gateway.stats, GATEWAY_STAT_MISSES), 0);
@@ -250,11 +251,11 @@ repeat_heals(void **state)
         spoil_hot(&w.gateway);
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         if (way == 0)
-            assert_int_equal(g4_store_perform(w.gateway.context->hot, &drop), KVT_OK);
+            assert_int_equal(g4_store_perform(w.gateway.context->tiers.hot, &drop), KVT_OK);
         else if (way == 1)
-            assert_int_equal(test_waiting_plant(w.gateway.context->hot, 1, 99), KVT_OK);
+            assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 99), KVT_OK);
         else
-            test_faulty_store_set(w.gateway.context->hot, &flip); /* its header is right */
+            test_faulty_store_set(w.gateway.context->tiers.hot, &flip); /* its header is right */
         assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
         assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_PRESENT), 1);
         assert_int_equal(gateway_quarantine_count(w.gateway.context->quarantine), way > 0);

@@ -10,6 +10,7 @@
 #include "gateway/block/recheck.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -317,7 +318,8 @@ what_is_gone_is_noticed(void **state)
     assert_true(notices(f, true));
     assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
-    assert_int_equal(test_gateway_store_head(f->gateway.context->hot, f->key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(f->gateway.context->tiers.hot, f->key, &head),
+                     KVT_NOTFOUND);
 }
 
 static void
@@ -359,7 +361,8 @@ another_block_is_noticed(void **state)
     assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
     assert_int_equal(gateway_recheck_round(f->gateway.context), 1);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
-    assert_int_equal(test_gateway_store_head(f->gateway.context->hot, f->key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_store_head(f->gateway.context->tiers.hot, f->key, &head),
+                     KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_PRECONDITION);
 }
 

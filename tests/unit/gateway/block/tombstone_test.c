@@ -11,6 +11,7 @@
 
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/move_lock.h"
 #include "gateway/block/removal.h"
@@ -20,6 +21,7 @@
 #include "gateway/move/bucket_move.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/g4/support/memory_bucket.h"
 #include "tests/unit/gateway/support/support.h"
@@ -117,8 +119,8 @@ open_gateway(struct pair *pair, unsigned who)
     }
     if (gateway_context_open(&gateway->context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(gateway->context->buckets);
-    assert_true(gateway_bucket_tier_takes(gateway->context->buckets, GATEWAY_FAR));
+    gateway_bucket_tier_probe(gateway->context->tiers.buckets);
+    assert_true(gateway_bucket_tier_takes(gateway->context->tiers.buckets, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -169,7 +171,7 @@ settle(struct pair *pair)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_bucket_tier_probe(pair->gateways[who].context->buckets);
+            gateway_bucket_tier_probe(pair->gateways[who].context->tiers.buckets);
             (void)gateway_recover_pending(pair->gateways[who].context);
         }
         pair->shelves[NEAR].now_ms += LIFE_MS;
@@ -183,7 +185,7 @@ remove_noted(struct pair *pair)
     pair->away = true;
     assert_int_equal(gateway_remove(pair->gateways[0].context, pair->key), KVT_OK);
     pair->away = false;
-    gateway_bucket_tier_probe(pair->gateways[0].context->buckets);
+    gateway_bucket_tier_probe(pair->gateways[0].context->tiers.buckets);
 }
 
 static bool
@@ -540,7 +542,7 @@ a_late_tombstone_takes_nothing_that_was_put_again(void **state)
     pair.before = hold_tombstone;
     assert_int_not_equal(gateway_remove(pair.gateways[0].context, pair.key), KVT_OK);
     assert_null(pair.before);
-    gateway_bucket_tier_probe(pair.gateways[0].context->buckets);
+    gateway_bucket_tier_probe(pair.gateways[0].context->tiers.buckets);
     assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
     deliver(&pair);
     assert_true(says_removed(&pair));
@@ -575,7 +577,7 @@ a_next_life_waits_for_what_was_sent(void **state)
         deliver(&pair);
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE),
                          bucket == NEAR ? KVT_OK : KVT_AGAIN); /* that took the note */
-        pair.gateways[0].context->since_ms = 0;
+        pair.gateways[0].context->identity.since_ms = 0;
         assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_OK);
         close_pair(&pair);
     }

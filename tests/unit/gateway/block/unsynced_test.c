@@ -22,6 +22,8 @@
 #include "gateway/block/repair.h"
 #include "gateway/block/unsynced.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -290,7 +292,7 @@ the_only_copy_is_synced(void **state)
     g.options.write_back = true;
     g.options.backlog_max = ROOM;
     test_gateway_reopen(&g);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     atomic_store(&disk.syncs, 0);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
     assert_int_equal(atomic_load(&disk.syncs), 2);
@@ -316,7 +318,7 @@ the_only_copy_is_not_given_up(void **state)
     leave_hot_alone(&g, 1);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
-    gateway_bucket_tier_probe(g.context->buckets);
+    gateway_bucket_tier_probe(g.context->tiers.buckets);
     budget.used = budget.max; /* somebody's */
     assert_int_equal(gateway_recover_pending(g.context), 0);
     budget.used = 0;

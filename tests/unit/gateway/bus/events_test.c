@@ -322,7 +322,7 @@ tiers_that_were_taken_out_are_named(void **state)
     stop(f);
     test_gateway_extend(&f->gateway, 1u << 20, 0);
     start(f);
-    (void)snprintf(far, sizeof(far), "%s", f->gateway.context->holder[GATEWAY_TIER_FAR]);
+    (void)snprintf(far, sizeof(far), "%s", f->gateway.context->tiers.holder[GATEWAY_TIER_FAR]);
     assert_int_equal(test_gateway_put(&f->gateway, 1, SIZE), KVT_OK);
     climb(f);
     wait_until_sent(f);

@@ -17,6 +17,8 @@
 #include "gateway/block/removal.h"
 #include "gateway/care/adoption.h"
 #include "gateway/move/move.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -349,8 +351,9 @@ the_cap_holds_from_the_end_on(void **state)
     test_gateway_reopen(&f->g);
     open_adoption(f);
     (void)wait_for(f, GATEWAY_ADOPTION_NEEDED);
-    assert_int_equal(gateway_tier_capacity(f->g.context, 0), 1u << 20);
-    assert_int_equal(gateway_tier_capacity(f->g.context, 1), 0);
+    assert_int_equal(gateway_tier_capacity(&f->g.context->tiers, f->g.context->catalog, 0),
+                     1u << 20);
+    assert_int_equal(gateway_tier_capacity(&f->g.context->tiers, f->g.context->catalog, 1), 0);
     for (uint64_t i = 10; i < 14; i++)
         assert_int_equal(test_gateway_put(&f->g, i, SIZE), KVT_OK);
     restart(f); /* that it does not hold yet is remembered */
@@ -359,7 +362,8 @@ the_cap_holds_from_the_end_on(void **state)
     assert_int_equal(test_gateway_put(&f->g, 14, SIZE), KVT_OK);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     (void)wait_for(f, GATEWAY_ADOPTION_DONE);
-    assert_int_equal(gateway_tier_capacity(f->g.context, 1), 3 * SIZE);
+    assert_int_equal(gateway_tier_capacity(&f->g.context->tiers, f->g.context->catalog, 1),
+                     3 * SIZE);
     assert_int_equal(stats_of(f).used[1], 8 * SIZE);
     assert_int_equal(test_gateway_put(&f->g, 15, SIZE), KVT_FULL);
     gateway_adoption_start(f->adoption, 1); /* once more: it goes on holding */
@@ -611,7 +615,7 @@ a_bucket_that_is_away_is_waited_for(void **state)
     assert_int_equal(view.mark.listed, 0);
     assert_int_equal(stats_of(f).entries, 0);
     test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
-    gateway_bucket_tier_probe(f->g.context->buckets);
+    gateway_bucket_tier_probe(f->g.context->tiers.buckets);
     mark = wait_for(f, GATEWAY_ADOPTION_DONE);
     assert_int_equal(mark.adopted, 4);
     assert_int_equal(mark.damaged, 0);

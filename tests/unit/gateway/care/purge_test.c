@@ -8,6 +8,8 @@
 
 #include "base/core/alloc.h"
 #include "gateway/care/purge.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/quarantine.h"
 #include "gateway/upload/uploads.h"
 
 #include "tests/unit/gateway/support/support.h"
@@ -119,8 +121,8 @@ what_nobody_was_told_of_goes_too(void **state)
         assert_int_equal(
             test_gateway_store_put(g->bucket, others[i], "{}", 2, &(struct g4_meta){.length = 2}),
             KVT_OK);
-    assert_int_equal(test_gateway_store_put(g->context->hot, "tenant/model/0/5:11Fu2GZ", "left", 4,
-                                            &(struct g4_meta){.length = 4}),
+    assert_int_equal(test_gateway_store_put(g->context->tiers.hot, "tenant/model/0/5:11Fu2GZ",
+                                            "left", 4, &(struct g4_meta){.length = 4}),
                      KVT_OK);
     assert_int_equal(gateway_uploads_create(g->context, &upload), KVT_OK);
     assert_int_equal(
@@ -189,7 +191,7 @@ a_failure_is_told_and_mended(void **state)
     assert_true(report.failed > 0);
     test_gateway_fault(g, G4_DELETE, G4_FAULT_FAIL, KVT_DENIED, 0);
     test_gateway_reopen(g); /* as after a crash */
-    gateway_bucket_tier_probe(g->context->buckets);
+    gateway_bucket_tier_probe(g->context->tiers.buckets);
     report = pass(g, "tenant", true);
     assert_int_equal(report.failed, 0);
     report = pass(g, "tenant", true);

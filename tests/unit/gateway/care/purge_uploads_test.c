@@ -10,6 +10,7 @@
 
 #include "base/core/clock.h"
 #include "g4/s3/bucket.h"
+#include "g4/s3/upload_notes.h"
 #include "gateway/care/purge_private.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_context.h"
@@ -133,7 +134,7 @@ __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
 static enum kvt_err
 look(char *listing, struct kvt_error *err)
 {
-    struct gateway_context context = {.buckets = NULL};
+    struct gateway_context context = {.tiers.buckets = NULL};
     struct gateway_purge_report report = {.rows = 0};
     struct gateway_purge purge = {.context = &context,
                                   .namespace_ = "acme",
@@ -203,7 +204,7 @@ both_buckets_are_asked(void **state)
 static void
 uploads_go_from_both_buckets(void **state)
 {
-    struct gateway_context context = {.buckets = NULL};
+    struct gateway_context context = {.tiers.buckets = NULL};
 
     (void)state;
     for (unsigned at = 0; at < 2; at++) {
@@ -279,7 +280,7 @@ count_of(struct g4_upload_notes *notes)
 static struct gateway_purge_report
 visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
 {
-    struct gateway_context context = {.buckets = NULL};
+    struct gateway_context context = {.tiers.buckets = NULL};
     struct gateway_purge_report report = {.rows = 0};
     struct gateway_purge purge = {.context = &context,
                                   .namespace_ = "acme",
@@ -289,7 +290,7 @@ visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
                                   .report = &report};
     struct kvt_error err;
 
-    context.begun[place] = notes;
+    context.uploads.begun[place] = notes;
     assert_int_equal(gateway_purge_bucket_uploads(&purge, &err), KVT_OK);
     return report;
 }
@@ -343,7 +344,7 @@ give_up_old(unsigned place)
     struct server *server = &servers[place];
     const uint64_t now_ms = kvt_clock_unix_ms();
     const uint64_t later_ms = now_ms + 2 * GATEWAY_UNFINISHED_UPLOADS_AGE_MS;
-    struct gateway_context context = {.buckets = NULL};
+    struct gateway_context context = {.tiers.buckets = NULL};
     char folder[256];
 
     gateway_unfinished_uploads_settle(&context, later_ms); /* no notes are kept */
@@ -354,32 +355,32 @@ give_up_old(unsigned place)
     server->begun = true;
     server->begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
     (void)snprintf(server->key, sizeof(server->key), "acme/0/1:big");
-    assert_int_equal(g4_upload_notes_open(&context.begun[place], folder, NULL), KVT_OK);
-    note(context.begun[place], server->key);
+    assert_int_equal(g4_upload_notes_open(&context.uploads.begun[place], folder, NULL), KVT_OK);
+    note(context.uploads.begun[place], server->key);
     gateway_unfinished_uploads_settle(&context, now_ms);
     assert_int_equal(server->listings, 0); /* too young to be looked at */
     gateway_unfinished_uploads_settle(&context, later_ms);
     assert_true(server->begun);
-    assert_int_equal(count_of(context.begun[place]), 1);
+    assert_int_equal(count_of(context.uploads.begun[place]), 1);
 
     server->begun_ms = now_ms;
     server->fail_abort = true;
     gateway_unfinished_uploads_settle(&context, later_ms);
-    assert_int_equal(count_of(context.begun[place]), 1);
+    assert_int_equal(count_of(context.uploads.begun[place]), 1);
     server->fail_abort = false;
     gateway_unfinished_uploads_settle(&context, later_ms);
     assert_false(server->begun);
-    assert_int_equal(count_of(context.begun[place]), 0);
+    assert_int_equal(count_of(context.uploads.begun[place]), 0);
 
     for (size_t i = 0; i < 3; i++)
-        note(context.begun[place], "acme/0/1:none");
+        note(context.uploads.begun[place], "acme/0/1:none");
     context.stopping = true;
     gateway_unfinished_uploads_settle(&context, later_ms);
-    assert_int_equal(count_of(context.begun[place]), 3);
+    assert_int_equal(count_of(context.uploads.begun[place]), 3);
     context.stopping = false;
     gateway_unfinished_uploads_settle(&context, later_ms);
-    assert_int_equal(count_of(context.begun[place]), 0);
-    g4_upload_notes_close(context.begun[place]);
+    assert_int_equal(count_of(context.uploads.begun[place]), 0);
+    g4_upload_notes_close(context.uploads.begun[place]);
     test_folder_remove(folder);
 }
 

@@ -12,10 +12,13 @@
 #include "base/core/clock.h"
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/removal.h"
 #include "gateway/block/tombstone.h"
 #include "gateway/move/bucket_move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
+#include "gateway/tier/key_lock.h"
 
 #include "tests/unit/gateway/support/world.h"
 
@@ -335,7 +338,7 @@ a_mark_behind_it_knows_of_the_far_copy(void **state)
     note(&w);
     put_by_another(&w, 1, false);
     test_world_far_away(&w, false);
-    gateway_bucket_tier_probe(w.g.context->buckets);
+    gateway_bucket_tier_probe(w.g.context->tiers.buckets);
     (void)test_gateway_key(key, 1);
     assert_int_equal(gateway_removal_finish(w.g.context, key, NULL), KVT_EXISTS);
     assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_OK);
@@ -510,7 +513,7 @@ what_waits_for_the_far_bucket_keeps_nothing_waiting(void **state)
     test_world_open(&w);
     add_rows(&w, ROWS, &noted);
     test_world_far_away(&w, true);
-    gateway_bucket_tier_probe(w.g.context->buckets);
+    gateway_bucket_tier_probe(w.g.context->tiers.buckets);
     for (unsigned turn = 0; turn < 2; turn++) {
         add_last(&w);
         for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)

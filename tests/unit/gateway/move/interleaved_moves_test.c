@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/block/context_open.h"
 #include "gateway/block/move_lock.h"
 #include "gateway/block/removal.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/g4/support/memory_bucket.h"
 #include "tests/unit/gateway/support/support.h"
@@ -150,8 +152,8 @@ live_again(struct scene *scene, unsigned who)
     scene->dead[who] = false;
     scene->movers[who].context->stopping = false;
     scene->lives[who] = UINT64_MAX;
-    scene->movers[who].context->life++;
-    scene->movers[who].context->since_ms = 0;
+    scene->movers[who].context->identity.life++;
+    scene->movers[who].context->identity.since_ms = 0;
 }
 
 static enum kvt_err
@@ -223,8 +225,8 @@ open_mover(struct scene *scene, unsigned who)
     }
     if (gateway_context_open(&mover->context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(mover->context->buckets);
-    assert_true(gateway_bucket_tier_takes(mover->context->buckets, GATEWAY_FAR));
+    gateway_bucket_tier_probe(mover->context->tiers.buckets);
+    assert_true(gateway_bucket_tier_takes(mover->context->tiers.buckets, GATEWAY_FAR));
 }
 
 static enum kvt_err
@@ -322,7 +324,7 @@ set_scene(struct scene *scene, const struct play *play)
         scene->lives[who] = UINT64_MAX;
         scene->dead[who] = scene->away[who] = false;
         set_row(scene, who, play->tiers[who], play->moving[who]);
-        gateway_bucket_tier_probe(scene->movers[who].context->buckets);
+        gateway_bucket_tier_probe(scene->movers[who].context->tiers.buckets);
         scene->over[who] = false;
     }
     scene->at = scene->used = scene->calls = scene->lost_at = 0;
@@ -367,7 +369,7 @@ settle_all(struct scene *scene)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
-            gateway_bucket_tier_probe(scene->movers[who].context->buckets);
+            gateway_bucket_tier_probe(scene->movers[who].context->tiers.buckets);
             (void)gateway_recover_pending(scene->movers[who].context);
         }
         scene->shelves[0].now_ms += LIFE_MS;
@@ -653,7 +655,7 @@ remove_first(struct scene *scene)
     scene->watched = false;
     assert_int_equal(removes_without_far(scene, 0), KVT_OK);
     scene->away[0] = false;
-    gateway_bucket_tier_probe(scene->movers[0].context->buckets);
+    gateway_bucket_tier_probe(scene->movers[0].context->tiers.buckets);
 }
 
 static enum kvt_err

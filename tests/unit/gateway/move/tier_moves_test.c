@@ -12,11 +12,13 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "g4/object/check.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/removal.h"
 #include "gateway/care/inspect.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/world.h"
 
@@ -208,13 +210,13 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
         test_faulty_store_set(w.g.far_bucket, &rule);
     assert_int_equal(test_gateway_get(&w.g, 2, TEST_WORLD_SIZE, NULL), KVT_AGAIN);
-    assert_true(gateway_bucket_tier_healthy(w.g.context->buckets));
+    assert_true(gateway_bucket_tier_healthy(w.g.context->tiers.buckets));
     assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_OK);
     assert_int_equal(test_gateway_put(&w.g, 3, TEST_WORLD_SIZE), KVT_OK);
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_world_move(&w, 3, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
-    gateway_bucket_tier_probe(w.g.context->buckets);
-    assert_true(gateway_bucket_tier_writable(w.g.context->buckets));
+    gateway_bucket_tier_probe(w.g.context->tiers.buckets);
+    assert_true(gateway_bucket_tier_writable(w.g.context->tiers.buckets));
     assert_int_equal(test_world_move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_FAR);
     rule.count = 0;
@@ -262,7 +264,7 @@ a_removal_does_not_wait_for_the_far_bucket(void **state)
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(remove_one(&w, number), KVT_OK);
         assert_int_equal(test_gateway_get(&w.g, number, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
-        gateway_bucket_tier_probe(w.g.context->buckets);
+        gateway_bucket_tier_probe(w.g.context->tiers.buckets);
     }
     keys[0] = test_gateway_key(key, COLD);
     assert_int_equal(gateway_removal_mark(w.g.context, keys, 1), KVT_AGAIN); /* orders wait */
@@ -581,7 +583,7 @@ try_one(const struct attempt *attempt)
     test_faulty_store_set(w.stores[attempt->store], &rule);
     if (attempt->dies)
         test_world_reopen(&w);
-    gateway_bucket_tier_probe(w.g.context->buckets);
+    gateway_bucket_tier_probe(w.g.context->tiers.buckets);
     test_world_expect_readable(&w, NUMBER, what);
     test_world_repair(&w);
     test_world_expect_readable(&w, NUMBER, what);
@@ -693,7 +695,7 @@ step(struct test_world *w, uint64_t *seed, enum promise told[KEYS + 1])
     }
     rule.count = 0;
     test_faulty_store_set(hit, &rule);
-    gateway_bucket_tier_probe(w->g.context->buckets);
+    gateway_bucket_tier_probe(w->g.context->tiers.buckets);
     if (told[number] == STORED)
         test_world_expect_readable(w, number, "walk");
     if (told[number] == REMOVED)

@@ -8,8 +8,10 @@
 
 #include "base/core/alloc.h"
 #include "g4/directory/directory.h"
+#include "gateway/block/context_open.h"
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/support.h"
 
@@ -97,8 +99,8 @@ open_mover(struct scene *scene, unsigned at)
     open_view(scene, &mover->views[1], scene->base.far, &mover->far, &options->far_store);
     if (gateway_context_open(&mover->g.context, options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(mover->g.context->buckets);
-    assert_true(gateway_bucket_tier_writable(mover->g.context->buckets));
+    gateway_bucket_tier_probe(mover->g.context->tiers.buckets);
+    assert_true(gateway_bucket_tier_writable(mover->g.context->tiers.buckets));
 }
 
 static void
@@ -291,12 +293,12 @@ a_damaged_copy_keeps_its_source(void **state)
         test_faulty_store_set(mover->far, &damage);
         test_faulty_store_set(mover->far, &repair);
         assert_int_not_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
-        gateway_bucket_tier_probe(mover->g.context->buckets);
+        gateway_bucket_tier_probe(mover->g.context->tiers.buckets);
         (void)!settle(mover);
         assert_true(is_whole(mover->near)); /* what the far bucket says is never whole */
         damage.count = 0;
         test_faulty_store_set(mover->far, &damage);
-        gateway_bucket_tier_probe(mover->g.context->buckets);
+        gateway_bucket_tier_probe(mover->g.context->tiers.buckets);
         assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
         assert_true(is_whole(mover->far));
         expect_there(&scene, "damaged", 0);
@@ -332,7 +334,7 @@ an_unanswered_look_settles_nothing(void **state)
         rule.verb = verbs[i];
         test_faulty_store_set(mover->far, &rule);
     }
-    gateway_bucket_tier_probe(mover->g.context->buckets);
+    gateway_bucket_tier_probe(mover->g.context->tiers.buckets);
     assert_int_equal(settle(mover), KVT_OK);
     assert_int_equal(test_gateway_tiers(&mover->g, 1, NULL), GATEWAY_FAR);
     expect_there(&scene, "unanswered", 0);
@@ -351,7 +353,7 @@ one_bucket_is_not_two(void **state)
     memcpy(scene.base.far, scene.base.cold, sizeof(scene.base.far));
     open_mover(&scene, 0);
     mover = &scene.movers[0];
-    assert_false(gateway_bucket_tier_takes(mover->g.context->buckets, GATEWAY_FAR));
+    assert_false(gateway_bucket_tier_takes(mover->g.context->tiers.buckets, GATEWAY_FAR));
     assert_int_equal(test_gateway_put(&mover->g, 1, SIZE), KVT_OK);
     assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
     assert_int_equal(move(mover, GATEWAY_HOT, GATEWAY_FAR, false), KVT_UNAVAILABLE);

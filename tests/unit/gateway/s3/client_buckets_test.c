@@ -10,6 +10,7 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "gateway/block/removal.h"
+#include "gateway/tier/object_key.h"
 #include "gateway/upload/uploads.h"
 
 #include "tests/unit/gateway/support/scene.h"

@@ -27,7 +27,7 @@ uploads_are_completed(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     test_upload_begin(s, id);
     assert_int_equal(test_upload_part(s, id, 0, "x", 1), 400);
     assert_int_equal(test_upload_part(s, id, 10001, "x", 1), 400);
@@ -37,7 +37,7 @@ uploads_are_completed(void **state)
     assert_int_equal(test_upload_part(s, id, 3, "hello", 5), 200); /* the last one counts */
     assert_int_equal(test_scene_status(s, "GET", "/kvtier/big", "", NULL, NULL), 404);
     test_gateway_reopen(&s->gateway);
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     assert_int_equal(test_upload_part(s, id, 7, "hello", 5), 200);
     (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
     request = test_scene_ask(s, "GET", text, NULL, 0, NULL, NULL);
@@ -415,7 +415,7 @@ checksums_are_kept(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
         const struct sum *sum = &sums[i];
         char named[500];

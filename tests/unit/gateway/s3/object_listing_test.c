@@ -10,6 +10,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "gateway/s3/object_listing.h"
+#include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/scene.h"
 
@@ -267,7 +268,7 @@ pages_ahead_are_bounded_in_number_and_time(void **state)
 {
     struct fixture *f = *state;
     struct gateway_listing_prefetch *ahead = f->scene.ahead;
-    struct g4_store *store = gateway_bucket_tier_store(f->scene.gateway.context->buckets);
+    struct g4_store *store = gateway_bucket_tier_store(f->scene.gateway.context->tiers.buckets);
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
     char token[16];
 

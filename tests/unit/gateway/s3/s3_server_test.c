@@ -24,6 +24,7 @@
 #include "g4/directory/object_file.h"
 #include "g4/s3/s3.h"
 #include "gateway/s3/s3_server.h"
+#include "gateway/tier/hot_memory.h"
 
 #include "tests/support/certificate.h"
 #include "tests/unit/gateway/support/scene.h"
@@ -73,7 +74,7 @@ set_up(void **state)
     test_scene_open(&f->scene, 64u << 20);
     f->scene.budget.max = 64u << 20;
     f->scene.s3.batch_max = SIZE;
-    f->scene.gateway.context->object_max = SIZE;
+    f->scene.gateway.context->body_limits.object_max = SIZE;
     assert_int_equal(gateway_client_credentials_parse(&credentials, "access:secret\n", NULL),
                      KVT_OK);
     assert_int_equal(gateway_auth_new(&f->auth, credentials, NULL), KVT_OK);

@@ -28,7 +28,7 @@ parts_without_bytes(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     test_upload_begin_with(s, headers, id);
     assert_int_equal(test_upload_part(s, id, 1, body, big), 200);
     assert_int_equal(test_upload_part(s, id, 2, "", 0), 200);
@@ -122,7 +122,7 @@ attributes_are_told(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     assert_int_equal(test_scene_status(s, "PUT", "/kvtier/plain", "hello", NULL, NULL), 200);
     request = test_scene_ask(s, "GET", "/kvtier/plain?attributes", NULL, 0,
                              "x-amz-object-attributes", "ObjectParts,ObjectSize,Checksum");
@@ -187,7 +187,7 @@ attributes_in_pages(void **state)
     char id[64];
 
     s->budget.max = 64u << 20;
-    s->gateway.context->object_max = 8u << 20;
+    s->gateway.context->body_limits.object_max = 8u << 20;
     test_upload_begin_with(s, headers, id);
     assert_int_equal(test_upload_part(s, id, 3, body, big), 200);
     assert_int_equal(test_upload_part(s, id, 7, "hello", 5), 200);

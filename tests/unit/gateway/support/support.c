@@ -7,6 +7,8 @@
 #include "base/core/random.h"
 #include "g4/directory/directory.h"
 #include "g4/object/check.h"
+#include "gateway/block/context_open.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum { SIZE_MAX_BYTES = 1 << 20 };
 
@@ -37,8 +39,8 @@ open_context(struct test_gateway *gateway)
 
     if (gateway_context_open(&gateway->context, &gateway->options, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    gateway_bucket_tier_probe(gateway->context->buckets);
-    assert_true(gateway_bucket_tier_writable(gateway->context->buckets));
+    gateway_bucket_tier_probe(gateway->context->tiers.buckets);
+    assert_true(gateway_bucket_tier_writable(gateway->context->tiers.buckets));
 }
 
 void

@@ -11,6 +11,7 @@
 #define TESTS_UNIT_GATEWAY_SUPPORT_SUPPORT_H
 
 #include "base/core/metrics.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/get.h"
 #include "gateway/block/put.h"
 #include "gateway/tier/gateway_context.h"

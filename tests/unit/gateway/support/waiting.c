@@ -7,6 +7,7 @@
 #include "base/core/clock.h"
 #include "g4/object/check.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 enum { ROUNDS_MAX = 200, DURABLE_MS = 30000 };
 
@@ -72,7 +73,7 @@ test_waiting_drain(struct test_waiting *waiting)
     struct gateway_catalog_stats stats;
 
     for (unsigned i = 0; i < ROUNDS_MAX; i++) {
-        gateway_bucket_tier_probe(context->buckets);
+        gateway_bucket_tier_probe(context->tiers.buckets);
         (void)gateway_recover_pending(context);
         (void)test_waiting_round(waiting);
         gateway_catalog_stats(context->catalog, &stats);

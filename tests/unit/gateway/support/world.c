@@ -4,6 +4,7 @@
 
 #include "gateway/move/move.h"
 #include "gateway/move/recover.h"
+#include "gateway/tier/bucket_tier.h"
 
 const unsigned test_world_bits[GATEWAY_TIERS] = {GATEWAY_HOT, GATEWAY_COLD, GATEWAY_WARM,
                                                  GATEWAY_FAR};
@@ -11,12 +12,12 @@ const unsigned test_world_bits[GATEWAY_TIERS] = {GATEWAY_HOT, GATEWAY_COLD, GATE
 static void
 wrap_volumes(struct test_world *w)
 {
-    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_HOT], w->g.context->hot),
+    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_HOT], w->g.context->tiers.hot),
                      KVT_OK);
-    assert_int_equal(test_faulty_store_open(&w->stores[GATEWAY_TIER_WARM], w->g.context->warm),
-                     KVT_OK);
-    w->g.context->hot = w->stores[GATEWAY_TIER_HOT];
-    w->g.context->warm = w->stores[GATEWAY_TIER_WARM];
+    assert_int_equal(
+        test_faulty_store_open(&w->stores[GATEWAY_TIER_WARM], w->g.context->tiers.warm), KVT_OK);
+    w->g.context->tiers.hot = w->stores[GATEWAY_TIER_HOT];
+    w->g.context->tiers.warm = w->stores[GATEWAY_TIER_WARM];
     w->stores[GATEWAY_TIER_COLD] = w->g.bucket;
     w->stores[GATEWAY_TIER_FAR] = w->g.far_bucket;
 }
@@ -69,9 +70,9 @@ test_world_repair(struct test_world *w)
 {
     static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
 
-    w->g.context->life++;
-    w->g.context->since_ms = 0;
-    gateway_bucket_tier_probe(w->g.context->buckets);
+    w->g.context->identity.life++;
+    w->g.context->identity.since_ms = 0;
+    gateway_bucket_tier_probe(w->g.context->tiers.buckets);
     /* A PUT that failed behind a noted removal is that removal again, for the next round. */
     for (unsigned round = 0; round < 2; round++)
         (void)gateway_recover_pending(w->g.context);

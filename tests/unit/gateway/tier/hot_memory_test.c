@@ -73,7 +73,7 @@ open_body(struct fixture *f, uint64_t number, struct g4_body *body)
     struct kvt_error err;
 
     assert_int_equal(
-        g4_directory_body(f->gateway.context->hot, test_gateway_key(key, number), body, &err),
+        g4_directory_body(f->gateway.context->tiers.hot, test_gateway_key(key, number), body, &err),
         KVT_OK);
 }
 
@@ -366,7 +366,7 @@ many_who_want_the_same(void **state)
 
     gateway_hot_memory_free(f->sealed);
     assert_int_equal(gateway_hot_memory_new(&f->sealed, ROOM * (uint64_t)LONG), KVT_OK);
-    f->gateway.context->object_max = LONG;
+    f->gateway.context->body_limits.object_max = LONG;
     assert_int_equal(pthread_barrier_init(&begin, NULL, TAKERS), 0);
     for (uint64_t number = 0; number < 3; number++) {
         struct gateway_hot_memory_body *one = NULL;

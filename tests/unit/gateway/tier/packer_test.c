@@ -13,9 +13,11 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "g4/packed/packed_store.h"
+#include "gateway/block/context_open.h"
 #include "gateway/block/removal.h"
 #include "gateway/bus/orders.h"
 #include "gateway/move/move.h"
+#include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/packer.h"
 
 #include "tests/unit/gateway/support/scene.h"
@@ -553,7 +555,7 @@ removed_together(void **state)
                          i % 2 == 0 ? KVT_NOTFOUND : KVT_OK);
     }
     assert_int_equal(
-        g4_packed_store_totals(gateway_bucket_tier_store(scene.gateway.context->buckets), 0,
+        g4_packed_store_totals(gateway_bucket_tier_store(scene.gateway.context->tiers.buckets), 0,
                                &totals, &err),
         KVT_OK);
     assert_int_equal(totals.blocks, BLOCKS / 2);
@@ -620,7 +622,7 @@ asked_while_nothing_is_written(void **state)
     packer = scene.gateway.context->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    gateway_bucket_tier_suspect(scene.gateway.context->buckets);
+    gateway_bucket_tier_suspect(scene.gateway.context->tiers.buckets);
     assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
     do {
@@ -630,7 +632,7 @@ asked_while_nothing_is_written(void **state)
     } while (packing.last_error[0] == '\0');
     assert_non_null(strstr(packing.last_error, "takes nothing"));
     assert_true(packing.answered < ticket);
-    gateway_bucket_tier_probe(scene.gateway.context->buckets);
+    gateway_bucket_tier_probe(scene.gateway.context->tiers.buckets);
     wait_answered(packer, ticket, &packing);
     assert_string_equal(packing.last_error, "");
     assert_int_equal(packing.last.packed, BLOCKS);

@@ -10,6 +10,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/file.h"
+#include "gateway/block/context_open.h"
 #include "gateway/tier/volume_id.h"
 
 #include "tests/unit/gateway/support/support.h"

@@ -1,4 +1,4 @@
-#include "gateway/tier/gateway_context.h"
+#include "gateway/block/context_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,27 +14,43 @@
 #include "base/core/file.h"
 #include "base/core/random.h"
 #include "g4/directory/directory.h"
-#include "g4/object/check.h"
 #include "g4/pair/bucket_pair.h"
+#include "g4/s3/upload_notes.h"
+#include "gateway/block/recheck.h"
 #include "gateway/block/unsynced.h"
-#include "gateway/http/client_bucket.h"
+#include "gateway/tier/access_counts.h"
+#include "gateway/tier/gateway_tiers.h"
+#include "gateway/tier/hot_memory.h"
+#include "gateway/tier/key_lock.h"
+#include "gateway/tier/quarantine.h"
 #include "gateway/tier/volume_id.h"
-#include "gateway/upload/uploads.h"
 
 enum { PATH_BYTES = 4096 };
+
+/* A context, and the lock of its state folder: one gateway runs on it. */
+struct opened {
+    struct gateway_context context;
+    int lock_fd;
+};
 
 /* LMDB lets two processes write in turn; two gateways would count bytes and number events each for
  * itself. */
 static enum kvt_err
-lock_state(struct gateway_context *context, const char *folder, struct kvt_error *err)
+lock_state(struct opened *opened, const char *folder, struct kvt_error *err)
 {
     char path[PATH_BYTES];
+    enum kvt_err rc;
 
+    if (strlen(folder) + sizeof("/quarantine") > sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
+    rc = kvt_folder_make(folder, err);
+    if (rc != KVT_OK)
+        return rc;
     (void)snprintf(path, sizeof(path), "%s/lock", folder);
-    context->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (context->lock_fd < 0)
+    opened->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (opened->lock_fd < 0)
         return kvt_error_sys(err, errno, "open %s", path);
-    if (flock(context->lock_fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(opened->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return KVT_OK;
     return errno == EWOULDBLOCK ? kvt_error_set(err, KVT_BUSY, "another gateway runs on %s", folder)
                                 : kvt_error_sys(err, errno, "lock %s", path);
@@ -51,15 +67,7 @@ open_state(struct gateway_context *context, const struct gateway_context_options
                                               .revision = options->revision};
     enum kvt_err rc;
 
-    memcpy(catalog.capacity, context->capacity, sizeof(catalog.capacity));
-
-    if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
-        return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
-    rc = kvt_folder_make(options->state_dir, err);
-    if (rc == KVT_OK)
-        rc = lock_state(context, options->state_dir, err);
-    if (rc != KVT_OK)
-        return rc;
+    memcpy(catalog.capacity, context->tiers.capacity, sizeof(catalog.capacity));
     (void)snprintf(path, sizeof(path), "%s/catalog", options->state_dir);
     rc = gateway_catalog_open(&context->catalog, &catalog, err);
     if (rc != KVT_OK)
@@ -69,7 +77,7 @@ open_state(struct gateway_context *context, const struct gateway_context_options
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/uploads", options->state_dir);
-    return g4_directory_open(&context->uploads,
+    return g4_directory_open(&context->uploads.parts,
                              &(struct g4_directory_options){.path = path,
                                                             .threads = options->io_threads,
                                                             .bytes_max = GATEWAY_UPLOADS_BYTES},
@@ -105,7 +113,7 @@ open_notes(struct gateway_context *context, const struct gateway_context_options
 
     (void)snprintf(path, sizeof(path), "%s/%s", options->state_dir,
                    place == G4_BUCKET_PAIR_NEAR ? "begun" : "begun-far");
-    return g4_upload_notes_open(&context->begun[place], path, err);
+    return g4_upload_notes_open(&context->uploads.begun[place], path, err);
 }
 
 static enum kvt_err
@@ -117,8 +125,8 @@ open_bucket(struct gateway_context *context, const struct gateway_context_option
 
     if (cold.kind == GATEWAY_BUCKET_TIER_S3)
         rc = open_notes(context, options, G4_BUCKET_PAIR_NEAR, err);
-    cold.s3.notes = context->begun[G4_BUCKET_PAIR_NEAR];
-    return rc == KVT_OK ? gateway_bucket_tier_open(&context->buckets, &cold, err) : rc;
+    cold.s3.notes = context->uploads.begun[G4_BUCKET_PAIR_NEAR];
+    return rc == KVT_OK ? gateway_bucket_tier_open(&context->tiers.buckets, &cold, err) : rc;
 }
 
 static enum kvt_err
@@ -132,8 +140,8 @@ open_far_bucket(struct gateway_context *context, const struct gateway_context_op
         return KVT_OK;
     if (far.kind == GATEWAY_FAR_S3)
         rc = open_notes(context, options, G4_BUCKET_PAIR_FAR, err);
-    far.s3.notes = context->begun[G4_BUCKET_PAIR_FAR];
-    return rc == KVT_OK ? gateway_bucket_tier_extend(context->buckets, &far, err) : rc;
+    far.s3.notes = context->uploads.begun[G4_BUCKET_PAIR_FAR];
+    return rc == KVT_OK ? gateway_bucket_tier_extend(context->tiers.buckets, &far, err) : rc;
 }
 
 static enum kvt_err
@@ -141,10 +149,10 @@ open_volume(struct gateway_context *context, enum gateway_tier tier, const char 
             unsigned io_threads, struct g4_store **out, struct kvt_error *err)
 {
     const struct g4_directory_options options = {
-        .path = folder, .threads = io_threads, .bytes_max = context->capacity[tier]};
+        .path = folder, .threads = io_threads, .bytes_max = context->tiers.capacity[tier]};
     enum kvt_err rc;
 
-    if (context->capacity[tier] == 0)
+    if (context->tiers.capacity[tier] == 0)
         return KVT_OK;
     rc = gateway_volume_id_check(context->catalog, tier, folder, fresh, err);
     return rc == KVT_OK ? g4_directory_open(out, &options, err) : rc;
@@ -155,12 +163,12 @@ open_volumes(struct gateway_context *context, const struct gateway_context_optio
              struct kvt_error *err)
 {
     enum kvt_err rc = open_volume(context, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
-                                  options->io_threads, &context->hot, err);
+                                  options->io_threads, &context->tiers.hot, err);
 
     if (rc == KVT_OK)
         rc = open_volume(context, GATEWAY_TIER_WARM, options->warm_dir, options->warm_new,
-                         options->io_threads, &context->warm, err);
-    if (rc != KVT_OK || context->hot == NULL || options->hot_memory == 0)
+                         options->io_threads, &context->tiers.warm, err);
+    if (rc != KVT_OK || context->tiers.hot == NULL || options->hot_memory == 0)
         return rc;
     rc = gateway_hot_memory_new(&context->hot_memory, options->hot_memory);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
@@ -197,9 +205,9 @@ open_buckets(struct gateway_context *context, const struct gateway_context_optio
             rc = open_far_bucket(context, options, err);
         return rc == KVT_OK ? check_folders(options, err) : rc;
     }
-    rc = gateway_bucket_tier_adopt(&context->buckets, options->cold_store);
+    rc = gateway_bucket_tier_adopt(&context->tiers.buckets, options->cold_store);
     if (rc == KVT_OK && options->far_store != NULL)
-        rc = gateway_bucket_tier_extend_by(context->buckets, options->far_store);
+        rc = gateway_bucket_tier_extend_by(context->tiers.buckets, options->far_store);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
 
@@ -211,9 +219,10 @@ open_packer(struct gateway_context *context, const struct gateway_context_option
 
     if (options->packed == NULL || options->packed[0] == '\0')
         return KVT_OK;
-    rc = gateway_bucket_tier_pack(context->buckets, options->packed, context->name, err);
+    rc = gateway_bucket_tier_pack(context->tiers.buckets, options->packed, context->identity.name,
+                                  err);
     if (rc == KVT_OK)
-        rc = gateway_packer_new(&context->packer, context->buckets, context->stats,
+        rc = gateway_packer_new(&context->packer, context->tiers.buckets, context->stats,
                                 &options->packer, err);
     if (rc == KVT_RANGE) {
         const struct kvt_error why = *err;
@@ -287,17 +296,20 @@ check_options(const struct gateway_context_options *options, struct kvt_error *e
 static void
 name_tiers(struct gateway_context *context, const struct gateway_context_options *options)
 {
-    context->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
-    context->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
-    context->capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
-    (void)snprintf(context->holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
-    (void)snprintf(context->holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s", options->bucket);
+    context->tiers.capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
+    context->tiers.capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
+    context->tiers.capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
+    (void)snprintf(context->tiers.holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
+    (void)snprintf(context->tiers.holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s",
+                   options->bucket);
     if (options->warm_capacity != 0)
-        (void)snprintf(context->holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s", options->name);
+        (void)snprintf(context->tiers.holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s",
+                       options->name);
     if (!has_far(options))
         return;
-    context->capacity[GATEWAY_TIER_FAR] = options->far_capacity;
-    (void)snprintf(context->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
+    context->tiers.capacity[GATEWAY_TIER_FAR] = options->far_capacity;
+    (void)snprintf(context->tiers.holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s",
+                   options->far_bucket);
 }
 
 /* Rows of blocks that were removed while the far bucket was away. */
@@ -340,10 +352,12 @@ check_left_tiers(struct gateway_context *context, struct kvt_error *err)
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(context->catalog, &stats);
-    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_tier_exists(context, GATEWAY_TIER_FAR))
+    if (stats.blocks[GATEWAY_TIER_FAR] > 0 &&
+        !gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR))
         return refuse_far(context, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
                           "the far bucket", err);
-    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_tier_exists(context, GATEWAY_TIER_WARM))
+    if (stats.blocks[GATEWAY_TIER_WARM] > 0 &&
+        !gateway_tier_exists(&context->tiers, GATEWAY_TIER_WARM))
         return kvt_error_set(err, KVT_INVALID,
                              "warm.capacity is 0, but %" PRIu64
                              " blocks are on the warm volume: set it, and order them away first",
@@ -363,10 +377,10 @@ check_far_name(struct gateway_context *context, const char *bucket, struct kvt_e
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "the catalog's far bucket");
-    if (!gateway_tier_exists(context, GATEWAY_TIER_FAR)) {
+    if (!gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR)) {
         if (rc == KVT_OK)
-            (void)snprintf(context->former_far, sizeof(context->former_far), "cold@%.*s",
-                           KVT_NAME_MAX - 6, former);
+            (void)snprintf(context->tiers.former_far, sizeof(context->tiers.former_far),
+                           "cold@%.*s", KVT_NAME_MAX - 6, former);
         return KVT_OK;
     }
     if (strcmp(former, bucket) == 0)
@@ -390,26 +404,28 @@ gateway_context_open(struct gateway_context **out, const struct gateway_context_
                      struct kvt_error *err)
 {
     struct gateway_context *context;
+    struct opened *opened;
     enum kvt_err rc;
 
     *out = NULL;
     rc = check_options(options, err);
     if (rc != KVT_OK)
         return rc;
-    context = kvt_calloc(1, sizeof(*context));
-    if (context == NULL)
+    opened = kvt_calloc(1, sizeof(*opened));
+    if (opened == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway");
-    context->lock_fd = -1;
-    (void)snprintf(context->name, sizeof(context->name), "%s", options->name);
-    kvt_random_system(&context->life, sizeof(context->life));
+    opened->lock_fd = -1;
+    context = &opened->context;
+    (void)snprintf(context->identity.name, sizeof(context->identity.name), "%s", options->name);
+    kvt_random_system(&context->identity.life, sizeof(context->identity.life));
     name_tiers(context, options);
-    context->revision = options->revision;
-    context->object_max = options->object_max;
+    context->identity.revision = options->revision;
+    context->body_limits.object_max = options->object_max;
     context->commit_ranks = options->commit_ranks;
     context->write_back = options->write_back;
     context->backlog_max = options->backlog_max;
     context->stats = options->stats;
-    context->budget = options->budget;
+    context->body_limits.budget = options->budget;
     rc = gateway_key_lock_new(&context->key_locks);
     if (rc == KVT_OK)
         rc = gateway_access_counts_new(&context->access_counts);
@@ -418,8 +434,10 @@ gateway_context_open(struct gateway_context **out, const struct gateway_context_
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
+        rc = lock_state(opened, options->state_dir, err);
+    if (rc == KVT_OK)
         rc = open_state(context, options, err);
-    context->since_ms = kvt_clock_mono_ms();
+    context->identity.since_ms = kvt_clock_mono_ms();
     if (rc == KVT_OK)
         rc = check_backlog(context, options, err);
     if (rc == KVT_OK)
@@ -447,231 +465,24 @@ fail:
 void
 gateway_context_close(struct gateway_context *context)
 {
+    struct opened *opened = (struct opened *)context;
+
     if (context == NULL)
         return;
     gateway_packer_free(context->packer);
-    gateway_bucket_tier_close(context->buckets);
+    gateway_bucket_tier_close(context->tiers.buckets);
     for (unsigned place = 0; place < 2; place++)
-        g4_upload_notes_close(context->begun[place]);
-    g4_store_close(context->hot);
-    g4_store_close(context->warm);
+        g4_upload_notes_close(context->uploads.begun[place]);
+    g4_store_close(context->tiers.hot);
+    g4_store_close(context->tiers.warm);
     gateway_hot_memory_free(context->hot_memory);
-    g4_store_close(context->uploads);
+    g4_store_close(context->uploads.parts);
     gateway_catalog_close(context->catalog);
     gateway_quarantine_close(context->quarantine);
     gateway_recheck_free(context->recheck);
     gateway_access_counts_free(context->access_counts);
     gateway_key_lock_free(context->key_locks);
-    if (context->lock_fd >= 0)
-        (void)close(context->lock_fd);
-    kvt_free(context);
-}
-
-/* What the request may take is what the budget gave for it. */
-static enum kvt_err
-read_up_to(struct gateway_context *context, struct g4_store *store, const char *key,
-           uint64_t length, struct g4_request *request)
-{
-    *request = (struct g4_request){.verb = G4_GET, .key = key};
-    if (context->budget != NULL && !gateway_budget_take(context->budget, length)) {
-        request->status = kvt_error_set(&request->error, KVT_AGAIN, "memory.max is in use");
-        return request->status;
-    }
-    request->buffer_capacity = (size_t)length;
-    return g4_store_perform(store, request);
-}
-
-enum kvt_err
-gateway_body_read(struct gateway_context *context, struct g4_store *store, const char *key,
-                  uint64_t length, struct g4_request *request)
-{
-    enum kvt_err rc = KVT_RANGE;
-
-    if (length > 0 && length < context->object_max)
-        rc = read_up_to(context, store, key, length, request);
-    else
-        *request = (struct g4_request){.verb = G4_GET, .key = key};
-    if (rc != KVT_RANGE)
-        return rc;
-    gateway_body_release(context, request);
-    return read_up_to(context, store, key, context->object_max, request);
-}
-
-enum kvt_err
-gateway_body_read_block(struct gateway_context *context, struct g4_store *store, const char *key,
-                        const struct gateway_record *record, struct g4_request *request)
-{
-    struct g4_meta expected;
-    enum kvt_err rc = gateway_body_read(context, store, key, record->length, request);
-
-    if (rc == KVT_OK) {
-        gateway_record_meta(record, &expected);
-        rc = g4_check_body(&request->meta, &expected, request->buffer, request->buffer_size,
-                           &request->error);
-    }
-    return rc == KVT_RANGE ? KVT_CORRUPT : rc;
-}
-
-void
-gateway_body_release(struct gateway_context *context, struct g4_request *request)
-{
-    kvt_free(request->buffer);
-    request->buffer = NULL;
-    if (context->budget != NULL)
-        gateway_budget_give(context->budget, request->buffer_capacity);
-    request->buffer_capacity = 0;
-}
-
-enum kvt_err
-gateway_body_hot_shows(struct gateway_context *context, const char *key,
-                       const struct gateway_record *record)
-{
-    struct g4_request request = {.verb = G4_HEAD, .key = key};
-    const enum kvt_err rc =
-        context->hot == NULL ? KVT_NOTFOUND : g4_store_perform(context->hot, &request);
-
-    if (rc != KVT_OK)
-        return rc;
-    return request.meta.present && request.meta.length == record->length &&
-                   request.meta.crc32c == record->crc32c
-               ? KVT_OK
-               : KVT_CORRUPT;
-}
-
-bool
-gateway_object_key_is_block(const char *key, struct kvt_key *parsed)
-{
-    struct kvt_key local;
-
-    return kvt_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
-}
-
-static bool
-bytes_ok(const char *key)
-{
-    const size_t size = strlen(key);
-
-    if (size == 0 || size >= KVT_KEY_MAX)
-        return false;
-    for (const char *at = key; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || (unsigned char)*at == 0x7f)
-            return false;
-    return true;
-}
-
-bool
-gateway_object_key_is_reserved(const char *key)
-{
-    return strncmp(key, GATEWAY_OBJECT_KEY_RESERVED, strlen(GATEWAY_OBJECT_KEY_RESERVED)) == 0;
-}
-
-bool
-gateway_object_key_is_allowed(const char *key)
-{
-    return !gateway_object_key_is_reserved(key) && bytes_ok(key);
-}
-
-bool
-gateway_object_key_is_stored(const char *key)
-{
-    const size_t prefix = strlen(GATEWAY_OBJECT_KEY_BUCKET_OBJECTS);
-
-    return gateway_object_key_is_allowed(key) ||
-           (strncmp(key, GATEWAY_OBJECT_KEY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
-}
-
-uint64_t
-gateway_tier_capacity(struct gateway_context *context, unsigned tier)
-{
-    struct gateway_adoption_mark adoption;
-
-    if (((1u << tier) & GATEWAY_VOLUMES) != 0)
-        return context->capacity[tier];
-    gateway_catalog_adoption(context->catalog, &adoption);
-    return gateway_adoption_capped(&adoption) ? context->capacity[tier] : 0;
-}
-
-struct g4_store *
-gateway_tier_volume(const struct gateway_context *context, unsigned tier)
-{
-    return tier == GATEWAY_WARM ? context->warm : context->hot;
-}
-
-struct g4_store *
-gateway_tier_store(const struct gateway_context *context, unsigned tier)
-{
-    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_tier_volume(context, tier)
-                                         : gateway_bucket_tier_bucket(context->buckets, tier);
-}
-
-unsigned
-gateway_tier_fastest(const struct gateway_context *context, unsigned tiers)
-{
-    static const unsigned order[] = {GATEWAY_HOT, GATEWAY_WARM, GATEWAY_COLD, GATEWAY_FAR};
-
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-        if ((tiers & order[i]) != 0 && gateway_tier_store(context, order[i]) != NULL)
-            return order[i];
-    return 0;
-}
-
-bool
-gateway_tier_exists(const struct gateway_context *context, enum gateway_tier tier)
-{
-    return context->holder[tier][0] != '\0';
-}
-
-bool
-gateway_tier_of_holder(const struct gateway_context *context, const char *holder,
-                       enum gateway_tier *tier)
-{
-    *tier = GATEWAY_TIER_HOT;
-    for (unsigned i = 0; i < GATEWAY_TIERS && holder[0] != '\0'; i++) {
-        if (strcmp(context->holder[i], holder) == 0) {
-            *tier = (enum gateway_tier)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-const char *
-gateway_tier_name(unsigned tier)
-{
-    static const char *const names[GATEWAY_TIERS] = {"hot", "cold", "warm", "far"};
-
-    return names[tier];
-}
-
-bool
-gateway_tier_find(const char *name, enum gateway_tier *tier)
-{
-    *tier = GATEWAY_TIER_HOT;
-    for (unsigned i = 0; i < GATEWAY_TIERS; i++) {
-        if (strcmp(gateway_tier_name(i), name) == 0) {
-            *tier = (enum gateway_tier)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-enum kvt_err
-gateway_tier_drop_files(struct gateway_context *context, const char *key, unsigned tiers)
-{
-    static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
-    enum kvt_err result = KVT_OK;
-
-    for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
-        struct g4_request drop = {.verb = G4_DELETE, .key = key};
-        struct g4_store *volume = gateway_tier_volume(context, volumes[i]);
-        enum kvt_err rc;
-
-        if (volume == NULL || (tiers & volumes[i]) == 0)
-            continue;
-        rc = g4_store_perform(volume, &drop);
-        if (rc != KVT_OK && rc != KVT_NOTFOUND)
-            result = rc;
-    }
-    return result;
+    if (opened->lock_fd >= 0)
+        (void)close(opened->lock_fd);
+    kvt_free(opened);
 }
