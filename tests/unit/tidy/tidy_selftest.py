@@ -65,6 +65,9 @@ CLEAN = {
                               "  kvt_index kvt_nats) # not kvt_gateway\n",
     "kvbm/CMakeLists.txt": "kvt_library(kvt_kvbm SOURCES k.c DEPENDS kvt_base)\n"
                            "kvt_program(kvtier-worker SOURCES main.c DEPENDS kvt_kvbm kvt_g4 kvt_wire)\n",
+    "docs/architecture.md": "1. [`g4/lock/lease.c:g4_lease_used`](../g4/lock/lease.c) and\n"
+                            "2. [`base/core/alloc.c:f`](../base/core/alloc.c).\n\n# Another\n\n"
+                            "1. [`g4/lock/lease.c:g4_lease_used`](../g4/lock/lease.c)\n",
     "README.md": "Run it in ${HOME}/" + "wo" + "rk/x or ./" + "wo" + "rk/x; a mktemp name ends in "
                  "XXXXXX.\n",
     "data.bin": "\0" + "TO" + "DO",
@@ -135,6 +138,16 @@ PLANTED = [
     ({"base/core/b.h": header("base/core/b.h", "size_t kvt_b(void);\n")}, "base/core/b.h", 1, "header-alone"),
     ({"base/core/x.c": "\n" * 801}, "base/core/x.c", 801, "file-size"),
     ({"base/core/x.c": function(91)}, "base/core/x.c", 3, "function-size"),
+    ({"docs/architecture.md": "\n1. [`base/core/alloc.c:g`](../base/core/alloc.c)\n"},
+     "docs/architecture.md", 2, "walk"),
+    ({"docs/architecture.md": "1. [`base/core/alloc.c:f`](../base/core/gone.c)\n"},
+     "docs/architecture.md", 1, "walk"),
+    ({"docs/architecture.md": "1. [`base/core/gone.c:f`](../base/core/gone.c)\n"},
+     "docs/architecture.md", 1, "walk"),
+    ({"docs/architecture.md": "1. [`base/core/alloc.c:f`](../base/core/alloc.c)\n"
+                              "2. [`g4/lock/lease.c:g4_lease_used`](../g4/lock/lease.c)\n"
+                              "3. [`base/core/alloc.c:f`](../base/core/alloc.c)\n"},
+     "docs/architecture.md", 3, "walk"),
     ({"base/core/x.c": "int\ta;\n"}, "base/core/x.c", 1, "layout"),
     ({"base/core/x.c": "int a; \n"}, "base/core/x.c", 1, "layout"),
     ({"base/core/x.c": "int a;\r\n"}, "base/core/x.c", 1, "layout"),
