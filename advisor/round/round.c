@@ -61,7 +61,7 @@ advisor_round_new(struct advisor_round **out, const struct advisor_round_options
                                 options->holders_max == 0 ? INDEX_HOLDERS_MAX
                                                           : options->holders_max);
     if (rc == KVT_OK)
-        rc = advisor_writer_calls_new(&engine->errands);
+        rc = advisor_writer_calls_new(&engine->writer_calls);
     if (rc == KVT_OK)
         rc = advisor_publishers_new(&engine->publishers);
     if (rc == KVT_OK)
@@ -73,7 +73,7 @@ advisor_round_new(struct advisor_round **out, const struct advisor_round_options
     if (rc == KVT_OK)
         rc = advisor_event_log_new(&engine->taken_back);
     if (rc == KVT_OK && options->cold_bytes > 0)
-        rc = advisor_evicted_new(&engine->cold, options->cold_bytes);
+        rc = advisor_evicted_new(&engine->evicted, options->cold_bytes);
     if (rc == KVT_OK && options->cold_bytes > 0)
         rc = advisor_index_eviction_new(&engine->evict, &engine->memory);
     if (rc == KVT_OK)
@@ -91,7 +91,7 @@ advisor_round_new(struct advisor_round **out, const struct advisor_round_options
     }
     engine->memory.index = options->index;
     engine->memory.names = engine->names;
-    engine->memory.cold = engine->cold;
+    engine->memory.cold = engine->evicted;
     engine->memory.taken_back = engine->taken_back;
     atomic_store(&engine->memory.loading, true);
     rc = advisor_round_load_tables(engine, err);
@@ -113,7 +113,7 @@ advisor_round_free(struct advisor_round *engine)
         return;
     advisor_round_foreign_free(engine);
     advisor_index_eviction_free(engine->evict);
-    advisor_evicted_free(engine->cold);
+    advisor_evicted_free(engine->evicted);
     advisor_ram_snapshot_free(engine->snapshot);
     advisor_event_log_free(engine->taken_back);
     advisor_change_group_free(engine->group);
@@ -121,7 +121,7 @@ advisor_round_free(struct advisor_round *engine)
     advisor_sweeper_free(engine->sweeper);
     advisor_publishers_free(engine->publishers);
     advisor_name_table_free(engine->names);
-    advisor_writer_calls_free(engine->errands);
+    advisor_writer_calls_free(engine->writer_calls);
     kvt_free(engine->decoded);
     kvt_free(engine->accesses);
     kvt_free(engine->results);
@@ -225,7 +225,7 @@ static void
 show_counts(struct advisor_round *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
-    const uint64_t cold = engine->cold == NULL ? 0 : advisor_evicted_count(engine->cold);
+    const uint64_t cold = engine->evicted == NULL ? 0 : advisor_evicted_count(engine->evicted);
     struct index_stats stats;
     uint64_t used;
     uint64_t max;
@@ -274,16 +274,6 @@ floor_of(void *arg, uint32_t number)
     return publisher == NULL ? UINT32_MAX : publisher->foreign.floor;
 }
 
-static bool
-has_changes(const struct advisor_round *engine)
-{
-    return advisor_change_group_count(engine->group) > 0 ||
-           advisor_publishers_dirty(engine->publishers) || advisor_sweeper_dirty(engine->sweeper) ||
-           advisor_aliases_dirty(engine->aliases) || advisor_orphans_dirty(engine->orphans) ||
-           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
-           (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs));
-}
-
 /* Work that goes on without events: a snapshot, and what is void by the last one. */
 static bool
 has_work(const struct advisor_round *engine)
@@ -295,7 +285,7 @@ static void
 finish(struct advisor_round *engine, size_t taken)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    bool due = has_changes(engine);
+    bool due = advisor_round_has_changes(engine);
 
     if (due && advisor_round_follow(engine))
         due = false;
@@ -338,7 +328,7 @@ go_on(struct advisor_round *engine)
     advisor_round_take_letters(engine);
     advisor_round_drain_held(engine);
     return advisor_change_group_count(engine->group) > 0 || has_work(engine) ||
-           (!engine->options.volatile_places && has_changes(engine));
+           (!engine->options.volatile_places && advisor_round_has_changes(engine));
 }
 
 /* What is evicted comes first in its group.  False: there is no room in RAM for more. */
@@ -361,7 +351,7 @@ advisor_round_step(struct advisor_round *engine, uint64_t wait_ms)
         return;
     }
     engine->now_ms = kvt_clock_mono_ms();
-    (void)advisor_writer_calls_serve(engine->errands); /* also while the group finds no room */
+    (void)advisor_writer_calls_serve(engine->writer_calls); /* also while the group finds no room */
     if (engine->retry_at_ms != 0) {
         try_again(engine, wait_ms);
         return;
@@ -412,7 +402,7 @@ advisor_round_step(struct advisor_round *engine, uint64_t wait_ms)
 struct advisor_writer_calls *
 advisor_round_errands(struct advisor_round *engine)
 {
-    return engine->errands;
+    return engine->writer_calls;
 }
 
 struct advisor_ram_index *

@@ -1,6 +1,5 @@
 #include <stdio.h>
 
-#include "advisor/job/jobs.h"
 #include "advisor/order/planner.h"
 #include "advisor/round/round_private.h"
 #include "base/core/clock.h"
@@ -14,79 +13,6 @@ enum {
 };
 
 /* ---- writing ---- */
-
-static bool
-is_hot(void *arg, uint32_t reporter, uint32_t holder)
-{
-    const struct advisor_round *engine = arg;
-
-    return engine->options.planner != NULL &&
-           advisor_planner_hot_of(engine->options.planner, reporter,
-                                  advisor_name_table_holder_key(engine->names, holder));
-}
-
-/* Who speaks for which places in G4. */
-static void
-note_reporters(struct advisor_round *engine)
-{
-    const struct advisor_op *former = NULL;
-    size_t count;
-    const struct advisor_effect *effects = advisor_change_group_effects(engine->group, &count);
-
-    for (size_t i = 0; i < count; i++) {
-        const struct advisor_op *op = &effects[i].op;
-
-        if (op->kind == ADVISOR_OP_ACCESS ||
-            (former != NULL && former->reporter == op->reporter && former->holder == op->holder))
-            continue;
-        former = op;
-        advisor_publishers_reported(engine->publishers, op->reporter,
-                                    advisor_name_table_holder_key(engine->names, op->holder)->name);
-    }
-}
-
-/* Everything that is durable together.  `log` is where the log is by then. */
-static enum kvt_err
-write_all(struct advisor_round *engine, const struct advisor_txn *txn,
-          struct advisor_store_log *log)
-{
-    const bool kept = !engine->options.volatile_places;
-    struct advisor_planner *planner = engine->options.planner;
-    enum kvt_err rc = advisor_name_table_save(engine->names, txn);
-
-    if (rc == KVT_OK && engine->cold != NULL)
-        rc = advisor_evicted_write(engine->cold, txn, advisor_change_group_log(engine->group));
-    if (rc == KVT_OK)
-        rc = advisor_change_group_write(engine->group, txn, kept ? log : NULL, is_hot, engine);
-    if (rc == KVT_OK)
-        note_reporters(engine);
-    if (rc == KVT_OK && kept)
-        rc = advisor_ram_snapshot_write(engine->snapshot, txn, log);
-    if (rc == KVT_OK && log->oldest < log->from)
-        rc = advisor_store_log_trim(txn, log);
-    if (rc == KVT_OK)
-        rc = advisor_publishers_save(engine->publishers, txn);
-    if (rc == KVT_OK)
-        rc = advisor_sweeper_save(engine->sweeper, txn);
-    if (rc == KVT_OK && planner != NULL)
-        rc = advisor_planner_save(planner, txn);
-    if (rc == KVT_OK && engine->options.jobs != NULL)
-        rc = advisor_jobs_save(engine->options.jobs, txn);
-    if (rc == KVT_OK)
-        rc = advisor_aliases_save(engine->aliases, txn);
-    if (rc == KVT_OK)
-        rc = advisor_orphans_save(engine->orphans, txn);
-    if (rc == KVT_OK)
-        rc = advisor_round_save_sources(engine, txn);
-    if (rc == KVT_OK)
-        rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
-    if (rc == KVT_OK)
-        rc =
-            advisor_store_put_number(txn, ADVISOR_META_REPORTS_CREATED, engine->reports.created_ms);
-    if (rc == KVT_OK && engine->forgotten)
-        rc = advisor_store_put_number(txn, ADVISOR_META_VOLATILE, kept ? 0 : 1);
-    return rc;
-}
 
 static void
 set_blocked(struct advisor_round *engine, bool blocked, const char *text)
@@ -172,26 +98,9 @@ advisor_round_take_back(struct advisor_round *engine)
 static void
 follow(struct advisor_round *engine)
 {
-    advisor_round_sources_saved(engine);
-    advisor_aliases_saved(engine->aliases);
-    advisor_orphans_saved(engine->orphans);
-    advisor_name_table_saved(engine->names);
-    advisor_publishers_saved(engine->publishers);
-    advisor_sweeper_saved(engine->sweeper);
-    if (engine->options.planner != NULL)
-        advisor_planner_saved(engine->options.planner);
-    if (engine->options.jobs != NULL)
-        advisor_jobs_saved(engine->options.jobs);
-    advisor_ram_snapshot_saved(engine->snapshot);
-    if (engine->cold != NULL) {
-        advisor_evicted_saved(engine->cold);
-        kvt_metric_inc(engine->counters.collisions, advisor_evicted_collisions(engine->cold));
-    }
+    advisor_round_tables_saved(engine);
     follow_group(engine);
     kvt_metric_inc(engine->counters.commits, 1);
-    engine->forgotten = false;
-    engine->moved = false;
-    engine->moved_ms = 0;
     advisor_round_reclaim(engine, RECLAIM_MAX);
 }
 
@@ -248,9 +157,9 @@ advisor_round_commit(struct advisor_round *engine)
     enum kvt_err rc;
 
     atomic_store(&engine->memory.behind, true);
-    rc = transact(engine, write_all, &err);
+    rc = transact(engine, advisor_round_write_tables, &err);
     if (rc == KVT_FULL && abandon_snapshot(engine))
-        rc = transact(engine, write_all, &err);
+        rc = transact(engine, advisor_round_write_tables, &err);
     if (rc != KVT_OK) {
         kvt_metric_inc(engine->counters.commit_failures, 1);
         engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
@@ -271,11 +180,7 @@ advisor_round_commit(struct advisor_round *engine)
 bool
 advisor_round_follow(struct advisor_round *engine)
 {
-    if (!engine->options.volatile_places || advisor_change_group_ops(engine->group) > 0 ||
-        advisor_name_table_dirty(engine->names) || advisor_sweeper_dirty(engine->sweeper) ||
-        (engine->cold != NULL && advisor_evicted_count(engine->cold) > 0) ||
-        (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
-        (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs)))
+    if (!engine->options.volatile_places || advisor_round_must_write(engine))
         return false;
     follow_group(engine);
     engine->moved = true;

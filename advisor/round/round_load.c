@@ -111,8 +111,8 @@ load_index(struct advisor_round *engine, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    if (engine->cold != NULL)
-        rc = advisor_evicted_load(engine->cold, &txn, &engine->progress.cancel);
+    if (engine->evicted != NULL)
+        rc = advisor_evicted_load(engine->evicted, &txn, &engine->progress.cancel);
     if (rc == KVT_OK)
         rc = advisor_index_load(&engine->memory, &txn, &engine->progress, err);
     else

@@ -38,7 +38,7 @@ look_at(struct advisor_round *engine, const struct advisor_txn *txn,
     index_holder_info(engine->options.index, advisor_name_table_index_holder(engine->names, holder),
                       NULL, &blocks, NULL);
     if (blocks != 0 || advisor_sweeper_sweeps(engine->sweeper, holder) ||
-        (engine->cold != NULL && advisor_evicted_holds(engine->cold, holder)))
+        (engine->evicted != NULL && advisor_evicted_holds(engine->evicted, holder)))
         return KVT_OK;
     rc = advisor_store_holds_nothing(txn, holder, &nothing);
     if (rc == KVT_OK && nothing)

@@ -1,5 +1,5 @@
 /*
- * advisor/round/round_private.h -- what the files engine*.c share.
+ * advisor/round/round_private.h -- what the files round*.c share.
  *
  * Why: the round, events and reports are each a page of their own.
  * Ownership: as advisor/round/round.h.
@@ -61,9 +61,9 @@ struct advisor_round {
     struct advisor_counters counters;
     struct advisor_feeds feeds;
     struct advisor_ram_index memory;
-    struct advisor_writer_calls *errands;
+    struct advisor_writer_calls *writer_calls;
     struct advisor_name_table *names;
-    struct advisor_evicted *cold;         /* NULL: nothing is evicted */
+    struct advisor_evicted *evicted;      /* NULL: nothing is evicted */
     struct advisor_index_eviction *evict; /* the same */
     struct advisor_publishers *publishers;
     struct advisor_sweeper *sweeper;
@@ -123,12 +123,23 @@ struct advisor_round {
     } shared;
 };
 
-/* engine_load.c */
+/* round_load.c */
 enum kvt_err advisor_round_load_tables(struct advisor_round *engine, struct kvt_error *err);
 /** The index and the policy's order of blocks; sets `failure`. */
 void advisor_round_load(struct advisor_round *engine);
 
-/* engine_commit.c */
+/* round_tables.c: the durable tables, each one row there. */
+/** Something changed that needs a transaction. */
+bool advisor_round_has_changes(struct advisor_round *engine);
+/** With volatile places: RAM must not follow without a transaction. */
+bool advisor_round_must_write(struct advisor_round *engine);
+/** Write all that is durable together.  `log` is the event log as of this transaction. */
+enum kvt_err advisor_round_write_tables(struct advisor_round *engine, const struct advisor_txn *txn,
+                                        struct advisor_store_log *log);
+/** After the commit. */
+void advisor_round_tables_saved(struct advisor_round *engine);
+
+/* round_commit.c */
 /** Write the group and all else that changed, and let RAM follow.  When the store takes nothing,
  *  the group stays as it is and `retry_at_ms` is set. */
 void advisor_round_commit(struct advisor_round *engine);
@@ -143,11 +154,11 @@ void advisor_round_take_back(struct advisor_round *engine);
  *  answer. */
 void advisor_round_forgive(struct advisor_round *engine);
 
-/* engine_recover.c */
+/* round_recover.c */
 /** When RAM is no copy of the store any more: read it anew once there is room, now and then. */
 void advisor_round_recover(struct advisor_round *engine);
 
-/* engine_events.c */
+/* round_events.c */
 void advisor_round_take_event(struct advisor_round *engine, struct advisor_intake *intake,
                               struct advisor_inbox_item *item);
 void advisor_round_drain_held(struct advisor_round *engine);
@@ -167,7 +178,7 @@ enum kvt_err advisor_round_resolve(struct advisor_round *engine,
                                    const struct kvt_event_batch *batch, uint32_t location,
                                    uint32_t *holder);
 
-/* engine_places.c */
+/* round_places.c */
 /** Have rules asked about some of what left with workers.  Only while nothing is in the group: RAM
  *  has all that publishers told. */
 void advisor_round_depart(struct advisor_round *engine);
@@ -187,7 +198,7 @@ enum kvt_err advisor_round_sweep_holder(struct advisor_round *engine,
 enum kvt_err advisor_round_clear(struct advisor_round *engine, struct advisor_publisher *publisher,
                                  uint32_t holder);
 
-/* engine_staff.c */
+/* round_workers.c */
 /** The publisher has places in a tier of its own, of this rank. */
 void advisor_round_met(struct advisor_round *engine, struct advisor_publisher *publisher,
                        uint32_t dp_rank);
@@ -198,11 +209,11 @@ void advisor_round_workers(struct advisor_round *engine);
 /** The same at the start, from what is known. */
 void advisor_round_workers_all(struct advisor_round *engine);
 
-/* engine_answers.c */
+/* round_answers.c */
 void advisor_round_take_letters(struct advisor_round *engine);
 void advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms);
 
-/* engine_replay.c */
+/* round_replay.c */
 struct advisor_outbox_message;
 /** The answer of another system's worker, or that there was none.  True: the letter was kept. */
 bool advisor_round_fill(struct advisor_round *engine, struct advisor_outbox_message *letter);
@@ -210,7 +221,7 @@ bool advisor_round_fill(struct advisor_round *engine, struct advisor_outbox_mess
 bool advisor_round_replay(struct advisor_round *engine);
 void advisor_round_replay_free(struct advisor_round *engine);
 
-/* engine_sources.c */
+/* round_sources.c */
 enum kvt_err advisor_round_load_sources(struct advisor_round *engine,
                                         const struct advisor_txn *txn);
 enum kvt_err advisor_round_save_sources(struct advisor_round *engine,
@@ -228,7 +239,7 @@ void advisor_round_show_sources(struct advisor_round *engine);
  *  meanwhile are in doubt. */
 void advisor_round_doubt_sources(struct advisor_round *engine);
 
-/* engine_foreign.c */
+/* round_foreign.c */
 enum kvt_err advisor_round_foreign_new(struct advisor_round *engine);
 void advisor_round_foreign_free(struct advisor_round *engine);
 
@@ -273,16 +284,16 @@ void advisor_round_worker_gone(struct advisor_round *engine, const struct adviso
 void advisor_round_forget(struct advisor_round *engine, struct advisor_publisher *publisher);
 void advisor_round_given_up(struct advisor_round *engine, struct advisor_publisher *publisher);
 
-/* engine_raw.c */
+/* round_raw.c */
 /** Apply one event of engine->raw. */
 void advisor_round_apply_raw(struct advisor_round *engine, struct advisor_intake *intake,
                              struct advisor_publisher *publisher,
                              const struct wire_raw_event *event);
 
-/* engine_reports.c */
+/* round_reports.c */
 void advisor_round_take_report(struct advisor_round *engine, struct advisor_inbox_item *item);
 
-/* engine_names.c */
+/* round_names.c */
 /** When numbers run short: look at up to `max` holders for some that hold nothing.  Only right
  *  after a commit or the start, while the group is empty. */
 void advisor_round_reclaim(struct advisor_round *engine, uint32_t max);

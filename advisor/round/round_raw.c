@@ -33,7 +33,7 @@ cold_position(struct advisor_round *engine, uint32_t ns, uint64_t hash)
     uint32_t position = ADVISOR_POSITION_NOBODY;
     struct advisor_txn txn;
 
-    if (engine->cold == NULL || !advisor_evicted_may_have(engine->cold, ns, hash) ||
+    if (engine->evicted == NULL || !advisor_evicted_may_have(engine->evicted, ns, hash) ||
         advisor_store_read(engine->options.store, &txn, NULL) != KVT_OK)
         return position;
     if (advisor_evicted_get(&txn, ns, hash, &block) == KVT_OK)

@@ -60,7 +60,7 @@ load(struct advisor_round *engine, struct kvt_error *err)
     struct advisor_ram_index fresh = {
         .index = engine->memory.index,
         .names = engine->names,
-        .cold = engine->cold,
+        .cold = engine->evicted,
         .taken_back = engine->taken_back,
         .quiet = true,
     };
