@@ -13,7 +13,7 @@ import harness
 import publisher
 from harness import expect, wait_until
 
-EXAMPLE = os.path.join(harness.ROOT, "wire", "example", "engine.c")
+EXAMPLE = os.path.join(harness.ROOT, "wire", "example", "publisher_example.c")
 SPACE = "engine/llama"
 BLOCKS = 300
 STEP = 0x9E3779B97F4A7C15
