@@ -63,7 +63,7 @@ advisor_admin_subtree(void *arg, const struct kvt_http_request *request,
 
     if (!read_block(http, request, response, &ns, &hash))
         return;
-    rc = advisor_tier_kinds_take(&rungs, http->planner);
+    rc = advisor_planner_tier_kinds(http->planner, &rungs);
     if (rc == KVT_OK) {
         const struct index_far far = {.names = rungs.far, .count = rungs.far_count};
 

@@ -4,9 +4,11 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/admin/command_hint.h"
-#include "advisor/choice/chooser.h"
-#include "advisor/choice/ranking_change.h"
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/rule_set.h"
 #include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/watermark.h"
 #include "advisor/order/block_standing.h"
 #include "advisor/rule/block_facts.h"
 #include "advisor/store/writer_calls.h"
@@ -253,10 +255,10 @@ order_of(const struct question *question, const struct advisor_orders *orders)
 {
     const int32_t rule = question->decision->rule;
 
-    return rule < 0
-               ? 0
-               : advisor_planner_order_of(question->http->planner, orders,
-                                          policy_rule_at(question->rules->policy, (size_t)rule));
+    if (rule < 0)
+        return 0;
+    return advisor_wanted_order_of(advisor_planner_settings(question->http->planner)->ordering,
+                                   orders, policy_rule_at(question->rules->policy, (size_t)rule));
 }
 
 /* Which decides, and which is to. */

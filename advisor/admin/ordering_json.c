@@ -1,7 +1,8 @@
 #include <inttypes.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/ranking_change.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/wanted_orders.h"
 #include "base/core/alloc.h"
 
 /* By which orderings blocks leave, and by which they are to. */
@@ -20,7 +21,8 @@ advisor_admin_next_orders(const struct advisor_admin *http, const struct advisor
                           const char *holder, const struct advisor_orders *now,
                           struct advisor_orders *next)
 {
-    advisor_planner_wanted(http->planner, rules, advisor_rules_tier(rules, holder), next);
+    advisor_wanted_orders(advisor_planner_settings(http->planner)->ordering, rules,
+                          advisor_rules_tier(rules, holder), next);
     if (!advisor_orders_alike(now, next))
         return true;
     next->count = 0;
@@ -55,9 +57,10 @@ advisor_admin_find_ordering(const struct advisor_admin *http, const struct advis
     struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
     const size_t count =
         tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+    const struct kvt_ordering *own = advisor_planner_settings(http->planner)->ordering;
 
     *ordering = (struct advisor_admin_ordering){
-        .now = advisor_planner_ordering(http->planner, &rules->policy->defaults)->name, .next = ""};
+        .now = advisor_wanted_ordering(own, &rules->policy->defaults)->name, .next = ""};
     for (size_t i = 0; i < count; i++) {
         struct advisor_orders next;
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"

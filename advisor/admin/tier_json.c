@@ -2,6 +2,7 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/admin/troubles.h"
+#include "advisor/choice/tier_kind.h"
 #include "base/core/alloc.h"
 
 /* Gateways and their tiers, alike wherever they are listed. */

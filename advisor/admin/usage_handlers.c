@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/usage.h"
 #include "base/core/alloc.h"
 

@@ -3,8 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/chooser.h"
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/pins.h"
+#include "advisor/choice/planned_moves.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/watermark.h"
 #include "base/core/log.h"
 
 /* ---- the version in force ---- */

@@ -1,6 +1,9 @@
 #include <string.h>
 
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/rule_set.h"
 #include "base/core/log.h"
 
 _Static_assert(sizeof(((struct advisor_rule_view *)0)->id) == POLICY_NAME_MAX, "a rule's name");

@@ -1,51 +1,13 @@
 #include "advisor/choice/chooser.h"
 
-#include "advisor/order/planner_private.h"
-
-uint64_t
-advisor_watermark_bytes(uint64_t capacity, uint64_t ppm)
-{
-    return (uint64_t)((unsigned __int128)capacity * ppm / 1000000);
-}
-
-uint64_t
-advisor_watermark_capacity(const struct policy *policy, int32_t place, uint64_t reported)
-{
-    const uint64_t own = place < 0 ? 0 : policy_tier_at(policy, (size_t)place)->capacity;
-
-    return own != 0 && (reported == 0 || own < reported) ? own : reported;
-}
-
-void
-advisor_watermark_rules(const struct policy *policy, int32_t place, uint64_t used,
-                        uint64_t capacity, struct advisor_rule_set *set)
-{
-    for (size_t i = 0; i < policy->rules.count; i++) {
-        const struct policy_rule *rule = policy_rule_at(policy, i);
-        const uint64_t stop = advisor_watermark_bytes(capacity, rule->trigger.stop);
-
-        if (place < 0 || !advisor_rule_drains(rule) || policy_rule_tier(rule) != place ||
-            used <= stop)
-            advisor_rule_set_put(set, (int32_t)i, false);
-        else if (used >= advisor_watermark_bytes(capacity, rule->trigger.start))
-            advisor_rule_set_put(set, (int32_t)i, true);
-    }
-}
-
-int32_t
-advisor_watermark_last(const struct policy *policy, int32_t place)
-{
-    int32_t last = -1;
-
-    for (size_t i = 0; i < policy->rules.count; i++) {
-        const struct policy_rule *rule = policy_rule_at(policy, i);
-
-        if (place >= 0 && advisor_rule_drains(rule) && policy_rule_tier(rule) == place &&
-            (last < 0 || rule->trigger.start > policy_rule_at(policy, (size_t)last)->trigger.start))
-            last = (int32_t)i;
-    }
-    return last;
-}
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planned_moves.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/watermark.h"
 
 /* Down to which fill the rule takes blocks. */
 static uint64_t
@@ -86,8 +48,9 @@ next_order(const struct advisor_chooser *chooser, uint32_t *order, bool *enough)
     return false;
 }
 
-uint64_t
-advisor_watermark_budget(const struct policy_rule *rule, uint64_t capacity)
+/* Bytes of a tier that a rule may pin. */
+static uint64_t
+budget_of(const struct policy_rule *rule, uint64_t capacity)
 {
     const struct policy_share *budget = &rule->pin.budget;
 
@@ -108,7 +71,7 @@ rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32
     while (rule >= 0 && chooser->kept != NULL && !chooser->asker->elsewhere &&
            policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN &&
            chooser->kept[rule] >
-               advisor_watermark_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
+               budget_of(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
         *pinned_by = rule;
         rule = policy_match_behind(policy, &chooser->asker->facts.facts, POLICY_ON_NOTHING, rule);
     }
@@ -125,9 +88,9 @@ advisor_chooser_begin(struct advisor_chooser *chooser)
     const struct advisor_rules *rules = chooser->asker->rules;
 
     for (int32_t i = 0; i < (int32_t)rules->policy->rules.count; i++) {
-        chooser->orders[i] =
-            (uint8_t)advisor_planner_order_of(chooser->asker->planner, &chooser->ranking->orders,
-                                              policy_rule_at(rules->policy, (size_t)i));
+        chooser->orders[i] = (uint8_t)advisor_wanted_order_of(
+            chooser->asker->planner->options.ordering, &chooser->ranking->orders,
+            policy_rule_at(rules->policy, (size_t)i));
         if (!advisor_rule_set_has(&chooser->set, i) ||
             advisor_edge_of(chooser->asker->planner, rules,
                             policy_rule_at(rules->policy, (size_t)i), chooser->tier, ADVISOR_NONE,

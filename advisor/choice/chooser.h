@@ -16,6 +16,7 @@
 #include "advisor/choice/edge.h"
 #include "advisor/choice/planned_moves.h"
 #include "advisor/choice/ranking.h"
+#include "advisor/choice/rule_set.h"
 
 struct advisor_chooser {
     struct advisor_asker *asker;
@@ -56,23 +57,5 @@ void advisor_chooser_begin(struct advisor_chooser *chooser);
 /** Look at the next block; of CHOSEN and HELD it is taken out. */
 enum advisor_choice advisor_chooser_next(struct advisor_chooser *chooser,
                                          struct policy_block *block, int32_t *rule);
-
-/** Rules of `set` that begin, go on and end to drain a tier that is so full: the former ones are
- *  in, those now are out. */
-void advisor_watermark_rules(const struct policy *policy, int32_t place, uint64_t used,
-                             uint64_t capacity, struct advisor_rule_set *set);
-
-/** Bytes that a policy lets a live tier have: what its gateway reports, or less. */
-uint64_t advisor_watermark_capacity(const struct policy *policy, int32_t place, uint64_t reported);
-
-/** The rule that drains the tier from the highest watermark, when all others had their turn; -1:
- *  none does. */
-int32_t advisor_watermark_last(const struct policy *policy, int32_t place);
-
-/** Bytes of a tier that a rule may pin. */
-uint64_t advisor_watermark_budget(const struct policy_rule *rule, uint64_t capacity);
-
-/** Bytes at a watermark. */
-uint64_t advisor_watermark_bytes(uint64_t capacity, uint64_t ppm);
 
 #endif /* ADVISOR_CHOICE_CHOOSER_H */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "advisor/choice/chooser.h"
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/watermark.h"
 
 /* ---- gateways ---- */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/order/planner.h"
+#include "advisor/choice/planner_types.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 

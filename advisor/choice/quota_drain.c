@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planned_moves.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "base/core/alloc.h"
 
 /* ---- going through a tier ---- */
@@ -230,18 +234,6 @@ end(struct advisor_quota_drainer *drainer)
 }
 
 /* ---- which blocks ---- */
-
-int32_t
-advisor_quota_expirer(const struct policy *policy, int32_t place)
-{
-    for (size_t i = 0; i < policy->rules.count; i++) {
-        const struct policy_rule *rule = policy_rule_at(policy, i);
-
-        if (rule->verb == POLICY_EXPIRE && policy_rule_tier(rule) == place)
-            return (int32_t)i;
-    }
-    return -1;
-}
 
 bool
 advisor_quota_is_there(const struct advisor_planner *planner,

@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "advisor/choice/rerank.h"
-
 /* ---- orderings ---- */
 
 uint32_t
@@ -80,19 +78,20 @@ advisor_ranking_parent(struct index *index, uint32_t index_ns, const struct kvt_
 /* ---- what happened ---- */
 
 static void
-tell_heir(struct advisor_ranking *ranking, enum advisor_heard_kind kind,
-          const struct policy_block *block, uint64_t tick)
+tell(struct advisor_ranking *ranking, enum advisor_ranking_event_kind kind,
+     const struct policy_block *block, uint64_t tick)
 {
-    if (ranking->heir != NULL)
-        advisor_rerank_hear(
-            ranking->heir,
-            &(struct advisor_heard){.kind = (uint32_t)kind, .block = *block, .tick = tick});
+    if (ranking->hear != NULL)
+        ranking->hear(
+            ranking->hear_arg,
+            &(struct advisor_ranking_event){.kind = (uint32_t)kind, .block = *block, .tick = tick});
 }
 
 static void
-tell_name(struct advisor_ranking *ranking, enum advisor_heard_kind kind, uint32_t ns, uint64_t hash)
+tell_name(struct advisor_ranking *ranking, enum advisor_ranking_event_kind kind, uint32_t ns,
+          uint64_t hash)
 {
-    tell_heir(ranking, kind, &(struct policy_block){.ns = ns, .hash = hash}, 0);
+    tell(ranking, kind, &(struct policy_block){.ns = ns, .hash = hash}, 0);
 }
 
 enum kvt_err
@@ -106,7 +105,7 @@ advisor_ranking_store(struct advisor_ranking *ranking, const struct policy_block
 
         rc = rc == KVT_OK ? one : rc;
     }
-    tell_heir(ranking, ADVISOR_HEARD_STORE, block, tick);
+    tell(ranking, ADVISOR_RANKING_STORED, block, tick);
     return rc;
 }
 
@@ -121,8 +120,30 @@ advisor_ranking_use(struct advisor_ranking *ranking, const struct policy_block *
 
         rc = rc == KVT_OK ? one : rc;
     }
-    tell_heir(ranking, ADVISOR_HEARD_USE, block, tick);
+    tell(ranking, ADVISOR_RANKING_USED, block, tick);
     return rc;
+}
+
+static uint32_t
+at_most_32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+enum kvt_err
+advisor_ranking_restore_row(struct policy_tier_blocks *roster,
+                            const struct advisor_store_block *row, uint64_t parent, uint32_t ranks)
+{
+    const struct policy_block block = {.hash = row->hash,
+                                       .parent = parent,
+                                       .ns = row->ns,
+                                       .position = row->position,
+                                       .ranks = ranks,
+                                       .size = at_most_32(row->size)};
+
+    return policy_tier_blocks_restore(roster, &block,
+                                      row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
+                                      row->touched_ms / ADVISOR_TICK_MS);
 }
 
 enum kvt_err
@@ -131,9 +152,10 @@ advisor_ranking_restore(struct advisor_ranking *ranking, const struct advisor_st
 {
     enum kvt_err rc = KVT_OK;
 
-    assert(ranking->heir == NULL);
+    assert(ranking->hear == NULL);
     for (uint32_t i = 0; i < ranking->orders.count; i++) {
-        const enum kvt_err one = advisor_rerank_restore(ranking->rosters[i], row, parent, ranks);
+        const enum kvt_err one =
+            advisor_ranking_restore_row(ranking->rosters[i], row, parent, ranks);
 
         rc = rc == KVT_OK ? one : rc;
     }
@@ -159,7 +181,7 @@ advisor_ranking_leave(struct advisor_ranking *ranking, uint32_t ns, uint64_t has
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         policy_tier_blocks_leave(ranking->rosters[i], ns, hash);
-    tell_name(ranking, ADVISOR_HEARD_LEAVE, ns, hash);
+    tell_name(ranking, ADVISOR_RANKING_LEFT, ns, hash);
 }
 
 void
@@ -167,7 +189,7 @@ advisor_ranking_settle(struct advisor_ranking *ranking)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         policy_tier_blocks_settle(ranking->rosters[i]);
-    tell_name(ranking, ADVISOR_HEARD_SETTLE, 0, 0);
+    tell_name(ranking, ADVISOR_RANKING_SETTLED, 0, 0);
 }
 
 /* ---- who leaves ---- */
@@ -193,7 +215,7 @@ claim_in_others(struct advisor_ranking *ranking, uint32_t order, uint32_t ns, ui
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         if (i != order)
             (void)policy_tier_blocks_claim(ranking->rosters[i], ns, hash);
-    tell_name(ranking, ADVISOR_HEARD_OUT, ns, hash);
+    tell_name(ranking, ADVISOR_RANKING_OUT, ns, hash);
 }
 
 void
@@ -214,7 +236,7 @@ advisor_ranking_pass_all(struct advisor_ranking *ranking, uint32_t ns, uint64_t 
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         policy_tier_blocks_pass(ranking->rosters[i], ns, hash);
-    tell_name(ranking, ADVISOR_HEARD_BACK, ns, hash); /* another order looks at it afresh */
+    tell_name(ranking, ADVISOR_RANKING_BACK, ns, hash); /* another order looks at it afresh */
 }
 
 void
@@ -222,7 +244,7 @@ advisor_ranking_give_back(struct advisor_ranking *ranking, uint32_t ns, uint64_t
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         policy_tier_blocks_give_back(ranking->rosters[i], ns, hash);
-    tell_name(ranking, ADVISOR_HEARD_BACK, ns, hash);
+    tell_name(ranking, ADVISOR_RANKING_BACK, ns, hash);
 }
 
 void
@@ -230,7 +252,7 @@ advisor_ranking_give_back_all(struct advisor_ranking *ranking)
 {
     for (uint32_t i = 0; i < ranking->orders.count; i++)
         policy_tier_blocks_give_back_all(ranking->rosters[i]);
-    tell_name(ranking, ADVISOR_HEARD_BACK_ALL, 0, 0);
+    tell_name(ranking, ADVISOR_RANKING_ALL_BACK, 0, 0);
 }
 
 bool

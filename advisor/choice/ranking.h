@@ -22,8 +22,27 @@
 #include "policy/decide/tier_blocks.h"
 
 #define ADVISOR_RANKINGS_MAX 4
+#define ADVISOR_TICK_MS      100 /* of the orderings */
 
-struct advisor_rerank;
+/* What a listener of a ranking hears. */
+enum advisor_ranking_event_kind {
+    ADVISOR_RANKING_STORED,
+    ADVISOR_RANKING_USED,
+    ADVISOR_RANKING_LEFT,
+    ADVISOR_RANKING_OUT, /* it was taken out in the order that decides */
+    ADVISOR_RANKING_BACK,
+    ADVISOR_RANKING_ALL_BACK,
+    ADVISOR_RANKING_SETTLED,
+};
+
+/* Something that rosters are told. */
+struct advisor_ranking_event {
+    struct policy_block block; /* of some kinds the name alone */
+    uint64_t tick;
+    uint32_t kind;
+};
+
+typedef void advisor_ranking_event_fn(void *arg, const struct advisor_ranking_event *heard);
 
 /* Orderings without a repetition; the first is the tier's own, that of rules which name none of the
  * others. */
@@ -35,7 +54,8 @@ struct advisor_orders {
 struct advisor_ranking {
     struct advisor_orders orders;
     struct policy_tier_blocks *rosters[ADVISOR_RANKINGS_MAX]; /* of each */
-    struct advisor_rerank *heir; /* that is made, and hears everything; NULL: none */
+    advisor_ranking_event_fn *hear; /* hears everything, to make another order; NULL: none does */
+    void *hear_arg;
 };
 
 /** `options` without its ordering.  KVT_OK, or KVT_NOMEM with nothing made. */
@@ -65,6 +85,10 @@ KVT_NODISCARD enum kvt_err advisor_ranking_use(struct advisor_ranking *ranking,
 KVT_NODISCARD enum kvt_err advisor_ranking_restore(struct advisor_ranking *ranking,
                                                    const struct advisor_store_block *row,
                                                    uint64_t parent, uint32_t ranks);
+/** The same for one roster. */
+KVT_NODISCARD enum kvt_err advisor_ranking_restore_row(struct policy_tier_blocks *roster,
+                                                       const struct advisor_store_block *row,
+                                                       uint64_t parent, uint32_t ranks);
 /** All rows were told, as policy_tier_blocks_restored(). */
 KVT_NODISCARD enum kvt_err advisor_ranking_restored(struct advisor_ranking *ranking,
                                                     policy_tier_blocks_over_fn *is_over,

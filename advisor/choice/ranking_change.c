@@ -3,85 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/chooser.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/refusals.h"
 #include "advisor/choice/rerank.h"
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/wanted_orders.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
-#include "policy/file/policy_keys.h"
-#include "policy/ordering/ordering_table.h"
-
 /* Another order of a tier's blocks, beside the one that decides. */
-
-/* ---- what is wanted ---- */
-
-/* Somebody wrote it: there, or where it is inherited from. */
-static const struct kvt_ordering *
-named(const struct advisor_planner *planner, enum policy_section section, const void *target,
-      const struct policy_name *name)
-{
-    const struct kvt_ordering *ordering = NULL;
-    size_t at;
-
-    if (policy_key_find(section, "order_by", &at) != NULL &&
-        ((const struct policy_head *)target)->keys[at].origin != POLICY_BUILT_IN)
-        ordering = policy_ordering_find(name->text);
-    return ordering == NULL ? planner->options.ordering : ordering;
-}
-
-const struct kvt_ordering *
-advisor_planner_ordering(const struct advisor_planner *planner,
-                         const struct policy_defaults *defaults)
-{
-    return named(planner, POLICY_SECTION_DEFAULTS, defaults, &defaults->order_by);
-}
-
-const struct kvt_ordering *
-advisor_planner_rule_ordering(const struct advisor_planner *planner, const struct policy_rule *rule)
-{
-    return named(planner, POLICY_SECTION_RULE, rule, &rule->order_by);
-}
-
-void
-advisor_planner_wanted(const struct advisor_planner *planner, const struct advisor_rules *rules,
-                       int32_t place, struct advisor_orders *orders)
-{
-    const struct policy *policy = rules == NULL ? NULL : rules->policy;
-    const int32_t last = policy == NULL ? -1 : advisor_watermark_last(policy, place);
-    const struct kvt_ordering *own =
-        policy == NULL ? planner->options.ordering
-        : last < 0     ? advisor_planner_ordering(planner, &policy->defaults)
-                   : advisor_planner_rule_ordering(planner, policy_rule_at(policy, (size_t)last));
-
-    *orders = (struct advisor_orders){.count = 0};
-    (void)advisor_orders_add(orders, own);
-    for (size_t i = 0; policy != NULL && place >= 0 && i < policy->rules.count; i++) {
-        const struct policy_rule *rule = policy_rule_at(policy, i);
-
-        if (advisor_rule_drains(rule) && policy_rule_tier(rule) == place)
-            (void)advisor_orders_add(orders, advisor_planner_rule_ordering(planner, rule));
-    }
-}
-
-uint32_t
-advisor_planner_order_of(const struct advisor_planner *planner, const struct advisor_orders *orders,
-                         const struct policy_rule *rule)
-{
-    const uint32_t at =
-        advisor_orders_find(orders, advisor_planner_rule_ordering(planner, rule)->name);
-
-    return at < orders->count ? at : 0;
-}
 
 /* ---- the begin ---- */
 
 static void
+hear(void *arg, const struct advisor_ranking_event *heard)
+{
+    advisor_rerank_hear(arg, heard);
+}
+
+static void
 hear_out(void *arg, const struct advisor_refused *block)
 {
-    advisor_rerank_hear(arg,
-                        &(struct advisor_heard){.kind = ADVISOR_HEARD_OUT,
-                                                .block = {.ns = block->ns, .hash = block->hash}});
+    advisor_rerank_hear(
+        arg, &(struct advisor_ranking_event){.kind = ADVISOR_RANKING_OUT,
+                                             .block = {.ns = block->ns, .hash = block->hash}});
 }
 
 /* What is out now: ordered away, or refused lately. */
@@ -178,7 +124,8 @@ start(struct advisor_planner *planner, uint32_t number, const struct advisor_ord
     kvt_free(namespaces);
     if (rc != KVT_OK)
         return rc;
-    tier->ranking.heir = *rerank;
+    tier->ranking.hear = hear;
+    tier->ranking.hear_arg = *rerank;
     tell_what_is_out(planner, number, *rerank);
     return KVT_OK;
 }
@@ -267,12 +214,23 @@ change_over(struct advisor_planner *planner, struct policy_tier_blocks *const *m
                  names_of(&tier->ranking.orders, text, sizeof(text)));
 }
 
+void
+advisor_planner_free_parting(struct advisor_planner *planner)
+{
+    while (planner->reranking.parting != NULL) {
+        struct advisor_parting *next = planner->reranking.parting->next;
+
+        kvt_free(planner->reranking.parting);
+        planner->reranking.parting = next;
+    }
+}
+
 static void
 abandon(struct advisor_planner *planner)
 {
     struct advisor_reranking *reranking = &planner->reranking;
 
-    planner->tiers[reranking->tier].ranking.heir = NULL;
+    planner->tiers[reranking->tier].ranking.hear = NULL;
     reranking->hears = false;
     advisor_rerank_retire(reranking->rerank, NULL, 0);
 }
@@ -294,12 +252,12 @@ go_on(struct advisor_planner *planner, uint64_t now_ms)
         reranking->rerank = NULL;
         return;
     }
-    advisor_planner_wanted(planner, planner->rules, tier->place, &wanted);
+    advisor_wanted_orders(planner->options.ordering, planner->rules, tier->place, &wanted);
     if (!advisor_orders_alike(&wanted, &reranking->wanted)) {
         abandon(planner); /* the policy changed again */
         return;
     }
-    if (planner->preview != NULL && !reranking->awaited)
+    if (planner->guest != NULL && !reranking->awaited)
         return; /* it goes by the order that is there */
     rc = advisor_rerank_take(reranking->rerank, made, &cut);
     if (rc == KVT_AGAIN)
@@ -328,13 +286,14 @@ advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms)
         go_on(planner, now_ms);
         return;
     }
-    if (planner->preview != NULL || planner->store == NULL || reranking->parting != NULL ||
+    if (planner->guest != NULL || planner->store == NULL || reranking->parting != NULL ||
         now_ms < reranking->again_ms)
         return;
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_orders wanted;
 
-        advisor_planner_wanted(planner, planner->rules, planner->tiers[i].place, &wanted);
+        advisor_wanted_orders(planner->options.ordering, planner->rules, planner->tiers[i].place,
+                              &wanted);
         if (advisor_orders_alike(&wanted, &planner->tiers[i].ranking.orders))
             continue;
         begin(planner, i, &wanted, now_ms);
@@ -387,14 +346,14 @@ advisor_planner_plan_order(struct advisor_planner *planner, const struct advisor
     bool cut;
 
     *ranking = &planner->tiers[tier].ranking;
-    advisor_planner_wanted(planner, rules, place, &wanted);
+    advisor_wanted_orders(planner->options.ordering, rules, place, &wanted);
     if (reranking->plan != ADVISOR_PLAN_MADE || reranking->plan_tier != tier)
         return has_orders(&(*ranking)->orders, &wanted) ? KVT_OK
                                                         : make_plan_order(planner, tier, &wanted);
     rc = advisor_rerank_take(reranking->planning, reranking->planned.rosters, &cut);
     if (rc == KVT_AGAIN)
         return rc;
-    (*ranking)->heir = NULL;
+    (*ranking)->hear = NULL;
     if (rc != KVT_OK) {
         advisor_planner_end_plan_order(planner);
         return rc;
@@ -415,7 +374,7 @@ advisor_planner_end_plan_order(struct advisor_planner *planner)
     if (reranking->plan != ADVISOR_PLAN_MADE && reranking->plan != ADVISOR_PLAN_TAKEN)
         return;
     if (reranking->plan == ADVISOR_PLAN_MADE)
-        planner->tiers[reranking->plan_tier].ranking.heir = NULL;
+        planner->tiers[reranking->plan_tier].ranking.hear = NULL;
     advisor_rerank_retire(reranking->planning, reranking->planned.rosters,
                           reranking->plan == ADVISOR_PLAN_TAKEN ? reranking->planned.orders.count
                                                                 : 0);
@@ -447,7 +406,8 @@ advisor_planner_count_reranking(struct advisor_planner *planner)
     int64_t tiers = 0;
 
     for (uint32_t i = 0; i < planner->tier_count; i++) {
-        advisor_planner_wanted(planner, planner->rules, planner->tiers[i].place, &wanted);
+        advisor_wanted_orders(planner->options.ordering, planner->rules, planner->tiers[i].place,
+                              &wanted);
         tiers += advisor_orders_alike(&wanted, &planner->tiers[i].ranking.orders) ? 0 : 1;
     }
     if (planner->reranking.hears)
@@ -463,5 +423,5 @@ advisor_planner_free_reranking(struct advisor_planner *planner)
     advisor_planner_end_plan_order(planner);
     advisor_rerank_free(planner->reranking.planning);
     advisor_rerank_free(planner->reranking.rerank);
-    advisor_planner_saved_learned(planner); /* or lost: what was written last holds */
+    advisor_planner_free_parting(planner); /* what was written last holds */
 }

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "advisor/order/planner.h"
+#include "advisor/choice/planner_types.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 

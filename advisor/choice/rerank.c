@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/order/planner.h"
+#include "advisor/choice/ranking.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -19,7 +19,7 @@ enum {
 struct chunk {
     struct chunk *next;
     uint32_t count;
-    struct advisor_heard heard[CHUNK];
+    struct advisor_ranking_event heard[CHUNK];
 };
 
 struct advisor_rerank {
@@ -65,28 +65,6 @@ is_ending(const void *arg)
 
 /* ---- rows ---- */
 
-static uint32_t
-at_most_32(uint64_t value)
-{
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
-enum kvt_err
-advisor_rerank_restore(struct policy_tier_blocks *roster, const struct advisor_store_block *row,
-                       uint64_t parent, uint32_t ranks)
-{
-    const struct policy_block block = {.hash = row->hash,
-                                       .parent = parent,
-                                       .ns = row->ns,
-                                       .position = row->position,
-                                       .ranks = ranks,
-                                       .size = at_most_32(row->size)};
-
-    return policy_tier_blocks_restore(roster, &block,
-                                      row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
-                                      row->touched_ms / ADVISOR_TICK_MS);
-}
-
 /* What became of a block that was told. */
 static void
 note(struct advisor_rerank *rerank, enum kvt_err rc)
@@ -112,8 +90,8 @@ take_row(void *arg, const struct advisor_store_block *row)
                      ? advisor_ranking_parent(rerank->index, rerank->namespaces[row->ns], &id)
                      : row->parent;
         for (uint32_t k = 0; k < rerank->orders.count; k++)
-            note(rerank,
-                 advisor_rerank_restore(rerank->rosters[k], row, parent, row->places[i].ranks));
+            note(rerank, advisor_ranking_restore_row(rerank->rosters[k], row, parent,
+                                                     row->places[i].ranks));
     }
     atomic_fetch_add_explicit(&rerank->done, 1, memory_order_relaxed);
     return rerank->hungry ? KVT_NOMEM : KVT_OK;
@@ -139,7 +117,7 @@ load(struct advisor_rerank *rerank)
 /* ---- what was heard ---- */
 
 static void
-tell(struct advisor_rerank *rerank, const struct advisor_heard *heard)
+tell(struct advisor_rerank *rerank, const struct advisor_ranking_event *heard)
 {
     const struct policy_block *block = &heard->block;
     enum kvt_err rc = KVT_OK;
@@ -147,18 +125,20 @@ tell(struct advisor_rerank *rerank, const struct advisor_heard *heard)
     for (uint32_t k = 0; k < rerank->orders.count; k++) {
         struct policy_tier_blocks *roster = rerank->rosters[k];
 
-        switch ((enum advisor_heard_kind)heard->kind) {
-        case ADVISOR_HEARD_STORE: rc = policy_tier_blocks_store(roster, block, heard->tick); break;
-        case ADVISOR_HEARD_USE: rc = policy_tier_blocks_use(roster, block, heard->tick); break;
-        case ADVISOR_HEARD_LEAVE: policy_tier_blocks_leave(roster, block->ns, block->hash); break;
-        case ADVISOR_HEARD_OUT:
+        switch ((enum advisor_ranking_event_kind)heard->kind) {
+        case ADVISOR_RANKING_STORED:
+            rc = policy_tier_blocks_store(roster, block, heard->tick);
+            break;
+        case ADVISOR_RANKING_USED: rc = policy_tier_blocks_use(roster, block, heard->tick); break;
+        case ADVISOR_RANKING_LEFT: policy_tier_blocks_leave(roster, block->ns, block->hash); break;
+        case ADVISOR_RANKING_OUT:
             (void)policy_tier_blocks_claim(roster, block->ns, block->hash);
             break;
-        case ADVISOR_HEARD_BACK:
+        case ADVISOR_RANKING_BACK:
             policy_tier_blocks_give_back(roster, block->ns, block->hash);
             break;
-        case ADVISOR_HEARD_BACK_ALL: policy_tier_blocks_give_back_all(roster); break;
-        case ADVISOR_HEARD_SETTLE: policy_tier_blocks_settle(roster); break;
+        case ADVISOR_RANKING_ALL_BACK: policy_tier_blocks_give_back_all(roster); break;
+        case ADVISOR_RANKING_SETTLED: policy_tier_blocks_settle(roster); break;
         }
         note(rerank, rc);
     }
@@ -190,7 +170,7 @@ take_chunks(struct advisor_rerank *rerank)
 
 /* The same.  What cannot be heard makes the order worthless. */
 static void
-hear(struct advisor_rerank *rerank, const struct advisor_heard *heard)
+hear(struct advisor_rerank *rerank, const struct advisor_ranking_event *heard)
 {
     struct chunk *chunk = rerank->last;
 
@@ -214,7 +194,7 @@ hear(struct advisor_rerank *rerank, const struct advisor_heard *heard)
 }
 
 void
-advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_heard *heard)
+advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_ranking_event *heard)
 {
     (void)pthread_mutex_lock(&rerank->lock);
     if (!rerank->taken && rerank->failed == KVT_OK)

@@ -20,25 +20,10 @@
 #include "advisor/choice/ranking.h"
 #include "advisor/store/durable_store.h"
 
+struct advisor_rerank;
+
 #define ADVISOR_RERANK_HEARD_MAX (UINT64_C(1) << 22) /* 192 MiB */
 #define ADVISOR_RERANK_REST      1024                /* that is left to be told when it is taken */
-
-enum advisor_heard_kind {
-    ADVISOR_HEARD_STORE,
-    ADVISOR_HEARD_USE,
-    ADVISOR_HEARD_LEAVE,
-    ADVISOR_HEARD_OUT, /* it was taken out in the order that decides */
-    ADVISOR_HEARD_BACK,
-    ADVISOR_HEARD_BACK_ALL,
-    ADVISOR_HEARD_SETTLE,
-};
-
-/* Something that rosters are told. */
-struct advisor_heard {
-    struct policy_block block; /* of some kinds the name alone */
-    uint64_t tick;
-    uint32_t kind;
-};
 
 struct advisor_rerank_options {
     const char *tier;
@@ -64,7 +49,7 @@ KVT_NODISCARD enum kvt_err advisor_rerank_new(struct advisor_rerank **out,
  *  with every POLICY_TIER_BLOCKS_PIECE blocks that it sorts.  NULL is allowed. */
 void advisor_rerank_free(struct advisor_rerank *rerank);
 
-void advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_heard *heard);
+void advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_ranking_event *heard);
 
 /** Rows that were read, and that there are. */
 void advisor_rerank_progress(struct advisor_rerank *rerank, uint64_t *done, uint64_t *total);
@@ -80,10 +65,5 @@ void advisor_rerank_retire(struct advisor_rerank *rerank, struct policy_tier_blo
                            uint32_t count);
 /** Is it through, so that advisor_rerank_free() waits for nothing? */
 bool advisor_rerank_is_over(struct advisor_rerank *rerank);
-
-/** What a row says of one of its places, as a start and a rerank tell it. */
-KVT_NODISCARD enum kvt_err advisor_rerank_restore(struct policy_tier_blocks *roster,
-                                                  const struct advisor_store_block *row,
-                                                  uint64_t parent, uint32_t ranks);
 
 #endif /* ADVISOR_CHOICE_RERANK_H */

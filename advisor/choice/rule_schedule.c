@@ -1,4 +1,4 @@
-#include "advisor/choice/active_rules.h"
+#include "advisor/choice/rule_set.h"
 
 /* When a rule acts: times in UTC. */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/planner_tables.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -232,6 +232,27 @@ advisor_planner_admits(struct advisor_planner *planner, uint32_t ns, uint32_t ti
         if (quotas[i] >= 0)
             drain->states[quotas[i]].coming += bytes;
     return true;
+}
+
+int32_t
+advisor_quota_expirer(const struct policy *policy, int32_t place)
+{
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+
+        if (rule->verb == POLICY_EXPIRE && policy_rule_tier(rule) == place)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+void
+advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier)
+{
+    struct advisor_quota_pass *pass = &planner->quotas->drain.pass;
+
+    if (pass->active && pass->tier == tier && !pass->ready)
+        pass->seat = pass->count = 0;
 }
 
 /* ---- those who look ---- */

@@ -19,8 +19,9 @@
 #ifndef ADVISOR_CHOICE_TENANT_QUOTAS_H
 #define ADVISOR_CHOICE_TENANT_QUOTAS_H
 
+#include "advisor/choice/planner_types.h"
 #include "advisor/index/byte_sums.h"
-#include "advisor/order/planner.h"
+#include "index/index.h"
 
 #include "policy/file/policy_file.h"
 
@@ -30,7 +31,7 @@
 #define ADVISOR_QUOTA_REST_MS UINT64_C(60000) /* of one of which nothing may leave */
 
 struct advisor_rules;
-struct advisor_tick;
+struct advisor_planner;
 
 /* Of one quota of a policy. */
 struct advisor_quota_state {
@@ -135,13 +136,15 @@ void advisor_quota_reason(const struct policy_quota *quota, const struct policy_
  *  left where nothing lies below. */
 int32_t advisor_quota_expirer(const struct policy *policy, int32_t place);
 
-/** Order what is to leave for quotas. */
-void advisor_planner_drain_quotas(struct advisor_tick *plan);
-
 /** The seats of the tier are others: whoever goes through them begins anew. */
 void advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier);
 
 /** For those who look; under the lock of what is shared. */
 void advisor_planner_show_quotas(struct advisor_planner *planner);
+/** Of the policy that is followed, in its order.  Any thread. */
+size_t advisor_planner_quotas(struct advisor_planner *planner, struct advisor_quota_view *views,
+                              size_t capacity);
+/** "within", "soft" or "hard". */
+const char *advisor_quota_word(enum advisor_quota_over over);
 
 #endif /* ADVISOR_CHOICE_TENANT_QUOTAS_H */

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "advisor/order/planner.h"
 #include "base/core/alloc.h"
 
 static const char *const names[] = {"hot", "warm", "cold", "far", "gone"};
@@ -23,25 +22,6 @@ advisor_tier_kind_parse(const char *text, enum advisor_tier_kind *rung)
         }
     *rung = ADVISOR_TIER_KIND_GONE;
     return false;
-}
-
-enum kvt_err
-advisor_tier_kinds_take(struct advisor_tier_kinds *rungs, struct advisor_planner *planner)
-{
-    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
-    size_t count;
-
-    *rungs = (struct advisor_tier_kinds){.far = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*rungs->far))};
-    if (tiers == NULL || rungs->far == NULL) {
-        kvt_free(tiers);
-        return KVT_NOMEM;
-    }
-    count = advisor_planner_tiers(planner, tiers, ADVISOR_TIERS_MAX);
-    for (size_t i = 0; i < count; i++)
-        if (tiers[i].rung == ADVISOR_TIER_KIND_FAR)
-            memcpy(rungs->far[rungs->far_count++], tiers[i].tier.name, KVT_NAME_MAX);
-    kvt_free(tiers);
-    return KVT_OK;
 }
 
 void

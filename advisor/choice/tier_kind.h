@@ -15,9 +15,6 @@
 #include <stddef.h>
 
 #include "kvtier/block.h"
-#include "kvtier/error.h"
-
-struct advisor_planner;
 
 /* From the top down, and where what was deleted goes. */
 enum advisor_tier_kind {
@@ -40,9 +37,7 @@ struct advisor_tier_kinds {
     size_t far_count;
 };
 
-/** As gateways reported last.  KVT_OK or KVT_NOMEM; release it in any case. */
-KVT_NODISCARD enum kvt_err advisor_tier_kinds_take(struct advisor_tier_kinds *rungs,
-                                                   struct advisor_planner *planner);
+/** Those of advisor_planner_tier_kinds(). */
 void advisor_tier_kinds_release(struct advisor_tier_kinds *rungs);
 
 /** Of a G4 holder's name; what has none of the names above, or is not reported, is cold. */

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "advisor/choice/planner_tables.h"
 #include "advisor/job/jobs_private.h"
 
 /* Which tiers jobs empty and fill, and what the rules in force leave to them. */

@@ -2,7 +2,12 @@
 
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/pins.h"
 #include "advisor/choice/rerank.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_private.h"
 
 static const struct advisor_tier *

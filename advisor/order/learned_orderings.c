@@ -1,5 +1,8 @@
 #include <string.h>
 
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/ranking_change.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
@@ -72,12 +75,7 @@ void
 advisor_planner_saved_learned(struct advisor_planner *planner)
 {
     planner->learned_dirty = false;
-    while (planner->reranking.parting != NULL) {
-        struct advisor_parting *next = planner->reranking.parting->next;
-
-        kvt_free(planner->reranking.parting);
-        planner->reranking.parting = next;
-    }
+    advisor_planner_free_parting(planner);
 }
 
 static bool

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "advisor/choice/planner_tables.h"
 #include "advisor/order/planner_private.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"

@@ -1,9 +1,16 @@
+#include "advisor/order/move_orders.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/order/planner_private.h"
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/refusals.h"
+#include "advisor/order/planner_pause.h"
+#include "advisor/order/traffic.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -196,10 +203,11 @@ advisor_planner_end_pauses(struct advisor_planner *planner, uint64_t now_ms)
     }
 }
 
-void
-advisor_planner_forgive(struct advisor_planner *planner, const char *gateway)
+/* What the gateway holds may be free again: its refusals are forgotten. */
+static void
+forgive(struct advisor_planner *planner, const char *gateway)
 {
-    const uint32_t number = advisor_planner_gateway(planner, gateway);
+    const uint32_t number = advisor_gateway_number(planner, gateway);
 
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_tier *tier = &planner->tiers[i];
@@ -300,7 +308,7 @@ static enum advisor_tier_kind
 rung_of(const struct advisor_planner *planner, const struct advisor_order_row *row,
         const char *name)
 {
-    const uint32_t number = advisor_planner_gateway(planner, row->gateway);
+    const uint32_t number = advisor_gateway_number(planner, row->gateway);
     const uint32_t cold = number == ADVISOR_NONE ? ADVISOR_NONE : planner->gateways[number].cold;
 
     if (strncmp(name, "hot@", 4) == 0)
@@ -362,7 +370,7 @@ advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_r
         struct advisor_order *order = find(planner, result->epoch, result->id);
 
         if (result->verb == KVT_ORDER_UNPIN) /* whoever gave that order */
-            advisor_planner_forgive(planner, report->gateway);
+            forgive(planner, report->gateway);
         /* A result after the expiry still tells what was done. */
         if (order == NULL || strcmp(order->row.gateway, report->gateway) != 0 ||
             (order->finished && order->row.state != ADVISOR_ORDER_EXPIRED))

@@ -1,6 +1,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/order/move_orders.h"
 #include "advisor/order/planner_tick.h"
 #include "base/core/alloc.h"
 

@@ -5,32 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
 #include "advisor/choice/chooser.h"
 #include "advisor/choice/edge.h"
+#include "advisor/choice/pins.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/ranking_change.h"
+#include "advisor/choice/refusals.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/log.h"
-
-static const char *const mode_names[] = {"off", "observe", "enforce"};
-
-const char *
-advisor_mode_name(enum advisor_mode mode)
-{
-    return mode_names[mode];
-}
-
-bool
-advisor_mode_parse(const char *text, enum advisor_mode *mode)
-{
-    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++)
-        if (strcmp(text, mode_names[i]) == 0) {
-            *mode = (enum advisor_mode)i;
-            return true;
-        }
-    *mode = ADVISOR_MODE_OFF;
-    return false;
-}
 
 enum kvt_err
 advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_options *options)
@@ -82,92 +71,12 @@ advisor_planner_free(struct advisor_planner *planner)
     kvt_free(planner);
 }
 
-/* ---- tiers and gateways ---- */
-
-struct policy_tier_blocks_options
-advisor_planner_roster_options(const struct advisor_planner *planner)
-{
-    return (struct policy_tier_blocks_options){.ordering_options =
-                                                   planner->options.ordering_options,
-                                               .bytes_max = planner->options.bytes_max,
-                                               .request_ticks = ADVISOR_REQUEST_TICKS};
-}
+/* ---- gateways ---- */
 
 uint32_t
-advisor_planner_tier(struct advisor_planner *planner, const char *name)
+advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
 {
-    const struct policy_tier_blocks_options roster = advisor_planner_roster_options(planner);
-    struct advisor_orders orders;
-    struct index_holder key = {.tier = KVT_TIER_G4};
-    struct advisor_tier *tier;
-
-    for (uint32_t i = 0; i < planner->tier_count; i++)
-        if (strcmp(planner->tiers[i].name, name) == 0)
-            return i;
-    (void)snprintf(key.name, sizeof(key.name), "%s", name);
-    if (!advisor_holder_is_hot(&key) && !advisor_holder_is_warm(&key) &&
-        !advisor_holder_is_cold(&key))
-        return ADVISOR_NONE;
-    if (planner->tier_count == ADVISOR_TIERS_MAX) {
-        kvt_log_warn("advisor.planner", "tiers", "more than %d tiers: %s is not planned for",
-                     ADVISOR_TIERS_MAX, name);
-        return ADVISOR_NONE;
-    }
-    tier = &planner->tiers[planner->tier_count];
-    *tier = (struct advisor_tier){
-        .volume = !advisor_holder_is_cold(&key),
-        .gateway = ADVISOR_NONE,
-        .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
-    memcpy(tier->name, key.name, sizeof(tier->name));
-    advisor_planner_wanted(planner, planner->rules, tier->place, &orders);
-    if (advisor_ranking_init(&tier->ranking, &orders, &roster) != KVT_OK)
-        return ADVISOR_NONE;
-    tier->roster = tier->ranking.rosters[0];
-    return planner->tier_count++;
-}
-
-/* The tier behind a holder's number, remembered: every committed event asks. */
-uint32_t
-advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
-{
-    const struct index_holder *key = advisor_name_table_holder_key(planner->names, holder);
-
-    if (key->tier != KVT_TIER_G4)
-        return ADVISOR_NONE;
-    if (holder >= planner->tier_of_count) {
-        const uint32_t count = advisor_name_table_holder_count(planner->names);
-        uint32_t *more = kvt_realloc(planner->tier_of, count, sizeof(*more));
-
-        if (more == NULL)
-            return ADVISOR_NONE;
-        for (uint32_t i = planner->tier_of_count; i < count; i++)
-            more[i] = ADVISOR_NONE;
-        planner->tier_of = more;
-        planner->tier_of_count = count;
-    }
-    if (advisor_planner_known_tier(planner, holder) == ADVISOR_NONE)
-        planner->tier_of[holder] = advisor_planner_tier(planner, key->name);
-    return planner->tier_of[holder];
-}
-
-struct advisor_gateway *
-advisor_planner_find_gateway(struct advisor_planner *planner, const char *name)
-{
-    struct advisor_gateway *gateway;
-
-    for (uint32_t i = 0; i < planner->gateway_count; i++)
-        if (strcmp(planner->gateways[i].row.name, name) == 0)
-            return &planner->gateways[i];
-    if (planner->gateway_count == ADVISOR_GATEWAYS_MAX || name[0] == '\0')
-        return NULL;
-    gateway = &planner->gateways[planner->gateway_count];
-    *gateway = (struct advisor_gateway){.hot = ADVISOR_NONE, .cold = ADVISOR_NONE};
-    (void)snprintf(gateway->row.name, sizeof(gateway->row.name), "%s", name);
-    gateway->candidates = kvt_calloc(ADVISOR_CANDIDATES_MAX, sizeof(*gateway->candidates));
-    if (gateway->candidates == NULL)
-        return NULL;
-    planner->gateway_count++;
-    return gateway;
+    return advisor_gateway_number(planner, name);
 }
 
 bool
@@ -179,15 +88,6 @@ advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
 
     return hot != ADVISOR_NONE && key->tier == KVT_TIER_G4 &&
            strcmp(planner->tiers[hot].name, key->name) == 0;
-}
-
-uint32_t
-advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
-{
-    for (uint32_t i = 0; i < planner->gateway_count; i++)
-        if (strcmp(planner->gateways[i].row.name, name) == 0)
-            return i;
-    return ADVISOR_NONE;
 }
 
 /* Its totals go up while it lives.  What it counted before we began is not counted again. */
@@ -496,6 +396,25 @@ advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view 
     memcpy(views, planner->shared.tiers, count * sizeof(*views));
     (void)pthread_mutex_unlock(&planner->shared.lock);
     return count;
+}
+
+enum kvt_err
+advisor_planner_tier_kinds(struct advisor_planner *planner, struct advisor_tier_kinds *kinds)
+{
+    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
+    size_t count;
+
+    *kinds = (struct advisor_tier_kinds){.far = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*kinds->far))};
+    if (tiers == NULL || kinds->far == NULL) {
+        kvt_free(tiers);
+        return KVT_NOMEM;
+    }
+    count = advisor_planner_tiers(planner, tiers, ADVISOR_TIERS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (tiers[i].rung == ADVISOR_TIER_KIND_FAR)
+            memcpy(kinds->far[kinds->far_count++], tiers[i].tier.name, KVT_NAME_MAX);
+    kvt_free(tiers);
+    return KVT_OK;
 }
 
 size_t

@@ -20,49 +20,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/choice/ranking.h"
-#include "advisor/index/advisor_counters.h"
+#include "advisor/choice/planner_types.h"
 #include "advisor/index/change_group.h"
 #include "advisor/index/departed_blocks.h"
+#include "advisor/order/move_orders.h"
+#include "advisor/order/planner_pause.h"
 #include "advisor/order/traffic.h"
 #include "advisor/store/durable_store.h"
 #include "advisor/store/name_table.h"
 #include "kvtier/order.h"
-#include "kvtier/ordering.h"
 #include "kvtier/report.h"
 
-#define ADVISOR_TIERS_MAX    256
-#define ADVISOR_GATEWAYS_MAX 128
-#define ADVISOR_ORDERS_KEPT  1000
-#define ADVISOR_TICK_MS      100 /* of the orderings */
-#define ADVISOR_QUOTAS_MAX   1024
-
-enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
-
 struct advisor_planner;
-struct advisor_rulebook;
-
-struct advisor_planner_options {
-    const struct kvt_ordering *ordering; /* where a policy names none, or none known here */
-    struct kvt_ordering_options ordering_options; /* in ticks of ADVISOR_TICK_MS */
-    const struct advisor_counters *counters;
-    struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
-    struct index *index;               /* whose blocks have how many children */
-    struct advisor_traffic *tally;     /* NULL: nobody looks */
-    enum advisor_mode mode;
-    bool can_enforce;       /* there is a key to sign orders with */
-    uint32_t hot_start_ppm; /* of the settings, to be shown; the rulebook has them as a policy */
-    uint32_t hot_stop_ppm;
-    uint32_t cold_start_ppm;
-    uint32_t cold_stop_ppm;
-    uint64_t promote_after; /* cold hits that count as the second; 0 = none does */
-    uint64_t expiry_ms;
-    uint64_t interval_ms; /* between two looks, at most; 0: less than a few seconds */
-    uint64_t bytes_max;   /* memory of each tier's roster */
-    /* Milliseconds by which a look is ended that takes long; NULL: kvt_clock_mono_ms().  What is
-     * ordered when depends on it, so that who compares orders lets it stand still. */
-    uint64_t (*slice_clock)(void);
-};
 
 KVT_NODISCARD enum kvt_err advisor_planner_new(struct advisor_planner **out,
                                                const struct advisor_planner_options *options);
@@ -122,76 +91,16 @@ bool advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gate
 /** Look at every tier; expire orders. */
 void advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms);
 
-/** An order that is durable and not yet on its way; false = none.  `order` borrows its items until
- *  the next call of anything here. */
-bool advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order,
-                          uint64_t now_ms);
-/** It could not be sent: try again later. */
-void advisor_planner_unsent(struct advisor_planner *planner, uint64_t id, uint64_t now_ms);
-
 /* ---- any thread ---- */
-
-struct advisor_tier_view {
-    struct kvt_report_tier tier;
-    uint64_t limit_bytes; /* of which watermarks are shares: the policy's capacity, or its own where
-                           * that is less or there is none; 0: no cap */
-    uint32_t start_ppm;   /* 0: this tier is not drained */
-    uint32_t stop_ppm;
-    uint64_t refused_blocks; /* not chosen now: its gateway did not let them go */
-    uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */
-    bool stuck;              /* it has to be drained, and they are all that is left */
-    bool draining;
-    enum advisor_tier_kind rung;
-    struct advisor_orders orders; /* by which its blocks leave now, its own first */
-    bool reranking;               /* it gets others: */
-    uint64_t ranked;              /* rows of the store that were read for them */
-    uint64_t to_rank;             /* that there are */
-    char gateway[KVT_NAME_MAX];   /* who reported it last */
-    uint64_t last_report_ms;      /* by our clock */
-};
-
-/* Of a rule of the policy in force, since the program started. */
-struct advisor_rule_view {
-    char id[64];
-    bool running;      /* it drains a tier, or its pass goes on */
-    const char *why;   /* it does not act now; "" */
-    uint64_t until_ms; /* of that; 0: until the next look */
-    uint64_t ordered;  /* blocks */
-    uint64_t moved;    /* done */
-    uint64_t refused;
-    uint64_t bytes;   /* ordered */
-    uint64_t last_ms; /* when it ordered last; 0: never */
-};
-
-enum advisor_quota_over { ADVISOR_QUOTA_WITHIN, ADVISOR_QUOTA_SOFT, ADVISOR_QUOTA_HARD };
-
-/* Of a quota of the policy in force. */
-struct advisor_quota_view {
-    char tenant[256];
-    char tier[64]; /* of the policy; "": all together */
-    uint64_t soft; /* bytes beyond which blocks leave */
-    uint64_t hard;
-    uint64_t used;
-    enum advisor_quota_over over;
-    bool stuck; /* nothing of the tenant's may leave */
-};
-
-struct advisor_gateway_view {
-    char name[KVT_NAME_MAX];
-    bool healthy;
-    uint64_t last_report_ms;
-    char tiers[ADVISOR_TIER_KIND_COUNT][KVT_NAME_MAX]; /* its holders by rung; "": it has none */
-};
 
 size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
                              size_t capacity);
-/** Of the policy that is followed, in its order. */
-size_t advisor_planner_rules(struct advisor_planner *planner, struct advisor_rule_view *views,
-                             size_t capacity);
-size_t advisor_planner_quotas(struct advisor_planner *planner, struct advisor_quota_view *views,
-                              size_t capacity);
 size_t advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
                                 size_t capacity);
+/** Which buckets are far, as gateways reported last.  KVT_OK or KVT_NOMEM; release it in any
+ *  case. */
+KVT_NODISCARD enum kvt_err advisor_planner_tier_kinds(struct advisor_planner *planner,
+                                                      struct advisor_tier_kinds *kinds);
 enum advisor_mode advisor_planner_mode(struct advisor_planner *planner);
 /** Is the block of that namespace pinned, as far as gateways told?  `until_ms` as
  *  advisor_pins_has(). */
@@ -200,16 +109,7 @@ bool advisor_planner_pinned(struct advisor_planner *planner, uint32_t ns, uint64
 /** KVT_PRECONDITION: enforce without a key. */
 KVT_NODISCARD enum kvt_err advisor_planner_set_mode(struct advisor_planner *planner,
                                                     enum advisor_mode mode);
-/** The stop switch: while it is on, no order leaves, whoever gave it.  Durable, as the mode is. */
-bool advisor_planner_paused(struct advisor_planner *planner);
-void advisor_planner_set_paused(struct advisor_planner *planner, bool paused);
 const struct advisor_planner_options *
 advisor_planner_settings(const struct advisor_planner *planner);
-
-const char *advisor_mode_name(enum advisor_mode mode);
-bool advisor_mode_parse(const char *text, enum advisor_mode *mode);
-/** "within", "soft" or "hard". */
-const char *advisor_quota_word(enum advisor_quota_over over);
-const char *advisor_order_state_name(uint32_t state);
 
 #endif /* ADVISOR_ORDER_PLANNER_H */

@@ -3,9 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
 #include "advisor/choice/chooser.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/ranking_change.h"
+#include "advisor/choice/refusals.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_private.h"
-#include "advisor/plan/dry_run.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -223,8 +232,8 @@ choose_due_of(struct advisor_tick *plan, uint32_t number, uint32_t by)
             return;
         rule = advisor_asker_rule(&plan->asker, number, &block, POLICY_ON_NOTHING);
         if (is_due(plan, number, &block, rule, &edge) &&
-            advisor_planner_order_of(planner, &ranking->orders,
-                                     policy_rule_at(plan->policy, (size_t)rule)) == by) {
+            advisor_wanted_order_of(planner->options.ordering, &ranking->orders,
+                                    policy_rule_at(plan->policy, (size_t)rule)) == by) {
             advisor_ranking_keep(ranking, by, &block);
             advisor_tick_add(plan, &edge, &block, rule);
         } else {
@@ -309,7 +318,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     bool chooses;
 
     planner->now_ms = now_ms;
-    advisor_planner_end_preview(planner);
+    if (planner->guest != NULL)
+        planner->guest->end_if_late(planner->guest->arg);
     advisor_planner_adopt(planner);
     advisor_planner_rerank(planner, now_ms);
     mode = planner->rules == NULL
@@ -332,8 +342,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
     advisor_planner_expect(planner);
-    /* A plan that waits for an order has set nothing aside. */
-    chooses = planner->preview == NULL || !advisor_dry_run_chooses(planner->preview);
+    /* A dry run that waits for an order has set nothing aside. */
+    chooses = planner->guest == NULL || !planner->guest->chooses(planner->guest->arg);
     if (chooses) {
         advisor_planner_drain_quotas(&plan);
         drain_all(&plan);

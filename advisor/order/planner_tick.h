@@ -9,10 +9,24 @@
 #ifndef ADVISOR_ORDER_PLANNER_TICK_H
 #define ADVISOR_ORDER_PLANNER_TICK_H
 
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/edge.h"
 #include "advisor/order/planner_private.h"
 
 #define ADVISOR_TICK_SLICE_MS      30
 #define ADVISOR_TICK_LOOKS_A_CLOCK 8 /* between two looks at the clock: one may be long */
+
+/* Blocks chosen together; those of one rule, edge and namespace become one order. */
+struct advisor_set {
+    struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
+    int32_t rules[KVT_ORDER_ITEMS_MAX];
+    struct advisor_edge edges[KVT_ORDER_ITEMS_MAX];
+    uint32_t count;
+    bool keep;      /* they are copies made ahead: what lies above stays */
+    uint32_t quota; /* that they leave for, plus 1; 0: none */
+    struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
+    uint32_t held_count;
+};
 
 struct advisor_tick {
     struct advisor_planner *planner;
@@ -44,6 +58,9 @@ void advisor_tick_order(const struct advisor_tick *plan, bool swept);
 /** What a rule has enough of goes back where it was; where time ended before all was looked at it
  *  is set aside, so that the next tick looks at others. */
 void advisor_tick_let_go(const struct advisor_tick *plan, struct advisor_tier *tier, bool over);
+
+/** Order what is to leave for quotas. */
+void advisor_planner_drain_quotas(struct advisor_tick *plan);
 
 /** Copy what leaves the tier next to the tier below, as far as its rules say. */
 void advisor_planner_prestage(struct advisor_tick *plan, uint32_t number, uint64_t capacity);

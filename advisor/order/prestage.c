@@ -1,4 +1,7 @@
+#include "advisor/choice/active_rules.h"
 #include "advisor/choice/chooser.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_tick.h"
 
 /* Copies below, made ahead of time: then moving down is only forgetting. */

@@ -1,6 +1,12 @@
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
 #include "advisor/choice/chooser.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/tenant_quotas.h"
+#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_tick.h"
 
 /* What was read from further down comes up, at the gateway that read it. */
@@ -68,16 +74,6 @@ is_there(const struct advisor_planner *planner, const struct advisor_candidate *
 
     return tier->truncated ||
            policy_tier_blocks_has(tier->roster, candidate->block.ns, candidate->block.hash);
-}
-
-bool
-advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
-                           const struct policy_block *block)
-{
-    const struct advisor_refused refused = {.hash = block->hash, .ns = block->ns, .tier = tier};
-
-    return policy_tier_blocks_is_leaving(planner->tiers[tier].roster, block->ns, block->hash) &&
-           !advisor_refusals_has(planner->refusals, &refused);
 }
 
 /* The rule that brings the block up, and where; -1: none does. */

@@ -1,6 +1,9 @@
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/planner_tables.h"
 #include "advisor/choice/quota_drain.h"
+#include "advisor/choice/ranking.h"
 #include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_tick.h"
 #include "base/core/log.h"
@@ -90,15 +93,6 @@ order(struct advisor_tick *plan, struct advisor_quota_drainer *drainer)
     advisor_tick_order(plan, false);
     if (state->stuck && !was_stuck)
         say_stuck(policy_quota_at(plan->policy, (size_t)quota));
-}
-
-void
-advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier)
-{
-    struct advisor_quota_pass *pass = &planner->quotas->drain.pass;
-
-    if (pass->active && pass->tier == tier && !pass->ready)
-        pass->seat = pass->count = 0;
 }
 
 void

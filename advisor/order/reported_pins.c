@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "advisor/choice/pins.h"
+#include "advisor/choice/planner_tables.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/log.h"
 

@@ -1,6 +1,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -20,18 +23,6 @@ static uint32_t
 size_of(uint64_t size)
 {
     return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
-}
-
-void
-advisor_planner_say_truncated(struct advisor_tier *tier)
-{
-    if (tier->truncated)
-        return;
-    tier->truncated = true;
-    kvt_log_warn("advisor.planner", "truncated",
-                 "%s has more blocks than the ordering has memory for: some are not considered; "
-                 "raise index.max",
-                 tier->name);
 }
 
 static void

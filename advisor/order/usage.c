@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/tier_kind.h"
+#include "advisor/order/planner.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 
@@ -12,7 +14,7 @@ advisor_usage_init(struct advisor_usage *usage, struct advisor_planner *planner,
     enum kvt_err rc;
 
     *usage = (struct advisor_usage){.below = below == NULL ? "" : below};
-    rc = advisor_tier_kinds_take(&usage->rungs, planner);
+    rc = advisor_planner_tier_kinds(planner, &usage->rungs);
     return rc == KVT_OK ? advisor_number_map_new(&usage->slots) : rc;
 }
 

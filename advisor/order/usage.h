@@ -31,6 +31,7 @@ enum {
 };
 
 struct advisor_number_map;
+struct advisor_planner;
 
 struct advisor_usage_row {
     char namespace_[KVT_NAMESPACE_MAX];

@@ -3,6 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
+#include "advisor/choice/chooser.h"
+#include "advisor/choice/edge.h"
+#include "advisor/choice/planned_moves.h"
+#include "advisor/choice/planner_tables.h"
+#include "advisor/choice/quota_drain.h"
+#include "advisor/choice/ranking.h"
+#include "advisor/choice/ranking_change.h"
+#include "advisor/choice/rule_set.h"
+#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/watermark.h"
+#include "advisor/order/move_orders.h"
 #include "advisor/plan/dry_run_private.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -43,6 +55,52 @@ begin_choosing(struct advisor_dry_run *preview)
         preview->used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
 }
 
+/* It chooses no more once it is too old; a clock that stepped back makes it so too. */
+static void
+look_at_age(struct advisor_dry_run *preview)
+{
+    if (preview->ended || preview->planner->now_ms - preview->since_ms < ADVISOR_DRY_RUN_MS_MAX)
+        return;
+    preview->choosing = false;
+    preview->rc = KVT_TIMEOUT;
+}
+
+/* The planner goes on. */
+static void
+end(struct advisor_dry_run *preview)
+{
+    struct advisor_planner *planner = preview->planner;
+
+    if (preview->ended)
+        return;
+    /* What was set aside comes back before anything leaves. */
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        planner->tiers[i].resuming = true;
+    advisor_planner_end_plan_order(planner);
+    planner->guest = NULL;
+    preview->ended = true;
+}
+
+/* At each tick of the planner. */
+static void
+end_if_late(void *arg)
+{
+    struct advisor_dry_run *preview = arg;
+
+    look_at_age(preview);
+    if (preview->rc != KVT_TIMEOUT)
+        return;
+    kvt_log_warn("advisor.planner", "late", "a plan took too long, and was ended");
+    end(preview);
+}
+
+/* Has it begun to look at blocks, so that none may be chosen beside it? */
+static bool
+has_looked(const void *arg)
+{
+    return ((const struct advisor_dry_run *)arg)->chooses;
+}
+
 enum kvt_err
 advisor_dry_run_new(struct advisor_dry_run **out, struct advisor_planner *planner,
                     const struct advisor_rules *rules, uint64_t now_ms)
@@ -50,7 +108,7 @@ advisor_dry_run_new(struct advisor_dry_run **out, struct advisor_planner *planne
     struct advisor_dry_run *preview;
 
     *out = NULL;
-    if (planner->preview != NULL)
+    if (planner->guest != NULL)
         return KVT_BUSY;
     preview = kvt_calloc(1, sizeof(*preview));
     if (preview == NULL)
@@ -64,7 +122,10 @@ advisor_dry_run_new(struct advisor_dry_run **out, struct advisor_planner *planne
         kvt_free(preview);
         return KVT_NOMEM;
     }
-    *out = planner->preview = preview;
+    preview->guest = (struct advisor_planner_guest){
+        .end_if_late = end_if_late, .chooses = has_looked, .arg = preview};
+    planner->guest = &preview->guest;
+    *out = preview;
     for (size_t i = 0; i < rules->policy->rules.count && planner->store != NULL; i++)
         preview->sweeps |= advisor_rule_is_swept(policy_rule_at(rules->policy, i));
     set_order(preview);
@@ -81,12 +142,6 @@ bool
 advisor_dry_run_waits(const struct advisor_dry_run *preview)
 {
     return preview->waits;
-}
-
-bool
-advisor_dry_run_chooses(const struct advisor_dry_run *preview)
-{
-    return preview->chooses;
 }
 
 struct advisor_dry_run_miss
@@ -140,8 +195,8 @@ note_miss(struct advisor_dry_run *preview)
 
     if (preview->miss.wanted != NULL)
         return;
-    advisor_planner_wanted(preview->planner, preview->rules,
-                           advisor_rules_tier(preview->rules, tier->name), &wanted);
+    advisor_wanted_orders(preview->planner->options.ordering, preview->rules,
+                          advisor_rules_tier(preview->rules, tier->name), &wanted);
     for (uint32_t i = 0; i < wanted.count && preview->miss.wanted == NULL; i++)
         if (advisor_orders_find(own, wanted.list[i]->name) == own->count)
             preview->miss.wanted = wanted.list[i]->name;
@@ -437,32 +492,6 @@ choose(struct advisor_dry_run *preview, uint64_t began_ms)
     return !preview->choosing;
 }
 
-/* It chooses no more once it is too old; a clock that stepped back makes it so too. */
-static void
-look_at_age(struct advisor_dry_run *preview)
-{
-    if (preview->ended || preview->planner->now_ms - preview->since_ms < ADVISOR_DRY_RUN_MS_MAX)
-        return;
-    preview->choosing = false;
-    preview->rc = KVT_TIMEOUT;
-}
-
-/* The planner goes on. */
-static void
-end(struct advisor_dry_run *preview)
-{
-    struct advisor_planner *planner = preview->planner;
-
-    if (preview->ended)
-        return;
-    /* What was set aside comes back before anything leaves. */
-    for (uint32_t i = 0; i < planner->tier_count; i++)
-        planner->tiers[i].resuming = true;
-    advisor_planner_end_plan_order(planner);
-    planner->preview = NULL;
-    preview->ended = true;
-}
-
 enum kvt_err
 advisor_dry_run_step(struct advisor_dry_run *preview, advisor_dry_run_fn *callback, void *arg)
 {
@@ -476,20 +505,6 @@ advisor_dry_run_step(struct advisor_dry_run *preview, advisor_dry_run_fn *callba
     if (preview->choosing && !choose(preview, began_ms))
         return KVT_AGAIN;
     return preview->rc;
-}
-
-void
-advisor_planner_end_preview(struct advisor_planner *planner)
-{
-    struct advisor_dry_run *preview = planner->preview;
-
-    if (preview == NULL)
-        return;
-    look_at_age(preview);
-    if (preview->rc != KVT_TIMEOUT)
-        return;
-    kvt_log_warn("advisor.planner", "late", "a plan took too long, and was ended");
-    end(preview);
 }
 
 void

@@ -92,8 +92,6 @@ KVT_NODISCARD enum kvt_err advisor_dry_run_new(struct advisor_dry_run **out,
  *  took too long, and moves are missing. */
 KVT_NODISCARD enum kvt_err advisor_dry_run_step(struct advisor_dry_run *preview,
                                                 advisor_dry_run_fn *callback, void *arg);
-/** At each tick of the planner: end one that is too old. */
-void advisor_planner_end_preview(struct advisor_planner *planner);
 
 /** Once it is done: what rule number `rule` pins. */
 struct advisor_dry_run_pins advisor_dry_run_pinned(const struct advisor_dry_run *preview,
@@ -106,8 +104,6 @@ struct advisor_dry_run_quota advisor_dry_run_quota(const struct advisor_dry_run 
 /** Did the last step end because the order that a tier would have is being made?  That may take a
  *  while, and is done by another thread. */
 bool advisor_dry_run_waits(const struct advisor_dry_run *preview);
-/** Has it begun to look at blocks, so that none may be chosen beside it? */
-bool advisor_dry_run_chooses(const struct advisor_dry_run *preview);
 /** Of the first tier that had to be looked at in the order that it has, for one that the policy
  *  asks for could not be made; `wanted` is NULL: there is none. */
 struct advisor_dry_run_miss advisor_dry_run_missed(const struct advisor_dry_run *preview);

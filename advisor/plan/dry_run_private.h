@@ -12,14 +12,15 @@
 
 #include "advisor/choice/chooser.h"
 #include "advisor/choice/planned_moves.h"
+#include "advisor/choice/planner_tables.h"
 #include "advisor/choice/quota_drain.h"
-#include "advisor/order/planner_private.h"
 #include "advisor/plan/dry_run.h"
 
 struct advisor_dry_run_quotas;
 
 struct advisor_dry_run {
     struct advisor_planner *planner;
+    struct advisor_planner_guest guest; /* that it is of the planner */
     const struct advisor_rules *rules;
     uint64_t now_ms;
     uint64_t since_ms; /* the planner's clock, when it looked at a block first; before, when

@@ -1,5 +1,8 @@
 #include <string.h>
 
+#include "advisor/choice/planned_moves.h"
+#include "advisor/choice/quota_drain.h"
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/plan/dry_run_private.h"
 #include "base/core/alloc.h"
 

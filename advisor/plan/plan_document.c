@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advisor/admin/advisor_admin.h"
 #include "advisor/job/jobs.h"
 #include "base/core/alloc.h"
 #include "base/text/json.h"

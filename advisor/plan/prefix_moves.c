@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "advisor/choice/tier_kind.h"
 #include "advisor/index/ram_index.h"
 #include "base/core/alloc.h"
 

@@ -18,15 +18,19 @@
 #ifndef ADVISOR_RULE_RULEBOOK_H
 #define ADVISOR_RULE_RULEBOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/order/planner.h"
+#include "advisor/store/durable_store.h"
 #include "advisor/store/policy_version_rows.h"
 
 #include "policy/file/policy_file.h"
 
 #define ADVISOR_RULES_PREFIXES_MAX 256 /* hashes that prefix() asks for in one policy */
+
+/* How far a policy may go. */
+enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
 
 struct advisor_writer_calls;
 struct advisor_rulebook;
@@ -126,6 +130,10 @@ KVT_NODISCARD enum kvt_err advisor_rulebook_reload(struct advisor_rulebook *book
                                                    const char *path, struct kvt_error *err);
 /** Why the file was not taken when it was read last; "": it was.  Any thread. */
 void advisor_rulebook_file_error(struct advisor_rulebook *book, struct kvt_error *why);
+
+/** "off", "observe" or "enforce". */
+const char *advisor_mode_name(enum advisor_mode mode);
+bool advisor_mode_parse(const char *text, enum advisor_mode *mode);
 
 /* ---- rulebook_text.c ---- */
 

@@ -1,4 +1,5 @@
 #include <openssl/evp.h>
+#include <string.h>
 
 #include "advisor/rule/rulebook.h"
 #include "base/text/hex.h"
@@ -62,4 +63,26 @@ advisor_rulebook_digest(const char *text, size_t size, char digest[ADVISOR_POLIC
         return KVT_NOMEM;
     kvt_hex_format(hash, HASH_SIZE, digest);
     return KVT_OK;
+}
+
+/* ---- modes ---- */
+
+static const char *const mode_names[] = {"off", "observe", "enforce"};
+
+const char *
+advisor_mode_name(enum advisor_mode mode)
+{
+    return mode_names[mode];
+}
+
+bool
+advisor_mode_parse(const char *text, enum advisor_mode *mode)
+{
+    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++)
+        if (strcmp(text, mode_names[i]) == 0) {
+            *mode = (enum advisor_mode)i;
+            return true;
+        }
+    *mode = ADVISOR_MODE_OFF;
+    return false;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/planner_tables.h"
 #include "advisor/index/change_group.h"
 #include "advisor/order/planner_private.h"
 #include "advisor/publisher/publishers.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "advisor/choice/active_rules.h"
 #include "advisor/order/planner_private.h"
 #include "advisor/order/traffic.h"
 #include "advisor/plan/dry_run.h"

@@ -63,12 +63,12 @@ more_is_heard_than_may_wait(void **state)
     (void)pthread_mutex_lock(&gate);
     assert_int_equal(advisor_rerank_new(&rerank, &options, &txn), KVT_OK);
     for (uint64_t i = 0; i < ADVISOR_RERANK_HEARD_MAX; i++)
-        advisor_rerank_hear(rerank, &(struct advisor_heard){.kind = ADVISOR_HEARD_LEAVE});
+        advisor_rerank_hear(rerank, &(struct advisor_ranking_event){.kind = ADVISOR_RANKING_LEFT});
     assert_int_equal(advisor_rerank_take(rerank, made, &cut), KVT_AGAIN);
-    advisor_rerank_hear(rerank, &(struct advisor_heard){.kind = ADVISOR_HEARD_LEAVE});
+    advisor_rerank_hear(rerank, &(struct advisor_ranking_event){.kind = ADVISOR_RANKING_LEFT});
     assert_int_equal(advisor_rerank_take(rerank, made, &cut), KVT_FULL);
     assert_null(made[0]);
-    advisor_rerank_hear(rerank, &(struct advisor_heard){.kind = ADVISOR_HEARD_SETTLE});
+    advisor_rerank_hear(rerank, &(struct advisor_ranking_event){.kind = ADVISOR_RANKING_SETTLED});
     (void)pthread_mutex_unlock(&gate);
     assert_int_equal(advisor_rerank_take(rerank, made, &cut), KVT_FULL); /* for ever */
     advisor_rerank_retire(rerank, NULL, 0);
@@ -106,8 +106,8 @@ make(struct obedient *gateway, size_t n, uint32_t heard, uint32_t seen[2 * BLOCK
     rc = advisor_rerank_new(&rerank, &options, &txn);
     for (uint32_t i = 0; i < heard && rc == KVT_OK; i++) {
         block.hash = OBEDIENT_BLOCKS + 1 + i;
-        advisor_rerank_hear(rerank,
-                            &(struct advisor_heard){.kind = ADVISOR_HEARD_STORE,
+        advisor_rerank_hear(
+            rerank, &(struct advisor_ranking_event){.kind = ADVISOR_RANKING_STORED,
                                                     .block = block,
                                                     .tick = gateway->now_ms / ADVISOR_TICK_MS});
     }
@@ -228,7 +228,7 @@ whichever_allocation_fails(void **state)
         if (!whole) {
             failed++;
             assert_string_equal(hot(gateway)->ranking.orders.list[0]->name, before);
-            assert_null(hot(gateway)->ranking.heir);
+            assert_null(hot(gateway)->ranking.hear);
         }
         for (int i = 0; i < 4; i++) {
             gateway->now_ms += AGAIN_MS;

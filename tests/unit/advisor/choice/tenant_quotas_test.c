@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/random.h"
 

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "advisor/choice/active_rules.h"
 #include "advisor/plan/dry_run.h"
 #include "base/core/alloc.h"
 #include "base/core/random.h"

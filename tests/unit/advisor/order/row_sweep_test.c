@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "advisor/choice/active_rules.h"
+#include "advisor/choice/rule_set.h"
 #include "advisor/plan/dry_run.h"
 #include "base/core/alloc.h"
 #include "base/core/random.h"

@@ -587,7 +587,7 @@ without_memory_nothing_is_left_out(void **state)
         rc = preview(&scene, rules, NULL);
         kvt_alloc_fail_after(SIZE_MAX);
         assert_true(rc == KVT_OK || rc == KVT_NOMEM);
-        assert_null(scene.gateway->rig.planner->preview);
+        assert_null(scene.gateway->rig.planner->guest);
         failed += rc == KVT_NOMEM;
         whole = rc == KVT_OK && scene.planned->total == 500;
         assert_true(rc == KVT_NOMEM || whole);
