@@ -25,6 +25,7 @@
 #include "base/core/clock.h"
 #include "base/core/file.h"
 #include "base/core/log.h"
+#include "base/http/http_stream.h"
 #include "wire/message/subject.h"
 
 #include "policy/ordering/ordering_table.h"

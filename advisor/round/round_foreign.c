@@ -9,6 +9,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/engine.h"
 
 /* Messages of other systems: who speaks, in which life, and is it their turn? */
 

@@ -9,6 +9,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo_answer.h"
 
 /* Answers of other systems' workers: events, all they hold, or an engine's messages. */
 

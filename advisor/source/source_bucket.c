@@ -11,6 +11,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "kvtier/key.h"
+#include "wire/dialect/minio.h"
 #include "wire/nats/bus.h"
 
 /*

@@ -15,6 +15,7 @@
 #include "base/core/random.h"
 #include "base/text/hex.h"
 #include "base/text/parse.h"
+#include "wire/dialect/dynamo_answer.h"
 #include "wire/dialect/dynamo_rpc.h"
 #include "wire/nats/bus.h"
 

@@ -7,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/log.h"
+#include "wire/dialect/dynamo.h"
 
 /* Dynamo's event plane over ZMQ.  Direct: every publisher has an address of its own, which the
  * settings or the discovery folder tell.  With brokers: theirs.  The messages say who sent them, so

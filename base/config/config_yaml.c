@@ -1,8 +1,9 @@
 #include <stdio.h>
 #include <string.h>
+#include <yaml.h>
 
 #include "base/config/config_private.h"
-#include "base/text/yaml_node.h"
+#include "base/text/yaml.h"
 
 /* One file being applied. */
 struct load {

@@ -47,8 +47,10 @@ stop_signals(sigset_t *set)
     (void)sigaddset(set, SIGINT);
 }
 
-void
-kvt_program_signals(void)
+/* Block SIGTERM and SIGINT for kvt_program_wait() and ignore SIGPIPE.  A child process inherits the
+ * blocked signals: unblock them between fork() and exec(). */
+static void
+handle_signals(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     uint64_t watchdog_us;
@@ -137,9 +139,9 @@ short_name(const char *name)
     return strncmp(name, NAME_PREFIX, size) == 0 ? name + size : name;
 }
 
-enum kvt_err
-kvt_program_load(struct kvt_config *config, const char *name, const char *path,
-                 struct kvt_error *err)
+/* Defaults, then `path` (NULL: the default file, which may be missing), then the environment. */
+static enum kvt_err
+load_settings(struct kvt_config *config, const char *name, const char *path, struct kvt_error *err)
 {
     char default_path[PATH_MAX];
     enum kvt_err rc;
@@ -156,8 +158,9 @@ kvt_program_load(struct kvt_config *config, const char *name, const char *path,
     return rc == KVT_OK ? kvt_config_load_env(config, err) : rc;
 }
 
-void
-kvt_program_log(const char *name, const struct kvt_config *config)
+/* The log, by the common rows. */
+static void
+set_up_log(const char *name, const struct kvt_config *config)
 {
     enum { FORMAT_AUTO, FORMAT_TEXT, FORMAT_JSON };
     const size_t format = kvt_config_enum(config, KVT_COMMON_LOG_FORMAT);
@@ -172,7 +175,7 @@ void
 kvt_program_part(const char *name, const struct kvt_config *config)
 {
     service.part = true;
-    kvt_program_log(name, config);
+    set_up_log(name, config);
 }
 
 /* ---- command line ---- */
@@ -347,8 +350,8 @@ run_program(const struct kvt_program *program, const struct kvt_config *config)
     struct kvt_error err = {0};
     enum kvt_err rc;
 
-    kvt_program_log(program->name, config);
-    kvt_program_signals();
+    set_up_log(program->name, config);
+    handle_signals();
     rc = program->run(config, &err);
     if (rc != KVT_OK) {
         kvt_log_error("program", "failed", "%s", err.text[0] == '\0' ? kvt_err_text(rc) : err.text);
@@ -370,7 +373,7 @@ perform(const struct kvt_program *program, struct kvt_config *config, const stru
     case ACTION_MAN: print_man(program, config); break;
     case ACTION_SHOW:
     case ACTION_RUN:
-        if (kvt_program_load(config, program->name, line->config_path, &err) != KVT_OK) {
+        if (load_settings(config, program->name, line->config_path, &err) != KVT_OK) {
             (void)fprintf(stderr, "%s: %s\n", program->name, err.text);
             return EXIT_USAGE;
         }

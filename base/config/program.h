@@ -50,17 +50,4 @@ bool kvt_program_wait(uint64_t wait_ms);
 /** Common rows at the start of every table, in this order. */
 enum { KVT_COMMON_LOG_LEVEL, KVT_COMMON_LOG_FORMAT, KVT_COMMON_COUNT };
 
-/* The pieces kvt_program_main() is made of, for the program that has commands of its own. */
-
-/** Block SIGTERM and SIGINT for kvt_program_wait(), ignore SIGPIPE; first thing in main().  A child
- *  process inherits the blocked signals: unblock them between fork() and exec(). */
-void kvt_program_signals(void);
-
-/** Defaults, then `path` (NULL: the default file, which may be missing), then the environment. */
-KVT_NODISCARD enum kvt_err kvt_program_load(struct kvt_config *config, const char *name,
-                                            const char *path, struct kvt_error *err);
-
-/** Set up the log from the common rows. */
-void kvt_program_log(const char *name, const struct kvt_config *config);
-
 #endif /* BASE_CONFIG_PROGRAM_H */

@@ -255,19 +255,19 @@ kvt_clock_parse_http(const char *text, uint64_t *unix_ms)
     char full[KVT_CLOCK_TEXT_MAX];
     const char *found;
     char month[4];
-    unsigned day;
+    char day[3];
     char year[5];
     char time[9];
     int used = 0;
 
     *unix_ms = 0;
-    if (sscanf(text, "%*3s, %2u %3s %4s %8s GMT%n", &day, month, year, time, &used) != 4 ||
+    if (sscanf(text, "%*3s, %2s %3s %4s %8s GMT%n", day, month, year, time, &used) != 4 ||
         used == 0 || strlen(month) != 3)
         return false;
     found = strstr(months, month);
     if (found == NULL || (found - months) % 3 != 0)
         return false;
-    (void)snprintf(full, sizeof(full), "%s-%02u-%02uT%sZ", year, (unsigned)(found - months) / 3 + 1,
-                   day % 100, time);
+    (void)snprintf(full, sizeof(full), "%s-%02u-%s%sT%sZ", year, (unsigned)(found - months) / 3 + 1,
+                   strlen(day) == 1 ? "0" : "", day, time);
     return kvt_clock_parse(full, unix_ms);
 }

@@ -36,19 +36,6 @@ parse_address(const char *bind, uint16_t port, union address *address, socklen_t
     return false;
 }
 
-bool
-kvt_listen_is_loopback(const char *bind)
-{
-    union address address;
-    socklen_t size;
-
-    if (!parse_address(bind, 0, &address, &size))
-        return false;
-    if (address.any.sa_family == AF_INET)
-        return ntohl(address.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr) != 0;
-}
-
 enum kvt_err
 kvt_listen(int *fd, uint16_t *used, const char *bind_text, uint16_t port, struct kvt_error *err)
 {

@@ -23,7 +23,4 @@
 KVT_NODISCARD enum kvt_err kvt_listen(int *fd, uint16_t *used, const char *bind, uint16_t port,
                                       struct kvt_error *err);
 
-/** Is this an address only this machine can reach? */
-bool kvt_listen_is_loopback(const char *bind);
-
 #endif /* BASE_HTTP_LISTEN_H */

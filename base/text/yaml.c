@@ -3,11 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <yaml.h>
 
 #include "base/core/alloc.h"
 #include "base/core/file.h"
 #include "base/text/parse.h"
-#include "base/text/yaml_node.h"
 
 enum {
     CHOICES_MAX = 256,
@@ -34,7 +34,7 @@ format_where(const struct kvt_yaml *file, const yaml_mark_t *mark, char where[KV
                    mark->column + 1);
 }
 
-const yaml_node_t *
+const struct yaml_node_s *
 kvt_yaml_node(struct kvt_yaml_value value)
 {
     return value.node == 0 ? NULL : yaml_document_get_node(&value.file->document, value.node);

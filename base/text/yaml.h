@@ -19,10 +19,13 @@
 
 #include "kvtier/error.h"
 
-#define KVT_YAML_FILE_MAX   (1u << 20)
-#define KVT_YAML_FIELDS_MAX 64
+#define KVT_YAML_FILE_MAX       (1u << 20)
+#define KVT_YAML_FIELDS_MAX     64
+#define KVT_YAML_PATH_SHOWN_MAX 96 /* a place names the last bytes of a path */
+#define KVT_YAML_WHERE_MAX      (KVT_YAML_PATH_SHOWN_MAX + 48)
 
 struct kvt_yaml;
+struct yaml_node_s; /* of libyaml: yaml_node_t */
 
 /* A node of a document. */
 struct kvt_yaml_value {
@@ -116,5 +119,16 @@ struct kvt_yaml_mark kvt_yaml_mark_at(struct kvt_yaml_value value, size_t offset
 /** "file:line:column: ..." about a value.  Always KVT_INVALID. */
 enum kvt_err kvt_yaml_refuse(struct kvt_yaml_value value, struct kvt_error *err, const char *format,
                              ...) KVT_PRINTF(3, 4);
+
+/* ---- nodes, for keys that are paths through sections (base/config/config_yaml.c) ---- */
+
+/** NULL for none. */
+const struct yaml_node_s *kvt_yaml_node(struct kvt_yaml_value value);
+
+/** The whole text of the document. */
+const char *kvt_yaml_source(struct kvt_yaml_value value, size_t *size);
+
+/** "file:line:column". */
+void kvt_yaml_where(struct kvt_yaml_value value, char where[KVT_YAML_WHERE_MAX]);
 
 #endif /* BASE_TEXT_YAML_H */

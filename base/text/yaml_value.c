@@ -1,7 +1,8 @@
 #include <ctype.h>
 #include <string.h>
+#include <yaml.h>
 
-#include "base/text/yaml_node.h"
+#include "base/text/yaml.h"
 
 enum kvt_yaml_kind
 kvt_yaml_kind(struct kvt_yaml_value value)

@@ -3,6 +3,7 @@
  * promises.
  */
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/fuzz/target.h"

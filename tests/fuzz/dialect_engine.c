@@ -3,6 +3,7 @@
  * promises, also after the filter of cache groups.
  */
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/engine.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/fuzz/target.h"

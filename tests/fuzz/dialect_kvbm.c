@@ -3,6 +3,7 @@
  * promises, whichever revision their hashes are taken for.
  */
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/kvbm_event.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/fuzz/target.h"

@@ -2,6 +2,8 @@
  * Property: any bytes as an answer or a dump are refused and leave an empty batch, or keep raw.h's
  * promises; and taken in parts they come to the same events as in one.
  */
+#include "wire/dialect/dynamo_answer.h"
+
 #include "wire/dialect/dialect.h"
 
 #include "tests/fuzz/raw.h"

@@ -5,6 +5,7 @@
 
 #include "wire/dialect/dynamo.h"
 #include "wire/dialect/engine.h"
+#include "wire/dialect/kvbm_event.h"
 #include "wire/dialect/minio.h"
 
 static const char *const names[WIRE_DIALECT_COUNT] = {

@@ -3,7 +3,7 @@
  */
 #include "wire/dialect/dynamo.h"
 
-#include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo_internal.h"
 
 enum { FRAME_VERSION = 1, FRAME_HEAD = 5, NUMBER_SIZE = 8 };
 

@@ -1,7 +1,7 @@
 /*
- * wire/dialect/dynamo.h -- RouterEvents: what their msgpack and their JSON readers share.
+ * wire/dialect/dynamo.h -- RouterEvents of Dynamo, msgpack or JSON.
  *
- * Why: one event has two spellings, and both must come to the same verdict on what they say.
+ * Why: streams, answers and dumps all carry them.
  * Ownership: as raw.h.
  * Threads:   as raw.h.
  * Limits:    as raw.h.
@@ -13,77 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/text/json_pull.h"
 #include "kvtier/error.h"
-#include "wire/dialect/msgpack_cursor.h"
 #include "wire/dialect/raw_batch.h"
-#include "wire/dialect/raw_builder.h"
-
-/* Members that may be seen once only: a second one makes the event malformed. */
-enum wire_dynamo_member {
-    WIRE_DYNAMO_WORKER_ID = 1 << 0,
-    WIRE_DYNAMO_STORAGE_TIER = 1 << 1,
-    WIRE_DYNAMO_RESIDENCY_DOMAIN = 1 << 2,
-    WIRE_DYNAMO_EVENT = 1 << 3,
-    WIRE_DYNAMO_EVENT_ID = 1 << 4,
-    WIRE_DYNAMO_DATA = 1 << 5,
-    WIRE_DYNAMO_DP_RANK = 1 << 6,
-    WIRE_DYNAMO_PARENT_HASH = 1 << 7,
-    WIRE_DYNAMO_START_POSITION = 1 << 8,
-    WIRE_DYNAMO_BLOCKS = 1 << 9,
-    WIRE_DYNAMO_BLOCK_HASHES = 1 << 10,
-    /* within one block */
-    WIRE_DYNAMO_BLOCK_HASH = 1 << 11,
-    WIRE_DYNAMO_TOKENS_HASH = 1 << 12,
-    WIRE_DYNAMO_MM_EXTRA_INFO = 1 << 13,
-    WIRE_DYNAMO_MM_OBJECTS = 1 << 14,
-    WIRE_DYNAMO_MM_HASH = 1 << 15,
-};
-
-/* An event being read. */
-struct wire_dynamo_reading {
-    struct wire_raw_batch *batch;
-    struct wire_raw_event *event;
-    struct wire_raw_builder_mark mark;
-    unsigned seen;           /* of the members above */
-    enum wire_raw_kind kind; /* SKIP until `data` says more */
-    bool numbered_worker;
-    bool numbered_id;
-    bool foreign;
-    bool unknown_kind;
-    bool unknown_tier;
-    bool malformed;
-};
-
-/** Begin the batch's next event; false when there is no room. */
-static inline bool
-wire_dynamo_begin(struct wire_dynamo_reading *reading, struct wire_raw_batch *batch)
-{
-    *reading = (struct wire_dynamo_reading){.batch = batch, .kind = WIRE_RAW_SKIP};
-    reading->mark = wire_raw_builder_mark(batch);
-    reading->event = wire_raw_builder_event(batch);
-    return reading->event != NULL;
-}
-
-static inline void
-wire_dynamo_once(struct wire_dynamo_reading *reading, unsigned *seen,
-                 enum wire_dynamo_member member)
-{
-    if ((*seen & (unsigned)member) != 0)
-        reading->malformed = true;
-    *seen |= (unsigned)member;
-}
-
-/** What was read becomes an event, or a SKIP with its reason. */
-void wire_dynamo_settle(struct wire_dynamo_reading *reading);
-
-/** "device", "host_pinned", "disk", "external"; anything else is an unknown tier. */
-void wire_dynamo_tier(struct wire_dynamo_reading *reading, const char *text, size_t size);
-
-/** Read the RouterEvent that is next, whatever stands there.  A batch that is full is KVT_RANGE in
- * the cursor. */
-void wire_dynamo_pack_event(struct wire_cursor *pack, struct wire_raw_batch *batch);
-void wire_dynamo_json_event(struct kvt_json_pull *pull, struct wire_raw_batch *batch);
 
 /** One RouterEvent or an array of them, msgpack or JSON, into the batch behind what it has. */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_events(const void *bytes, size_t size,
@@ -102,5 +33,21 @@ KVT_NODISCARD enum kvt_err wire_dynamo_decode_json(const char *text, size_t size
 
 /** Is this topic's message about blocks? */
 bool wire_dynamo_is_topic(const char *topic, size_t size);
+
+/* ---- the ZMQ event plane of Dynamo: four frames ---- */
+
+struct wire_dynamo_frames {
+    uint64_t publisher;
+    uint64_t sequence;
+    const void *envelope; /* into the last frame */
+    size_t envelope_size;
+};
+
+/** Frames 1, 2 and 3 (the topic is the caller's).  KVT_OK or KVT_INVALID. */
+KVT_NODISCARD enum kvt_err wire_dynamo_frames(const void *publisher, size_t publisher_size,
+                                              const void *sequence, size_t sequence_size,
+                                              const void *body, size_t body_size,
+                                              struct wire_dynamo_frames *frames,
+                                              struct kvt_error *err);
 
 #endif /* WIRE_DIALECT_DYNAMO_H */

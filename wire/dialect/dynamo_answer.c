@@ -1,10 +1,11 @@
 /*
  * Dynamo's worker query and HTTP dump: the question, and answers of any length.
  */
+#include "wire/dialect/dynamo_answer.h"
+
 #include <inttypes.h>
 
-#include "wire/dialect/dialect.h"
-#include "wire/dialect/dynamo.h"
+#include "wire/dialect/dynamo_internal.h"
 #include "wire/message/msgpack.h"
 
 enum { QUERY_MEMBERS = 6, QUERY_MAX = 512, WRAPPERS_MAX = 4 };

@@ -1,7 +1,7 @@
 /*
  * RouterEvents in msgpack, and the verdict on both spellings.
  */
-#include "wire/dialect/dynamo.h"
+#include "wire/dialect/dynamo_internal.h"
 
 #define NO_ROOM "no more events, blocks and objects than a batch holds"
 

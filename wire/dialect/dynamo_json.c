@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "wire/dialect/dynamo.h"
+#include "wire/dialect/dynamo_internal.h"
 
 #define NO_ROOM "no more events, blocks and objects than a batch holds"
 

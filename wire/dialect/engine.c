@@ -3,8 +3,6 @@
  */
 #include "wire/dialect/engine.h"
 
-#include "wire/dialect/dialect.h"
-
 enum { MEMBERS_MIN = 2, MEMBERS_MAX = 4, GROUPS = 64 };
 
 #define TIME_MAX 1e13 /* seconds; what is beyond is no time */

@@ -2,10 +2,11 @@
  * kvbm.events: [events, instance], events = {"Create": [hash...]} | {"Remove": [hash...]} |
  * "Shutdown".  A hash is a positional lineage hash of 128 bits.
  */
+#include "wire/dialect/kvbm_event.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "wire/dialect/dialect.h"
 #include "wire/dialect/msgpack_cursor.h"
 #include "wire/dialect/raw_builder.h"
 

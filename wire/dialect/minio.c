@@ -10,7 +10,6 @@
 #include "base/text/hex.h"
 #include "base/text/json_pull.h"
 #include "kvtier/key.h"
-#include "wire/dialect/dialect.h"
 #include "wire/dialect/raw_builder.h"
 
 #define HOLDER_PREFIX "cold@"

@@ -1,7 +1,7 @@
 /*
- * wire/dialect/minio.h -- decoders that dialect.h reaches by wire_dialect_decode() only.
+ * wire/dialect/minio.h -- bucket notifications of MinIO, JSON.
  *
- * Why: one table of dialects, one file a dialect.
+ * Why: a bucket that others write to says so by these.
  * Ownership: as raw.h.
  * Threads:   as raw.h.
  * Limits:    as raw.h.
@@ -9,6 +9,7 @@
 #ifndef WIRE_DIALECT_MINIO_H
 #define WIRE_DIALECT_MINIO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kvtier/error.h"
@@ -18,5 +19,9 @@
 
 KVT_NODISCARD enum kvt_err wire_minio_decode(const void *bytes, size_t size,
                                              struct wire_raw_batch *batch, struct kvt_error *err);
+
+/** Undo, in place, how MinIO escapes a key: %XX and '+'.  False for half an escape or a NUL: no key
+ *  has those. */
+bool wire_minio_unescape(char *text);
 
 #endif /* WIRE_DIALECT_MINIO_H */

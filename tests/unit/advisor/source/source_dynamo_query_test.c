@@ -20,6 +20,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/file.h"
+#include "wire/dialect/dynamo_answer.h"
 #include "wire/dialect/dynamo_rpc.h"
 #include "wire/nats/bus.h"
 

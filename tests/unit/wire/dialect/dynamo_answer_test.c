@@ -7,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo_answer.h"
 #include "wire/message/msgpack.h"
 
 #include "tests/fuzz/raw.h"

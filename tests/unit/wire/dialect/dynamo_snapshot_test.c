@@ -173,17 +173,20 @@ what_was_encoded_comes_back(void **state)
 static void
 what_does_not_fit_is_refused(void **state)
 {
-    static const struct chain good = {.worker = 1, .first = 5, .count = 3, .dp_rank = 2};
+#define GOOD                                                                                       \
+    {                                                                                              \
+        .worker = 1, .first = 5, .count = 3, .dp_rank = 2                                          \
+    }
     static const struct {
         struct chain chain;
         struct oddity odd;
         enum kvt_err expected;
     } cases[] = {
-        {good, {.variant = 0}, KVT_OK},
-        {good, {.variant = 1}, KVT_INVALID},
-        {good, {.parent_tag = 2}, KVT_INVALID},
-        {good, {.position_tag = 1}, KVT_INVALID},
-        {good, {.media_tag = 1}, KVT_INVALID},
+        {GOOD, {.variant = 0}, KVT_OK},
+        {GOOD, {.variant = 1}, KVT_INVALID},
+        {GOOD, {.parent_tag = 2}, KVT_INVALID},
+        {GOOD, {.position_tag = 1}, KVT_INVALID},
+        {GOOD, {.media_tag = 1}, KVT_INVALID},
         {{.count = 1, .tier = 3}, {.variant = 0}, KVT_OK},
         {{.count = 1, .tier = 4}, {.variant = 0}, KVT_INVALID},
         {{.count = 0}, {.variant = 0}, KVT_INVALID},
@@ -203,8 +206,8 @@ what_does_not_fit_is_refused(void **state)
     /* Every beginning, and anything behind the end. */
     kvt_buffer_clear(&bytes);
     put(&bytes, 2, 8);
-    encode(&bytes, &good, &cases[0].odd);
-    encode(&bytes, &good, &cases[0].odd);
+    encode(&bytes, &cases[0].chain, &cases[0].odd);
+    encode(&bytes, &cases[0].chain, &cases[0].odd);
     assert_int_equal(check(&bytes, &chains, &blocks), KVT_OK);
     assert_int_equal(blocks, 6);
     put(&bytes, 0, 1);

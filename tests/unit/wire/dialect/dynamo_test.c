@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/wire/dialect/dialect_bytes.h"

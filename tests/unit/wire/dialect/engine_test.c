@@ -6,6 +6,7 @@
 
 #include "kvtier/token.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/engine.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/wire/dialect/dialect_bytes.h"

@@ -6,6 +6,7 @@
 
 #include "base/core/random.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/kvbm_event.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/wire/dialect/dialect_bytes.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvtier/key.h"
 #include "wire/dialect/dialect.h"
 
 #include "tests/support/seed.h"

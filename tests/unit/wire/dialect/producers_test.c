@@ -13,6 +13,9 @@
 #include "base/text/json.h"
 #include "kvtier/token.h"
 #include "wire/dialect/dialect.h"
+#include "wire/dialect/dynamo.h"
+#include "wire/dialect/dynamo_answer.h"
+#include "wire/dialect/engine.h"
 
 #include "tests/support/seed.h"
 
