@@ -199,11 +199,16 @@ KEPT_EXPORTS = {
     "kvbm_crc32c_copy_by_steps": "a test compares it with the faster path that processors take",
     "kvbm_cuda_load_kernels": "a build without nvcc has no kernels: tests load them from the fake",
     "kvbm_cost_estimate": "what a model of tiers in tests is compared with",
+    "gateway_orders_accept": "a test tries every way in which an order is refused, without a bus",
+    "gateway_orders_recall": "a test repeats finished orders without a bus",
+    "gateway_orders_execute": "tests execute orders without a bus",
+    "gateway_recheck_round": "tests run single rounds, without the thread and its pauses",
     "worker_store_lock_new": "tests bring a store and a clock of their own",
     "worker_supervisor_rest_ms": "tests check each step of it, which would take minutes to observe",
 }
 # Headers of one includer that stay, and why.
 KEPT_HEADERS = {
+    "gateway/care/housekeeping.h": "how main.c starts and stops this thread",
     "index/answer/scan.h": "index/index.h must not declare a function that needs the lock held",
     "kvbm/attach/attach_session.h": "the server starts sessions; in one file they are 600 lines",
     "worker/replay/replay_app.h": "how worker/main.c starts this folder",

@@ -13,9 +13,9 @@
 #include "gateway/block/repair.h"
 #include "gateway/tier/body_read.h"
 #include "gateway/tier/bucket_tier.h"
-#include "gateway/tier/courtesy.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/key_lock.h"
+#include "gateway/tier/stats.h"
 
 enum {
     IDLE_MS = 20,
@@ -44,7 +44,7 @@ struct gateway_backlog {
     struct load loads[GATEWAY_BACKLOG_PAGE];
     struct gateway_claim claims[GATEWAY_BACKLOG_PAGE];
     struct gateway_change changes[GATEWAY_BACKLOG_PAGE];
-    struct gateway_stats_traffic courtesy;
+    struct gateway_stats_traffic traffic;
     uint64_t random;
     uint64_t backoff_ms;
     uint64_t shown_ms;
@@ -66,7 +66,7 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *contex
         return kvt_error_set(err, KVT_NOMEM, "backlog");
     backlog->context = context;
     backlog->options = *options;
-    backlog->courtesy.stats = context->stats;
+    backlog->traffic.stats = context->stats;
     backlog->random = kvt_clock_mono_ns();
     atomic_store(&backlog->moved_ms, kvt_clock_mono_ms());
     return KVT_OK;
@@ -77,7 +77,7 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_context *contex
 static bool
 is_busy(struct gateway_backlog *backlog)
 {
-    const bool asked = gateway_stats_traffic_seen(&backlog->courtesy);
+    const bool asked = gateway_stats_traffic_seen(&backlog->traffic);
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(backlog->context->catalog, &stats);

@@ -83,8 +83,8 @@ struct gateway_events {
     bool started;
 };
 
-enum kvt_err
-gateway_events_publisher(char out[KVT_NAME_MAX], const char *gateway, uint32_t stream)
+static enum kvt_err
+name_publisher(char out[KVT_NAME_MAX], const char *gateway, uint32_t stream)
 {
     const int size = stream == 0
                          ? snprintf(out, KVT_NAME_MAX, "gateway:%s", gateway)
@@ -144,7 +144,7 @@ batch_init(const struct gateway_context *context, uint32_t stream,
     *batch =
         (struct kvt_event_batch){.incarnation = stats.incarnation, .time_ms = kvt_clock_unix_ms()};
     memcpy(batch->namespace_, state->namespace_, sizeof(batch->namespace_));
-    (void)!gateway_events_publisher(batch->worker, context->identity.name, stream);
+    (void)!name_publisher(batch->worker, context->identity.name, stream);
     name_locations(context, locations(context), batch);
 }
 
@@ -167,9 +167,9 @@ page(enum kvt_err status, uint64_t next, const struct kvt_event_batch *batch,
     return rc;
 }
 
-enum kvt_err
-gateway_events_range(struct gateway_context *context, uint32_t stream, uint64_t incarnation,
-                     uint64_t from, uint64_t to, struct kvt_buffer *answer)
+static enum kvt_err
+encode_range(struct gateway_context *context, uint32_t stream, uint64_t incarnation, uint64_t from,
+             uint64_t to, struct kvt_buffer *answer)
 {
     struct gateway_event *read = kvt_calloc(BATCH_EVENTS, sizeof(*read));
     struct kvt_event *wired = kvt_calloc(BATCH_EVENTS, sizeof(*wired));
@@ -216,8 +216,8 @@ answer_range(struct gateway_events *events, const struct question *question,
     struct wire_query_range range;
 
     if (wire_query_decode_range(question->bytes, question->size, &range, NULL) != KVT_OK ||
-        gateway_events_range(events->context, question->stream, range.incarnation, range.from,
-                             range.to, answer) != KVT_OK)
+        encode_range(events->context, question->stream, range.incarnation, range.from, range.to,
+                     answer) != KVT_OK)
         (void)!page(KVT_INVALID, 0, NULL, answer);
 }
 
@@ -378,8 +378,7 @@ open_lane(struct gateway_events *events, uint32_t stream, const struct gateway_s
     struct kvt_error err;
     bool named;
 
-    named = gateway_events_publisher(lane->publisher, events->context->identity.name, stream) ==
-                KVT_OK &&
+    named = name_publisher(lane->publisher, events->context->identity.name, stream) == KVT_OK &&
             wire_subject_events(lane->subject, sizeof(lane->subject), state->namespace_, 0,
                                 lane->publisher) == KVT_OK &&
             wire_subject_dump(lane->dump, sizeof(lane->dump), lane->publisher) == KVT_OK &&
@@ -532,7 +531,7 @@ gateway_events_start(struct gateway_events **out, struct gateway_context *contex
     events->bus = bus;
     /* Cursors of another life must not be taken for ours. */
     events->next_cursor = kvt_clock_unix_ms() << 16;
-    rc = gateway_events_publisher(name, context->identity.name, GATEWAY_STREAMS_MAX);
+    rc = name_publisher(name, context->identity.name, GATEWAY_STREAMS_MAX);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "name is too long for a publisher's name");
         goto fail;

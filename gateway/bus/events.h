@@ -34,13 +34,4 @@ KVT_NODISCARD enum kvt_err gateway_events_start(struct gateway_events **out,
 /** Gives the outbox up to `drain_ms` to empty; the rest is published by the next life. */
 void gateway_events_stop(struct gateway_events *events, uint64_t drain_ms);
 
-/** The publisher's name of a stream.  KVT_RANGE: the gateway's name is too long. */
-KVT_NODISCARD enum kvt_err gateway_events_publisher(char out[KVT_NAME_MAX], const char *gateway,
-                                                    uint32_t stream);
-
-/** Encode the events [from, to] of a stream, as many as fit into one batch, as a page. */
-KVT_NODISCARD enum kvt_err gateway_events_range(struct gateway_context *context, uint32_t stream,
-                                                uint64_t incarnation, uint64_t from, uint64_t to,
-                                                struct kvt_buffer *answer);
-
 #endif /* GATEWAY_BUS_EVENTS_H */

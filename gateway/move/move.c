@@ -297,34 +297,6 @@ gateway_move(struct gateway_context *context, const char *key, const struct gate
 }
 
 enum kvt_err
-gateway_move_demote(struct gateway_context *context, const char *key, uint64_t *bytes)
-{
-    const struct gateway_move move = {.from = GATEWAY_HOT, .to = GATEWAY_BUCKETS};
-    enum kvt_err rc;
-
-    *bytes = 0;
-    if (context->tiers.hot == NULL)
-        return KVT_OK;
-    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
-        return KVT_UNAVAILABLE;
-    rc = gateway_move(context, key, &move, bytes);
-    return rc == KVT_NOTFOUND ? KVT_OK : rc;
-}
-
-enum kvt_err
-gateway_move_promote(struct gateway_context *context, const char *key, uint64_t *bytes)
-{
-    const struct gateway_move move = {.from = GATEWAY_BUCKETS, .to = GATEWAY_HOT};
-
-    *bytes = 0;
-    if (context->tiers.hot == NULL)
-        return KVT_FULL;
-    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
-        return KVT_UNAVAILABLE;
-    return gateway_move(context, key, &move, bytes);
-}
-
-enum kvt_err
 gateway_move_settle(struct gateway_context *context, const char *key)
 {
     struct gateway_key_lock hold;

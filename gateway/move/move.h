@@ -34,14 +34,6 @@ struct gateway_move {
 KVT_NODISCARD enum kvt_err gateway_move(struct gateway_context *context, const char *key,
                                         const struct gateway_move *move, uint64_t *bytes);
 
-/** From the hot volume to where the bucket's copy is.  KVT_OK also when there was none. */
-KVT_NODISCARD enum kvt_err gateway_move_demote(struct gateway_context *context, const char *key,
-                                               uint64_t *bytes);
-
-/** Copy from the bucket that has it to the hot volume. */
-KVT_NODISCARD enum kvt_err gateway_move_promote(struct gateway_context *context, const char *key,
-                                                uint64_t *bytes);
-
 /** Bring a move between the buckets to its end, or undo it, whose row was left by a crash.  KVT_OK:
  *  settled; else it is tried again. */
 KVT_NODISCARD enum kvt_err gateway_move_settle(struct gateway_context *context, const char *key);

@@ -7,7 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/thread/cond.h"
-#include "gateway/tier/courtesy.h"
+#include "gateway/tier/stats.h"
 
 enum {
     LOOK_MS = 20,     /* how often it is looked whether requests come */
@@ -26,7 +26,7 @@ struct gateway_mover {
         size_t running;
         uint64_t paid_ns; /* nothing begins before: what moved so far takes until then */
         uint64_t rest_ns; /* nor before this: the time that belongs to requests */
-        struct gateway_stats_traffic courtesy;
+        struct gateway_stats_traffic traffic;
         uint64_t looked_ms;
         uint64_t asked_ms; /* when it was seen last that requests come */
         bool asked;
@@ -55,7 +55,7 @@ pause_locked(struct gateway_mover *mover)
         return (free_ns - now_ns) / 1000000 + 1;
     if (now_ns / 1000000 - mover->shared.looked_ms >= LOOK_MS) {
         mover->shared.looked_ms = now_ns / 1000000;
-        if (gateway_stats_traffic_seen(&mover->shared.courtesy))
+        if (gateway_stats_traffic_seen(&mover->shared.traffic))
             mover->shared.asked_ms = mover->shared.looked_ms;
         mover->shared.asked = mover->shared.looked_ms - mover->shared.asked_ms < QUIET_MS;
     }
@@ -131,7 +131,7 @@ gateway_mover_new(struct gateway_mover **out, struct gateway_context *context,
         return kvt_error_set(err, KVT_NOMEM, "mover");
     mover->context = context;
     mover->options = *options;
-    mover->shared.courtesy.stats = context->stats;
+    mover->shared.traffic.stats = context->stats;
     if (pthread_mutex_init(&mover->shared.lock, NULL) != 0) {
         kvt_free(mover);
         return kvt_error_set(err, KVT_NOMEM, "mover");

@@ -384,8 +384,8 @@ gateway_bucket_tier_probe(struct gateway_bucket_tier *cold)
                      state.reason);
 }
 
-void
-gateway_bucket_tier_suspect(struct gateway_bucket_tier *cold)
+static void
+suspect(struct gateway_bucket_tier *cold)
 {
     if (!atomic_exchange(&cold->healthy, false))
         return;
@@ -401,7 +401,7 @@ enum kvt_err
 gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
 {
     if (status == KVT_UNAVAILABLE || status == KVT_TIMEOUT)
-        gateway_bucket_tier_suspect(cold);
+        suspect(cold);
     return status;
 }
 

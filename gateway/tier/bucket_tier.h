@@ -103,9 +103,6 @@ const struct g4_endpoint *gateway_bucket_tier_far_endpoint(const struct gateway_
  */
 void gateway_bucket_tier_probe(struct gateway_bucket_tier *cold);
 
-/** A request just failed because nobody answered: do not wait for the next probe to say so. */
-void gateway_bucket_tier_suspect(struct gateway_bucket_tier *cold);
-
 /** Is there really no such object?  Asked by GET, because the "404" to a HEAD has no body to say
  *  that it is the whole bucket that is missing; then nothing may be forgotten. */
 bool gateway_bucket_tier_absent(struct gateway_bucket_tier *cold, const char *key);

@@ -10,7 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "g4/packed/packed_store.h"
-#include "gateway/tier/courtesy.h"
+#include "gateway/tier/stats.h"
 
 enum {
     TICK_MS = 200,
@@ -128,9 +128,9 @@ add_report(struct g4_compaction_report *total, const struct g4_compaction_report
 
 /* While requests come the bucket is theirs for as long as it was the packer's. */
 static void
-pause_after(struct gateway_packer *packer, struct gateway_stats_traffic *courtesy, uint64_t took_ms)
+pause_after(struct gateway_packer *packer, struct gateway_stats_traffic *traffic, uint64_t took_ms)
 {
-    uint64_t wait_ms = gateway_stats_traffic_seen(courtesy) ? took_ms + PAUSE_MS : PAUSE_MS;
+    uint64_t wait_ms = gateway_stats_traffic_seen(traffic) ? took_ms + PAUSE_MS : PAUSE_MS;
 
     if (wait_ms > PAUSE_MAX_MS)
         wait_ms = PAUSE_MAX_MS;
@@ -143,10 +143,10 @@ static enum kvt_err
 run_all(struct gateway_packer *packer, size_t index, const struct gateway_packer_asker *asker,
         struct g4_compaction_report *total, struct kvt_error *err)
 {
-    struct gateway_stats_traffic courtesy = {.stats = packer->stats};
+    struct gateway_stats_traffic traffic = {.stats = packer->stats};
     enum kvt_err rc = KVT_OK;
 
-    (void)gateway_stats_traffic_seen(&courtesy); /* from here on */
+    (void)gateway_stats_traffic_seen(&traffic); /* from here on */
     *total = (struct g4_compaction_report){.more = true};
     for (unsigned i = 0; i < GATEWAY_PACKER_RUNS && total->more; i++) {
         const uint64_t began_ms = kvt_clock_mono_ms();
@@ -161,7 +161,7 @@ run_all(struct gateway_packer *packer, size_t index, const struct gateway_packer
         if (asker != NULL)
             asker->working(asker->arg);
         if (total->more)
-            pause_after(packer, &courtesy, kvt_clock_mono_ms() - began_ms);
+            pause_after(packer, &traffic, kvt_clock_mono_ms() - began_ms);
     }
     return rc == KVT_BUSY || rc == KVT_PRECONDITION || rc == KVT_CANCELLED ? KVT_AGAIN : rc;
 }

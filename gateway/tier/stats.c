@@ -1,5 +1,7 @@
 #include "gateway/tier/stats.h"
 
+#include <stddef.h>
+
 /* Series of a tier that the gateway has not would only say so. */
 static bool
 is_shown(enum gateway_stat stat, struct gateway_stats_tiers tiers)
@@ -31,4 +33,17 @@ gateway_stats_init(struct gateway_stats *stats, struct kvt_metrics *metrics,
             : NULL;
     GATEWAY_STATS_MAP(X)
 #undef X
+}
+
+bool
+gateway_stats_traffic_seen(struct gateway_stats_traffic *traffic)
+{
+    static const enum gateway_stat asked[] = {GATEWAY_STAT_GET, GATEWAY_STAT_PUT, GATEWAY_STAT_HAS,
+                                              GATEWAY_STAT_DELETE, GATEWAY_STAT_LIST};
+    const uint64_t before = traffic->requests;
+
+    traffic->requests = 0;
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        traffic->requests += gateway_stats_get(traffic->stats, asked[i]);
+    return traffic->requests != before;
 }

@@ -10,6 +10,7 @@
 #define GATEWAY_TIER_STATS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/core/metrics.h"
 
@@ -157,5 +158,16 @@ gateway_stats_get(struct gateway_stats *stats, enum gateway_stat stat)
 {
     return stats->series[stat] == NULL ? 0 : (uint64_t)kvt_metric_get(stats->series[stat]);
 }
+
+/* Do requests come?  The gateway's own work (uploads of the backlog, orders, packing) shares disk,
+ * bucket and processors with its clients, and waits while there are any.  One owner.  Requests
+ * count when they begin: one that runs long is not seen for as long. */
+struct gateway_stats_traffic {
+    struct gateway_stats *stats;
+    uint64_t requests; /* that had come at the last call */
+};
+
+/** Have requests of clients come since the last call? */
+bool gateway_stats_traffic_seen(struct gateway_stats_traffic *traffic);
 
 #endif /* GATEWAY_TIER_STATS_H */

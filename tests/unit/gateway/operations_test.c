@@ -549,37 +549,37 @@ moves_keep_a_copy(void **state)
 
     (void)state;
     opened(&g, HOT, 0);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes),
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes),
                      KVT_OK); /* nothing is gone already */
-    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
+        assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_OK);
         assert_int_equal(bytes, again == 0 ? SIZE : 0);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     }
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
+        assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_OK);
         assert_int_equal(bytes, again == 0 ? SIZE : 0);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     }
     /* A bad copy in the bucket is repaired from the hot one before that goes. */
     damage(g.cold, FLIP);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
     assert_int_equal(gateway_quarantine_count(g.context->quarantine), 1);
     /* One that is gone is not made anew: somebody removed the block. */
-    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_OK);
     damage(g.cold, GONE);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_NOTFOUND);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_OK);
     /* With no good copy to verify, the hot one stays. */
-    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_OK);
     test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_TIMEOUT);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_TIMEOUT);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
     test_gateway_close(&g);
 }
@@ -601,7 +601,7 @@ copies_wait_for_memory(void **state)
     test_gateway_reopen(&g);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     budget.used = 1; /* somebody's */
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_AGAIN);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_AGAIN);
     damage(g.hot, FLIP);
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK); /* from the bucket */
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
@@ -609,11 +609,11 @@ copies_wait_for_memory(void **state)
     assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     assert_int_equal(budget.used, 0);
-    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_AGAIN); /* one, not two */
+    assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_AGAIN); /* one, not two */
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
     budget.max = UINT64_C(2) * SIZE;
-    assert_int_equal(gateway_move_promote(g.context, name, &bytes), KVT_OK);
-    assert_int_equal(gateway_move_demote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_promote(g.context, name, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(g.context, name, &bytes), KVT_OK);
     assert_int_equal(budget.used, 0);
     test_gateway_close(&g);
 }
@@ -629,10 +629,10 @@ promotion_respects_the_cap(void **state)
     opened(&g, SIZE, 0);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
-    assert_int_equal(gateway_move_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_FULL);
+    assert_int_equal(test_gateway_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_FULL);
     assert_int_equal(test_gateway_tiers(&g, 2, NULL), GATEWAY_COLD);
-    assert_int_equal(gateway_move_demote(g.context, test_gateway_key(key, 1), &bytes), KVT_OK);
-    assert_int_equal(gateway_move_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(g.context, test_gateway_key(key, 1), &bytes), KVT_OK);
+    assert_int_equal(test_gateway_promote(g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
     test_gateway_close(&g);
 }
 

@@ -109,7 +109,7 @@ damage_while_the_bucket_is_away(void **state)
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(test_waiting_plant(w.gateway.context->tiers.hot, 1, 99), KVT_OK);
     test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
-    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
+    (void)gateway_bucket_tier_ended(w.gateway.context->tiers.buckets, KVT_UNAVAILABLE);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
     gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);

@@ -151,8 +151,8 @@ change(struct model *m, uint64_t number)
         else if (m->truth[number] == STORED)
             m->truth[number] = EITHER;
         break;
-    case 1: (void)!gateway_move_demote(context, key, &bytes); break;
-    case 2: (void)!gateway_move_promote(context, key, &bytes); break;
+    case 1: (void)!test_gateway_demote(context, key, &bytes); break;
+    case 2: (void)!test_gateway_promote(context, key, &bytes); break;
     case 3:
         if (m->truth[number] == STORED)
             assert_int_not_equal(test_gateway_put(&m->w.gateway, number, SIZE - 1), KVT_OK);

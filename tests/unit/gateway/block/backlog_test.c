@@ -29,7 +29,7 @@ demote(struct test_waiting *w, uint64_t number)
     char key[KVT_KEY_MAX];
     uint64_t bytes;
 
-    return gateway_move_demote(w->gateway.context, test_gateway_key(key, number), &bytes);
+    return test_gateway_demote(w->gateway.context, test_gateway_key(key, number), &bytes);
 }
 
 static enum kvt_err
@@ -102,7 +102,7 @@ outage_is_bridged(void **state)
     (void)state;
     test_waiting_open(&w, 3 * SIZE);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, UINT64_MAX);
-    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
+    (void)gateway_bucket_tier_ended(w.gateway.context->tiers.buckets, KVT_UNAVAILABLE);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
     assert_int_equal(test_gateway_put(&w.gateway, 3, SIZE), KVT_UNAVAILABLE);
@@ -448,7 +448,7 @@ failures_have_their_turn(void **state)
         assert_int_equal(test_gateway_put(&w.gateway, 10 + i, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, GATEWAY_BACKLOG_PAGE);
     assert_int_equal(test_waiting_round(&w), 0);
-    gateway_bucket_tier_suspect(w.gateway.context->tiers.buckets);
+    (void)gateway_bucket_tier_ended(w.gateway.context->tiers.buckets, KVT_UNAVAILABLE);
     assert_int_equal(test_waiting_round(&w), 0);
     gateway_bucket_tier_probe(w.gateway.context->tiers.buckets);
     assert_int_equal(test_waiting_round(&w), GATEWAY_BACKLOG_PAGE);

@@ -238,7 +238,7 @@ a_demotion_makes_nothing_anew(void **state)
     uint64_t bytes;
 
     take_away(f);
-    assert_int_equal(gateway_move_demote(f->gateway.context, f->key, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(f->gateway.context, f->key, &bytes), KVT_OK);
     assert_int_equal(look(f), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
     assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);

@@ -263,7 +263,7 @@ a_foreign_block_counts_and_is_a_miss(void **state)
     }
     assert_int_equal(gateway_quarantine_count(f->g.context->quarantine), 0);
     assert_true(row_of(f, test_gateway_key(key, 1), &record) && record.foreign);
-    assert_int_equal(gateway_move_promote(f->g.context, key, &bytes), KVT_UNSUPPORTED);
+    assert_int_equal(test_gateway_promote(f->g.context, key, &bytes), KVT_UNSUPPORTED);
     assert_int_equal(test_gateway_put(&f->g, 1, SIZE), KVT_OK); /* the same bytes */
     assert_int_equal(test_gateway_get(&f->g, 1, SIZE, NULL), KVT_OK);
     assert_true(row_of(f, key, &record) && !record.foreign);

@@ -331,7 +331,7 @@ a_copy_that_others_took_away_is_forgotten(void **state)
         test_world_drop(&w, number, number == 3 ? GATEWAY_TIER_FAR : GATEWAY_TIER_COLD);
     }
     assert_int_equal(test_world_move(&w, 1, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
-    assert_int_equal(gateway_move_promote(w.g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
+    assert_int_equal(test_gateway_promote(w.g.context, test_gateway_key(key, 2), &bytes), KVT_OK);
     assert_int_equal(test_world_move(&w, 3, GATEWAY_FAR, GATEWAY_HOT, true), KVT_NOTFOUND);
     assert_int_equal(test_gateway_tiers(&w.g, 3, NULL), GATEWAY_COLD);
     test_world_expect_true(&w, 3, "taken away by others");

@@ -8,6 +8,7 @@
 #include "g4/directory/directory.h"
 #include "g4/object/check.h"
 #include "gateway/block/context_open.h"
+#include "gateway/move/move.h"
 #include "gateway/tier/bucket_tier.h"
 
 enum { SIZE_MAX_BYTES = 1 << 20 };
@@ -218,4 +219,32 @@ test_gateway_fault(struct test_gateway *gateway, enum g4_verb verb, enum g4_faul
         .verb = verb, .fault = fault, .status = status, .count = count};
 
     test_faulty_store_set(gateway->bucket, &rule);
+}
+
+enum kvt_err
+test_gateway_demote(struct gateway_context *context, const char *key, uint64_t *bytes)
+{
+    const struct gateway_move move = {.from = GATEWAY_HOT, .to = GATEWAY_BUCKETS};
+    enum kvt_err rc;
+
+    *bytes = 0;
+    if (context->tiers.hot == NULL)
+        return KVT_OK;
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
+        return KVT_UNAVAILABLE;
+    rc = gateway_move(context, key, &move, bytes);
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+enum kvt_err
+test_gateway_promote(struct gateway_context *context, const char *key, uint64_t *bytes)
+{
+    const struct gateway_move move = {.from = GATEWAY_BUCKETS, .to = GATEWAY_HOT};
+
+    *bytes = 0;
+    if (context->tiers.hot == NULL)
+        return KVT_FULL;
+    if (!gateway_bucket_tier_healthy(context->tiers.buckets))
+        return KVT_UNAVAILABLE;
+    return gateway_move(context, key, &move, bytes);
 }

@@ -84,4 +84,11 @@ enum kvt_err test_gateway_store_head(struct g4_store *store, const char *key,
 void test_gateway_fault(struct test_gateway *gateway, enum g4_verb verb, enum g4_fault fault,
                         enum kvt_err status, uint64_t count);
 
+/** From the hot volume to where the bucket's copy is.  KVT_OK also when there was none. */
+enum kvt_err test_gateway_demote(struct gateway_context *context, const char *key, uint64_t *bytes);
+
+/** Copy from the bucket that has it to the hot volume. */
+enum kvt_err test_gateway_promote(struct gateway_context *context, const char *key,
+                                  uint64_t *bytes);
+
 #endif /* TESTS_UNIT_GATEWAY_SUPPORT_SUPPORT_H */

@@ -63,7 +63,7 @@ put_and_pack(struct test_scene *scene)
 
         assert_int_equal(test_gateway_put(&scene->gateway, i, SIZE), KVT_OK);
         assert_int_equal(
-            gateway_move_demote(scene->gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
+            test_gateway_demote(scene->gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
     }
     pack(scene, BLOCKS);
 }
@@ -216,12 +216,12 @@ promoted_from_a_segment(void **state)
     put_and_pack(&scene);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
-    assert_int_equal(gateway_move_promote(scene.gateway.context, test_gateway_key(key, 5), &bytes),
+    assert_int_equal(test_gateway_promote(scene.gateway.context, test_gateway_key(key, 5), &bytes),
                      KVT_OK);
     assert_int_equal(bytes, SIZE);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 0);
-    assert_int_equal(gateway_move_demote(scene.gateway.context, key, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_demote(scene.gateway.context, key, &bytes), KVT_OK);
     assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
     test_scene_close(&scene);
@@ -309,7 +309,7 @@ other_bytes_of_what_was_just_packed(void **state)
     for (uint64_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
         assert_int_equal(
-            gateway_move_demote(scene.gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
+            test_gateway_demote(scene.gateway.context, test_gateway_key(key, i), &bytes), KVT_OK);
     }
     another.store = scene.gateway.bucket;
     another.settings = scene.gateway.options.packer.settings;
@@ -622,7 +622,7 @@ asked_while_nothing_is_written(void **state)
     packer = scene.gateway.context->packer;
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    gateway_bucket_tier_suspect(scene.gateway.context->tiers.buckets);
+    (void)gateway_bucket_tier_ended(scene.gateway.context->tiers.buckets, KVT_UNAVAILABLE);
     assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
     do {
