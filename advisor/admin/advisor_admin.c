@@ -12,15 +12,36 @@
 
 enum { RETRY_AFTER_S = 5 };
 
+/* Before and after a handler waits for the writer; false (and answered 503): so many wait already
+ * that others would not be answered either. */
+static bool
+enter(struct advisor_admin *http, struct kvt_http_response *response)
+{
+    if (atomic_fetch_add(&http->waiting, 1) < ADVISOR_ADMIN_WAIT_MAX)
+        return true;
+    atomic_fetch_sub(&http->waiting, 1);
+    kvt_http_fail(response, 503, KVT_AGAIN,
+                  "%d requests wait for the engine; nothing was done: ask again later",
+                  ADVISOR_ADMIN_WAIT_MAX);
+    response->retry_after_s = RETRY_AFTER_S;
+    return false;
+}
+
+static void
+leave(struct advisor_admin *http)
+{
+    atomic_fetch_sub(&http->waiting, 1);
+}
+
 /* Handlers that hand something to the engine's thread, and wait. */
 #define WAITS(name)                                                                                \
     static void name##_waiting(void *arg, const struct kvt_http_request *request,                  \
                                struct kvt_http_response *response)                                 \
     {                                                                                              \
-        if (!advisor_admin_enter(arg, response))                                                   \
+        if (!enter(arg, response))                                                                 \
             return;                                                                                \
         name(arg, request, response);                                                              \
-        advisor_admin_leave(arg);                                                                  \
+        leave(arg);                                                                                \
     }
 
 WAITS(advisor_admin_explain)
@@ -74,25 +95,6 @@ const struct kvt_http_route advisor_admin_routes[] = {
 };
 const size_t advisor_admin_route_count =
     sizeof(advisor_admin_routes) / sizeof(advisor_admin_routes[0]);
-
-bool
-advisor_admin_enter(struct advisor_admin *http, struct kvt_http_response *response)
-{
-    if (atomic_fetch_add(&http->waiting, 1) < ADVISOR_ADMIN_WAIT_MAX)
-        return true;
-    atomic_fetch_sub(&http->waiting, 1);
-    kvt_http_fail(response, 503, KVT_AGAIN,
-                  "%d requests wait for the engine; nothing was done: ask again later",
-                  ADVISOR_ADMIN_WAIT_MAX);
-    response->retry_after_s = RETRY_AFTER_S;
-    return false;
-}
-
-void
-advisor_admin_leave(struct advisor_admin *http)
-{
-    atomic_fetch_sub(&http->waiting, 1);
-}
 
 bool
 advisor_admin_loaded(const struct advisor_admin *http, struct kvt_http_response *response)

@@ -196,11 +196,6 @@ void advisor_admin_add_tiers(const struct advisor_admin *http, bool timed, struc
 /** Has the index been read into memory?  False, and answered 503 with how far it is: not yet. */
 bool advisor_admin_loaded(const struct advisor_admin *http, struct kvt_http_response *response);
 
-/** Before and after a handler waits for the engine's thread; false (and answered 503): so many wait
- *  already that others would not be answered either. */
-bool advisor_admin_enter(struct advisor_admin *http, struct kvt_http_response *response);
-void advisor_admin_leave(struct advisor_admin *http);
-
 /* Which ordering decides, of a tier that is to get another one if there is any. */
 struct advisor_admin_ordering {
     const char *now;

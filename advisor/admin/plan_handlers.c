@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/answer/finder_private.h"
+#include "advisor/answer/finder.h"
 #include "advisor/choice/active_rules.h"
 #include "advisor/choice/tenant_quotas.h"
 #include "advisor/plan/dry_run.h"

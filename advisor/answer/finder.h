@@ -92,4 +92,18 @@ KVT_NODISCARD enum kvt_err advisor_finder_rows(const struct advisor_finder *find
                                                size_t max, uint64_t *next,
                                                advisor_finder_row_fn *callback, void *arg);
 
+/* ---- for those that ask in their own way ---- */
+
+/** May RAM answer? */
+bool advisor_finder_from_ram(const struct advisor_finder *finder);
+
+/** Begin to read the store about a namespace, whose number `ns` gets.  KVT_NOTFOUND: nobody ever
+ *  named it.  The transaction is there only with KVT_OK. */
+KVT_NODISCARD enum kvt_err advisor_finder_begin(struct advisor_store *store, const char *name,
+                                                struct advisor_txn *txn, uint32_t *ns);
+
+/** A holder as it is answered. */
+void advisor_finder_name(struct wire_query_holder *to, const struct index_holder *key,
+                         uint32_t blocks);
+
 #endif /* ADVISOR_ANSWER_FINDER_H */

@@ -1,5 +1,5 @@
 /*
- * advisor/answer/finder_private.h -- what the files find*.c share: one question, answered from
+ * advisor/answer/finder_private.h -- what the files finder*.c share: one question, answered from
  * three places.
  *
  * Why: RAM, RAM with what was evicted from it, and the store alone are each a page of their own.
@@ -12,23 +12,12 @@
 
 #include "advisor/answer/finder.h"
 
-/** May RAM answer? */
-bool advisor_finder_from_ram(const struct advisor_finder *finder);
-
-/** Begin to read the store about a namespace, whose number `ns` gets.  KVT_NOTFOUND: nobody ever
- *  named it.  The transaction is there only with KVT_OK. */
-KVT_NODISCARD enum kvt_err advisor_finder_begin(struct advisor_store *store, const char *name,
-                                                struct advisor_txn *txn, uint32_t *ns);
-
 /** Longest first, of equal ones by number. */
 void advisor_finder_sort(struct index_match *matches, size_t count);
 
 bool advisor_finder_same_holder(const struct index_holder *a, const struct index_holder *b);
-/** A holder as it is answered. */
-void advisor_finder_name(struct wire_query_holder *to, const struct index_holder *key,
-                         uint32_t blocks);
 
-/* ---- find_cold.c: what was evicted from RAM; asked after RAM, whose answer they correct ---- */
+/* ---- finder_evicted.c: blocks evicted from RAM; corrects the answer of RAM ---- */
 
 /** `ns` is the index's number.  What RAM found stays when no block of the question was evicted. */
 KVT_NODISCARD enum kvt_err advisor_finder_evicted(const struct advisor_finder *finder, uint32_t ns,
@@ -45,7 +34,7 @@ KVT_NODISCARD enum kvt_err advisor_finder_evicted_ranks(const struct advisor_fin
                                                         const struct index_holder *holder,
                                                         uint32_t *ranks);
 
-/* ---- find_store.c: the store alone ---- */
+/* ---- finder_store.c: the store alone ---- */
 
 KVT_NODISCARD enum kvt_err advisor_finder_stored(const struct advisor_finder *finder,
                                                  const struct wire_query *query,

@@ -144,16 +144,3 @@ advisor_store_read_stats(struct advisor_store_reader *reader, struct advisor_sto
     stats->namespaces = counted.namespaces;
     return KVT_OK;
 }
-
-enum kvt_err
-advisor_store_read_orders(struct advisor_store_reader *reader, advisor_store_order_fn *callback,
-                          void *arg)
-{
-    struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_read(reader->store, &txn, NULL);
-
-    if (rc == KVT_OK)
-        rc = advisor_store_orders(&txn, callback, arg);
-    advisor_store_end(&txn);
-    return rc;
-}

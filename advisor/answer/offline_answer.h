@@ -63,8 +63,4 @@ KVT_NODISCARD enum kvt_err advisor_store_read_stats(struct advisor_store_reader 
                                                     struct advisor_store_holder_stats **holders,
                                                     struct kvt_error *err);
 
-/** Orders, newest first; as advisor_store_orders(). */
-KVT_NODISCARD enum kvt_err advisor_store_read_orders(struct advisor_store_reader *reader,
-                                                     advisor_store_order_fn *callback, void *arg);
-
 #endif /* ADVISOR_ANSWER_OFFLINE_ANSWER_H */

@@ -207,8 +207,10 @@ make(struct advisor_nats_snapshot *deposit, unsigned number,
     return KVT_OK;
 }
 
-enum kvt_err
-advisor_nats_snapshot_look(struct advisor_nats_snapshot *deposit, struct kvt_error *err)
+/* KVT_OK: one was made; KVT_AGAIN: none is due, or the index is not read yet; KVT_PRECONDITION:
+ * another advisor was faster; else why there is none. */
+static enum kvt_err
+make_if_due(struct advisor_nats_snapshot *deposit, struct kvt_error *err)
 {
     struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS];
     struct wire_bus *bus = deposit->options.bus;
@@ -257,7 +259,7 @@ run(void *arg)
         enum kvt_err rc = KVT_AGAIN;
 
         if (wire_bus_connected(deposit->options.bus))
-            rc = advisor_nats_snapshot_look(deposit, &err);
+            rc = make_if_due(deposit, &err);
         if (rc == KVT_OK) {
             kvt_metric_inc(counters->deposits, 1);
         } else if (rc == KVT_PRECONDITION) {

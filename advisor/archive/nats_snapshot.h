@@ -53,12 +53,6 @@ advisor_nats_snapshot_start(struct advisor_nats_snapshot **out,
 /** Ends soon, also in the middle of a snapshot, which is not there then.  NULL is allowed. */
 void advisor_nats_snapshot_stop(struct advisor_nats_snapshot *deposit);
 
-/** One look, as the thread has one every second: make a snapshot if it is due.  KVT_OK: one was
- *  made; KVT_AGAIN: none is due, or the index is not read yet; KVT_PRECONDITION: another advisor
- *  was faster; else why there is none. */
-KVT_NODISCARD enum kvt_err advisor_nats_snapshot_look(struct advisor_nats_snapshot *deposit,
-                                                      struct kvt_error *err);
-
 struct advisor_restore_options {
     struct wire_bus *bus;
     const char *bucket;

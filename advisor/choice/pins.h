@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/store/pin_rows.h"
+#include "advisor/store/durable_store.h"
 #include "kvtier/error.h"
 #include "kvtier/report.h"
 

@@ -65,12 +65,6 @@ advisor_aliases_free(struct advisor_aliases *aliases)
     kvt_free(aliases);
 }
 
-uint32_t
-advisor_aliases_count(const struct advisor_aliases *aliases)
-{
-    return aliases->count;
-}
-
 /* ---- the table ---- */
 
 static uint32_t

@@ -32,7 +32,6 @@ KVT_NODISCARD enum kvt_err advisor_aliases_save(struct advisor_aliases *aliases,
                                                 const struct advisor_txn *txn);
 void advisor_aliases_saved(struct advisor_aliases *aliases);
 bool advisor_aliases_dirty(const struct advisor_aliases *aliases);
-uint32_t advisor_aliases_count(const struct advisor_aliases *aliases);
 
 /** NULL: there is none. */
 const struct advisor_alias_row *advisor_aliases_find(const struct advisor_aliases *aliases,

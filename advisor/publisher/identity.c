@@ -1,5 +1,6 @@
 #include "advisor/publisher/identity.h"
 
+#include "advisor/publisher/aliases.h"
 #include "kvtier/token.h"
 
 /* The speaker's row of a block, if it still holds. */

@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/source/inbox_item.h"
+#include "advisor/source/inbox.h"
 #include "advisor/store/durable_store.h"
 #include "advisor/store/foreign_rows.h"
 #include "kvtier/event.h"

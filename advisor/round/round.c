@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/index/index_eviction.h"
 #include "advisor/job/jobs.h"
 #include "advisor/order/planner.h"
+#include "advisor/publisher/aliases.h"
 #include "advisor/round/outbox.h"
 #include "advisor/round/round_private.h"
 #include "base/core/alloc.h"

@@ -260,9 +260,9 @@ tell(struct advisor_round *engine, struct advisor_intake *intake,
                      batch->worker);
 }
 
-bool
-advisor_round_feed(struct advisor_round *engine, struct advisor_intake *intake,
-                   struct advisor_inbox_item *item, bool held)
+static bool
+feed(struct advisor_round *engine, struct advisor_intake *intake, struct advisor_inbox_item *item,
+     bool held)
 {
     struct kvt_event_batch batch; /* 5 KiB: the decoder sets what counts of it */
     struct advisor_publisher *publisher;
@@ -375,7 +375,7 @@ take_message(struct advisor_round *engine, struct advisor_intake *intake,
     intake->counts.messages++;
     intake->counts.last_message_ms = item->time_ms;
     if (intake->ops->decode != NULL)
-        return advisor_round_feed(engine, intake, item, false);
+        return feed(engine, intake, item, false);
     (void)advisor_round_hear(engine, &hearing);
     return false;
 }
@@ -410,7 +410,7 @@ feed_held(struct advisor_round *engine, struct advisor_publisher *publisher,
     if (intake == NULL)
         return false;
     if (!publisher->is_foreign)
-        return advisor_round_feed(engine, intake, item, true);
+        return feed(engine, intake, item, true);
     if (advisor_round_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
         return false;
     advisor_publisher_rehold(publisher, item);

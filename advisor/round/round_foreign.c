@@ -3,6 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "advisor/publisher/aliases.h"
 #include "advisor/publisher/foreign_publisher.h"
 #include "advisor/round/round_private.h"
 #include "base/core/alloc.h"

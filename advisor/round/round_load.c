@@ -2,6 +2,7 @@
 
 #include "advisor/job/jobs.h"
 #include "advisor/order/planner.h"
+#include "advisor/publisher/aliases.h"
 #include "advisor/round/round_private.h"
 #include "base/core/clock.h"
 #include "base/core/log.h"

@@ -167,9 +167,6 @@ void advisor_round_age(struct advisor_round *engine, uint64_t now_ms);
  *  be the last to leave.  Of no time it is the present one, so that it is never in the second
  *  0, which says something else in the log. */
 uint64_t advisor_round_time(uint64_t time_ms);
-/** Take one of our own messages through its publisher's state machine.  True: `item` was kept. */
-bool advisor_round_feed(struct advisor_round *engine, struct advisor_intake *intake,
-                        struct advisor_inbox_item *item, bool held);
 /** The events of a batch behind the first `skip`. */
 void advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publisher,
                          const struct kvt_event_batch *batch, uint32_t skip);
@@ -230,9 +227,6 @@ enum kvt_err advisor_round_save_sources(struct advisor_round *engine,
 void advisor_round_sources_saved(struct advisor_round *engine);
 /** What was committed survives a power cut now: the sources may be told. */
 void advisor_round_sources_synced(struct advisor_round *engine);
-/** Up to where the source's stream is in the store once this group is. */
-struct advisor_position advisor_round_durable(const struct advisor_round *engine,
-                                              const struct advisor_intake *intake);
 size_t advisor_round_poll(struct advisor_round *engine, uint64_t wait_ms);
 void advisor_round_show_sources(struct advisor_round *engine);
 /** Those of sources that are not followed any more leave; those of planes that were not heard

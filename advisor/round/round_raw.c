@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/publisher/aliases.h"
 #include "advisor/publisher/foreign_publisher.h"
 #include "advisor/round/round_private.h"
 #include "base/core/clock.h"

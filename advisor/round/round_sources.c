@@ -59,8 +59,9 @@ advisor_round_source(struct advisor_round *engine, const char *name, uint32_t *n
 }
 
 /* What is held back is not in the store: reading must begin again before it. */
-struct advisor_position
-advisor_round_durable(const struct advisor_round *engine, const struct advisor_intake *intake)
+/* Up to where the source's stream is in the store once this group is. */
+static struct advisor_position
+durable_of(const struct advisor_round *engine, const struct advisor_intake *intake)
 {
     const uint64_t held = advisor_publishers_held_seq(engine->publishers, intake->number);
     struct advisor_position position = intake->taken;
@@ -83,7 +84,7 @@ static enum kvt_err
 save_intake(struct advisor_round *engine, const struct advisor_txn *txn,
             const struct advisor_intake *intake)
 {
-    const struct advisor_position position = advisor_round_durable(engine, intake);
+    const struct advisor_position position = durable_of(engine, intake);
     const struct advisor_source_row *known = row_of(engine, intake->number);
     struct advisor_source_row row;
     enum kvt_err rc;
@@ -122,7 +123,7 @@ advisor_round_sources_saved(struct advisor_round *engine)
         struct advisor_intake *intake = advisor_sources_at(engine->feeds.sources, i);
         struct advisor_source_row *row = row_of(engine, intake->number);
 
-        intake->committed = advisor_round_durable(engine, intake);
+        intake->committed = durable_of(engine, intake);
         if (row != NULL) {
             row->seq = intake->committed.seq;
             row->created_ms = intake->committed.created_ms;
@@ -321,7 +322,7 @@ show_ours(struct advisor_round *engine, const struct advisor_intake *intake,
           const struct advisor_source_state *state)
 {
     const struct advisor_counters *counters = &engine->counters;
-    const uint64_t durable = advisor_round_durable(engine, intake).seq;
+    const uint64_t durable = durable_of(engine, intake).seq;
 
     kvt_metric_set(counters->events_seq, (int64_t)intake->committed.seq);
     /* Heartbeats are applied at once and only now and then worth a commit. */

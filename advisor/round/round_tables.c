@@ -1,5 +1,6 @@
 #include "advisor/job/jobs.h"
 #include "advisor/order/planner.h"
+#include "advisor/publisher/aliases.h"
 #include "advisor/round/round_private.h"
 
 /* The durable tables of the round.  A new one is one row of `tables`, and one function for each

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/answer/finder_private.h"
+#include "advisor/answer/finder.h"
 #include "advisor/index/evicted.h"
 #include "advisor/publisher/publishers.h"
+#include "advisor/route/worker_set.h"
 #include "base/core/alloc.h"
 
 enum {

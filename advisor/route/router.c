@@ -7,6 +7,7 @@
 
 #include "advisor/route/request_blocks.h"
 #include "advisor/route/router_private.h"
+#include "advisor/route/worker_set.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/random.h"

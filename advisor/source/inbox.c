@@ -5,9 +5,25 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "advisor/source/inbox_chunk.h"
 #include "base/core/alloc.h"
 #include "base/thread/cond.h"
+
+enum {
+    CHUNK_ITEMS = 512,
+    SPARES_MAX = 8, /* empty chunks that are kept */
+};
+
+/* Memory that many items are in.  The taker of the last one gives it back to its inbox. */
+struct advisor_chunk {
+    struct advisor_chunk *next;
+    struct advisor_inbox *inbox;
+    uint32_t count; /* items, those that only pass through included */
+    uint32_t live;  /* items that lie in `bytes` and were not freed */
+    size_t used;
+    size_t payload; /* sum of the items' sizes */
+    struct advisor_inbox_item *items[CHUNK_ITEMS];
+    alignas(alignof(struct advisor_inbox_item)) uint8_t bytes[ADVISOR_INBOX_CHUNK_BYTES];
+};
 
 struct advisor_inbox {
     size_t items_max;
@@ -33,6 +49,21 @@ struct advisor_inbox {
         bool closed;
     } shared;
 };
+
+/* Give it the times and numbers of another. */
+static void
+copy_numbers(struct advisor_inbox_item *item, const struct advisor_inbox_item *like)
+{
+    item->stream_seq = like->stream_seq;
+    item->time_ms = like->time_ms;
+    item->created_ms = like->created_ms;
+    item->sequence = like->sequence;
+    item->epoch = like->epoch;
+    item->worker_id = like->worker_id;
+    item->endpoint = like->endpoint;
+    item->has_sequence = like->has_sequence;
+    item->new_life = like->new_life;
+}
 
 /* ---- life ---- */
 
@@ -149,8 +180,7 @@ room_for(struct advisor_inbox *inbox, size_t size)
 {
     struct advisor_chunk *chunk = inbox->shared.filling;
 
-    if (chunk != NULL && chunk->count < ADVISOR_INBOX_CHUNK_ITEMS &&
-        chunk->used + size <= sizeof(chunk->bytes))
+    if (chunk != NULL && chunk->count < CHUNK_ITEMS && chunk->used + size <= sizeof(chunk->bytes))
         return chunk;
     if (inbox->shared.spare != NULL) {
         chunk = inbox->shared.spare;
@@ -214,7 +244,7 @@ copy_alone(struct advisor_inbox *inbox, const struct advisor_inbox_item *like, c
 
     if (rc != KVT_OK)
         return rc;
-    advisor_inbox_item_number(item, like);
+    copy_numbers(item, like);
     rc = advisor_inbox_put(inbox, item, wait_ms);
     if (rc != KVT_OK)
         advisor_inbox_item_free(item);
@@ -266,7 +296,7 @@ static void
 give_back(struct advisor_inbox *inbox, struct advisor_chunk *chunk)
 {
     (void)pthread_mutex_lock(&inbox->shared.lock);
-    if (inbox->shared.spare_count < ADVISOR_INBOX_SPARES) {
+    if (inbox->shared.spare_count < SPARES_MAX) {
         chunk->next = inbox->shared.spare;
         inbox->shared.spare = chunk;
         inbox->shared.spare_count++;
@@ -276,8 +306,8 @@ give_back(struct advisor_inbox *inbox, struct advisor_chunk *chunk)
     kvt_free(chunk);
 }
 
-void
-advisor_chunk_drop(struct advisor_chunk *chunk)
+static void
+drop_from_chunk(struct advisor_chunk *chunk)
 {
     assert(chunk->live > 0);
     if (--chunk->live == 0 && chunk->inbox->reading != chunk)
@@ -350,4 +380,57 @@ advisor_inbox_waiting(struct advisor_inbox *inbox, uint64_t *items, uint64_t *by
     *items = inbox->shared.items;
     *bytes = inbox->shared.bytes;
     (void)pthread_mutex_unlock(&inbox->shared.lock);
+}
+
+/* ---- items ---- */
+
+enum kvt_err
+advisor_inbox_item_new(struct advisor_inbox_item **out, enum advisor_inbox_item_kind kind,
+                       const char *subject, const void *bytes, size_t size)
+{
+    struct advisor_inbox_item *item = kvt_calloc(1, sizeof(*item));
+
+    *out = NULL;
+    if (item == NULL)
+        return KVT_NOMEM;
+    item->kind = kind;
+    item->size = size;
+    item->subject = kvt_strdup(subject);
+    item->bytes = kvt_calloc(size == 0 ? 1 : size, 1);
+    if (item->subject == NULL || item->bytes == NULL) {
+        advisor_inbox_item_free(item);
+        return KVT_NOMEM;
+    }
+    if (size > 0)
+        memcpy(item->bytes, bytes, size);
+    *out = item;
+    return KVT_OK;
+}
+
+struct advisor_inbox_item *
+advisor_inbox_item_keep(struct advisor_inbox_item *item)
+{
+    struct advisor_inbox_item *own;
+
+    if (item->chunk == NULL)
+        return item;
+    if (advisor_inbox_item_new(&own, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
+        return NULL;
+    copy_numbers(own, item);
+    advisor_inbox_item_free(item);
+    return own;
+}
+
+void
+advisor_inbox_item_free(struct advisor_inbox_item *item)
+{
+    if (item == NULL)
+        return;
+    if (item->chunk != NULL) {
+        drop_from_chunk(item->chunk);
+        return;
+    }
+    kvt_free(item->subject);
+    kvt_free(item->bytes);
+    kvt_free(item);
 }

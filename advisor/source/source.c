@@ -1,6 +1,7 @@
 #include "advisor/source/source.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "advisor/source/source_private.h"
 #include "base/core/alloc.h"
@@ -176,17 +177,6 @@ advisor_source_copy(struct advisor_source *source, const struct advisor_inbox_it
     return false;
 }
 
-bool
-advisor_source_push(struct advisor_source *source, struct advisor_inbox_item *item)
-{
-    atomic_fetch_add(&source->messages, 1);
-    if (advisor_inbox_put(source->inbox, item, 0) == KVT_OK)
-        return true;
-    advisor_inbox_item_free(item);
-    advisor_source_count_dropped(source);
-    return false;
-}
-
 enum kvt_err
 advisor_source_start(struct advisor_source *source, void *(*run)(void *arg), void *arg)
 {
@@ -217,4 +207,32 @@ advisor_source_set_last(struct advisor_source *source, uint64_t last_seq)
     (void)pthread_mutex_lock(&source->shared.lock);
     source->shared.state.last_seq = last_seq;
     (void)pthread_mutex_unlock(&source->shared.lock);
+}
+
+/* ---- kinds ---- */
+
+/* What `kind` in sources.file may say. */
+static const struct advisor_source_ops *const kinds[] = {
+    &advisor_source_jetstream,        &advisor_source_core,       &advisor_source_dynamo_nats,
+    &advisor_source_dynamo_jetstream, &advisor_source_dynamo_zmq, &advisor_source_engine_zmq,
+    &advisor_source_kvbm_nats,        &advisor_source_kvbm_zmq,   &advisor_source_minio_nats,
+};
+
+const struct advisor_source_ops *
+advisor_source_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+size_t
+advisor_source_kind_names(const char **names, size_t capacity)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && count < capacity; i++)
+        names[count++] = kinds[i]->name;
+    return count;
 }

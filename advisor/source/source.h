@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/source/inbox_item.h"
+#include "advisor/source/inbox.h"
 #include "base/core/buffer.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"

@@ -1,10 +1,9 @@
-#include "advisor/source/source_bucket.h"
-
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/source/source_private.h"
 #include "advisor/store/number_map.h"
 #include "advisor/transport/bucket_listing.h"
 #include "base/core/alloc.h"
@@ -13,6 +12,8 @@
 #include "kvtier/key.h"
 #include "wire/dialect/minio.h"
 #include "wire/nats/bus.h"
+
+#define LISTING_BYTES_MAX (256u << 20) /* of keys */
 
 /*
  * Notifications have no numbers, so what was lost shows in nothing but the connection: it came
@@ -229,7 +230,7 @@ list(struct advisor_source_bucket *bucket, struct kvt_error *err)
     struct kvt_buffer keys;
     enum kvt_err rc;
 
-    kvt_buffer_init(&keys, ADVISOR_SOURCE_LISTING_MAX);
+    kvt_buffer_init(&keys, LISTING_BYTES_MAX);
     hold(bucket);
     wire_bus_settle(source->options.bus); /* the server knows what we listen to */
     rc = advisor_bucket_listing_list(&place, &source->stopping, &keys, err);

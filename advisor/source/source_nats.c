@@ -1,4 +1,3 @@
-#include "advisor/source/source_bucket.h"
 #include "advisor/source/source_discovery.h"
 #include "advisor/source/source_dynamo.h"
 #include "advisor/source/source_private.h"

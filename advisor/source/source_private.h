@@ -41,12 +41,10 @@ struct advisor_source {
 /** Hand an item over, waiting for room; false when the source is stopping (the item is freed). */
 bool advisor_source_push_wait(struct advisor_source *source, struct advisor_inbox_item *item);
 
-/** The same without waiting; false when there is no room (the item is freed). */
-bool advisor_source_push(struct advisor_source *source, struct advisor_inbox_item *item);
-
 /** The same with a copy of a message, which is how many small ones are handed over. */
 bool advisor_source_copy_wait(struct advisor_source *source, const struct advisor_inbox_item *like,
                               const char *subject, const void *bytes, size_t size);
+/** The same without waiting; false when there is no room. */
 bool advisor_source_copy(struct advisor_source *source, const struct advisor_inbox_item *like,
                          const char *subject, const void *bytes, size_t size);
 
@@ -69,6 +67,10 @@ void advisor_source_close_stream(struct advisor_source *source);
  *  else the log says why not.  `state` is the stream's, and then what the stream was when the
  *  snapshot stood for all it does not have.  False: the source is stopping. */
 bool advisor_source_tell_snapshot(struct advisor_source *source, struct wire_stream_state *state);
+
+/** A store's notifications of a bucket have no numbers: after a loss the bucket is listed. */
+KVT_NODISCARD enum kvt_err advisor_source_bucket_open(struct advisor_source *source);
+void advisor_source_bucket_close(struct advisor_source *source);
 
 /** Start `run` as the source's thread.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_source_start(struct advisor_source *source,

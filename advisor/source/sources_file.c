@@ -205,7 +205,7 @@ point(struct advisor_source_entry *entry, const struct texts *texts, uint64_t bl
 
 #define TEXT(word, form, to, bytes)                                                                \
     {                                                                                              \
-        .key = word, .type = form, .target = to, .size = bytes                                     \
+        .key = (word), .type = (form), .target = (to), .size = (bytes)                             \
     }
 
 static enum kvt_err

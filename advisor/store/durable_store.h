@@ -294,4 +294,25 @@ KVT_NODISCARD enum kvt_err advisor_store_held(const struct advisor_txn *txn, uin
 KVT_NODISCARD enum kvt_err advisor_store_holds_nothing(const struct advisor_txn *txn,
                                                        uint32_t holder, bool *nothing);
 
+/* ---- pin_rows.c: (block, gateway) -> when its pin ends.  A folder of a former version has no such
+ * table, and no pins. ---- */
+
+struct advisor_pin_row {
+    uint64_t hash;
+    uint64_t until_ms; /* Unix; 0: until it is taken off */
+    uint32_t ns;
+    char gateway[KVT_NAME_MAX];
+};
+
+KVT_NODISCARD enum kvt_err advisor_store_put_pin(const struct advisor_txn *txn,
+                                                 const struct advisor_pin_row *row);
+/** One that is not there is no error. */
+KVT_NODISCARD enum kvt_err advisor_store_delete_pin(const struct advisor_txn *txn,
+                                                    const struct advisor_pin_row *row);
+
+typedef enum kvt_err advisor_store_pin_fn(void *arg, const struct advisor_pin_row *row);
+/** All of them; KVT_CORRUPT for a row that is none. */
+KVT_NODISCARD enum kvt_err advisor_store_pins(const struct advisor_txn *txn,
+                                              advisor_store_pin_fn *callback, void *arg);
+
 #endif /* ADVISOR_STORE_DURABLE_STORE_H */

@@ -1,8 +1,7 @@
-#include "advisor/store/pin_rows.h"
-
 #include <endian.h>
 #include <string.h>
 
+#include "advisor/store/durable_store.h"
 #include "advisor/store/durable_store_private.h"
 
 /* Keys are hash and namespace (big-endian) and the gateway's name, without its end. */

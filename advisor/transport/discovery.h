@@ -22,14 +22,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/transport/zmq.h"
+#include "advisor/transport/discovery_record.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_DISCOVERY_RECORDS_MAX   65536
-#define ADVISOR_DISCOVERY_RECORD_MAX    (64u << 10) /* bytes of one */
-#define ADVISOR_DISCOVERY_ENDPOINTS_MAX 8           /* of one record: brokers */
-#define ADVISOR_DISCOVERY_STALE_MS      60000
-#define ADVISOR_DISCOVERY_TEXT_MAX      512 /* an address with its path, with the final NUL */
+#define ADVISOR_DISCOVERY_RECORDS_MAX 65536
+#define ADVISOR_DISCOVERY_RECORD_MAX  (64u << 10) /* bytes of one */
+#define ADVISOR_DISCOVERY_STALE_MS    60000
 
 struct advisor_discovery;
 
@@ -56,13 +54,6 @@ size_t advisor_discovery_workers(const struct advisor_discovery *discovery);
 
 /** Records that were passed over in the last scan. */
 size_t advisor_discovery_odd(const struct advisor_discovery *discovery);
-
-/* How a worker is asked. */
-struct advisor_discovery_target {
-    char tcp[ADVISOR_DISCOVERY_TEXT_MAX];  /* "host:port/path" of its request plane, or "" */
-    char nats[ADVISOR_DISCOVERY_TEXT_MAX]; /* subject, or "" */
-    bool json;                             /* bodies are JSON, not msgpack */
-};
 
 /** Where the events of a worker's rank can be asked for.  KVT_OK, KVT_NOTFOUND, KVT_IO, or
  *  KVT_AGAIN: nothing says how to ask that rank, but another record says that the worker is there,

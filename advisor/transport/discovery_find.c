@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/transport/discovery_record.h"
+#include "advisor/transport/discovery.h"
 #include "base/core/alloc.h"
 #include "base/core/file.h"
 

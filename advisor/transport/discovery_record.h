@@ -9,7 +9,22 @@
 #ifndef ADVISOR_TRANSPORT_DISCOVERY_RECORD_H
 #define ADVISOR_TRANSPORT_DISCOVERY_RECORD_H
 
-#include "advisor/transport/discovery.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "advisor/transport/zmq.h"
+#include "kvtier/error.h"
+
+#define ADVISOR_DISCOVERY_ENDPOINTS_MAX 8   /* of one record: brokers */
+#define ADVISOR_DISCOVERY_TEXT_MAX      512 /* an address with its path, with the final NUL */
+
+/* How a worker is asked. */
+struct advisor_discovery_target {
+    char tcp[ADVISOR_DISCOVERY_TEXT_MAX];  /* "host:port/path" of its request plane, or "" */
+    char nats[ADVISOR_DISCOVERY_TEXT_MAX]; /* subject, or "" */
+    bool json;                             /* bodies are JSON, not msgpack */
+};
 
 enum advisor_discovery_bucket {
     ADVISOR_DISCOVERY_CHANNELS,  /* v1/event_channels: where events are sent from */

@@ -1,5 +1,5 @@
 /*
- * What is tested: advisor/choice/pins.h and advisor/store/pin_rows.h: what gateways told is known,
+ * What is tested: advisor/choice/pins.h and advisor/store/pin_rows.c: what gateways told is known,
  * whatever reports are lost; a whole round takes off what it does not name; pins end; silence ends
  * them; the store has what RAM has; and every failing allocation is survived.
  * How: a long random run of rounds of three gateways beside a model of plain arrays (seed printed),

@@ -33,6 +33,17 @@ struct scene {
 };
 
 static uint32_t
+count_aliases(const struct advisor_aliases *aliases)
+{
+    uint32_t count = 0;
+
+    for (uint32_t at = 0; at < advisor_aliases_end(aliases); at++)
+        if (advisor_aliases_at(aliases, at) != NULL)
+            count++;
+    return count;
+}
+
+static uint32_t
 no_position(void *arg, uint64_t chain)
 {
     struct scene *scene = arg;
@@ -160,7 +171,7 @@ chains_have_names_and_places(void **state)
     assert_int_equal(store(&scene, 1, 2, 3, 2, KVT_TIER_G1), ADVISOR_NAMED);
     assert_int_equal(scene.named[0].position, 3);
     assert_int_equal(scene.named[1].hash, name_of(2, 4, KVT_TOKEN_SEED));
-    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
+    assert_int_equal(count_aliases(scene.aliases), 5);
     /* Another publisher's hashes are its own. */
     assert_int_equal(store(&scene, 2, 2, 3, 1, KVT_TIER_G1), ADVISOR_ORPHAN);
     /* A row goes with the last tier. */
@@ -170,10 +181,10 @@ chains_have_names_and_places(void **state)
         advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G1, called(1, 2, 4), &known),
         name_of(2, 4, KVT_TOKEN_SEED));
     assert_true(known);
-    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
+    assert_int_equal(count_aliases(scene.aliases), 5);
     (void)advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G2, called(1, 2, 4), &known);
     assert_true(known);
-    assert_int_equal(advisor_aliases_count(scene.aliases), 4);
+    assert_int_equal(count_aliases(scene.aliases), 4);
     assert_int_equal(
         advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G2, called(1, 2, 4), &known),
         called(1, 2, 4));
@@ -197,7 +208,7 @@ own_names_cost_no_row(void **state)
     /* Nobody knows where it stands, which collides with nothing. */
     assert_int_equal(scene.named[0].parent, 0);
     assert_int_equal(scene.named[0].position, 1);
-    assert_int_equal(advisor_aliases_count(scene.aliases), 0);
+    assert_int_equal(count_aliases(scene.aliases), 0);
     end(&scene);
 }
 
@@ -272,7 +283,7 @@ bounded(void **state)
     assert_int_equal(
         advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
         KVT_FULL);
-    assert_int_equal(advisor_aliases_count(scene.aliases), 3);
+    assert_int_equal(count_aliases(scene.aliases), 3);
     end(&scene);
 }
 
@@ -302,7 +313,7 @@ void_rows_go(void **state)
     advisor_aliases_saved(scene.aliases);
     advisor_aliases_void(scene.aliases);
     advisor_aliases_purge(scene.aliases, floor_two, NULL);
-    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
+    assert_int_equal(count_aliases(scene.aliases), 5);
     assert_true(advisor_aliases_dirty(scene.aliases));
     end(&scene);
 }
@@ -384,7 +395,7 @@ random_remove(struct scene *scene, struct model *model, uint32_t publisher)
 static void
 assert_durable(struct scene *scene, struct advisor_store *folder)
 {
-    const uint32_t count = advisor_aliases_count(scene->aliases);
+    const uint32_t count = count_aliases(scene->aliases);
     struct advisor_txn txn;
     struct kvt_error err;
 
@@ -398,7 +409,7 @@ assert_durable(struct scene *scene, struct advisor_store *folder)
     assert_int_equal(advisor_store_read(folder, &txn, &err), KVT_OK);
     assert_int_equal(advisor_aliases_load(scene->aliases, &txn), KVT_OK);
     advisor_store_end(&txn);
-    assert_int_equal(advisor_aliases_count(scene->aliases), count);
+    assert_int_equal(count_aliases(scene->aliases), count);
 }
 
 static void
@@ -424,7 +435,7 @@ random_against_sets(void **state)
             random_store(&scene, &model, publisher);
         else
             random_remove(&scene, &model, publisher);
-        assert_int_equal(advisor_aliases_count(scene.aliases), rows_wanted(&model));
+        assert_int_equal(count_aliases(scene.aliases), rows_wanted(&model));
         if (step % 2000 == 1999)
             assert_durable(&scene, folder);
     }

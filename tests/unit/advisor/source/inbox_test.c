@@ -64,7 +64,7 @@ put(struct advisor_inbox *inbox, uint64_t number, bool own)
     if (!own)
         return advisor_inbox_copy(inbox, &like, subject, bytes, size, 0);
     assert_int_equal(advisor_inbox_item_new(&item, like.kind, subject, bytes, size), KVT_OK);
-    advisor_inbox_item_number(item, &like);
+    item->stream_seq = number;
     rc = advisor_inbox_put(inbox, item, 0);
     if (rc != KVT_OK)
         advisor_inbox_item_free(item);

@@ -225,7 +225,7 @@ push(struct advisor_source *source, uint64_t stream_seq, const void *bytes, size
         KVT_OK);
     item->stream_seq = stream_seq;
     item->time_ms = kvt_clock_unix_ms();
-    assert_true(advisor_source_push(source, item));
+    assert_true(advisor_source_push_wait(source, item));
 }
 
 void
@@ -249,7 +249,7 @@ void
 test_rig_foreign_item(struct test_rig *rig, struct advisor_inbox_item *item)
 {
     item->time_ms = kvt_clock_unix_ms();
-    assert_true(advisor_source_push(rig->foreign, item));
+    assert_true(advisor_source_push_wait(rig->foreign, item));
 }
 
 void
