@@ -12,10 +12,12 @@
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 #include "base/text/parse.h"
+#include "cli/command_table.h"
 #include "cli/frame/cli_settings.h"
-#include "cli/frame/command.h"
+#include "cli/frame/context.h"
 #include "cli/frame/contexts.h"
 #include "cli/help/cmd_help.h"
+#include "cli/help/help_commands.h"
 #include "cli/output/csv_output.h"
 #include "cli/output/yaml_output.h"
 
@@ -49,21 +51,21 @@ take_word(struct line *line, const char *word, struct kvt_error *err)
         return KVT_OK;
     }
     if (line->pending == NULL)
-        line->command = cli_command_find(word, NULL, &words);
+        line->command = cli_command_find(&cli_command_table, word, NULL, &words);
     else
-        line->command = cli_command_find(line->pending, word, &words);
+        line->command = cli_command_find(&cli_command_table, line->pending, word, &words);
     if (line->command != NULL) {
         if (line->command->option_count == 0)
             return KVT_OK;
         return kvt_config_new(&line->options, line->command->options, line->command->option_count,
                               err);
     }
-    if (line->pending == NULL && cli_command_is_noun(word)) {
+    if (line->pending == NULL && cli_command_is_noun(&cli_command_table, word)) {
         line->pending = word;
         return KVT_OK;
     }
-    near = line->pending == NULL ? cli_command_suggest(word, NULL)
-                                 : cli_command_suggest(line->pending, word);
+    near = cli_command_suggest(&cli_command_table, line->pending == NULL ? word : line->pending,
+                               line->pending == NULL ? NULL : word);
     return kvt_error_set(err, KVT_INVALID, "unknown command \"%s%s%s\"%s%s%s",
                          line->pending == NULL ? "" : line->pending,
                          line->pending == NULL ? "" : " ", word,
@@ -331,7 +333,8 @@ dispatch(struct line *line, struct cli_context *context)
 enum cli_exit
 cli_app_run(int argc, const char *const *argv)
 {
-    struct cli_context context = {.out = stdout, .raw = stdout, .err = stderr};
+    struct cli_context context = {
+        .commands = &cli_command_table, .out = stdout, .raw = stdout, .err = stderr};
     enum cli_exit status = CLI_EXIT_FAILED;
     struct line line = {0};
     struct kvt_error err = {0};

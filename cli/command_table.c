@@ -1,54 +1,23 @@
+#include "cli/command_table.h"
+
 #include "cli/command_options.h"
-#include "cli/events/cmd_events.h"
-#include "cli/events/cmd_events_inject.h"
-#include "cli/events/cmd_events_record.h"
-#include "cli/events/cmd_events_replay.h"
+#include "cli/events/event_commands.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/command.h"
-#include "cli/g4/cmd_g4.h"
-#include "cli/g4/cmd_g4_adopt.h"
-#include "cli/g4/cmd_g4_compact.h"
-#include "cli/g4/cmd_g4_copy.h"
-#include "cli/g4/cmd_g4_fsck.h"
-#include "cli/g4/cmd_g4_locks.h"
-#include "cli/g4/cmd_g4_quarantine.h"
-#include "cli/g4/cmd_g4_usage.h"
-#include "cli/g4/cmd_g4_verify.h"
-#include "cli/help/cmd_completion.h"
-#include "cli/help/cmd_help.h"
-#include "cli/help/cmd_manual.h"
-#include "cli/index/cmd_index.h"
-#include "cli/index/cmd_index_copy.h"
-#include "cli/index/cmd_index_verify.h"
-#include "cli/ops/cmd_config.h"
-#include "cli/ops/cmd_context.h"
-#include "cli/ops/cmd_dev.h"
-#include "cli/ops/cmd_doctor.h"
-#include "cli/ops/cmd_migrate.h"
-#include "cli/ops/cmd_tenant.h"
-#include "cli/policy/cmd_policy.h"
-#include "cli/policy/cmd_policy_file.h"
-#include "cli/policy/cmd_policy_plan.h"
-#include "cli/policy/cmd_policy_test.h"
-#include "cli/policy/cmd_policy_versions.h"
-#include "cli/show/cmd_block.h"
-#include "cli/show/cmd_block_explain.h"
-#include "cli/show/cmd_orders.h"
-#include "cli/show/cmd_prefix.h"
-#include "cli/show/cmd_route.h"
-#include "cli/show/cmd_sources.h"
-#include "cli/show/cmd_status.h"
-#include "cli/show/cmd_tier.h"
-#include "cli/show/cmd_top.h"
-#include "cli/workload/cmd_policy_simulate.h"
-#include "cli/workload/cmd_workload.h"
+#include "cli/g4/g4_commands.h"
+#include "cli/help/help_commands.h"
+#include "cli/index/index_commands.h"
+#include "cli/ops/ops_commands.h"
+#include "cli/policy/policy_commands.h"
+#include "cli/show/show_commands.h"
+#include "cli/workload/workload_commands.h"
 
 enum { ARGUMENTS_ANY = 65536 };
 
 #define OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
 
 /* In the order of the help. */
-const struct cli_command cli_commands[] = {
+static const struct cli_command commands[] = {
     {.path = "dev",
      .arguments = "",
      .summary = "Run NATS, advisor and gateway here until Ctrl-C",
@@ -747,4 +716,5 @@ const struct cli_command cli_commands[] = {
      .run = cli_help_run},
 };
 
-const size_t cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
+const struct cli_command_list cli_command_table = {commands,
+                                                   sizeof(commands) / sizeof(commands[0])};

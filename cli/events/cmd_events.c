@@ -1,8 +1,7 @@
-#include "cli/events/cmd_events.h"
-
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/events/event_commands.h"
 #include "cli/events/event_printer.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"

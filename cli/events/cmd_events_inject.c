@@ -1,5 +1,3 @@
-#include "cli/events/cmd_events_inject.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +10,7 @@
 #include "base/core/buffer.h"
 #include "base/core/clock.h"
 #include "base/text/json.h"
+#include "cli/events/event_commands.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"

@@ -1,11 +1,10 @@
-#include "cli/events/cmd_events_record.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/clock.h"
 #include "base/text/parse.h"
+#include "cli/events/event_commands.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"
 #include "cli/remote/cli_bus.h"

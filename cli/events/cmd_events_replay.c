@@ -1,5 +1,3 @@
-#include "cli/events/cmd_events_replay.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +7,7 @@
 
 #include "base/core/clock.h"
 #include "base/text/parse.h"
+#include "cli/events/event_commands.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"

@@ -9,54 +9,55 @@
 enum { WORD_MAX = 64, NEAR_MAX = 128 };
 
 const struct cli_command *
-cli_command_find(const char *first, const char *second, size_t *words)
+cli_command_find(const struct cli_command_list *list, const char *first, const char *second,
+                 size_t *words)
 {
     char both[WORD_MAX];
 
     *words = 0;
-    for (size_t i = 0; i < cli_command_count; i++) {
-        if (strcmp(cli_commands[i].path, first) == 0) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->rows[i].path, first) == 0) {
             *words = 1;
-            return &cli_commands[i];
+            return &list->rows[i];
         }
     }
     if (second == NULL)
         return NULL;
     (void)snprintf(both, sizeof(both), "%s %s", first, second);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        if (strcmp(cli_commands[i].path, both) == 0) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->rows[i].path, both) == 0) {
             *words = 2;
-            return &cli_commands[i];
+            return &list->rows[i];
         }
     }
     return NULL;
 }
 
 bool
-cli_command_is_noun(const char *noun)
+cli_command_is_noun(const struct cli_command_list *list, const char *noun)
 {
     const size_t size = strlen(noun);
 
-    for (size_t i = 0; i < cli_command_count; i++)
-        if (strncmp(cli_commands[i].path, noun, size) == 0 && cli_commands[i].path[size] == ' ')
+    for (size_t i = 0; i < list->count; i++)
+        if (strncmp(list->rows[i].path, noun, size) == 0 && list->rows[i].path[size] == ' ')
             return true;
     return false;
 }
 
 /* Compare verbs under a right noun, and whole paths or nouns otherwise. */
 const char *
-cli_command_suggest(const char *first, const char *second)
+cli_command_suggest(const struct cli_command_list *list, const char *first, const char *second)
 {
     char nouns[NEAR_MAX][WORD_MAX];
     const char *words[NEAR_MAX];
     const char *paths[NEAR_MAX];
-    const bool noun = cli_command_is_noun(first);
+    const bool noun = cli_command_is_noun(list, first);
     const char *near;
     size_t count = 0;
 
-    assert(cli_command_count <= NEAR_MAX);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        const char *path = cli_commands[i].path;
+    assert(list->count <= NEAR_MAX);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *path = list->rows[i].path;
         const char *blank = strchr(path, ' ');
         const size_t size = blank == NULL ? strlen(path) : (size_t)(blank - path);
 

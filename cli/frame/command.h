@@ -1,7 +1,9 @@
 /*
- * cli/frame/command.h -- the one table of commands.
+ * cli/frame/command.h -- a command, and the list of all commands (cli/command_table.h).
  *
- * Why: dispatch, help, completion and manual pages are made from it, so none can forget a command.
+ * Why: dispatch, help, completion and manual pages are made from one list, so none can forget a
+ * command.  They take the list as a parameter, because it lies above them: it names every command's
+ * function.
  * Ownership: static.
  * Threads:   read-only.
  * Limits:    a path has one or two words.
@@ -13,8 +15,9 @@
 #include <stddef.h>
 
 #include "base/config/config.h"
-#include "cli/frame/context.h"
 #include "cli/frame/exit.h"
+
+struct cli_context;
 
 struct cli_command {
     const char *path;      /* "block show" */
@@ -36,17 +39,21 @@ struct cli_command {
     enum cli_exit (*run)(const struct cli_context *context);
 };
 
-extern const struct cli_command cli_commands[];
-extern const size_t cli_command_count;
+struct cli_command_list {
+    const struct cli_command *rows; /* those of one noun side by side, in the order of the help */
+    size_t count;
+};
 
 /** The command named by `first` and `second` (NULL allowed); `words` receives how many of the two
  *  belong to its path.  NULL when there is none. */
-const struct cli_command *cli_command_find(const char *first, const char *second, size_t *words);
+const struct cli_command *cli_command_find(const struct cli_command_list *list, const char *first,
+                                           const char *second, size_t *words);
 
-/** Does any command's path begin with `noun` and have a second word? */
-bool cli_command_is_noun(const char *noun);
+/** True when a command's path begins with `noun` and has a second word. */
+bool cli_command_is_noun(const struct cli_command_list *list, const char *noun);
 
-/** The nearest path to what was typed, or NULL. */
-const char *cli_command_suggest(const char *first, const char *second);
+/** The path nearest to what was typed, or NULL. */
+const char *cli_command_suggest(const struct cli_command_list *list, const char *first,
+                                const char *second);
 
 #endif /* CLI_FRAME_COMMAND_H */

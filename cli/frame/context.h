@@ -17,11 +17,13 @@
 #include "kvtier/error.h"
 
 struct cli_command;
+struct cli_command_list;
 
 struct cli_context {
-    const struct cli_command *command;
-    const struct kvt_config *settings; /* cli/frame/cli_settings.h */
-    const struct kvt_config *options;  /* the command's own rows of cli/frame/options.h */
+    const struct cli_command_list *commands; /* all */
+    const struct cli_command *command;       /* this one; NULL: none was named */
+    const struct kvt_config *settings;       /* cli/frame/cli_settings.h */
+    const struct kvt_config *options;        /* the command's own rows of cli/frame/options.h */
     const char *const *arguments;
     size_t argument_count;
     const char *gateway_url; /* in place of the setting; NULL: the setting */

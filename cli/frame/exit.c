@@ -1,7 +1,5 @@
 #include "cli/frame/exit.h"
 
-#include <stddef.h>
-
 enum cli_exit
 cli_exit_of(enum kvt_err code)
 {
@@ -26,16 +24,4 @@ cli_exit_of(enum kvt_err code)
     case KVT_ERR_COUNT: break;
     }
     return CLI_EXIT_FAILED;
-}
-
-const char *
-cli_exit_text(int number)
-{
-    switch (number) {
-#define X(name, value, text)                                                                       \
-    case value: return text;
-        CLI_EXIT_MAP(X)
-#undef X
-    default: return NULL;
-    }
 }

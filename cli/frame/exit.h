@@ -32,7 +32,4 @@ enum cli_exit {
 /** The exit status that tells a script what `code` means for it. */
 enum cli_exit cli_exit_of(enum kvt_err code);
 
-/** One line for people; NULL for a number that is none of ours. */
-const char *cli_exit_text(int number);
-
 #endif /* CLI_FRAME_EXIT_H */

@@ -7,6 +7,7 @@
 #include "base/core/clock.h"
 #include "base/text/parse.h"
 #include "cli/frame/options.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"

@@ -15,9 +15,6 @@
 #include "cli/frame/context.h"
 #include "kvtier/error.h"
 
-enum cli_exit cli_g4_ls(const struct cli_context *context);
-enum cli_exit cli_g4_stat(const struct cli_context *context);
-
 struct cli_g4_walk {
     const char *tier;   /* "hot", "cold"; NULL or "" = both */
     const char *prefix; /* a gateway may send other keys all the same */

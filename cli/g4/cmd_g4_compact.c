@@ -1,5 +1,3 @@
-#include "cli/g4/cmd_g4_compact.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -9,6 +7,7 @@
 #include "base/text/parse.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"
 

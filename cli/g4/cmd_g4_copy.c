@@ -1,5 +1,3 @@
-#include "cli/g4/cmd_g4_copy.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -9,13 +7,15 @@
 #include "base/core/file.h"
 #include "base/text/parse.h"
 #include "cli/frame/options.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/cli_bucket.h"
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
 
-#define WRITER "kvtier g4 put"
+#define WRITER   "kvtier g4 put"
+#define COPY_MAX (UINT64_C(1) << 30) /* bytes of an object, which are held in memory */
 
 static void
 report(const struct cli_context *context, const struct g4_request *request, size_t size)
@@ -69,7 +69,7 @@ cli_g4_get(const struct cli_context *context)
 {
     const char *path = context->argument_count > 1 ? context->arguments[1] : "-";
     struct g4_request request = {
-        .verb = G4_GET, .key = context->arguments[0], .buffer_capacity = CLI_G4_COPY_MAX};
+        .verb = G4_GET, .key = context->arguments[0], .buffer_capacity = COPY_MAX};
     struct g4_store *store = NULL;
     struct kvt_error err = {0};
     enum cli_exit status;
@@ -114,7 +114,7 @@ cli_g4_put(const struct cli_context *context)
         return cli_context_usage(context, "--fingerprint is sixteen hex digits");
     if (strlen(key) >= KVT_KEY_MAX)
         return cli_context_usage(context, "g4 put: a key has at most %d bytes", KVT_KEY_MAX - 1);
-    rc = kvt_file_read(&body, &request.body_size, context->arguments[1], CLI_G4_COPY_MAX, &err);
+    rc = kvt_file_read(&body, &request.body_size, context->arguments[1], COPY_MAX, &err);
     if (rc == KVT_NOTFOUND) /* what is not found is an object or a bucket */
         err.code = KVT_INVALID;
     if (rc != KVT_OK)

@@ -1,5 +1,3 @@
-#include "cli/g4/cmd_g4_locks.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <string.h>
@@ -8,6 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "cli/frame/options.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/cli_bucket.h"

@@ -1,5 +1,3 @@
-#include "cli/g4/cmd_g4_usage.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <string.h>
@@ -8,13 +6,18 @@
 #include "base/text/parse.h"
 #include "cli/frame/options.h"
 #include "cli/g4/cmd_g4.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"
 #include "cli/remote/cli_bucket.h"
 #include "g4/object/kind.h"
 
-enum { TIER_MAX = 16, PROGRESS_EVERY = 10000 };
+enum {
+    TIER_MAX = 16,
+    PROGRESS_EVERY = 10000,
+    ROWS_MAX = 1024, /* the rest is one row called "(others)" */
+};
 
 struct row {
     char namespace_[KVT_NAMESPACE_MAX];
@@ -27,7 +30,7 @@ struct row {
 struct usage {
     const struct cli_context *context;
     const char *prefix;
-    struct row rows[CLI_G4_USAGE_ROWS];
+    struct row rows[ROWS_MAX];
     size_t count;
     size_t last; /* keys come sorted: the next one is most likely of the same row */
     struct row others;
@@ -54,7 +57,7 @@ row_of(struct usage *usage, const char *namespace_, enum g4_kind kind, const cha
             usage->last = i;
             return &usage->rows[i];
         }
-    if (usage->count == CLI_G4_USAGE_ROWS)
+    if (usage->count == ROWS_MAX)
         return &usage->others;
     usage->last = usage->count;
     row = &usage->rows[usage->count++];

@@ -1,5 +1,3 @@
-#include "cli/g4/cmd_g4_verify.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <semaphore.h>
@@ -9,6 +7,7 @@
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/options.h"
 #include "cli/g4/cmd_g4.h"
+#include "cli/g4/g4_commands.h"
 #include "cli/g4/progress_file.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
@@ -17,7 +16,10 @@
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
 
-enum { PROGRESS_EVERY = 1000 };
+enum { PROGRESS_EVERY = 1000, FLIGHT_MAX = 8 /* objects read at once */ };
+
+/* Of them in memory; a larger object is counted as not checked. */
+#define FLIGHT_BYTES_MAX (UINT64_C(256) << 20)
 
 /* One object of the bucket on its way. */
 struct flight {
@@ -38,7 +40,7 @@ struct verification {
     char last[KVT_KEY_MAX]; /* a key with two copies is listed twice, side by side */
 
     struct g4_store *store;
-    struct flight flights[CLI_G4_VERIFY_FLIGHT]; /* a ring */
+    struct flight flights[FLIGHT_MAX]; /* a ring */
     size_t first;
     size_t count;
     uint64_t bytes; /* of all that are on their way */
@@ -195,7 +197,7 @@ land(struct verification *verification)
 
     while (sem_wait(&flight->done) != 0)
         continue;
-    verification->first = (verification->first + 1) % CLI_G4_VERIFY_FLIGHT;
+    verification->first = (verification->first + 1) % FLIGHT_MAX;
     verification->count--;
     verification->bytes -= flight->size;
     /* One that went away in the meantime is no failure; a store that went away is not its fault. */
@@ -235,18 +237,17 @@ launch(void *arg, const struct g4_listed *row)
 
     if (kind != G4_KIND_BLOCK && kind != G4_KIND_OPAQUE)
         return true;
-    while (verification->count == CLI_G4_VERIFY_FLIGHT ||
-           (verification->count > 0 && verification->bytes + row->size > CLI_G4_VERIFY_BYTES))
+    while (verification->count == FLIGHT_MAX ||
+           (verification->count > 0 && verification->bytes + row->size > FLIGHT_BYTES_MAX))
         if (!land(verification))
             return false;
-    flight =
-        &verification->flights[(verification->first + verification->count) % CLI_G4_VERIFY_FLIGHT];
+    flight = &verification->flights[(verification->first + verification->count) % FLIGHT_MAX];
     (void)snprintf(flight->key, sizeof(flight->key), "%s", row->key);
-    flight->skipped = row->size > CLI_G4_VERIFY_BYTES;
+    flight->skipped = row->size > FLIGHT_BYTES_MAX;
     flight->size = flight->skipped ? 0 : row->size;
     flight->request = (struct g4_request){.verb = G4_GET,
                                           .key = flight->key,
-                                          .buffer_capacity = CLI_G4_VERIFY_BYTES,
+                                          .buffer_capacity = FLIGHT_BYTES_MAX,
                                           .done = on_done,
                                           .arg = flight};
     verification->count++;
@@ -269,7 +270,7 @@ verify_bucket(struct verification *verification)
                          &verification->err);
     if (rc != KVT_OK)
         return rc;
-    for (size_t i = 0; i < CLI_G4_VERIFY_FLIGHT; i++)
+    for (size_t i = 0; i < FLIGHT_MAX; i++)
         (void)sem_init(&verification->flights[i].done, 0, 0);
     rc = cli_bucket_walk(verification->store, verification->prefix, verification->resume.after,
                          launch, verification, &err);
@@ -277,7 +278,7 @@ verify_bucket(struct verification *verification)
         (void)land(verification);
     if (rc != KVT_OK && verification->err.code == KVT_OK)
         verification->err = err;
-    for (size_t i = 0; i < CLI_G4_VERIFY_FLIGHT; i++)
+    for (size_t i = 0; i < FLIGHT_MAX; i++)
         (void)sem_destroy(&verification->flights[i].done);
     g4_store_close(verification->store);
     return verification->err.code;

@@ -1,10 +1,9 @@
-#include "cli/help/cmd_completion.h"
-
 #include <string.h>
 
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/command.h"
 #include "cli/help/cmd_help.h"
+#include "cli/help/help_commands.h"
 
 /* ---- what all three need ---- */
 
@@ -37,30 +36,31 @@ print_flags(FILE *out, const struct kvt_param *params, size_t count)
     }
 }
 
-/* Call `each` for every first word once, with the commands that begin with it side by side. */
+/* Call `each` for every first word once, with the `count` commands that begin with it. */
 static void
-each_noun(FILE *out, void (*each)(FILE *out, const char *noun, size_t first, size_t end))
+each_noun(FILE *out, const struct cli_command_list *list,
+          void (*each)(FILE *out, const char *noun, const struct cli_command *rows, size_t count))
 {
     char noun[CLI_HELP_FLAG_MAX];
 
-    for (size_t i = 0; i < cli_command_count;) {
-        const size_t size = strcspn(cli_commands[i].path, " ");
+    for (size_t i = 0; i < list->count;) {
+        const size_t size = strcspn(list->rows[i].path, " ");
         size_t end = i + 1;
 
-        (void)snprintf(noun, sizeof(noun), "%.*s", (int)size, cli_commands[i].path);
-        while (end < cli_command_count && strncmp(cli_commands[end].path, noun, size) == 0 &&
-               cli_commands[end].path[size] == ' ')
+        (void)snprintf(noun, sizeof(noun), "%.*s", (int)size, list->rows[i].path);
+        while (end < list->count && strncmp(list->rows[end].path, noun, size) == 0 &&
+               list->rows[end].path[size] == ' ')
             end++;
-        each(out, noun, i, end);
+        each(out, noun, &list->rows[i], end - i);
         i = end;
     }
 }
 
 static void
-print_noun(FILE *out, const char *noun, size_t first, size_t end)
+print_noun(FILE *out, const char *noun, const struct cli_command *rows, size_t count)
 {
-    (void)first;
-    (void)end;
+    (void)rows;
+    (void)count;
     (void)fprintf(out, " %s", noun);
 }
 
@@ -81,15 +81,15 @@ print_quoted(FILE *out, const char *text, const char *also)
 /* ---- bash ---- */
 
 static void
-bash_verbs(FILE *out, const char *noun, size_t first, size_t end)
+bash_verbs(FILE *out, const char *noun, const struct cli_command *rows, size_t count)
 {
-    const char *blank = strchr(cli_commands[first].path, ' ');
+    const char *blank = strchr(rows[0].path, ' ');
 
     if (blank == NULL)
         return;
     (void)fprintf(out, "        %s) words='", noun);
-    for (size_t i = first; i < end; i++)
-        (void)fprintf(out, "%s%s", i == first ? "" : " ", strchr(cli_commands[i].path, ' ') + 1);
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(out, "%s%s", i == 0 ? "" : " ", strchr(rows[i].path, ' ') + 1);
     (void)fputs("' ;;\n", out);
 }
 
@@ -136,7 +136,7 @@ bash_command(FILE *out, const struct cli_command *command)
 }
 
 static void
-print_bash(FILE *out)
+print_bash(FILE *out, const struct cli_command_list *list)
 {
     (void)fputs("# bash completion of kvtier, made from its command table.\n"
                 "_kvtier() {\n"
@@ -154,9 +154,8 @@ print_bash(FILE *out)
     (void)fputs("' ;;\n"
                 "        *' --config') COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n",
                 out);
-    for (size_t i = 0; i < cli_command_count; i++)
-        bash_values(out, cli_commands[i].path, cli_commands[i].options,
-                    cli_commands[i].option_count);
+    for (size_t i = 0; i < list->count; i++)
+        bash_values(out, list->rows[i].path, list->rows[i].options, list->rows[i].option_count);
     bash_values(out, "", cli_settings, CLI_SETTING_COUNT);
     (void)fputs("    esac\n"
                 "    if [[ -n $words ]]; then\n"
@@ -164,11 +163,11 @@ print_bash(FILE *out)
                 "    fi\n"
                 "    case $path in\n        '') words='",
                 out);
-    each_noun(out, print_noun);
+    each_noun(out, list, print_noun);
     (void)fputs("' ;;\n", out);
-    each_noun(out, bash_verbs);
-    for (size_t i = 0; i < cli_command_count; i++)
-        bash_command(out, &cli_commands[i]);
+    each_noun(out, list, bash_verbs);
+    for (size_t i = 0; i < list->count; i++)
+        bash_command(out, &list->rows[i]);
     (void)fputs("    esac\n"
                 "    [[ $word == -* ]] && words=\"$flags --help --json --config",
                 out);
@@ -213,42 +212,41 @@ zsh_params(FILE *out, const struct kvt_param *params, size_t count, const char *
 }
 
 static void
-zsh_verbs(FILE *out, const char *noun, size_t first, size_t end)
+zsh_verbs(FILE *out, const char *noun, const struct cli_command *rows, size_t count)
 {
-    if (strchr(cli_commands[first].path, ' ') == NULL)
+    if (strchr(rows[0].path, ' ') == NULL)
         return;
     (void)fprintf(out, "        %s) verbs=(", noun);
-    for (size_t i = first; i < end; i++) {
-        (void)fprintf(out, " '%s:", strchr(cli_commands[i].path, ' ') + 1);
-        print_quoted(out, cli_commands[i].summary, ":\\");
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(out, " '%s:", strchr(rows[i].path, ' ') + 1);
+        print_quoted(out, rows[i].summary, ":\\");
         (void)fputc('\'', out);
     }
     (void)fputs(") ;;\n", out);
 }
 
 static void
-zsh_noun(FILE *out, const char *noun, size_t first, size_t end)
+zsh_noun(FILE *out, const char *noun, const struct cli_command *rows, size_t count)
 {
     (void)fprintf(out, " '%s:", noun);
-    if (end == first + 1) {
-        print_quoted(out, cli_commands[first].summary, ":\\");
+    if (count == 1) {
+        print_quoted(out, rows[0].summary, ":\\");
     } else {
-        for (size_t i = first; i < end; i++)
-            (void)fprintf(out, "%s%s", i == first ? "" : ", ",
-                          strchr(cli_commands[i].path, ' ') + 1);
+        for (size_t i = 0; i < count; i++)
+            (void)fprintf(out, "%s%s", i == 0 ? "" : ", ", strchr(rows[i].path, ' ') + 1);
     }
     (void)fputc('\'', out);
 }
 
 static void
-print_zsh(FILE *out)
+print_zsh(FILE *out, const struct cli_command_list *list)
 {
     (void)fputs("#compdef kvtier\n# zsh completion of kvtier, made from its command table.\n"
                 "_kvtier() {\n"
                 "    local -a nouns verbs global\n    local path\n"
                 "    nouns=(",
                 out);
-    each_noun(out, zsh_noun);
+    each_noun(out, list, zsh_noun);
     (void)fputs(")\n    global=('--help[What the command does]' '--json[The same as -o json]' \\\n"
                 "            '--config=[Settings]:file:_files' '-o[Form]:value:(",
                 out);
@@ -259,15 +257,15 @@ print_zsh(FILE *out)
                 "        _describe command nouns; return\n    fi\n"
                 "    verbs=()\n    case $words[2] in\n",
                 out);
-    each_noun(out, zsh_verbs);
+    each_noun(out, list, zsh_verbs);
     (void)fputs("    esac\n    path=$words[2]\n"
                 "    if (( $#verbs )); then\n"
                 "        if (( CURRENT == 3 )); then _describe command verbs; return; fi\n"
                 "        path=\"$words[2] $words[3]\"\n        shift words; (( CURRENT-- ))\n"
                 "    fi\n    shift words; (( CURRENT-- ))\n    case $path in\n",
                 out);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        const struct cli_command *command = &cli_commands[i];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cli_command *command = &list->rows[i];
 
         (void)fprintf(out, "        '%s') _arguments \"$global[@]\"", command->path);
         zsh_params(out, command->options, command->option_count, command->bare);
@@ -323,21 +321,21 @@ fish_params(FILE *out, const struct kvt_param *params, size_t count, const char 
 }
 
 static void
-fish_noun(FILE *out, const char *noun, size_t first, size_t end)
+fish_noun(FILE *out, const char *noun, const struct cli_command *rows, size_t count)
 {
     (void)fprintf(out, "complete -c kvtier -f -n __fish_use_subcommand -a %s -d '%s'\n", noun,
-                  end == first + 1 ? cli_commands[first].summary : "");
-    if (strchr(cli_commands[first].path, ' ') == NULL)
+                  count == 1 ? rows[0].summary : "");
+    if (strchr(rows[0].path, ' ') == NULL)
         return;
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = 0; i < count; i++) {
         (void)fprintf(out,
                       "complete -c kvtier -f -n '__fish_seen_subcommand_from %s; and not "
                       "__fish_seen_subcommand_from",
                       noun);
-        for (size_t k = first; k < end; k++)
-            (void)fprintf(out, " %s", strchr(cli_commands[k].path, ' ') + 1);
-        (void)fprintf(out, "' -a %s -d '", strchr(cli_commands[i].path, ' ') + 1);
-        print_quoted(out, cli_commands[i].summary, "");
+        for (size_t k = 0; k < count; k++)
+            (void)fprintf(out, " %s", strchr(rows[k].path, ' ') + 1);
+        (void)fprintf(out, "' -a %s -d '", strchr(rows[i].path, ' ') + 1);
+        print_quoted(out, rows[i].summary, "");
         (void)fputs("'\n", out);
     }
 }
@@ -369,7 +367,7 @@ fish_command(FILE *out, const struct cli_command *command)
 }
 
 static void
-print_fish(FILE *out)
+print_fish(FILE *out, const struct cli_command_list *list)
 {
     (void)fputs("# fish completion of kvtier, made from its command table.\n"
                 "complete -c kvtier -f\n"
@@ -381,33 +379,25 @@ print_fish(FILE *out)
     print_words(out, cli_settings[CLI_SETTING_OUTPUT].max);
     (void)fputs("' -d 'Form of the answer'\n", out);
     fish_params(out, cli_settings, CLI_SETTING_COUNT, "");
-    each_noun(out, fish_noun);
-    for (size_t i = 0; i < cli_command_count; i++)
-        fish_command(out, &cli_commands[i]);
-}
-
-bool
-cli_completion_print(FILE *out, const char *shell)
-{
-    static const struct {
-        const char *shell;
-        void (*print)(FILE *out);
-    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
-
-    for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
-        if (strcmp(shells[i].shell, shell) == 0) {
-            shells[i].print(out);
-            return true;
-        }
-    }
-    return false;
+    each_noun(out, list, fish_noun);
+    for (size_t i = 0; i < list->count; i++)
+        fish_command(out, &list->rows[i]);
 }
 
 enum cli_exit
 cli_completion_run(const struct cli_context *context)
 {
-    if (!cli_completion_print(context->raw, context->arguments[0]))
-        return cli_context_usage(context, "no completion for \"%s\": bash, zsh or fish",
-                                 context->arguments[0]);
-    return CLI_EXIT_DONE;
+    static const struct {
+        const char *shell;
+        void (*print)(FILE *out, const struct cli_command_list *list);
+    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
+
+    for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+        if (strcmp(shells[i].shell, context->arguments[0]) == 0) {
+            shells[i].print(context->raw, context->commands);
+            return CLI_EXIT_DONE;
+        }
+    }
+    return cli_context_usage(context, "no completion for \"%s\": bash, zsh or fish",
+                             context->arguments[0]);
 }

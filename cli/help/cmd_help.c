@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "cli/frame/cli_settings.h"
+#include "cli/frame/command.h"
+#include "cli/help/help_commands.h"
 #include "kvtier/version.h"
 
 enum { WIDTH = 80, INDENT = 6 };
@@ -81,7 +83,7 @@ print_command(FILE *out, const struct cli_command *command)
 }
 
 static void
-print_program(FILE *out, const char *noun)
+print_program(FILE *out, const struct cli_command_list *list, const char *noun)
 {
     const size_t size = noun == NULL ? 0 : strlen(noun);
 
@@ -91,8 +93,8 @@ print_program(FILE *out, const char *noun)
                     out);
     else
         (void)fprintf(out, "usage: kvtier %s COMMAND [arguments] [flags]\n\ncommands:\n", noun);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        const struct cli_command *command = &cli_commands[i];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cli_command *command = &list->rows[i];
 
         if (noun != NULL && (strncmp(command->path, noun, size) != 0 || command->path[size] != ' '))
             continue;
@@ -122,7 +124,7 @@ cli_help_print(const struct cli_context *context, const char *noun, bool asked)
     if (context->command != NULL)
         print_command(out, context->command);
     else
-        print_program(out, noun);
+        print_program(out, context->commands, noun);
     if (!asked && noun != NULL)
         (void)fprintf(context->err, "\nkvtier: %s wants a command\n", noun);
     return asked ? CLI_EXIT_DONE : CLI_EXIT_USAGE;
@@ -140,12 +142,12 @@ cli_help_run(const struct cli_context *context)
     other.command = NULL;
     if (first == NULL)
         return cli_help_print(&other, NULL, true);
-    other.command = cli_command_find(first, second, &words);
+    other.command = cli_command_find(context->commands, first, second, &words);
     if (other.command != NULL)
         return cli_help_print(&other, NULL, true);
-    if (second == NULL && cli_command_is_noun(first))
+    if (second == NULL && cli_command_is_noun(context->commands, first))
         return cli_help_print(&other, first, true);
-    near = cli_command_suggest(first, second);
+    near = cli_command_suggest(context->commands, first, second);
     return cli_context_usage(&other, "unknown command \"%s%s%s\"%s%s%s", first,
                              second == NULL ? "" : " ", second == NULL ? "" : second,
                              near == NULL ? "" : " (did you mean \"", near == NULL ? "" : near,

@@ -11,16 +11,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli/frame/command.h"
+#include "base/config/config.h"
+#include "cli/frame/context.h"
 
 /** Help of the context's command, of all commands of `noun`, or of the program. */
 enum cli_exit cli_help_print(const struct cli_context *context, const char *noun, bool asked);
-
-/** `kvtier help [COMMAND]`. */
-enum cli_exit cli_help_run(const struct cli_context *context);
-
-/** `kvtier version`. */
-enum cli_exit cli_help_version(const struct cli_context *context);
 
 #define CLI_HELP_FLAG_MAX 96
 

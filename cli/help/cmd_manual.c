@@ -1,11 +1,10 @@
-#include "cli/help/cmd_manual.h"
-
 #include <ctype.h>
 #include <string.h>
 
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/command.h"
 #include "cli/help/cmd_help.h"
+#include "cli/help/help_commands.h"
 #include "kvtier/version.h"
 
 /* Text as roff shows it: a leading '.' or quote is no request, '-' is a real minus. */
@@ -109,18 +108,18 @@ print_command(FILE *out, const struct cli_command *command)
 }
 
 static void
-print_program(FILE *out)
+print_program(FILE *out, const struct cli_command_list *list)
 {
     print_head(out, "", "COMMAND", "see, test and steer a cold KV-cache tier");
     (void)fputs("The answer goes to standard output, complaints and progress to standard error.\n"
                 ".SH COMMANDS\n",
                 out);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        (void)fprintf(out, ".TP\n.B %s", cli_commands[i].path);
-        if (cli_commands[i].arguments[0] != '\0')
-            (void)fprintf(out, " %s", cli_commands[i].arguments);
+    for (size_t i = 0; i < list->count; i++) {
+        (void)fprintf(out, ".TP\n.B %s", list->rows[i].path);
+        if (list->rows[i].arguments[0] != '\0')
+            (void)fprintf(out, " %s", list->rows[i].arguments);
         (void)fputc('\n', out);
-        print_text(out, cli_commands[i].summary);
+        print_text(out, list->rows[i].summary);
         (void)fputs(".\n", out);
     }
     (void)fputs(".SH OPTIONS\nEach is also a setting: the flag wins over the variable\n"
@@ -144,10 +143,10 @@ cli_manual_run(const struct cli_context *context)
     size_t words;
 
     if (context->argument_count == 0) {
-        print_program(context->raw);
+        print_program(context->raw, context->commands);
         return CLI_EXIT_DONE;
     }
-    command = cli_command_find(context->arguments[0], second, &words);
+    command = cli_command_find(context->commands, context->arguments[0], second, &words);
     if (command == NULL || words != context->argument_count)
         return cli_context_usage(context, "no page for \"%s%s%s\"", context->arguments[0],
                                  second == NULL ? "" : " ", second == NULL ? "" : second);

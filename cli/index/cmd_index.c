@@ -1,11 +1,10 @@
-#include "cli/index/cmd_index.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 
 #include "base/core/alloc.h"
 #include "base/text/parse.h"
 #include "cli/frame/options.h"
+#include "cli/index/index_commands.h"
 #include "cli/index/offline_index.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"

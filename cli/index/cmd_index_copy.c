@@ -1,5 +1,3 @@
-#include "cli/index/cmd_index_copy.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +13,7 @@
 #include "base/text/parse.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"
+#include "cli/index/index_commands.h"
 #include "cli/index/offline_index.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"

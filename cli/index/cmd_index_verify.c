@@ -1,5 +1,3 @@
-#include "cli/index/cmd_index_verify.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +13,7 @@
 #include "base/text/json.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"
+#include "cli/index/index_commands.h"
 #include "cli/index/index_from_log.h"
 #include "cli/index/offline_index.h"
 #include "cli/output/cli_json.h"
@@ -22,7 +21,14 @@
 #include "cli/remote/listener.h"
 
 /* ROUNDS, PAUSE_MS: what differs while events are applied must differ again a moment later. */
-enum { PAGE = 4096, ROUNDS = 4, PAUSE_MS = 300, SUSPECTS_MAX = 10000, TEXT_MAX = 256 };
+enum {
+    PAGE = 4096,
+    ROUNDS = 4,
+    PAUSE_MS = 300,
+    SUSPECTS_MAX = 10000,
+    TEXT_MAX = 256,
+    SHOWN_MAX = 100, /* problems beyond are counted and not shown */
+};
 
 struct check {
     const struct cli_context *context;
@@ -53,7 +59,7 @@ add_problem(void *arg, const char *text)
     struct check *check = arg;
 
     check->problem_count++;
-    if (check->problem_count <= CLI_INDEX_VERIFY_SHOWN)
+    if (check->problem_count <= SHOWN_MAX)
         (void)json_object_array_add(check->problems, json_object_new_string(text));
     check->stopped = check->stopped || cli_interrupt_wait(0);
     return !check->stopped;
@@ -445,8 +451,8 @@ print(const struct check *check, const struct advisor_verify_counts *counts, enu
     for (size_t i = 0; i < json_object_array_length(check->problems); i++)
         (void)fprintf(out, "%s\n",
                       json_object_get_string(json_object_array_get_idx(check->problems, i)));
-    if (check->problem_count > CLI_INDEX_VERIFY_SHOWN)
-        (void)fprintf(out, "and %" PRIu64 " more\n", check->problem_count - CLI_INDEX_VERIFY_SHOWN);
+    if (check->problem_count > SHOWN_MAX)
+        (void)fprintf(out, "and %" PRIu64 " more\n", check->problem_count - SHOWN_MAX);
     (void)fprintf(out, "store   %" PRIu64 " blocks in %" PRIu64 " places, %" PRIu64 " publishers\n",
                   check->blocks, check->places, counts->publishers);
     if (ram == RAM_COMPARED)

@@ -1,6 +1,5 @@
-#include "cli/ops/cmd_config.h"
-
 #include "cli/frame/options.h"
+#include "cli/ops/ops_commands.h"
 
 enum cli_exit
 cli_config_show(const struct cli_context *context)

@@ -1,5 +1,3 @@
-#include "cli/ops/cmd_context.h"
-
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/contexts.h"
 #include "cli/frame/options.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 

@@ -1,5 +1,3 @@
-#include "cli/ops/cmd_dev.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -18,6 +16,7 @@
 #include "cli/frame/options.h"
 #include "cli/ops/child_process.h"
 #include "cli/ops/dev_state.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/cli_credentials.h"
 #include "g4/s3/s3.h"

@@ -1,5 +1,3 @@
-#include "cli/ops/cmd_doctor.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -15,6 +13,7 @@
 #include "cli/frame/options.h"
 #include "cli/ops/doctor_checks.h"
 #include "cli/ops/doctor_store.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"
 #include "cli/remote/cli_bus.h"

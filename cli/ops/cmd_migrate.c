@@ -10,6 +10,7 @@
 #include "base/text/parse.h"
 #include "cli/frame/interrupt.h"
 #include "cli/frame/options.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"

@@ -15,11 +15,6 @@
 #include "cli/frame/context.h"
 #include "cli/frame/exit.h"
 
-enum cli_exit cli_migrate_status(const struct cli_context *context);
-enum cli_exit cli_migrate_pause(const struct cli_context *context);
-enum cli_exit cli_migrate_resume(const struct cli_context *context);
-enum cli_exit cli_migrate_cancel(const struct cli_context *context);
-
 /** Wait for the end of a job, with its progress on the error stream where that is a terminal, and
  *  tell it.  CLI_EXIT_DONE, CLI_EXIT_PARTIAL (some of it failed), CLI_EXIT_PRECONDITION (it is
  *  paused or cancelled), or why it cannot be seen. */

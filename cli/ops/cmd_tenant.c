@@ -7,6 +7,7 @@
 
 #include "base/core/alloc.h"
 #include "base/text/parse.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"

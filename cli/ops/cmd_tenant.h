@@ -18,9 +18,6 @@
 #define CLI_TENANTS_MAX    10000
 #define CLI_TENANT_UNNAMED "-" /* the tenant of namespaces without a first part, for people */
 
-enum cli_exit cli_tenant_usage(const struct cli_context *context);
-enum cli_exit cli_tenant_purge(const struct cli_context *context);
-
 /* Sums over the index. */
 struct cli_tenant_sum {
     uint64_t blocks; /* in volumes and buckets of gateways, each once */

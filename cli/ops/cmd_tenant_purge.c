@@ -10,6 +10,7 @@
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/options.h"
 #include "cli/ops/cmd_tenant.h"
+#include "cli/ops/ops_commands.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"
 

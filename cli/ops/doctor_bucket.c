@@ -1,5 +1,3 @@
-#include "cli/ops/doctor_bucket.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include "base/core/alloc.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/options.h"
+#include "cli/ops/doctor_store.h"
 #include "cli/remote/cli_bucket.h"
 
 enum { WHEN_MAX = 48 };

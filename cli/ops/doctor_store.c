@@ -5,7 +5,6 @@
 
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/options.h"
-#include "cli/ops/doctor_bucket.h"
 #include "cli/remote/cli_bucket.h"
 #include "cli/remote/cli_credentials.h"
 #include "g4/lock/selftest.h"

@@ -1,5 +1,3 @@
-#include "cli/policy/cmd_policy.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "cli/output/cli_json.h"
 #include "cli/policy/cmd_policy_file.h"
 #include "cli/policy/cmd_policy_versions.h"
+#include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
 enum { PPM_PERCENT = 10000 };

@@ -10,8 +10,8 @@
 #include "cli/frame/options.h"
 #include "cli/ops/cmd_migrate.h"
 #include "cli/output/cli_json.h"
-#include "cli/policy/cmd_policy_plan.h"
 #include "cli/policy/cmd_policy_plan_private.h"
+#include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
 /* What happens in this order, and can be killed anywhere in it: the moves are given as one job in
@@ -24,6 +24,7 @@ enum {
     MOVED_MAX_PERCENT = 5,         /* of its blocks, that are no longer where it says */
     PART_BATCHES = 32,             /* of up to 1,024 blocks each: two or three MiB of JSON */
     KEY_MAX = ADVISOR_JOB_KEY_MAX,
+    PLAN_SIZE_MAX = 64 << 20,
 };
 
 struct applying {
@@ -298,7 +299,7 @@ load(struct applying *applying, const char *path, struct kvt_error *err)
 {
     size_t size = 0;
     char *text;
-    enum kvt_err rc = kvt_file_read(&text, &size, path, CLI_PLAN_SIZE_MAX, err);
+    enum kvt_err rc = kvt_file_read(&text, &size, path, PLAN_SIZE_MAX, err);
 
     /* A policy, most likely; of a plan that is cut somewhere the place is told. */
     if (rc == KVT_OK && text[strspn(text, " \t\r\n")] != '{')

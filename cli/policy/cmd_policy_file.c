@@ -9,6 +9,7 @@
 #include "cli/frame/options.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
+#include "cli/policy/policy_commands.h"
 
 #include "policy/file/policy_keys.h"
 #include "policy/file/policy_rows.h"

@@ -26,7 +26,5 @@ enum cli_exit cli_policy_file_load(const struct cli_context *context, const char
 
 enum cli_exit cli_policy_file_validate(const struct cli_context *context);
 enum cli_exit cli_policy_file_show(const struct cli_context *context);
-enum cli_exit cli_policy_file_diff(const struct cli_context *context);
-enum cli_exit cli_policy_file_schema(const struct cli_context *context);
 
 #endif /* CLI_POLICY_CMD_POLICY_FILE_H */

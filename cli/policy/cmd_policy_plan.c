@@ -1,5 +1,3 @@
-#include "cli/policy/cmd_policy_plan.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,6 +12,7 @@
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_file.h"
 #include "cli/policy/cmd_policy_plan_private.h"
+#include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
 enum { PLAN_MODE = 0644, SHOWN_DIGEST = 16 };

@@ -1,5 +1,3 @@
-#include "cli/policy/cmd_policy_test.h"
-
 #include <json-c/json.h>
 #include <string.h>
 
@@ -7,6 +5,7 @@
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_file.h"
+#include "cli/policy/policy_commands.h"
 
 #include "policy/decide/decision.h"
 

@@ -13,6 +13,7 @@
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_file.h"
+#include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
 enum { PPM_PERCENT = 10000, HEADER_MAX = 64, DIGEST_SHOWN = 12 };

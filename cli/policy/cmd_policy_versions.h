@@ -21,8 +21,4 @@ void cli_policy_print(const struct cli_context *context, struct json_object *pol
  *  none is made. */
 void cli_policy_print_ranked(FILE *out, struct json_object *object);
 
-enum cli_exit cli_policy_install(const struct cli_context *context);
-enum cli_exit cli_policy_history(const struct cli_context *context);
-enum cli_exit cli_policy_rollback(const struct cli_context *context);
-
 #endif /* CLI_POLICY_CMD_POLICY_VERSIONS_H */

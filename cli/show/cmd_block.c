@@ -1,5 +1,3 @@
-#include "cli/show/cmd_block.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 
@@ -11,6 +9,7 @@
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 #include "kvtier/block.h"
 
 static void

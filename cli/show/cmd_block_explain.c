@@ -1,5 +1,3 @@
-#include "cli/show/cmd_block_explain.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -12,6 +10,7 @@
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_versions.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 #include "kvtier/block.h"
 
 enum { VALUE_TEXT_MAX = 400 }; /* the longest double in whole digits */

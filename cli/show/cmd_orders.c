@@ -1,5 +1,3 @@
-#include "cli/show/cmd_orders.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 
@@ -9,6 +7,7 @@
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 
 static void
 print_orders(FILE *out, struct json_object *orders)

@@ -1,5 +1,3 @@
-#include "cli/show/cmd_prefix.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -12,6 +10,7 @@
 #include "cli/output/cli_table.h"
 #include "cli/output/store_tiers.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 #include "kvtier/block.h"
 
 /* ---- asking ---- */
@@ -93,7 +92,7 @@ print_table(struct cli_table *table, const struct cli_context *context,
 
 /* ---- top ---- */
 
-enum { TOP_MAX = 256, NOBODY = -1 };
+enum { TOP_MAX = 256, NOBODY = -1, NODES_MAX = 1000 /* blocks of a tree */ };
 
 /* The rows of the overview, and how they hang together: a row with one listed child is a chain with
  * it, and shown once. */
@@ -306,7 +305,7 @@ visit(struct tree *tree, const char *hash, uint64_t level, struct json_object **
     for (size_t i = 0; rc == KVT_OK && i < shown_of(tree, block, level); i++) {
         struct json_object *child = NULL;
 
-        if (tree->nodes >= CLI_PREFIX_NODES_MAX) {
+        if (tree->nodes >= NODES_MAX) {
             tree->cut = true;
             break;
         }
@@ -371,6 +370,6 @@ cli_prefix_tree(const struct cli_context *context)
     cli_table_release(&tree.table);
     if (tree.cut)
         (void)fprintf(context->err, "kvtier: more than %d blocks: the others are left out\n",
-                      CLI_PREFIX_NODES_MAX);
+                      NODES_MAX);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "cli/ops/cmd_migrate.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"
-#include "cli/show/cmd_prefix.h"
+#include "cli/show/show_commands.h"
 #include "kvtier/block.h"
 
 enum { LINE_MAX_BYTES = 64 };

@@ -1,5 +1,3 @@
-#include "cli/show/cmd_route.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -12,8 +10,11 @@
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 #include "kvtier/block.h"
 #include "wire/message/route.h"
+
+enum { TOKENS_MAX = 16 << 20 }; /* bytes of a file of tokens */
 
 /* ---- ask ---- */
 
@@ -37,7 +38,7 @@ read_tokens(const char *path, struct json_object *tokens, struct kvt_error *err)
     static const char *const between = " \t\r\n,";
     char *text;
     size_t size;
-    enum kvt_err rc = kvt_file_read(&text, &size, path, CLI_ROUTE_TOKENS_MAX, err);
+    enum kvt_err rc = kvt_file_read(&text, &size, path, TOKENS_MAX, err);
 
     if (rc != KVT_OK)
         return rc;

@@ -1,5 +1,3 @@
-#include "cli/show/cmd_status.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_versions.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 
 enum { BAR_WIDTH = 20, PPM = 1000000, TIME_TEXT_MAX = 48, MOMENT_MS = 1000 };
 

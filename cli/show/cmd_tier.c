@@ -1,5 +1,3 @@
-#include "cli/show/cmd_tier.h"
-
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -9,7 +7,9 @@
 #include "base/text/parse.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/cli_table.h"
+#include "cli/output/store_tiers.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 
 enum {
     PPM_PERCENT = 10000,
@@ -22,15 +22,6 @@ static const char *
 level_of(const char *name)
 {
     return strncmp(name, "cold@", 5) == 0 ? "G4" : "G3";
-}
-
-uint64_t
-cli_tier_limit(struct json_object *tier)
-{
-    const uint64_t limit = cli_json_u64(tier, "limit_bytes");
-
-    /* An advisor of a former version does not tell. */
-    return limit > 0 ? limit : cli_json_u64(tier, "capacity_bytes");
 }
 
 static struct json_object *
@@ -99,7 +90,7 @@ add_row(struct cli_table *table, const struct cli_context *context, struct json_
         struct json_object *tier, uint64_t now_ms)
 {
     const uint64_t used = cli_json_u64(tier, "used_bytes");
-    const uint64_t capacity = cli_tier_limit(tier);
+    const uint64_t capacity = cli_store_tier_limit(tier);
     char used_text[KVT_SIZE_TEXT_MAX];
     char capacity_text[KVT_SIZE_TEXT_MAX];
 

@@ -7,6 +7,7 @@
 #include "cli/frame/options.h"
 #include "cli/output/cli_json.h"
 #include "cli/remote/admin_client.h"
+#include "cli/show/show_commands.h"
 
 /* Without the marks at the lines' beginnings. */
 static void

@@ -29,8 +29,6 @@ enum cli_top_line {
     CLI_TOP_BAD = '!',
 };
 
-enum cli_exit cli_top_run(const struct cli_context *context);
-
 /** Append the lines of an overview, each ended by a line feed; for `width` columns, with blocks of
  *  Unicode where `unicode`. */
 void cli_top_lines(struct json_object *overview, size_t width, bool unicode,

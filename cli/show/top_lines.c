@@ -5,7 +5,6 @@
 #include "base/text/parse.h"
 #include "cli/output/cli_json.h"
 #include "cli/output/store_tiers.h"
-#include "cli/show/cmd_tier.h"
 #include "cli/show/cmd_top.h"
 
 enum {
@@ -154,7 +153,7 @@ add_tiers(struct sheet *sheet, struct json_object *all)
     for (size_t i = 0; i < cli_json_count(all, "tiers"); i++) {
         struct json_object *tier = cli_json_item(all, "tiers", i);
         const uint64_t used = cli_json_u64(tier, "used_bytes");
-        const uint64_t capacity = cli_tier_limit(tier);
+        const uint64_t capacity = cli_store_tier_limit(tier);
         const double share = capacity == 0 ? 0.0 : (double)used / (double)capacity;
         char used_text[KVT_SIZE_TEXT_MAX];
         char capacity_text[KVT_SIZE_TEXT_MAX];

@@ -1,5 +1,3 @@
-#include "cli/workload/cmd_policy_simulate.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,12 +7,12 @@
 #include "base/core/alloc.h"
 #include "base/text/parse.h"
 #include "cli/frame/options.h"
-#include "cli/workload/cmd_workload.h"
 #include "cli/workload/generator.h"
 #include "cli/workload/recorded_workload.h"
 #include "cli/workload/simulate_policy.h"
 #include "cli/workload/simulate_print.h"
 #include "cli/workload/study.h"
+#include "cli/workload/workload_commands.h"
 #include "wire/message/trace.h"
 
 #include "policy/ordering/ordering_table.h"
@@ -153,7 +151,7 @@ generate(const struct cli_context *context, struct job *job, struct kvt_error *e
     struct wire_trace_request request;
     enum kvt_err rc;
 
-    rc = cli_workload_usual(&options, err);
+    rc = cli_generator_options_default(&options, err);
     if (rc != KVT_OK)
         return rc;
     options.seed = kvt_config_u64(context->options, CLI_SIMULATE_SEED);

@@ -1,5 +1,3 @@
-#include "cli/workload/cmd_workload.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -10,54 +8,12 @@
 #include "cli/output/cli_json.h"
 #include "cli/workload/generator.h"
 #include "cli/workload/reuse.h"
+#include "cli/workload/workload_commands.h"
 #include "wire/message/trace.h"
 
 enum { BAD_LINES_SHOWN = 5 };
 
 /* ---- generate ---- */
-
-static bool
-read_options(const struct kvt_config *options, struct cli_generator_options *out)
-{
-    const char *zipf = kvt_config_string(options, CLI_GENERATE_ZIPF);
-    char *end;
-
-    *out = (struct cli_generator_options){
-        .seed = kvt_config_u64(options, CLI_GENERATE_SEED),
-        .request_count = kvt_config_u64(options, CLI_GENERATE_REQUESTS),
-        .duration_ms = kvt_config_u64(options, CLI_GENERATE_DURATION),
-        .session_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_SESSIONS),
-        .mean_turns = (uint32_t)kvt_config_u64(options, CLI_GENERATE_MEAN_TURNS),
-        .prompt_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_PROMPTS),
-        .prompt_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_PROMPT_TOKENS),
-        .document_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_DOCUMENTS),
-        .document_share_ppm = kvt_config_ppm(options, CLI_GENERATE_DOCUMENT_SHARE),
-        .document_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_DOCUMENT_TOKENS),
-        .zipf = strtod(zipf, &end),
-        .first_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_FIRST_TOKENS),
-        .input_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_INPUT_TOKENS),
-        .output_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_OUTPUT_TOKENS),
-        .context_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_CONTEXT_TOKENS),
-        .block_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_BLOCK_TOKENS),
-        .idle_share_ppm = kvt_config_ppm(options, CLI_GENERATE_IDLE_SHARE),
-        .idle_factor = (uint32_t)kvt_config_u64(options, CLI_GENERATE_IDLE_FACTOR),
-    };
-    return zipf[0] != '\0' && *end == '\0';
-}
-
-enum kvt_err
-cli_workload_usual(struct cli_generator_options *options, struct kvt_error *err)
-{
-    static const struct kvt_param rows[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
-    struct kvt_config *config;
-    const enum kvt_err rc = kvt_config_new(&config, rows, CLI_GENERATE_COUNT, err);
-
-    *options = (struct cli_generator_options){0};
-    if (rc == KVT_OK)
-        (void)read_options(config, options);
-    kvt_config_free(config);
-    return rc;
-}
 
 static enum kvt_err
 write_all(struct cli_generator *generator, FILE *out, struct kvt_error *err)
@@ -86,7 +42,7 @@ cli_workload_generate(const struct cli_context *context)
     FILE *out = context->raw;
     enum kvt_err rc;
 
-    if (!read_options(context->options, &options))
+    if (!cli_generator_options_read(&options, context->options))
         return cli_context_usage(context, "--zipf wants a number from 0 to 4");
     rc = cli_generator_new(&generator, &options, &err);
     if (rc != KVT_OK)

@@ -1,10 +1,12 @@
 #include "cli/workload/generator.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/random.h"
+#include "cli/frame/options.h"
 #include "cli/workload/zipf.h"
 
 enum { PPM = 1000000, UNASSIGNED = 0 };
@@ -317,6 +319,49 @@ populate(struct cli_generator *generator)
     }
     for (size_t i = options->session_count / 2; i-- > 0;)
         sift_down(generator, i);
+}
+
+bool
+cli_generator_options_read(struct cli_generator_options *out, const struct kvt_config *options)
+{
+    const char *zipf = kvt_config_string(options, CLI_GENERATE_ZIPF);
+    char *end;
+
+    *out = (struct cli_generator_options){
+        .seed = kvt_config_u64(options, CLI_GENERATE_SEED),
+        .request_count = kvt_config_u64(options, CLI_GENERATE_REQUESTS),
+        .duration_ms = kvt_config_u64(options, CLI_GENERATE_DURATION),
+        .session_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_SESSIONS),
+        .mean_turns = (uint32_t)kvt_config_u64(options, CLI_GENERATE_MEAN_TURNS),
+        .prompt_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_PROMPTS),
+        .prompt_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_PROMPT_TOKENS),
+        .document_count = (uint32_t)kvt_config_u64(options, CLI_GENERATE_DOCUMENTS),
+        .document_share_ppm = kvt_config_ppm(options, CLI_GENERATE_DOCUMENT_SHARE),
+        .document_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_DOCUMENT_TOKENS),
+        .zipf = strtod(zipf, &end),
+        .first_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_FIRST_TOKENS),
+        .input_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_INPUT_TOKENS),
+        .output_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_OUTPUT_TOKENS),
+        .context_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_CONTEXT_TOKENS),
+        .block_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_BLOCK_TOKENS),
+        .idle_share_ppm = kvt_config_ppm(options, CLI_GENERATE_IDLE_SHARE),
+        .idle_factor = (uint32_t)kvt_config_u64(options, CLI_GENERATE_IDLE_FACTOR),
+    };
+    return zipf[0] != '\0' && *end == '\0';
+}
+
+enum kvt_err
+cli_generator_options_default(struct cli_generator_options *out, struct kvt_error *err)
+{
+    static const struct kvt_param rows[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
+    struct kvt_config *config;
+    const enum kvt_err rc = kvt_config_new(&config, rows, CLI_GENERATE_COUNT, err);
+
+    *out = (struct cli_generator_options){0};
+    if (rc == KVT_OK)
+        (void)cli_generator_options_read(out, config);
+    kvt_config_free(config);
+    return rc;
 }
 
 enum kvt_err

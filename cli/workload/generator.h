@@ -12,8 +12,10 @@
 #ifndef CLI_WORKLOAD_GENERATOR_H
 #define CLI_WORKLOAD_GENERATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/config/config.h"
 #include "kvtier/error.h"
 #include "wire/message/trace.h"
 
@@ -39,6 +41,14 @@ struct cli_generator_options {
     uint32_t idle_share_ppm;
     uint32_t idle_factor;
 };
+
+/** From the rows CLI_OPTIONS_GENERATE of cli/frame/options.h.  False: --zipf is no number. */
+bool cli_generator_options_read(struct cli_generator_options *out,
+                                const struct kvt_config *options);
+
+/** The defaults of these rows. */
+KVT_NODISCARD enum kvt_err cli_generator_options_default(struct cli_generator_options *out,
+                                                         struct kvt_error *err);
 
 /** KVT_OK, KVT_INVALID (an option outside its range, in `err`) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err cli_generator_new(struct cli_generator **out,

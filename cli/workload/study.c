@@ -13,12 +13,6 @@
 /* A size is enough when it serves this share of what an endless tier would. */
 #define ENOUGH 0.9
 
-double
-cli_study_bytes(const struct cli_study *study, uint64_t blocks)
-{
-    return (double)blocks * (double)study->options.block_bytes;
-}
-
 static double
 percent(uint64_t part, uint64_t whole)
 {

@@ -75,6 +75,4 @@ KVT_NODISCARD enum kvt_err cli_study_run(struct cli_study *study,
 double cli_study_hits(const struct cli_study *study, size_t ordering, size_t size);
 double cli_study_of_best(const struct cli_study *study, size_t ordering, size_t size);
 
-double cli_study_bytes(const struct cli_study *study, uint64_t blocks);
-
 #endif /* CLI_WORKLOAD_STUDY_H */

@@ -1,11 +1,11 @@
 /*
- * What is tested: cli/frame/command.h, the table itself.
+ * What is tested: cli/command_table.h and cli/frame/command.h.
  * How: rules every row must keep, and how words find rows.
  */
 #include <string.h>
 
+#include "cli/command_table.h"
 #include "cli/frame/cli_settings.h"
-#include "cli/frame/command.h"
 
 #include "tests/support/seed.h"
 
@@ -13,8 +13,8 @@ static void
 every_row_is_complete(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < cli_command_count; i++) {
-        const struct cli_command *command = &cli_commands[i];
+    for (size_t i = 0; i < cli_command_table.count; i++) {
+        const struct cli_command *command = &cli_command_table.rows[i];
         struct kvt_config *config;
 
         assert_non_null(command->run);
@@ -51,10 +51,11 @@ static void
 no_flag_has_two_meanings(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < cli_command_count; i++)
-        for (size_t k = 0; k < cli_commands[i].option_count; k++)
+    for (size_t i = 0; i < cli_command_table.count; i++)
+        for (size_t k = 0; k < cli_command_table.rows[i].option_count; k++)
             for (size_t s = 0; s < CLI_SETTING_COUNT; s++)
-                assert_string_not_equal(cli_commands[i].options[k].key, cli_settings[s].key);
+                assert_string_not_equal(cli_command_table.rows[i].options[k].key,
+                                        cli_settings[s].key);
 }
 
 static void
@@ -63,31 +64,32 @@ words_find_their_row(void **state)
     size_t words;
 
     (void)state;
-    for (size_t i = 0; i < cli_command_count; i++) {
+    for (size_t i = 0; i < cli_command_table.count; i++) {
         char first[64];
-        const char *blank = strchr(cli_commands[i].path, ' ');
-        const size_t size = strcspn(cli_commands[i].path, " ");
+        const char *blank = strchr(cli_command_table.rows[i].path, ' ');
+        const size_t size = strcspn(cli_command_table.rows[i].path, " ");
 
-        memcpy(first, cli_commands[i].path, size);
+        memcpy(first, cli_command_table.rows[i].path, size);
         first[size] = '\0';
-        assert_ptr_equal(cli_command_find(first, blank == NULL ? NULL : blank + 1, &words),
-                         &cli_commands[i]);
+        assert_ptr_equal(
+            cli_command_find(&cli_command_table, first, blank == NULL ? NULL : blank + 1, &words),
+            &cli_command_table.rows[i]);
         assert_int_equal(words, blank == NULL ? 1 : 2);
-        assert_int_equal(cli_command_is_noun(first), blank != NULL);
+        assert_int_equal(cli_command_is_noun(&cli_command_table, first), blank != NULL);
     }
-    assert_null(cli_command_find("block", NULL, &words));
-    assert_null(cli_command_find("", NULL, &words));
-    assert_false(cli_command_is_noun("bloc"));
+    assert_null(cli_command_find(&cli_command_table, "block", NULL, &words));
+    assert_null(cli_command_find(&cli_command_table, "", NULL, &words));
+    assert_false(cli_command_is_noun(&cli_command_table, "bloc"));
 }
 
 static void
 near_words_are_suggested(void **state)
 {
     (void)state;
-    assert_string_equal(cli_command_suggest("stauts", NULL), "status");
-    assert_string_equal(cli_command_suggest("block", "shwo"), "block show");
-    assert_string_equal(cli_command_suggest("polcy", NULL), "policy show");
-    assert_null(cli_command_suggest("zzzzzzzz", NULL));
+    assert_string_equal(cli_command_suggest(&cli_command_table, "stauts", NULL), "status");
+    assert_string_equal(cli_command_suggest(&cli_command_table, "block", "shwo"), "block show");
+    assert_string_equal(cli_command_suggest(&cli_command_table, "polcy", NULL), "policy show");
+    assert_null(cli_command_suggest(&cli_command_table, "zzzzzzzz", NULL));
 }
 
 int

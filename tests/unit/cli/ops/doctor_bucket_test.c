@@ -1,11 +1,11 @@
 /*
- * What is tested: cli/ops/doctor_bucket.h.
+ * What is tested: cli/ops/doctor_bucket.c.
  * How: settings by hand, and how bad each is said to be.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/ops/doctor_bucket.h"
+#include "cli/ops/doctor_store.h"
 
 #include "tests/support/seed.h"
 
