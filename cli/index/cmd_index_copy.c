@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,14 +104,12 @@ count_line(struct export *export, const char *line, size_t size)
 {
     static const char block[] = "{\"row\":\"block\"";
     static const char run[] = "{\"row\":\"run\",\"count\":";
-    uint64_t count;
 
     export->lines++;
     if (size > sizeof(block) && memcmp(line, block, sizeof(block) - 1) == 0)
         export->blocks++;
-    else if (size > sizeof(run) && memcmp(line, run, sizeof(run) - 1) == 0 &&
-             sscanf(line + sizeof(run) - 1, "%" SCNu64, &count) == 1)
-        export->places += count;
+    else if (size > sizeof(run) && memcmp(line, run, sizeof(run) - 1) == 0)
+        export->places += strtoull(line + sizeof(run) - 1, NULL, 10);
 }
 
 /* An advisor_index_export_fn. */

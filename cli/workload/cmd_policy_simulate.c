@@ -375,8 +375,9 @@ answer(const struct cli_context *context, struct job *job, struct kvt_error *err
 static enum cli_exit
 answer_policy(const struct cli_context *context, const struct job *job)
 {
-    const bool named = strcmp(kvt_config_string(context->options, CLI_SIMULATE_ORDERINGS), "all") ||
-                       job->plugin != NULL;
+    const bool named =
+        strcmp(kvt_config_string(context->options, CLI_SIMULATE_ORDERINGS), "all") != 0 ||
+        job->plugin != NULL;
     const struct cli_simulate_policy asked = {
         .workload = job->workload,
         .ordering = named ? job->options.orderings[job->options.ordering_count - 1] : NULL,
