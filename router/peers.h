@@ -17,8 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "router/replica.h"
-
+#define ROUTER_PEERS_MAX    64
 #define ROUTER_PEERS_AHEAD  1024
 #define ROUTER_PEERS_TABLES 4
 

@@ -59,7 +59,6 @@
 
 #include "router/request_table.h"
 
-#define ROUTER_PEERS_MAX   64
 #define ROUTER_MESSAGE_MAX (256u << 10)
 #define ROUTER_STEPS_KEPT  4096 /* a power of two */
 #define ROUTER_DOUBT_BEATS 32

@@ -1,6 +1,6 @@
 /*
  * router/replica_private.h -- the parts of a replica: what it hears (replica.c), what it asks for
- * (replica_ask.c), what it answers (replica_answer.c), whose workers left (replica_left.c).
+ * (replica_ask.c), what it answers (replica_answer.c), whose workers left (replica_departed.c).
  *
  * Why: four questions, four files, one struct.
  * Ownership: as router/replica.h.

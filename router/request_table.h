@@ -40,27 +40,8 @@
 #include "kvtier/error.h"
 
 #include "router/cost.h"
+#include "router/routed_request.h"
 #include "router/workers.h"
-
-#define ROUTER_REQUEST_ID_MAX     128 /* bytes with the final NUL */
-#define ROUTER_REQUEST_HASHES_MAX 16384
-
-enum router_state { ROUTER_ADDED = 1, ROUTER_PREFILLED = 2, ROUTER_FREED = 3 };
-
-/* A request as it is added; also a row of a snapshot.  Of a tombstone, and of one that is known by
- * a step only, there are id, state and age: the worker's name is "". */
-struct router_request {
-    char id[ROUTER_REQUEST_ID_MAX]; /* not empty */
-    struct router_worker worker;
-    uint64_t router;         /* who added it */
-    uint64_t added_ms;       /* wall clock of that router */
-    uint64_t age_ms;         /* since it was added; tombstones: since it was freed; 0: now */
-    uint64_t prefill_tokens; /* to be computed there: prompt less what is cached */
-    const uint64_t *hashes;  /* sequence hashes of its blocks, root first; borrowed */
-    uint32_t hash_count;
-    uint32_t blocks; /* of the prompt, hashed or not: at least hash_count */
-    enum router_state state;
-};
 
 struct router_request_table;
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "router/deadlines.h"
-#include "router/request_table.h"
+#include "router/routed_request.h"
 
 struct router_row {
     struct router_deadline deadline; /* first: a deadline is its row */

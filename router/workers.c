@@ -9,9 +9,8 @@
 struct row {
     struct router_worker worker;
     uint32_t life;
-    uint32_t origins;                /* 0: not there */
-    uint32_t passes[ROUTER_ORIGINS]; /* of each origin, in which it was last seen or kept */
-    bool configured;                 /* keeps its slot when it is gone */
+    uint32_t origins; /* 0: not there */
+    bool configured;  /* keeps its slot when it is gone */
 };
 
 /* Rows are found by their slot, and by (name, dp rank) through `order`, which is sorted: a view is
@@ -28,8 +27,6 @@ struct router_workers {
     size_t free_count;
     size_t free_capacity;
     size_t there; /* of those in use */
-    uint32_t passes[ROUTER_ORIGINS];
-    bool begun[ROUTER_ORIGINS];
     _Atomic uint64_t version;
 };
 
@@ -209,7 +206,6 @@ router_workers_seen(struct router_workers *workers, const struct router_worker *
     if (code == KVT_OK) {
         row = &workers->rows[workers->order[at]];
         row->configured = row->configured || origin == ROUTER_ORIGIN_CONFIG;
-        row->passes[origin] = workers->passes[origin];
         origins = row->origins | 1U << origin;
         if (row->configured)
             origins |= 1U << ROUTER_ORIGIN_CONFIG;
@@ -223,20 +219,6 @@ router_workers_seen(struct router_workers *workers, const struct router_worker *
     }
     unlock(workers);
     return code;
-}
-
-void
-router_workers_kept(struct router_workers *workers, const struct router_worker *worker,
-                    enum router_origin origin)
-{
-    bool found;
-    size_t at;
-
-    lock(workers);
-    at = find(workers, worker->name, worker->dp_rank, &found);
-    if (found)
-        workers->rows[workers->order[at]].passes[origin] = workers->passes[origin];
-    unlock(workers);
 }
 
 void
@@ -292,33 +274,6 @@ router_workers_forgotten(struct router_workers *workers, const struct router_wor
     unlock(workers);
 }
 
-void
-router_workers_begin(struct router_workers *workers, enum router_origin origin)
-{
-    assert(origin != ROUTER_ORIGIN_CONFIG);
-    lock(workers);
-    workers->passes[origin]++;
-    workers->begun[origin] = true;
-    unlock(workers);
-}
-
-void
-router_workers_settle(struct router_workers *workers, enum router_origin origin)
-{
-    const uint32_t bit = 1U << origin;
-
-    assert(origin != ROUTER_ORIGIN_CONFIG);
-    lock(workers);
-    for (size_t at = workers->begun[origin] ? workers->order_count : 0; at > 0; at--) {
-        const struct row *row = &workers->rows[workers->order[at - 1]];
-
-        if ((row->origins & bit) != 0 && row->passes[origin] != workers->passes[origin])
-            leave(workers, at - 1);
-    }
-    workers->begun[origin] = false;
-    unlock(workers);
-}
-
 uint64_t
 router_workers_version(const struct router_workers *workers)
 {
@@ -344,27 +299,6 @@ router_workers_view(struct router_workers *workers, struct router_worker_row *ro
     if (version != NULL)
         *version = workers->version;
     unlock(workers);
-}
-
-enum kvt_err
-router_workers_slot(struct router_workers *workers, const struct router_worker *worker,
-                    uint32_t *slot, uint32_t *life)
-{
-    enum kvt_err code = KVT_NOTFOUND;
-    bool found;
-    size_t at;
-
-    *slot = 0;
-    *life = 0;
-    lock(workers);
-    at = find(workers, worker->name, worker->dp_rank, &found);
-    if (found && workers->rows[workers->order[at]].origins != 0) {
-        *slot = workers->order[at];
-        *life = workers->rows[*slot].life;
-        code = KVT_OK;
-    }
-    unlock(workers);
-    return code;
 }
 
 void

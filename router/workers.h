@@ -7,10 +7,10 @@
  *
  * A worker is there while at least one origin says so.  An origin that says that it is gone ends it
  * for all of them: whoever knows of an end knows more than those who have not looked yet.  It comes
- * back, as a new life, with the next sight of it by any origin; a sight is news (a key that was
- * written, a publisher that began or spoke again), and what was known before is none, for which
- * there is router_workers_kept().  An origin that only lost its memory takes back its word and no
- * more (router_workers_forgotten()): the worker stays while another has seen it.
+ * back, as a new life, with the next sight of it by any origin.  A sight is news (a key that was
+ * written, a publisher that began or spoke again); what was known before is none.  An origin that
+ * only lost its memory takes back its word and no more (router_workers_forgotten()): the worker
+ * stays while another has seen it.
  *
  * A configured worker is there although nobody ever saw it.  Once it was gone it is like any other
  * until it is seen again: its configuration says that it may be chosen, not that it lives.
@@ -57,10 +57,6 @@ void router_workers_free(struct router_workers *workers);
 KVT_NODISCARD enum kvt_err router_workers_seen(struct router_workers *workers,
                                                const struct router_worker *worker,
                                                enum router_origin origin);
-/** `origin` still says what it said before: no news, so a worker that is gone stays so.  Counts for
- *  router_workers_settle(). */
-void router_workers_kept(struct router_workers *workers, const struct router_worker *worker,
-                         enum router_origin origin);
 /** An origin says that the worker is gone: it leaves at once, whatever others said (see above).
  *  Unknown: nothing. */
 void router_workers_gone(struct router_workers *workers, const struct router_worker *worker);
@@ -70,11 +66,6 @@ void router_workers_gone_name(struct router_workers *workers, const char *name);
  *  nobody else says so.  Unknown: nothing. */
 void router_workers_forgotten(struct router_workers *workers, const struct router_worker *worker,
                               enum router_origin origin);
-/** An origin that watches (any but ROUTER_ORIGIN_CONFIG) starts over: whoever it had seen and
- *  neither sees nor keeps by the time it settles was lost meanwhile and is gone.  To begin again
- *  before that forgets the first; to settle what was not begun does nothing. */
-void router_workers_begin(struct router_workers *workers, enum router_origin origin);
-void router_workers_settle(struct router_workers *workers, enum router_origin origin);
 
 /* A row of a view. */
 struct router_worker_row {
@@ -90,10 +81,6 @@ uint64_t router_workers_version(const struct router_workers *workers);
  *  `version` (may be NULL) is that of the copy. */
 void router_workers_view(struct router_workers *workers, struct router_worker_row *rows,
                          size_t capacity, size_t *count, uint64_t *version);
-/** The slot of a worker that is there; KVT_NOTFOUND. */
-KVT_NODISCARD enum kvt_err router_workers_slot(struct router_workers *workers,
-                                               const struct router_worker *worker, uint32_t *slot,
-                                               uint32_t *life);
 
 /** Who of the view `before` is not in the view `after` with the same slot and life: has left, or
  *  left and came back.  In the order of `before`. */

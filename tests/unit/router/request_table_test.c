@@ -180,9 +180,9 @@ others_leave_room_for_the_view(void **state)
     }
     request = request_of("r", "x", NULL, 0);
     assert_int_equal(router_request_table_merge(slots, &request, 0, NULL), KVT_OK);
-    for (char name = 'a'; name <= 'b'; name++) {
+    for (size_t view = 0; view < 2; view++) {
         for (uint32_t i = 0; i < ROUTER_WORKERS_MAX; i++) {
-            rows[i].worker.name[0] = name;
+            rows[i].worker.name[0] = "ab"[view];
             rows[i].worker.dp_rank = i;
         }
         assert_int_equal(router_request_table_bind(slots, rows, ROUTER_WORKERS_MAX), KVT_OK);

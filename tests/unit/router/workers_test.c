@@ -39,38 +39,35 @@ gone(struct router_workers *workers, const char *name, uint32_t dp_rank)
     router_workers_gone(workers, &left);
 }
 
-static void
-keep(struct router_workers *workers, const char *name, uint32_t dp_rank, enum router_origin origin)
+/* The row of one that is there; `life` is 0 of one that is not. */
+static struct router_worker_row
+row_of(struct router_workers *workers, const struct router_worker *asked)
 {
-    struct router_worker kept = worker(name, dp_rank);
+    struct router_worker_row rows[32];
+    size_t count;
 
-    router_workers_kept(workers, &kept, origin);
+    router_workers_view(workers, rows, 32, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(&rows[i].worker, asked, sizeof(*asked)) == 0)
+            return rows[i];
+    return (struct router_worker_row){.life = 0};
 }
 
 /* The origins of one that is there, 0 of one that is not. */
 static uint32_t
 origins(struct router_workers *workers, const char *name, uint32_t dp_rank)
 {
-    struct router_worker_row rows[16];
-    size_t count;
+    struct router_worker asked = worker(name, dp_rank);
 
-    router_workers_view(workers, rows, 16, &count, NULL);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(rows[i].worker.name, name) == 0 && rows[i].worker.dp_rank == dp_rank)
-            return rows[i].origins;
-    return 0;
+    return row_of(workers, &asked).origins;
 }
 
 static uint32_t
 life(struct router_workers *workers, const char *name)
 {
     struct router_worker asked = worker(name, 0);
-    uint32_t slot;
-    uint32_t now;
-    enum kvt_err code = router_workers_slot(workers, &asked, &slot, &now);
 
-    assert_int_equal(code, now == 0 ? KVT_NOTFOUND : KVT_OK);
-    return now;
+    return row_of(workers, &asked).life;
 }
 
 static struct router_workers *
@@ -114,8 +111,6 @@ an_end_is_an_end_for_all_until_there_is_news(void **state)
     gone(workers, "a", 0);
     assert_int_equal(origins(workers, "a", 0), 0);
     assert_int_equal(life(workers, "a"), 0);
-    keep(workers, "a", 0, ROUTER_ORIGIN_EVENTS); /* that it spoke before is no news */
-    assert_int_equal(origins(workers, "a", 0), 0);
     see(workers, "a", 0, ROUTER_ORIGIN_EVENTS);
     assert_int_equal(origins(workers, "a", 0), EVENTS);
     assert_int_equal(life(workers, "a"), 2);
@@ -162,34 +157,6 @@ what_an_origin_forgets_others_may_still_see(void **state)
     assert_int_equal(origins(workers, "both", 0), EVENTS);
     assert_int_equal(life(workers, "both"), 1);
     assert_int_equal(origins(workers, "alone", 0), 0);
-    router_workers_free(workers);
-}
-
-static void
-who_is_missing_when_an_origin_settles_is_gone(void **state)
-{
-    struct router_workers *workers = make();
-
-    (void)state;
-    see(workers, "kept", 0, ROUTER_ORIGIN_BUCKET);
-    see(workers, "seen", 0, ROUTER_ORIGIN_BUCKET);
-    see(workers, "lost", 0, ROUTER_ORIGIN_BUCKET);
-    see(workers, "lost", 0, ROUTER_ORIGIN_EVENTS);
-    see(workers, "other", 0, ROUTER_ORIGIN_EVENTS);
-    router_workers_settle(workers, ROUTER_ORIGIN_BUCKET); /* not begun */
-    assert_int_equal(origins(workers, "lost", 0), EVENTS | BUCKET);
-    router_workers_begin(workers, ROUTER_ORIGIN_BUCKET);
-    keep(workers, "lost", 0, ROUTER_ORIGIN_BUCKET);
-    router_workers_begin(workers, ROUTER_ORIGIN_BUCKET); /* the first is forgotten */
-    keep(workers, "kept", 0, ROUTER_ORIGIN_BUCKET);
-    see(workers, "seen", 0, ROUTER_ORIGIN_BUCKET);
-    keep(workers, "lost", 0, ROUTER_ORIGIN_EVENTS);
-    assert_int_equal(origins(workers, "lost", 0), EVENTS | BUCKET);
-    router_workers_settle(workers, ROUTER_ORIGIN_BUCKET);
-    assert_int_equal(origins(workers, "kept", 0), BUCKET);
-    assert_int_equal(origins(workers, "seen", 0), BUCKET);
-    assert_int_equal(origins(workers, "lost", 0), 0);
-    assert_int_equal(origins(workers, "other", 0), EVENTS);
     router_workers_free(workers);
 }
 
@@ -300,15 +267,13 @@ struct line {
     struct router_worker worker;
     uint32_t origins;
     bool configured;
-    bool touched[ROUTER_ORIGINS]; /* since the origin began */
-    uint32_t slot;                /* as the set said when it was last there */
+    uint32_t slot; /* as the set said when it was last there */
     uint32_t life;
     bool came; /* since the last look */
 };
 
 struct model {
     struct line lines[MODEL]; /* by (name, rank) */
-    bool begun[ROUTER_ORIGINS];
 };
 
 static void
@@ -341,34 +306,11 @@ step(struct router_workers *workers, struct model *model, uint64_t *random)
         if (origin == ROUTER_ORIGIN_CONFIG)
             line->configured = false;
         break;
-    case 3:
-        if (origin == ROUTER_ORIGIN_CONFIG)
-            break;
-        router_workers_begin(workers, origin);
-        model->begun[origin] = true;
-        for (size_t i = 0; i < MODEL; i++)
-            model->lines[i].touched[origin] = false;
-        break;
-    case 4:
-        if (origin == ROUTER_ORIGIN_CONFIG)
-            break;
-        router_workers_settle(workers, origin);
-        for (size_t i = 0; i < MODEL; i++)
-            if (model->begun[origin] && (model->lines[i].origins & bit) != 0 &&
-                !model->lines[i].touched[origin])
-                model_gone(&model->lines[i]);
-        model->begun[origin] = false;
-        break;
-    case 5:
-        router_workers_kept(workers, &line->worker, origin);
-        line->touched[origin] = true;
-        break;
     default:
         assert_int_equal(router_workers_seen(workers, &line->worker, origin), KVT_OK);
         line->configured = line->configured || origin == ROUTER_ORIGIN_CONFIG;
         line->came = line->came || line->origins == 0;
         line->origins |= bit | (line->configured ? CONFIG : 0);
-        line->touched[origin] = true;
         break;
     }
 }
@@ -406,7 +348,6 @@ compare(struct router_workers *workers, struct model *model, struct router_worke
         struct line *line = &model->lines[i];
         bool was = false;
         uint32_t slot;
-        uint32_t now;
 
         for (size_t k = 0; k < *before_count; k++)
             was = was || memcmp(&before[k].worker, &line->worker, sizeof(line->worker)) == 0;
@@ -415,8 +356,6 @@ compare(struct router_workers *workers, struct model *model, struct router_worke
             assert_memory_equal(&left.rows[gone_count].worker, &line->worker, sizeof(line->worker));
             gone_count++;
         }
-        assert_int_equal(router_workers_slot(workers, &line->worker, &slot, &now),
-                         line->origins == 0 ? KVT_NOTFOUND : KVT_OK);
         if (line->origins == 0) {
             line->came = false;
             continue;
@@ -424,18 +363,18 @@ compare(struct router_workers *workers, struct model *model, struct router_worke
         assert_true(at < count);
         assert_memory_equal(&rows[at].worker, &line->worker, sizeof(line->worker));
         assert_int_equal(rows[at].origins, line->origins);
-        assert_int_equal(rows[at].slot, slot);
-        assert_int_equal(rows[at].life, now);
+        slot = rows[at].slot;
+        assert_true(rows[at].life > 0);
         assert_true(slot < MODEL && !slots[slot]);
         slots[slot] = true;
         if (was && !line->came) {
             assert_int_equal(slot, line->slot);
-            assert_int_equal(now, line->life);
+            assert_int_equal(rows[at].life, line->life);
         } else if (slot == line->slot) {
-            assert_true(now > line->life);
+            assert_true(rows[at].life > line->life);
         }
         line->slot = slot;
-        line->life = now;
+        line->life = rows[at].life;
         line->came = false;
         at++;
     }
@@ -492,11 +431,7 @@ look(void *arg)
     struct router_worker_row rows[64];
 
     while (!race->stop) {
-        struct router_worker asked = worker("w", 7);
-        enum kvt_err code;
         uint64_t version;
-        uint32_t slot;
-        uint32_t now;
         size_t count;
 
         router_workers_view(race->workers, rows, 64, &count, &version);
@@ -504,8 +439,6 @@ look(void *arg)
         for (size_t i = 1; i < count; i++)
             assert_true(rows[i - 1].worker.dp_rank < rows[i].worker.dp_rank);
         assert_true(version <= router_workers_version(race->workers));
-        code = router_workers_slot(race->workers, &asked, &slot, &now);
-        assert_int_equal(code, now == 0 ? KVT_NOTFOUND : KVT_OK);
     }
     return NULL;
 }
@@ -526,10 +459,6 @@ change(void *arg)
                 router_workers_seen(race->workers, &one,
                                     (enum router_origin)kvt_random_below(&random, ROUTER_ORIGINS)),
                 KVT_OK);
-        if (i % 64 == 0) {
-            router_workers_begin(race->workers, ROUTER_ORIGIN_BUCKET);
-            router_workers_settle(race->workers, ROUTER_ORIGIN_BUCKET);
-        }
     }
     return NULL;
 }
@@ -560,7 +489,6 @@ main(void)
         cmocka_unit_test(an_end_is_an_end_for_all_until_there_is_news),
         cmocka_unit_test(configured_ones_are_there_until_they_were_gone),
         cmocka_unit_test(what_an_origin_forgets_others_may_still_see),
-        cmocka_unit_test(who_is_missing_when_an_origin_settles_is_gone),
         cmocka_unit_test(a_name_goes_with_all_its_ranks_and_no_other),
         cmocka_unit_test(names_have_bounds),
         cmocka_unit_test(a_full_set_says_so_and_takes_more_when_some_left),
