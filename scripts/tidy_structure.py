@@ -218,6 +218,12 @@ KEPT_EXPORTS = {
     "worker_store_lock_new": "tests bring a store and a clock of their own",
     "worker_supervisor_rest_ms": "tests check each step of it, which would take minutes to observe",
     "cli_doctor_bucket_judge": "no store of the tests has object locks: settings are made by hand",
+    "policy_simulation_has": "its tests compare the places of all blocks with a model",
+    "policy_tier_simulation_new": "planner_agrees_test steps planner and simulation side by side",
+    "policy_tier_simulation_free": "as policy_tier_simulation_new",
+    "policy_tier_simulation_request": "as policy_tier_simulation_new",
+    "policy_tier_simulation_has": "as policy_tier_simulation_new",
+    "router_weights_default": "tests and bench/route use the defaults of config/advisor.def",
 }
 # Headers of one includer that stay, and why.
 KEPT_HEADERS = {

@@ -12,6 +12,8 @@
 #include "base/core/file.h"
 #include "base/core/log.h"
 
+#include "policy/file/policy_parse.h"
+
 /* A version in memory: in force, or somebody still looks at it. */
 struct version {
     struct advisor_rules rules; /* first: who takes it is given this */

@@ -14,6 +14,8 @@
 #include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
+#include "policy/file/policy_parse.h"
+
 /* What happens in this order, and can be killed anywhere in it: the moves are given as one job in
  * parts, which does not begin; the policy is put in force if it is another one; the job begins.
  * The job's key is the plan's digest, so whoever runs it again goes on where it was.  The policy

@@ -12,6 +12,7 @@
 #include "cli/policy/policy_commands.h"
 
 #include "policy/file/policy_keys.h"
+#include "policy/file/policy_parse.h"
 #include "policy/file/policy_rows.h"
 #include "policy/file/policy_schema.h"
 

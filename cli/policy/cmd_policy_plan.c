@@ -15,6 +15,8 @@
 #include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
+#include "policy/file/policy_parse.h"
+
 enum { PLAN_MODE = 0644, SHOWN_DIGEST = 16 };
 
 /* ---- showing one ---- */

@@ -8,6 +8,7 @@
 #include "cli/policy/policy_commands.h"
 
 #include "policy/decide/decision.h"
+#include "policy/file/policy_parse.h"
 
 enum { EXPLANATION_MAX = 1 << 20 };
 

@@ -16,6 +16,8 @@
 #include "cli/policy/policy_commands.h"
 #include "cli/remote/admin_client.h"
 
+#include "policy/file/policy_parse.h"
+
 enum { PPM_PERCENT = 10000, HEADER_MAX = 64, DIGEST_SHOWN = 12 };
 
 /* ---- in force ---- */

@@ -11,6 +11,7 @@
 #include "cli/output/cli_table.h"
 #include "cli/policy/cmd_policy_file.h"
 
+#include "policy/file/policy_parse.h"
 #include "policy/ordering/ordering_table.h"
 #include "policy/simulate/policy_simulation.h"
 

@@ -151,7 +151,7 @@ policy_match_behind(const struct policy *policy, const struct policy_facts *fact
     bool classes[POLICY_CLASSES_MAX];
     bool asked = false;
 
-    for (size_t i = (size_t)(former + 1); i < policy->rules.count; i++) {
+    for (size_t i = former < 0 ? 0 : (size_t)former + 1; i < policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(policy, i);
 
         if (refusals_of(rule, facts, tier, event) != 0)

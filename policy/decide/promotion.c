@@ -46,9 +46,10 @@ wait_of(const struct policy_promotion_candidate *candidate, uint64_t stay)
     double ticks = 0;
 
     for (uint64_t end = stay; end > 0; end /= 2) {
-        const double waits = 1 - chance_within(candidate, end / 2);
+        const uint64_t middle = end / 2; /* rounded down: times are whole ticks */
+        const double waits = 1 - chance_within(candidate, middle);
 
-        ticks += (waits + waits_at_end) / 2 * (double)(end - end / 2);
+        ticks += (waits + waits_at_end) / 2 * (double)(end - middle);
         waits_at_end = waits;
     }
     return ticks;

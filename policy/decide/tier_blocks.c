@@ -413,18 +413,6 @@ policy_tier_blocks_leave(struct policy_tier_blocks *roster, uint32_t ns, uint64_
     note(roster, at, false, false);
 }
 
-void
-policy_tier_blocks_forget(struct policy_tier_blocks *roster, uint32_t ns, uint64_t hash)
-{
-    uint32_t at;
-
-    policy_tier_blocks_leave(roster, ns, hash);
-    policy_tier_blocks_settle(roster);
-    at = policy_tier_blocks_find(roster, ns, hash);
-    if (at != POLICY_NONE)
-        empty_seat(roster, at);
-}
-
 bool
 policy_tier_blocks_has(const struct policy_tier_blocks *roster, uint32_t ns, uint64_t hash)
 {

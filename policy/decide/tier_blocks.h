@@ -107,14 +107,12 @@ KVT_NODISCARD enum kvt_err policy_tier_blocks_restored(struct policy_tier_blocks
 
 /** It left the tier.  An unknown block is none. */
 void policy_tier_blocks_leave(struct policy_tier_blocks *roster, uint32_t ns, uint64_t hash);
-/** It is nowhere any more. */
-void policy_tier_blocks_forget(struct policy_tier_blocks *roster, uint32_t ns, uint64_t hash);
 
 /** Pass on what was told. */
 void policy_tier_blocks_settle(struct policy_tier_blocks *roster);
 
 /** Take out the block that should leave first; false = none.  It stays in the tier, and is not
- *  given again, until give_back(), leave() or forget(). */
+ *  given again, until give_back() or leave(). */
 bool policy_tier_blocks_victim(struct policy_tier_blocks *roster, uint64_t tick,
                                struct policy_block *block);
 /** The same for one that should leave although there is room. */

@@ -109,4 +109,7 @@ bool policy_expression_is_never(const struct policy_expression *expression);
 /** The least `fact` at which the expression can be true (as far as its outer "and" tells). */
 uint64_t policy_expression_least(const struct policy_expression *expression, enum policy_fact fact);
 
+/** The match of the operator ~ and of a tier's `holders`: "*" is any text, "?" any one byte. */
+bool policy_glob_match(const char *pattern, const char *text);
+
 #endif /* POLICY_EXPRESSION_EXPRESSION_H */

@@ -137,7 +137,4 @@ enum policy_operator policy_operator_opposite(enum policy_operator operator_);
 bool policy_expression_node(const struct policy_expression *expression, size_t node,
                             const struct policy_facts *facts, const bool *classes);
 
-/** "*" is any text, "?" any one byte. */
-bool policy_glob_match(const char *pattern, const char *text);
-
 #endif /* POLICY_EXPRESSION_EXPRESSION_PRIVATE_H */

@@ -5,7 +5,8 @@
  * Why: what is kept, moved and deleted is for people to say, in a file that is checked before
  * anything acts on it.  policy/file/key.def has every key with its type, limits and help.
  *
- * Ownership: policy_free() ends a policy and all that is reached from it.
+ * Ownership: policy_parse() makes a policy (policy/file/policy_parse.h); policy_free() ends it and
+ *            all that is reached from it.
  * Threads:   read-only after policy_parse(); then any thread.
  * Limits:    KVT_YAML_FILE_MAX bytes of text; those of policy/file/key.def for each list.
  */
@@ -245,20 +246,6 @@ struct policy {
     struct policy_modes modes;
     uint32_t class_order[POLICY_CLASSES_MAX]; /* in which classes can be evaluated */
 };
-
-/**
- * Read and check a policy.
- *
- * @param[out] out       receives the policy, NULL on failure
- * @param name           of the text, for nothing but messages of lacking memory
- * @param[out] problems  all that is wrong, when KVT_INVALID is returned
- * @return KVT_OK, KVT_INVALID, or KVT_NOMEM with `err`
- */
-KVT_NODISCARD enum kvt_err policy_parse(struct policy **out, const char *name, const char *text,
-                                        size_t size, struct policy_problems *problems,
-                                        struct kvt_error *err);
-/** NULL is allowed. */
-void policy_free(struct policy *policy);
 
 static inline struct policy_tier *
 policy_tier_at(const struct policy *policy, size_t at)

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "policy/expression/expression_private.h"
+#include "policy/expression/expression.h"
 #include "policy/file/section_reader.h"
 
 /* Which tier of a policy a live volume or bucket is. */

@@ -139,8 +139,8 @@ reserve(struct policy_simulation *ladder, uint32_t count)
 
 /* ---- blocks ---- */
 
-struct policy_block
-policy_simulation_row(const struct policy_simulation *ladder, uint32_t block, uint32_t tier)
+static struct policy_block
+row_of(const struct policy_simulation *ladder, uint32_t block, uint32_t tier)
 {
     const struct policy_simulation_block *row = &ladder->blocks[block];
 
@@ -186,7 +186,7 @@ policy_simulation_put(struct policy_simulation *ladder, uint32_t block, uint32_t
     ladder->used_by[(size_t)row->tenant * ladder->count + tier] += ladder->bytes;
     ladder->result.tiers[tier].puts++;
     ladder->result.tiers[tier].blocks++;
-    told = policy_simulation_row(ladder, block, tier);
+    told = row_of(ladder, block, tier);
     return policy_tier_blocks_store(ladder->rungs[tier].roster, &told, tick_of(ladder));
 }
 
@@ -251,7 +251,7 @@ static enum kvt_err
 use(struct policy_simulation *ladder, uint32_t block)
 {
     for (uint32_t tier = ladder->entry; tier < ladder->count; tier++) {
-        const struct policy_block told = policy_simulation_row(ladder, block, tier);
+        const struct policy_block told = row_of(ladder, block, tier);
         const enum kvt_err rc =
             policy_tier_blocks_use(ladder->rungs[tier].roster, &told, tick_of(ladder));
 

@@ -116,9 +116,8 @@ policy_simulation_drains(const struct policy_rule *rule)
            (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE);
 }
 
-/* ladder.c */
-struct policy_block policy_simulation_row(const struct policy_simulation *ladder, uint32_t block,
-                                          uint32_t tier);
+/* policy_simulation.c */
+
 /** Is there room for one more block, unless it has one there already? */
 bool policy_simulation_has_room(const struct policy_simulation *ladder, uint32_t tier);
 /** Bring the block to a tier.  KVT_OK, or KVT_NOMEM. */

@@ -270,27 +270,14 @@ policy_tier_simulation_cost(const struct policy_tier_simulation_result *result,
            (double)(result->promotions + result->demotions) * prices->move;
 }
 
-static const char *const promotion_texts[] = {
-#define X(name, text) [POLICY_PROMOTE_##name] = text,
-    POLICY_PROMOTIONS(X)
-#undef X
-};
-
 const char *
 policy_promotion_text(enum policy_promotion promotion)
 {
-    return promotion_texts[promotion];
-}
+    static const char *const texts[] = {
+#define X(name, text) [POLICY_PROMOTE_##name] = (text),
+        POLICY_PROMOTIONS(X)
+#undef X
+    };
 
-bool
-policy_promotion_find(const char *text, enum policy_promotion *promotion)
-{
-    *promotion = POLICY_PROMOTE_ALWAYS;
-    for (size_t i = 0; i < sizeof(promotion_texts) / sizeof(promotion_texts[0]); i++) {
-        if (strcmp(promotion_texts[i], text) == 0) {
-            *promotion = (enum policy_promotion)i;
-            return true;
-        }
-    }
-    return false;
+    return texts[promotion];
 }

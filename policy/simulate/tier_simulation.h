@@ -88,8 +88,7 @@ policy_tier_simulation_run(const struct policy_workload *workload,
 double policy_tier_simulation_cost(const struct policy_tier_simulation_result *result,
                                    const struct kvt_ordering_prices *prices);
 
-/** Its word, and the other way round: false where there is none. */
+/** Its word. */
 const char *policy_promotion_text(enum policy_promotion promotion);
-bool policy_promotion_find(const char *text, enum policy_promotion *promotion);
 
 #endif /* POLICY_SIMULATE_TIER_SIMULATION_H */

@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "policy/decide/decision.h"
+#include "policy/file/policy_parse.h"
 #include "policy/file/policy_rows.h"
 #include "tests/fuzz/target.h"
 

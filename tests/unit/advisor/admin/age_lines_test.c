@@ -6,6 +6,7 @@
 #include "advisor/admin/age_lines.h"
 #include "base/core/alloc.h"
 
+#include "policy/file/policy_parse.h"
 #include "policy/file/problems.h"
 #include "tests/support/seed.h"
 

@@ -22,6 +22,7 @@
 #include "base/core/file.h"
 #include "base/core/random.h"
 
+#include "policy/file/policy_parse.h"
 #include "policy/file/policy_rows.h"
 #include "tests/support/seed.h"
 

@@ -11,6 +11,7 @@
 #include "cli/frame/daemon_settings.h"
 
 #include "policy/file/policy_file.h"
+#include "policy/file/policy_parse.h"
 #include "tests/support/seed.h"
 
 static const struct policy_rule *

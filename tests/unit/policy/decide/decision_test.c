@@ -9,6 +9,7 @@
 #include "base/core/random.h"
 
 #include "policy/decide/decision.h"
+#include "policy/file/policy_parse.h"
 #include "tests/support/seed.h"
 
 enum { RUNS = 20000, TEXT_LIMIT = 1 << 16 };

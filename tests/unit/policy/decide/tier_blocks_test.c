@@ -555,15 +555,10 @@ model_step(struct policy_tier_blocks *roster, struct model *model, uint32_t verb
         model_use(model, number);
         break;
     case 4:
+    case 5:
         policy_tier_blocks_leave(roster, 1, block.hash);
         model->in[number] = model->taken[number] = false;
         model->passed[number] = 0;
-        break;
-    case 5:
-        policy_tier_blocks_forget(roster, 1, block.hash);
-        model->in[number] = model->taken[number] = model->known[number] = false;
-        model->passed[number] = 0;
-        model->used[number] = 0;
         break;
     case 6:
         if (policy_tier_blocks_victim(roster, model->tick, &block)) {

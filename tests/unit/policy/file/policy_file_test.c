@@ -17,6 +17,7 @@
 #include "policy/decide/decision.h"
 #include "policy/file/policy_file.h"
 #include "policy/file/policy_keys.h"
+#include "policy/file/policy_parse.h"
 #include "policy/file/policy_rows.h"
 #include "policy/file/policy_schema.h"
 #include "tests/support/seed.h"

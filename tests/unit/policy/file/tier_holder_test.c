@@ -9,8 +9,9 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 
-#include "policy/expression/expression_private.h"
+#include "policy/expression/expression.h"
 #include "policy/file/policy_file.h"
+#include "policy/file/policy_parse.h"
 #include "tests/support/seed.h"
 
 enum { STEPS = 2000, PATTERN_MAX = 4, TRIED_MAX = 9, TEXT_MAX_BYTES = 1024 };

@@ -13,6 +13,7 @@
 #include "base/core/random.h"
 
 #include "policy/decide/decision.h"
+#include "policy/file/policy_parse.h"
 #include "policy/ordering/ordering_table.h"
 #include "policy/simulate/policy_simulation.h"
 #include "tests/support/seed.h"

@@ -4,6 +4,7 @@
 
 #include "base/core/alloc.h"
 
+#include "policy/file/policy_parse.h"
 #include "policy/ordering/ordering_table.h"
 #include "tests/support/seed.h"
 
