@@ -342,8 +342,8 @@ report_upload(const struct cli_context *context, const struct g4_endpoint *endpo
 }
 
 /* Uploads that were begun in the bucket and not completed: no listing shows their parts.  The
- * gateway begins none there; other clients do.  Reports each that is at least findings->older_ms old
- * as "upload-left", and aborts it where findings say so.  `first`: the command's first row of
+ * gateway begins none there; other clients do.  Reports each that is at least findings->older_ms
+ * old as "upload-left", and aborts it where findings say so.  `first`: the command's first row of
  * CLI_OPTIONS_BUCKET. */
 static enum kvt_err
 find_incomplete_uploads(const struct cli_context *context, size_t first,
