@@ -17,7 +17,7 @@
  *                                                for each layer: hook_wait_for_layer_load(n),
  *                                                  compute, hook_save_layer(n)
  *                                                hook_wait_for_save
- *   heard(), then               ◄─────────────   hook_heard()
+ *   heard(), then               ◄─────────────   hook_report()
  *   invalid(), finished()
  *   request_finished            its blocks may be used again, or not until finished() says so
  *
@@ -148,7 +148,7 @@ void engine_connector_preempted(struct engine_connector *connector, const char *
 /** It is over, or aborted.  True: its blocks of G1 must not be used until finished() names it. */
 bool engine_connector_request_finished(struct engine_connector *connector, const char *request);
 
-/** What rank `rank` said (hook_heard()); each in its order.  KVT_OK, or as
+/** What rank `rank` said (hook_report()); each in its order.  KVT_OK, or as
  * engine_meta_report_decode():
  *  nothing of it counts. */
 KVT_NODISCARD enum kvt_err engine_connector_report(struct engine_connector *connector,

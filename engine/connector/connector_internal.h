@@ -1,7 +1,7 @@
 /*
  * engine/connector/connector_internal.h -- requests and transfers; only connector*.c include this.
  *
- * Why: connector.c has the life of requests, connector_build.c what is ordered, connector_heard.c
+ * Why: connector.c has the life of requests, connector_build.c what is ordered, connector_report.c
  * what comes of it.
  *
  * A *transfer* is what one request loads or saves in one iteration.  It holds its blocks of G2 from

@@ -213,63 +213,63 @@ engine_meta_release(struct engine_meta *meta)
 /* ---- what a rank answers ---- */
 
 enum kvt_err
-engine_meta_report_transfer(struct engine_meta_report *heard, uint64_t id)
+engine_meta_report_transfer(struct engine_meta_report *report, uint64_t id)
 {
     struct engine_meta_report_transfer *transfers;
 
-    if (heard->transfer_count == ENGINE_META_TRANSFERS_MAX)
+    if (report->transfer_count == ENGINE_META_TRANSFERS_MAX)
         return KVT_RANGE;
-    transfers = kvt_grow(heard->transfers, &heard->transfer_capacity, heard->transfer_count + 1,
+    transfers = kvt_grow(report->transfers, &report->transfer_capacity, report->transfer_count + 1,
                          sizeof(*transfers));
     if (transfers == NULL)
         return KVT_NOMEM;
-    heard->transfers = transfers;
-    transfers[heard->transfer_count++] =
-        (struct engine_meta_report_transfer){.id = id, .first = (uint32_t)heard->failure_count};
+    report->transfers = transfers;
+    transfers[report->transfer_count++] =
+        (struct engine_meta_report_transfer){.id = id, .first = (uint32_t)report->failure_count};
     return KVT_OK;
 }
 
 enum kvt_err
-engine_meta_report_failure(struct engine_meta_report *heard, uint32_t at, enum kvt_err why)
+engine_meta_report_failure(struct engine_meta_report *report, uint32_t at, enum kvt_err why)
 {
     struct engine_meta_report_failure *failures;
 
-    if (heard->failure_count == ENGINE_META_PAIRS_MAX)
+    if (report->failure_count == ENGINE_META_PAIRS_MAX)
         return KVT_RANGE;
-    failures = kvt_grow(heard->failures, &heard->failure_capacity, heard->failure_count + 1,
+    failures = kvt_grow(report->failures, &report->failure_capacity, report->failure_count + 1,
                         sizeof(*failures));
     if (failures == NULL)
         return KVT_NOMEM;
-    heard->failures = failures;
-    failures[heard->failure_count++] = (struct engine_meta_report_failure){at, why};
-    heard->transfers[heard->transfer_count - 1].count++;
+    report->failures = failures;
+    failures[report->failure_count++] = (struct engine_meta_report_failure){at, why};
+    report->transfers[report->transfer_count - 1].count++;
     return KVT_OK;
 }
 
 enum kvt_err
-engine_meta_report_encode(const struct engine_meta_report *heard, struct kvt_buffer *out)
+engine_meta_report_encode(const struct engine_meta_report *report, struct kvt_buffer *out)
 {
     const size_t start = out->size;
 
     engine_pack_array(out, 2);
     engine_pack_number(out, ENGINE_META_VERSION);
-    engine_pack_array(out, (uint32_t)heard->transfer_count);
-    for (size_t i = 0; i < heard->transfer_count; i++) {
-        const struct engine_meta_report_transfer *transfer = &heard->transfers[i];
+    engine_pack_array(out, (uint32_t)report->transfer_count);
+    for (size_t i = 0; i < report->transfer_count; i++) {
+        const struct engine_meta_report_transfer *transfer = &report->transfers[i];
 
         engine_pack_array(out, 2);
         engine_pack_number(out, transfer->id);
         engine_pack_array(out, 2 * transfer->count);
         for (uint32_t j = 0; j < transfer->count; j++) {
-            engine_pack_number(out, heard->failures[transfer->first + j].at);
-            engine_pack_number(out, heard->failures[transfer->first + j].why);
+            engine_pack_number(out, report->failures[transfer->first + j].at);
+            engine_pack_number(out, report->failures[transfer->first + j].why);
         }
     }
     return put_end(out, start);
 }
 
 static enum kvt_err
-get_ended(struct engine_unpack *in, struct engine_meta_report *heard)
+get_ended(struct engine_unpack *in, struct engine_meta_report *report)
 {
     enum kvt_err rc;
     uint64_t id;
@@ -280,41 +280,41 @@ get_ended(struct engine_unpack *in, struct engine_meta_report *heard)
     count = engine_unpack_array(in, 0, 2 * ENGINE_META_PAIRS_MAX);
     if (in->bad || count % 2 != 0)
         return KVT_INVALID;
-    rc = engine_meta_report_transfer(heard, id);
+    rc = engine_meta_report_transfer(report, id);
     for (uint32_t i = 0; i < count / 2 && rc == KVT_OK; i++) {
         const uint32_t at = (uint32_t)engine_unpack_number(in, ENGINE_META_PAIRS_MAX - 1);
         const uint64_t why = engine_unpack_number(in, KVT_ERR_COUNT - 1);
 
         rc = in->bad || why == KVT_OK ? KVT_INVALID
-                                      : engine_meta_report_failure(heard, at, (enum kvt_err)why);
+                                      : engine_meta_report_failure(report, at, (enum kvt_err)why);
     }
     return rc;
 }
 
 enum kvt_err
-engine_meta_report_decode(struct engine_meta_report *heard, const uint8_t *bytes, size_t size,
+engine_meta_report_decode(struct engine_meta_report *report, const uint8_t *bytes, size_t size,
                           struct kvt_error *err)
 {
     struct engine_unpack in;
     enum kvt_err rc = get_begin(&in, bytes, size, 2);
     uint32_t count = 0;
 
-    memset(heard, 0, sizeof(*heard));
+    memset(report, 0, sizeof(*report));
     if (rc == KVT_OK)
         count = engine_unpack_array(&in, 0, ENGINE_META_TRANSFERS_MAX);
     for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
-        rc = get_ended(&in, heard);
+        rc = get_ended(&in, report);
     rc = get_end(&in, rc);
     if (rc == KVT_OK)
         return KVT_OK;
-    engine_meta_report_release(heard);
+    engine_meta_report_release(report);
     return kvt_error_set(err, rc, "what a rank said, %zu bytes: %s", size, kvt_err_text(rc));
 }
 
 void
-engine_meta_report_release(struct engine_meta_report *heard)
+engine_meta_report_release(struct engine_meta_report *report)
 {
-    kvt_free(heard->transfers);
-    kvt_free(heard->failures);
-    memset(heard, 0, sizeof(*heard));
+    kvt_free(report->transfers);
+    kvt_free(report->failures);
+    memset(report, 0, sizeof(*report));
 }

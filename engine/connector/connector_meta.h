@@ -102,15 +102,15 @@ struct engine_meta_report {
 };
 
 /** As the calls of the same name above. */
-KVT_NODISCARD enum kvt_err engine_meta_report_transfer(struct engine_meta_report *heard,
+KVT_NODISCARD enum kvt_err engine_meta_report_transfer(struct engine_meta_report *report,
                                                        uint64_t id);
-KVT_NODISCARD enum kvt_err engine_meta_report_failure(struct engine_meta_report *heard, uint32_t at,
-                                                      enum kvt_err why);
-KVT_NODISCARD enum kvt_err engine_meta_report_encode(const struct engine_meta_report *heard,
+KVT_NODISCARD enum kvt_err engine_meta_report_failure(struct engine_meta_report *report,
+                                                      uint32_t at, enum kvt_err why);
+KVT_NODISCARD enum kvt_err engine_meta_report_encode(const struct engine_meta_report *report,
                                                      struct kvt_buffer *out);
-KVT_NODISCARD enum kvt_err engine_meta_report_decode(struct engine_meta_report *heard,
+KVT_NODISCARD enum kvt_err engine_meta_report_decode(struct engine_meta_report *report,
                                                      const uint8_t *bytes, size_t size,
                                                      struct kvt_error *err);
-void engine_meta_report_release(struct engine_meta_report *heard);
+void engine_meta_report_release(struct engine_meta_report *report);
 
 #endif /* ENGINE_CONNECTOR_CONNECTOR_META_H */

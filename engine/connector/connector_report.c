@@ -256,37 +256,38 @@ enum kvt_err
 engine_connector_report(struct engine_connector *connector, uint32_t rank, const uint8_t *bytes,
                         size_t size, struct kvt_error *err)
 {
-    struct engine_meta_report heard;
+    struct engine_meta_report report;
     enum kvt_err rc;
 
     if (rank >= connector->options.ranks)
         return kvt_error_set(err, KVT_INVALID, "there is no rank %u", rank);
-    rc = engine_meta_report_decode(&heard, bytes, size, err);
+    rc = engine_meta_report_decode(&report, bytes, size, err);
     if (rc != KVT_OK)
         return rc;
-    for (size_t i = 0; i < heard.transfer_count; i++) {
-        const struct engine_meta_report_transfer *said = &heard.transfers[i];
+    for (size_t i = 0; i < report.transfer_count; i++) {
+        const struct engine_meta_report_transfer *said = &report.transfers[i];
         const struct transfer *transfer = heard_of(connector, rank, said->id);
 
         for (uint32_t j = said->first; transfer != NULL && j < said->first + said->count; j++)
-            if (heard.failures[j].at >= transfer->count)
+            if (report.failures[j].at >= transfer->count)
                 rc = KVT_INVALID;
     }
     if (rc != KVT_OK) {
-        engine_meta_report_release(&heard);
+        engine_meta_report_release(&report);
         return kvt_error_set(err, rc, "rank %u speaks of blocks that nobody ordered", rank);
     }
-    for (size_t i = 0; i < heard.transfer_count; i++) {
-        const struct engine_meta_report_transfer *said = &heard.transfers[i];
+    for (size_t i = 0; i < report.transfer_count; i++) {
+        const struct engine_meta_report_transfer *said = &report.transfers[i];
         struct transfer *transfer = heard_of(connector, rank, said->id);
 
         if (transfer == NULL)
             continue;
         for (uint32_t j = said->first; j < said->first + said->count; j++)
-            engine_transfer_fail(connector, transfer, heard.failures[j].at, heard.failures[j].why);
+            engine_transfer_fail(connector, transfer, report.failures[j].at,
+                                 report.failures[j].why);
         end_at(connector, transfer, rank);
     }
-    engine_meta_report_release(&heard);
+    engine_meta_report_release(&report);
     return KVT_OK;
 }
 

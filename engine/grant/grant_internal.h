@@ -70,7 +70,7 @@ KVT_NODISCARD enum kvt_err engine_grants_end(struct engine_grants *grants, uint6
 /** All that was granted by this link goes back; 0: by any. */
 void engine_grants_lose(struct engine_grants *grants, uint64_t link);
 
-/* ---- grant_serve.c ---- */
+/* ---- grant_server.c ---- */
 
 KVT_NODISCARD enum kvt_err engine_grants_serve(struct engine_grants *grants, struct kvt_error *err);
 

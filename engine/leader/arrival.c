@@ -88,14 +88,14 @@ note(struct engine_leader *leader, struct kvt_handle handle, enum engine_shown s
 /* A block that could not be shown is not seen: a peer that wants it is told of none, and the next
  * one, a second later, has it tried again. */
 static void
-was_shown(struct engine_leader_job *haul)
+was_shown(struct engine_leader_job *task)
 {
-    struct engine_leader *leader = haul->leader;
+    struct engine_leader *leader = task->leader;
 
-    for (size_t i = 0; i < haul->job.count; i++)
-        note(leader, haul->sources[i],
-             haul->items[i].status == KVT_OK ? ENGINE_SHOWN_WELL : ENGINE_SHOWN_FAILED);
-    kvbm_pool_drop_all(leader->options.g2, haul->sources, haul->job.count);
+    for (size_t i = 0; i < task->job.count; i++)
+        note(leader, task->sources[i],
+             task->items[i].status == KVT_OK ? ENGINE_SHOWN_WELL : ENGINE_SHOWN_FAILED);
+    kvbm_pool_drop_all(leader->options.g2, task->sources, task->job.count);
     engine_leader_post(leader, &leader->arrived);
     engine_responder_shown(leader);
 }
@@ -129,25 +129,25 @@ take_arrivals(struct engine_leader *leader, struct kvt_handle *handles, size_t c
 static void
 show_more(struct engine_leader *leader, struct engine_message *message)
 {
-    struct engine_leader_job *haul = engine_leader_job_take(leader, ENGINE_LEADER_JOB_SHOW);
+    struct engine_leader_job *task = engine_leader_job_take(leader, ENGINE_LEADER_JOB_SHOW);
     size_t count;
     size_t taken;
 
-    if (haul == NULL) /* one ends, and comes here again; or nobody will look any more */
+    if (task == NULL) /* one ends, and comes here again; or nobody will look any more */
         return;
-    count = take_arrivals(leader, haul->sources, ENGINE_ITEMS_MAX, &taken);
+    count = take_arrivals(leader, task->sources, ENGINE_ITEMS_MAX, &taken);
     if (count == 0) { /* all of these were shown, or have gone */
-        engine_leader_job_give(haul);
+        engine_leader_job_give(task);
         if (taken > 0)
             engine_leader_post(leader, message);
         return;
     }
-    haul->job.verb = ENGINE_SHOW;
-    haul->job.count = count;
+    task->job.verb = ENGINE_SHOW;
+    task->job.count = count;
     for (size_t i = 0; i < count; i++)
-        haul->items[i] = (struct engine_item){
-            .label = kvbm_pool_label(leader->options.g2, haul->sources[i]),
-            .source = haul->sources[i].block,
+        task->items[i] = (struct engine_item){
+            .label = kvbm_pool_label(leader->options.g2, task->sources[i]),
+            .source = task->sources[i].block,
         };
-    engine_leader_job_start(haul, KVT_PRIORITY_HIGH, UINT64_MAX, was_shown);
+    engine_leader_job_start(task, KVT_PRIORITY_HIGH, UINT64_MAX, was_shown);
 }

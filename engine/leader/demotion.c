@@ -72,8 +72,8 @@ leaving(const struct engine_leader *leader)
 {
     size_t count = 0;
 
-    for (const struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next)
-        count += haul->kind == ENGINE_LEADER_JOB_DOWN ? haul->job.count : 0;
+    for (const struct engine_leader_job *task = leader->busy; task != NULL; task = task->next)
+        count += task->kind == ENGINE_LEADER_JOB_DOWN ? task->job.count : 0;
     return (uint32_t)count;
 }
 
@@ -144,32 +144,32 @@ stay(struct engine_leader *leader, struct kvt_handle source, enum kvt_err why)
 }
 
 static void
-went_down(struct engine_leader_job *haul)
+went_down(struct engine_leader_job *task)
 {
-    struct engine_leader *leader = haul->leader;
+    struct engine_leader *leader = task->leader;
     struct kvbm_pool *below = leader->options.g3;
     size_t safe = 0;
     size_t gone = 0;
 
-    for (size_t i = 0; i < haul->job.count; i++) {
-        enum kvt_err rc = haul->items[i].status;
+    for (size_t i = 0; i < task->job.count; i++) {
+        enum kvt_err rc = task->items[i].status;
 
         if (rc == KVT_OK)
-            rc = engine_leader_register(below, &haul->targets[i], &haul->items[i].label);
-        if (rc == KVT_OK && kvbm_pool_facts(leader->options.g2, haul->sources[i]).stored)
-            kvbm_pool_mark_stored(below, haul->items[i].label.id.hash);
-        kvbm_pool_drop(below, haul->targets[i]);
+            rc = engine_leader_register(below, &task->targets[i], &task->items[i].label);
+        if (rc == KVT_OK && kvbm_pool_facts(leader->options.g2, task->sources[i]).stored)
+            kvbm_pool_mark_stored(below, task->items[i].label.id.hash);
+        kvbm_pool_drop(below, task->targets[i]);
         if (rc == KVT_OK)
-            gone += leave(leader, haul->sources[i]);
+            gone += leave(leader, task->sources[i]);
         else
-            stay(leader, haul->sources[i], rc);
+            stay(leader, task->sources[i], rc);
         safe += rc == KVT_OK;
     }
-    if (haul->lowers && gone < haul->job.count) /* they were taken for gone */
+    if (task->lowers && gone < task->job.count) /* they were taken for gone */
         leader->cascade.lowering = true;
     if (safe == 0)
         stall(leader, PAUSE_MS);
-    haul->job.count = 0; /* they are on their way no more */
+    task->job.count = 0; /* they are on their way no more */
     engine_store_thread_owe(leader);
     (void)pthread_mutex_lock(&leader->shared.lock);
     leader->shared.stats.demoted += safe;
@@ -179,82 +179,82 @@ went_down(struct engine_leader_job *haul)
 
 /* Sort out what is below already; what is left must be moved. */
 static void
-take_aboard(struct engine_leader_job *haul, size_t held)
+take_aboard(struct engine_leader_job *task, size_t held)
 {
-    struct engine_leader *leader = haul->leader;
+    struct engine_leader *leader = task->leader;
     size_t count = 0;
 
     for (size_t i = 0; i < held; i++) {
-        const struct kvt_handle source = haul->sources[i];
+        const struct kvt_handle source = task->sources[i];
         const struct kvbm_label label = kvbm_pool_label(leader->options.g2, source);
 
         if (kvbm_pool_has(leader->options.g3, label.id.hash)) {
             (void)leave(leader, source);
             continue;
         }
-        haul->items[count] = (struct engine_item){.label = label, .source = source.block};
-        haul->sources[count++] = source;
+        task->items[count] = (struct engine_item){.label = label, .source = source.block};
+        task->sources[count++] = source;
     }
-    haul->job.count = count;
+    task->job.count = count;
 }
 
 /* Those from `first` on stay, in their order. */
 static void
-keep(struct engine_leader_job *haul, size_t first)
+keep(struct engine_leader_job *task, size_t first)
 {
-    while (haul->job.count > first)
-        kvbm_pool_drop_cold(haul->leader->options.g2, haul->sources[--haul->job.count]);
+    while (task->job.count > first)
+        kvbm_pool_drop_cold(task->leader->options.g2, task->sources[--task->job.count]);
 }
 
 /* Room below, by eviction there, for as many as can be had, and off.  False: there is none. */
 static bool
-send(struct engine_leader_job *haul)
+send(struct engine_leader_job *task)
 {
-    struct engine_leader *leader = haul->leader;
-    size_t count = haul->job.count;
+    struct engine_leader *leader = task->leader;
+    size_t count = task->job.count;
 
-    while (count > 0 && kvbm_pool_allocate(leader->options.g3, count, haul->targets) != KVT_OK)
+    while (count > 0 && kvbm_pool_allocate(leader->options.g3, count, task->targets) != KVT_OK)
         count /= 2;
-    keep(haul, count);
+    keep(task, count);
     if (count == 0)
         return false;
     for (size_t i = 0; i < count; i++) {
-        const enum kvt_err rc = kvbm_block_begin(leader->options.g3, haul->targets[i], NULL);
+        const enum kvt_err rc = kvbm_block_begin(leader->options.g3, task->targets[i], NULL);
 
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
         (void)rc;
-        haul->items[i].target = haul->targets[i].block;
+        task->items[i].target = task->targets[i].block;
     }
-    haul->lowers = leader->cascade.lowering;
-    haul->job.verb = ENGINE_COPY;
-    haul->job.from = KVT_TIER_G2;
-    haul->job.to = KVT_TIER_G3;
-    engine_leader_job_start(haul, KVT_PRIORITY_NORMAL, UINT64_MAX, went_down);
+    task->lowers = leader->cascade.lowering;
+    task->job.verb = ENGINE_COPY;
+    task->job.from = KVT_TIER_G2;
+    task->job.to = KVT_TIER_G3;
+    engine_leader_job_start(task, KVT_PRIORITY_NORMAL, UINT64_MAX, went_down);
     return true;
 }
 
 /* True: it made room, or is about to. */
 static bool
-lower(struct engine_leader *leader, struct engine_leader_job *haul, uint32_t wanted)
+lower(struct engine_leader *leader, struct engine_leader_job *task, uint32_t wanted)
 {
     const uint32_t chunk = leader->options.stage_chunk;
     const size_t held =
-        kvbm_pool_coldest(leader->options.g2, wanted < chunk ? wanted : chunk, haul->sources);
+        kvbm_pool_coldest(leader->options.g2, wanted < chunk ? wanted : chunk, task->sources);
 
     if (held == 0) {
-        engine_leader_job_give(haul);
+        engine_leader_job_give(task);
         if (leaving(leader) == 0)
             stall(leader, DRY_MS);
         return false;
     }
-    take_aboard(haul, held);
-    if (haul->job.count == 0) {
-        engine_leader_job_give(haul);
+    take_aboard(task, held);
+    if (task->job.count == 0) {
+        engine_leader_job_give(task);
         return true;
     }
-    if (send(haul))
+    if (send(task))
         return true;
-    engine_leader_job_give(haul);
+    engine_leader_job_give(task);
     stall(leader, PAUSE_MS);
     return false;
 }
@@ -266,9 +266,9 @@ engine_demotion_step(struct engine_leader *leader)
 
     while (more && leader->under_way[ENGINE_LEADER_JOB_DOWN] < JOBS) {
         const uint32_t wanted = excess(leader);
-        struct engine_leader_job *haul =
+        struct engine_leader_job *task =
             wanted == 0 ? NULL : engine_leader_job_take(leader, ENGINE_LEADER_JOB_DOWN);
 
-        more = haul != NULL && lower(leader, haul, wanted);
+        more = task != NULL && lower(leader, task, wanted);
     }
 }

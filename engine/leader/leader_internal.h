@@ -2,24 +2,24 @@
  * engine/leader/leader_internal.h -- what the files of the leader share; nobody else includes it
  * but engine/session*.c.
  *
- * Why: one thread decides (leader.c), and what it decides about is a match (match.c), how its
- * blocks are found (find.c), the places they may come from (origin.c, objects.c, session), the
- * batches under way (haul.c, stage.c) and what leaves G2 (cascade.c).  Another thread stores
- * (store.c).
+ * Why: one thread decides (leader.c), and what it decides about is a match (leader_match.c), how
+ * its blocks are found (leader_find.c), the places they may come from (local_origin.c,
+ * leader_objects.c, session), the batches under way (leader_job.c, leader_stage.c) and what leaves
+ * G2 (demotion.c).  Another thread stores (leader_store.c).
  *
  *     find ─► search: G2 and G3, then each origin far away, and what of G2 and G3 is behind it
- *          ─► stage: hauls of a chunk each, one origin a haul ─► register ─► show
+ *          ─► stage: tasks of a chunk each, one origin a task ─► register ─► show
  *
  * A place that blocks may come from is an *origin*, a row of a table; a peer is one, and what it
  * says comes as messages.
  *
- * Ownership: the leader owns hauls and what they hold until they have ended, whatever became of the
+ * Ownership: the leader owns tasks and what they hold until they have ended, whatever became of the
  *            match they were begun for; a match owns what it holds.
  * Threads:   `shared` parts are behind the leader's lock, a leaf; the rest is the leader's
  *            thread's.  Before a match is known to that thread it is its maker's.  A worker's
  *            `done` only posts.
  * Limits:    as engine/leader/leader.h; ENGINE_LEADER_JOBS batches under way, of them as many of a
- *            kind as haul.c says.
+ *            kind as leader_job.c says.
  */
 #ifndef ENGINE_LEADER_LEADER_INTERNAL_H
 #define ENGINE_LEADER_LEADER_INTERNAL_H
@@ -34,7 +34,7 @@
 #define ENGINE_RETRY_MS   5    /* what was refused for now is tried again after */
 #define ENGINE_ARRIVALS   4096 /* blocks to be shown or stored that may wait */
 #define ENGINE_BATCH      64   /* blocks that are asked for, stored or loaded by one call */
-#define ENGINE_MATCH_JOBS 2    /* hauls of one match: one is moved while the next is planned */
+#define ENGINE_MATCH_JOBS 2    /* tasks of one match: one is moved while the next is planned */
 
 struct engine_leader_job;
 
@@ -98,8 +98,8 @@ enum engine_leader_job_kind {
     ENGINE_LEADER_JOB_SHOW
 };
 
-/** It has ended; each item says how.  On the leader's thread; the haul is free when it returns. */
-typedef void engine_leader_job_fn(struct engine_leader_job *haul);
+/** It has ended; each item says how.  On the leader's thread; the task is free when it returns. */
+typedef void engine_leader_job_fn(struct engine_leader_job *task);
 
 struct engine_leader_job {
     struct engine_message message;
@@ -141,7 +141,7 @@ struct engine_match {
     uint32_t end;       /* what is behind it will not come, wherever it was found */
     uint32_t at;        /* what is before it is here or on its way */
     uint32_t ready;     /* as in the view */
-    uint32_t running;   /* hauls */
+    uint32_t running;   /* tasks */
     uint32_t asked_for; /* blocks behind `found` that the object tier is known to have */
     unsigned asked;     /* of origins, by bit */
     enum engine_place asking;
@@ -151,7 +151,7 @@ struct engine_match {
     uint64_t until_ms;                         /* UINT64_MAX: no end */
     uint64_t room_ms;                          /* since when it waits for room; 0: it does not */
     struct engine_session *session;            /* of blocks that a peer has */
-    struct engine_responder *desk;             /* whoever it is held for: */
+    struct engine_responder *responder;        /* whoever it is held for: */
     void (*watch)(struct engine_match *match); /* there is news; on the leader's thread */
 
     struct { /* behind the leader's lock */
@@ -198,8 +198,8 @@ struct engine_leader {
     char *endpoint; /* a copy; NULL: no peers, and nothing is shown */
     struct engine_match *staging;
     struct engine_timer *timers;
-    struct engine_timer again;       /* refused hauls */
-    struct engine_leader_job *hauls; /* ENGINE_LEADER_JOBS of them */
+    struct engine_timer again;       /* refused tasks */
+    struct engine_leader_job *tasks; /* ENGINE_LEADER_JOBS of them */
     struct engine_leader_job *idle, *busy;
     unsigned under_way[4]; /* by kind */
     struct engine_message arrived;
@@ -253,7 +253,7 @@ enum engine_shown engine_arrival_shown(const struct engine_leader *leader,
 void engine_leader_tell(struct engine_leader *leader, const struct kvt_handle *handles,
                         size_t count, bool store);
 
-/* ---- find.c ---- */
+/* ---- leader_find.c ---- */
 
 /** What an origin that was searched has: `count` blocks from match->found on; `why` when it was not
  *  KVT_OK that ended it (a peer that says nothing), for the view. */
@@ -266,7 +266,7 @@ void engine_find_give_up(struct engine_match *match);
 /** Where everything is, is known, or all that will be. */
 void engine_find_know(struct engine_match *match);
 
-/* ---- match.c ---- */
+/* ---- leader_match.c ---- */
 
 /** For `count` blocks; NULL: out of memory. */
 struct engine_match *engine_match_new(struct engine_leader *leader, size_t count);
@@ -285,7 +285,7 @@ void engine_match_publish(struct engine_match *match, enum engine_state state);
 /** Publish how many are ready. */
 void engine_match_advance(struct engine_match *match);
 
-/* ---- origin.c ---- */
+/* ---- local_origin.c ---- */
 
 /** Hold what G2 and G3 have from match->found on. */
 void engine_origin_near(struct engine_match *match);
@@ -295,14 +295,14 @@ extern const struct engine_origin engine_origin_g2;
 extern const struct engine_origin engine_origin_g3;
 extern const struct engine_origin engine_origin_objects;
 
-/* ---- stage.c ---- */
+/* ---- leader_stage.c ---- */
 
-/** Begin what there are hauls and room for.  True: all has come that will. */
+/** Begin what there are tasks and room for.  True: all has come that will. */
 bool engine_stage_step(struct engine_match *match);
 /** Let every match that is being staged go on. */
 void engine_stage_all(struct engine_leader *leader);
 
-/* ---- haul.c ---- */
+/* ---- leader_job.c ---- */
 
 KVT_NODISCARD enum kvt_err engine_leader_jobs_open(struct engine_leader *leader);
 void engine_leader_jobs_close(struct engine_leader *leader);
@@ -313,12 +313,12 @@ void engine_leader_jobs_again(struct engine_leader *leader);
 struct engine_leader_job *engine_leader_job_take(struct engine_leader *leader,
                                                  enum engine_leader_job_kind kind);
 /** Give one back that was not started. */
-void engine_leader_job_give(struct engine_leader_job *haul);
+void engine_leader_job_give(struct engine_leader_job *task);
 /** Its job is filled in but for what is said here; `ended` follows, never from within. */
-void engine_leader_job_start(struct engine_leader_job *haul, enum kvt_priority priority,
+void engine_leader_job_start(struct engine_leader_job *task, enum kvt_priority priority,
                              uint64_t wait_ms, engine_leader_job_fn *ended);
 
-/* ---- cascade.c ---- */
+/* ---- demotion.c ---- */
 
 void engine_demotion_open(struct engine_leader *leader);
 /** Go on. */
@@ -329,7 +329,7 @@ void engine_demotion_step(struct engine_leader *leader);
 enum kvt_err engine_demotion_room(struct engine_leader *leader, uint32_t count,
                                   struct kvt_handle *handles, uint64_t *since_ms);
 
-/* ---- objects.c ---- */
+/* ---- leader_objects.c ---- */
 
 /** KVT_OK or KVT_EXISTS. */
 bool engine_objects_is_well(enum kvt_err status);
@@ -337,7 +337,7 @@ bool engine_objects_is_well(enum kvt_err status);
 void engine_objects_run(struct engine_leader *leader, struct engine_job *job, uint64_t until_ms,
                         enum kvt_err *statuses);
 
-/* ---- store.c ---- */
+/* ---- leader_store.c ---- */
 
 /* At most ENGINE_BATCH registered blocks of G2 or G3 that are held. */
 struct engine_store_batch {
@@ -383,7 +383,7 @@ bool engine_store_is_stopped(struct engine_leader *leader);
 void engine_store_note(struct engine_leader *leader, const uint64_t *hashes,
                        const enum kvt_err *statuses, size_t count);
 
-/* ---- storer.c ---- */
+/* ---- store_thread.c ---- */
 
 /** Something may be registered that is not stored.  Any thread; the second with the lock held. */
 void engine_store_thread_owe(struct engine_leader *leader);

@@ -31,21 +31,21 @@ enum kvt_err
 engine_leader_jobs_open(struct engine_leader *leader)
 {
     leader->again.run = start_again;
-    leader->hauls = kvt_calloc(ENGINE_LEADER_JOBS, sizeof(*leader->hauls));
-    if (leader->hauls == NULL)
+    leader->tasks = kvt_calloc(ENGINE_LEADER_JOBS, sizeof(*leader->tasks));
+    if (leader->tasks == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < ENGINE_LEADER_JOBS; i++) {
-        struct engine_leader_job *haul = &leader->hauls[i];
+        struct engine_leader_job *task = &leader->tasks[i];
 
-        haul->leader = leader;
-        haul->message.run = run_ended;
-        haul->items = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*haul->items));
-        haul->targets = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*haul->targets));
-        haul->sources = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*haul->sources));
-        if (haul->items == NULL || haul->targets == NULL || haul->sources == NULL)
+        task->leader = leader;
+        task->message.run = run_ended;
+        task->items = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*task->items));
+        task->targets = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*task->targets));
+        task->sources = kvt_calloc(ENGINE_ITEMS_MAX, sizeof(*task->sources));
+        if (task->items == NULL || task->targets == NULL || task->sources == NULL)
             return KVT_NOMEM;
-        haul->next = leader->idle;
-        leader->idle = haul;
+        task->next = leader->idle;
+        leader->idle = task;
     }
     return KVT_OK;
 }
@@ -53,12 +53,12 @@ engine_leader_jobs_open(struct engine_leader *leader)
 void
 engine_leader_jobs_close(struct engine_leader *leader)
 {
-    for (size_t i = 0; leader->hauls != NULL && i < ENGINE_LEADER_JOBS; i++) {
-        kvt_free(leader->hauls[i].items);
-        kvt_free(leader->hauls[i].targets);
-        kvt_free(leader->hauls[i].sources);
+    for (size_t i = 0; leader->tasks != NULL && i < ENGINE_LEADER_JOBS; i++) {
+        kvt_free(leader->tasks[i].items);
+        kvt_free(leader->tasks[i].targets);
+        kvt_free(leader->tasks[i].sources);
     }
-    kvt_free(leader->hauls);
+    kvt_free(leader->tasks);
 }
 
 static bool
@@ -75,56 +75,56 @@ is_closing(struct engine_leader *leader)
 struct engine_leader_job *
 engine_leader_job_take(struct engine_leader *leader, enum engine_leader_job_kind kind)
 {
-    struct engine_leader_job *haul = leader->idle;
+    struct engine_leader_job *task = leader->idle;
 
     if (leader->under_way[kind] >= most[kind] || is_closing(leader))
         return NULL;
-    assert(haul != NULL);
-    leader->idle = haul->next;
+    assert(task != NULL);
+    leader->idle = task->next;
     leader->under_way[kind]++;
-    haul->next = leader->busy;
-    leader->busy = haul;
-    haul->kind = kind;
-    haul->match = NULL;
-    haul->again = false;
-    haul->lowers = false;
-    haul->error = (struct kvt_error){0};
-    haul->job = (struct engine_job){.items = haul->items};
-    return haul;
+    task->next = leader->busy;
+    leader->busy = task;
+    task->kind = kind;
+    task->match = NULL;
+    task->again = false;
+    task->lowers = false;
+    task->error = (struct kvt_error){0};
+    task->job = (struct engine_job){.items = task->items};
+    return task;
 }
 
 void
-engine_leader_job_give(struct engine_leader_job *haul)
+engine_leader_job_give(struct engine_leader_job *task)
 {
-    struct engine_leader *leader = haul->leader;
+    struct engine_leader *leader = task->leader;
     struct engine_leader_job **link = &leader->busy;
 
-    while (*link != haul)
+    while (*link != task)
         link = &(*link)->next;
-    *link = haul->next;
-    haul->next = leader->idle;
-    leader->idle = haul;
-    leader->under_way[haul->kind]--;
+    *link = task->next;
+    task->next = leader->idle;
+    leader->idle = task;
+    leader->under_way[task->kind]--;
 }
 
 /* On any thread: the leader's sees to it. */
 static void
 done(void *arg, const struct engine_outcome *outcome)
 {
-    struct engine_leader_job *haul = arg;
+    struct engine_leader_job *task = arg;
 
-    haul->error = outcome->error;
-    engine_leader_post(haul->leader, &haul->message);
+    task->error = outcome->error;
+    engine_leader_post(task->leader, &task->message);
 }
 
 static void
-refuse(struct engine_leader_job *haul, enum kvt_err why)
+refuse(struct engine_leader_job *task, enum kvt_err why)
 {
-    for (size_t i = 0; i < haul->job.count; i++)
-        haul->items[i].status = why;
-    (void)kvt_error_set(&haul->error, why, "%s: was not begun: %s",
-                        engine_verb_name(haul->job.verb), kvt_err_text(why));
-    engine_leader_post(haul->leader, &haul->message);
+    for (size_t i = 0; i < task->job.count; i++)
+        task->items[i].status = why;
+    (void)kvt_error_set(&task->error, why, "%s: was not begun: %s",
+                        engine_verb_name(task->job.verb), kvt_err_text(why));
+    engine_leader_post(task->leader, &task->message);
 }
 
 /* In a moment.  Who asks for that asks often: the time that was set first stays, or it would never
@@ -137,16 +137,16 @@ engine_leader_jobs_again(struct engine_leader *leader)
 }
 
 static void
-start(struct engine_leader_job *haul)
+start(struct engine_leader_job *task)
 {
-    struct engine_leader *leader = haul->leader;
-    const enum kvt_err rc = engine_worker_start(leader->options.worker, &haul->job);
+    struct engine_leader *leader = task->leader;
+    const enum kvt_err rc = engine_worker_start(leader->options.worker, &task->job);
 
-    haul->again = rc == KVT_AGAIN;
-    if (haul->again)
+    task->again = rc == KVT_AGAIN;
+    if (task->again)
         engine_leader_jobs_again(leader);
     else if (rc != KVT_OK)
-        refuse(haul, rc);
+        refuse(task, rc);
 }
 
 /* What was refused for now, and what waits for room. */
@@ -156,40 +156,40 @@ start_again(struct engine_leader *leader, struct engine_timer *timer)
     const bool closing = is_closing(leader);
 
     (void)timer;
-    for (struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next) {
-        if (!haul->again)
+    for (struct engine_leader_job *task = leader->busy; task != NULL; task = task->next) {
+        if (!task->again)
             continue;
-        haul->again = false;
-        if (closing || (haul->kind == ENGINE_LEADER_JOB_BRING && haul->match == NULL))
-            refuse(haul, KVT_CANCELLED);
+        task->again = false;
+        if (closing || (task->kind == ENGINE_LEADER_JOB_BRING && task->match == NULL))
+            refuse(task, KVT_CANCELLED);
         else
-            start(haul);
+            start(task);
     }
     engine_stage_all(leader);
 }
 
 void
-engine_leader_job_start(struct engine_leader_job *haul, enum kvt_priority priority,
+engine_leader_job_start(struct engine_leader_job *task, enum kvt_priority priority,
                         uint64_t wait_ms, engine_leader_job_fn *ended)
 {
-    haul->ended = ended;
-    haul->job.priority = priority;
-    haul->job.wait_ms =
-        wait_ms < haul->leader->options.job_ms ? wait_ms : haul->leader->options.job_ms;
-    haul->job.done = done;
-    haul->job.arg = haul;
-    for (size_t i = 0; i < haul->job.count; i++)
-        haul->items[i].status = KVT_CANCELLED; /* what nobody says anything of was not done */
-    start(haul);
+    task->ended = ended;
+    task->job.priority = priority;
+    task->job.wait_ms =
+        wait_ms < task->leader->options.job_ms ? wait_ms : task->leader->options.job_ms;
+    task->job.done = done;
+    task->job.arg = task;
+    for (size_t i = 0; i < task->job.count; i++)
+        task->items[i].status = KVT_CANCELLED; /* what nobody says anything of was not done */
+    start(task);
 }
 
 static void
 run_ended(struct engine_leader *leader, struct engine_message *message)
 {
-    struct engine_leader_job *haul = of_message(message);
+    struct engine_leader_job *task = of_message(message);
 
-    haul->ended(haul);
-    engine_leader_job_give(haul);
+    task->ended(task);
+    engine_leader_job_give(task);
     engine_stage_all(leader);
     engine_demotion_step(leader);
 }

@@ -1,5 +1,5 @@
 /* A match: what is seen of it, what it holds, how it goes from state to state, and what its owner
- * asks of it.  How its blocks are found is in find.c. */
+ * asks of it.  How its blocks are found is in leader_find.c. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -201,9 +201,9 @@ unlist(struct engine_match *match)
 static void
 orphan(struct engine_match *match)
 {
-    for (struct engine_leader_job *haul = match->leader->busy; haul != NULL; haul = haul->next)
-        if (haul->match == match)
-            haul->match = NULL;
+    for (struct engine_leader_job *task = match->leader->busy; task != NULL; task = task->next)
+        if (task->match == match)
+            task->match = NULL;
     match->running = 0;
 }
 

@@ -19,23 +19,23 @@ enum {
 /* ---- as an origin ---- */
 
 static void
-asked(struct engine_leader_job *haul)
+asked(struct engine_leader_job *task)
 {
-    struct engine_match *match = haul->match;
+    struct engine_match *match = task->match;
     uint32_t there = 0;
 
     if (match == NULL || match->state != ENGINE_SEARCHING)
         return;
-    while (there < haul->job.count && haul->items[there].status == KVT_OK)
+    while (there < task->job.count && task->items[there].status == KVT_OK)
         there++;
     match->running--;
     match->asked_for += there;
-    if (there == haul->job.count && match->found + match->asked_for < match->count) {
-        match->waits = true; /* and is asked on as soon as this haul is free */
+    if (there == task->job.count && match->found + match->asked_for < match->count) {
+        match->waits = true; /* and is asked on as soon as this task is free */
         return;
     }
-    if (there < haul->job.count && haul->items[there].status != KVT_NOTFOUND)
-        engine_match_found(match, match->asked_for, haul->items[there].status, haul->error.text);
+    if (there < task->job.count && task->items[there].status != KVT_NOTFOUND)
+        engine_match_found(match, match->asked_for, task->items[there].status, task->error.text);
     else
         engine_match_found(match, match->asked_for, KVT_OK, NULL);
 }
@@ -43,26 +43,26 @@ asked(struct engine_leader_job *haul)
 static void
 search(struct engine_match *match)
 {
-    struct engine_leader_job *haul = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_ASK);
+    struct engine_leader_job *task = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_ASK);
     const uint32_t first = match->found + match->asked_for;
     const uint64_t now_ms = kvt_clock_mono_ms();
     const uint32_t want = match->asked_for == 0 ? FIRST : GROWTH * match->asked_for;
     uint32_t count = match->count - first;
 
-    match->waits = haul == NULL;
-    if (haul == NULL)
+    match->waits = task == NULL;
+    if (task == NULL)
         return;
     if (count > want)
         count = want;
     if (count > ENGINE_BATCH)
         count = ENGINE_BATCH;
-    haul->match = match;
-    haul->job.verb = ENGINE_ASK;
-    haul->job.count = count;
+    task->match = match;
+    task->job.verb = ENGINE_ASK;
+    task->job.count = count;
     for (uint32_t i = 0; i < count; i++)
-        haul->items[i] = (struct engine_item){.label = match->labels[first + i]};
+        task->items[i] = (struct engine_item){.label = match->labels[first + i]};
     match->running++;
-    engine_leader_job_start(haul, KVT_PRIORITY_URGENT,
+    engine_leader_job_start(task, KVT_PRIORITY_URGENT,
                             match->until_ms > now_ms ? match->until_ms - now_ms : 0, asked);
 }
 

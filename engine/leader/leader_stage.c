@@ -11,34 +11,34 @@
 
 /* Does the object tier have what came? */
 static bool
-is_stored(const struct engine_leader_job *haul, size_t at)
+is_stored(const struct engine_leader_job *task, size_t at)
 {
-    const struct kvt_handle source = haul->sources[at];
+    const struct kvt_handle source = task->sources[at];
 
-    return haul->job.verb == ENGINE_LOAD ||
-           (source.generation != 0 && kvbm_pool_facts(haul->leader->options.g3, source).stored);
+    return task->job.verb == ENGINE_LOAD ||
+           (source.generation != 0 && kvbm_pool_facts(task->leader->options.g3, source).stored);
 }
 
 /* Registered, and held by the item's target; what is not is given back, and its status says why. */
 static size_t
-register_targets(struct engine_leader_job *haul)
+register_targets(struct engine_leader_job *task)
 {
-    struct kvbm_pool *pool = haul->leader->options.g2;
+    struct kvbm_pool *pool = task->leader->options.g2;
     size_t came = 0;
 
-    for (size_t i = 0; i < haul->job.count; i++) {
-        struct engine_item *item = &haul->items[i];
+    for (size_t i = 0; i < task->job.count; i++) {
+        struct engine_item *item = &task->items[i];
 
         if (item->status == KVT_OK)
-            item->status = engine_leader_register(pool, &haul->targets[i], &item->label);
+            item->status = engine_leader_register(pool, &task->targets[i], &item->label);
         if (item->status != KVT_OK) {
-            kvbm_pool_drop(pool, haul->targets[i]);
-            haul->targets[i] = (struct kvt_handle){0};
+            kvbm_pool_drop(pool, task->targets[i]);
+            task->targets[i] = (struct kvt_handle){0};
             continue;
         }
-        if (haul->job.verb == ENGINE_COPY || haul->job.verb == ENGINE_LOAD)
-            kvbm_pool_mark_saved(pool, haul->targets[i]); /* it is where it came from, too */
-        if (is_stored(haul, i))
+        if (task->job.verb == ENGINE_COPY || task->job.verb == ENGINE_LOAD)
+            kvbm_pool_mark_saved(pool, task->targets[i]); /* it is where it came from, too */
+        if (is_stored(task, i))
             kvbm_pool_mark_stored(pool, item->label.id.hash);
         came++;
     }
@@ -47,13 +47,13 @@ register_targets(struct engine_leader_job *haul)
 
 /* Where a block cannot be read, it is not there. */
 static void
-let_sources_go(struct engine_leader_job *haul)
+let_sources_go(struct engine_leader_job *task)
 {
-    struct kvbm_pool *pool = haul->leader->options.g3;
+    struct kvbm_pool *pool = task->leader->options.g3;
 
-    for (size_t i = haul->job.count; i > 0; i--) {
-        const struct kvt_handle source = haul->sources[i - 1];
-        const enum kvt_err status = haul->items[i - 1].status;
+    for (size_t i = task->job.count; i > 0; i--) {
+        const struct kvt_handle source = task->sources[i - 1];
+        const enum kvt_err status = task->items[i - 1].status;
 
         if (source.generation == 0)
             continue;
@@ -61,42 +61,42 @@ let_sources_go(struct engine_leader_job *haul)
             kvbm_pool_discard(pool, source);
         else
             kvbm_pool_drop(pool, source);
-        atomic_fetch_sub(&haul->leader->pins, 1);
+        atomic_fetch_sub(&task->leader->pins, 1);
     }
 }
 
 /* To the match, without a hole; what it has no use for rests in the pool. */
 static void
-hand_over(struct engine_leader_job *haul, struct engine_match *match)
+hand_over(struct engine_leader_job *task, struct engine_match *match)
 {
-    for (size_t i = 0; match != NULL && i < haul->job.count; i++) {
-        const uint32_t at = haul->first + (uint32_t)i;
+    for (size_t i = 0; match != NULL && i < task->job.count; i++) {
+        const uint32_t at = task->first + (uint32_t)i;
 
-        if (haul->items[i].status != KVT_OK) {
-            engine_match_cut(match, at, haul->items[i].status, haul->error.text);
+        if (task->items[i].status != KVT_OK) {
+            engine_match_cut(match, at, task->items[i].status, task->error.text);
         } else if (at < match->end) {
-            match->g2[at] = haul->targets[i];
-            haul->targets[i] = (struct kvt_handle){0};
+            match->g2[at] = task->targets[i];
+            task->targets[i] = (struct kvt_handle){0};
             atomic_fetch_add(&match->leader->pins, 1);
         }
     }
-    kvbm_pool_drop_all(haul->leader->options.g2, haul->targets, haul->job.count);
+    kvbm_pool_drop_all(task->leader->options.g2, task->targets, task->job.count);
 }
 
 static void
-brought(struct engine_leader_job *haul)
+brought(struct engine_leader_job *task)
 {
-    struct engine_match *match = haul->match;
-    const size_t came = register_targets(haul);
+    struct engine_match *match = task->match;
+    const size_t came = register_targets(task);
 
-    let_sources_go(haul);
+    let_sources_go(task);
     if (came > 0)
-        engine_leader_tell(haul->leader, haul->targets, haul->job.count, false);
-    hand_over(haul, match);
+        engine_leader_tell(task->leader, task->targets, task->job.count, false);
+    hand_over(task, match);
     if (match == NULL)
         return;
     match->running--;
-    engine_match_advance(match); /* what is next begins when this haul is free */
+    engine_match_advance(match); /* what is next begins when this task is free */
 }
 
 /* ---- what is next ---- */
@@ -124,9 +124,9 @@ take_there(struct engine_match *match)
 static bool
 is_coming(const struct engine_leader *leader, uint64_t hash)
 {
-    for (const struct engine_leader_job *haul = leader->busy; haul != NULL; haul = haul->next)
-        for (size_t i = 0; haul->kind == ENGINE_LEADER_JOB_BRING && i < haul->job.count; i++)
-            if (haul->items[i].label.id.hash == hash)
+    for (const struct engine_leader_job *task = leader->busy; task != NULL; task = task->next)
+        for (size_t i = 0; task->kind == ENGINE_LEADER_JOB_BRING && i < task->job.count; i++)
+            if (task->items[i].label.id.hash == hash)
                 return true;
     return false;
 }
@@ -178,32 +178,32 @@ take_room(struct engine_match *match, uint32_t count, struct kvt_handle *handles
 }
 
 static void
-send(struct engine_match *match, struct engine_leader_job *haul, uint32_t count)
+send(struct engine_match *match, struct engine_leader_job *task, uint32_t count)
 {
     struct engine_leader *leader = match->leader;
     const uint64_t now_ms = kvt_clock_mono_ms();
     const uint32_t first = match->at;
 
-    haul->match = match;
-    haul->first = first;
-    haul->job.to = KVT_TIER_G2;
-    haul->job.count = count;
+    task->match = match;
+    task->first = first;
+    task->job.to = KVT_TIER_G2;
+    task->job.count = count;
     for (uint32_t i = 0; i < count; i++) {
-        const enum kvt_err rc = kvbm_block_begin(leader->options.g2, haul->targets[i], NULL);
+        const enum kvt_err rc = kvbm_block_begin(leader->options.g2, task->targets[i], NULL);
 
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
         (void)rc;
-        haul->items[i] = (struct engine_item){
+        task->items[i] = (struct engine_item){
             .label = match->labels[first + i],
-            .target = haul->targets[i].block,
+            .target = task->targets[i].block,
         };
     }
-    leader->origins[match->place[first]]->fill(match, first, &haul->job);
-    memcpy(haul->sources, match->source + first, count * sizeof(*haul->sources));
+    leader->origins[match->place[first]]->fill(match, first, &task->job);
+    memcpy(task->sources, match->source + first, count * sizeof(*task->sources));
     memset(match->source + first, 0, count * sizeof(*match->source));
     match->at += count;
     match->running++;
-    engine_leader_job_start(haul, KVT_PRIORITY_URGENT,
+    engine_leader_job_start(task, KVT_PRIORITY_URGENT,
                             match->until_ms > now_ms ? match->until_ms - now_ms : 0, brought);
 }
 
@@ -212,7 +212,7 @@ static bool
 send_next(struct engine_match *match)
 {
     const struct engine_origin *origin = match->leader->origins[match->place[match->at]];
-    struct engine_leader_job *haul;
+    struct engine_leader_job *task;
     uint32_t count;
 
     if (is_coming(match->leader, match->labels[match->at].id.hash))
@@ -222,15 +222,15 @@ send_next(struct engine_match *match)
         count = origin->ready(match, match->at, count);
     if (count == 0)
         return false;
-    haul = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_BRING);
-    if (haul == NULL)
+    task = engine_leader_job_take(match->leader, ENGINE_LEADER_JOB_BRING);
+    if (task == NULL)
         return false;
-    count = take_room(match, count, haul->targets);
+    count = take_room(match, count, task->targets);
     if (count == 0) {
-        engine_leader_job_give(haul);
+        engine_leader_job_give(task);
         return false;
     }
-    send(match, haul, count);
+    send(match, task, count);
     return true;
 }
 

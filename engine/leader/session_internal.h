@@ -103,7 +103,7 @@ struct engine_sessions {
     struct engine_leader *leader;
     struct engine_peer *peers;
     struct engine_session *asking;
-    struct engine_responder *desk;
+    struct engine_responder *responder;
     bool closing; /* of the leader's thread */
     struct engine_rpc_server *server;
 };

@@ -232,6 +232,6 @@ void
 engine_sessions_free(struct engine_leader *leader)
 {
     assert(leader->sessions == NULL ||
-           (leader->sessions->asking == NULL && leader->sessions->desk == NULL));
+           (leader->sessions->asking == NULL && leader->sessions->responder == NULL));
     kvt_free(leader->sessions);
 }

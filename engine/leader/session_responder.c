@@ -8,7 +8,7 @@
 #include "engine/leader/session_internal.h"
 
 struct puller {
-    struct engine_responder *desk;
+    struct engine_responder *responder;
     uint64_t number;              /* 0: none */
     uint64_t link;                /* its last word came by */
     struct engine_rpc_call *look; /* that waits for news */
@@ -41,9 +41,10 @@ struct question {
 /* ---- answers ---- */
 
 static void
-renew(struct engine_responder *desk)
+renew(struct engine_responder *responder)
 {
-    engine_leader_at(desk->sessions->leader, &desk->hold, kvt_clock_mono_ms() + desk->hold_ms);
+    engine_leader_at(responder->sessions->leader, &responder->hold,
+                     kvt_clock_mono_ms() + responder->hold_ms);
 }
 
 static void
@@ -65,22 +66,23 @@ refuse(struct engine_rpc_call *call, enum kvt_err why)
 }
 
 static uint32_t
-found(const struct engine_responder *desk)
+found(const struct engine_responder *responder)
 {
-    return desk->cut ? desk->shown : desk->match->end;
+    return responder->cut ? responder->shown : responder->match->end;
 }
 
 /* No more will be ready than is. */
 static bool
-is_at_end(const struct engine_responder *desk)
+is_at_end(const struct engine_responder *responder)
 {
-    return desk->match->state == ENGINE_FAILED || desk->shown == found(desk);
+    return responder->match->state == ENGINE_FAILED || responder->shown == found(responder);
 }
 
 static void
-answer_state(const struct engine_responder *desk, struct engine_rpc_call *call)
+answer_state(const struct engine_responder *responder, struct engine_rpc_call *call)
 {
-    const uint64_t words[] = {(uint64_t)desk->match->state, found(desk), desk->shown};
+    const uint64_t words[] = {(uint64_t)responder->match->state, found(responder),
+                              responder->shown};
 
     answer(call, words, 3);
 }
@@ -89,24 +91,24 @@ answer_state(const struct engine_responder *desk, struct engine_rpc_call *call)
 static void
 answer_look(struct puller *puller)
 {
-    struct engine_responder *desk = puller->desk;
+    struct engine_responder *responder = puller->responder;
     struct engine_rpc_call *call = puller->look;
-    const size_t count = desk->shown > puller->seen ? desk->shown - puller->seen : 0;
+    const size_t count = responder->shown > puller->seen ? responder->shown - puller->seen : 0;
     uint64_t *words = kvt_calloc(3 + count, sizeof(*words));
 
     engine_leader_not_at(&puller->late);
     puller->look = NULL;
-    renew(desk); /* the next look cannot come before this answer */
+    renew(responder); /* the next look cannot come before this answer */
     if (words == NULL) {
         refuse(call, KVT_NOMEM);
         return;
     }
-    words[0] = (uint64_t)desk->match->state;
-    words[1] = found(desk);
-    words[2] = desk->shown;
+    words[0] = (uint64_t)responder->match->state;
+    words[1] = found(responder);
+    words[2] = responder->shown;
     for (size_t i = 0; i < count; i++)
-        words[3 + i] = desk->match->g2[puller->seen + i].block;
-    puller->told_end = is_at_end(desk);
+        words[3 + i] = responder->match->g2[puller->seen + i].block;
+    puller->told_end = is_at_end(responder);
     answer(call, words, 3 + count);
     kvt_free(words);
 }
@@ -124,20 +126,20 @@ drop_puller(struct puller *puller, enum kvt_err why)
 }
 
 static void
-close_desk(struct engine_responder *desk)
+close_responder(struct engine_responder *responder)
 {
-    struct engine_sessions *sessions = desk->sessions;
-    struct engine_responder **link = &sessions->desk;
+    struct engine_sessions *sessions = responder->sessions;
+    struct engine_responder **link = &sessions->responder;
 
-    while (*link != desk)
+    while (*link != responder)
         link = &(*link)->next;
-    *link = desk->next;
-    engine_leader_not_at(&desk->hold);
+    *link = responder->next;
+    engine_leader_not_at(&responder->hold);
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
-        drop_puller(&desk->pullers[i], KVT_NOTFOUND);
-    desk->match->watch = NULL;
-    engine_match_release(desk->match);
-    kvt_free(desk);
+        drop_puller(&responder->pullers[i], KVT_NOTFOUND);
+    responder->match->watch = NULL;
+    engine_match_release(responder->match);
+    kvt_free(responder);
     (void)pthread_mutex_lock(&sessions->leader->shared.lock);
     sessions->leader->shared.stats.peer_sessions--;
     (void)pthread_mutex_unlock(&sessions->leader->shared.lock);
@@ -145,19 +147,19 @@ close_desk(struct engine_responder *desk)
 
 /* A session ends with its last puller. */
 static void
-close_unwanted(struct engine_responder *desk)
+close_unwanted(struct engine_responder *responder)
 {
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
-        if (desk->pullers[i].number != 0)
+        if (responder->pullers[i].number != 0)
             return;
-    close_desk(desk);
+    close_responder(responder);
 }
 
 void
 engine_responder_clear(struct engine_sessions *sessions)
 {
-    while (sessions->desk != NULL)
-        close_desk(sessions->desk);
+    while (sessions->responder != NULL)
+        close_responder(sessions->responder);
 }
 
 /* Nothing was heard of its pullers: they may be gone, and blocks are wanted here. */
@@ -165,7 +167,7 @@ static void
 expire(struct engine_leader *leader, struct engine_timer *timer)
 {
     engine_leader_count(leader, &leader->shared.stats.peer_expired, 1);
-    close_desk(
+    close_responder(
         (struct engine_responder *)((char *)timer - offsetof(struct engine_responder, hold)));
 }
 
@@ -176,46 +178,48 @@ end_link(struct engine_sessions *sessions, uint64_t link)
     struct engine_leader *leader = sessions->leader;
     struct engine_responder *next;
 
-    for (struct engine_responder *desk = sessions->desk; desk != NULL; desk = next) {
+    for (struct engine_responder *responder = sessions->responder; responder != NULL;
+         responder = next) {
         bool left = false;
 
-        next = desk->next;
+        next = responder->next;
         for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++) {
-            if (desk->pullers[i].number == 0 || desk->pullers[i].link != link)
+            if (responder->pullers[i].number == 0 || responder->pullers[i].link != link)
                 continue;
-            drop_puller(&desk->pullers[i], KVT_UNAVAILABLE);
+            drop_puller(&responder->pullers[i], KVT_UNAVAILABLE);
             left = true;
         }
         if (left) {
             engine_leader_count(leader, &leader->shared.stats.peer_expired, 1);
-            close_unwanted(desk);
+            close_unwanted(responder);
         }
     }
 }
 
 /* Show what is ready, and tell who waits for that. */
 static void
-advance(struct engine_responder *desk)
+advance(struct engine_responder *responder)
 {
-    struct engine_leader *leader = desk->sessions->leader;
-    const struct engine_match *match = desk->match;
+    struct engine_leader *leader = responder->sessions->leader;
+    const struct engine_match *match = responder->match;
 
-    while (!desk->cut && desk->shown < match->ready) {
-        const struct kvt_handle handle = match->g2[desk->shown];
+    while (!responder->cut && responder->shown < match->ready) {
+        const struct kvt_handle handle = match->g2[responder->shown];
         const enum engine_shown shown = engine_arrival_shown(leader, handle);
 
         if (shown == ENGINE_SHOWN_NOT)
-            engine_leader_tell(leader, match->g2 + desk->shown, match->ready - desk->shown, false);
-        desk->cut = shown == ENGINE_SHOWN_FAILED;
+            engine_leader_tell(leader, match->g2 + responder->shown,
+                               match->ready - responder->shown, false);
+        responder->cut = shown == ENGINE_SHOWN_FAILED;
         if (shown != ENGINE_SHOWN_WELL)
             break;
-        desk->shown++;
+        responder->shown++;
     }
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++) {
-        struct puller *puller = &desk->pullers[i];
+        struct puller *puller = &responder->pullers[i];
 
         if (puller->look != NULL &&
-            (desk->shown > puller->seen || (is_at_end(desk) && !puller->told_end)))
+            (responder->shown > puller->seen || (is_at_end(responder) && !puller->told_end)))
             answer_look(puller);
     }
 }
@@ -225,32 +229,33 @@ engine_responder_shown(struct engine_leader *leader)
 {
     if (leader->sessions == NULL)
         return;
-    for (struct engine_responder *desk = leader->sessions->desk; desk != NULL; desk = desk->next)
-        advance(desk);
+    for (struct engine_responder *responder = leader->sessions->responder; responder != NULL;
+         responder = responder->next)
+        advance(responder);
 }
 
 static void
 watch(struct engine_match *match)
 {
-    advance(match->desk);
+    advance(match->responder);
 }
 
 static struct engine_responder *
-find_desk(struct engine_sessions *sessions, uint64_t number)
+find_responder(struct engine_sessions *sessions, uint64_t number)
 {
-    struct engine_responder *desk = sessions->desk;
+    struct engine_responder *responder = sessions->responder;
 
-    while (desk != NULL && desk->number != number)
-        desk = desk->next;
-    return desk;
+    while (responder != NULL && responder->number != number)
+        responder = responder->next;
+    return responder;
 }
 
 static struct puller *
-find_puller(struct engine_responder *desk, uint64_t number)
+find_puller(struct engine_responder *responder, uint64_t number)
 {
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++)
-        if (desk->pullers[i].number == number)
-            return &desk->pullers[i];
+        if (responder->pullers[i].number == number)
+            return &responder->pullers[i];
     return NULL;
 }
 
@@ -260,7 +265,7 @@ look_late(struct engine_leader *leader, struct engine_timer *timer)
     struct puller *puller = (struct puller *)((char *)timer - offsetof(struct puller, late));
 
     (void)leader;
-    advance(puller->desk); /* a ring that was full is not any more */
+    advance(puller->responder); /* a ring that was full is not any more */
     if (puller->look != NULL)
         answer_look(puller);
 }
@@ -296,30 +301,30 @@ open_match(struct engine_sessions *sessions, struct engine_session_words *words,
 }
 
 static struct engine_responder *
-open_desk(struct engine_sessions *sessions, uint64_t number, struct engine_match *match,
-          uint64_t hold_ms)
+open_responder(struct engine_sessions *sessions, uint64_t number, struct engine_match *match,
+               uint64_t hold_ms)
 {
-    struct engine_responder *desk = kvt_calloc(1, sizeof(*desk));
+    struct engine_responder *responder = kvt_calloc(1, sizeof(*responder));
 
-    if (desk == NULL)
+    if (responder == NULL)
         return NULL;
-    desk->sessions = sessions;
-    desk->number = number;
-    desk->match = match;
-    desk->hold_ms = hold_ms;
-    desk->hold.run = expire;
-    desk->next = sessions->desk;
-    sessions->desk = desk;
+    responder->sessions = sessions;
+    responder->number = number;
+    responder->match = match;
+    responder->hold_ms = hold_ms;
+    responder->hold.run = expire;
+    responder->next = sessions->responder;
+    sessions->responder = responder;
     for (size_t i = 0; i < ENGINE_PULLERS_MAX; i++) {
-        desk->pullers[i].desk = desk;
-        desk->pullers[i].late.run = look_late;
+        responder->pullers[i].responder = responder;
+        responder->pullers[i].late.run = look_late;
     }
-    match->desk = desk;
+    match->responder = responder;
     match->watch = watch;
     (void)pthread_mutex_lock(&sessions->leader->shared.lock);
     sessions->leader->shared.stats.peer_sessions++;
     (void)pthread_mutex_unlock(&sessions->leader->shared.lock);
-    return desk;
+    return responder;
 }
 
 static uint64_t
@@ -342,7 +347,7 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
     const uint64_t puller = engine_session_words_next(words, UINT64_MAX);
     const enum engine_mode mode = (enum engine_mode)engine_session_words_next(words, ENGINE_FULL);
     const uint64_t hold_ms = hold_of(sessions, engine_session_words_next(words, UINT64_MAX));
-    struct engine_responder *desk = find_desk(sessions, number);
+    struct engine_responder *responder = find_responder(sessions, number);
     struct puller *place;
 
     if (!ours || puller == 0) {
@@ -353,7 +358,7 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
         refuse(call, KVT_PRECONDITION);
         return;
     }
-    if (desk == NULL) {
+    if (responder == NULL) {
         static const uint64_t nothing[] = {ENGINE_READY, 0, 0};
         enum kvt_err rc = KVT_FULL;
         struct engine_match *match = NULL;
@@ -361,8 +366,8 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
         if (sessions->leader->shared.stats.peer_sessions < ENGINE_SESSIONS_MAX)
             match = open_match(sessions, words, mode, &rc);
         if (match != NULL && match->found > 0)
-            desk = open_desk(sessions, number, match, hold_ms);
-        if (desk == NULL) {
+            responder = open_responder(sessions, number, match, hold_ms);
+        if (responder == NULL) {
             if (match == NULL)
                 refuse(call, rc);
             else if (match->found == 0)
@@ -373,9 +378,9 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
             return;
         }
     }
-    place = find_puller(desk, puller);
+    place = find_puller(responder, puller);
     if (place == NULL)
-        place = find_puller(desk, 0);
+        place = find_puller(responder, 0);
     if (place == NULL) {
         refuse(call, KVT_FULL);
         return;
@@ -384,9 +389,9 @@ on_open(struct engine_sessions *sessions, struct engine_rpc_call *call,
         place->told_end = false; /* somebody else's */
     place->number = puller;
     place->link = engine_rpc_call_link(call);
-    renew(desk);
-    advance(desk);
-    answer_state(desk, call);
+    renew(responder);
+    advance(responder);
+    answer_state(responder, call);
 }
 
 /* The session and the puller that a call names; NULL: refused. */
@@ -394,17 +399,18 @@ static struct puller *
 puller_of(struct engine_sessions *sessions, struct engine_rpc_call *call,
           struct engine_session_words *words)
 {
-    struct engine_responder *desk =
-        find_desk(sessions, engine_session_words_next(words, UINT64_MAX));
+    struct engine_responder *responder =
+        find_responder(sessions, engine_session_words_next(words, UINT64_MAX));
     const uint64_t number = engine_session_words_next(words, UINT64_MAX);
-    struct puller *puller = desk == NULL || number == 0 ? NULL : find_puller(desk, number);
+    struct puller *puller =
+        responder == NULL || number == 0 ? NULL : find_puller(responder, number);
 
     if (words->in.bad || puller == NULL) {
         refuse(call, words->in.bad ? KVT_CORRUPT : KVT_NOTFOUND);
         return NULL;
     }
     puller->link = engine_rpc_call_link(call);
-    renew(desk);
+    renew(responder);
     return puller;
 }
 
@@ -420,18 +426,18 @@ on_look(struct engine_sessions *sessions, struct engine_rpc_call *call,
         return;
     seen = engine_session_words_next(words, ENGINE_FIND_MAX);
     wait_ms = engine_session_words_next(words, UINT64_MAX);
-    if (!engine_session_words_end(words) || seen > puller->desk->shown) {
+    if (!engine_session_words_end(words) || seen > puller->responder->shown) {
         refuse(call, KVT_CORRUPT);
         return;
     }
     if (puller->look != NULL)
         refuse(puller->look, KVT_CANCELLED); /* it asks anew */
-    if (wait_ms > puller->desk->hold_ms / 2)
-        wait_ms = puller->desk->hold_ms / 2;
+    if (wait_ms > puller->responder->hold_ms / 2)
+        wait_ms = puller->responder->hold_ms / 2;
     puller->look = call;
     puller->seen = (uint32_t)seen;
     engine_leader_at(sessions->leader, &puller->late, kvt_clock_mono_ms() + wait_ms);
-    advance(puller->desk);
+    advance(puller->responder);
 }
 
 static void
@@ -439,19 +445,19 @@ on_stage(struct engine_sessions *sessions, struct engine_rpc_call *call,
          struct engine_session_words *words)
 {
     struct puller *puller = puller_of(sessions, call, words);
-    const struct engine_responder *desk;
+    const struct engine_responder *responder;
     enum kvt_err rc = KVT_OK;
 
     if (puller == NULL)
         return;
-    desk = puller->desk;
+    responder = puller->responder;
     if (engine_session_words_next(words, ENGINE_FULL) != ENGINE_HOLD &&
-        desk->match->state == ENGINE_HOLDING)
-        rc = engine_match_stage(desk->match, ENGINE_FULL, ENGINE_HOLD_MAX_MS);
+        responder->match->state == ENGINE_HOLDING)
+        rc = engine_match_stage(responder->match, ENGINE_FULL, ENGINE_HOLD_MAX_MS);
     if (rc != KVT_OK)
         refuse(call, rc);
     else
-        answer_state(desk, call);
+        answer_state(responder, call);
 }
 
 static void
@@ -464,7 +470,7 @@ on_close(struct engine_sessions *sessions, struct engine_rpc_call *call,
     if (puller == NULL)
         return;
     drop_puller(puller, KVT_CANCELLED);
-    close_unwanted(puller->desk);
+    close_unwanted(puller->responder);
     answer(call, complete, 1);
 }
 

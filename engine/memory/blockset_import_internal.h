@@ -2,7 +2,8 @@
  * engine/memory/blockset_import_internal.h -- what is behind the name of
  * engine/memory/blockset_import.h.
  *
- * Why: import.c knows sets and shapes, import_read.c how blocks are read and judged.
+ * Why: blockset_import.c knows sets and shapes, blockset_import_read.c how blocks are read and
+ * judged.
  * Ownership: as engine/memory/blockset_import.h.
  * Threads:   an import never changes.
  * Limits:    as engine/memory/blockset_import.h.

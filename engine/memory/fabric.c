@@ -578,7 +578,7 @@ enum kvt_err
 engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_move *request,
                     struct kvt_ticket **ticket)
 {
-    const struct kvbm_ticket_listener ear = {request->done, request->arg, 0};
+    const struct kvbm_ticket_listener listener = {request->done, request->arg, 0};
     enum kvt_err rc = check_move(request);
     struct engine_move *move;
 
@@ -591,7 +591,7 @@ engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_mov
     move->request = *request;
     move->deadline = kvt_deadline_in(request->wait_ms < fabric->wait_max_ms ? request->wait_ms
                                                                             : fabric->wait_max_ms);
-    rc = kvbm_ticket_init(&move->head, &move_ops, &ear);
+    rc = kvbm_ticket_init(&move->head, &move_ops, &listener);
     if (rc != KVT_OK)
         goto fail;
     rc = enter(fabric, move);

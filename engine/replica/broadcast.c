@@ -58,16 +58,16 @@ engine_broadcast_goes(struct engine_broadcast *broadcast, enum engine_way way, c
 /* What a kind says of its job -------------------------------------------------------------- */
 
 uint64_t
-engine_broadcast_job_left(const struct engine_broadcast_job *cast)
+engine_broadcast_job_left(const struct engine_broadcast_job *task)
 {
-    return kvt_deadline_left(cast->deadline);
+    return kvt_deadline_left(task->deadline);
 }
 
 /* A rank's first failure is what it is told by; of the ranks the first that has one. */
 static void
-blame(struct engine_broadcast_job *cast, uint32_t rank, size_t at, enum kvt_err status)
+blame(struct engine_broadcast_job *task, uint32_t rank, size_t at, enum kvt_err status)
 {
-    struct engine_outcome *outcome = &cast->outcome;
+    struct engine_outcome *outcome = &task->outcome;
     bool first = outcome->by_rank[rank] == KVT_OK;
     struct engine_broadcast_state state;
 
@@ -79,36 +79,36 @@ blame(struct engine_broadcast_job *cast, uint32_t rank, size_t at, enum kvt_err 
     if (!first)
         return;
     outcome->status = status;
-    engine_broadcast_state(cast->broadcast, &state); /* a kind may do a job in another's way */
+    engine_broadcast_state(task->broadcast, &state); /* a kind may do a job in another's way */
     (void)kvt_error_set(&outcome->error, status,
                         "rank %" PRIu32 ": %s broadcast: block %" PRIu32 ", item %zu of %zu: %s",
-                        rank, engine_way_name(state.way), cast->job->items[at].target, at,
-                        cast->job->count, kvt_err_text(status));
+                        rank, engine_way_name(state.way), task->job->items[at].target, at,
+                        task->job->count, kvt_err_text(status));
 }
 
 void
-engine_broadcast_job_item(struct engine_broadcast_job *cast, uint32_t rank, size_t at,
+engine_broadcast_job_item(struct engine_broadcast_job *task, uint32_t rank, size_t at,
                           enum kvt_err status)
 {
-    assert(status != KVT_OK && rank < cast->outcome.ranks && at < cast->job->count);
-    blame(cast, rank, at, status);
-    if (cast->job->items[at].status == KVT_OK)
-        cast->job->items[at].status = status;
+    assert(status != KVT_OK && rank < task->outcome.ranks && at < task->job->count);
+    blame(task, rank, at, status);
+    if (task->job->items[at].status == KVT_OK)
+        task->job->items[at].status = status;
 }
 
 void
-engine_broadcast_job_lost(struct engine_broadcast_job *cast, const size_t *items, size_t count,
+engine_broadcast_job_lost(struct engine_broadcast_job *task, const size_t *items, size_t count,
                           enum kvt_err status)
 {
     for (size_t i = 0; i < count; i++)
-        for (uint32_t r = 1; r < cast->outcome.ranks; r++)
-            engine_broadcast_job_item(cast, r, items[i], status);
+        for (uint32_t r = 1; r < task->outcome.ranks; r++)
+            engine_broadcast_job_item(task, r, items[i], status);
 }
 
 static enum kvt_err
-wanted(const struct engine_broadcast_job *cast)
+wanted(const struct engine_broadcast_job *task)
 {
-    struct engine_broadcast *broadcast = cast->broadcast;
+    struct engine_broadcast *broadcast = task->broadcast;
     bool cancelled;
 
     (void)pthread_mutex_lock(&broadcast->shared.lock);
@@ -116,22 +116,22 @@ wanted(const struct engine_broadcast_job *cast)
     (void)pthread_mutex_unlock(&broadcast->shared.lock);
     if (cancelled)
         return KVT_CANCELLED;
-    return engine_broadcast_job_left(cast) == 0 ? KVT_TIMEOUT : KVT_OK;
+    return engine_broadcast_job_left(task) == 0 ? KVT_TIMEOUT : KVT_OK;
 }
 
 size_t
-engine_broadcast_job_next(struct engine_broadcast_job *cast, size_t *at, size_t *items, size_t room)
+engine_broadcast_job_next(struct engine_broadcast_job *task, size_t *at, size_t *items, size_t room)
 {
-    const enum kvt_err rc = wanted(cast);
+    const enum kvt_err rc = wanted(task);
     size_t count = 0;
 
-    for (; *at < cast->job->count && count < room; ++*at) {
-        if (cast->job->items[*at].status != KVT_OK)
+    for (; *at < task->job->count && count < room; ++*at) {
+        if (task->job->items[*at].status != KVT_OK)
             continue;
         if (rc == KVT_OK)
             items[count++] = *at;
         else
-            engine_broadcast_job_lost(cast, at, 1, rc);
+            engine_broadcast_job_lost(task, at, 1, rc);
     }
     return count;
 }
@@ -191,7 +191,7 @@ take(struct engine_broadcast *broadcast)
 static void
 do_job(struct engine_broadcast *broadcast, const struct engine_broadcast_entry *entry)
 {
-    struct engine_broadcast_job cast = {
+    struct engine_broadcast_job task = {
         .broadcast = broadcast,
         .job = entry->job,
         .deadline = entry->deadline,
@@ -200,14 +200,14 @@ do_job(struct engine_broadcast *broadcast, const struct engine_broadcast_entry *
     uint64_t arrived = 0;
 
     if (broadcast->ranks > 1)
-        broadcast->ops->run(broadcast, &cast);
+        broadcast->ops->run(broadcast, &task);
     for (size_t i = 0; i < entry->job->count; i++)
         arrived += entry->job->items[i].status == KVT_OK ? 1 : 0;
     (void)pthread_mutex_lock(&broadcast->shared.lock);
     broadcast->shared.state.blocks[broadcast->shared.state.way] += arrived;
     broadcast->shared.current = NULL;
     (void)pthread_mutex_unlock(&broadcast->shared.lock);
-    entry->job->done(entry->job->arg, &cast.outcome);
+    entry->job->done(entry->job->arg, &task.outcome);
 }
 
 static void *

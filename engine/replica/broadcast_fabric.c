@@ -25,7 +25,7 @@ struct fabric_broadcast {
 /* Peers ------------------------------------------------------------------------------------ */
 
 static void
-connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *cast)
+connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *task)
 {
     struct kvt_buffer first;
     enum kvt_err rc;
@@ -34,7 +34,7 @@ connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *
         return;
     kvt_buffer_init(&first, ENGINE_METADATA_MAX);
     rc = engine_worker_describe(fabric->shares->of[0].worker, &first,
-                                engine_broadcast_job_left(cast), NULL);
+                                engine_broadcast_job_left(task), NULL);
     for (uint32_t r = 1; r < fabric->head.ranks; r++) {
         struct engine_share *share = &fabric->shares->of[r];
 
@@ -42,7 +42,7 @@ connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *
             continue;
         share->to_first = rc;
         if (rc == KVT_OK)
-            engine_share_connect(share, cast, ENGINE_PEER_SELF, &first, NULL);
+            engine_share_connect(share, task, ENGINE_PEER_SELF, &first, NULL);
     }
     kvt_buffer_release(&first);
 }
@@ -50,9 +50,9 @@ connect_all(struct fabric_broadcast *fabric, const struct engine_broadcast_job *
 /* A step ----------------------------------------------------------------------------------- */
 
 static void
-to_stage(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast, size_t count)
+to_stage(struct fabric_broadcast *fabric, struct engine_broadcast_job *task, size_t count)
 {
-    const struct engine_job *job = cast->job;
+    const struct engine_job *job = task->job;
     struct engine_share *first = &fabric->shares->of[0];
 
     first->count = count;
@@ -64,24 +64,24 @@ to_stage(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast, siz
             .target = fabric->staged[0] + (uint32_t)i,
         };
     }
-    engine_shares_do(fabric->shares, cast,
+    engine_shares_do(fabric->shares, task,
                      &(struct engine_job){.verb = ENGINE_COPY,
                                           .from = KVT_TIER_G1,
                                           .to = KVT_TIER_G2,
                                           .layer = job->layer,
                                           .layers = job->layers},
                      0, 1);
-    (void)engine_shares_drop_failed(fabric->shares, cast, 0);
+    (void)engine_shares_drop_failed(fabric->shares, task, 0);
     for (size_t i = 0; i < first->count; i++)
         first->items[i].source = first->items[i].target;
-    engine_shares_do(fabric->shares, cast, &(struct engine_job){.verb = ENGINE_SHOW}, 0, 1);
-    (void)engine_shares_drop_failed(fabric->shares, cast, 0);
+    engine_shares_do(fabric->shares, task, &(struct engine_job){.verb = ENGINE_SHOW}, 0, 1);
+    (void)engine_shares_drop_failed(fabric->shares, task, 0);
 }
 
 static void
-to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast)
+to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *task)
 {
-    const struct engine_job *job = cast->job;
+    const struct engine_job *job = task->job;
     const struct engine_share *first = &fabric->shares->of[0];
 
     for (uint32_t r = 1; r < fabric->head.ranks; r++) {
@@ -94,15 +94,15 @@ to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast)
             share->items[i].target = fabric->staged[r] + (uint32_t)i;
             share->items[i].status = share->to_first;
         }
-        (void)engine_shares_drop_failed(fabric->shares, cast, r);
+        (void)engine_shares_drop_failed(fabric->shares, task, r);
     }
     engine_shares_do(
-        fabric->shares, cast,
+        fabric->shares, task,
         &(struct engine_job){.verb = ENGINE_PULL, .to = KVT_TIER_G2, .peer = ENGINE_PEER_SELF}, 1,
         fabric->head.ranks);
     for (uint32_t r = 1; r < fabric->head.ranks; r++) {
         struct engine_share *share = &fabric->shares->of[r];
-        const enum kvt_err rc = engine_shares_drop_failed(fabric->shares, cast, r);
+        const enum kvt_err rc = engine_shares_drop_failed(fabric->shares, task, r);
 
         if (rc != KVT_OK && share->to_first == KVT_OK)
             share->to_first = rc; /* one of the two may be another process now */
@@ -111,7 +111,7 @@ to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast)
             share->items[i].target = job->items[share->places[i]].target;
         }
     }
-    engine_shares_do(fabric->shares, cast,
+    engine_shares_do(fabric->shares, task,
                      &(struct engine_job){.verb = ENGINE_COPY,
                                           .from = KVT_TIER_G2,
                                           .to = KVT_TIER_G1,
@@ -119,21 +119,21 @@ to_others(struct fabric_broadcast *fabric, struct engine_broadcast_job *cast)
                                           .layers = job->layers},
                      1, fabric->head.ranks);
     for (uint32_t r = 1; r < fabric->head.ranks; r++)
-        (void)engine_shares_drop_failed(fabric->shares, cast, r);
+        (void)engine_shares_drop_failed(fabric->shares, task, r);
 }
 
 static void
-fabric_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
+fabric_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *task)
 {
     struct fabric_broadcast *fabric = (struct fabric_broadcast *)broadcast;
     size_t at = 0;
     size_t count;
 
-    connect_all(fabric, cast);
-    while ((count = engine_broadcast_job_next(cast, &at, fabric->items, broadcast->staged)) > 0) {
-        to_stage(fabric, cast, count);
+    connect_all(fabric, task);
+    while ((count = engine_broadcast_job_next(task, &at, fabric->items, broadcast->staged)) > 0) {
+        to_stage(fabric, task, count);
         if (fabric->shares->of[0].count > 0)
-            to_others(fabric, cast);
+            to_others(fabric, task);
     }
 }
 

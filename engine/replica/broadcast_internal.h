@@ -31,7 +31,7 @@ struct engine_broadcast_ops {
     enum engine_way way;
     const char *why; /* it is that, until engine_broadcast_goes() says otherwise */
     /** Do it: what is wrong is said by engine_broadcast_job_item(). */
-    void (*run)(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast);
+    void (*run)(struct engine_broadcast *broadcast, struct engine_broadcast_job *task);
     /** The thread has ended; free everything. */
     void (*close)(struct engine_broadcast *broadcast);
 };
@@ -72,7 +72,7 @@ KVT_NODISCARD enum kvt_err engine_broadcast_check(const struct engine_broadcast_
                                                   struct kvt_error *err);
 
 /** Milliseconds until its deadline; UINT64_MAX: it has none. */
-uint64_t engine_broadcast_job_left(const struct engine_broadcast_job *cast);
+uint64_t engine_broadcast_job_left(const struct engine_broadcast_job *task);
 
 /**
  * The next items to bring, from `*at` on.
@@ -80,15 +80,15 @@ uint64_t engine_broadcast_job_left(const struct engine_broadcast_job *cast);
  * @param items  filled with up to `room` places of items that are KVT_OK
  * @return how many; 0: no more, or the job is cancelled or late, which all items left are told
  */
-size_t engine_broadcast_job_next(struct engine_broadcast_job *cast, size_t *at, size_t *items,
+size_t engine_broadcast_job_next(struct engine_broadcast_job *task, size_t *at, size_t *items,
                                  size_t room);
 
 /** Item `at` did not come to that rank, or not from it. */
-void engine_broadcast_job_item(struct engine_broadcast_job *cast, uint32_t rank, size_t at,
+void engine_broadcast_job_item(struct engine_broadcast_job *task, uint32_t rank, size_t at,
                                enum kvt_err status);
 
 /** None of these came to any rank. */
-void engine_broadcast_job_lost(struct engine_broadcast_job *cast, const size_t *items, size_t count,
+void engine_broadcast_job_lost(struct engine_broadcast_job *task, const size_t *items, size_t count,
                                enum kvt_err status);
 
 /* Transfers from storage 0 to the others. */
@@ -105,6 +105,6 @@ struct engine_broadcast_copies {
 void engine_broadcast_copies_set(struct engine_broadcast_copies *copies,
                                  const struct engine_broadcast_options *options);
 void engine_broadcast_copies_run(struct engine_broadcast_copies *copies,
-                                 struct engine_broadcast_job *cast);
+                                 struct engine_broadcast_job *task);
 
 #endif /* ENGINE_REPLICA_BROADCAST_INTERNAL_H */

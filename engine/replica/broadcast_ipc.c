@@ -43,10 +43,10 @@ same(const struct said *a, const struct said *b)
 /* Rank 0 ----------------------------------------------------------------------------------- */
 
 static enum kvt_err
-ask_first(const struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast,
+ask_first(const struct ipc_broadcast *ipc, const struct engine_broadcast_job *task,
           struct said *said, struct kvt_error *err)
 {
-    const uint64_t left = engine_broadcast_job_left(cast);
+    const uint64_t left = engine_broadcast_job_left(task);
     struct kvt_buffer bytes;
     enum kvt_err rc = KVT_TIMEOUT;
 
@@ -78,7 +78,7 @@ by_fabric(struct ipc_broadcast *ipc, uint32_t rank, enum kvt_err rc, const struc
 }
 
 static bool
-connect_all(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
+connect_all(struct ipc_broadcast *ipc, const struct engine_broadcast_job *task)
 {
     struct kvt_buffer known;
     bool all = true;
@@ -94,7 +94,7 @@ connect_all(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
         if (!kvt_buffer_ok(&known))
             share->to_first = KVT_NOMEM;
         else
-            engine_share_connect(share, cast, ENGINE_PEER_G1, &known, &err);
+            engine_share_connect(share, task, ENGINE_PEER_G1, &known, &err);
         all = share->to_first == KVT_OK;
         if (!all)
             by_fabric(ipc, r, share->to_first, &err);
@@ -110,7 +110,7 @@ connect_all(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
 
 /* Do all have rank 0's memory? */
 static bool
-is_ready(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
+is_ready(struct ipc_broadcast *ipc, const struct engine_broadcast_job *task)
 {
     struct kvt_error err = {.text = ""};
     struct said said;
@@ -120,7 +120,7 @@ is_ready(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
         return false;
     if (engine_shares_know_first(ipc->shares))
         return true;
-    rc = ask_first(ipc, cast, &said, &err);
+    rc = ask_first(ipc, task, &said, &err);
     if (rc == KVT_OK && ipc->refused.size > 0 && same(&said, &ipc->refused)) {
         engine_broadcast_goes(&ipc->head, ENGINE_BY_FABRIC, "%s", ipc->refusal);
         return false;
@@ -136,32 +136,32 @@ is_ready(struct ipc_broadcast *ipc, const struct engine_broadcast_job *cast)
     if (!same(&said, &ipc->known))
         engine_shares_disconnect(ipc->shares, ENGINE_PEER_G1);
     ipc->known = said;
-    return connect_all(ipc, cast);
+    return connect_all(ipc, task);
 }
 
 /* Did rank 0 live all the while? */
 static void
-confirm(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast)
+confirm(struct ipc_broadcast *ipc, struct engine_broadcast_job *task)
 {
     struct said said;
-    enum kvt_err rc = ask_first(ipc, cast, &said, NULL);
+    enum kvt_err rc = ask_first(ipc, task, &said, NULL);
 
     if (rc == KVT_OK && !same(&said, &ipc->known))
         rc = KVT_UNAVAILABLE; /* it is another process */
     if (rc == KVT_OK)
         return;
-    for (size_t i = 0; i < cast->job->count; i++)
-        if (cast->job->items[i].status == KVT_OK)
-            engine_broadcast_job_item(cast, 0, i, rc);
+    for (size_t i = 0; i < task->job->count; i++)
+        if (task->job->items[i].status == KVT_OK)
+            engine_broadcast_job_item(task, 0, i, rc);
     engine_shares_disconnect(ipc->shares, ENGINE_PEER_G1);
 }
 
 /* A step ----------------------------------------------------------------------------------- */
 
 static void
-run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast, size_t count)
+run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *task, size_t count)
 {
-    const struct engine_job *job = cast->job;
+    const struct engine_job *job = task->job;
 
     for (uint32_t r = 1; r < ipc->head.ranks; r++) {
         struct engine_share *share = &ipc->shares->of[r];
@@ -174,7 +174,7 @@ run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast, size_t co
             share->items[i] = (struct engine_item){.source = block, .target = block};
         }
     }
-    engine_shares_do(ipc->shares, cast,
+    engine_shares_do(ipc->shares, task,
                      &(struct engine_job){.verb = ENGINE_PULL,
                                           .to = KVT_TIER_G1,
                                           .peer = ENGINE_PEER_G1,
@@ -183,7 +183,7 @@ run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast, size_t co
                      1, ipc->head.ranks);
     for (uint32_t r = 1; r < ipc->head.ranks; r++) {
         struct engine_share *share = &ipc->shares->of[r];
-        const enum kvt_err rc = engine_shares_drop_failed(ipc->shares, cast, r);
+        const enum kvt_err rc = engine_shares_drop_failed(ipc->shares, task, r);
 
         if (rc != KVT_OK && share->to_first == KVT_OK)
             share->to_first = rc; /* it may be another process now */
@@ -191,20 +191,20 @@ run_step(struct ipc_broadcast *ipc, struct engine_broadcast_job *cast, size_t co
 }
 
 static void
-ipc_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
+ipc_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *task)
 {
     struct ipc_broadcast *ipc = (struct ipc_broadcast *)broadcast;
     size_t at = 0;
     size_t count;
 
-    if (!is_ready(ipc, cast)) {
-        ipc->fabric->ops->run(ipc->fabric, cast);
+    if (!is_ready(ipc, task)) {
+        ipc->fabric->ops->run(ipc->fabric, task);
         return;
     }
     engine_broadcast_goes(broadcast, ENGINE_BY_IPC, "all ranks have the device memory of rank 0");
-    while ((count = engine_broadcast_job_next(cast, &at, ipc->items, ENGINE_BROADCAST_STEP)) > 0)
-        run_step(ipc, cast, count);
-    confirm(ipc, cast);
+    while ((count = engine_broadcast_job_next(task, &at, ipc->items, ENGINE_BROADCAST_STEP)) > 0)
+        run_step(ipc, task, count);
+    confirm(ipc, task);
 }
 
 /* Life ------------------------------------------------------------------------------------- */

@@ -21,10 +21,10 @@ engine_broadcast_copies_set(struct engine_broadcast_copies *copies,
 }
 
 static enum kvt_err
-begin(struct engine_broadcast_copies *copies, struct engine_broadcast_job *cast, uint32_t rank,
+begin(struct engine_broadcast_copies *copies, struct engine_broadcast_job *task, uint32_t rank,
       size_t count)
 {
-    const struct engine_job *job = cast->job;
+    const struct engine_job *job = task->job;
     struct kvbm_transfer_request request = {
         .path = kvbm_path_between(copies->storages[0], copies->storages[rank]),
         .source = copies->storages[0],
@@ -45,19 +45,19 @@ begin(struct engine_broadcast_copies *copies, struct engine_broadcast_job *cast,
 
         copies->copies[rank][i] = (struct kvt_copy){block, block, KVT_CANCELLED};
     }
-    return kvbm_transfer_start_wait(copies->transfer, &request, engine_broadcast_job_left(cast),
+    return kvbm_transfer_start_wait(copies->transfer, &request, engine_broadcast_job_left(task),
                                     &copies->tickets[rank]);
 }
 
 /* To all ranks at once; back when the last has ended. */
 static void
-run_step(struct engine_broadcast_copies *copies, struct engine_broadcast_job *cast, size_t count)
+run_step(struct engine_broadcast_copies *copies, struct engine_broadcast_job *task, size_t count)
 {
     enum kvt_err begun[KVT_RANKS_MAX];
 
-    for (uint32_t r = 1; r < cast->outcome.ranks; r++)
-        begun[r] = begin(copies, cast, r, count);
-    for (uint32_t r = 1; r < cast->outcome.ranks; r++) {
+    for (uint32_t r = 1; r < task->outcome.ranks; r++)
+        begun[r] = begin(copies, task, r, count);
+    for (uint32_t r = 1; r < task->outcome.ranks; r++) {
         if (begun[r] == KVT_OK) {
             const enum kvt_err rc = kvt_ticket_wait(copies->tickets[r], UINT64_MAX);
 
@@ -68,26 +68,26 @@ run_step(struct engine_broadcast_copies *copies, struct engine_broadcast_job *ca
             const enum kvt_err status = begun[r] == KVT_OK ? copies->copies[r][i].status : begun[r];
 
             if (status != KVT_OK)
-                engine_broadcast_job_item(cast, r, copies->items[i], status);
+                engine_broadcast_job_item(task, r, copies->items[i], status);
         }
     }
 }
 
 void
 engine_broadcast_copies_run(struct engine_broadcast_copies *copies,
-                            struct engine_broadcast_job *cast)
+                            struct engine_broadcast_job *task)
 {
     size_t at = 0;
     size_t count;
 
-    while ((count = engine_broadcast_job_next(cast, &at, copies->items, ENGINE_BROADCAST_STEP)) > 0)
-        run_step(copies, cast, count);
+    while ((count = engine_broadcast_job_next(task, &at, copies->items, ENGINE_BROADCAST_STEP)) > 0)
+        run_step(copies, task, count);
 }
 
 static void
-memory_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
+memory_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *task)
 {
-    engine_broadcast_copies_run(&((struct memory_broadcast *)broadcast)->copies, cast);
+    engine_broadcast_copies_run(&((struct memory_broadcast *)broadcast)->copies, task);
 }
 
 static void

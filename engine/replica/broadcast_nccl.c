@@ -75,7 +75,7 @@ run_step(struct nccl_broadcast *nccl, const struct engine_job *job, size_t count
 }
 
 static void
-nccl_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
+nccl_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *task)
 {
     struct nccl_broadcast *nccl = (struct nccl_broadcast *)broadcast;
     enum kvt_err rc = KVT_OK;
@@ -83,16 +83,16 @@ nccl_run(struct engine_broadcast *broadcast, struct engine_broadcast_job *cast)
     size_t count;
 
     while (rc != KVT_UNAVAILABLE &&
-           (count = engine_broadcast_job_next(cast, &at, nccl->items, ENGINE_BROADCAST_STEP)) > 0) {
-        rc = run_step(nccl, cast->job, count);
+           (count = engine_broadcast_job_next(task, &at, nccl->items, ENGINE_BROADCAST_STEP)) > 0) {
+        rc = run_step(nccl, task->job, count);
         if (rc != KVT_OK && rc != KVT_UNAVAILABLE)
-            engine_broadcast_job_lost(cast, nccl->items, count, rc);
+            engine_broadcast_job_lost(task, nccl->items, count, rc);
     }
     /* From the first on: what had arrived arrives again. */
     if (rc == KVT_UNAVAILABLE) {
         engine_broadcast_goes(broadcast, ENGINE_BY_MEMORY,
                               "NCCL has refused a collective, and is not asked again");
-        engine_broadcast_copies_run(&nccl->copies, cast);
+        engine_broadcast_copies_run(&nccl->copies, task);
     }
 }
 

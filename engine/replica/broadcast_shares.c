@@ -24,7 +24,7 @@ share_done(void *arg, const struct engine_outcome *outcome)
 }
 
 void
-engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job *cast,
+engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job *task,
                  const struct engine_job *what, uint32_t from, uint32_t to)
 {
     (void)pthread_mutex_lock(&shares->shared.lock);
@@ -35,8 +35,8 @@ engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job
         enum kvt_err rc = KVT_OK;
 
         share->job = *what;
-        share->job.priority = cast->job->priority;
-        share->job.wait_ms = engine_broadcast_job_left(cast);
+        share->job.priority = task->job->priority;
+        share->job.wait_ms = engine_broadcast_job_left(task);
         share->job.items = share->items;
         share->job.count = share->count;
         share->job.done = share_done;
@@ -55,7 +55,7 @@ engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job
 }
 
 enum kvt_err
-engine_shares_drop_failed(struct engine_shares *shares, struct engine_broadcast_job *cast,
+engine_shares_drop_failed(struct engine_shares *shares, struct engine_broadcast_job *task,
                           uint32_t rank)
 {
     struct engine_share *share = &shares->of[rank];
@@ -66,7 +66,7 @@ engine_shares_drop_failed(struct engine_shares *shares, struct engine_broadcast_
         const enum kvt_err status = share->items[i].status;
 
         if (status != KVT_OK) {
-            engine_broadcast_job_item(cast, rank, share->places[i], status);
+            engine_broadcast_job_item(task, rank, share->places[i], status);
             first = first == KVT_OK ? status : first;
             continue;
         }
@@ -89,16 +89,16 @@ engine_shares_know_first(const struct engine_shares *shares)
 }
 
 void
-engine_share_connect(struct engine_share *share, const struct engine_broadcast_job *cast,
+engine_share_connect(struct engine_share *share, const struct engine_broadcast_job *task,
                      uint64_t peer, const struct kvt_buffer *first, struct kvt_error *err)
 {
     enum kvt_err rc = engine_worker_connect(share->worker, peer, first->data, first->size,
-                                            engine_broadcast_job_left(cast), err);
+                                            engine_broadcast_job_left(task), err);
 
     if (rc == KVT_EXISTS) { /* rank 0 before it was restarted */
         engine_worker_disconnect(share->worker, peer);
         rc = engine_worker_connect(share->worker, peer, first->data, first->size,
-                                   engine_broadcast_job_left(cast), err);
+                                   engine_broadcast_job_left(task), err);
     }
     share->to_first = rc;
 }

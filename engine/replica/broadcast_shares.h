@@ -44,19 +44,19 @@ KVT_NODISCARD enum kvt_err engine_shares_make(struct engine_shares **out,
 void engine_shares_free(struct engine_shares *shares);
 
 /** Ranks [from, to) do `what` to their items; back when the last has ended. */
-void engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job *cast,
+void engine_shares_do(struct engine_shares *shares, const struct engine_broadcast_job *task,
                       const struct engine_job *what, uint32_t from, uint32_t to);
 
 /** What failed at a rank goes no further, and is told.  KVT_OK, or how the first that failed did.
  */
 enum kvt_err engine_shares_drop_failed(struct engine_shares *shares,
-                                       struct engine_broadcast_job *cast, uint32_t rank);
+                                       struct engine_broadcast_job *task, uint32_t rank);
 
 /** All ranks but the first know it. */
 bool engine_shares_know_first(const struct engine_shares *shares);
 
 /** Let a rank know rank 0 under `peer`, by these bytes: `to_first` is how that went. */
-void engine_share_connect(struct engine_share *share, const struct engine_broadcast_job *cast,
+void engine_share_connect(struct engine_share *share, const struct engine_broadcast_job *task,
                           uint64_t peer, const struct kvt_buffer *first, struct kvt_error *err);
 
 /** Let those who know it under `peer` do so no longer. */

@@ -24,7 +24,7 @@ struct replica_job {
     struct engine_replica *replica;
     struct engine_job *job; /* the caller's */
     struct engine_job first;
-    struct engine_job cast;
+    struct engine_job task;
     uint64_t deadline; /* monotonic ms */
     struct engine_outcome outcome;
     /* The replica's lock. */
@@ -145,16 +145,16 @@ begin_cast(struct replica_job *whole)
     struct engine_replica *replica = whole->replica;
     enum kvt_err rc;
 
-    whole->cast = *whole->job;
-    whole->cast.wait_ms = kvt_deadline_left(whole->deadline);
-    whole->cast.done = cast_done;
-    whole->cast.arg = whole;
+    whole->task = *whole->job;
+    whole->task.wait_ms = kvt_deadline_left(whole->deadline);
+    whole->task.done = cast_done;
+    whole->task.arg = whole;
     keep(whole);
-    rc = engine_broadcast_start(replica->broadcast, &whole->cast);
+    rc = engine_broadcast_start(replica->broadcast, &whole->task);
     if (rc != KVT_OK)
         give_up(whole, rc);
     else if (move_on(whole, STAGE_CAST))
-        engine_broadcast_cancel(replica->broadcast, &whole->cast);
+        engine_broadcast_cancel(replica->broadcast, &whole->task);
     release(whole, false);
 }
 
@@ -247,7 +247,7 @@ replica_cancel(struct engine_worker *worker, struct engine_job *job)
     if (stage == STAGE_RANK)
         engine_worker_cancel(replica->ranks[0], &whole->first);
     else if (stage == STAGE_CAST)
-        engine_broadcast_cancel(replica->broadcast, &whole->cast);
+        engine_broadcast_cancel(replica->broadcast, &whole->task);
     release(whole, false);
 }
 

@@ -226,7 +226,7 @@ enum kvt_err
 engine_rpc_start(struct engine_rpc_client *client, const struct engine_rpc_request *request,
                  struct kvt_ticket **ticket)
 {
-    const struct kvbm_ticket_listener ear = {tell, NULL, 0};
+    const struct kvbm_ticket_listener listener = {tell, NULL, 0};
     const uint64_t now_ms = kvt_clock_mono_ms();
     enum kvt_err rc = check(request);
     struct engine_rpc_asked *call;
@@ -241,10 +241,10 @@ engine_rpc_start(struct engine_rpc_client *client, const struct engine_rpc_reque
     call = make_call(client, request, now_ms);
     if (call == NULL)
         return KVT_NOMEM;
-    rc = kvbm_ticket_init(&call->head, &call_ops, &ear);
+    rc = kvbm_ticket_init(&call->head, &call_ops, &listener);
     if (rc != KVT_OK)
         goto fail;
-    call->head.ear.arg = call;
+    call->head.listener.arg = call;
     call->detached = ticket == NULL;
     if (call->detached)
         kvbm_ticket_let_go(&call->head); /* the caller's share */

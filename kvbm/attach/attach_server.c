@@ -134,10 +134,10 @@ take(struct kvbm_attach *attach, int socket)
         .blocks_max = attach->options.blocks_max,
         .layout = attach->options.layout,
         .counts = &attach->counts,
-        .desk = {.below = attach->options.below,
-                 .on_store = attach->options.on_store,
-                 .on_remove = attach->options.on_remove,
-                 .watch = attach->options.watch},
+        .service = {.below = attach->options.below,
+                    .on_store = attach->options.on_store,
+                    .on_remove = attach->options.on_remove,
+                    .watch = attach->options.watch},
     };
     struct kvt_error err;
     uint32_t slot = 0;
@@ -153,7 +153,7 @@ take(struct kvbm_attach *attach, int socket)
         return;
     }
     options.slot = slot;
-    options.desk.arg = attach->options.args[slot];
+    options.service.arg = attach->options.args[slot];
     if (kvbm_attach_session_start(&attach->sessions[slot], socket, &options, &err) != KVT_OK)
         kvt_log_warn("attach", "refused", "%s", err.text);
 }
@@ -239,5 +239,5 @@ kvbm_attach_stats(struct kvbm_attach *attach, struct kvbm_attach_stats *stats)
     stats->refused = atomic_load(&attach->counts.refused);
     stats->broken = atomic_load(&attach->counts.broken);
     for (size_t i = 0; i < KVBM_ATTACH_STATS_COUNT; i++)
-        stats->moved[i] = atomic_load(&attach->counts.desks[i]);
+        stats->moved[i] = atomic_load(&attach->counts.services[i]);
 }

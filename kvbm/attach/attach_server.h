@@ -38,7 +38,7 @@ struct kvbm_attach_stats {
     uint64_t attached;
     uint64_t refused;
     uint64_t broken;
-    uint64_t moved[KVBM_ATTACH_STATS_COUNT]; /* what all engines' desks ever counted, by
+    uint64_t moved[KVBM_ATTACH_STATS_COUNT]; /* what all engines' services ever counted, by
                                                 KVBM_ATTACH_STAT_*; those of pools are zero */
 };
 

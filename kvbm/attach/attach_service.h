@@ -3,19 +3,19 @@
  *
  * Why: an engine in another process is served from its own G1 pool, whose blocks lie in memory it
  * passed, and from the tiers below, which it shares with everybody.  It can send anything: a handle
- * counts only if the desk gave it out, a number only if it is within its limits, and of what it
+ * counts only if the service gave it out, a number only if it is within its limits, and of what it
  * asks for nothing reaches a pool unchecked.
  *
  *   serve   one request to its end, with its answer
  *   work    one piece of what may wait: blocks on their way down, blocks wished for
  *
  * A registered block goes down after the next step, or sooner when room is needed; until then the
- * desk holds it beside the engine.  Blocks come up through G2, named as the tier they come from
- * names them.  The desk moves bytes between the engine's memory and G2; what goes further down, and
- * comes from there, is the worker's offload manager's.
+ * service holds it beside the engine.  Blocks come up through G2, named as the tier they come from
+ * names them.  The service moves bytes between the engine's memory and G2; the worker's offload
+ * manager moves what goes further down or comes from there.
  *
- * Ownership: a desk owns its pool; memory and tiers below are borrowed.
- *            kvbm_attach_service_free() gives back what the engine and the desk still hold, and
+ * Ownership: a service owns its pool; memory and tiers below are borrowed.
+ *            kvbm_attach_service_free() gives back what the engine and the service still hold, and
  *            takes back every name.
  * Threads:   one.  The tiers below are thread-safe.
  * Limits:    KVBM_ATTACH_REQUEST_MAX blocks a request, KVBM_ATTACH_SERVICE_WAITING blocks on their
@@ -51,7 +51,7 @@ struct kvbm_attach_service_below {
     struct kvbm_tier g2;
     struct kvbm_tier g3; /* no pool: not there */
     enum kvt_pool_order order;
-    const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING; outlives every desk */
+    const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING; outlives every service */
     struct kvt_ordering_options ordering_options;
     struct kvbm_transfer *transfer;
     struct kvbm_manager *manager; /* of G2 and what is below it */
@@ -79,7 +79,7 @@ kvbm_attach_service_new(struct kvbm_attach_service **out,
                         const struct kvbm_attach_service_options *options, struct kvt_error *err);
 
 /** NULL is allowed. */
-void kvbm_attach_service_free(struct kvbm_attach_service *desk);
+void kvbm_attach_service_free(struct kvbm_attach_service *service);
 
 /**
  * Serve one request.
@@ -89,14 +89,14 @@ void kvbm_attach_service_free(struct kvbm_attach_service *desk);
  * @param answer   the completion; one that was no good has KVT_INVALID or KVT_RANGE
  * @return bytes of the answer
  */
-size_t kvbm_attach_service_serve(struct kvbm_attach_service *desk,
+size_t kvbm_attach_service_serve(struct kvbm_attach_service *service,
                                  const struct kvbm_attach_message *request, size_t size,
                                  struct kvbm_attach_message *answer);
 
 /** What it has counted, by KVBM_ATTACH_STAT_*; those of the pool are zero. */
-const uint64_t *kvbm_attach_service_counts(const struct kvbm_attach_service *desk);
+const uint64_t *kvbm_attach_service_counts(const struct kvbm_attach_service *service);
 
 /** Do one piece of what may wait; false: there is nothing. */
-bool kvbm_attach_service_work(struct kvbm_attach_service *desk);
+bool kvbm_attach_service_work(struct kvbm_attach_service *service);
 
 #endif /* KVBM_ATTACH_ATTACH_SERVICE_H */

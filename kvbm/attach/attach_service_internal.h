@@ -1,10 +1,9 @@
 /*
- * kvbm/attach/attach_service_internal.h -- what the files of the desk share; nobody else includes
- * it.
+ * kvbm/attach/attach_service_internal.h -- what the files of the service share.
  *
- * Why: what an engine holds (desk.c), what it asks for (desk_serve.c) and how bytes move
- * (desk_move.c) are three things on one state.
- * Ownership: the desk owns its arrays.
+ * Why: what an engine holds (attach_service.c), what it asks for (attach_service_requests.c) and
+ * how bytes move (attach_service_move.c) are three things on one state.
+ * Ownership: the service owns its arrays.
  * Threads:   one.
  * Limits:    as kvbm/attach/attach_service.h.
  */
@@ -53,25 +52,25 @@ struct kvbm_attach_service {
 };
 
 /** Enter into the books that the engine holds the block too; false: more often than it may. */
-bool kvbm_attach_service_give_shared(struct kvbm_attach_service *desk, struct kvt_handle handle);
-void kvbm_attach_service_give_unique(struct kvbm_attach_service *desk, struct kvt_handle handle);
+bool kvbm_attach_service_give_shared(struct kvbm_attach_service *service, struct kvt_handle handle);
+void kvbm_attach_service_give_unique(struct kvbm_attach_service *service, struct kvt_handle handle);
 
 /** Does the engine hold the block alone? */
-bool kvbm_attach_service_holds_unique(const struct kvbm_attach_service *desk,
+bool kvbm_attach_service_holds_unique(const struct kvbm_attach_service *service,
                                       struct kvt_handle handle);
 
 /** Strike the engine's unique hold out; the handle is the caller's now. */
-void kvbm_attach_service_take_unique(struct kvbm_attach_service *desk, struct kvt_handle handle);
+void kvbm_attach_service_take_unique(struct kvbm_attach_service *service, struct kvt_handle handle);
 
 /** End one hold of the engine's, of either kind; false: it has none. */
-bool kvbm_attach_service_drop(struct kvbm_attach_service *desk, struct kvt_handle handle);
+bool kvbm_attach_service_drop(struct kvbm_attach_service *service, struct kvt_handle handle);
 
-/** Queue a held registered block for its way down; the desk holds it too.  A full queue is
+/** Queue a held registered block for its way down; the service holds it too.  A full queue is
  *  shortened first. */
-void kvbm_attach_service_lower_later(struct kvbm_attach_service *desk, struct kvt_handle handle);
+void kvbm_attach_service_lower_later(struct kvbm_attach_service *service, struct kvt_handle handle);
 
 /** Move the first blocks of the queue down, at most one chunk; false: it is empty. */
-bool kvbm_attach_service_lower(struct kvbm_attach_service *desk);
+bool kvbm_attach_service_lower(struct kvbm_attach_service *service);
 
 /**
  * Hold the longest prefix of `labels` in G1, bringing blocks up from any tier, chunk by chunk.
@@ -81,18 +80,18 @@ bool kvbm_attach_service_lower(struct kvbm_attach_service *desk);
  * @return KVT_OK, or why no more: KVT_AGAIN (no room), KVT_TIMEOUT, KVT_NOTFOUND (no tier has
  *         the next block), KVT_CANCELLED (told to stop)
  */
-enum kvt_err kvbm_attach_service_raise(struct kvbm_attach_service *desk,
+enum kvt_err kvbm_attach_service_raise(struct kvbm_attach_service *service,
                                        const struct kvbm_label *labels, size_t count,
                                        uint64_t until_ms, struct kvt_handle *handles, size_t *held);
 
 /** Take `count` blocks of the engine's, making room by what waits.  KVT_OK or KVT_AGAIN. */
-KVT_NODISCARD enum kvt_err kvbm_attach_service_allocate(struct kvbm_attach_service *desk,
+KVT_NODISCARD enum kvt_err kvbm_attach_service_allocate(struct kvbm_attach_service *service,
                                                         size_t count, struct kvt_handle *handles);
 
 static inline bool
-kvbm_attach_service_stopped(const struct kvbm_attach_service *desk)
+kvbm_attach_service_stopped(const struct kvbm_attach_service *service)
 {
-    return desk->stop != NULL && atomic_load_explicit(desk->stop, memory_order_relaxed);
+    return service->stop != NULL && atomic_load_explicit(service->stop, memory_order_relaxed);
 }
 
 #endif /* KVBM_ATTACH_ATTACH_SERVICE_INTERNAL_H */

@@ -25,50 +25,51 @@ enter(struct kvbm_pool *pool, struct kvt_handle *handle, const struct kvbm_label
 
 /* Blocks of G2: the manager lowers what is cold, others' holds end. */
 static enum kvt_err
-allocate_g2(const struct kvbm_attach_service *desk, uint32_t count, struct kvt_handle *handles)
+allocate_g2(const struct kvbm_attach_service *service, uint32_t count, struct kvt_handle *handles)
 {
-    const struct kvbm_attach_service_below *below = desk->below;
+    const struct kvbm_attach_service_below *below = service->below;
 
     kvbm_manager_make_room(below->manager, KVT_TIER_G2, count, below->room_wait_ms);
     return kvbm_pool_allocate_wait(below->g2.pool, count, handles, below->room_wait_ms);
 }
 
 static void
-copy(const struct kvbm_attach_service *desk, struct kvbm_storage *source,
+copy(const struct kvbm_attach_service *service, struct kvbm_storage *source,
      struct kvbm_storage *target, struct kvt_copy *copies, size_t count)
 {
     /* Each copy has its status. */
-    (void)!kvbm_copy_blocks(desk->below->transfer, source, target, copies, count);
+    (void)!kvbm_copy_blocks(service->below->transfer, source, target, copies, count);
 }
 
 /* ---- down ---- */
 
 void
-kvbm_attach_service_lower_later(struct kvbm_attach_service *desk, struct kvt_handle handle)
+kvbm_attach_service_lower_later(struct kvbm_attach_service *service, struct kvt_handle handle)
 {
-    if (desk->lower.count == desk->lower.capacity)
-        (void)kvbm_attach_service_lower(desk);
-    kvbm_pool_share(desk->pool, handle);
-    desk->lower.handles[(desk->lower.head + desk->lower.count) % desk->lower.capacity] = handle;
-    desk->lower.count++;
+    if (service->lower.count == service->lower.capacity)
+        (void)kvbm_attach_service_lower(service);
+    kvbm_pool_share(service->pool, handle);
+    service->lower.handles[(service->lower.head + service->lower.count) % service->lower.capacity] =
+        handle;
+    service->lower.count++;
 }
 
 /* Copy `count` held blocks into fresh ones of G2 and register them there.  Returns how many. */
 static uint32_t
-lower_all(struct kvbm_attach_service *desk, const struct kvt_handle *handles, uint32_t count)
+lower_all(struct kvbm_attach_service *service, const struct kvt_handle *handles, uint32_t count)
 {
-    struct kvbm_pool *g2 = desk->below->g2.pool;
+    struct kvbm_pool *g2 = service->below->g2.pool;
     struct kvt_handle targets[KVBM_ATTACH_SERVICE_CHUNK];
     struct kvt_copy copies[KVBM_ATTACH_SERVICE_CHUNK];
     uint32_t done = 0;
 
-    if (count == 0 || allocate_g2(desk, count, targets) != KVT_OK)
+    if (count == 0 || allocate_g2(service, count, targets) != KVT_OK)
         return 0;
     for (uint32_t i = 0; i < count; i++)
         copies[i] = (struct kvt_copy){handles[i].block, targets[i].block, KVT_OK};
-    copy(desk, desk->memory, desk->below->g2.storage, copies, count);
+    copy(service, service->memory, service->below->g2.storage, copies, count);
     for (uint32_t i = 0; i < count; i++) {
-        const struct kvbm_label label = kvbm_pool_label(desk->pool, handles[i]);
+        const struct kvbm_label label = kvbm_pool_label(service->pool, handles[i]);
 
         if (copies[i].status != KVT_OK) {
             kvbm_pool_drop(g2, targets[i]);
@@ -77,14 +78,14 @@ lower_all(struct kvbm_attach_service *desk, const struct kvt_handle *handles, ui
         if (enter(g2, &targets[i], &label) != KVT_OK)
             continue;
         kvbm_pool_drop(g2, targets[i]);
-        kvbm_pool_mark_saved(desk->pool, handles[i]);
+        kvbm_pool_mark_saved(service->pool, handles[i]);
         done++;
     }
     return done;
 }
 
 bool
-kvbm_attach_service_lower(struct kvbm_attach_service *desk)
+kvbm_attach_service_lower(struct kvbm_attach_service *service)
 {
     struct kvt_handle all[KVBM_ATTACH_SERVICE_CHUNK];
     struct kvt_handle fresh[KVBM_ATTACH_SERVICE_CHUNK];
@@ -92,32 +93,33 @@ kvbm_attach_service_lower(struct kvbm_attach_service *desk)
     uint32_t fresh_count = 0;
     uint32_t done;
 
-    for (; count < desk->chunk && desk->lower.count > 0; count++) {
-        all[count] = desk->lower.handles[desk->lower.head];
-        desk->lower.head = (desk->lower.head + 1) % desk->lower.capacity;
-        desk->lower.count--;
-        if (kvbm_pool_has(desk->below->g2.pool, kvbm_pool_label(desk->pool, all[count]).id.hash))
-            kvbm_pool_mark_saved(desk->pool, all[count]);
+    for (; count < service->chunk && service->lower.count > 0; count++) {
+        all[count] = service->lower.handles[service->lower.head];
+        service->lower.head = (service->lower.head + 1) % service->lower.capacity;
+        service->lower.count--;
+        if (kvbm_pool_has(service->below->g2.pool,
+                          kvbm_pool_label(service->pool, all[count]).id.hash))
+            kvbm_pool_mark_saved(service->pool, all[count]);
         else
             fresh[fresh_count++] = all[count];
     }
-    desk->lower.due -= desk->lower.due < count ? desk->lower.due : count;
-    done = lower_all(desk, fresh, fresh_count);
-    desk->counts[KVBM_ATTACH_STAT_present] += count - fresh_count;
-    desk->counts[KVBM_ATTACH_STAT_offloaded] += done;
-    desk->counts[KVBM_ATTACH_STAT_failed] += fresh_count - done;
-    kvbm_pool_drop_all(desk->pool, all, count);
+    service->lower.due -= service->lower.due < count ? service->lower.due : count;
+    done = lower_all(service, fresh, fresh_count);
+    service->counts[KVBM_ATTACH_STAT_present] += count - fresh_count;
+    service->counts[KVBM_ATTACH_STAT_offloaded] += done;
+    service->counts[KVBM_ATTACH_STAT_failed] += fresh_count - done;
+    kvbm_pool_drop_all(service->pool, all, count);
     return count > 0;
 }
 
 enum kvt_err
-kvbm_attach_service_allocate(struct kvbm_attach_service *desk, size_t count,
+kvbm_attach_service_allocate(struct kvbm_attach_service *service, size_t count,
                              struct kvt_handle *handles)
 {
     do {
-        if (kvbm_pool_allocate(desk->pool, count, handles) == KVT_OK)
+        if (kvbm_pool_allocate(service->pool, count, handles) == KVT_OK)
             return KVT_OK;
-    } while (!kvbm_attach_service_stopped(desk) && kvbm_attach_service_lower(desk));
+    } while (!kvbm_attach_service_stopped(service) && kvbm_attach_service_lower(service));
     return KVT_AGAIN;
 }
 
@@ -133,70 +135,71 @@ struct lift {
 
 /* How many of `count` blocks G1 can take.  Only this thread's requests hold its blocks. */
 static uint32_t
-room(struct kvbm_attach_service *desk, uint32_t count)
+room(struct kvbm_attach_service *service, uint32_t count)
 {
     for (;;) {
-        const struct kvbm_pool_stats stats = kvbm_pool_stats(desk->pool);
+        const struct kvbm_pool_stats stats = kvbm_pool_stats(service->pool);
 
         if (stats.free + stats.inactive >= count)
             return count;
-        if (kvbm_attach_service_stopped(desk) || !kvbm_attach_service_lower(desk))
+        if (kvbm_attach_service_stopped(service) || !kvbm_attach_service_lower(service))
             return stats.free + stats.inactive;
     }
 }
 
 /* Copy held blocks of G2 into G1.  Takes the handles of G2. */
 static void
-lift_g2(struct kvbm_attach_service *desk, const struct kvt_handle *sources, uint32_t count,
+lift_g2(struct kvbm_attach_service *service, const struct kvt_handle *sources, uint32_t count,
         struct lift *lift)
 {
-    struct kvbm_pool *g2 = desk->below->g2.pool;
+    struct kvbm_pool *g2 = service->below->g2.pool;
     struct kvt_handle targets[KVBM_ATTACH_SERVICE_CHUNK];
     struct kvt_copy copies[KVBM_ATTACH_SERVICE_CHUNK];
-    const uint32_t fits = room(desk, count);
+    const uint32_t fits = room(service, count);
     bool broken = false;
 
     lift->full = fits < count;
-    if (fits == 0 || kvbm_pool_allocate(desk->pool, fits, targets) != KVT_OK) {
+    if (fits == 0 || kvbm_pool_allocate(service->pool, fits, targets) != KVT_OK) {
         kvbm_pool_drop_all(g2, sources, count);
         return;
     }
     for (uint32_t i = 0; i < fits; i++)
         copies[i] = (struct kvt_copy){sources[i].block, targets[i].block, KVT_OK};
-    copy(desk, desk->below->g2.storage, desk->memory, copies, fits);
+    copy(service, service->below->g2.storage, service->memory, copies, fits);
     for (uint32_t i = 0; i < fits; i++) {
         const struct kvbm_label label = kvbm_pool_label(g2, sources[i]);
 
         broken = broken || copies[i].status != KVT_OK;
         if (broken) {
-            kvbm_pool_drop(desk->pool, targets[i]);
+            kvbm_pool_drop(service->pool, targets[i]);
             continue;
         }
-        broken = enter(desk->pool, &targets[i], &label) != KVT_OK;
+        broken = enter(service->pool, &targets[i], &label) != KVT_OK;
         if (broken)
             continue;
-        kvbm_pool_mark_saved(desk->pool, targets[i]);
+        kvbm_pool_mark_saved(service->pool, targets[i]);
         lift->handles[lift->count++] = targets[i];
     }
-    desk->counts[KVBM_ATTACH_STAT_onboarded] += lift->count;
+    service->counts[KVBM_ATTACH_STAT_onboarded] += lift->count;
     kvbm_pool_drop_all(g2, sources, count);
 }
 
 static void
-from_g2(struct kvbm_attach_service *desk, const uint64_t *hashes, uint32_t count, struct lift *lift)
+from_g2(struct kvbm_attach_service *service, const uint64_t *hashes, uint32_t count,
+        struct lift *lift)
 {
     struct kvt_handle sources[KVBM_ATTACH_SERVICE_CHUNK];
-    const size_t found = kvbm_pool_match(desk->below->g2.pool, hashes, count, sources);
+    const size_t found = kvbm_pool_match(service->below->g2.pool, hashes, count, sources);
 
     if (found > 0)
-        lift_g2(desk, sources, (uint32_t)found, lift);
+        lift_g2(service, sources, (uint32_t)found, lift);
 }
 
 /* How many of the blocks, from the first on, there are below G1.  The object tier is asked once. */
 static uint32_t
-reach(const struct kvbm_attach_service *desk, const struct kvbm_label *labels, uint32_t count)
+reach(const struct kvbm_attach_service *service, const struct kvbm_label *labels, uint32_t count)
 {
-    const struct kvbm_attach_service_below *below = desk->below;
+    const struct kvbm_attach_service_below *below = service->below;
     bool present[KVBM_ATTACH_SERVICE_CHUNK] = {false};
     bool asked = below->has == NULL;
 
@@ -219,30 +222,30 @@ reach(const struct kvbm_attach_service *desk, const struct kvbm_label *labels, u
 
 /* Until it is finished; told to stop, it is told so too. */
 static enum kvt_err
-wait_for(const struct kvbm_attach_service *desk, struct kvbm_onboard *onboard)
+wait_for(const struct kvbm_attach_service *service, struct kvbm_onboard *onboard)
 {
     enum kvt_err rc;
 
     while ((rc = kvbm_onboard_wait(onboard, STOP_WAIT, NULL)) == KVT_BUSY)
-        if (kvbm_attach_service_stopped(desk))
+        if (kvbm_attach_service_stopped(service))
             kvbm_onboard_cancel(onboard);
     return rc;
 }
 
 /* Have blocks brought into G2, and take them on to G1. */
 static void
-from_below(struct kvbm_attach_service *desk, const struct kvbm_label *labels, uint32_t count,
+from_below(struct kvbm_attach_service *service, const struct kvbm_label *labels, uint32_t count,
            uint64_t until_ms, struct lift *lift)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    const uint32_t found = reach(desk, labels, count);
+    const uint32_t found = reach(service, labels, count);
     struct kvt_handle handles[KVBM_ATTACH_SERVICE_CHUNK];
     struct kvbm_onboard *onboard;
     size_t arrived;
 
     if (found == 0)
         return;
-    lift->why = kvbm_onboard_start(&onboard, desk->below->manager,
+    lift->why = kvbm_onboard_start(&onboard, service->below->manager,
                                    &(struct kvbm_onboard_request){
                                        .labels = labels,
                                        .count = found,
@@ -254,21 +257,21 @@ from_below(struct kvbm_attach_service *desk, const struct kvbm_label *labels, ui
                                    NULL);
     if (lift->why != KVT_OK)
         return;
-    lift->why = wait_for(desk, onboard);
+    lift->why = wait_for(service, onboard);
     arrived = kvbm_onboard_take(onboard, handles);
     kvbm_onboard_release(onboard);
     if (arrived > 0)
-        lift_g2(desk, handles, (uint32_t)arrived, lift);
+        lift_g2(service, handles, (uint32_t)arrived, lift);
 }
 
 /* Bring up what is next of a chunk, from G2 or else from below it. */
 static enum kvt_err
-raise_chunk(struct kvbm_attach_service *desk, const struct kvbm_label *labels,
+raise_chunk(struct kvbm_attach_service *service, const struct kvbm_label *labels,
             const uint64_t *hashes, uint32_t count, uint64_t until_ms, struct lift *lift)
 {
-    from_g2(desk, hashes, count, lift);
+    from_g2(service, hashes, count, lift);
     if (lift->count == 0 && !lift->full)
-        from_below(desk, labels, count, until_ms, lift);
+        from_below(service, labels, count, until_ms, lift);
     if (lift->count > 0)
         return KVT_OK;
     if (lift->full)
@@ -282,29 +285,29 @@ raise_chunk(struct kvbm_attach_service *desk, const struct kvbm_label *labels,
 }
 
 enum kvt_err
-kvbm_attach_service_raise(struct kvbm_attach_service *desk, const struct kvbm_label *labels,
+kvbm_attach_service_raise(struct kvbm_attach_service *service, const struct kvbm_label *labels,
                           size_t count, uint64_t until_ms, struct kvt_handle *handles, size_t *held)
 {
     *held = 0;
     while (*held < count) {
         struct lift lift = {.handles = handles + *held};
         const size_t left = count - *held;
-        const uint32_t next = left < desk->chunk ? (uint32_t)left : desk->chunk;
+        const uint32_t next = left < service->chunk ? (uint32_t)left : service->chunk;
         uint64_t hashes[KVBM_ATTACH_SERVICE_CHUNK];
         enum kvt_err rc;
         size_t there;
 
         for (uint32_t i = 0; i < next; i++)
             hashes[i] = labels[*held + i].id.hash;
-        there = kvbm_pool_match(desk->pool, hashes, next, handles + *held);
+        there = kvbm_pool_match(service->pool, hashes, next, handles + *held);
         *held += there;
         if (there > 0)
             continue;
-        if (kvbm_attach_service_stopped(desk))
+        if (kvbm_attach_service_stopped(service))
             return KVT_CANCELLED;
         if (kvt_clock_mono_ms() >= until_ms)
             return KVT_TIMEOUT;
-        rc = raise_chunk(desk, labels + *held, hashes, next, until_ms, &lift);
+        rc = raise_chunk(service, labels + *held, hashes, next, until_ms, &lift);
         if (rc != KVT_OK)
             return rc;
         *held += lift.count;

@@ -33,8 +33,8 @@ struct kvbm_attach_session {
     void *shared; /* KVBM_ATTACH_MEMORY bytes */
     struct kvbm_ring requests;
     struct kvbm_ring completions;
-    struct kvbm_attach_service *desk;
-    uint64_t told[KVBM_ATTACH_STATS_COUNT]; /* of the desk's counts, to the shared ones */
+    struct kvbm_attach_service *service;
+    uint64_t told[KVBM_ATTACH_STATS_COUNT]; /* of the service's counts, to the shared ones */
     uint64_t busy;                          /* requests since the last look at the socket */
     struct kvbm_attach_message request;
     struct kvbm_attach_message answer;
@@ -187,12 +187,12 @@ answer_hello(const struct kvbm_attach_session *session, enum kvt_err status, con
     return kvbm_channel_send(session->socket, &answer, sizeof(answer), rings);
 }
 
-/* From the engine's memory to its desk; what was made half stays for take_down(). */
+/* From the engine's memory to its service; what was made half stays for take_down(). */
 static enum kvt_err
 build(struct kvbm_attach_session *session, const struct kvbm_attach_hello *hello, int memory,
       int *rings, struct kvt_error *err)
 {
-    struct kvbm_attach_service_options desk = session->options.desk;
+    struct kvbm_attach_service_options service = session->options.service;
     enum kvt_err rc;
 
     rc = open_memory(&session->memory, memory, hello->block_count,
@@ -201,9 +201,9 @@ build(struct kvbm_attach_session *session, const struct kvbm_attach_hello *hello
         rc = make_rings(session, rings, err);
     if (rc != KVT_OK)
         return rc;
-    desk.memory = session->memory;
-    desk.stop = &session->stop;
-    return kvbm_attach_service_new(&session->desk, &desk, err);
+    service.memory = session->memory;
+    service.stop = &session->stop;
+    return kvbm_attach_service_new(&session->service, &service, err);
 }
 
 static enum kvt_err
@@ -236,15 +236,15 @@ let_in(struct kvbm_attach_session *session, struct kvt_error *err)
     return rc;
 }
 
-/* What the desk has counted since, for who looks at all engines. */
+/* What the service has counted since, for who looks at all engines. */
 static void
 tell_counts(struct kvbm_attach_session *session)
 {
-    const uint64_t *counts = kvbm_attach_service_counts(session->desk);
+    const uint64_t *counts = kvbm_attach_service_counts(session->service);
 
     for (size_t i = 0; i < KVBM_ATTACH_STATS_COUNT; i++)
         if (counts[i] != session->told[i]) {
-            atomic_fetch_add(&session->options.counts->desks[i], counts[i] - session->told[i]);
+            atomic_fetch_add(&session->options.counts->services[i], counts[i] - session->told[i]);
             session->told[i] = counts[i];
         }
 }
@@ -252,10 +252,10 @@ tell_counts(struct kvbm_attach_session *session)
 static void
 take_down(struct kvbm_attach_session *session)
 {
-    if (session->desk != NULL)
+    if (session->service != NULL)
         tell_counts(session);
-    kvbm_attach_service_free(session->desk);
-    session->desk = NULL;
+    kvbm_attach_service_free(session->service);
+    session->service = NULL;
     kvbm_storage_close(session->memory);
     session->memory = NULL;
     if (session->shared != NULL)
@@ -291,7 +291,7 @@ serve_one(struct kvbm_attach_session *session)
     rc = kvbm_ring_take(&session->requests, &session->request, sizeof(session->request), &size);
     if (rc != KVT_OK)
         return rc;
-    size = kvbm_attach_service_serve(session->desk, &session->request, size, &session->answer);
+    size = kvbm_attach_service_serve(session->service, &session->request, size, &session->answer);
     rc = kvbm_ring_put(&session->completions, &session->answer, size);
     assert(rc == KVT_OK); /* there was room for the longest, and only we take of it */
     if (kvbm_ring_wake(&session->completions))
@@ -314,7 +314,7 @@ serve_all(struct kvbm_attach_session *session)
         tell_counts(session);
         if (rc == KVT_OK && session->busy % LOOK_EVERY != 0)
             continue;
-        if (rc == KVT_OK || kvbm_attach_service_work(session->desk)) {
+        if (rc == KVT_OK || kvbm_attach_service_work(session->service)) {
             if (gone(session))
                 return true;
             continue;

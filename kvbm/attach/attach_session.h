@@ -27,7 +27,7 @@ struct kvbm_attach_session_counts {
     _Atomic uint64_t refused;  /* ... that were not */
     _Atomic uint64_t broken;   /* ... that were cut off for nonsense in a ring */
     _Atomic uint64_t present;  /* ... that are there now, or knock */
-    _Atomic uint64_t desks[KVBM_ATTACH_STATS_COUNT]; /* what all desks ever counted */
+    _Atomic uint64_t services[KVBM_ATTACH_STATS_COUNT]; /* what all services ever counted */
 };
 
 struct kvbm_attach_session_options {
@@ -35,7 +35,7 @@ struct kvbm_attach_session_options {
     uint32_t blocks_max;
     const struct kvbm_layout *layout;
     struct kvbm_attach_session_counts *counts;
-    struct kvbm_attach_service_options desk; /* without memory and stop */
+    struct kvbm_attach_service_options service; /* without memory and stop */
 };
 
 struct kvbm_attach_session;

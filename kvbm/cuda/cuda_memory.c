@@ -28,7 +28,7 @@ struct pinned_storage {
 
 /* Pieces on their way, and which operation each is of. */
 struct batch {
-    struct kvbm_cuda_stream *lane;
+    struct kvbm_cuda_stream *stream;
     size_t count;
     struct kvbm_cuda_piece pieces[PIECES];
     enum kvt_err *owners[PIECES];
@@ -39,7 +39,7 @@ flush(struct batch *batch)
 {
     if (batch->count == 0)
         return;
-    kvbm_cuda_stream_run(batch->lane, batch->pieces, batch->count);
+    kvbm_cuda_stream_run(batch->stream, batch->pieces, batch->count);
     for (size_t i = 0; i < batch->count; i++)
         if (*batch->owners[i] == KVT_OK)
             *batch->owners[i] = batch->pieces[i].status;
@@ -65,7 +65,7 @@ least(size_t a, size_t b)
 static void
 run_lane(struct device_storage *device, struct kvbm_storage_io *ios, size_t count, bool writing)
 {
-    struct batch batch = {.lane = writing ? &device->in : &device->out};
+    struct batch batch = {.stream = writing ? &device->in : &device->out};
 
     for (size_t i = 0; i < count; i++) {
         const uint64_t host = (uint64_t)(uintptr_t)ios[i].host;
@@ -143,7 +143,7 @@ device_move(struct kvbm_storage *target, struct kvbm_storage *source,
 {
     struct device_storage *to = (struct device_storage *)target;
     struct device_storage *from = (struct device_storage *)source;
-    struct batch batch = {.lane = &to->within};
+    struct batch batch = {.stream = &to->within};
 
     if (target->ops != &device_ops || source->ops != &device_ops || to->cuda != from->cuda)
         return false;
@@ -342,7 +342,7 @@ kvbm_cuda_device_begin(struct kvbm_storage *storage)
     struct device_storage *device = (struct device_storage *)storage;
 
     assert(kvbm_cuda_is_device(storage));
-    return kvbm_cuda_stream_begin(&device->within) ? device->within.stream : NULL;
+    return kvbm_cuda_stream_begin(&device->within) ? device->within.handle : NULL;
 }
 
 enum kvt_err

@@ -12,117 +12,118 @@ enum {
 };
 
 bool
-kvbm_cuda_stream_make(struct kvbm_cuda_stream *lane, struct kvbm_cuda *cuda,
+kvbm_cuda_stream_make(struct kvbm_cuda_stream *stream, struct kvbm_cuda *cuda,
                       enum kvbm_cuda_direction direction)
 {
     void *list = NULL;
 
-    *lane = (struct kvbm_cuda_stream){.cuda = cuda, .direction = direction};
-    if (pthread_mutex_init(&lane->turn, NULL) != 0)
+    *stream = (struct kvbm_cuda_stream){.cuda = cuda, .direction = direction};
+    if (pthread_mutex_init(&stream->turn, NULL) != 0)
         return false;
-    if (cuda->stream_new(&lane->stream, KVBM_CUDA_STREAM_NON_BLOCKING) != 0) {
-        (void)pthread_mutex_destroy(&lane->turn);
+    if (cuda->stream_new(&stream->handle, KVBM_CUDA_STREAM_NON_BLOCKING) != 0) {
+        (void)pthread_mutex_destroy(&stream->turn);
         return false;
     }
-    /* Without a list the lane works, only slower. */
+    /* Without a list the stream works, only slower. */
     if (cuda->copy_fragments != NULL &&
-        cuda->host_new(&list, KVBM_CUDA_LIST_MAX * sizeof(*lane->list), KVBM_CUDA_HOST_PORTABLE) ==
-            0)
-        lane->list = list;
-    lane->made = true;
+        cuda->host_new(&list, KVBM_CUDA_LIST_MAX * sizeof(*stream->list),
+                       KVBM_CUDA_HOST_PORTABLE) == 0)
+        stream->list = list;
+    stream->made = true;
     return true;
 }
 
 void
-kvbm_cuda_stream_free(struct kvbm_cuda_stream *lane)
+kvbm_cuda_stream_free(struct kvbm_cuda_stream *stream)
 {
-    if (!lane->made)
+    if (!stream->made)
         return;
-    (void)lane->cuda->stream_free(lane->stream);
-    if (lane->list != NULL)
-        (void)lane->cuda->host_free(lane->list);
-    (void)pthread_mutex_destroy(&lane->turn);
-    lane->made = false;
+    (void)stream->cuda->stream_free(stream->handle);
+    if (stream->list != NULL)
+        (void)stream->cuda->host_free(stream->list);
+    (void)pthread_mutex_destroy(&stream->turn);
+    stream->made = false;
 }
 
 /* Once more when the first wait failed: memory that a copy may still write to must not be handed
  * back.  A device that cannot be waited for is lost, and with it what was in flight. */
 static bool
-wait_for(struct kvbm_cuda_stream *lane)
+wait_for(struct kvbm_cuda_stream *stream)
 {
-    const struct kvbm_cuda *cuda = lane->cuda;
+    const struct kvbm_cuda *cuda = stream->cuda;
 
-    if (cuda->stream_wait(lane->stream) == 0)
+    if (cuda->stream_wait(stream->handle) == 0)
         return true;
-    lane->dead = cuda->stream_wait(lane->stream) != 0;
+    stream->dead = cuda->stream_wait(stream->handle) != 0;
     return false; /* an asynchronous failure names no copy: none of them can be trusted */
 }
 
 static int
-copy_one(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *piece)
+copy_one(const struct kvbm_cuda_stream *stream, const struct kvbm_cuda_piece *piece)
 {
-    const struct kvbm_cuda *cuda = lane->cuda;
+    const struct kvbm_cuda *cuda = stream->cuda;
 
-    switch (lane->direction) {
+    switch (stream->direction) {
     case KVBM_CUDA_IN:
         return cuda->copy_in(piece->target, (const void *)(uintptr_t)piece->source, piece->size,
-                             lane->stream);
+                             stream->handle);
     case KVBM_CUDA_OUT:
         return cuda->copy_out((void *)(uintptr_t)piece->target, piece->source, piece->size,
-                              lane->stream);
+                              stream->handle);
     case KVBM_CUDA_WITHIN:
-        return cuda->copy_within(piece->target, piece->source, piece->size, lane->stream);
+        return cuda->copy_within(piece->target, piece->source, piece->size, stream->handle);
     }
     return 1;
 }
 
 /* Can the device read and write all of it by itself?  Only what we pinned is known to be so. */
 static bool
-reachable(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+reachable(const struct kvbm_cuda_stream *stream, const struct kvbm_cuda_piece *pieces, size_t count)
 {
-    for (size_t i = 0; lane->direction != KVBM_CUDA_WITHIN && i < count; i++) {
-        const uint64_t host = lane->direction == KVBM_CUDA_IN ? pieces[i].source : pieces[i].target;
+    for (size_t i = 0; stream->direction != KVBM_CUDA_WITHIN && i < count; i++) {
+        const uint64_t host =
+            stream->direction == KVBM_CUDA_IN ? pieces[i].source : pieces[i].target;
 
-        if (!kvbm_cuda_is_pinned(lane->cuda, (const void *)(uintptr_t)host, pieces[i].size))
+        if (!kvbm_cuda_is_pinned(stream->cuda, (const void *)(uintptr_t)host, pieces[i].size))
             return false;
     }
     return true;
 }
 
 static bool
-worth_a_kernel(const struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces,
+worth_a_kernel(const struct kvbm_cuda_stream *stream, const struct kvbm_cuda_piece *pieces,
                size_t count)
 {
-    if (lane->list == NULL || count < SMALL_COUNT)
+    if (stream->list == NULL || count < SMALL_COUNT)
         return false;
     for (size_t i = 0; i < count; i++)
         if (pieces[i].size >= SMALL_BYTES)
             return false;
-    return reachable(lane, pieces, count);
+    return reachable(stream, pieces, count);
 }
 
 /* The list is in use until the stream was waited for; the caller does. */
 static bool
-by_kernel(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+by_kernel(struct kvbm_cuda_stream *stream, const struct kvbm_cuda_piece *pieces, size_t count)
 {
-    const void *list = lane->list;
+    const void *list = stream->list;
     unsigned number = (unsigned)count;
     void *arguments[] = {&list, &number};
 
     assert(count <= KVBM_CUDA_LIST_MAX);
     for (size_t i = 0; i < count; i++)
-        lane->list[i] =
+        stream->list[i] =
             (struct kvbm_cuda_fragment){pieces[i].target, pieces[i].source, pieces[i].size};
-    return lane->cuda->launch(lane->cuda->copy_fragments, count < GRID ? number : GRID, 1, 1,
-                              THREADS, 1, 1, 0, lane->stream, arguments, NULL) == 0;
+    return stream->cuda->launch(stream->cuda->copy_fragments, count < GRID ? number : GRID, 1, 1,
+                                THREADS, 1, 1, 0, stream->handle, arguments, NULL) == 0;
 }
 
 /* False: the driver has no such call or refuses it; what it may have begun is harmless, since the
  * same bytes go to the same place again. */
 static bool
-by_batch(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, size_t count)
+by_batch(struct kvbm_cuda_stream *stream, const struct kvbm_cuda_piece *pieces, size_t count)
 {
-    const struct kvbm_cuda *cuda = lane->cuda;
+    const struct kvbm_cuda *cuda = stream->cuda;
     struct kvbm_cuda_copy_attributes attributes = {.source_order = STREAM_ORDER};
     uint64_t targets[BATCH_MAX];
     uint64_t sources[BATCH_MAX];
@@ -131,7 +132,7 @@ by_batch(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, si
     size_t failed = 0;
 
     if ((cuda->copy_batch == NULL && cuda->copy_batch_v2 == NULL) ||
-        !reachable(lane, pieces, count))
+        !reachable(stream, pieces, count))
         return false;
     for (size_t i = 0; i < count; i++) {
         targets[i] = pieces[i].target;
@@ -140,31 +141,31 @@ by_batch(struct kvbm_cuda_stream *lane, const struct kvbm_cuda_piece *pieces, si
     }
     if (cuda->copy_batch_v2 != NULL)
         return cuda->copy_batch_v2(targets, sources, sizes, count, &attributes, starts, 1,
-                                   lane->stream) == 0;
+                                   stream->handle) == 0;
     return cuda->copy_batch(targets, sources, sizes, count, &attributes, starts, 1, &failed,
-                            lane->stream) == 0;
+                            stream->handle) == 0;
 }
 
 static void
-one_by_one(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t count)
+one_by_one(struct kvbm_cuda_stream *stream, struct kvbm_cuda_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        pieces[i].status = copy_one(lane, &pieces[i]) == 0 ? KVT_OK : KVT_IO;
+        pieces[i].status = copy_one(stream, &pieces[i]) == 0 ? KVT_OK : KVT_IO;
 }
 
 /* Put pieces on the stream; how many, and they have a status. */
 static size_t
-put(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t left)
+put(struct kvbm_cuda_stream *stream, struct kvbm_cuda_piece *pieces, size_t left)
 {
     const size_t count = left < BATCH_MAX ? left : BATCH_MAX;
 
-    if (worth_a_kernel(lane, pieces, left) && by_kernel(lane, pieces, left)) {
+    if (worth_a_kernel(stream, pieces, left) && by_kernel(stream, pieces, left)) {
         for (size_t i = 0; i < left; i++)
             pieces[i].status = KVT_OK;
         return left;
     }
-    if (count == 1 || !by_batch(lane, pieces, count)) {
-        one_by_one(lane, pieces, count);
+    if (count == 1 || !by_batch(stream, pieces, count)) {
+        one_by_one(stream, pieces, count);
     } else {
         for (size_t i = 0; i < count; i++)
             pieces[i].status = KVT_OK;
@@ -173,43 +174,43 @@ put(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t left)
 }
 
 bool
-kvbm_cuda_stream_begin(struct kvbm_cuda_stream *lane)
+kvbm_cuda_stream_begin(struct kvbm_cuda_stream *stream)
 {
-    (void)pthread_mutex_lock(&lane->turn);
-    if (!lane->dead && kvbm_cuda_enter(lane->cuda) == KVT_OK)
+    (void)pthread_mutex_lock(&stream->turn);
+    if (!stream->dead && kvbm_cuda_enter(stream->cuda) == KVT_OK)
         return true;
-    (void)pthread_mutex_unlock(&lane->turn);
+    (void)pthread_mutex_unlock(&stream->turn);
     return false;
 }
 
 bool
-kvbm_cuda_stream_end(struct kvbm_cuda_stream *lane)
+kvbm_cuda_stream_end(struct kvbm_cuda_stream *stream)
 {
     bool good = false;
 
-    /* Whoever has several lanes has made another context current meanwhile. */
-    if (kvbm_cuda_enter(lane->cuda) == KVT_OK)
-        good = wait_for(lane);
+    /* Whoever has several streams has made another context current meanwhile. */
+    if (kvbm_cuda_enter(stream->cuda) == KVT_OK)
+        good = wait_for(stream);
     else
-        lane->dead = true;
-    (void)pthread_mutex_unlock(&lane->turn);
+        stream->dead = true;
+    (void)pthread_mutex_unlock(&stream->turn);
     return good;
 }
 
 void
-kvbm_cuda_stream_run(struct kvbm_cuda_stream *lane, struct kvbm_cuda_piece *pieces, size_t count)
+kvbm_cuda_stream_run(struct kvbm_cuda_stream *stream, struct kvbm_cuda_piece *pieces, size_t count)
 {
     bool good;
     size_t done = 0;
 
     assert(count <= KVBM_CUDA_LIST_MAX);
-    good = kvbm_cuda_stream_begin(lane);
+    good = kvbm_cuda_stream_begin(stream);
     if (good) {
         /* Whoever takes to a kernel gives it all that is left: its list is filled once a call. */
         while (done < count)
-            done += put(lane, pieces + done, count - done);
-        good = wait_for(lane);
-        (void)pthread_mutex_unlock(&lane->turn);
+            done += put(stream, pieces + done, count - done);
+        good = wait_for(stream);
+        (void)pthread_mutex_unlock(&stream->turn);
     }
     for (size_t i = 0; !good && i < count; i++)
         pieces[i].status = KVT_IO;

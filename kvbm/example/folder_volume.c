@@ -1,7 +1,7 @@
 /*
  * A folder that keeps blocks by their names: put one, get it back, in this process or the next.
  *
- *     cc -o volume volume.c $(pkg-config --cflags --libs libkvbm)
+ *     cc -o volume folder_volume.c $(pkg-config --cflags --libs libkvbm)
  */
 #include <stdio.h>
 #include <string.h>

@@ -137,7 +137,7 @@ take_aboard(struct kvbm_job *job, const struct kvt_handle *handles, size_t count
             (void)kvbm_edge_settle(edge, job->why, handles[i], KVT_EXISTS);
             atomic_store(&edge->stalled, false);
         } else {
-            job->passengers[job->count++] =
+            job->entries[job->count++] =
                 (struct kvbm_job_block){.source = handles[i], .label = facts.label};
         }
     }
@@ -349,7 +349,7 @@ static void
 disembark(struct kvbm_job *job, enum kvt_err why)
 {
     for (size_t i = 0; i < job->count; i++)
-        (void)kvbm_edge_settle(job->edge, job->why, job->passengers[i].source, why);
+        (void)kvbm_edge_settle(job->edge, job->why, job->entries[i].source, why);
     job->count = 0;
 }
 
@@ -372,7 +372,7 @@ embark(struct kvbm_job *job, uint64_t now_ms)
             return;
         }
         for (size_t i = 0; i < job->count; i++)
-            job->passengers[i].target = targets[i];
+            job->entries[i].target = targets[i];
     }
     atomic_fetch_add(&edge->counts.moving, job->count);
     kvbm_job_begin(job);

@@ -64,12 +64,12 @@ struct kvbm_job {
     kvbm_onboard_check_fn *check;
     void *check_arg;
     size_t count;
-    struct kvbm_job_block passengers[KVT_OFFLOAD_BATCH];
+    struct kvbm_job_block entries[KVT_OFFLOAD_BATCH];
     /* Of the request under way: */
     struct kvt_ticket *ticket;
     _Atomic bool answered; /* its ticket is finished, or just about to be */
     size_t moving;
-    size_t owner[KVT_OFFLOAD_BATCH]; /* passenger of a copy or item */
+    size_t owner[KVT_OFFLOAD_BATCH]; /* block of a copy or item */
     struct kvt_copy copies[KVT_OFFLOAD_BATCH];
     struct kvt_volume_item items[KVT_OFFLOAD_BATCH];
     uint64_t bytes; /* told to the cost */
@@ -223,7 +223,7 @@ bool kvbm_edge_settle(struct kvbm_edge_down *edge, enum kvbm_job_why why, struct
 /** A free one of `count`, or NULL. */
 struct kvbm_job *kvbm_job_free(struct kvbm_job *jobs, size_t count);
 
-/** Its passengers are held, and targets for them where they go to a pool: send them. */
+/** Its blocks are held, and targets for them where they go to a pool: send them. */
 void kvbm_job_begin(struct kvbm_job *job);
 
 /** See what has arrived, and go on. */
@@ -237,7 +237,7 @@ void kvbm_job_cancel(struct kvbm_job *job);
 /** Go on with what is asked for. */
 void kvbm_onboards_step(struct kvbm_manager *manager, uint64_t now_ms);
 
-/** A job of it has ended; each passenger says how. */
+/** A job of it has ended; each block says how. */
 void kvbm_onboard_arrive(struct kvbm_job *job);
 
 #endif /* KVBM_OFFLOAD_MANAGER_INTERNAL_H */

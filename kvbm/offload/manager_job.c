@@ -45,7 +45,7 @@ watch_end(struct kvbm_job *job)
     if (cost == NULL || job->edge != NULL)
         return;
     for (size_t i = 0; i < job->count; i++)
-        good = good && job->passengers[i].status == KVT_OK;
+        good = good && job->entries[i].status == KVT_OK;
     kvbm_cost_end(cost, job->from, job->bytes, job->ahead, (double)(now_ns - job->began_ns) / 1e6,
                   good, now_ns / 1000000);
 }
@@ -58,19 +58,19 @@ is_right(const struct kvbm_job *job, size_t moved, const void *bytes)
 {
     if (job->check == NULL || bytes == NULL)
         return true;
-    return job->check(job->check_arg, job->from, job->to, &job->passengers[job->owner[moved]].label,
+    return job->check(job->check_arg, job->from, job->to, &job->entries[job->owner[moved]].label,
                       bytes, tier_of(job, job->to)->storage->block_size);
 }
 
-/* What a passenger is called in the tier it goes to. */
+/* What a block is called in the tier it goes to. */
 static struct kvbm_storage_name
-name_there(const struct kvbm_job_block *passenger)
+name_there(const struct kvbm_job_block *entry)
 {
     return (struct kvbm_storage_name){
-        .block = passenger->target.block,
-        .id = passenger->label.id,
-        .prefix_hash = passenger->label.prefix_hash,
-        .tokens_hash = passenger->label.tokens_hash,
+        .block = entry->target.block,
+        .id = entry->label.id,
+        .prefix_hash = entry->label.prefix_hash,
+        .tokens_hash = entry->label.tokens_hash,
     };
 }
 
@@ -96,13 +96,13 @@ forget(const struct kvbm_job *job)
     if (job->from == KVT_TIER_G4)
         return;
     for (size_t i = 0; i < job->moving; i++) {
-        const struct kvbm_job_block *passenger = &job->passengers[job->owner[i]];
+        const struct kvbm_job_block *entry = &job->entries[job->owner[i]];
 
         if (job->copies[i].status != KVT_CORRUPT && job->copies[i].status != KVT_NOTFOUND)
             continue;
         if (lost == 0)
-            first = passenger->label.id.hash;
-        unreadable[lost++] = passenger->source.block;
+            first = entry->label.id.hash;
+        unreadable[lost++] = entry->source.block;
     }
     if (lost == 0)
         return;
@@ -122,16 +122,15 @@ copied(void *arg)
     size_t arrived = 0;
 
     for (size_t i = 0; i < job->moving; i++) {
-        const struct kvbm_job_block *passenger = &job->passengers[job->owner[i]];
+        const struct kvbm_job_block *entry = &job->entries[job->owner[i]];
         enum kvt_err status = job->copies[i].status;
 
         if (status == KVT_OK && job->edge == NULL && job->from != KVT_TIER_G4 &&
-            !is_right(
-                job, i,
-                kvbm_storage_address(tier_of(job, job->to)->storage, passenger->target.block)))
+            !is_right(job, i,
+                      kvbm_storage_address(tier_of(job, job->to)->storage, entry->target.block)))
             status = job->copies[i].status = KVT_CORRUPT;
         if (status == KVT_OK)
-            names[arrived++] = name_there(passenger);
+            names[arrived++] = name_there(entry);
     }
     if (arrived > 0 && job->to != KVT_TIER_G4)
         (void)kvbm_storage_commit(tier_of(job, job->to)->storage, names, arrived);
@@ -148,7 +147,7 @@ bind_targets(const struct kvbm_job *job)
     if (job->to == KVT_TIER_G4 || job->moving == 0)
         return;
     for (size_t i = 0; i < job->moving; i++)
-        names[i] = name_there(&job->passengers[job->owner[i]]);
+        names[i] = name_there(&job->entries[job->owner[i]]);
     kvbm_storage_bind(tier_of(job, job->to)->storage, names, job->moving);
 }
 
@@ -158,10 +157,10 @@ plan_copy(struct kvbm_job *job)
 {
     job->moving = 0;
     for (size_t i = 0; i < job->count; i++) {
-        const struct kvbm_job_block *passenger = &job->passengers[i];
-        struct kvt_copy copy = {passenger->source.block, passenger->target.block, KVT_OK};
+        const struct kvbm_job_block *entry = &job->entries[i];
+        struct kvt_copy copy = {entry->source.block, entry->target.block, KVT_OK};
 
-        if (passenger->status != KVT_OK)
+        if (entry->status != KVT_OK)
             continue;
         if (job->staged && job->from == KVT_TIER_G4)
             copy.source = job->staging_first + (uint32_t)i;
@@ -198,17 +197,17 @@ start_copy(struct kvbm_job *job)
     return kvbm_transfer_start(job->manager->options.transfer, &request, &job->ticket);
 }
 
-/* Where the bytes of a passenger that comes from, or goes to, G4 lie in host memory. */
+/* Where the bytes of a block that comes from, or goes to, G4 lie in host memory. */
 static void *
 body_of(const struct kvbm_job *job, size_t i)
 {
-    const struct kvbm_job_block *passenger = &job->passengers[i];
+    const struct kvbm_job_block *entry = &job->entries[i];
 
     if (job->staged)
         return kvbm_storage_address(job->staging, job->staging_first + (uint32_t)i);
     if (job->from == KVT_TIER_G4)
-        return kvbm_storage_address(tier_of(job, job->to)->storage, passenger->target.block);
-    return kvbm_storage_address(tier_of(job, job->from)->storage, passenger->source.block);
+        return kvbm_storage_address(tier_of(job, job->to)->storage, entry->target.block);
+    return kvbm_storage_address(tier_of(job, job->from)->storage, entry->source.block);
 }
 
 static void
@@ -218,11 +217,11 @@ plan_items(struct kvbm_job *job)
 
     job->moving = 0;
     for (size_t i = 0; i < job->count; i++) {
-        if (job->passengers[i].status != KVT_OK)
+        if (job->entries[i].status != KVT_OK)
             continue;
         job->owner[job->moving] = i;
         job->items[job->moving++] = (struct kvt_volume_item){
-            .id = job->passengers[i].label.id,
+            .id = job->entries[i].label.id,
             .bytes = body_of(job, i),
             .size = tier_of(job, pool)->storage->block_size,
         };
@@ -277,11 +276,11 @@ take_answers(struct kvbm_job *job, enum kvt_err refused)
 
         if (refused == KVT_OK)
             status = job->state == KVBM_JOB_COPY ? job->copies[i].status : job->items[i].status;
-        job->passengers[job->owner[i]].status = answer_of(job, status);
+        job->entries[job->owner[i]].status = answer_of(job, status);
     }
 }
 
-/* True: the request is over, and each passenger says how. */
+/* True: the request is over, and each block says how. */
 static bool
 is_answered(struct kvbm_job *job)
 {
@@ -321,7 +320,7 @@ enter_state(struct kvbm_job *job, enum kvbm_job_state state)
 
 /* ---- arrival ---- */
 
-/* Name what arrived in the pool; what did not is free again.  A passenger whose status is OK then
+/* Name what arrived in the pool; what did not is free again.  A block whose status is OK then
  * holds the block of its name as its target. */
 static void
 register_targets(struct kvbm_job *job)
@@ -329,18 +328,18 @@ register_targets(struct kvbm_job *job)
     struct kvbm_pool *pool = tier_of(job, job->to)->pool;
 
     for (size_t i = 0; i < job->count; i++) {
-        struct kvbm_job_block *passenger = &job->passengers[i];
-        enum kvt_err rc = passenger->status;
+        struct kvbm_job_block *entry = &job->entries[i];
+        enum kvt_err rc = entry->status;
 
         if (rc == KVT_OK)
-            rc = kvbm_block_complete(pool, passenger->target, &passenger->label, NULL);
+            rc = kvbm_block_complete(pool, entry->target, &entry->label, NULL);
         if (rc == KVT_OK)
-            rc = kvbm_pool_register(pool, &passenger->target, NULL);
-        passenger->status = rc == KVT_EXISTS && job->edge == NULL ? KVT_OK : rc;
-        if (rc == KVT_OK || rc == KVT_EXISTS || passenger->target.generation == 0)
+            rc = kvbm_pool_register(pool, &entry->target, NULL);
+        entry->status = rc == KVT_EXISTS && job->edge == NULL ? KVT_OK : rc;
+        if (rc == KVT_OK || rc == KVT_EXISTS || entry->target.generation == 0)
             continue; /* none: it failed on an earlier hop */
-        kvbm_pool_drop(pool, passenger->target);
-        passenger->target = (struct kvt_handle){0};
+        kvbm_pool_drop(pool, entry->target);
+        entry->target = (struct kvt_handle){0};
     }
 }
 
@@ -351,11 +350,11 @@ end_down(struct kvbm_job *job, uint64_t now_ms)
     size_t safe = 0;
 
     for (size_t i = 0; i < job->count; i++) {
-        const struct kvbm_job_block *passenger = &job->passengers[i];
+        const struct kvbm_job_block *entry = &job->entries[i];
 
-        if (passenger->target.generation != 0)
-            kvbm_pool_drop(tier_of(job, job->to)->pool, passenger->target);
-        safe += kvbm_edge_settle(edge, job->why, passenger->source, passenger->status);
+        if (entry->target.generation != 0)
+            kvbm_pool_drop(tier_of(job, job->to)->pool, entry->target);
+        safe += kvbm_edge_settle(edge, job->why, entry->source, entry->status);
     }
     atomic_fetch_sub(&edge->counts.moving, job->count);
     if (safe > 0)
@@ -374,16 +373,16 @@ let_sources_go(struct kvbm_job *job)
     if (job->from == KVT_TIER_G4)
         return;
     for (size_t i = job->count; i > 0; i--) {
-        struct kvbm_job_block *passenger = &job->passengers[i - 1];
+        struct kvbm_job_block *entry = &job->entries[i - 1];
         struct kvbm_pool *pool = tier_of(job, job->from)->pool;
 
-        if (passenger->source.generation == 0)
+        if (entry->source.generation == 0)
             continue;
-        if (passenger->status == KVT_CORRUPT || passenger->status == KVT_NOTFOUND)
-            kvbm_pool_discard(pool, passenger->source);
+        if (entry->status == KVT_CORRUPT || entry->status == KVT_NOTFOUND)
+            kvbm_pool_discard(pool, entry->source);
         else
-            kvbm_pool_drop(pool, passenger->source);
-        passenger->source = (struct kvt_handle){0};
+            kvbm_pool_drop(pool, entry->source);
+        entry->source = (struct kvt_handle){0};
     }
 }
 
@@ -397,8 +396,8 @@ arrive_up(struct kvbm_job *job)
     register_targets(job);
     let_sources_go(job);
     for (size_t i = 0; i < job->count; i++)
-        if (job->passengers[i].status == KVT_OK) {
-            kvbm_pool_mark_saved(pool, job->passengers[i].target); /* it came from below */
+        if (job->entries[i].status == KVT_OK) {
+            kvbm_pool_mark_saved(pool, job->entries[i].target); /* it came from below */
             arrived++;
         }
     if (job->to == job->last || arrived == 0) {
@@ -407,10 +406,10 @@ arrive_up(struct kvbm_job *job)
         return;
     }
     for (size_t i = 0; i < job->count; i++) {
-        struct kvbm_job_block *passenger = &job->passengers[i];
+        struct kvbm_job_block *entry = &job->entries[i];
 
-        passenger->source = passenger->target;
-        passenger->target = (struct kvt_handle){0};
+        entry->source = entry->target;
+        entry->target = (struct kvt_handle){0};
     }
     job->from = job->to;
     job->to = job->last;
@@ -425,8 +424,8 @@ static void
 give_up_hop(struct kvbm_job *job, enum kvt_err why)
 {
     for (size_t i = 0; i < job->count; i++)
-        if (job->passengers[i].status == KVT_OK)
-            job->passengers[i].status = why;
+        if (job->entries[i].status == KVT_OK)
+            job->entries[i].status = why;
     let_sources_go(job);
     kvbm_onboard_arrive(job);
     job->state = KVBM_JOB_FREE;
@@ -446,7 +445,7 @@ wait_room(struct kvbm_job *job, uint64_t now_ms)
         return;
     }
     for (size_t i = 0; i < job->count; i++)
-        wanted += job->passengers[i].status == KVT_OK;
+        wanted += job->entries[i].status == KVT_OK;
     if (job->prefetch) {
         rc = kvbm_edge_spare(job->manager, job->to, wanted, targets);
     } else {
@@ -463,8 +462,8 @@ wait_room(struct kvbm_job *job, uint64_t now_ms)
         return;
     }
     for (size_t i = 0; i < job->count; i++)
-        if (job->passengers[i].status == KVT_OK)
-            job->passengers[i].target = targets[given++];
+        if (job->entries[i].status == KVT_OK)
+            job->entries[i].target = targets[given++];
     kvbm_job_begin(job);
 }
 
@@ -476,9 +475,9 @@ kvbm_job_begin(struct kvbm_job *job)
     for (size_t i = 0; i < job->count && job->to != KVT_TIER_G4; i++) {
         enum kvt_err rc;
 
-        if (job->passengers[i].status != KVT_OK)
+        if (job->entries[i].status != KVT_OK)
             continue;
-        rc = kvbm_block_begin(tier_of(job, job->to)->pool, job->passengers[i].target, NULL);
+        rc = kvbm_block_begin(tier_of(job, job->to)->pool, job->entries[i].target, NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
     }
     watch_begin(job);

@@ -260,24 +260,24 @@ kvbm_onboard_arrive(struct kvbm_job *job)
     struct kvbm_pool *pool = job->manager->options.tiers[job->to].pool;
 
     for (uint32_t i = 0; i < job->count; i++) {
-        const struct kvbm_job_block *passenger = &job->passengers[i];
+        const struct kvbm_job_block *entry = &job->entries[i];
         const uint32_t at = job->first + i;
 
-        if (passenger->target.generation != 0 && job->prefetch && job->to == job->last)
-            kvbm_pool_mark_early(pool, passenger->target);
-        if (passenger->target.generation != 0 &&
-            (onboard == NULL || passenger->status != KVT_OK || job->to != job->last)) {
-            kvbm_pool_drop(pool, passenger->target);
+        if (entry->target.generation != 0 && job->prefetch && job->to == job->last)
+            kvbm_pool_mark_early(pool, entry->target);
+        if (entry->target.generation != 0 &&
+            (onboard == NULL || entry->status != KVT_OK || job->to != job->last)) {
+            kvbm_pool_drop(pool, entry->target);
             continue;
         }
         if (onboard == NULL)
             continue;
-        if (passenger->status == KVT_OK) {
-            onboard->handles[at] = passenger->target;
+        if (entry->status == KVT_OK) {
+            onboard->handles[at] = entry->target;
             onboard->origins[at] = (uint8_t)job->origin;
         } else if (at < onboard->failed_at) {
             onboard->failed_at = at;
-            onboard->why = passenger->status;
+            onboard->why = entry->status;
             if (job->origin == KVT_TIER_G4)
                 onboard->not_in_g4 = at;
         }
@@ -486,7 +486,7 @@ take_aboard(struct kvbm_job *job, struct kvbm_onboard *onboard, const struct kvt
 
     /* A block goes on under the name that its tier knows it by: who asks may be wrong about it. */
     for (uint32_t i = 0; i < onboard->source_count; i++)
-        job->passengers[i] = (struct kvbm_job_block){
+        job->entries[i] = (struct kvbm_job_block){
             .source = onboard->sources[i],
             .target = targets[i],
             .label = pool == NULL ? onboard->labels[onboard->at + i]

@@ -1,8 +1,9 @@
 /*
  * kvbm/pool/block_pool_internal.h -- what the files of the pool share; nobody else includes it.
  *
- * Why: the pool is book-keeping (pool.c), registration (pool_register.c), lookups (pool_find.c) and
- * the moves of a block that is not registered (block.c), on the same state.
+ * Why: the pool is book-keeping (block_pool.c), registration (block_pool_register.c), lookups
+ * (block_pool_find.c) and the moves of a block that is not registered (mutable_block.c), on the
+ * same state.
  * Ownership: the pool owns all of it.
  * Threads:   everything behind `lock` is touched with it held; functions ending in _locked say so.
  *            Of a slot, `state`, `filled`, `by_tokens` and `label` are its one holder's until it is

@@ -8,10 +8,10 @@
 
 enum kvt_err
 kvbm_ticket_init(struct kvt_ticket *ticket, const struct kvbm_ticket_ops *ops,
-                 const struct kvbm_ticket_listener *ear)
+                 const struct kvbm_ticket_listener *listener)
 {
     ticket->ops = ops;
-    ticket->ear = *ear;
+    ticket->listener = *listener;
     ticket->shared.state = KVBM_TICKET_QUEUED;
     ticket->shared.owners = 2;
     if (pthread_mutex_init(&ticket->shared.lock, NULL) != 0)
@@ -47,11 +47,11 @@ kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go)
 {
     unsigned owners;
 
-    if (ticket->ear.done != NULL)
-        ticket->ear.done(ticket->ear.arg);
+    if (ticket->listener.done != NULL)
+        ticket->listener.done(ticket->listener.arg);
     /* Before those who wait know: then the event's file may be closed already. */
-    if (ticket->ear.event_fd > 0)
-        kvt_wake_signal(ticket->ear.event_fd);
+    if (ticket->listener.event_fd > 0)
+        kvt_wake_signal(ticket->listener.event_fd);
     (void)pthread_mutex_lock(&ticket->shared.lock);
     ticket->shared.state = KVBM_TICKET_FINISHED;
     ticket->shared.result = result;

@@ -40,7 +40,7 @@ struct kvbm_ticket_listener {
 
 struct kvt_ticket {
     const struct kvbm_ticket_ops *ops;
-    struct kvbm_ticket_listener ear;
+    struct kvbm_ticket_listener listener;
     _Atomic bool unwanted; /* cancelled after it had begun */
 
     struct {
@@ -55,7 +55,7 @@ struct kvt_ticket {
 /** KVT_OK or KVT_NOMEM; `ticket` is a zeroed head. */
 KVT_NODISCARD enum kvt_err kvbm_ticket_init(struct kvt_ticket *ticket,
                                             const struct kvbm_ticket_ops *ops,
-                                            const struct kvbm_ticket_listener *ear);
+                                            const struct kvbm_ticket_listener *listener);
 
 /** The end of what only kvbm_ticket_init() made. */
 void kvbm_ticket_fini(struct kvt_ticket *ticket);
@@ -63,8 +63,8 @@ void kvbm_ticket_fini(struct kvt_ticket *ticket);
 /** Queued -> running.  False: somebody else has begun it. */
 bool kvbm_ticket_begin(struct kvt_ticket *ticket);
 
-/** Say how it ended, first to `ear` and then to those who wait.  With `let_go` the queue's share
- *  goes at the same time: once a waiter knows, the ticket is the caller's alone. */
+/** Say how it ended, first to `listener` and then to those who wait.  With `let_go` the queue's
+ *  share goes at the same time: once a waiter knows, the ticket is the caller's alone. */
 void kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go);
 
 /** Wait for its end, however long that takes, and release it; how it ended.  KVT_TIMEOUT is then

@@ -87,7 +87,7 @@ pack(struct kvbm_layout *to, const struct kvbm_layout *from)
 static struct kvbm_transfer_ticket *
 ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_path *path)
 {
-    const struct kvbm_ticket_listener ear = {request->done, request->arg, request->event_fd};
+    const struct kvbm_ticket_listener listener = {request->done, request->arg, request->event_fd};
     struct kvbm_transfer_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)
@@ -96,7 +96,7 @@ ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_pat
     ticket->request.source_layout = pack(&ticket->layouts[0], request->source_layout);
     ticket->request.target_layout = pack(&ticket->layouts[1], request->target_layout);
     ticket->path = path;
-    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &ear) == KVT_OK)
+    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &listener) == KVT_OK)
         return ticket;
     kvt_free(ticket);
     return NULL;

@@ -2,7 +2,7 @@
  * kvbm/transfer/transfer_manager_internal.h -- what the files of the transfer manager share;
  * nobody else includes it.
  *
- * Why: who waits where (transfer.c), and how bytes get from one storage to another
+ * Why: who waits where (transfer_manager.c), and how bytes get from one storage to another
  * (transfer_copy.c), are two things.
  * Ownership: as kvbm/transfer/transfer_manager.h.
  * Threads:   a path's thread alone runs its tickets; `shared` is behind its lock.  Where both are

@@ -85,13 +85,13 @@ static const struct kvbm_ticket_ops ticket_ops = {
 static struct ticket *
 ticket_new(const struct kvbm_volume_request *request)
 {
-    const struct kvbm_ticket_listener ear = {request->done, request->arg, request->event_fd};
+    const struct kvbm_ticket_listener listener = {request->done, request->arg, request->event_fd};
     struct ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)
         return NULL;
     ticket->request = *request;
-    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &ear) == KVT_OK)
+    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &listener) == KVT_OK)
         return ticket;
     kvt_free(ticket);
     return NULL;

@@ -25,7 +25,7 @@ enum {
 };
 
 struct engine {
-    struct kvbm_attach_service *desk;
+    struct kvbm_attach_service *service;
     struct kvt_handle given[GIVEN_MAX]; /* the last so many */
     size_t given_count;
     bool told[NAMES];
@@ -254,19 +254,19 @@ check_answer(struct engine *engine, const struct kvbm_attach_message *request, s
     }
     /* No block is held in both ways, and none that the pool calls free is held. */
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        const struct kvbm_attach_service_hold *hold = &engine->desk->holds[i];
+        const struct kvbm_attach_service_hold *hold = &engine->service->holds[i];
 
         assert(!hold->unique || hold->shares == 0);
         free += !hold->unique && hold->shares == 0;
     }
-    assert(kvbm_pool_stats(engine->desk->pool).active >= BLOCKS - free);
+    assert(kvbm_pool_stats(engine->service->pool).active >= BLOCKS - free);
 }
 
 static void
 serve(struct engine *engine, const struct kvbm_attach_message *request, size_t size)
 {
     static struct kvbm_attach_message answer;
-    const size_t answer_size = kvbm_attach_service_serve(engine->desk, request, size, &answer);
+    const size_t answer_size = kvbm_attach_service_serve(engine->service, request, size, &answer);
 
     check_answer(engine, request, size, &answer, answer_size);
 }
@@ -309,7 +309,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const bool raw = take(&input) % 2 == 1;
 
     open_below();
-    if (kvbm_attach_service_new(&engine.desk,
+    if (kvbm_attach_service_new(&engine.service,
                                 &(struct kvbm_attach_service_options){.below = &below,
                                                                       .memory = memory,
                                                                       .on_store = on_store,
@@ -323,9 +323,9 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     for (int i = 0; !raw && i < REQUESTS_MAX && input.size > 0; i++) {
         serve(&engine, &request, make_request(&input, &engine, &request));
         if (take(&input) % 4 == 0)
-            (void)kvbm_attach_service_work(engine.desk);
+            (void)kvbm_attach_service_work(engine.service);
     }
-    kvbm_attach_service_free(engine.desk);
+    kvbm_attach_service_free(engine.service);
     for (size_t i = 0; i < NAMES; i++)
         assert(!engine.told[i]);
     assert(!engine.watched);

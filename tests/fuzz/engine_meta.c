@@ -55,34 +55,34 @@ check_meta(const uint8_t *bytes, size_t size)
 static void
 check_heard(const uint8_t *bytes, size_t size)
 {
-    struct engine_meta_report heard;
+    struct engine_meta_report report;
     struct engine_meta_report again;
     struct kvt_buffer out;
-    enum kvt_err rc = engine_meta_report_decode(&heard, bytes, size, NULL);
+    enum kvt_err rc = engine_meta_report_decode(&report, bytes, size, NULL);
 
     if (rc != KVT_OK) {
         assert(rc == KVT_INVALID || rc == KVT_RANGE || rc == KVT_CORRUPT || rc == KVT_UNSUPPORTED);
-        assert(heard.transfers == NULL && heard.failures == NULL);
+        assert(report.transfers == NULL && report.failures == NULL);
         return;
     }
     kvt_buffer_init(&out, ENGINE_META_MAX);
-    rc = engine_meta_report_encode(&heard, &out);
+    rc = engine_meta_report_encode(&report, &out);
     assert(rc == KVT_OK && out.size <= size);
     rc = engine_meta_report_decode(&again, out.data, out.size, NULL);
-    assert(rc == KVT_OK && again.transfer_count == heard.transfer_count);
-    assert(again.failure_count == heard.failure_count);
-    for (size_t i = 0; i < heard.transfer_count; i++) {
-        assert(heard.transfers[i].first + heard.transfers[i].count <= heard.failure_count);
-        assert(heard.transfers[i].id == again.transfers[i].id);
-        assert(heard.transfers[i].count == again.transfers[i].count);
+    assert(rc == KVT_OK && again.transfer_count == report.transfer_count);
+    assert(again.failure_count == report.failure_count);
+    for (size_t i = 0; i < report.transfer_count; i++) {
+        assert(report.transfers[i].first + report.transfers[i].count <= report.failure_count);
+        assert(report.transfers[i].id == again.transfers[i].id);
+        assert(report.transfers[i].count == again.transfers[i].count);
     }
-    for (size_t i = 0; i < heard.failure_count; i++) {
-        assert(heard.failures[i].why > KVT_OK && heard.failures[i].why < KVT_ERR_COUNT);
-        assert(heard.failures[i].at == again.failures[i].at);
-        assert(heard.failures[i].why == again.failures[i].why);
+    for (size_t i = 0; i < report.failure_count; i++) {
+        assert(report.failures[i].why > KVT_OK && report.failures[i].why < KVT_ERR_COUNT);
+        assert(report.failures[i].at == again.failures[i].at);
+        assert(report.failures[i].why == again.failures[i].why);
     }
     kvt_buffer_release(&out);
-    engine_meta_report_release(&heard);
+    engine_meta_report_release(&report);
     engine_meta_report_release(&again);
 }
 

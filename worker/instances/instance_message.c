@@ -30,50 +30,50 @@ worker_message_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size)
 }
 
 uint64_t
-worker_message_get(struct worker_message *words)
+worker_message_get(struct worker_message *message)
 {
     uint64_t little;
 
-    if (words->bad || words->size - words->at < WORD) {
-        words->bad = true;
+    if (message->bad || message->size - message->at < WORD) {
+        message->bad = true;
         return 0;
     }
-    memcpy(&little, words->bytes + words->at, WORD);
-    words->at += WORD;
+    memcpy(&little, message->bytes + message->at, WORD);
+    message->at += WORD;
     return le64toh(little);
 }
 
 const uint8_t *
-worker_message_get_bytes(struct worker_message *words, size_t *size)
+worker_message_get_bytes(struct worker_message *message, size_t *size)
 {
-    const uint64_t wanted = worker_message_get(words);
-    const size_t left = words->size - words->at;
-    const uint8_t *bytes = words->bytes + words->at;
+    const uint64_t wanted = worker_message_get(message);
+    const size_t left = message->size - message->at;
+    const uint8_t *bytes = message->bytes + message->at;
 
     *size = 0;
-    if (words->bad || wanted > left || padding_of((size_t)wanted) > left - (size_t)wanted) {
-        words->bad = true;
+    if (message->bad || wanted > left || padding_of((size_t)wanted) > left - (size_t)wanted) {
+        message->bad = true;
         return NULL;
     }
     *size = (size_t)wanted;
-    words->at += *size + padding_of(*size);
+    message->at += *size + padding_of(*size);
     return bytes;
 }
 
 size_t
-worker_message_get_count(struct worker_message *words, size_t each)
+worker_message_get_count(struct worker_message *message, size_t each)
 {
-    const uint64_t count = worker_message_get(words);
+    const uint64_t count = worker_message_get(message);
 
-    if (words->bad || count > (words->size - words->at) / (each * WORD)) {
-        words->bad = true;
+    if (message->bad || count > (message->size - message->at) / (each * WORD)) {
+        message->bad = true;
         return 0;
     }
     return (size_t)count;
 }
 
 bool
-worker_message_end(const struct worker_message *words)
+worker_message_end(const struct worker_message *message)
 {
-    return !words->bad && words->at == words->size;
+    return !message->bad && message->at == message->size;
 }

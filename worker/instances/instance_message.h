@@ -31,15 +31,15 @@ void worker_message_put(struct kvt_buffer *out, uint64_t word);
 void worker_message_put_bytes(struct kvt_buffer *out, const void *bytes, size_t size);
 
 /** 0 where there is none. */
-uint64_t worker_message_get(struct worker_message *words);
+uint64_t worker_message_get(struct worker_message *message);
 
 /** NULL, and `*size` 0, where there are none. */
-const uint8_t *worker_message_get_bytes(struct worker_message *words, size_t *size);
+const uint8_t *worker_message_get_bytes(struct worker_message *message, size_t *size);
 
 /** A number of things to come of `each` words: as many as may be there, else 0 and bad. */
-size_t worker_message_get_count(struct worker_message *words, size_t each);
+size_t worker_message_get_count(struct worker_message *message, size_t each);
 
 /** All was there, and nothing is left. */
-bool worker_message_end(const struct worker_message *words);
+bool worker_message_end(const struct worker_message *message);
 
 #endif /* WORKER_INSTANCES_INSTANCE_MESSAGE_H */

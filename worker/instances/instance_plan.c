@@ -49,26 +49,26 @@ parse_part(struct worker_instance_plan *plan, const char *text)
     enum { INSTANCE, WHICH, LIFE, WORDS };
     char copy[64];
     char *rest = copy;
-    const char *words[WORDS] = {"", "", ""};
+    const char *message[WORDS] = {"", "", ""};
     uint64_t instance;
     uint64_t rank;
 
     if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
         return false;
     for (size_t i = 0; i < WORDS && rest != NULL; i++)
-        words[i] = strsep(&rest, "/");
-    if (rest != NULL || kvt_parse_u64(words[INSTANCE], &instance) != KVT_OK ||
-        kvt_parse_u64(words[LIFE], &plan->life) != KVT_OK || instance >= plan->instances ||
+        message[i] = strsep(&rest, "/");
+    if (rest != NULL || kvt_parse_u64(message[INSTANCE], &instance) != KVT_OK ||
+        kvt_parse_u64(message[LIFE], &plan->life) != KVT_OK || instance >= plan->instances ||
         plan->life == 0)
         return false;
     plan->instance = (uint32_t)instance;
-    if (strcmp(words[WHICH], "leader") == 0) {
+    if (strcmp(message[WHICH], "leader") == 0) {
         plan->part = WORKER_PART_LEADER;
         plan->rank = WORKER_INSTANCE_LEADER;
         return true;
     }
     plan->part = WORKER_PART_RANK;
-    if (kvt_parse_u64(words[WHICH], &rank) != KVT_OK || rank >= plan->tp[instance])
+    if (kvt_parse_u64(message[WHICH], &rank) != KVT_OK || rank >= plan->tp[instance])
         return false;
     plan->rank = (uint32_t)rank;
     return true;

@@ -2,9 +2,9 @@
  * worker/instances/instance_plan.h -- which processes there are, which this one is, and where they
  * meet.
  *
- * Why: a run of instances is one front (who reads the trace), a leader for each instance and a
- * process for each of its ranks, all of one program, which the front starts with one setting more
- * (`engine.part`).  They find each other by sockets in one folder.
+ * Why: a run of instances is one supervisor (who reads the trace), a leader for each instance and a
+ * process for each of its ranks, all of one program, which the supervisor starts with one setting
+ * more (`engine.part`).  They find each other by sockets in one folder.
  *
  * Ownership: strings belong to the configuration.
  * Threads:   read-only after loading.
@@ -63,7 +63,7 @@ KVT_NODISCARD enum kvt_err worker_instance_plan_load(struct worker_instance_plan
                                                      struct kvt_error *err);
 
 /* Where each is called: rank by its leader (engine/rank/remote.h), rank by the scheduler, leader
- * by the front, leader by other leaders. */
+ * by the supervisor, leader by other leaders. */
 enum worker_instance_door {
     WORKER_DOOR_WORK,
     WORKER_DOOR_STEP,

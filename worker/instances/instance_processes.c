@@ -58,7 +58,7 @@ become(struct command *command, pid_t parent)
 {
     sigset_t none;
 
-    (void)setpgid(0, 0); /* who types ^C means the front, and that ends the others */
+    (void)setpgid(0, 0); /* who types ^C means the supervisor, and that ends the others */
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)

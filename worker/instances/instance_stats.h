@@ -59,18 +59,18 @@ struct worker_instance_stats {
 };
 
 static inline void
-worker_instance_stats_put(const struct worker_instance_stats *figures, struct kvt_buffer *out)
+worker_instance_stats_put(const struct worker_instance_stats *stats, struct kvt_buffer *out)
 {
-#define X(member, ...) worker_message_put(out, figures->member);
+#define X(member, ...) worker_message_put(out, stats->member);
     WORKER_INSTANCE_STATS(X)
     WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 static inline void
-worker_instance_stats_get(struct worker_instance_stats *figures, struct worker_message *words)
+worker_instance_stats_get(struct worker_instance_stats *stats, struct worker_message *message)
 {
-#define X(member, ...) figures->member = worker_message_get(words);
+#define X(member, ...) stats->member = worker_message_get(message);
     WORKER_INSTANCE_STATS(X)
     WORKER_INSTANCE_LEVELS(X)
 #undef X
@@ -88,9 +88,9 @@ worker_instance_stats_add(struct worker_instance_stats *sum,
 
 /** A life is over: its counts stay, and nothing is held any more. */
 static inline void
-worker_instance_stats_end(struct worker_instance_stats *figures)
+worker_instance_stats_end(struct worker_instance_stats *stats)
 {
-#define X(member, ...) figures->member = 0;
+#define X(member, ...) stats->member = 0;
     WORKER_INSTANCE_LEVELS(X)
 #undef X
 }

@@ -56,16 +56,16 @@ struct leader {
     struct engine_leader *leader;
     struct engine_connector *connector;
     struct engine_hook *hook; /* of ranks that hold the same */
-    struct worker_rank_set *crew;
+    struct worker_rank_set *rank_set;
     struct worker_scheduler *scheduler;
-    struct engine_rpc_server *front;
+    struct engine_rpc_server *supervisor;
     uint64_t lives[WORKER_INSTANCES_MAX]; /* of peers; of the server's slow thread */
 };
 
 /* ---- calls ---- */
 
 static struct worker_instance_stats
-figures_of(struct leader *leader)
+stats_of(struct leader *leader)
 {
     struct engine_broadcast_state cast = {.why = ""};
     struct worker_scheduler_stats served;
@@ -101,18 +101,18 @@ figures_of(struct leader *leader)
                                           .peer_sessions = led.peer_sessions,
                                           .unstored = led.unstored,
                                           .nats_away = atomic_load(&leader->nats_away) ? 1 : 0,
-                                          .objects_away = worker_rank_set_away(leader->crew),
-                                          .devices = worker_rank_set_devices(leader->crew)};
+                                          .objects_away = worker_rank_set_away(leader->rank_set),
+                                          .devices = worker_rank_set_devices(leader->rank_set)};
 }
 
 static void
-answer_figures(struct leader *leader, struct engine_rpc_call *call, enum kvt_err status)
+answer_stats(struct leader *leader, struct engine_rpc_call *call, enum kvt_err status)
 {
-    const struct worker_instance_stats figures = figures_of(leader);
+    const struct worker_instance_stats stats = stats_of(leader);
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, 4096);
-    worker_instance_stats_put(&figures, &out);
+    worker_instance_stats_put(&stats, &out);
     if (!kvt_buffer_ok(&out) && status == KVT_OK)
         status = KVT_NOMEM;
     engine_rpc_answer(call, status, out.data, status == KVT_OK ? out.size : 0);
@@ -125,22 +125,22 @@ read_ids(struct engine_rpc_call *call, uint64_t **ids, size_t *count)
 {
     size_t size;
     const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
-    struct worker_message words = {.bytes = bytes, .size = size};
+    struct worker_message message = {.bytes = bytes, .size = size};
 
-    *count = worker_message_get_count(&words, 1);
+    *count = worker_message_get_count(&message, 1);
     *ids = kvt_calloc(*count + 1, sizeof(**ids));
     if (*ids == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < *count; i++)
-        (*ids)[i] = worker_message_get(&words);
-    if (worker_message_end(&words))
+        (*ids)[i] = worker_message_get(&message);
+    if (worker_message_end(&message))
         return KVT_OK;
     kvt_free(*ids);
     *ids = NULL;
     return KVT_INVALID;
 }
 
-/* A call of the front that waits for its request. */
+/* A call of the supervisor that waits for its request. */
 struct waiter {
     struct leader *leader;
     struct engine_rpc_call *call;
@@ -152,7 +152,7 @@ on_served(void *arg, enum kvt_err status)
 {
     struct waiter *waiter = arg;
 
-    answer_figures(waiter->leader, waiter->call, status);
+    answer_stats(waiter->leader, waiter->call, status);
     kvt_free(waiter);
 }
 
@@ -184,14 +184,14 @@ on_peer(void *arg, struct engine_rpc_call *call)
     struct leader *leader = arg;
     size_t size;
     const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
-    struct worker_message words = {.bytes = bytes, .size = size};
-    const uint64_t number = worker_message_get(&words);
-    const uint64_t life = worker_message_get(&words);
+    struct worker_message message = {.bytes = bytes, .size = size};
+    const uint64_t number = worker_message_get(&message);
+    const uint64_t life = worker_message_get(&message);
     char endpoint[WORKER_INSTANCE_ENDPOINT];
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = KVT_INVALID;
 
-    if (worker_message_end(&words) && number < leader->plan->instances) {
+    if (worker_message_end(&message) && number < leader->plan->instances) {
         if (leader->lives[number] != 0)
             engine_leader_remove_peer(leader->leader, leader->lives[number]);
         leader->lives[number] = 0;
@@ -212,12 +212,12 @@ static void
 on_status(void *arg, struct engine_rpc_call *call)
 {
     struct leader *leader = arg;
-    const struct worker_instance_stats figures = figures_of(leader);
+    const struct worker_instance_stats stats = stats_of(leader);
     struct engine_broadcast_state cast;
     struct kvt_buffer out;
 
     kvt_buffer_init(&out, 4096);
-    worker_instance_stats_put(&figures, &out);
+    worker_instance_stats_put(&stats, &out);
     worker_message_put(&out, leader->broadcast != NULL ? 1 : 0);
     if (leader->broadcast != NULL) {
         engine_broadcast_state(leader->broadcast, &cast);
@@ -427,13 +427,13 @@ open_engine(struct leader *leader, struct kvt_error *err)
     if (rc == KVT_OK && plan->replicated)
         rc = engine_hook_open(&leader->hook, leader->worker, err);
     if (rc == KVT_OK)
-        rc = worker_rank_set_open(&leader->crew, plan, err);
+        rc = worker_rank_set_open(&leader->rank_set, plan, err);
     if (rc != KVT_OK)
         return rc;
     return worker_scheduler_open(&leader->scheduler,
                                  &(struct worker_scheduler_options){
                                      .connector = leader->connector,
-                                     .crew = leader->crew,
+                                     .rank_set = leader->rank_set,
                                      .hook = leader->hook,
                                      .ranks = leader->ranks,
                                      .g1_blocks = leader->worker->blocks[KVT_TIER_G1],
@@ -442,7 +442,7 @@ open_engine(struct leader *leader, struct kvt_error *err)
 }
 
 static enum kvt_err
-open_front(struct leader *leader, struct kvt_error *err)
+open_supervisor(struct leader *leader, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
         {.number = WORKER_SUPERVISOR_SERVE, .name = "serve", .run = on_serve},
@@ -454,7 +454,7 @@ open_front(struct leader *leader, struct kvt_error *err)
 
     worker_instance_plan_endpoint(leader->plan, WORKER_DOOR_FRONT, leader->plan->instance,
                                   WORKER_INSTANCE_LEADER, endpoint);
-    return engine_rpc_server_open(&leader->front,
+    return engine_rpc_server_open(&leader->supervisor,
                                   &(struct engine_rpc_server_options){
                                       .endpoint = endpoint,
                                       .methods = methods,
@@ -468,12 +468,12 @@ open_front(struct leader *leader, struct kvt_error *err)
 static void
 close_leader(struct leader *leader)
 {
-    if (leader->front != NULL)
-        engine_rpc_server_stop(leader->front);
+    if (leader->supervisor != NULL)
+        engine_rpc_server_stop(leader->supervisor);
     worker_scheduler_stop(leader->scheduler); /* answers what it has */
-    engine_rpc_server_close(leader->front);
+    engine_rpc_server_close(leader->supervisor);
     worker_scheduler_close(leader->scheduler); /* behind the last call that was being begun */
-    worker_rank_set_close(leader->crew);
+    worker_rank_set_close(leader->rank_set);
     engine_hook_close(leader->hook);
     engine_connector_close(leader->connector);
     engine_leader_close(leader->leader);
@@ -498,10 +498,10 @@ worker_leader_run(const struct worker_instance_plan *plan, struct kvt_error *err
     if (rc == KVT_OK)
         rc = open_engine(&leader, err);
     if (rc == KVT_OK)
-        rc = open_front(&leader, err);
+        rc = open_supervisor(&leader, err);
     while (rc == KVT_OK && !kvt_program_wait(TICK)) {
         keep_streams(&leader);
-        worker_rank_set_look(leader.crew);
+        worker_rank_set_look(leader.rank_set);
         if (worker_scheduler_failed(leader.scheduler))
             rc = kvt_error_set(err, KVT_UNAVAILABLE, "a rank of instance %" PRIu32 " is gone",
                                plan->instance);

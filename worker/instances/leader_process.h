@@ -5,7 +5,7 @@
  * Why: leader (engine/leader/leader.h), connector and scheduler of an instance are one process
  * beside its ranks; who reads the trace asks it, and other leaders do.
  *
- * Calls of the front, in words (worker/instances/instance_message.h):
+ * Calls of the supervisor, in words (worker/instances/instance_message.h):
  *   serve   the trace's ids of a request's blocks  -> figures, when it has ended
  *   peer    an instance's number and life          -> nothing; from now on it is asked
  *   status  nothing                                -> figures (worker/instances/instance_stats.h)
@@ -22,7 +22,7 @@
 
 #include "worker/instances/instance_plan.h"
 
-/* What the front asks a leader, in words (worker/instances/instance_message.h):
+/* What the supervisor asks a leader, in words (worker/instances/instance_message.h):
  *   SERVE    a count, the ids of a request's blocks; answered with figures once it has ended
  *   PEER     an instance, its life
  *   STATUS   nothing; answered with figures

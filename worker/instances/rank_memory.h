@@ -32,26 +32,26 @@ struct worker_rank_memory {
  * @return KVT_OK; KVT_UNSUPPORTED (one is required and not there); KVT_NOMEM; KVT_IO (the device
  *         refuses); KVT_RANGE or KVT_INVALID (sizes).  After a failure there is something to close.
  */
-KVT_NODISCARD enum kvt_err worker_rank_memory_open(struct worker_rank_memory *pages,
+KVT_NODISCARD enum kvt_err worker_rank_memory_open(struct worker_rank_memory *memory,
                                                    const struct worker_instance_plan *plan,
                                                    const struct worker_shard *shard,
                                                    struct kvt_error *err);
 
 /** Let the device copy to and from G2 at full speed; where it will not, that is said in the log.
  *  All of it is one piece of host memory. */
-void worker_rank_memory_pin(struct worker_rank_memory *pages, struct kvbm_storage *g2);
+void worker_rank_memory_pin(struct worker_rank_memory *memory, struct kvbm_storage *g2);
 /** Before G2's memory goes. */
-void worker_rank_memory_unpin(struct worker_rank_memory *pages);
+void worker_rank_memory_unpin(struct worker_rank_memory *memory);
 
 /** What worker_rank_memory_open() made, also when it failed half way. */
-void worker_rank_memory_close(struct worker_rank_memory *pages);
+void worker_rank_memory_close(struct worker_rank_memory *memory);
 
 /** Write layer `layer` of block `hash` to `block` of G1. */
-void worker_rank_memory_fill(struct worker_rank_memory *pages, const struct worker_shard *shard,
+void worker_rank_memory_fill(struct worker_rank_memory *memory, const struct worker_shard *shard,
                              uint32_t block, uint64_t hash, uint32_t layer);
 
 /** How many bytes of that layer are wrong; 0 where they cannot be read. */
-size_t worker_rank_memory_check(struct worker_rank_memory *pages, const struct worker_shard *shard,
+size_t worker_rank_memory_check(struct worker_rank_memory *memory, const struct worker_shard *shard,
                                 uint32_t block, uint64_t hash, uint32_t layer);
 
 #endif /* WORKER_INSTANCES_RANK_MEMORY_H */

@@ -34,7 +34,7 @@ struct rank {
     struct worker_shard shard;
     struct engine_fabric *fabric;
     struct engine_blockset *shown;
-    struct worker_rank_memory pages; /* G1 */
+    struct worker_rank_memory memory; /* G1 */
     struct kvbm_storage *g3;
     struct kvbm_transfer *transfer;
     struct worker_object_tier *remote;
@@ -65,31 +65,31 @@ struct step {
 };
 
 static bool
-read_list(struct worker_message *words, const struct rank *rank, struct step_list *list)
+read_list(struct worker_message *message, const struct rank *rank, struct step_list *list)
 {
-    list->count = worker_message_get_count(words, 2);
+    list->count = worker_message_get_count(message, 2);
     list->blocks = kvt_calloc(list->count + 1, sizeof(*list->blocks));
     if (list->blocks == NULL)
         return false;
     for (size_t i = 0; i < list->count; i++) {
-        const uint64_t block = worker_message_get(words);
+        const uint64_t block = worker_message_get(message);
 
-        words->bad = words->bad || block >= rank->pages.g1->block_count;
-        list->blocks[i] = (struct step_block){(uint32_t)block, worker_message_get(words), 0};
+        message->bad = message->bad || block >= rank->memory.g1->block_count;
+        list->blocks[i] = (struct step_block){(uint32_t)block, worker_message_get(message), 0};
     }
-    return !words->bad;
+    return !message->bad;
 }
 
 static bool
 read_step(struct step *step, const struct rank *rank, const uint8_t *bytes, size_t size)
 {
-    struct worker_message words = {.bytes = bytes, .size = size};
+    struct worker_message message = {.bytes = bytes, .size = size};
 
-    if (!read_list(&words, rank, &step->loads) || !read_list(&words, rank, &step->checks) ||
-        !read_list(&words, rank, &step->computes))
+    if (!read_list(&message, rank, &step->loads) || !read_list(&message, rank, &step->checks) ||
+        !read_list(&message, rank, &step->computes))
         return false;
-    step->meta = worker_message_get_bytes(&words, &step->meta_size);
-    return worker_message_end(&words);
+    step->meta = worker_message_get_bytes(&message, &step->meta_size);
+    return worker_message_end(&message);
 }
 
 static void
@@ -99,7 +99,7 @@ check(struct rank *rank, struct step_list *list, uint32_t layer)
         struct step_block *at = &list->blocks[i];
 
         at->wrong +=
-            worker_rank_memory_check(&rank->pages, &rank->shard, at->block, at->hash, layer);
+            worker_rank_memory_check(&rank->memory, &rank->shard, at->block, at->hash, layer);
     }
 }
 
@@ -112,7 +112,7 @@ compute(struct rank *rank, struct step *step, uint32_t layer)
     check(rank, &step->loads, layer);
     check(rank, &step->checks, layer);
     for (size_t i = 0; i < step->computes.count; i++)
-        worker_rank_memory_fill(&rank->pages, &rank->shard, step->computes.blocks[i].block,
+        worker_rank_memory_fill(&rank->memory, &rank->shard, step->computes.blocks[i].block,
                                 step->computes.blocks[i].hash, layer);
     if (step->meta_size > 0)
         engine_hook_save_layer(rank->hook, layer);
@@ -139,14 +139,14 @@ wrong_of(const struct rank *rank, const struct step_list *list, const bool *fail
 static enum kvt_err
 answer_of(struct rank *rank, const struct step *step, struct kvt_buffer *out)
 {
-    struct kvt_buffer heard;
-    bool *failed = kvt_calloc(rank->pages.g1->block_count, sizeof(*failed));
+    struct kvt_buffer report;
+    bool *failed = kvt_calloc(rank->memory.g1->block_count, sizeof(*failed));
     uint32_t blocks[64];
     enum kvt_err rc;
     size_t count;
 
-    kvt_buffer_init(&heard, ENGINE_META_MAX);
-    rc = failed == NULL ? KVT_NOMEM : engine_hook_report(rank->hook, &heard);
+    kvt_buffer_init(&report, ENGINE_META_MAX);
+    rc = failed == NULL ? KVT_NOMEM : engine_hook_report(rank->hook, &report);
     while (rc == KVT_OK && (count = engine_hook_load_errors(rank->hook, blocks, 64)) > 0)
         for (size_t i = 0; i < count; i++)
             failed[blocks[i]] = true;
@@ -154,10 +154,10 @@ answer_of(struct rank *rank, const struct step *step, struct kvt_buffer *out)
         worker_message_put(out, wrong_of(rank, &step->loads, failed) +
                                     wrong_of(rank, &step->checks, failed));
         worker_message_put(out, step->loads.count + step->checks.count);
-        worker_message_put_bytes(out, heard.data, heard.size);
+        worker_message_put_bytes(out, report.data, report.size);
         rc = kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
     }
-    kvt_buffer_release(&heard);
+    kvt_buffer_release(&report);
     kvt_free(failed);
     return rc;
 }
@@ -185,8 +185,8 @@ on_step(void *arg, struct engine_rpc_call *call)
             compute(rank, &step, layer);
         if (step.meta_size > 0)
             (void)engine_hook_wait_for_save(rank->hook, LAYER_WAIT);
-        rc = rank->pages.lost ? kvt_error_set(&why, KVT_IO, "the device of G1 has failed")
-                              : answer_of(rank, &step, &out);
+        rc = rank->memory.lost ? kvt_error_set(&why, KVT_IO, "the device of G1 has failed")
+                               : answer_of(rank, &step, &out);
     }
     if (rc != KVT_OK)
         kvt_log_error("worker.instance", "step", "%s", why.text);
@@ -209,7 +209,7 @@ on_look(void *arg, struct engine_rpc_call *call)
         worker_object_tier_stats(rank->remote, &stats);
     kvt_buffer_init(&out, 64);
     worker_message_put(&out, stats.away ? 1 : 0);
-    worker_message_put(&out, rank->pages.cuda != NULL ? 1 : 0);
+    worker_message_put(&out, rank->memory.cuda != NULL ? 1 : 0);
     engine_rpc_answer(call, kvt_buffer_ok(&out) ? KVT_OK : KVT_NOMEM, out.data, out.size);
     kvt_buffer_release(&out);
 }
@@ -254,7 +254,7 @@ static enum kvt_err
 open_tiers(struct rank *rank, struct kvt_error *err)
 {
     const struct kvbm_layout *layout = &rank->shard.layout;
-    enum kvt_err rc = worker_rank_memory_open(&rank->pages, rank->plan, &rank->shard, err);
+    enum kvt_err rc = worker_rank_memory_open(&rank->memory, rank->plan, &rank->shard, err);
 
     if (rc == KVT_OK)
         rc = engine_fabric_open(&rank->fabric, &(struct engine_fabric_options){0}, err);
@@ -262,7 +262,7 @@ open_tiers(struct rank *rank, struct kvt_error *err)
         rc =
             engine_blockset_open(&rank->shown, rank->fabric, layout, rank->settings.g2_blocks, err);
     if (rc == KVT_OK)
-        worker_rank_memory_pin(&rank->pages, engine_blockset_storage(rank->shown));
+        worker_rank_memory_pin(&rank->memory, engine_blockset_storage(rank->shown));
     if (rc == KVT_OK)
         rc = open_disk(rank, err);
     if (rc == KVT_OK)
@@ -275,7 +275,7 @@ open_worker(struct rank *rank, struct kvt_error *err)
 {
     const struct engine_rank_options options = {
         .layout = rank->shard.layout,
-        .tiers[KVT_TIER_G1].storage = rank->pages.g1,
+        .tiers[KVT_TIER_G1].storage = rank->memory.g1,
         .tiers[KVT_TIER_G2].storage = engine_blockset_storage(rank->shown),
         .tiers[KVT_TIER_G3].storage = rank->g3,
         .transfer = rank->transfer,
@@ -329,10 +329,10 @@ close_rank(struct rank *rank)
     worker_object_tier_close(rank->remote);
     kvbm_transfer_free(rank->transfer);
     kvbm_storage_close(rank->g3);
-    worker_rank_memory_unpin(&rank->pages);
+    worker_rank_memory_unpin(&rank->memory);
     engine_blockset_close(rank->shown);
     engine_fabric_close(rank->fabric);
-    worker_rank_memory_close(&rank->pages);
+    worker_rank_memory_close(&rank->memory);
 }
 
 enum kvt_err

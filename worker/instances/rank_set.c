@@ -28,40 +28,40 @@ enum kvt_err
 worker_rank_set_open(struct worker_rank_set **out, const struct worker_instance_plan *plan,
                      struct kvt_error *err)
 {
-    struct worker_rank_set *crew = kvt_calloc(1, sizeof(*crew));
+    struct worker_rank_set *rank_set = kvt_calloc(1, sizeof(*rank_set));
     enum kvt_err rc = KVT_OK;
 
     *out = NULL;
-    if (crew == NULL)
+    if (rank_set == NULL)
         return kvt_error_set(err, KVT_NOMEM, "ranks");
-    crew->ranks = plan->tp[plan->instance];
-    for (uint32_t rank = 0; rank < crew->ranks && rc == KVT_OK; rank++) {
+    rank_set->ranks = plan->tp[plan->instance];
+    for (uint32_t rank = 0; rank < rank_set->ranks && rc == KVT_OK; rank++) {
         char endpoint[WORKER_INSTANCE_ENDPOINT];
 
         worker_instance_plan_endpoint(plan, WORKER_DOOR_STEP, plan->instance, rank, endpoint);
-        rc = engine_rpc_client_open(&crew->clients[rank],
+        rc = engine_rpc_client_open(&rank_set->clients[rank],
                                     &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
         if (rc == KVT_OK &&
-            engine_rpc_client_wait(crew->clients[rank], WORKER_INSTANCE_START_MS) != KVT_OK)
+            engine_rpc_client_wait(rank_set->clients[rank], WORKER_INSTANCE_START_MS) != KVT_OK)
             rc = kvt_error_set(err, KVT_UNAVAILABLE, "rank %" PRIu32 " does not answer at %s", rank,
                                endpoint);
     }
     if (rc != KVT_OK) {
-        worker_rank_set_close(crew);
+        worker_rank_set_close(rank_set);
         return rc;
     }
-    *out = crew;
+    *out = rank_set;
     return KVT_OK;
 }
 
 void
-worker_rank_set_close(struct worker_rank_set *crew)
+worker_rank_set_close(struct worker_rank_set *rank_set)
 {
-    if (crew == NULL)
+    if (rank_set == NULL)
         return;
-    for (uint32_t rank = 0; rank < crew->ranks; rank++)
-        engine_rpc_client_close(crew->clients[rank]);
-    kvt_free(crew);
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++)
+        engine_rpc_client_close(rank_set->clients[rank]);
+    kvt_free(rank_set);
 }
 
 /* Wait for one rank's answer. */
@@ -80,7 +80,7 @@ take_answer(struct kvt_ticket *ticket, struct kvt_buffer *answer)
 }
 
 enum kvt_err
-worker_rank_set_step(struct worker_rank_set *crew, const struct kvt_buffer *question,
+worker_rank_set_step(struct worker_rank_set *rank_set, const struct kvt_buffer *question,
                      struct kvt_buffer *answers, struct kvt_error *err)
 {
     const struct engine_rpc_request request = {.method = WORKER_STEP_RUN,
@@ -90,14 +90,14 @@ worker_rank_set_step(struct worker_rank_set *crew, const struct kvt_buffer *ques
     struct kvt_ticket *tickets[WORKER_INSTANCE_RANKS_MAX] = {NULL};
     enum kvt_err first = KVT_OK;
 
-    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
-        const enum kvt_err rc = engine_rpc_start(crew->clients[rank], &request, &tickets[rank]);
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++) {
+        const enum kvt_err rc = engine_rpc_start(rank_set->clients[rank], &request, &tickets[rank]);
 
         kvt_buffer_clear(&answers[rank]);
         if (rc != KVT_OK && first == KVT_OK)
             first = kvt_error_set(err, rc, "rank %" PRIu32 " cannot be asked", rank);
     }
-    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++) {
         const enum kvt_err rc =
             tickets[rank] == NULL ? KVT_OK : take_answer(tickets[rank], &answers[rank]);
 
@@ -112,11 +112,11 @@ static void
 on_look(void *arg, const struct engine_rpc_reply *reply)
 {
     struct look *look = arg;
-    struct worker_message words = {.bytes = reply->bytes, .size = reply->size};
-    const bool away = worker_message_get(&words) != 0;
-    const bool device = worker_message_get(&words) != 0;
+    struct worker_message message = {.bytes = reply->bytes, .size = reply->size};
+    const bool away = worker_message_get(&message) != 0;
+    const bool device = worker_message_get(&message) != 0;
 
-    if (reply->status == KVT_OK && worker_message_end(&words)) {
+    if (reply->status == KVT_OK && worker_message_end(&message)) {
         atomic_store(&look->away, away);
         atomic_store(&look->device, device);
     }
@@ -124,18 +124,18 @@ on_look(void *arg, const struct engine_rpc_reply *reply)
 }
 
 void
-worker_rank_set_look(struct worker_rank_set *crew)
+worker_rank_set_look(struct worker_rank_set *rank_set)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
 
-    for (uint32_t rank = 0; rank < crew->ranks; rank++) {
-        struct look *look = &crew->looks[rank];
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++) {
+        struct look *look = &rank_set->looks[rank];
 
         if (atomic_load(&look->under_way) || now_ms - look->asked_ms < WORKER_RANK_SET_LOOK_MS)
             continue;
         look->asked_ms = now_ms;
         atomic_store(&look->under_way, true);
-        if (engine_rpc_start(crew->clients[rank],
+        if (engine_rpc_start(rank_set->clients[rank],
                              &(struct engine_rpc_request){.method = WORKER_STEP_LOOK,
                                                           .wait_ms = WORKER_RANK_SET_LOOK_MS,
                                                           .done = on_look,
@@ -146,21 +146,21 @@ worker_rank_set_look(struct worker_rank_set *crew)
 }
 
 uint32_t
-worker_rank_set_away(struct worker_rank_set *crew)
+worker_rank_set_away(struct worker_rank_set *rank_set)
 {
     uint32_t away = 0;
 
-    for (uint32_t rank = 0; rank < crew->ranks; rank++)
-        away += atomic_load(&crew->looks[rank].away) ? 1 : 0;
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++)
+        away += atomic_load(&rank_set->looks[rank].away) ? 1 : 0;
     return away;
 }
 
 uint32_t
-worker_rank_set_devices(struct worker_rank_set *crew)
+worker_rank_set_devices(struct worker_rank_set *rank_set)
 {
     uint32_t devices = 0;
 
-    for (uint32_t rank = 0; rank < crew->ranks; rank++)
-        devices += atomic_load(&crew->looks[rank].device) ? 1 : 0;
+    for (uint32_t rank = 0; rank < rank_set->ranks; rank++)
+        devices += atomic_load(&rank_set->looks[rank].device) ? 1 : 0;
     return devices;
 }

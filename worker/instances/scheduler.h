@@ -9,7 +9,7 @@
  * request once more when it ends.  What they must be follows from the trace alone, not from the
  * names that engine and advisor use.
  *
- * Ownership: connector and crew are borrowed.  A request's call is answered once.
+ * Ownership: connector and rank set are borrowed.  A request's call is answered once.
  * Threads:   one of its own; worker_scheduler_add() from any.
  * Limits:    WORKER_SCHEDULER_WAITING requests, WORKER_SCHEDULER_RUNNING at a time; one that has
  *            more blocks than G1 is cut to what fits.
@@ -29,9 +29,9 @@ struct worker_scheduler;
 
 struct worker_scheduler_options {
     struct engine_connector *connector;
-    struct worker_rank_set *crew;
+    struct worker_rank_set *rank_set;
     struct engine_hook *hook; /* of ranks that hold the same; NULL: each rank has its own */
-    uint32_t ranks;           /* of the crew */
+    uint32_t ranks;           /* of the rank set */
     uint32_t g1_blocks;
 };
 

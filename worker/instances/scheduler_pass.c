@@ -81,20 +81,21 @@ put_blocks(const struct worker_scheduler *scheduler, enum which which, struct kv
 static enum kvt_err
 hear_hook(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
-    struct kvt_buffer heard;
+    struct kvt_buffer report;
     uint32_t blocks[64];
     size_t count;
     enum kvt_err rc;
 
-    kvt_buffer_init(&heard, ENGINE_META_MAX);
-    rc = engine_hook_report(scheduler->options.hook, &heard);
+    kvt_buffer_init(&report, ENGINE_META_MAX);
+    rc = engine_hook_report(scheduler->options.hook, &report);
     if (rc == KVT_OK)
-        rc = engine_connector_report(scheduler->options.connector, 0, heard.data, heard.size, err);
+        rc =
+            engine_connector_report(scheduler->options.connector, 0, report.data, report.size, err);
     while (rc == KVT_OK &&
            (count = engine_hook_load_errors(scheduler->options.hook, blocks, 64)) > 0)
         for (size_t i = 0; i < count; i++)
             scheduler->failed[blocks[i]] = true;
-    kvt_buffer_release(&heard);
+    kvt_buffer_release(&report);
     return rc;
 }
 
@@ -141,7 +142,7 @@ run(struct worker_scheduler *scheduler, const struct kvt_buffer *meta, struct kv
     put_blocks(scheduler, COMPUTES, &question);
     worker_message_put_bytes(&question, meta->data, here ? 0 : meta->size);
     rc = kvt_buffer_ok(&question)
-             ? worker_rank_set_step(scheduler->options.crew, &question, scheduler->answers, err)
+             ? worker_rank_set_step(scheduler->options.rank_set, &question, scheduler->answers, err)
              : KVT_NOMEM;
     kvt_buffer_release(&question);
     return rc == KVT_OK && here ? save_here(scheduler, err) : rc;
@@ -152,16 +153,16 @@ static enum kvt_err
 hear(struct worker_scheduler *scheduler, struct kvt_error *err)
 {
     for (uint32_t rank = 0; rank < scheduler->options.ranks; rank++) {
-        struct worker_message words = {.bytes = scheduler->answers[rank].data,
-                                       .size = scheduler->answers[rank].size};
-        const uint64_t wrong = worker_message_get(&words);
-        const uint64_t compared = worker_message_get(&words);
+        struct worker_message message = {.bytes = scheduler->answers[rank].data,
+                                         .size = scheduler->answers[rank].size};
+        const uint64_t wrong = worker_message_get(&message);
+        const uint64_t compared = worker_message_get(&message);
         size_t size;
-        const uint8_t *heard = worker_message_get_bytes(&words, &size);
-        enum kvt_err rc = worker_message_end(&words) ? KVT_OK : KVT_INVALID;
+        const uint8_t *report = worker_message_get_bytes(&message, &size);
+        enum kvt_err rc = worker_message_end(&message) ? KVT_OK : KVT_INVALID;
 
         if (rc == KVT_OK && scheduler->options.hook == NULL)
-            rc = engine_connector_report(scheduler->options.connector, rank, heard, size, err);
+            rc = engine_connector_report(scheduler->options.connector, rank, report, size, err);
         if (rc != KVT_OK)
             return rc;
         (void)pthread_mutex_lock(&scheduler->shared.lock);

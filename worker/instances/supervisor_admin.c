@@ -53,65 +53,67 @@ add_metrics(struct worker_supervisor_metrics *metrics, struct kvt_metrics *regis
 }
 
 static enum kvt_err
-open_metrics(struct worker_supervisor *front, struct kvt_error *err)
+open_metrics(struct worker_supervisor *supervisor, struct kvt_error *err)
 {
-    enum kvt_err rc = kvt_metrics_new(&front->registry);
+    enum kvt_err rc = kvt_metrics_new(&supervisor->registry);
 
-    front->metrics = kvt_calloc(1, sizeof(*front->metrics));
-    if (rc != KVT_OK || front->metrics == NULL)
+    supervisor->metrics = kvt_calloc(1, sizeof(*supervisor->metrics));
+    if (rc != KVT_OK || supervisor->metrics == NULL)
         return kvt_error_set(err, KVT_NOMEM, "metrics");
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        add_metrics(front->metrics, front->registry, i);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++)
+        add_metrics(supervisor->metrics, supervisor->registry, i);
     return KVT_OK;
 }
 
 static void
-show_metrics(const struct worker_supervisor *front)
+show_metrics(const struct worker_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < front->plan->instances; i++) {
-        const struct worker_instance_stats figures = worker_supervisor_figures(front, i);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
+        const struct worker_instance_stats stats = worker_supervisor_stats_of(supervisor, i);
 
-#define X(member, ...) kvt_metric_set(front->metrics->instances[i].member, (int64_t)figures.member);
+#define X(member, ...)                                                                             \
+    kvt_metric_set(supervisor->metrics->instances[i].member, (int64_t)stats.member);
         WORKER_INSTANCE_STATS(X)
         WORKER_INSTANCE_LEVELS(X)
 #undef X
-        kvt_metric_set(front->metrics->instances[i].up, front->instances[i].up ? 1 : 0);
-        kvt_metric_set(front->metrics->instances[i].starts, (int64_t)front->instances[i].lives);
+        kvt_metric_set(supervisor->metrics->instances[i].up, supervisor->instances[i].up ? 1 : 0);
+        kvt_metric_set(supervisor->metrics->instances[i].starts,
+                       (int64_t)supervisor->instances[i].lives);
     }
 }
 
 /* ---- status ---- */
 
 static void
-format_figures(const struct worker_instance_stats *figures, struct kvt_buffer *out)
+format_stats(const struct worker_instance_stats *stats, struct kvt_buffer *out)
 {
-#define X(member, ...) kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, figures->member);
+#define X(member, ...) kvt_buffer_printf(out, ",\"" #member "\":%" PRIu64, stats->member);
     WORKER_INSTANCE_STATS(X)
     WORKER_INSTANCE_LEVELS(X)
 #undef X
 }
 
 static void
-format_name(const struct worker_supervisor *front, uint32_t number, struct kvt_buffer *out)
+format_name(const struct worker_supervisor *supervisor, uint32_t number, struct kvt_buffer *out)
 {
     char name[KVT_NAME_MAX];
 
-    worker_instance_plan_name(front->plan, number, name);
+    worker_instance_plan_name(supervisor->plan, number, name);
     kvt_buffer_printf(out, "%s{\"instance\":%" PRIu32 ",\"name\":", number == 0 ? "" : ",", number);
     kvt_buffer_json_string(out, name);
 }
 
 static void
-format_instance(const struct worker_supervisor *front, uint32_t number, struct kvt_buffer *out)
+format_instance(const struct worker_supervisor *supervisor, uint32_t number, struct kvt_buffer *out)
 {
-    const struct worker_supervisor_instance *instance = &front->instances[number];
-    const struct worker_instance_stats figures = worker_supervisor_figures(front, number);
+    const struct worker_supervisor_instance *instance = &supervisor->instances[number];
+    const struct worker_instance_stats stats = worker_supervisor_stats_of(supervisor, number);
 
-    format_name(front, number, out);
+    format_name(supervisor, number, out);
     kvt_buffer_printf(out, ",\"up\":%s,\"starts\":%" PRIu64 ",\"leader\":%ld,\"ranks\":[",
                       instance->up ? "true" : "false", instance->lives,
                       (long)instance->life.leader);
-    for (uint32_t rank = 0; rank < front->plan->tp[number]; rank++)
+    for (uint32_t rank = 0; rank < supervisor->plan->tp[number]; rank++)
         kvt_buffer_printf(out, "%s%ld", rank == 0 ? "" : ",", (long)instance->life.ranks[rank]);
     kvt_buffer_printf(out, "]");
     if (instance->broadcast.known) {
@@ -120,16 +122,16 @@ format_instance(const struct worker_supervisor *front, uint32_t number, struct k
         kvt_buffer_json_string(out, instance->broadcast.why);
         kvt_buffer_printf(out, "}");
     }
-    format_figures(&figures, out);
+    format_stats(&stats, out);
     kvt_buffer_printf(out, "}");
 }
 
 static void
-format_state(const struct worker_supervisor *front, struct kvt_buffer *out)
+format_state(const struct worker_supervisor *supervisor, struct kvt_buffer *out)
 {
     struct worker_supervisor_reasons reasons;
 
-    worker_supervisor_reasons(front, &reasons);
+    worker_supervisor_reasons(supervisor, &reasons);
     kvt_buffer_printf(out, ",\"state\":\"%s\",\"reasons\":[",
                       reasons.count == 0 ? "ready" : "degraded");
     for (size_t i = 0; i < reasons.count; i++) {
@@ -140,68 +142,68 @@ format_state(const struct worker_supervisor *front, struct kvt_buffer *out)
 }
 
 void
-worker_supervisor_format(const struct worker_supervisor *front, struct kvt_buffer *out)
+worker_supervisor_format(const struct worker_supervisor *supervisor, struct kvt_buffer *out)
 {
-    const struct worker_instance_stats sum = worker_supervisor_sum(front);
+    const struct worker_instance_stats sum = worker_supervisor_sum(supervisor);
     uint64_t lives = 0;
 
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        lives += front->instances[i].lives;
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++)
+        lives += supervisor->instances[i].lives;
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"program\":\"kvtier-worker\",\"version\":\"%s\","
                       "\"uptime_ms\":%" PRIu64,
-                      KVT_VERSION, kvt_clock_mono_ms() - front->started_ms);
-    format_state(front, out);
+                      KVT_VERSION, kvt_clock_mono_ms() - supervisor->started_ms);
+    format_state(supervisor, out);
     kvt_buffer_printf(out,
                       ",\"finished\":%s,\"fed\":%" PRIu64 ",\"served\":%" PRIu64
                       ",\"given_again\":%" PRIu64 ",\"bad_lines\":%" PRIu64
                       ",\"total\":{\"lives\":%" PRIu64,
-                      front->finished ? "true" : "false", front->fed, front->served, front->again,
-                      front->bad_lines, lives);
-    format_figures(&sum, out);
+                      supervisor->finished ? "true" : "false", supervisor->fed, supervisor->served,
+                      supervisor->again, supervisor->bad_lines, lives);
+    format_stats(&sum, out);
     kvt_buffer_printf(out, "},\"instances\":[");
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        format_instance(front, i, out);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++)
+        format_instance(supervisor, i, out);
     kvt_buffer_printf(out, "]}\n");
 }
 
 void
-worker_supervisor_show(struct worker_supervisor *front)
+worker_supervisor_show(struct worker_supervisor *supervisor)
 {
     struct kvt_buffer text;
 
-    if (!front->shown.open)
+    if (!supervisor->shown.open)
         return;
-    show_metrics(front);
+    show_metrics(supervisor);
     kvt_buffer_init(&text, 64 << 10);
-    worker_supervisor_format(front, &text);
-    (void)pthread_mutex_lock(&front->shown.lock);
-    kvt_buffer_release(&front->shown.text);
-    front->shown.text = text;
-    worker_supervisor_reasons(front, &front->shown.reasons);
-    (void)pthread_mutex_unlock(&front->shown.lock);
+    worker_supervisor_format(supervisor, &text);
+    (void)pthread_mutex_lock(&supervisor->shown.lock);
+    kvt_buffer_release(&supervisor->shown.text);
+    supervisor->shown.text = text;
+    worker_supervisor_reasons(supervisor, &supervisor->shown.reasons);
+    (void)pthread_mutex_unlock(&supervisor->shown.lock);
 }
 
 static void
 get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
-    struct worker_supervisor *front = arg;
+    struct worker_supervisor *supervisor = arg;
 
     (void)request;
-    (void)pthread_mutex_lock(&front->shown.lock);
-    kvt_buffer_append(&response->body, front->shown.text.data, front->shown.text.size);
-    (void)pthread_mutex_unlock(&front->shown.lock);
+    (void)pthread_mutex_lock(&supervisor->shown.lock);
+    kvt_buffer_append(&response->body, supervisor->shown.text.data, supervisor->shown.text.size);
+    (void)pthread_mutex_unlock(&supervisor->shown.lock);
 }
 
 static bool
 ready(void *arg, struct kvt_buffer *why)
 {
-    struct worker_supervisor *front = arg;
+    struct worker_supervisor *supervisor = arg;
     struct worker_supervisor_reasons reasons;
 
-    (void)pthread_mutex_lock(&front->shown.lock);
-    reasons = front->shown.reasons;
-    (void)pthread_mutex_unlock(&front->shown.lock);
+    (void)pthread_mutex_lock(&supervisor->shown.lock);
+    reasons = supervisor->shown.reasons;
+    (void)pthread_mutex_unlock(&supervisor->shown.lock);
     for (size_t i = 0; i < reasons.count; i++)
         kvt_buffer_printf(why, "%s\n", reasons.lines[i]);
     return reasons.ready;
@@ -280,18 +282,18 @@ static bool
 read_found(const struct kvt_buffer *answer, size_t count, struct found *found,
            struct kvt_buffer *hashes)
 {
-    struct worker_message words = {.bytes = answer->data, .size = answer->size};
+    struct worker_message message = {.bytes = answer->data, .size = answer->size};
     const bool first = hashes->size == 0;
 
     if (answer->size != (3 + count) * sizeof(uint64_t))
         return false;
-    found->all = worker_message_get(&words);
-    found->g2 = worker_message_get(&words);
-    found->g3 = worker_message_get(&words);
+    found->all = worker_message_get(&message);
+    found->g2 = worker_message_get(&message);
+    found->g3 = worker_message_get(&message);
     for (size_t i = 0; i < count && first; i++) {
         char text[KVT_HASH_TEXT_MAX];
 
-        kvt_hash_format(worker_message_get(&words), text);
+        kvt_hash_format(worker_message_get(&message), text);
         kvt_buffer_printf(hashes, "%s\"%s\"", i > 0 ? "," : "", text);
     }
     return true;
@@ -300,7 +302,7 @@ read_found(const struct kvt_buffer *answer, size_t count, struct found *found,
 static void
 find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
-    struct worker_supervisor *front = arg;
+    struct worker_supervisor *supervisor = arg;
     struct kvt_buffer question;
     struct kvt_buffer answer;
     struct kvt_buffer found;
@@ -312,12 +314,12 @@ find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_
     kvt_buffer_init(&found, 64 << 10);
     kvt_buffer_init(&hashes, ENGINE_RPC_PAYLOAD_MAX);
     if (read_ids(request, response, &question, &count)) {
-        for (uint32_t i = 0; i < front->plan->instances; i++) {
+        for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
             struct found one;
 
             kvt_buffer_clear(&answer);
-            format_name(front, i, &found);
-            if (ask_leader(front->plan, i, &question, &answer) == KVT_OK &&
+            format_name(supervisor, i, &found);
+            if (ask_leader(supervisor->plan, i, &question, &answer) == KVT_OK &&
                 read_found(&answer, count, &one, &hashes))
                 kvt_buffer_printf(&found,
                                   ",\"answered\":true,\"blocks\":%" PRIu64 ",\"blocks_g2\":%" PRIu64
@@ -327,7 +329,7 @@ find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_
                 kvt_buffer_printf(&found, ",\"answered\":false}");
         }
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"namespace\":");
-        kvt_buffer_json_string(&response->body, front->plan->settings->namespace_);
+        kvt_buffer_json_string(&response->body, supervisor->plan->settings->namespace_);
         kvt_buffer_printf(&response->body, ",\"hashes\":[");
         kvt_buffer_append(&response->body, hashes.data, hashes.size);
         kvt_buffer_printf(&response->body, "],\"instances\":[");
@@ -343,52 +345,52 @@ find_matches(void *arg, const struct kvt_http_request *request, struct kvt_http_
 /* ---- the port ---- */
 
 enum kvt_err
-worker_supervisor_open_admin(struct worker_supervisor *front, struct kvt_error *err)
+worker_supervisor_open_admin(struct worker_supervisor *supervisor, struct kvt_error *err)
 {
     static const struct kvt_http_route routes[] = {
         {.method = "GET", .path = "/v1/status", .handler = get_status},
         {.method = "POST", .path = "/v1/find_matches", .handler = find_matches},
     };
-    const struct worker_settings *settings = front->plan->settings;
+    const struct worker_settings *settings = supervisor->plan->settings;
     char text[128];
-    enum kvt_err rc = open_metrics(front, err);
+    enum kvt_err rc = open_metrics(supervisor, err);
     int size;
 
     if (rc != KVT_OK)
         return rc;
-    if (pthread_mutex_init(&front->shown.lock, NULL) != 0)
+    if (pthread_mutex_init(&supervisor->shown.lock, NULL) != 0)
         return kvt_error_set(err, KVT_NOMEM, "status");
-    front->started_ms = kvt_clock_mono_ms();
-    front->shown.open = true;
-    kvt_buffer_init(&front->shown.text, 64 << 10);
-    worker_supervisor_show(front);
+    supervisor->started_ms = kvt_clock_mono_ms();
+    supervisor->shown.open = true;
+    kvt_buffer_init(&supervisor->shown.text, 64 << 10);
+    worker_supervisor_show(supervisor);
     rc =
-        kvt_http_start(&front->http,
+        kvt_http_start(&supervisor->http,
                        &(struct kvt_http_options){.bind = settings->admin_bind,
                                                   .port = settings->admin_port,
                                                   .token = settings->admin_token,
                                                   .routes = routes,
                                                   .route_count = sizeof(routes) / sizeof(routes[0]),
-                                                  .arg = front,
+                                                  .arg = supervisor,
                                                   .ready = ready,
-                                                  .metrics = front->registry},
+                                                  .metrics = supervisor->registry},
                        err);
     if (rc != KVT_OK || settings->ports_file[0] == '\0')
         return rc;
     size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":0}\n", (long)getpid(),
-                    (unsigned)kvt_http_port(front->http));
+                    (unsigned)kvt_http_port(supervisor->http));
     return kvt_file_write(settings->ports_file, text, (size_t)size, 0600, err);
 }
 
 void
-worker_supervisor_close_admin(struct worker_supervisor *front)
+worker_supervisor_close_admin(struct worker_supervisor *supervisor)
 {
-    kvt_http_stop(front->http);
-    if (front->shown.open) {
-        kvt_buffer_release(&front->shown.text);
-        (void)pthread_mutex_destroy(&front->shown.lock);
-        front->shown.open = false;
+    kvt_http_stop(supervisor->http);
+    if (supervisor->shown.open) {
+        kvt_buffer_release(&supervisor->shown.text);
+        (void)pthread_mutex_destroy(&supervisor->shown.lock);
+        supervisor->shown.open = false;
     }
-    kvt_free(front->metrics);
-    kvt_metrics_free(front->registry);
+    kvt_free(supervisor->metrics);
+    kvt_metrics_free(supervisor->registry);
 }

@@ -14,15 +14,15 @@ add(struct worker_supervisor_reasons *reasons)
 
 /* The instances of which this figure is not 0, "0, 2", and its sum. */
 static uint64_t
-list(const struct worker_supervisor *front, size_t figure, char out[LIST_MAX])
+list(const struct worker_supervisor *supervisor, size_t figure, char out[LIST_MAX])
 {
     uint64_t sum = 0;
     size_t size = 0;
 
     out[0] = '\0';
-    for (uint32_t i = 0; i < front->plan->instances; i++) {
-        const void *figures = &front->instances[i].figures;
-        const uint64_t more = *(const uint64_t *)((const char *)figures + figure);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
+        const void *stats = &supervisor->instances[i].stats;
+        const uint64_t more = *(const uint64_t *)((const char *)stats + figure);
 
         if (more > 0)
             size +=
@@ -33,26 +33,26 @@ list(const struct worker_supervisor *front, size_t figure, char out[LIST_MAX])
 }
 
 void
-worker_supervisor_reasons(const struct worker_supervisor *front,
+worker_supervisor_reasons(const struct worker_supervisor *supervisor,
                           struct worker_supervisor_reasons *reasons)
 {
-    const bool bucket =
-        front->plan->settings->s3.endpoint != NULL && front->plan->settings->s3.endpoint[0] != '\0';
+    const bool bucket = supervisor->plan->settings->s3.endpoint != NULL &&
+                        supervisor->plan->settings->s3.endpoint[0] != '\0';
     const size_t size = sizeof(reasons->lines[0]);
     char who[LIST_MAX];
     uint64_t ranks;
 
     *reasons = (struct worker_supervisor_reasons){.ready = true};
-    for (uint32_t i = 0; i < front->plan->instances; i++) {
-        if (front->instances[i].up)
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
+        if (supervisor->instances[i].up)
             continue;
         (void)snprintf(add(reasons), size, "instance %" PRIu32 " is being started", i);
         reasons->ready = false;
     }
-    if (list(front, offsetof(struct worker_instance_stats, nats_away), who) > 0)
+    if (list(supervisor, offsetof(struct worker_instance_stats, nats_away), who) > 0)
         (void)snprintf(add(reasons), size,
                        "NATS is away: the advisor does not hear what instances %s hold", who);
-    ranks = list(front, offsetof(struct worker_instance_stats, objects_away), who);
+    ranks = list(supervisor, offsetof(struct worker_instance_stats, objects_away), who);
     if (ranks > 0)
         (void)snprintf(add(reasons), size,
                        "the %s is away: its blocks are misses and none are stored, for %" PRIu64

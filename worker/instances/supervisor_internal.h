@@ -1,8 +1,8 @@
 /*
- * worker/instances/supervisor_internal.h -- what the files of the front share.
+ * worker/instances/supervisor_internal.h -- what the files of the supervisor share.
  *
- * Why: front.c reads the trace and gives requests away, front_life.c looks after the instances,
- * front_reasons.c says what is amiss, front_admin.c shows what they do.
+ * Why: supervisor.c reads the trace and gives requests away, supervisor_restart.c looks after
+ * the instances, supervisor_health.c says what is amiss, supervisor_admin.c shows what they do.
  * Ownership: as worker/instances/supervisor.h.
  * Threads:   `shown` is behind its lock, a leaf; `answers` is a queue; a slot that is away, and a
  *            word that is being told, are rpc's until they come back.  The rest is the main
@@ -36,7 +36,7 @@ enum worker_supervisor_slot_state {
 
 /* A request of the trace. */
 struct worker_supervisor_slot {
-    struct worker_supervisor *front;
+    struct worker_supervisor *supervisor;
     enum worker_supervisor_slot_state state;
     uint32_t instance; /* whose it is */
     uint64_t life;     /* to which it was given */
@@ -45,7 +45,7 @@ struct worker_supervisor_slot {
     enum kvt_err status; /* as it came back */
     uint32_t failures;   /* one after the other */
     uint64_t rests_ms;   /* until when it is not given again */
-    struct worker_instance_stats figures;
+    struct worker_instance_stats stats;
 };
 
 /* One instance is told that another one lives. */
@@ -72,7 +72,7 @@ struct worker_supervisor_instance {
     uint32_t busy;      /* requests with it */
     uint32_t starts;    /* since it served a request */
     uint64_t lives;
-    struct worker_instance_stats figures;                      /* of this life */
+    struct worker_instance_stats stats;                        /* of this life */
     struct worker_instance_stats past;                         /* of those that are over */
     struct worker_supervisor_broadcast broadcast;              /* of this life */
     struct worker_supervisor_word peers[WORKER_INSTANCES_MAX]; /* that it was told of */
@@ -113,32 +113,32 @@ struct worker_supervisor {
 };
 
 /** Start what is not there, notice what is gone, make instances known to each other. */
-KVT_NODISCARD enum kvt_err worker_supervisor_look_after(struct worker_supervisor *front,
+KVT_NODISCARD enum kvt_err worker_supervisor_look_after(struct worker_supervisor *supervisor,
                                                         struct kvt_error *err);
 
 /** How long a request rests that has failed so many times in a row; at least once. */
 uint64_t worker_supervisor_rest_ms(uint32_t failures);
 
 /** End instance `number` at once; what was with it comes back as answers. */
-void worker_supervisor_stop(struct worker_supervisor *front, uint32_t number);
+void worker_supervisor_stop(struct worker_supervisor *supervisor, uint32_t number);
 
 /** Of one instance, in all its lives. */
-struct worker_instance_stats worker_supervisor_figures(const struct worker_supervisor *front,
-                                                       uint32_t number);
+struct worker_instance_stats worker_supervisor_stats_of(const struct worker_supervisor *supervisor,
+                                                        uint32_t number);
 /** Of all instances. */
-struct worker_instance_stats worker_supervisor_sum(const struct worker_supervisor *front);
+struct worker_instance_stats worker_supervisor_sum(const struct worker_supervisor *supervisor);
 
 /** As instances said last. */
-void worker_supervisor_reasons(const struct worker_supervisor *front,
+void worker_supervisor_reasons(const struct worker_supervisor *supervisor,
                                struct worker_supervisor_reasons *reasons);
 
 /** Append the status object (docs/api.md). */
-void worker_supervisor_format(const struct worker_supervisor *front, struct kvt_buffer *out);
+void worker_supervisor_format(const struct worker_supervisor *supervisor, struct kvt_buffer *out);
 
-KVT_NODISCARD enum kvt_err worker_supervisor_open_admin(struct worker_supervisor *front,
+KVT_NODISCARD enum kvt_err worker_supervisor_open_admin(struct worker_supervisor *supervisor,
                                                         struct kvt_error *err);
-void worker_supervisor_close_admin(struct worker_supervisor *front);
+void worker_supervisor_close_admin(struct worker_supervisor *supervisor);
 /** Bring what the admin port shows up to now. */
-void worker_supervisor_show(struct worker_supervisor *front);
+void worker_supervisor_show(struct worker_supervisor *supervisor);
 
 #endif /* WORKER_INSTANCES_SUPERVISOR_INTERNAL_H */

@@ -17,9 +17,9 @@ enum {
 /* ---- starting and ending ---- */
 
 static enum kvt_err
-start(struct worker_supervisor *front, uint32_t number, struct kvt_error *err)
+start(struct worker_supervisor *supervisor, uint32_t number, struct kvt_error *err)
 {
-    struct worker_supervisor_instance *instance = &front->instances[number];
+    struct worker_supervisor_instance *instance = &supervisor->instances[number];
     char endpoint[WORKER_INSTANCE_ENDPOINT];
     enum kvt_err rc;
 
@@ -31,30 +31,30 @@ start(struct worker_supervisor *front, uint32_t number, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     instance->lives++;
-    worker_instance_plan_endpoint(front->plan, WORKER_DOOR_FRONT, number, WORKER_INSTANCE_LEADER,
-                                  endpoint);
+    worker_instance_plan_endpoint(supervisor->plan, WORKER_DOOR_FRONT, number,
+                                  WORKER_INSTANCE_LEADER, endpoint);
     return engine_rpc_client_open(&instance->client,
                                   &(struct engine_rpc_client_options){.endpoint = endpoint}, err);
 }
 
 /* What its last answers say, which nobody has taken yet.  All of its calls have come back. */
 static void
-hear_last(const struct worker_supervisor *front, uint64_t life,
+hear_last(const struct worker_supervisor *supervisor, uint64_t life,
           struct worker_supervisor_instance *instance)
 {
-    for (size_t i = 0; i < front->slot_count && front->slots != NULL; i++) {
-        const struct worker_supervisor_slot *slot = &front->slots[i];
+    for (size_t i = 0; i < supervisor->slot_count && supervisor->slots != NULL; i++) {
+        const struct worker_supervisor_slot *slot = &supervisor->slots[i];
 
         if (slot->state == WORKER_SUPERVISOR_SLOT_AWAY && slot->life == life &&
-            slot->status == KVT_OK && slot->figures.requests >= instance->figures.requests)
-            instance->figures = slot->figures;
+            slot->status == KVT_OK && slot->stats.requests >= instance->stats.requests)
+            instance->stats = slot->stats;
     }
 }
 
 void
-worker_supervisor_stop(struct worker_supervisor *front, uint32_t number)
+worker_supervisor_stop(struct worker_supervisor *supervisor, uint32_t number)
 {
-    struct worker_supervisor_instance *instance = &front->instances[number];
+    struct worker_supervisor_instance *instance = &supervisor->instances[number];
     const uint64_t life = instance->life.number;
 
     worker_processes_end(&instance->life);
@@ -62,10 +62,10 @@ worker_supervisor_stop(struct worker_supervisor *front, uint32_t number)
     instance->client = NULL;
     instance->up = false;
     instance->silent_ms = 0;
-    hear_last(front, life, instance);
-    worker_instance_stats_end(&instance->figures);
-    worker_instance_stats_add(&instance->past, &instance->figures);
-    instance->figures = (struct worker_instance_stats){0};
+    hear_last(supervisor, life, instance);
+    worker_instance_stats_end(&instance->stats);
+    worker_instance_stats_add(&instance->past, &instance->stats);
+    instance->stats = (struct worker_instance_stats){0};
     instance->broadcast.known = false;
     for (uint32_t i = 0; i < WORKER_INSTANCES_MAX; i++)
         atomic_store(&instance->peers[i].known, 0);
@@ -116,28 +116,28 @@ tell(struct worker_supervisor_instance *instance, uint32_t number, uint64_t life
 }
 
 static void
-tell_all(struct worker_supervisor *front)
+tell_all(struct worker_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < front->plan->instances; i++)
-        for (uint32_t k = 0; k < front->plan->instances; k++)
-            if (i != k && front->instances[i].up && front->instances[k].up)
-                tell(&front->instances[i], k, front->instances[k].life.number);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++)
+        for (uint32_t k = 0; k < supervisor->plan->instances; k++)
+            if (i != k && supervisor->instances[i].up && supervisor->instances[k].up)
+                tell(&supervisor->instances[i], k, supervisor->instances[k].life.number);
 }
 
 static void
-read_broadcast(struct worker_message *words, struct worker_supervisor_broadcast *out)
+read_broadcast(struct worker_message *message, struct worker_supervisor_broadcast *out)
 {
     const uint8_t *why;
     uint64_t way;
     size_t size;
 
-    *out = (struct worker_supervisor_broadcast){.known = worker_message_get(words) == 1};
+    *out = (struct worker_supervisor_broadcast){.known = worker_message_get(message) == 1};
     if (!out->known)
         return;
-    way = worker_message_get(words);
-    why = worker_message_get_bytes(words, &size);
-    words->bad = words->bad || way >= ENGINE_WAYS || size >= sizeof(out->why);
-    if (words->bad)
+    way = worker_message_get(message);
+    why = worker_message_get_bytes(message, &size);
+    message->bad = message->bad || way >= ENGINE_WAYS || size >= sizeof(out->why);
+    if (message->bad)
         return;
     out->way = (enum engine_way)way;
     if (size > 0)
@@ -148,20 +148,20 @@ static void
 ask(struct worker_supervisor_instance *instance)
 {
     struct worker_supervisor_broadcast broadcast;
-    struct worker_instance_stats figures;
+    struct worker_instance_stats stats;
     struct kvt_buffer answer;
-    struct worker_message words;
+    struct worker_message message;
 
     kvt_buffer_init(&answer, 4096);
     if (engine_rpc_run(
             instance->client,
             &(struct engine_rpc_request){.method = WORKER_SUPERVISOR_STATUS, .wait_ms = ASK_WAIT},
             &answer, NULL) == KVT_OK) {
-        words = (struct worker_message){.bytes = answer.data, .size = answer.size};
-        worker_instance_stats_get(&figures, &words);
-        read_broadcast(&words, &broadcast);
-        if (worker_message_end(&words)) {
-            instance->figures = figures;
+        message = (struct worker_message){.bytes = answer.data, .size = answer.size};
+        worker_instance_stats_get(&stats, &message);
+        read_broadcast(&message, &broadcast);
+        if (worker_message_end(&message)) {
+            instance->stats = stats;
             instance->broadcast = broadcast;
         }
     }
@@ -197,25 +197,25 @@ is_silent(const struct worker_supervisor_instance *instance, uint32_t number, ui
 }
 
 enum kvt_err
-worker_supervisor_look_after(struct worker_supervisor *front, struct kvt_error *err)
+worker_supervisor_look_after(struct worker_supervisor *supervisor, struct kvt_error *err)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    const bool ask_now = now_ms - front->asked_ms >= ASK_EVERY;
+    const bool ask_now = now_ms - supervisor->asked_ms >= ASK_EVERY;
 
-    for (uint32_t i = 0; i < front->plan->instances; i++) {
-        struct worker_supervisor_instance *instance = &front->instances[i];
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
+        struct worker_supervisor_instance *instance = &supervisor->instances[i];
         enum kvt_err rc = KVT_OK;
 
         if (instance->life.number != 0 &&
             (worker_processes_is_over(&instance->life) || is_silent(instance, i, now_ms))) {
-            worker_supervisor_stop(front, i);
+            worker_supervisor_stop(supervisor, i);
             if (instance->life.gave_up && !instance->was_up)
                 return kvt_error_set(
                     err, KVT_UNAVAILABLE,
                     "instance %" PRIu32 " cannot be started; a process of it has said why", i);
         }
         if (instance->life.number == 0)
-            rc = start(front, i, err);
+            rc = start(supervisor, i, err);
         if (rc != KVT_OK)
             return rc;
         listen_to(instance, i, now_ms);
@@ -223,29 +223,29 @@ worker_supervisor_look_after(struct worker_supervisor *front, struct kvt_error *
             ask(instance);
     }
     if (ask_now)
-        front->asked_ms = now_ms;
-    tell_all(front);
+        supervisor->asked_ms = now_ms;
+    tell_all(supervisor);
     return KVT_OK;
 }
 
 /* ---- what they have done ---- */
 
 struct worker_instance_stats
-worker_supervisor_figures(const struct worker_supervisor *front, uint32_t number)
+worker_supervisor_stats_of(const struct worker_supervisor *supervisor, uint32_t number)
 {
-    struct worker_instance_stats sum = front->instances[number].past;
+    struct worker_instance_stats sum = supervisor->instances[number].past;
 
-    worker_instance_stats_add(&sum, &front->instances[number].figures);
+    worker_instance_stats_add(&sum, &supervisor->instances[number].stats);
     return sum;
 }
 
 struct worker_instance_stats
-worker_supervisor_sum(const struct worker_supervisor *front)
+worker_supervisor_sum(const struct worker_supervisor *supervisor)
 {
     struct worker_instance_stats sum = {0};
 
-    for (uint32_t i = 0; i < front->plan->instances; i++) {
-        const struct worker_instance_stats one = worker_supervisor_figures(front, i);
+    for (uint32_t i = 0; i < supervisor->plan->instances; i++) {
+        const struct worker_instance_stats one = worker_supervisor_stats_of(supervisor, i);
 
         worker_instance_stats_add(&sum, &one);
     }

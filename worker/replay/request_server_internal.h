@@ -2,7 +2,8 @@
  * worker/replay/request_server_internal.h -- what the two files of the request path share; nobody
  * else includes it.
  *
- * Why: deciding which blocks there are (serve.c) and having them (serve_take.c) are two things.
+ * Why: deciding which blocks there are (request_server.c) and having them (request_server_take.c)
+ * are two things.
  * Ownership: the server owns its arrays.
  * Threads:   one.
  * Limits:    at most stack->take_max, or stack->chunk, blocks a call.

@@ -146,17 +146,17 @@ what_is_not_as_said_is_refused(void **unused)
 static void
 what_ended_arrives(void **unused)
 {
-    struct engine_meta_report heard = {0};
+    struct engine_meta_report report = {0};
     struct engine_meta_report back;
     struct kvt_buffer out;
 
     (void)unused;
-    assert_int_equal(engine_meta_report_transfer(&heard, 9), KVT_OK);
-    assert_int_equal(engine_meta_report_transfer(&heard, UINT64_MAX), KVT_OK);
-    assert_int_equal(engine_meta_report_failure(&heard, 3, KVT_IO), KVT_OK);
-    assert_int_equal(engine_meta_report_failure(&heard, 300, KVT_TIMEOUT), KVT_OK);
+    assert_int_equal(engine_meta_report_transfer(&report, 9), KVT_OK);
+    assert_int_equal(engine_meta_report_transfer(&report, UINT64_MAX), KVT_OK);
+    assert_int_equal(engine_meta_report_failure(&report, 3, KVT_IO), KVT_OK);
+    assert_int_equal(engine_meta_report_failure(&report, 300, KVT_TIMEOUT), KVT_OK);
     kvt_buffer_init(&out, 64);
-    assert_int_equal(engine_meta_report_encode(&heard, &out), KVT_OK);
+    assert_int_equal(engine_meta_report_encode(&report, &out), KVT_OK);
     assert_int_equal(engine_meta_report_decode(&back, out.data, out.size, NULL), KVT_OK);
     assert_int_equal(back.transfer_count, 2);
     assert_true(back.transfers[0].id == 9 && back.transfers[0].count == 0);
@@ -166,7 +166,7 @@ what_ended_arrives(void **unused)
     engine_meta_report_release(&back);
     for (size_t size = 0; size < out.size; size++)
         assert_int_not_equal(engine_meta_report_decode(&back, out.data, size, NULL), KVT_OK);
-    engine_meta_report_release(&heard);
+    engine_meta_report_release(&report);
     kvt_buffer_release(&out);
 }
 

@@ -132,25 +132,25 @@ build(struct bed *bed, const char *request, size_t computed, size_t scheduled)
 static void
 say(struct bed *bed, uint32_t rank, uint32_t of, uint32_t failed)
 {
-    struct engine_meta_report heard = {0};
+    struct engine_meta_report report = {0};
     struct kvt_buffer out;
 
     for (uint32_t i = 0; i < bed->meta.transfer_count; i++) {
         const struct engine_meta_transfer *transfer = &bed->meta.transfers[i];
 
-        assert_int_equal(engine_meta_report_transfer(&heard, transfer->id), KVT_OK);
+        assert_int_equal(engine_meta_report_transfer(&report, transfer->id), KVT_OK);
         if (i == of)
-            assert_int_equal(engine_meta_report_failure(&heard, failed, KVT_IO), KVT_OK);
+            assert_int_equal(engine_meta_report_failure(&report, failed, KVT_IO), KVT_OK);
         for (uint32_t j = 0; transfer->kind == ENGINE_TRANSFER_SAVE && j < transfer->count; j++)
             fake_worker_write(bed->worker, KVT_TIER_G2, bed->meta.pairs[transfer->first + j].target,
                               1, 0, 0);
     }
     kvt_buffer_init(&out, ENGINE_META_MAX);
-    assert_int_equal(engine_meta_report_encode(&heard, &out), KVT_OK);
+    assert_int_equal(engine_meta_report_encode(&report, &out), KVT_OK);
     assert_int_equal(engine_connector_report(bed->connector, rank, out.data, out.size, NULL),
                      KVT_OK);
     kvt_buffer_release(&out);
-    engine_meta_report_release(&heard);
+    engine_meta_report_release(&report);
 }
 
 static void
@@ -435,7 +435,7 @@ a_rank_that_died_has_failed_at_everything(void **unused)
 static void
 answers_that_are_none_count_for_nothing(void **unused)
 {
-    struct engine_meta_report heard = {0};
+    struct engine_meta_report report = {0};
     struct kvt_buffer out;
     struct bed bed;
 
@@ -445,9 +445,9 @@ answers_that_are_none_count_for_nothing(void **unused)
     place(&bed, "a", 0, 5, 0);
     build(&bed, "a", 0, 16);
     kvt_buffer_init(&out, ENGINE_META_MAX);
-    assert_int_equal(engine_meta_report_transfer(&heard, bed.meta.transfers[0].id), KVT_OK);
-    assert_int_equal(engine_meta_report_failure(&heard, 4, KVT_IO), KVT_OK); /* it had 0 to 3 */
-    assert_int_equal(engine_meta_report_encode(&heard, &out), KVT_OK);
+    assert_int_equal(engine_meta_report_transfer(&report, bed.meta.transfers[0].id), KVT_OK);
+    assert_int_equal(engine_meta_report_failure(&report, 4, KVT_IO), KVT_OK); /* it had 0 to 3 */
+    assert_int_equal(engine_meta_report_encode(&report, &out), KVT_OK);
     assert_int_equal(engine_connector_report(bed.connector, 0, out.data, out.size, NULL),
                      KVT_INVALID);
     out.data[0] ^= 1;
@@ -457,7 +457,7 @@ answers_that_are_none_count_for_nothing(void **unused)
                      KVT_INVALID);
     all_say_well(&bed);
     assert_int_equal(in_g2(&bed), 4);
-    engine_meta_report_release(&heard);
+    engine_meta_report_release(&report);
     kvt_buffer_release(&out);
     close_bed(&bed);
 }

@@ -46,7 +46,7 @@ struct loop {
     struct loop_options options;
     struct loop_result *result;
     uint64_t random;
-    uint64_t iteration, heard;
+    uint64_t iteration, report;
     struct loop_rank ranks[LOOP_RANKS];
     struct fake_objects *objects;
     struct engine_worker *group;
@@ -205,7 +205,7 @@ end(struct loop *loop, struct loop_request *request)
 static bool
 may_preempt(const struct loop *loop, const struct loop_request *request)
 {
-    return request->state == RUNNING && request->loaded_in <= loop->heard && !request->scheduled;
+    return request->state == RUNNING && request->loaded_in <= loop->report && !request->scheduled;
 }
 
 static struct loop_request *
@@ -323,11 +323,11 @@ hear(struct loop *loop)
     for (uint32_t i = 0; i < loop->options.ranks; i++) {
         const uint32_t rank = (first + i) % loop->options.ranks;
 
-        assert_int_equal(engine_connector_report(loop->connector, rank, pass->heard[rank].data,
-                                                 pass->heard[rank].size, NULL),
+        assert_int_equal(engine_connector_report(loop->connector, rank, pass->report[rank].data,
+                                                 pass->report[rank].size, NULL),
                          KVT_OK);
     }
-    loop->heard = pass->iteration;
+    loop->report = pass->iteration;
     while ((count = engine_connector_invalid(loop->connector, invalid, LOOP_G1)) > 0) {
         loop->result->invalid += count;
         for (size_t i = 0; i < count; i++)
@@ -336,7 +336,7 @@ hear(struct loop *loop)
     hear_finished(loop);
     verify(loop, pass);
     for (uint32_t rank = 0; rank < loop->options.ranks; rank++)
-        kvt_buffer_release(&pass->heard[rank]);
+        kvt_buffer_release(&pass->report[rank]);
     kvt_buffer_release(&pass->meta);
     loop->pass_count--;
     memmove(loop->passes, loop->passes + 1, loop->pass_count * sizeof(*loop->passes));
@@ -559,7 +559,7 @@ iterate(struct loop *loop)
     schedule(loop, pass);
     build(loop, pass);
     for (uint32_t r = 0; r < loop->options.ranks; r++) {
-        kvt_buffer_init(&pass->heard[r], ENGINE_META_MAX);
+        kvt_buffer_init(&pass->report[r], ENGINE_META_MAX);
         loop_rank_tell(&loop->ranks[r], pass);
     }
     for (uint32_t r = 0; r < loop->options.ranks; r++)

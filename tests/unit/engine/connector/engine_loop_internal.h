@@ -50,7 +50,7 @@ struct loop_pass {
     uint32_t count;
     uint64_t seed;
     /* By rank. */
-    struct kvt_buffer heard[LOOP_RANKS];
+    struct kvt_buffer report[LOOP_RANKS];
     uint32_t wrong[LOOP_RANKS][LOOP_RUNNING]; /* first position that was; LOOP_NONE */
 };
 

@@ -89,7 +89,7 @@ run_pass(struct loop_rank *rank, struct loop_pass *pass)
         run_layers(rank, pass, &random);
         (void)engine_hook_wait_for_save(rank->hook, waits ? UINT64_MAX : 0);
     }
-    rc = engine_hook_report(rank->hook, &pass->heard[rank->number]);
+    rc = engine_hook_report(rank->hook, &pass->report[rank->number]);
     assert(rc == KVT_OK);
 }
 

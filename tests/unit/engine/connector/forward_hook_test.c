@@ -93,7 +93,7 @@ begin(struct bed *bed, const struct orders *orders)
 
 /* What has ended; asserts that all that failed did for `why`. */
 static struct engine_meta_report
-heard(struct bed *bed, enum kvt_err why)
+report(struct bed *bed, enum kvt_err why)
 {
     struct engine_meta_report back;
     struct kvt_buffer out;
@@ -111,7 +111,7 @@ heard(struct bed *bed, enum kvt_err why)
 static void
 hear(struct bed *bed, size_t transfers, size_t failures, enum kvt_err why)
 {
-    struct engine_meta_report back = heard(bed, why);
+    struct engine_meta_report back = report(bed, why);
 
     assert_int_equal(back.transfer_count, transfers);
     assert_int_equal(back.failure_count, failures);
@@ -286,7 +286,7 @@ saves_of_some_iterations_go_on_together(void **unused)
     }
     (void)engine_hook_wait_for_save(bed.hook, UINT64_MAX);
     while (ended < 3 * ENGINE_HOOK_ITERATIONS) { /* nobody had asked until now: nothing is lost */
-        back = heard(&bed, KVT_OK);
+        back = report(&bed, KVT_OK);
         for (size_t i = 0; i < back.transfer_count; i++)
             assert_true(back.transfers[i].id == ended + i + 1);
         ended += back.transfer_count;

@@ -23,8 +23,8 @@ struct asked {
     enum engine_mode mode;
     enum engine_state last;
     uint64_t until_ms;
-    bool cancelled;         /* its blocks may go at any time */
-    _Atomic unsigned heard; /* states that `changed` said */
+    bool cancelled;          /* its blocks may go at any time */
+    _Atomic unsigned report; /* states that `changed` said */
 };
 
 struct met {
@@ -60,7 +60,7 @@ changed(void *arg, struct engine_match *match, const struct engine_match_view *v
 
     engine_match_view(match, &now);
     assert(view->state != ENGINE_COMPLETE && view->ready <= view->found);
-    atomic_fetch_or(&asked->heard, ENGINE_STATE_BIT(view->state));
+    atomic_fetch_or(&asked->report, ENGINE_STATE_BIT(view->state));
 }
 
 static void
@@ -78,7 +78,7 @@ ask(struct actor *actor, struct asked *asked)
     asked->mode = modes[below(actor, 4)];
     asked->last = ENGINE_SEARCHING;
     asked->cancelled = false;
-    atomic_store(&asked->heard, 0);
+    atomic_store(&asked->report, 0);
     bed_labels(labels, asked->first, 0, asked->count);
     asked->until_ms = kvt_clock_mono_ms() + wait_ms;
     rc = engine_leader_find(actor->bed->leader,

@@ -16,7 +16,7 @@ enum { SILENCE = 1000, STEPS = 50000, SLOTS = 5, SEQUENCES = 6, LARGE = ENGINE_R
 static const struct engine_rpc_peer peer = {.size = 1, .name = "p"};
 
 /* The last thing that was said. */
-struct heard {
+struct report {
     size_t count;
     struct engine_rpc_message last; /* without its payload's bytes */
 };
@@ -24,12 +24,12 @@ struct heard {
 static void
 on_send(void *arg, const struct engine_rpc_peer *to, const void *bytes, size_t size)
 {
-    struct heard *heard = arg;
+    struct report *report = arg;
 
     assert_int_equal(to->size, peer.size);
-    assert_int_equal(engine_rpc_wire_read(&heard->last, bytes, size), KVT_OK);
-    heard->last.bytes = NULL;
-    heard->count++;
+    assert_int_equal(engine_rpc_wire_read(&report->last, bytes, size), KVT_OK);
+    report->last.bytes = NULL;
+    report->count++;
 }
 
 static bool
@@ -43,14 +43,14 @@ say(struct engine_rpc_links *links, enum engine_rpc_kind kind, uint64_t link, ui
 }
 
 static uint64_t
-greet(struct engine_rpc_links *links, struct heard *heard, uint64_t old, uint64_t nonce,
+greet(struct engine_rpc_links *links, struct report *report, uint64_t old, uint64_t nonce,
       uint64_t now_ms)
 {
-    heard->count = 0;
+    report->count = 0;
     assert_false(say(links, ENGINE_RPC_HELLO, old, nonce, now_ms));
-    assert_int_equal(heard->count, 1);
-    assert_int_equal(heard->last.number, nonce);
-    return heard->last.kind == ENGINE_RPC_WELCOME ? heard->last.link : 0;
+    assert_int_equal(report->count, 1);
+    assert_int_equal(report->last.number, nonce);
+    return report->last.kind == ENGINE_RPC_WELCOME ? report->last.link : 0;
 }
 
 static void
@@ -119,12 +119,12 @@ every_message_is_answered_as_the_model_says(void **state)
     uint64_t highest = 1;
     uint32_t runs = 0;
     struct engine_rpc_links *links;
-    struct heard heard = {0};
+    struct report report = {0};
     uint64_t link;
 
     (void)state;
-    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &heard), KVT_OK);
-    link = greet(links, &heard, 0, 1, 0);
+    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &report), KVT_OK);
+    link = greet(links, &report, 0, 1, 0);
     assert_int_not_equal(link, 0);
     for (int step = 0; step < STEPS; step++) {
         const size_t at = kvt_random_below(&random, SLOTS);
@@ -133,14 +133,14 @@ every_message_is_answered_as_the_model_says(void **state)
         struct model *slot = &model[at];
 
         highest++;
-        heard.count = 0;
+        report.count = 0;
         if (kvt_random_below(&random, 4) == 0) {
             const bool waits = slot->word == GOES_ON;
 
             assert_int_equal(engine_rpc_links_wanted(links, link, number_of(at, slot->sequence)),
                              waits);
             answer(links, link, number_of(at, slot->sequence), at);
-            assert_int_equal(heard.count, waits ? 1 : 0);
+            assert_int_equal(report.count, waits ? 1 : 0);
             if (waits)
                 slot->word = ANSWERED;
             else if (slot->word == TAKEN_BACK)
@@ -151,10 +151,10 @@ every_message_is_answered_as_the_model_says(void **state)
             const enum engine_rpc_kind must_say = model_take(slot, kind, sequence, &must_run);
 
             assert_int_equal(say(links, kind, link, number, 0), must_run);
-            assert_int_equal(heard.count, must_say != 0 ? 1 : 0);
+            assert_int_equal(report.count, must_say != 0 ? 1 : 0);
             if (must_say != 0) {
-                assert_int_equal(heard.last.kind, must_say);
-                assert_true(heard.last.link == link && heard.last.number == number);
+                assert_int_equal(report.last.kind, must_say);
+                assert_true(report.last.link == link && report.last.number == number);
             }
             runs += must_run ? 1 : 0;
         }
@@ -170,37 +170,37 @@ other_links_run_nothing(void **state)
 {
     struct engine_rpc_links *links;
     struct engine_rpc_links *other;
-    struct heard heard = {0};
+    struct report report = {0};
     uint64_t link;
     uint64_t next;
 
     (void)state;
-    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &heard), KVT_OK);
-    assert_int_equal(engine_rpc_links_new(&other, SILENCE, on_send, &heard), KVT_OK);
-    link = greet(links, &heard, 0, 1, 0);
+    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &report), KVT_OK);
+    assert_int_equal(engine_rpc_links_new(&other, SILENCE, on_send, &report), KVT_OK);
+    link = greet(links, &report, 0, 1, 0);
     assert_true(say(links, ENGINE_RPC_CALL, link, number_of(0, 1), 0));
-    assert_true(greet(links, &heard, 0, 1, 0) == link); /* a greeting that came twice */
-    next = greet(links, &heard, link, 2, 0);            /* it was given up */
+    assert_true(greet(links, &report, 0, 1, 0) == link); /* a greeting that came twice */
+    next = greet(links, &report, link, 2, 0);            /* it was given up */
     assert_true(next != link && next != 0);
     assert_true(engine_rpc_links_next_gone(links) == link);
     assert_int_equal(engine_rpc_links_next_gone(links), 0);
     assert_false(engine_rpc_links_wanted(links, link, number_of(0, 1)));
-    heard.count = 0;
+    report.count = 0;
     answer(links, link, number_of(0, 1), 1); /* to nobody */
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(report.count, 0);
     assert_false(say(links, ENGINE_RPC_CALL, link, number_of(1, 1), 0));
-    assert_int_equal(heard.last.kind, ENGINE_RPC_BYE);
-    assert_true(heard.last.link == link);
+    assert_int_equal(report.last.kind, ENGINE_RPC_BYE);
+    assert_true(report.last.link == link);
     assert_false(say(other, ENGINE_RPC_CALL, next, number_of(0, 1), 0));
-    assert_int_equal(heard.last.kind, ENGINE_RPC_BYE);
+    assert_int_equal(report.last.kind, ENGINE_RPC_BYE);
     assert_int_equal(engine_rpc_links_expire(links, SILENCE - 1), SILENCE);
     assert_int_equal(engine_rpc_links_next_gone(links), 0);
     (void)engine_rpc_links_expire(links, SILENCE);
     assert_true(engine_rpc_links_next_gone(links) == next);
     assert_false(say(links, ENGINE_RPC_CALL, next, number_of(2, 1), SILENCE));
     engine_rpc_links_stop(other);
-    assert_int_equal(greet(other, &heard, 0, 3, 0), 0);
-    assert_int_equal(heard.last.code, KVT_UNAVAILABLE);
+    assert_int_equal(greet(other, &report, 0, 3, 0), 0);
+    assert_int_equal(report.last.code, KVT_UNAVAILABLE);
     engine_rpc_links_free(links);
     engine_rpc_links_free(other);
 }
@@ -211,24 +211,24 @@ what_is_kept_has_a_limit(void **state)
     const size_t many = ENGINE_RPC_KEPT_MAX / LARGE + 1;
     struct engine_rpc_server_stats stats = {0};
     struct engine_rpc_links *links;
-    struct heard heard = {0};
+    struct report report = {0};
     uint64_t link;
 
     (void)state;
-    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &heard), KVT_OK);
-    link = greet(links, &heard, 0, 1, 0);
+    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &report), KVT_OK);
+    link = greet(links, &report, 0, 1, 0);
     for (size_t i = 0; i < many; i++) {
         assert_true(say(links, ENGINE_RPC_CALL, link, number_of(i, 1), 0));
         answer(links, link, number_of(i, 1), LARGE);
-        assert_int_equal(heard.last.size, LARGE);
+        assert_int_equal(report.last.size, LARGE);
     }
     engine_rpc_links_stats(links, &stats);
     assert_in_range(stats.kept_bytes, 1, ENGINE_RPC_KEPT_MAX);
     assert_false(say(links, ENGINE_RPC_ASK, link, number_of(many - 1, 1), 0));
-    assert_int_equal(heard.last.kind, ENGINE_RPC_ANSWER);
+    assert_int_equal(report.last.kind, ENGINE_RPC_ANSWER);
     assert_false(say(links, ENGINE_RPC_CALL, link, number_of(0, 1), 0)); /* the oldest */
-    assert_int_equal(heard.last.kind, ENGINE_RPC_REFUSED);
-    assert_int_equal(heard.last.code, KVT_UNAVAILABLE);
+    assert_int_equal(report.last.kind, ENGINE_RPC_REFUSED);
+    assert_int_equal(report.last.code, KVT_UNAVAILABLE);
     engine_rpc_links_stats(links, &stats);
     assert_int_equal(stats.forgotten, 1);
     engine_rpc_links_free(links);
@@ -239,23 +239,23 @@ static void
 links_have_a_limit(void **state)
 {
     struct engine_rpc_links *links;
-    struct heard heard = {0};
+    struct report report = {0};
     uint64_t first = 0;
 
     (void)state;
-    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &heard), KVT_OK);
+    assert_int_equal(engine_rpc_links_new(&links, SILENCE, on_send, &report), KVT_OK);
     for (uint64_t i = 0; i < ENGINE_RPC_LINKS_MAX; i++) {
-        const uint64_t link = greet(links, &heard, 0, 1 + i, 0);
+        const uint64_t link = greet(links, &report, 0, 1 + i, 0);
 
         assert_int_not_equal(link, 0);
         first = i == 0 ? link : first;
     }
-    assert_int_equal(greet(links, &heard, 0, UINT64_MAX, 0), 0);
-    assert_int_equal(heard.last.code, KVT_FULL);
+    assert_int_equal(greet(links, &report, 0, UINT64_MAX, 0), 0);
+    assert_int_equal(report.last.code, KVT_FULL);
     assert_false(say(links, ENGINE_RPC_BYE, first, 0, 0));
-    assert_int_equal(greet(links, &heard, 0, UINT64_MAX, 0), 0); /* nobody was told of it yet */
+    assert_int_equal(greet(links, &report, 0, UINT64_MAX, 0), 0); /* nobody was told of it yet */
     assert_true(engine_rpc_links_next_gone(links) == first);
-    assert_int_not_equal(greet(links, &heard, 0, UINT64_MAX, 0), 0);
+    assert_int_not_equal(greet(links, &report, 0, UINT64_MAX, 0), 0);
     engine_rpc_links_bye(links);
     engine_rpc_links_free(links);
 }
@@ -263,23 +263,23 @@ links_have_a_limit(void **state)
 static bool
 try_call(void *arg)
 {
-    struct heard heard = {0};
+    struct report report = {0};
     struct engine_rpc_links *links;
     uint64_t link;
     bool done = false;
 
     (void)arg;
-    if (engine_rpc_links_new(&links, SILENCE, on_send, &heard) != KVT_OK)
+    if (engine_rpc_links_new(&links, SILENCE, on_send, &report) != KVT_OK)
         return false;
-    link = greet(links, &heard, 0, 1, 0);
+    link = greet(links, &report, 0, 1, 0);
     if (link == 0) {
-        assert_int_equal(heard.last.code, KVT_NOMEM);
+        assert_int_equal(report.last.code, KVT_NOMEM);
     } else {
         assert_true(say(links, ENGINE_RPC_CALL, link, number_of(0, 1), 0));
         answer(links, link, number_of(0, 1), 100);
-        assert_int_equal(heard.last.kind, ENGINE_RPC_ANSWER);
-        assert_int_equal(heard.last.code, heard.last.size == 100 ? KVT_OK : KVT_NOMEM);
-        done = heard.last.size == 100;
+        assert_int_equal(report.last.kind, ENGINE_RPC_ANSWER);
+        assert_int_equal(report.last.code, report.last.size == 100 ? KVT_OK : KVT_NOMEM);
+        done = report.last.size == 100;
         assert_false(say(links, ENGINE_RPC_CALL, link, number_of(0, 1), 0)); /* it ran */
     }
     engine_rpc_links_free(links);

@@ -189,9 +189,9 @@ wrong_questions_are_refused(void **state)
     end(&scene);
 }
 
-struct ear {
+struct listener {
     struct engine_rpc_client *client;
-    _Atomic uint32_t heard;
+    _Atomic uint32_t report;
     _Atomic uint32_t wrong;
     uint32_t left; /* further calls to make from within; the client's thread's */
 };
@@ -199,53 +199,53 @@ struct ear {
 static void
 on_done(void *arg, const struct engine_rpc_reply *reply)
 {
-    struct ear *ear = arg;
+    struct listener *listener = arg;
     const struct engine_rpc_request request = {.method = RPC_LATER,
                                                .bytes = "name",
                                                .size = 4,
                                                .wait_ms = WAIT,
                                                .done = on_done,
-                                               .arg = ear};
+                                               .arg = listener};
 
     if (reply->status != KVT_OK || !reply->answered || reply->size != 4 ||
         memcmp(reply->bytes, "name", 4) != 0)
-        (void)atomic_fetch_add(&ear->wrong, 1);
-    if (ear->left > 0) {
-        ear->left--;
-        if (engine_rpc_start(ear->client, &request, NULL) != KVT_OK)
-            (void)atomic_fetch_add(&ear->wrong, 1);
+        (void)atomic_fetch_add(&listener->wrong, 1);
+    if (listener->left > 0) {
+        listener->left--;
+        if (engine_rpc_start(listener->client, &request, NULL) != KVT_OK)
+            (void)atomic_fetch_add(&listener->wrong, 1);
     }
-    (void)atomic_fetch_add(&ear->heard, 1);
+    (void)atomic_fetch_add(&listener->report, 1);
 }
 
 /* Without a ticket, from within `done` too. */
 static void
 done_is_called_once(void **state)
 {
-    struct ear ear = {.left = ROUNDS};
+    struct listener listener = {.left = ROUNDS};
     struct engine_rpc_request request = {.method = RPC_COUNT,
                                          .bytes = "name",
                                          .size = 4,
                                          .wait_ms = WAIT,
                                          .done = on_done,
-                                         .arg = &ear};
+                                         .arg = &listener};
     struct kvt_ticket *ticket;
     struct engine_rpc_reply reply;
     struct scene scene;
 
     (void)state;
     begin(&scene);
-    ear.client = scene.client;
+    listener.client = scene.client;
     for (size_t i = 0; i < FLIGHT; i++)
         assert_int_equal(engine_rpc_start(scene.client, &request, NULL), KVT_OK);
-    rpc_rig_wait_for(&ear.heard, FLIGHT + ROUNDS);
+    rpc_rig_wait_for(&listener.report, FLIGHT + ROUNDS);
     assert_int_equal(engine_rpc_start(scene.client, &request, &ticket), KVT_OK);
     assert_int_equal(kvt_ticket_wait(ticket, WAIT), KVT_OK);
     engine_rpc_reply(ticket, &reply);
     assert_int_equal(reply.size, 4);
     kvt_ticket_release(ticket);
-    assert_int_equal(atomic_load(&ear.heard), FLIGHT + ROUNDS + 1);
-    assert_int_equal(atomic_load(&ear.wrong), 0);
+    assert_int_equal(atomic_load(&listener.report), FLIGHT + ROUNDS + 1);
+    assert_int_equal(atomic_load(&listener.wrong), 0);
     end(&scene);
 }
 
@@ -397,9 +397,9 @@ deadlines_are_kept(void **state)
 static void
 calls_can_be_taken_back(void **state)
 {
-    struct ear ear = {0};
+    struct listener listener = {0};
     const struct engine_rpc_request request = {
-        .method = RPC_HOLD, .wait_ms = WAIT, .done = on_done, .arg = &ear};
+        .method = RPC_HOLD, .wait_ms = WAIT, .done = on_done, .arg = &listener};
     struct kvt_ticket *ticket;
     struct scene scene;
 
@@ -412,8 +412,8 @@ calls_can_be_taken_back(void **state)
     assert_int_equal(kvt_ticket_wait(ticket, 0), KVT_CANCELLED);
     assert_int_equal(kvt_ticket_cancel(ticket), KVT_BUSY);
     kvt_ticket_release(ticket);
-    assert_int_equal(atomic_load(&ear.heard), 1);
-    assert_int_equal(atomic_load(&ear.wrong), 1); /* it was not told of an answer */
+    assert_int_equal(atomic_load(&listener.report), 1);
+    assert_int_equal(atomic_load(&listener.wrong), 1); /* it was not told of an answer */
     wait_over();
     (void)rpc_rig_release(&rig);
     assert_int_equal(engine_rpc_client_stats(scene.client).waiting, 0);
@@ -523,9 +523,9 @@ a_server_may_come_late_or_never(void **state)
 static void
 closing_ends_what_goes_on(void **state)
 {
-    struct ear ear = {0};
+    struct listener listener = {0};
     const struct engine_rpc_request request = {
-        .method = RPC_HOLD, .wait_ms = WAIT, .done = on_done, .arg = &ear};
+        .method = RPC_HOLD, .wait_ms = WAIT, .done = on_done, .arg = &listener};
     struct kvt_ticket *ticket;
     struct scene scene;
 
@@ -535,7 +535,7 @@ closing_ends_what_goes_on(void **state)
     assert_int_equal(engine_rpc_start(scene.client, &request, NULL), KVT_OK);
     rpc_rig_wait_held(&rig, 2);
     engine_rpc_client_close(scene.client);
-    assert_int_equal(atomic_load(&ear.heard), 2);
+    assert_int_equal(atomic_load(&listener.report), 2);
     assert_int_equal(kvt_ticket_wait(ticket, 0), KVT_CANCELLED);
     kvt_ticket_release(ticket);
     rpc_rig_wait_for(&rig.gone, 1); /* it said farewell */
@@ -546,7 +546,7 @@ closing_ends_what_goes_on(void **state)
 
 struct insisting {
     struct engine_rpc_client *client;
-    uint32_t heard;
+    uint32_t report;
     uint32_t begun;
 };
 
@@ -558,7 +558,7 @@ call_again(void *arg, const struct engine_rpc_reply *reply)
         .method = RPC_HOLD, .wait_ms = WAIT, .done = call_again, .arg = who};
 
     (void)reply;
-    who->heard++;
+    who->report++;
     if (engine_rpc_start(who->client, &request, NULL) == KVT_OK)
         who->begun++;
 }
@@ -581,7 +581,7 @@ closing_ends_what_begins_meanwhile(void **state)
         KVT_OK);
     rpc_rig_wait_held(&rig, 1);
     engine_rpc_client_close(scene.client);
-    assert_int_equal(who.heard, who.begun);
+    assert_int_equal(who.report, who.begun);
     (void)rpc_rig_release(&rig);
     rpc_rig_end(&rig);
 }

@@ -504,12 +504,13 @@ static bool
 attempt_desk(void *arg)
 {
     struct kvbm_storage *memory = arg;
-    struct kvbm_attach_service *desk;
+    struct kvbm_attach_service *service;
     const enum kvt_err rc = kvbm_attach_service_new(
-        &desk, &(struct kvbm_attach_service_options){.below = &bed.below, .memory = memory}, NULL);
+        &service, &(struct kvbm_attach_service_options){.below = &bed.below, .memory = memory},
+        NULL);
 
-    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && desk == NULL));
-    kvbm_attach_service_free(desk);
+    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && service == NULL));
+    kvbm_attach_service_free(service);
     return rc == KVT_OK;
 }
 

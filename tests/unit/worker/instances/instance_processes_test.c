@@ -1,8 +1,8 @@
 /*
- * What is tested: the processes of an instance and what becomes of its figures (life.h, the front's
- * part that ends an instance): who dies is noticed, all end, also where nobody is told how children
- * ended; what an instance said last is counted, though it ended before that was read; one
- * whose leader is silent is started again.
+ * What is tested: the processes of an instance and what becomes of its figures
+ * (instance_processes.h, the supervisor's part that ends an instance): who dies is noticed, all
+ * end, also where nobody is told how children ended; what an instance said last is counted, though
+ * it ended before that was read; one whose leader is silent is started again.
  * How: this program started again, as children that wait; answers that have come back and that
  * nobody has taken.
  */
@@ -127,29 +127,27 @@ what_an_instance_said_last_is_counted(void **state)
     struct worker_supervisor_slot slots[] = {
         {.state = WORKER_SUPERVISOR_SLOT_AWAY,
          .life = 5,
-         .figures = {.requests = 3, .wrong_bytes = 1}},
+         .stats = {.requests = 3, .wrong_bytes = 1}},
         {.state = WORKER_SUPERVISOR_SLOT_AWAY,
          .life = 5,
-         .figures = {.requests = 4, .wrong_bytes = 2}},
+         .stats = {.requests = 4, .wrong_bytes = 2}},
         {.state = WORKER_SUPERVISOR_SLOT_AWAY,
          .life = 5,
          .status = KVT_CANCELLED,
-         .figures = {.requests = 7}},
-        {.state = WORKER_SUPERVISOR_SLOT_AWAY,
-         .life = 8,
-         .figures = {.requests = 9}}, /* another's */
-        {.state = WORKER_SUPERVISOR_SLOT_FREE, .life = 5, .figures = {.requests = 9}},
+         .stats = {.requests = 7}},
+        {.state = WORKER_SUPERVISOR_SLOT_AWAY, .life = 8, .stats = {.requests = 9}}, /* another's */
+        {.state = WORKER_SUPERVISOR_SLOT_FREE, .life = 5, .stats = {.requests = 9}},
     };
-    struct worker_supervisor front = {
+    struct worker_supervisor supervisor = {
         .plan = &plan, .slots = slots, .slot_count = sizeof(slots) / sizeof(slots[0])};
     struct worker_instance_stats sum;
 
     (void)state;
-    front.instances[0].past.requests = 100;
-    front.instances[0].life = (struct worker_processes){.plan = &plan, .number = 5};
-    front.instances[0].figures.requests = 2;
-    worker_supervisor_stop(&front, 0);
-    sum = worker_supervisor_sum(&front);
+    supervisor.instances[0].past.requests = 100;
+    supervisor.instances[0].life = (struct worker_processes){.plan = &plan, .number = 5};
+    supervisor.instances[0].stats.requests = 2;
+    worker_supervisor_stop(&supervisor, 0);
+    sum = worker_supervisor_sum(&supervisor);
     assert_int_equal(sum.requests, 104);
     assert_int_equal(sum.wrong_bytes, 2);
 }
@@ -172,31 +170,31 @@ what_is_amiss_is_said_with_what_it_means(void **state)
 {
     static const struct worker_instance_plan three = {
         .settings = &settings, .instances = 3, .tp = {2, 2, 2}};
-    struct worker_supervisor front = {.plan = &three};
+    struct worker_supervisor supervisor = {.plan = &three};
     struct worker_supervisor_reasons reasons;
 
     (void)state;
-    front.instances[0].up = front.instances[1].up = front.instances[2].up = true;
-    worker_supervisor_reasons(&front, &reasons);
+    supervisor.instances[0].up = supervisor.instances[1].up = supervisor.instances[2].up = true;
+    worker_supervisor_reasons(&supervisor, &reasons);
     assert_true(reasons.ready && reasons.count == 0);
-    front.instances[0].figures.nats_away = front.instances[2].figures.nats_away = 1;
-    front.instances[1].figures.objects_away = 1;
-    front.instances[2].figures.objects_away = 2;
-    worker_supervisor_reasons(&front, &reasons);
+    supervisor.instances[0].stats.nats_away = supervisor.instances[2].stats.nats_away = 1;
+    supervisor.instances[1].stats.objects_away = 1;
+    supervisor.instances[2].stats.objects_away = 2;
+    worker_supervisor_reasons(&supervisor, &reasons);
     assert_true(reasons.ready); /* requests are served all the same */
     assert_int_equal(reasons.count, 2);
     assert_non_null(strstr(reasons.lines[0], "NATS is away"));
     assert_non_null(strstr(reasons.lines[0], "instances 0, 2"));
     assert_non_null(strstr(reasons.lines[1], "gateway is away"));
     assert_non_null(strstr(reasons.lines[1], "3 ranks of instances 1, 2"));
-    front.instances[1].up = false;
-    worker_supervisor_reasons(&front, &reasons);
+    supervisor.instances[1].up = false;
+    worker_supervisor_reasons(&supervisor, &reasons);
     assert_false(reasons.ready);
     assert_string_equal(reasons.lines[0], "instance 1 is being started");
     /* All that can be amiss has its place. */
     for (uint32_t i = 0; i < 3; i++)
-        front.instances[i].up = false;
-    worker_supervisor_reasons(&front, &reasons);
+        supervisor.instances[i].up = false;
+    worker_supervisor_reasons(&supervisor, &reasons);
     assert_int_equal(reasons.count, 5);
 }
 
@@ -204,27 +202,27 @@ what_is_amiss_is_said_with_what_it_means(void **state)
 static void
 a_leader_that_is_silent_is_started_again(void **state)
 {
-    struct worker_supervisor front = {.plan = &plan};
-    struct worker_supervisor_instance *instance = &front.instances[0];
+    struct worker_supervisor supervisor = {.plan = &plan};
+    struct worker_supervisor_instance *instance = &supervisor.instances[0];
     struct kvt_error err;
     uint64_t life;
 
     (void)state;
     instance->life.plan = &plan;
-    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
-    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&supervisor, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&supervisor, &err), KVT_OK);
     assert_int_equal(instance->silent_ms, 0); /* it was never there */
     life = instance->life.number;
     instance->up = true;
-    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
-    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&supervisor, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&supervisor, &err), KVT_OK);
     assert_true(instance->life.number == life && instance->silent_ms != 0);
     instance->silent_ms -= WORKER_SUPERVISOR_SILENCE_MS;
-    assert_int_equal(worker_supervisor_look_after(&front, &err), KVT_OK);
+    assert_int_equal(worker_supervisor_look_after(&supervisor, &err), KVT_OK);
     assert_true(instance->life.number != life && instance->life.number != 0);
     assert_int_equal(instance->lives, 2);
     assert_int_equal(instance->silent_ms, 0);
-    worker_supervisor_stop(&front, 0);
+    worker_supervisor_stop(&supervisor, 0);
 }
 
 int

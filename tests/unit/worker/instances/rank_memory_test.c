@@ -29,29 +29,29 @@ static struct worker_rank_memory
 make_pages(const struct worker_shard *shard, bool device)
 {
     const size_t size = shard->layout.block_size;
-    struct worker_rank_memory pages = {.cuda = NULL};
+    struct worker_rank_memory memory = {.cuda = NULL};
 
     if (!device) {
         assert_int_equal(
-            kvbm_storage_open_memory(&pages.g1, KVBM_STORAGE_DEVICE, BLOCKS, size, NULL), KVT_OK);
-        return pages;
+            kvbm_storage_open_memory(&memory.g1, KVBM_STORAGE_DEVICE, BLOCKS, size, NULL), KVT_OK);
+        return memory;
     }
-    assert_int_equal(kvbm_cuda_open(&pages.cuda, KVBM_FAKE_CUDA, 0, NULL), KVT_OK);
-    assert_int_equal(kvbm_cuda_open_device(&pages.g1, pages.cuda, BLOCKS, size, NULL), KVT_OK);
-    assert_int_equal(kvbm_cuda_open_pinned(&pages.page, pages.cuda, 1, size, NULL), KVT_OK);
-    return pages;
+    assert_int_equal(kvbm_cuda_open(&memory.cuda, KVBM_FAKE_CUDA, 0, NULL), KVT_OK);
+    assert_int_equal(kvbm_cuda_open_device(&memory.g1, memory.cuda, BLOCKS, size, NULL), KVT_OK);
+    assert_int_equal(kvbm_cuda_open_pinned(&memory.page, memory.cuda, 1, size, NULL), KVT_OK);
+    return memory;
 }
 
 static void
-flip(struct worker_rank_memory *pages, uint32_t block, size_t offset)
+flip(struct worker_rank_memory *memory, uint32_t block, size_t offset)
 {
     uint8_t byte;
     struct kvbm_storage_io io = {.host = &byte, .block = block, .offset = offset, .size = 1};
 
-    kvbm_storage_read(pages->g1, &io, 1);
+    kvbm_storage_read(memory->g1, &io, 1);
     assert_int_equal(io.status, KVT_OK);
     byte ^= 1;
-    kvbm_storage_write(pages->g1, &io, 1);
+    kvbm_storage_write(memory->g1, &io, 1);
     assert_int_equal(io.status, KVT_OK);
 }
 
@@ -62,25 +62,25 @@ layers_are_where_they_were_written(void **state)
 
     (void)state;
     for (int device = 0; device < 2; device++) {
-        struct worker_rank_memory pages = make_pages(&shard, device != 0);
+        struct worker_rank_memory memory = make_pages(&shard, device != 0);
 
         for (uint32_t block = 0; block < BLOCKS; block++)
             for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++)
-                worker_rank_memory_fill(&pages, &shard, block, 70 + block, layer);
+                worker_rank_memory_fill(&memory, &shard, block, 70 + block, layer);
         for (uint32_t layer = 0; layer < WORKER_SHARD_LAYERS; layer++) {
             for (uint32_t block = 0; block < BLOCKS; block++)
-                assert_int_equal(worker_rank_memory_check(&pages, &shard, block, 70 + block, layer),
-                                 0);
-            assert_true(worker_rank_memory_check(&pages, &shard, 1, 70, layer) > 0);
+                assert_int_equal(
+                    worker_rank_memory_check(&memory, &shard, block, 70 + block, layer), 0);
+            assert_true(worker_rank_memory_check(&memory, &shard, 1, 70, layer) > 0);
         }
         for (uint32_t head = 0; head < shard.heads; head++)
-            flip(&pages, 2, worker_shard_offset(&shard, head, 3) + head);
-        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 3), shard.heads);
-        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 2), 0);
-        worker_rank_memory_fill(&pages, &shard, 2, 72, 3);
-        assert_int_equal(worker_rank_memory_check(&pages, &shard, 2, 72, 3), 0);
-        assert_false(pages.lost);
-        worker_rank_memory_close(&pages);
+            flip(&memory, 2, worker_shard_offset(&shard, head, 3) + head);
+        assert_int_equal(worker_rank_memory_check(&memory, &shard, 2, 72, 3), shard.heads);
+        assert_int_equal(worker_rank_memory_check(&memory, &shard, 2, 72, 2), 0);
+        worker_rank_memory_fill(&memory, &shard, 2, 72, 3);
+        assert_int_equal(worker_rank_memory_check(&memory, &shard, 2, 72, 3), 0);
+        assert_false(memory.lost);
+        worker_rank_memory_close(&memory);
         assert_int_equal(kvt_alloc_live(), 0);
     }
 }
@@ -92,19 +92,19 @@ a_device_that_fails_is_lost(void **state)
 
     (void)state;
     for (int writing = 0; writing < 2; writing++) {
-        struct worker_rank_memory pages = make_pages(&shard, true);
+        struct worker_rank_memory memory = make_pages(&shard, true);
 
-        worker_rank_memory_fill(&pages, &shard, 0, 70, 0);
+        worker_rank_memory_fill(&memory, &shard, 0, 70, 0);
         (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuStreamSynchronize", 1);
         if (writing != 0)
-            worker_rank_memory_fill(&pages, &shard, 0, 71, 0);
+            worker_rank_memory_fill(&memory, &shard, 0, 71, 0);
         else
-            assert_int_equal(worker_rank_memory_check(&pages, &shard, 0, 71, 0), 0);
-        assert_true(pages.lost);
+            assert_int_equal(worker_rank_memory_check(&memory, &shard, 0, 71, 0), 0);
+        assert_true(memory.lost);
         (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
-        assert_int_equal(worker_rank_memory_check(&pages, &shard, 0, 71, 0), 0);
-        assert_true(pages.lost);
-        worker_rank_memory_close(&pages);
+        assert_int_equal(worker_rank_memory_check(&memory, &shard, 0, 71, 0), 0);
+        assert_true(memory.lost);
+        worker_rank_memory_close(&memory);
     }
     assert_int_equal(kvt_alloc_live(), 0);
 }
@@ -115,7 +115,7 @@ host_memory_is_pinned_while_it_is_lent(void **state)
 {
     const struct worker_shard shard = make_shard();
     const size_t size = shard.layout.block_size;
-    struct worker_rank_memory pages = make_pages(&shard, true);
+    struct worker_rank_memory memory = make_pages(&shard, true);
     struct kvbm_storage *g2;
     void *first;
 
@@ -123,22 +123,22 @@ host_memory_is_pinned_while_it_is_lent(void **state)
     assert_int_equal(kvbm_storage_open_memory(&g2, KVBM_STORAGE_SYSTEM, BLOCKS, size, NULL),
                      KVT_OK);
     first = kvbm_storage_address(g2, 0);
-    worker_rank_memory_pin(&pages, g2);
-    assert_true(kvbm_cuda_is_pinned(pages.cuda, first, BLOCKS * size));
-    worker_rank_memory_unpin(&pages);
-    worker_rank_memory_unpin(&pages);
-    assert_false(kvbm_cuda_is_pinned(pages.cuda, first, 1));
+    worker_rank_memory_pin(&memory, g2);
+    assert_true(kvbm_cuda_is_pinned(memory.cuda, first, BLOCKS * size));
+    worker_rank_memory_unpin(&memory);
+    worker_rank_memory_unpin(&memory);
+    assert_false(kvbm_cuda_is_pinned(memory.cuda, first, 1));
     (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuMemHostRegister_v2", 1);
-    worker_rank_memory_pin(&pages, g2);
+    worker_rank_memory_pin(&memory, g2);
     (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
-    assert_null(pages.pinned);
-    worker_rank_memory_pin(&pages, g2); /* and unpinned by the end */
-    worker_rank_memory_close(&pages);
+    assert_null(memory.pinned);
+    worker_rank_memory_pin(&memory, g2); /* and unpinned by the end */
+    worker_rank_memory_close(&memory);
     kvbm_storage_close(g2);
-    pages = make_pages(&shard, false);
-    worker_rank_memory_pin(&pages, pages.g1); /* nothing to pin it for */
-    assert_null(pages.pinned);
-    worker_rank_memory_close(&pages);
+    memory = make_pages(&shard, false);
+    worker_rank_memory_pin(&memory, memory.g1); /* nothing to pin it for */
+    assert_null(memory.pinned);
+    worker_rank_memory_close(&memory);
     assert_int_equal(kvt_alloc_live(), 0);
 }
 

@@ -118,14 +118,14 @@ messages_are_read_as_they_were_written(void **state)
     worker_message_put_bytes(&out, text, sizeof(text) - 1);
     assert_true(kvt_buffer_ok(&out));
     for (size_t cut = 0; cut <= out.size; cut++) {
-        struct worker_message words = {.bytes = out.data, .size = cut};
-        const size_t count = worker_message_get_count(&words, 1);
-        const uint64_t first = count == 2 ? worker_message_get(&words) : 0;
-        const uint64_t second = count == 2 ? worker_message_get(&words) : 0;
+        struct worker_message message = {.bytes = out.data, .size = cut};
+        const size_t count = worker_message_get_count(&message, 1);
+        const uint64_t first = count == 2 ? worker_message_get(&message) : 0;
+        const uint64_t second = count == 2 ? worker_message_get(&message) : 0;
         size_t size;
-        const uint8_t *bytes = worker_message_get_bytes(&words, &size);
+        const uint8_t *bytes = worker_message_get_bytes(&message, &size);
 
-        assert_int_equal(worker_message_end(&words), cut == out.size);
+        assert_int_equal(worker_message_end(&message), cut == out.size);
         if (cut < out.size)
             continue;
         assert_true(first == UINT64_MAX && second == 7);
@@ -134,19 +134,19 @@ messages_are_read_as_they_were_written(void **state)
     }
     worker_message_put(&out, 0); /* more than is asked for */
     {
-        struct worker_message words = {.bytes = out.data, .size = out.size};
+        struct worker_message message = {.bytes = out.data, .size = out.size};
         size_t size;
 
-        assert_int_equal(worker_message_get_count(&words, 1 << 20), 0);
-        assert_true(words.bad);
-        words = (struct worker_message){.bytes = out.data, .size = out.size};
-        (void)worker_message_get(&words);
-        assert_null(worker_message_get_bytes(&words, &size)); /* 2^64 - 1 of them */
-        words = (struct worker_message){.bytes = out.data, .size = out.size};
+        assert_int_equal(worker_message_get_count(&message, 1 << 20), 0);
+        assert_true(message.bad);
+        message = (struct worker_message){.bytes = out.data, .size = out.size};
+        (void)worker_message_get(&message);
+        assert_null(worker_message_get_bytes(&message, &size)); /* 2^64 - 1 of them */
+        message = (struct worker_message){.bytes = out.data, .size = out.size};
         for (int i = 0; i < 3; i++)
-            (void)worker_message_get(&words);
-        (void)worker_message_get_bytes(&words, &size);
-        assert_false(worker_message_end(&words));
+            (void)worker_message_get(&message);
+        (void)worker_message_get_bytes(&message, &size);
+        assert_false(worker_message_end(&message));
     }
     kvt_buffer_release(&out);
 }

@@ -1,6 +1,7 @@
 /*
- * What is tested: worker/settings/worker_settings.h and order.h: what the defaults mean, that
- * every setting that cannot work is refused with its name in the message, and what names an order.
+ * What is tested: worker/settings/worker_settings.h and worker/settings/pool_order.h: what the
+ * defaults mean, that every setting that cannot work is refused with its name in the message, and
+ * what names an order.
  */
 #include <stdio.h>
 #include <stdlib.h>
