@@ -5,7 +5,7 @@
  * blocks (G1).  It asks here how much of a request need not be computed, says where it wants it,
  * and takes along with its own orders a piece of bytes (*meta*) that tells each rank what to load
  * and what to save around the forward pass (engine/connector/forward_hook.h).  Names are those of
- * vLLM's KV connector, so that an engine's glue is one line a call (engine/DESIGN.md, "Connector").
+ * vLLM's KV connector, so that an engine's glue is one line a call (engine/connector/DESIGN.md).
  *
  * One iteration:
  *

@@ -241,7 +241,7 @@ no_get_waits_for_good(void **state)
 
     (void)state;
     begin(&scene, false, seed);
-    /* Connected: who leaves sooner may end its owner (engine/DESIGN.md, Fabric). */
+    /* Connected: who leaves sooner may end its owner (engine/memory/DESIGN.md). */
     assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_OK);
     engine_window_close(scene.window);
     engine_fabric_close(scene.fabric);
