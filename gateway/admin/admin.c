@@ -1,4 +1,4 @@
-#include "gateway/admin/admin.h"
+#include "gateway/admin/admin_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,13 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/text/json.h"
-#include "base/text/parse.h"
 #include "g4/object/check.h"
-#include "gateway/admin/admin_adoption.h"
-#include "gateway/admin/admin_packing.h"
-#include "gateway/admin/admin_purge.h"
-#include "gateway/admin/admin_quarantine.h"
-#include "gateway/admin/admin_store.h"
 #include "gateway/block/backlog.h"
 #include "gateway/block/repair.h"
 #include "gateway/tier/body_read.h"
@@ -338,17 +332,6 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
 }
 
 /* ---- objects ---- */
-
-size_t
-gateway_admin_limit(const struct kvt_http_request *request, size_t fallback, size_t max)
-{
-    const char *text = kvt_http_query(request, "limit");
-    uint64_t limit;
-
-    if (text == NULL || kvt_parse_u64(text, &limit) != KVT_OK || limit == 0)
-        return fallback;
-    return limit < max ? (size_t)limit : max;
-}
 
 static void
 append_row(struct kvt_buffer *out, const struct gateway_row *row, unsigned tier)

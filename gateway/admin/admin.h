@@ -34,9 +34,6 @@ struct gateway_admin {
 
 extern const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES];
 
-/** What the query says after "limit=", at most `max`; `fallback` where it says nothing. */
-size_t gateway_admin_limit(const struct kvt_http_request *request, size_t fallback, size_t max);
-
 /** For kvt_http_options.ready: `arg` is a gateway_admin.  One line a reason. */
 bool gateway_admin_ready(void *arg, struct kvt_buffer *why);
 

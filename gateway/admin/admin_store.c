@@ -1,4 +1,4 @@
-#include "gateway/admin/admin_store.h"
+#include "gateway/admin/admin_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,11 +6,22 @@
 
 #include "base/core/alloc.h"
 #include "base/text/json.h"
-#include "gateway/admin/admin.h"
+#include "base/text/parse.h"
 #include "gateway/care/inspect.h"
 #include "gateway/tier/gateway_tiers.h"
 
 /* ---- listings ---- */
+
+size_t
+gateway_admin_limit(const struct kvt_http_request *request, size_t fallback, size_t max)
+{
+    const char *text = kvt_http_query(request, "limit");
+    uint64_t limit;
+
+    if (text == NULL || kvt_parse_u64(text, &limit) != KVT_OK || limit == 0)
+        return fallback;
+    return limit < max ? (size_t)limit : max;
+}
 
 static void
 append_listed(struct kvt_buffer *out, const struct g4_listed *row)
