@@ -45,7 +45,7 @@ struct app {
     struct gateway_bus_report *report;
     struct gateway_orders *orders;
     struct gateway_client_buckets *buckets;
-    struct gateway_listing_prefetch *ahead;
+    struct gateway_listing_prefetch *prefetch;
     struct gateway_s3 s3;
     struct gateway_auth *auth;
     struct gateway_reload *reload;
@@ -160,13 +160,13 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
                                     stats.incarnation, app->settings.front_buckets_max);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "buckets of the S3 port");
-    rc = gateway_listing_prefetch_new(&app->ahead);
+    rc = gateway_listing_prefetch_new(&app->prefetch);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "listings of the S3 port");
     app->s3 = (struct gateway_s3){.context = app->context,
                                   .budget = &app->budget,
                                   .buckets = app->buckets,
-                                  .ahead = app->ahead,
+                                  .prefetch = app->prefetch,
                                   .bucket = app->settings.bucket,
                                   .region = app->settings.region,
                                   .batch_max = app->settings.batch_max};
@@ -213,7 +213,7 @@ stop(struct app *app)
         gateway_packer_cancel(app->context->packer); /* clients may wait for what it does */
     }
     gateway_s3_server_stop(app->front);
-    gateway_listing_prefetch_free(app->ahead);
+    gateway_listing_prefetch_free(app->prefetch);
     gateway_client_buckets_free(app->buckets);
     kvt_http_stop(app->http);
     gateway_reload_free(app->reload);

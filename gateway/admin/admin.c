@@ -1,5 +1,3 @@
-#include "gateway/admin/admin_internal.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +6,7 @@
 #include "base/core/clock.h"
 #include "base/text/json.h"
 #include "g4/object/check.h"
+#include "gateway/admin/admin_internal.h"
 #include "gateway/block/backlog.h"
 #include "gateway/block/repair.h"
 #include "gateway/tier/body_read.h"

@@ -1,8 +1,7 @@
-#include "gateway/admin/admin_internal.h"
-
 #include <inttypes.h>
 
 #include "base/text/json.h"
+#include "gateway/admin/admin_internal.h"
 
 static void
 append_last(struct kvt_buffer *out, const struct gateway_packer_state *state)

@@ -1,10 +1,9 @@
-#include "gateway/admin/admin_internal.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text/json.h"
+#include "gateway/admin/admin_internal.h"
 #include "gateway/care/purge.h"
 
 static void

@@ -1,9 +1,8 @@
-#include "gateway/admin/admin_internal.h"
-
 #include <string.h>
 
 #include "base/text/json.h"
 #include "base/text/parse.h"
+#include "gateway/admin/admin_internal.h"
 #include "gateway/block/quarantine_restore.h"
 #include "gateway/tier/quarantine.h"
 

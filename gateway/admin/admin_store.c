@@ -1,5 +1,3 @@
-#include "gateway/admin/admin_internal.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include "base/core/alloc.h"
 #include "base/text/json.h"
 #include "base/text/parse.h"
+#include "gateway/admin/admin_internal.h"
 #include "gateway/care/inspect.h"
 #include "gateway/tier/gateway_tiers.h"
 

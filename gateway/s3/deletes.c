@@ -1,5 +1,3 @@
-#include "gateway/s3/deletes.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +6,9 @@
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_read.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/s3_handlers.h"
+
+enum { KEYS_MAX = 1000 };
 
 /* The keys, one behind the other with their NULs. */
 struct deletes {
@@ -16,7 +17,7 @@ struct deletes {
     bool quiet;
     bool versioned;  /* a version was named: there is none but "null" */
     bool particular; /* of the row that is read: only this one of the key's objects is meant */
-    bool particulars[GATEWAY_DELETES_MAX];
+    bool particulars[KEYS_MAX];
     char key[GATEWAY_XML_READ_TEXT_MAX];
 };
 
@@ -43,7 +44,7 @@ on_row(void *arg)
     struct deletes *deletes = arg;
     const size_t size = strlen(deletes->key);
 
-    if (size == 0 || ++deletes->count > GATEWAY_DELETES_MAX)
+    if (size == 0 || ++deletes->count > KEYS_MAX)
         return false;
     kvt_buffer_append(&deletes->keys, deletes->key, size + 1);
     deletes->key[0] = '\0';
@@ -154,7 +155,7 @@ gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, GATEWAY_S3_ERROR_SLOW_DOWN);
         return;
     }
-    kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_XML_READ_TEXT_MAX);
+    kvt_buffer_init(&deletes->keys, (size_t)KEYS_MAX * GATEWAY_XML_READ_TEXT_MAX);
     if (!gateway_xml_read_parse(&form, gateway_request_bytes(request), request->body.size) ||
         deletes->count == 0)
         fault = GATEWAY_S3_ERROR_XML;

@@ -24,14 +24,14 @@ struct gateway_listing_prefetch;
 /** KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err gateway_listing_prefetch_new(struct gateway_listing_prefetch **out);
 /** NULL is allowed.  The store must not be closed yet. */
-void gateway_listing_prefetch_free(struct gateway_listing_prefetch *ahead);
+void gateway_listing_prefetch_free(struct gateway_listing_prefetch *prefetch);
 
 /** Fetch the page of `prefix` that `token` leads to, if there is room for it. */
-void gateway_listing_prefetch_fetch(struct gateway_listing_prefetch *ahead, struct g4_store *store,
-                                    const char *prefix, const char *token);
+void gateway_listing_prefetch_fetch(struct gateway_listing_prefetch *prefetch,
+                                    struct g4_store *store, const char *prefix, const char *token);
 
 /** Keys came or went: nothing that was fetched before is given any more. */
-void gateway_listing_prefetch_change(struct gateway_listing_prefetch *ahead);
+void gateway_listing_prefetch_change(struct gateway_listing_prefetch *prefetch);
 
 /**
  * The page that the request asks for, if it was fetched; waits where it is on its way.
@@ -39,7 +39,7 @@ void gateway_listing_prefetch_change(struct gateway_listing_prefetch *ahead);
  * @param request  LIST with a token; listed, listed_count and token are answered as by the store
  * @return false: ask the store
  */
-bool gateway_listing_prefetch_take(struct gateway_listing_prefetch *ahead,
+bool gateway_listing_prefetch_take(struct gateway_listing_prefetch *prefetch,
                                    struct g4_request *request);
 
 #endif /* GATEWAY_S3_LISTING_PREFETCH_H */

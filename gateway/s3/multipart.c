@@ -1,5 +1,3 @@
-#include "gateway/s3/multipart.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +12,8 @@
 #include "gateway/http/xml_read.h"
 #include "gateway/http/xml_write.h"
 #include "gateway/s3/object_copy.h"
+#include "gateway/s3/opaque.h"
+#include "gateway/s3/s3_handlers.h"
 #include "gateway/s3/s3_object.h"
 #include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"

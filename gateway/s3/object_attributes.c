@@ -1,5 +1,3 @@
-#include "gateway/s3/object_attributes.h"
-
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -7,8 +5,12 @@
 #include "base/core/clock.h"
 #include "gateway/http/attributes.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/opaque.h"
+#include "gateway/s3/s3_handlers.h"
 #include "gateway/s3/s3_object.h"
 #include "gateway/upload/completed_parts.h"
+
+enum { PARTS_MAX = 1000 };
 
 #define ROOT "GetObjectAttributesResponse"
 
@@ -66,7 +68,7 @@ read_wishes(const struct gateway_request *request, struct wishes *wishes)
 {
     bool any = false;
 
-    *wishes = (struct wishes){.max = GATEWAY_OBJECT_ATTRIBUTES_PARTS};
+    *wishes = (struct wishes){.max = PARTS_MAX};
     for (size_t i = 0; i < request->header_count; i++) {
         const char *list = request->headers[i].value;
         const char *item;
@@ -83,8 +85,8 @@ read_wishes(const struct gateway_request *request, struct wishes *wishes)
     if (!any || !gateway_request_number(request, "x-amz-max-parts", &wishes->max) ||
         !gateway_request_number(request, "x-amz-part-number-marker", &wishes->marker))
         return GATEWAY_S3_ERROR_INVALID_ARGUMENT;
-    if (wishes->max > GATEWAY_OBJECT_ATTRIBUTES_PARTS)
-        wishes->max = GATEWAY_OBJECT_ATTRIBUTES_PARTS;
+    if (wishes->max > PARTS_MAX)
+        wishes->max = PARTS_MAX;
     return GATEWAY_S3_ERROR_NONE;
 }
 

@@ -9,6 +9,7 @@
 #include "gateway/http/attributes.h"
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/opaque.h"
 #include "gateway/s3/s3_bucket.h"
 #include "gateway/s3/s3_object.h"
 #include "gateway/tier/object_key.h"

@@ -10,8 +10,7 @@
 #ifndef GATEWAY_S3_OBJECT_COPY_H
 #define GATEWAY_S3_OBJECT_COPY_H
 
-#include "gateway/http/request.h"
-#include "gateway/s3/s3_dispatch.h"
+#include "gateway/s3/s3_context.h"
 
 void gateway_object_copy_answer(struct gateway_s3 *s3, struct gateway_request *request);
 

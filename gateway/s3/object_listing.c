@@ -314,12 +314,12 @@ static enum kvt_err
 fetch(struct listing *listing, struct g4_request *request, const char *start)
 {
     struct g4_store *store = gateway_bucket_tier_store(listing->s3->context->tiers.buckets);
-    struct gateway_listing_prefetch *ahead = listing->s3->ahead;
+    struct gateway_listing_prefetch *prefetch = listing->s3->prefetch;
     enum kvt_err rc;
 
     memcpy(listing->page, request->token, sizeof(listing->page));
-    if (ahead != NULL && listing->has_token && request->token[0] != '\0' &&
-        gateway_listing_prefetch_take(ahead, request))
+    if (prefetch != NULL && listing->has_token && request->token[0] != '\0' &&
+        gateway_listing_prefetch_take(prefetch, request))
         return KVT_OK;
     request->after = start[0] == '\0' ? NULL : start;
     rc = g4_store_perform(store, request);
@@ -334,12 +334,12 @@ fetch(struct listing *listing, struct g4_request *request, const char *start)
 static void
 look_ahead(const struct listing *listing, const struct g4_request *request)
 {
-    if (listing->s3->ahead != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
+    if (listing->s3->prefetch != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
         listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
         request->token[0] != '\0')
-        gateway_listing_prefetch_fetch(
-            listing->s3->ahead, gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
-            request->key, request->token);
+        gateway_listing_prefetch_fetch(listing->s3->prefetch,
+                                       gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
+                                       request->key, request->token);
 }
 
 /* The answer is full, the store's page done with, and nothing of what follows can be part of what

@@ -10,8 +10,7 @@
 #ifndef GATEWAY_S3_OBJECT_LISTING_H
 #define GATEWAY_S3_OBJECT_LISTING_H
 
-#include "gateway/http/request.h"
-#include "gateway/s3/s3_dispatch.h"
+#include "gateway/s3/s3_context.h"
 
 #define GATEWAY_OBJECT_LISTING_PAGES 64
 

@@ -11,8 +11,7 @@
 #ifndef GATEWAY_S3_S3_BUCKET_H
 #define GATEWAY_S3_S3_BUCKET_H
 
-#include "gateway/http/request.h"
-#include "gateway/s3/s3_dispatch.h"
+#include "gateway/s3/s3_context.h"
 
 /** The bucket of that name, whoever asks.  GATEWAY_S3_ERROR_NO_SUCH_BUCKET. */
 enum gateway_s3_error gateway_s3_bucket_find(struct gateway_s3 *s3, const char *name,

@@ -1,6 +1,5 @@
 #include "gateway/s3/s3_dispatch.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,44 +9,20 @@
 #include "gateway/block/removal.h"
 #include "gateway/http/auth.h"
 #include "gateway/s3/batch_request.h"
-#include "gateway/s3/deletes.h"
 #include "gateway/s3/listing_prefetch.h"
-#include "gateway/s3/multipart.h"
-#include "gateway/s3/object_attributes.h"
 #include "gateway/s3/object_copy.h"
 #include "gateway/s3/object_listing.h"
 #include "gateway/s3/s3_bucket.h"
+#include "gateway/s3/s3_handlers.h"
 #include "gateway/s3/s3_object.h"
-#include "gateway/s3/subresource.h"
-#include "gateway/s3/upload_listing.h"
 #include "gateway/tier/object_key.h"
 
 #define BATCH_PATH "/_kvtier/v1/"
-
-/* ANSWER_MIN: 1000 keys of a listing, each byte of them escaped. */
-enum { STRANGE_MAX = 24, ANSWER_MIN = 8 << 20 };
 
 static bool
 is_batch(const struct gateway_request *request)
 {
     return strncmp(request->target.path, BATCH_PATH, strlen(BATCH_PATH)) == 0;
-}
-
-bool
-gateway_s3_strange(const struct gateway_request *request, const char *const *known, size_t count)
-{
-    static const char *const signing[] = {
-        "X-Amz-Algorithm",      "X-Amz-Credential",     "X-Amz-Date",
-        "X-Amz-Expires",        "X-Amz-Signature",      "X-Amz-SignedHeaders",
-        "X-Amz-Security-Token", "X-Amz-Content-Sha256", "x-id"};
-    const size_t more = sizeof(signing) / sizeof(signing[0]);
-    const char *all[STRANGE_MAX];
-    char name[64];
-
-    assert(count + more <= STRANGE_MAX);
-    for (size_t i = 0; i < count + more; i++)
-        all[i] = i < count ? known[i] : signing[i - count];
-    return gateway_target_unknown(&request->target, all, count + more, name, sizeof(name));
 }
 
 /* ---- the bucket ---- */
@@ -296,22 +271,6 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
     request->body_size = request->answer.size;
 }
 
-size_t
-gateway_s3_answer_max(const struct gateway_s3 *s3)
-{
-    const size_t batch = 2 * (size_t)s3->batch_max + (1u << 20);
-
-    return batch > ANSWER_MIN ? batch : ANSWER_MIN;
-}
-
-enum gateway_s3_error
-gateway_s3_admit(const struct gateway_s3 *s3, const struct gateway_request *request,
-                 uint64_t length)
-{
-    (void)request;
-    return length > s3->batch_max ? GATEWAY_S3_ERROR_TOO_LARGE : GATEWAY_S3_ERROR_NONE;
-}
-
 /* Who says whose the bucket is means no other. */
 static bool
 expects_another(const struct gateway_request *request)
@@ -375,9 +334,9 @@ gateway_s3_dispatch(struct gateway_s3 *s3, struct gateway_request *request)
 {
     handle(s3, request);
     /* Before anybody is told that it is done. */
-    if (s3->ahead != NULL && !gateway_request_is(request, "GET") &&
+    if (s3->prefetch != NULL && !gateway_request_is(request, "GET") &&
         !gateway_request_is(request, "HEAD"))
-        gateway_listing_prefetch_change(s3->ahead);
+        gateway_listing_prefetch_change(s3->prefetch);
 }
 
 bool

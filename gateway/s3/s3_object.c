@@ -15,6 +15,7 @@
 #include "gateway/http/attributes.h"
 #include "gateway/http/condition.h"
 #include "gateway/http/range.h"
+#include "gateway/s3/opaque.h"
 #include "gateway/tier/body_cache.h"
 #include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"

@@ -6,15 +6,15 @@
  *
  * Ownership: borrows all of it.
  * Threads:   any number, one request each; may wait for disk and bucket.
- * Limits:    as gateway/s3/s3_dispatch.h.
+ * Limits:    as gateway/s3/s3_context.h.
  */
 #ifndef GATEWAY_S3_S3_OBJECT_H
 #define GATEWAY_S3_S3_OBJECT_H
 
 #include "gateway/block/put.h"
-#include "gateway/http/request.h"
-#include "gateway/s3/opaque.h"
-#include "gateway/s3/s3_dispatch.h"
+#include "gateway/s3/s3_context.h"
+
+struct gateway_opaque;
 
 /* Arguments that are known: the first of every method, the others of GET and HEAD. */
 #define GATEWAY_S3_OBJECT_ARGUMENTS 8

@@ -272,7 +272,7 @@ admit(struct call *call, const char *method)
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_payload_begin(request, &length);
     if (fault == GATEWAY_S3_ERROR_NONE)
-        fault = gateway_s3_admit(s3, request, length);
+        fault = gateway_s3_admit(s3, length);
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (atomic_load(&front->stopping) || !gateway_budget_take(s3->budget, length)) {

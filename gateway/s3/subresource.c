@@ -1,9 +1,9 @@
-#include "gateway/s3/subresource.h"
-
 #include <string.h>
 
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/opaque.h"
+#include "gateway/s3/s3_handlers.h"
 #include "gateway/s3/s3_object.h"
 
 #define XSI "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\""

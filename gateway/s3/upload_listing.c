@@ -1,5 +1,3 @@
-#include "gateway/s3/upload_listing.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include "base/core/alloc.h"
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/s3_handlers.h"
 #include "gateway/tier/object_key.h"
 #include "gateway/upload/uploads.h"
 

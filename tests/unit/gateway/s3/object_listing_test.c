@@ -253,12 +253,12 @@ pages_are_fetched_ahead(void **state)
 }
 
 static bool
-take(struct gateway_listing_prefetch *ahead, struct g4_listed *room, unsigned page)
+take(struct gateway_listing_prefetch *prefetch, struct g4_listed *room, unsigned page)
 {
     struct g4_request request = {.verb = G4_LIST, .key = "", .listed = room};
 
     (void)snprintf(request.token, sizeof(request.token), "%u", page);
-    return gateway_listing_prefetch_take(ahead, &request) && request.listed_count == 1 &&
+    return gateway_listing_prefetch_take(prefetch, &request) && request.listed_count == 1 &&
            strtoul(room[0].key, NULL, 10) == page;
 }
 
@@ -267,7 +267,7 @@ static void
 pages_ahead_are_bounded_in_number_and_time(void **state)
 {
     struct fixture *f = *state;
-    struct gateway_listing_prefetch *ahead = f->scene.ahead;
+    struct gateway_listing_prefetch *prefetch = f->scene.prefetch;
     struct g4_store *store = gateway_bucket_tier_store(f->scene.gateway.context->tiers.buckets);
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
     char token[16];
@@ -278,25 +278,26 @@ pages_ahead_are_bounded_in_number_and_time(void **state)
     f->forged.count = 1000;
     for (unsigned i = 0; i < GATEWAY_LISTING_PREFETCH_MAX + 1; i++) {
         (void)snprintf(token, sizeof(token), "%u", i);
-        gateway_listing_prefetch_fetch(ahead, store, "", token);
+        gateway_listing_prefetch_fetch(prefetch, store, "", token);
     }
     assert_int_equal(f->forged.asked, GATEWAY_LISTING_PREFETCH_MAX);
-    assert_true(take(ahead, room, 3));
-    assert_false(take(ahead, room, 3));
-    assert_false(take(ahead, room, GATEWAY_LISTING_PREFETCH_MAX));
-    gateway_listing_prefetch_fetch(ahead, store, "", "50");
+    assert_true(take(prefetch, room, 3));
+    assert_false(take(prefetch, room, 3));
+    assert_false(take(prefetch, room, GATEWAY_LISTING_PREFETCH_MAX));
+    gateway_listing_prefetch_fetch(prefetch, store, "", "50");
     test_scene_done(&f->scene,
                     test_scene_ask(&f->scene, "PUT", "/kvtier/new", "new", 3, NULL, NULL));
-    assert_false(take(ahead, room, 50));
+    assert_false(take(prefetch, room, 50));
     f->forged.strict = true;
-    gateway_listing_prefetch_fetch(ahead, store, "", "100");
-    assert_false(take(ahead, room, 100));
+    gateway_listing_prefetch_fetch(prefetch, store, "", "100");
+    assert_false(take(prefetch, room, 100));
     f->forged.strict = false;
-    gateway_listing_prefetch_fetch(ahead, store, "", "5");
+    gateway_listing_prefetch_fetch(prefetch, store, "", "5");
     kvt_clock_sleep_ms(GATEWAY_LISTING_PREFETCH_MS + 10);
-    assert_false(take(ahead, room, 5));
-    gateway_listing_prefetch_fetch(ahead, store, "", "7"); /* in the room of one that is too old */
-    assert_true(take(ahead, room, 7));
+    assert_false(take(prefetch, room, 5));
+    gateway_listing_prefetch_fetch(prefetch, store, "",
+                                   "7"); /* in the room of one that is too old */
+    assert_true(take(prefetch, room, 7));
     kvt_free(room);
 }
 

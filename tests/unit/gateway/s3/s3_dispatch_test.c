@@ -9,7 +9,6 @@
 #include "base/core/alloc.h"
 #include "gateway/block/removal.h"
 #include "gateway/http/attributes.h"
-#include "gateway/s3/deletes.h"
 
 #include "tests/unit/gateway/support/scene.h"
 
@@ -97,9 +96,8 @@ what_is_not_offered(void **state)
     assert_non_null(strstr(kvt_buffer_text(&request->answer), ">eu-1<"));
     test_scene_done(s, request);
     request = test_scene_ask(s, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
-    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max), GATEWAY_S3_ERROR_NONE);
-    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max + 1),
-                     GATEWAY_S3_ERROR_TOO_LARGE);
+    assert_int_equal(gateway_s3_admit(&s->s3, s->s3.batch_max), GATEWAY_S3_ERROR_NONE);
+    assert_int_equal(gateway_s3_admit(&s->s3, s->s3.batch_max + 1), GATEWAY_S3_ERROR_TOO_LARGE);
     test_scene_done(s, request);
 }
 

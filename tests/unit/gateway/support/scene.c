@@ -20,11 +20,11 @@ test_scene_open(struct test_scene *scene, uint64_t hot_capacity)
     atomic_init(&scene->budget.used, 0);
     scene->budget.max = 1u << 20;
     assert_int_equal(gateway_client_buckets_new(&scene->buckets, "kvtier", "kvtier", 0, 8), KVT_OK);
-    assert_int_equal(gateway_listing_prefetch_new(&scene->ahead), KVT_OK);
+    assert_int_equal(gateway_listing_prefetch_new(&scene->prefetch), KVT_OK);
     scene->s3 = (struct gateway_s3){.context = scene->gateway.context,
                                     .budget = &scene->budget,
                                     .buckets = scene->buckets,
-                                    .ahead = scene->ahead,
+                                    .prefetch = scene->prefetch,
                                     .bucket = "kvtier",
                                     .region = "eu-1",
                                     .batch_max = 1u << 20};
@@ -36,7 +36,7 @@ void
 test_scene_close(struct test_scene *scene)
 {
     assert_int_equal(atomic_load(&scene->budget.used), 0);
-    gateway_listing_prefetch_free(scene->ahead);
+    gateway_listing_prefetch_free(scene->prefetch);
     gateway_client_buckets_free(scene->buckets);
     test_gateway_close(&scene->gateway);
 }

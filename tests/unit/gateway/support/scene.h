@@ -18,7 +18,7 @@ struct test_scene {
     struct test_gateway gateway;
     struct gateway_budget budget;
     struct gateway_client_buckets *buckets; /* of at most eight that are made */
-    struct gateway_listing_prefetch *ahead;
+    struct gateway_listing_prefetch *prefetch;
     struct gateway_s3 s3;
     const struct gateway_principal *who; /* test_scene_owner, unless a test says otherwise */
     size_t answer_max;                   /* bytes; as the front gives, unless a test says so */
