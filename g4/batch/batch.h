@@ -15,7 +15,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "g4/batch/batch_client.h"
+#include "kvtier/error.h"
+
+#define G4_BATCH_CLIENT_BATCH_MAX 4096
+
+struct g4_batch_client_item {
+    const char *key;
+    uint64_t fingerprint; /* put */
+    const void *body;     /* put */
+    void *buffer;         /* get */
+    size_t size;          /* put: bytes of body; get: in room, out bytes received; has: out */
+    uint32_t crc32c;      /* put: computed by the call; get, has: out */
+    enum kvt_err status;  /* get, has: OK or NOTFOUND, or why it could not be asked */
+};
 
 enum g4_batch_verb { G4_BATCH_HAS, G4_BATCH_GET, G4_BATCH_PUT };
 

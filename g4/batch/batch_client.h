@@ -16,9 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "g4/batch/batch.h"
 #include "kvtier/error.h"
-
-#define G4_BATCH_CLIENT_BATCH_MAX 4096
 
 struct g4_batch_client;
 
@@ -37,16 +36,6 @@ struct g4_batch_client_options {
      * status.  False: the others are not asked, and carry KVT_CANCELLED.  NULL: nobody asks. */
     bool (*progress)(void *arg, size_t done, size_t count);
     void *progress_arg;
-};
-
-struct g4_batch_client_item {
-    const char *key;
-    uint64_t fingerprint; /* put */
-    const void *body;     /* put */
-    void *buffer;         /* get */
-    size_t size;          /* put: bytes of body; get: in room, out bytes received; has: out */
-    uint32_t crc32c;      /* put: computed by the call; get, has: out */
-    enum kvt_err status;  /* get, has: OK or NOTFOUND, or why it could not be asked */
 };
 
 KVT_NODISCARD enum kvt_err g4_batch_client_open(struct g4_batch_client **out,

@@ -6,7 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/thread/queue.h"
-#include "g4/directory/directory_volume.h"
+#include "g4/directory/directory_internal.h"
 
 enum { THREADS_DEFAULT = 2, THREADS_MAX = 64, QUEUE_DEFAULT = 4096, WAIT_MS = 1000 };
 

@@ -1,5 +1,3 @@
-#include "g4/directory/directory_volume.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +10,10 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/random.h"
-#include "g4/directory/directory.h"
+#include "g4/directory/directory_internal.h"
 #include "g4/directory/file_name.h"
 #include "g4/directory/folder_split.h"
 #include "g4/directory/object_file.h"
-#include "g4/directory/stage.h"
-#include "g4/directory/tree.h"
-#include "g4/directory/tree_walk.h"
 #include "g4/object/check.h"
 
 enum { SPLITS_MAX = 64 };

@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "g4/s3/sigv4.h"
+#include "g4/object/sha256.h"
 
-enum { ESCAPED = 3, HASHED_SIZE = 1 + G4_SIGV4_SIGNATURE_MAX };
+enum { ESCAPED = 3, HASHED_SIZE = 1 + G4_SHA256_HEX_MAX };
 
 static bool
 kept(unsigned char c)
@@ -69,7 +69,7 @@ g4_file_name_format(const char *key, char out[G4_FILE_NAME_MAX])
     out[0] = '=';
     for (const char *c = key; *c != '\0'; c++) {
         if (at + ESCAPED >= G4_FILE_NAME_MAX) {
-            char hex[G4_SIGV4_SIGNATURE_MAX];
+            char hex[G4_SHA256_HEX_MAX];
 
             g4_sha256_hex(key, strlen(key), hex);
             out[0] = '#';

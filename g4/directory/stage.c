@@ -1,5 +1,3 @@
-#include "g4/directory/stage.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +10,7 @@
 
 #include "base/core/file.h"
 #include "base/core/random.h"
+#include "g4/directory/directory_internal.h"
 #include "g4/directory/object_file.h"
 
 enum { PROC_PATH_MAX = 40 };

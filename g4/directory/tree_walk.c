@@ -1,5 +1,3 @@
-#include "g4/directory/tree_walk.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "g4/directory/directory_internal.h"
 #include "g4/directory/file_name.h"
 #include "g4/directory/folder.h"
 #include "g4/directory/folder_split.h"

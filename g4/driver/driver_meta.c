@@ -1,5 +1,3 @@
-#include "g4/driver/driver_meta.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +7,7 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "base/text/hex.h"
+#include "g4/driver/driver_store_internal.h"
 #include "g4/object/check.h"
 #include "g4/s3/sigv4.h"
 

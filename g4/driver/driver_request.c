@@ -1,13 +1,11 @@
-#include "g4/driver/driver_request.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
-#include "g4/driver/driver_meta.h"
-#include "g4/lock/lock.h"
+#include "g4/driver/driver_store_internal.h"
 #include "g4/object/check.h"
+#include "g4/object/kind.h"
 
 /* What an answer told of an object, and its body as far as it came. */
 struct reading {

@@ -10,8 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "base/thread/queue.h"
-#include "g4/driver/driver_abi.h"
-#include "g4/driver/driver_request.h"
+#include "g4/driver/driver_store_internal.h"
 
 enum {
     THREADS_DEFAULT = 8,

@@ -25,9 +25,9 @@
 #include "g4/lock/lease.h"
 #include "g4/lock/selftest.h"
 #include "g4/object/g4_store.h"
+#include "g4/object/kind.h"
 #include "kvtier/error.h"
 
-#define G4_LOCK_SUFFIX         ".lock"
 #define G4_LOCK_TTL_DEFAULT_MS 60000
 
 struct g4_lock;

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "g4/lock/lock.h"
-
 #define OWN_PREFIX ".kvtier-"
 
 const char *

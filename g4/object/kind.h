@@ -15,6 +15,7 @@
 #include "kvtier/key.h"
 
 #define G4_KIND_META_SUFFIX ".meta"
+#define G4_LOCK_SUFFIX      ".lock" /* of the objects of g4/lock/lock.h */
 
 /* Writer of the empty object that takes the place of a bad block. */
 #define G4_KIND_TOMBSTONE_WRITER "tombstone"

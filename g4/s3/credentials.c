@@ -9,8 +9,7 @@
 #include "base/core/log.h"
 #include "base/core/random.h"
 #include "base/thread/cond.h"
-#include "g4/s3/credentials_fetch.h"
-#include "g4/s3/credentials_source.h"
+#include "g4/s3/credentials_internal.h"
 
 enum {
     EARLY_MS = 5 * 60 * 1000, /* how long before their end keys are renewed, if they last so long */

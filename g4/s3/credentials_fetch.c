@@ -1,11 +1,10 @@
-#include "g4/s3/credentials_fetch.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/buffer.h"
 #include "base/http/fetch.h"
+#include "g4/s3/credentials_internal.h"
 #include "g4/s3/s3_xml.h"
 #include "g4/s3/sigv4.h"
 

@@ -1,10 +1,9 @@
-#include "g4/s3/credentials_parse.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/clock.h"
 #include "base/text/json_pull.h"
+#include "g4/s3/credentials_internal.h"
 #include "g4/s3/s3_xml.h"
 
 enum { TIME_MAX = 64 };

@@ -1,5 +1,3 @@
-#include "g4/s3/credentials_source.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/file.h"
+#include "g4/s3/credentials_internal.h"
 
 #define CONTAINER_HOST "http://169.254.170.2"
 #define METADATA_IPV4  "http://169.254.169.254"

@@ -6,10 +6,8 @@
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
-#include "g4/s3/endpoint.h"
 #include "g4/s3/exchange.h"
-#include "g4/s3/s3_loop.h"
-#include "g4/s3/s3_parts.h"
+#include "g4/s3/s3_internal.h"
 
 enum {
     THREADS_MAX = 16,

@@ -9,7 +9,7 @@
  *            `notes` a little longer: they are closed behind it.
  * Threads:   `threads` I/O threads, each with its own multi handle.
  * Limits:    `queue_max` requests waiting, `connections_max` at once a thread, each with up to
- *            320 KiB of buffers beside its body; see g4/s3/s3_loop.h for retries and hedges.
+ *            320 KiB of buffers beside its body; see g4/s3/s3_internal.h for retries and hedges.
  */
 #ifndef G4_S3_S3_H
 #define G4_S3_S3_H
@@ -40,7 +40,7 @@ struct g4_s3_options {
     unsigned queue_max;       /* 0 = 4096 */
     unsigned attempts_max;    /* tries of one request: 500, 503, SlowDown, connection lost; 0 = 4 */
     uint64_t timeout_ms;      /* default deadline of a request; 0 = 30 s */
-    uint64_t part_size;       /* larger objects travel in parts (g4/s3/s3_parts.h); 0 = 16 MiB */
+    uint64_t part_size;       /* larger objects travel in parts (g4/s3/s3_internal.h); 0 = 16 MiB */
     uint64_t hedge_ms;        /* ask a second time when a GET takes longer; 0 = never */
     bool hedge_p95;           /* longer than 19 in 20 do, but at least hedge_ms */
     uint32_t hedge_share_ppm; /* most GETs that are asked twice; 0 = 5 % */

@@ -1,5 +1,3 @@
-#include "g4/s3/s3_loop.h"
-
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,6 +10,7 @@
 #include "g4/object/check.h"
 #include "g4/s3/exchange.h"
 #include "g4/s3/latency.h"
+#include "g4/s3/s3_internal.h"
 
 enum {
     BACKOFF_FIRST_MS = 50,

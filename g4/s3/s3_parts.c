@@ -1,5 +1,3 @@
-#include "g4/s3/s3_parts.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,6 +9,7 @@
 #include "base/core/clock.h"
 #include "g4/object/check.h"
 #include "g4/s3/exchange.h"
+#include "g4/s3/s3_internal.h"
 #include "g4/s3/s3_xml.h"
 #include "g4/s3/sigv4.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/core/alloc.h"
 #include "base/text/hex.h"
+#include "g4/object/sha256.h"
 
 #define ALGORITHM       "AWS4-HMAC-SHA256"
 #define HASH_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -21,15 +22,6 @@ enum {
     QUERY_PAIRS_MAX = 128,
     SECRET_MAX = 256,
 };
-
-void
-g4_sha256_hex(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX])
-{
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-
-    (void)SHA256(bytes, size, digest);
-    kvt_hex_format(digest, sizeof(digest), hex);
-}
 
 static bool
 unreserved(unsigned char c)

@@ -89,7 +89,4 @@ void g4_sigv4_sign_trailer(const struct g4_sigv4_signer *signer, const char *pre
 /** Append `text` percent-encoded as SigV4 wants it; `keep_slash` for paths. */
 void g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash);
 
-/** Lower-case hex SHA-256. */
-void g4_sha256_hex(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX]);
-
 #endif /* G4_S3_SIGV4_H */

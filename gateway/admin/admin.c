@@ -1,3 +1,5 @@
+#include "gateway/admin/admin.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

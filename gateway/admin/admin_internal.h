@@ -1,6 +1,8 @@
 /*
  * gateway/admin/admin_internal.h -- the handlers of the admin port, by topic.
  *
+ * Why: only the table of routes in admin.c calls them.
+ *
  * Each handler has the arguments of a route; its `arg` is a gateway_admin.
  */
 #ifndef GATEWAY_ADMIN_ADMIN_INTERNAL_H
@@ -43,9 +45,9 @@ void gateway_admin_packing_ask(void *arg, const struct kvt_http_request *request
 void gateway_admin_purge(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 
-/* ---- damaged copies (kvtier g4 quarantine); at most GATEWAY_QUARANTINE_ENTRIES_MAX entries ---- */
+/* ---- damaged copies (kvtier g4 quarantine) ---- */
 
-/** GET /v1/quarantine?limit=N. */
+/** GET /v1/quarantine?limit=N; at most GATEWAY_QUARANTINE_ENTRIES_MAX. */
 void gateway_admin_quarantine_list(void *arg, const struct kvt_http_request *request,
                                    struct kvt_http_response *response);
 
@@ -53,9 +55,10 @@ void gateway_admin_quarantine_list(void *arg, const struct kvt_http_request *req
 void gateway_admin_quarantine_act(void *arg, const struct kvt_http_request *request,
                                   struct kvt_http_response *response);
 
-/* ---- what the stores really have (kvtier g4 fsck, gc); pages of G4_LIST_KEYS_MAX rows ---- */
+/* ---- what the stores really have (kvtier g4 fsck, gc) ---- */
 
-/** GET /v1/store?tier=hot|cold&prefix=P&after=K&cursor=C: JSON lines, then {"next_cursor"}. */
+/** GET /v1/store?tier=hot|cold&prefix=P&after=K&cursor=C: JSON lines, at most
+ *  G4_LIST_KEYS_MAX, then {"next_cursor"}. */
 void gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
                               struct kvt_http_response *response);
 

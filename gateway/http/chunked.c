@@ -8,6 +8,7 @@
 
 #include "base/core/alloc.h"
 #include "base/text/hex.h"
+#include "g4/object/sha256.h"
 
 #define SIGNATURE_EXTENSION "chunk-signature="
 #define SIGNATURE_TRAILER   "x-amz-trailer-signature"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/parse.h"
+#include "g4/object/sha256.h"
 
 #define STREAMING "STREAMING-"
 

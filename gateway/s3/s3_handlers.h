@@ -1,6 +1,8 @@
 /*
  * gateway/s3/s3_handlers.h -- handlers that only the dispatcher calls.
  *
+ * Why: one declaration each is too little for a header each.
+ *
  * Ownership: borrow everything.
  * Threads:   any number, one request each; may wait for disk and bucket.
  */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
-#include "g4/s3/credentials_parse.h"
+#include "g4/s3/credentials_internal.h"
 
 #include "tests/fuzz/target.h"
 

@@ -1,5 +1,5 @@
 /*
- * What is tested: g4/s3/s3_loop.h and g4/s3/latency.h: what is tried again and how often, that
+ * What is tested: g4/s3/s3_internal.h and g4/s3/latency.h: what is tried again and how often, that
  * retries end with the deadline and with their budget, and hedged GETs: the first good answer
  * counts, whichever attempt brings it, and no more are asked than their share.
  */
@@ -13,7 +13,7 @@
 #include "base/thread/cond.h"
 #include "g4/object/check.h"
 #include "g4/s3/latency.h"
-#include "g4/s3/s3_loop.h"
+#include "g4/s3/s3_internal.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/g4/support/helpers.h"

@@ -1,5 +1,5 @@
 /*
- * What is tested: g4/s3/s3_parts.h: large objects come and go in parts, through a real server and
+ * What is tested: g4/s3/s3_internal.h: large objects come and go in parts, through a real server and
  * through one that changes them meanwhile, takes no ranges, loses parts, or says "200" and fails.
  */
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "base/core/random.h"
 #include "g4/object/check.h"
 #include "g4/s3/s3.h"
-#include "g4/s3/s3_parts.h"
+#include "g4/s3/s3_internal.h"
 #include "g4/s3/upload_notes.h"
 
 #include "tests/support/seed.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
+#include "g4/object/sha256.h"
 #include "g4/s3/sigv4.h"
 
 #include "tests/support/seed.h"

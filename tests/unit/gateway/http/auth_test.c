@@ -8,6 +8,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/file.h"
+#include "g4/object/sha256.h"
 #include "gateway/http/auth.h"
 #include "gateway/http/payload.h"
 

@@ -1,5 +1,5 @@
 /*
- * What is tested: gateway/s3/multipart.h: uploads in parts and their checksums.
+ * What is tested: gateway/s3/multipart.c: uploads in parts and their checksums.
  */
 #include <stdio.h>
 #include <string.h>

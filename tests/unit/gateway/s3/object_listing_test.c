@@ -1,7 +1,7 @@
 /*
  * What is tested: gateway/s3/object_listing.h over a bucket that has what no test can put there in
  * time: page after page of objects that are nobody's, and keys as long as they may be; and that an
- * answer that does not fit, of a listing or of gateway/s3/deletes.h, is not given in part.
+ * answer that does not fit, of a listing or of DeleteObjects, is not given in part.
  */
 #include <stdio.h>
 #include <stdlib.h>

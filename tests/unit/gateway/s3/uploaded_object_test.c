@@ -1,5 +1,5 @@
 /*
- * What is tested: gateway/s3/multipart.h, gateway/s3/s3_object.h and
+ * What is tested: gateway/s3/multipart.c, gateway/s3/s3_object.h and
  * gateway/s3/object_attributes.h: what is told of the parts of an object that was uploaded in
  * parts, and of one that was not.
  */

@@ -1,21 +1,42 @@
 /*
- * g4/driver/driver_meta.h -- what stands beside an object, as pairs of a name and a value.
+ * g4/driver/driver_store_internal.h -- requests of a driver, and what stands beside an object.
  *
- * Why: drivers that are loaded have no words for our metadata, nor for all headers a client may
- * want kept, and the old signature gets some values wrong: so what is not plain travels coded.
+ * Why: how a driver is loaded and waited for is one thing, how conditions, proofs and checks are
+ * made of HEAD, GET and PUT another.
  *
- * Ownership: pairs belong to whoever made them, and borrow the request's texts not at all.
- * Limits:    G4_FOREIGN_META_MAX pairs.
+ * Ownership: requests as in g4/object/g4_store.h; pairs belong to their maker and borrow nothing
+ *            from the request.
+ * Threads:   any number at once; changes of keys of one stripe wait for each other.
  */
-#ifndef G4_DRIVER_DRIVER_META_H
-#define G4_DRIVER_DRIVER_META_H
+#ifndef G4_DRIVER_DRIVER_STORE_INTERNAL_H
+#define G4_DRIVER_DRIVER_STORE_INTERNAL_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <pthread.h>
 
 #include "base/core/buffer.h"
 #include "g4/driver/driver_abi.h"
-#include "g4/object/g4_store.h"
+#include "g4/driver/driver_store.h"
+
+/* ---- requests ---- */
+
+#define G4_FOREIGN_STRIPES 64
+
+struct g4_foreign {
+    const struct g4_foreign_driver *driver;
+    void *self;                                  /* the driver's */
+    uint64_t timeout_ms;                         /* of requests without a deadline */
+    pthread_mutex_t stripes[G4_FOREIGN_STRIPES]; /* by key: a PUT and its HEADs, a DELETE too */
+};
+
+/** Do it, and fill the results; `done` is not called. */
+void g4_driver_request_perform(struct g4_foreign *foreign, struct g4_request *request);
+
+/* ---- pairs of a name and a value ---- */
+
+/*
+ * Drivers have no words for our metadata, nor for all headers that a client may want kept, and the
+ * old signature gets some values wrong: what is not plain travels coded.
+ */
 
 #define G4_FOREIGN_NONCE_MAX 17
 #define G4_FOREIGN_VALUE_MAX 24
@@ -55,4 +76,4 @@ KVT_NODISCARD enum kvt_err g4_driver_meta_make(struct g4_driver_meta_pairs **out
 /** NULL is allowed. */
 void g4_driver_meta_free(struct g4_driver_meta_pairs *pairs);
 
-#endif /* G4_DRIVER_DRIVER_META_H */
+#endif /* G4_DRIVER_DRIVER_STORE_INTERNAL_H */
