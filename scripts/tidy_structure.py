@@ -235,6 +235,7 @@ KEPT_HEADERS = {
     "cli/events/event_printer.h": "a printer of every dialect; its one user waits for messages",
     "cli/ops/dev_state.h": "cmd_dev.c would have over 600 lines",
     "cli/workload/simulate_policy.h": "cmd_policy_simulate.c would have over 900 lines",
+    "gateway/http/connections.h": "the table of connections; in s3_server.c they are 700 lines",
 }
 
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
