@@ -337,9 +337,9 @@ look_ahead(const struct listing *listing, const struct g4_request *request)
     if (listing->s3->prefetch != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
         listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
         request->token[0] != '\0')
-        gateway_listing_prefetch_fetch(listing->s3->prefetch,
-                                       gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
-                                       request->key, request->token);
+        gateway_listing_prefetch_fetch(
+            listing->s3->prefetch, gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
+            request->key, request->token);
 }
 
 /* The answer is full, the store's page done with, and nothing of what follows can be part of what
