@@ -1,5 +1,5 @@
 /*
- * What is tested: g4/s3/s3_internal.h: large objects come and go in parts, through a real server and
+ * What is tested: g4/s3/s3_parts.c: large objects come and go in parts, through a real server and
  * through one that changes them meanwhile, takes no ranges, loses parts, or says "200" and fails.
  */
 #include <inttypes.h>
