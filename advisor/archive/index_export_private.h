@@ -33,7 +33,7 @@ void advisor_index_export_holder(struct kvt_buffer *out, const struct index_hold
 KVT_NODISCARD enum kvt_err advisor_index_export_flush(const struct advisor_index_export *export,
                                                       bool all);
 
-/* export_foreign.c */
+/* index_export_foreign.c */
 KVT_NODISCARD enum kvt_err advisor_index_export_leave_out(struct advisor_index_export *export);
 bool advisor_index_export_is_left_out(const struct advisor_index_export *export,
                                       uint32_t publisher);
@@ -44,16 +44,5 @@ KVT_NODISCARD enum kvt_err
 advisor_index_export_foreigners(const struct advisor_index_export *export);
 /** Their names of blocks, and what waits for one. */
 KVT_NODISCARD enum kvt_err advisor_index_export_named(const struct advisor_index_export *export);
-
-/* export_policies.c */
-KVT_NODISCARD enum kvt_err advisor_index_export_policies(struct advisor_index_export *export);
-
-/* export_runs.c */
-/** What workers have, from `at` on; `next` 0: that was all. */
-KVT_NODISCARD enum kvt_err advisor_index_export_runs(const struct advisor_index_export *export,
-                                                     uint64_t at, size_t max, uint64_t *next);
-/** What was evicted from memory. */
-KVT_NODISCARD enum kvt_err advisor_index_export_cold(const struct advisor_index_export *export,
-                                                     uint64_t at, size_t max, uint64_t *next);
 
 #endif /* ADVISOR_ARCHIVE_INDEX_EXPORT_PRIVATE_H */
