@@ -7,7 +7,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 #include "wire/message/order_codec.h"
 
 #include "tests/fuzz/target.h"
@@ -39,7 +39,7 @@ decode(const void *bytes, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     struct kvt_buffer out;
     uint8_t mac[32];
     unsigned mac_size = sizeof(mac);
@@ -48,11 +48,11 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (HMAC(EVP_sha256(), key.bytes, (int)key.size, bytes, size, mac, &mac_size) == NULL)
         return 0;
     kvt_buffer_init(&out, 2 * WIRE_ORDER_MAX);
-    wire_msgpack_write(&writer, &out, 2 * WIRE_ORDER_MAX);
-    wire_msgpack_put_array(&writer, 2);
-    wire_msgpack_put_bin(&writer, bytes, size);
-    wire_msgpack_put_bin(&writer, mac, sizeof(mac));
-    if (wire_msgpack_done(&writer) == KVT_OK)
+    kvt_msgpack_write(&writer, &out, 2 * WIRE_ORDER_MAX);
+    kvt_msgpack_put_array(&writer, 2);
+    kvt_msgpack_put_bin(&writer, bytes, size);
+    kvt_msgpack_put_bin(&writer, mac, sizeof(mac));
+    if (kvt_msgpack_done(&writer) == KVT_OK)
         decode(out.data, out.size);
     kvt_buffer_release(&out);
     return 0;

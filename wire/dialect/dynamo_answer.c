@@ -5,8 +5,8 @@
 
 #include <inttypes.h>
 
+#include "base/text/msgpack.h"
 #include "wire/dialect/dynamo_internal.h"
-#include "wire/message/msgpack.h"
 
 enum { QUERY_MEMBERS = 6, QUERY_MAX = 512, WRAPPERS_MAX = 4 };
 
@@ -15,27 +15,27 @@ enum { QUERY_MEMBERS = 6, QUERY_MAX = 512, WRAPPERS_MAX = 4 };
 enum kvt_err
 wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank, uint64_t from, struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
-    wire_msgpack_write(&writer, out, QUERY_MAX);
+    kvt_msgpack_write(&writer, out, QUERY_MAX);
     (void)msgpack_pack_map(&writer.packer, QUERY_MEMBERS);
-    wire_msgpack_put_str(&writer, "worker_id");
-    wire_msgpack_put_uint(&writer, worker);
-    wire_msgpack_put_str(&writer, "dp_rank");
-    wire_msgpack_put_uint(&writer, dp_rank);
-    wire_msgpack_put_str(&writer, "start_event_id");
+    kvt_msgpack_put_str(&writer, "worker_id");
+    kvt_msgpack_put_uint(&writer, worker);
+    kvt_msgpack_put_str(&writer, "dp_rank");
+    kvt_msgpack_put_uint(&writer, dp_rank);
+    kvt_msgpack_put_str(&writer, "start_event_id");
     if (from > 0)
-        wire_msgpack_put_uint(&writer, from);
+        kvt_msgpack_put_uint(&writer, from);
     else
         (void)msgpack_pack_nil(&writer.packer);
-    wire_msgpack_put_str(&writer, "end_event_id");
+    kvt_msgpack_put_str(&writer, "end_event_id");
     (void)msgpack_pack_nil(&writer.packer);
     /* Without this a worker that cannot dump would answer with an empty tree. */
-    wire_msgpack_put_str(&writer, "supports_tree_dump_failed");
-    wire_msgpack_put_bool(&writer, true);
-    wire_msgpack_put_str(&writer, "kind");
-    wire_msgpack_put_str(&writer, "recovery");
-    return wire_msgpack_done(&writer);
+    kvt_msgpack_put_str(&writer, "supports_tree_dump_failed");
+    kvt_msgpack_put_bool(&writer, true);
+    kvt_msgpack_put_str(&writer, "kind");
+    kvt_msgpack_put_str(&writer, "recovery");
+    return kvt_msgpack_done(&writer);
 }
 
 enum kvt_err

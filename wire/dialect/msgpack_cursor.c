@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "wire/message/msgpack_lead.h"
+#include "base/text/msgpack_lead.h"
 
 void
 wire_cursor_fail(struct wire_cursor *pack, const uint8_t *at, enum kvt_err code, const char *wanted)

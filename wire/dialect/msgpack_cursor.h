@@ -1,7 +1,7 @@
 /*
  * wire/dialect/msgpack_cursor.h -- a msgpack cursor for foreign messages.
  *
- * Why: wire/message/msgpack.h reads our own formats, where anything unexpected is an error.
+ * Why: base/text/msgpack.h reads our own formats, where anything unexpected is an error.
  * Foreign messages are read by name, have members nobody told us of, and a value of the wrong type
  * spoils one event, not the message.  So a reader here says false and steps over what it does not
  * want, and only a message that is no msgpack at all is a fault.  It is all inline: a block is two

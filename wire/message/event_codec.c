@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 
 enum {
     HEADER_MEMBERS = 8,
@@ -25,127 +25,127 @@ members_needed(const struct kvt_event *event)
 }
 
 static void
-put_event(struct wire_msgpack_writer *writer, const struct kvt_event *event)
+put_event(struct kvt_msgpack_writer *writer, const struct kvt_event *event)
 {
     const size_t members = members_needed(event);
 
-    wire_msgpack_put_array(writer, members);
-    wire_msgpack_put_uint(writer, event->type);
-    wire_msgpack_put_uint(writer, event->location);
-    wire_msgpack_put_uint(writer, event->sequence_hash);
-    wire_msgpack_put_uint(writer, event->prefix_hash);
-    wire_msgpack_put_uint(writer, event->block_size);
+    kvt_msgpack_put_array(writer, members);
+    kvt_msgpack_put_uint(writer, event->type);
+    kvt_msgpack_put_uint(writer, event->location);
+    kvt_msgpack_put_uint(writer, event->sequence_hash);
+    kvt_msgpack_put_uint(writer, event->prefix_hash);
+    kvt_msgpack_put_uint(writer, event->block_size);
     if (members > 5)
-        wire_msgpack_put_uint(writer, event->parent);
+        kvt_msgpack_put_uint(writer, event->parent);
     if (members > 6)
-        wire_msgpack_put_uint(writer, event->position);
+        kvt_msgpack_put_uint(writer, event->position);
     if (members > 7)
-        wire_msgpack_put_uint(writer, event->ranks);
+        kvt_msgpack_put_uint(writer, event->ranks);
     if (members > 8)
-        wire_msgpack_put_uint(writer, event->tokens_hash);
+        kvt_msgpack_put_uint(writer, event->tokens_hash);
 }
 
 enum kvt_err
 wire_event_encode(const struct kvt_event_batch *batch, struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
     assert(batch != NULL && out != NULL);
     if (batch->event_count > KVT_EVENTS_PER_BATCH_MAX || batch->location_count > KVT_LOCATIONS_MAX)
         return KVT_RANGE;
 
-    wire_msgpack_write(&writer, out, WIRE_EVENT_BATCH_MAX);
-    wire_msgpack_put_array(&writer, HEADER_MEMBERS);
-    wire_msgpack_put_uint(&writer, WIRE_EVENT_VERSION);
-    wire_msgpack_put_str(&writer, batch->namespace_);
-    wire_msgpack_put_str(&writer, batch->worker);
-    wire_msgpack_put_uint(&writer, batch->incarnation);
-    wire_msgpack_put_uint(&writer, batch->first_seq);
-    wire_msgpack_put_uint(&writer, batch->time_ms);
-    wire_msgpack_put_array(&writer, batch->location_count);
+    kvt_msgpack_write(&writer, out, WIRE_EVENT_BATCH_MAX);
+    kvt_msgpack_put_array(&writer, HEADER_MEMBERS);
+    kvt_msgpack_put_uint(&writer, WIRE_EVENT_VERSION);
+    kvt_msgpack_put_str(&writer, batch->namespace_);
+    kvt_msgpack_put_str(&writer, batch->worker);
+    kvt_msgpack_put_uint(&writer, batch->incarnation);
+    kvt_msgpack_put_uint(&writer, batch->first_seq);
+    kvt_msgpack_put_uint(&writer, batch->time_ms);
+    kvt_msgpack_put_array(&writer, batch->location_count);
     for (uint32_t i = 0; i < batch->location_count; i++) {
-        wire_msgpack_put_array(&writer, LOCATION_MEMBERS);
-        wire_msgpack_put_uint(&writer, (uint64_t)batch->locations[i].tier);
-        wire_msgpack_put_uint(&writer, batch->locations[i].dp_rank);
-        wire_msgpack_put_str(&writer, batch->locations[i].name);
+        kvt_msgpack_put_array(&writer, LOCATION_MEMBERS);
+        kvt_msgpack_put_uint(&writer, (uint64_t)batch->locations[i].tier);
+        kvt_msgpack_put_uint(&writer, batch->locations[i].dp_rank);
+        kvt_msgpack_put_str(&writer, batch->locations[i].name);
     }
-    wire_msgpack_put_array(&writer, batch->event_count);
+    kvt_msgpack_put_array(&writer, batch->event_count);
     for (uint32_t i = 0; i < batch->event_count; i++)
         put_event(&writer, &batch->events[i]);
-    return wire_msgpack_done(&writer);
+    return kvt_msgpack_done(&writer);
 }
 
 static void
-read_locations(struct wire_msgpack_reader *reader, struct kvt_event_batch *batch)
+read_locations(struct kvt_msgpack_reader *reader, struct kvt_event_batch *batch)
 {
     const uint32_t count =
-        wire_msgpack_list(reader, KVT_LOCATIONS_MAX, "an array of at most 64 locations");
+        kvt_msgpack_list(reader, KVT_LOCATIONS_MAX, "an array of at most 64 locations");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         struct kvt_location *location = &batch->locations[i];
         const uint32_t members =
-            wire_msgpack_array(reader, LOCATION_MEMBERS, "a location: [tier, dp_rank, name]");
-        const uint64_t tier = wire_msgpack_u64(reader, "a tier");
+            kvt_msgpack_array(reader, LOCATION_MEMBERS, "a location: [tier, dp_rank, name]");
+        const uint64_t tier = kvt_msgpack_u64(reader, "a tier");
 
         /* A tier of a later version: its events are skipped, the others are not lost. */
         location->tier = tier <= KVT_TIER_G4 ? (enum kvt_tier)tier : WIRE_EVENT_TIER_UNKNOWN;
-        location->dp_rank = wire_msgpack_u32(reader, "a dp_rank");
-        wire_msgpack_str(reader, location->name, sizeof(location->name),
-                         "a location name of at most 63 bytes");
-        wire_msgpack_rest(reader, members, LOCATION_MEMBERS);
+        location->dp_rank = kvt_msgpack_u32(reader, "a dp_rank");
+        kvt_msgpack_str(reader, location->name, sizeof(location->name),
+                        "a location name of at most 63 bytes");
+        kvt_msgpack_rest(reader, members, LOCATION_MEMBERS);
     }
     batch->location_count = count;
 }
 
 /* One event into `event`; false when it has values we do not know. */
 static bool
-read_event(struct wire_msgpack_reader *reader, const struct kvt_event_batch *batch,
+read_event(struct kvt_msgpack_reader *reader, const struct kvt_event_batch *batch,
            struct kvt_event *event)
 {
     const uint32_t members =
-        wire_msgpack_array(reader, EVENT_MEMBERS_MIN, "an event: an array of 5 members or more");
-    const uint64_t type = wire_msgpack_u64(reader, "an event type");
+        kvt_msgpack_array(reader, EVENT_MEMBERS_MIN, "an event: an array of 5 members or more");
+    const uint64_t type = kvt_msgpack_u64(reader, "an event type");
     size_t offset = reader->at;
-    const uint64_t location = wire_msgpack_u64(reader, "a location index");
+    const uint64_t location = kvt_msgpack_u64(reader, "a location index");
     bool known;
 
     if (reader->code != KVT_OK)
         return false;
     if (location >= batch->location_count) {
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "a location index inside the table");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "a location index inside the table");
         return false;
     }
     known = type >= KVT_EVENT_STORE && type <= KVT_EVENT_BYE &&
             batch->locations[location].tier != WIRE_EVENT_TIER_UNKNOWN;
     *event = (struct kvt_event){
         .type = (uint8_t)type, .location = (uint16_t)location, .ranks = RANKS_DEFAULT};
-    event->sequence_hash = wire_msgpack_u64(reader, "a sequence_hash");
-    event->prefix_hash = wire_msgpack_u64(reader, "a prefix_hash");
-    event->block_size = wire_msgpack_u64(reader, "a block_size");
+    event->sequence_hash = kvt_msgpack_u64(reader, "a sequence_hash");
+    event->prefix_hash = kvt_msgpack_u64(reader, "a prefix_hash");
+    event->block_size = kvt_msgpack_u64(reader, "a block_size");
     if (members > 5)
-        event->parent = wire_msgpack_u64(reader, "a parent");
+        event->parent = kvt_msgpack_u64(reader, "a parent");
     if (members > 6)
         event->position =
-            (uint32_t)wire_msgpack_uint(reader, KVT_POSITION_MAX, "a position of at most 16777215");
+            (uint32_t)kvt_msgpack_uint(reader, KVT_POSITION_MAX, "a position of at most 16777215");
     if (members > 7)
-        event->ranks = wire_msgpack_u32(reader, "a bitmap of ranks");
+        event->ranks = kvt_msgpack_u32(reader, "a bitmap of ranks");
     if (members > 8)
-        event->tokens_hash = wire_msgpack_u64(reader, "a tokens_hash");
-    wire_msgpack_rest(reader, members, EVENT_MEMBERS);
+        event->tokens_hash = kvt_msgpack_u64(reader, "a tokens_hash");
+    kvt_msgpack_rest(reader, members, EVENT_MEMBERS);
     return known;
 }
 
 static void
-read_events(struct wire_msgpack_reader *reader, struct kvt_event_batch *batch, size_t capacity,
+read_events(struct kvt_msgpack_reader *reader, struct kvt_event_batch *batch, size_t capacity,
             uint32_t *skipped)
 {
     const size_t most = capacity < KVT_EVENTS_PER_BATCH_MAX ? capacity : KVT_EVENTS_PER_BATCH_MAX;
     const size_t offset = reader->at;
     const uint32_t count =
-        wire_msgpack_list(reader, most, "an array of no more events than there is room for");
+        kvt_msgpack_list(reader, most, "an array of no more events than there is room for");
 
     if (batch->first_seq > UINT64_MAX - count) {
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "sequences below 2^64");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "sequences below 2^64");
         return;
     }
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
@@ -173,7 +173,7 @@ enum kvt_err
 wire_event_decode(const void *bytes, size_t size, struct kvt_event_batch *batch, size_t capacity,
                   uint32_t *skipped, struct kvt_error *err)
 {
-    struct wire_msgpack_reader reader;
+    struct kvt_msgpack_reader reader;
     uint32_t members;
     enum kvt_err rc;
 
@@ -185,21 +185,21 @@ wire_event_decode(const void *bytes, size_t size, struct kvt_event_batch *batch,
         return kvt_error_set(err, KVT_RANGE, "event batch of %zu bytes: more than %u", size,
                              WIRE_EVENT_BATCH_MAX);
 
-    wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, HEADER_MEMBERS, "a batch: an array of 8 members or more");
-    wire_msgpack_version(&reader);
-    wire_msgpack_str(&reader, batch->namespace_, sizeof(batch->namespace_),
-                     "a namespace of at most 127 bytes");
-    wire_msgpack_str(&reader, batch->worker, sizeof(batch->worker),
-                     "a worker name of at most 63 bytes");
-    batch->incarnation = wire_msgpack_u64(&reader, "an incarnation");
-    batch->first_seq = wire_msgpack_u64(&reader, "a first_seq");
-    batch->time_ms = wire_msgpack_u64(&reader, "a time in ms");
+    kvt_msgpack_read(&reader, bytes, size);
+    members = kvt_msgpack_array(&reader, HEADER_MEMBERS, "a batch: an array of 8 members or more");
+    kvt_msgpack_version(&reader);
+    kvt_msgpack_str(&reader, batch->namespace_, sizeof(batch->namespace_),
+                    "a namespace of at most 127 bytes");
+    kvt_msgpack_str(&reader, batch->worker, sizeof(batch->worker),
+                    "a worker name of at most 63 bytes");
+    batch->incarnation = kvt_msgpack_u64(&reader, "an incarnation");
+    batch->first_seq = kvt_msgpack_u64(&reader, "a first_seq");
+    batch->time_ms = kvt_msgpack_u64(&reader, "a time in ms");
     read_locations(&reader, batch);
     read_events(&reader, batch, capacity, skipped);
-    wire_msgpack_rest(&reader, members, HEADER_MEMBERS);
+    kvt_msgpack_rest(&reader, members, HEADER_MEMBERS);
 
-    rc = wire_msgpack_end(&reader, "event batch", err);
+    rc = kvt_msgpack_end(&reader, "event batch", err);
     if (rc != KVT_OK) {
         /* Half a batch must not look like a whole one. */
         clear(batch);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text/hex.h"
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 
 enum {
     VERSION = 1,
@@ -51,45 +51,45 @@ members_of(const struct kvt_order *order)
 static enum kvt_err
 encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
-    wire_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
-    wire_msgpack_put_array(&writer, members_of(order));
-    wire_msgpack_put_uint(&writer, VERSION);
-    wire_msgpack_put_str(&writer, order->gateway);
-    wire_msgpack_put_str(&writer, order->namespace_);
-    wire_msgpack_put_uint(&writer, order->epoch);
-    wire_msgpack_put_uint(&writer, order->id);
-    wire_msgpack_put_uint(&writer, order->issued_ms);
-    wire_msgpack_put_uint(&writer, order->expires_ms);
-    wire_msgpack_put_uint(&writer, (uint64_t)order->verb);
-    wire_msgpack_put_str(&writer, order->reason);
-    wire_msgpack_put_array(&writer, order->item_count);
+    kvt_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
+    kvt_msgpack_put_array(&writer, members_of(order));
+    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_str(&writer, order->gateway);
+    kvt_msgpack_put_str(&writer, order->namespace_);
+    kvt_msgpack_put_uint(&writer, order->epoch);
+    kvt_msgpack_put_uint(&writer, order->id);
+    kvt_msgpack_put_uint(&writer, order->issued_ms);
+    kvt_msgpack_put_uint(&writer, order->expires_ms);
+    kvt_msgpack_put_uint(&writer, (uint64_t)order->verb);
+    kvt_msgpack_put_str(&writer, order->reason);
+    kvt_msgpack_put_array(&writer, order->item_count);
     for (uint32_t i = 0; i < order->item_count; i++) {
         const struct kvt_order_item *item = &order->items[i];
 
-        wire_msgpack_put_array(&writer, ITEM_MEMBERS);
-        wire_msgpack_put_uint(&writer, item->block.hash);
-        wire_msgpack_put_uint(&writer, item->block.parent);
-        wire_msgpack_put_uint(&writer, item->block.position);
-        wire_msgpack_put_uint(&writer, item->ranks);
+        kvt_msgpack_put_array(&writer, ITEM_MEMBERS);
+        kvt_msgpack_put_uint(&writer, item->block.hash);
+        kvt_msgpack_put_uint(&writer, item->block.parent);
+        kvt_msgpack_put_uint(&writer, item->block.position);
+        kvt_msgpack_put_uint(&writer, item->ranks);
     }
     if (order->verb == KVT_ORDER_PIN)
-        wire_msgpack_put_uint(&writer, order->until_ms);
+        kvt_msgpack_put_uint(&writer, order->until_ms);
     if (has_edge(order)) {
-        wire_msgpack_put_array(&writer, EDGE_PARTS);
-        wire_msgpack_put_str(&writer, order->from);
-        wire_msgpack_put_str(&writer, order->to);
-        wire_msgpack_put_bool(&writer, order->keep);
+        kvt_msgpack_put_array(&writer, EDGE_PARTS);
+        kvt_msgpack_put_str(&writer, order->from);
+        kvt_msgpack_put_str(&writer, order->to);
+        kvt_msgpack_put_bool(&writer, order->keep);
     }
-    return wire_msgpack_done(&writer);
+    return kvt_msgpack_done(&writer);
 }
 
 enum kvt_err
 wire_order_encode(const struct kvt_order *order, const struct wire_order_key *key,
                   struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     struct kvt_buffer payload;
     uint8_t mac[MAC_SIZE];
     enum kvt_err rc;
@@ -105,97 +105,97 @@ wire_order_encode(const struct kvt_order *order, const struct wire_order_key *ke
     if (rc == KVT_OK)
         rc = sign(key, payload.data, payload.size, mac);
     if (rc == KVT_OK) {
-        wire_msgpack_write(&writer, out, WIRE_ORDER_MAX);
-        wire_msgpack_put_array(&writer, OUTER_MEMBERS);
-        wire_msgpack_put_bin(&writer, payload.data, payload.size);
-        wire_msgpack_put_bin(&writer, mac, sizeof(mac));
-        rc = wire_msgpack_done(&writer);
+        kvt_msgpack_write(&writer, out, WIRE_ORDER_MAX);
+        kvt_msgpack_put_array(&writer, OUTER_MEMBERS);
+        kvt_msgpack_put_bin(&writer, payload.data, payload.size);
+        kvt_msgpack_put_bin(&writer, mac, sizeof(mac));
+        rc = kvt_msgpack_done(&writer);
     }
     kvt_buffer_release(&payload);
     return rc;
 }
 
 static void
-read_items(struct wire_msgpack_reader *reader, struct kvt_order *order, size_t capacity)
+read_items(struct kvt_msgpack_reader *reader, struct kvt_order *order, size_t capacity)
 {
     const size_t most = capacity < KVT_ORDER_ITEMS_MAX ? capacity : KVT_ORDER_ITEMS_MAX;
     const uint32_t count =
-        wire_msgpack_list(reader, most, "an array of no more items than there is room for");
+        kvt_msgpack_list(reader, most, "an array of no more items than there is room for");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         struct kvt_order_item *item = &order->items[i];
         const uint32_t members =
-            wire_msgpack_array(reader, ITEM_MEMBERS, "an item: [hash, parent, position, ranks]");
+            kvt_msgpack_array(reader, ITEM_MEMBERS, "an item: [hash, parent, position, ranks]");
 
-        item->block.hash = wire_msgpack_u64(reader, "a hash");
-        item->block.parent = wire_msgpack_u64(reader, "a parent");
+        item->block.hash = kvt_msgpack_u64(reader, "a hash");
+        item->block.parent = kvt_msgpack_u64(reader, "a parent");
         item->block.position =
-            (uint32_t)wire_msgpack_uint(reader, KVT_POSITION_MAX, "a position of at most 16777215");
-        item->ranks = wire_msgpack_u32(reader, "a bitmap of ranks");
-        wire_msgpack_rest(reader, members, ITEM_MEMBERS);
+            (uint32_t)kvt_msgpack_uint(reader, KVT_POSITION_MAX, "a position of at most 16777215");
+        item->ranks = kvt_msgpack_u32(reader, "a bitmap of ranks");
+        kvt_msgpack_rest(reader, members, ITEM_MEMBERS);
     }
     order->item_count = count;
 }
 
 static void
-read_edge(struct wire_msgpack_reader *reader, struct kvt_order *order)
+read_edge(struct kvt_msgpack_reader *reader, struct kvt_order *order)
 {
     static const char wanted[] = "the edge of a move: [from, to, keep], two names or none";
     const size_t offset = reader->at;
-    const uint32_t members = wire_msgpack_array(reader, EDGE_PARTS, wanted);
+    const uint32_t members = kvt_msgpack_array(reader, EDGE_PARTS, wanted);
 
-    wire_msgpack_str(reader, order->from, sizeof(order->from), "a holder of at most 63 bytes");
-    wire_msgpack_str(reader, order->to, sizeof(order->to), "a holder of at most 63 bytes");
-    order->keep = wire_msgpack_bool(reader, "does the copy stay?");
-    wire_msgpack_rest(reader, members, EDGE_PARTS);
+    kvt_msgpack_str(reader, order->from, sizeof(order->from), "a holder of at most 63 bytes");
+    kvt_msgpack_str(reader, order->to, sizeof(order->to), "a holder of at most 63 bytes");
+    order->keep = kvt_msgpack_bool(reader, "does the copy stay?");
+    kvt_msgpack_rest(reader, members, EDGE_PARTS);
     if ((order->from[0] == '\0') != (order->to[0] == '\0'))
-        wire_msgpack_fail(reader, offset, KVT_INVALID, wanted);
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, wanted);
 }
 
 static enum kvt_err
 decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t capacity,
                struct kvt_error *err)
 {
-    struct wire_msgpack_reader reader;
+    struct kvt_msgpack_reader reader;
     uint32_t members;
     size_t offset;
 
-    wire_msgpack_read(&reader, bytes, size);
+    kvt_msgpack_read(&reader, bytes, size);
     members =
-        wire_msgpack_array(&reader, PAYLOAD_MEMBERS, "an order: an array of 10 members or more");
-    wire_msgpack_version(&reader);
-    wire_msgpack_str(&reader, order->gateway, sizeof(order->gateway),
-                     "a gateway name of at most 63 bytes");
-    wire_msgpack_str(&reader, order->namespace_, sizeof(order->namespace_),
-                     "a namespace of at most 127 bytes");
-    order->epoch = wire_msgpack_u64(&reader, "an epoch");
-    order->id = wire_msgpack_u64(&reader, "an id");
-    order->issued_ms = wire_msgpack_u64(&reader, "a time of issue in ms");
-    order->expires_ms = wire_msgpack_u64(&reader, "an expiry in ms");
+        kvt_msgpack_array(&reader, PAYLOAD_MEMBERS, "an order: an array of 10 members or more");
+    kvt_msgpack_version(&reader);
+    kvt_msgpack_str(&reader, order->gateway, sizeof(order->gateway),
+                    "a gateway name of at most 63 bytes");
+    kvt_msgpack_str(&reader, order->namespace_, sizeof(order->namespace_),
+                    "a namespace of at most 127 bytes");
+    order->epoch = kvt_msgpack_u64(&reader, "an epoch");
+    order->id = kvt_msgpack_u64(&reader, "an id");
+    order->issued_ms = kvt_msgpack_u64(&reader, "a time of issue in ms");
+    order->expires_ms = kvt_msgpack_u64(&reader, "an expiry in ms");
     offset = reader.at;
     order->verb =
-        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_VERB_LAST, "a verb from 1 to 7");
+        (enum kvt_order_verb)kvt_msgpack_uint(&reader, KVT_ORDER_VERB_LAST, "a verb from 1 to 7");
     if (order->verb == KVT_ORDER_NONE)
-        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 7");
-    wire_msgpack_str(&reader, order->reason, sizeof(order->reason), "a reason of at most 63 bytes");
+        kvt_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 7");
+    kvt_msgpack_str(&reader, order->reason, sizeof(order->reason), "a reason of at most 63 bytes");
     read_items(&reader, order, capacity);
     if (order->verb == KVT_ORDER_PIN && members >= PIN_MEMBERS) {
-        order->until_ms = wire_msgpack_u64(&reader, "the end of a pin in ms");
-        wire_msgpack_rest(&reader, members, PIN_MEMBERS);
+        order->until_ms = kvt_msgpack_u64(&reader, "the end of a pin in ms");
+        kvt_msgpack_rest(&reader, members, PIN_MEMBERS);
     } else if (kvt_order_verb_moves(order->verb) && members >= EDGE_MEMBERS) {
         read_edge(&reader, order);
-        wire_msgpack_rest(&reader, members, EDGE_MEMBERS);
+        kvt_msgpack_rest(&reader, members, EDGE_MEMBERS);
     } else {
-        wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
+        kvt_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
     }
-    return wire_msgpack_end(&reader, "order", err);
+    return kvt_msgpack_end(&reader, "order", err);
 }
 
 enum kvt_err
 wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *key,
                   struct kvt_order *order, size_t capacity, struct kvt_error *err)
 {
-    struct wire_msgpack_reader reader;
+    struct kvt_msgpack_reader reader;
     struct kvt_order_item *items;
     uint8_t wanted[MAC_SIZE];
     const void *payload;
@@ -213,12 +213,12 @@ wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *k
         return kvt_error_set(err, KVT_RANGE, "order of %zu bytes: more than %u", size,
                              WIRE_ORDER_MAX);
 
-    wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, OUTER_MEMBERS, "a signed order: [payload, mac]");
-    payload = wire_msgpack_bin(&reader, &payload_size, "the order's payload");
-    mac = wire_msgpack_bin(&reader, &mac_size, "the order's signature");
-    wire_msgpack_rest(&reader, members, OUTER_MEMBERS);
-    rc = wire_msgpack_end(&reader, "signed order", err);
+    kvt_msgpack_read(&reader, bytes, size);
+    members = kvt_msgpack_array(&reader, OUTER_MEMBERS, "a signed order: [payload, mac]");
+    payload = kvt_msgpack_bin(&reader, &payload_size, "the order's payload");
+    mac = kvt_msgpack_bin(&reader, &mac_size, "the order's signature");
+    kvt_msgpack_rest(&reader, members, OUTER_MEMBERS);
+    rc = kvt_msgpack_end(&reader, "signed order", err);
     if (rc != KVT_OK)
         return rc;
 

@@ -12,7 +12,7 @@
 #include "base/core/alloc.h"
 #include "base/core/buffer.h"
 #include "base/core/file.h"
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 #include "wire/message/recording_internal.h"
 
 enum { MEMBERS = 6, PATH_BYTES = 4096, NAME_SHOWN = 160 };
@@ -89,19 +89,19 @@ static enum kvt_err
 encode(struct wire_recording_writer *writer, const struct wire_recording *record,
        struct kvt_error *err)
 {
-    struct wire_msgpack_writer body;
+    struct kvt_msgpack_writer body;
     enum kvt_err rc;
 
     kvt_buffer_clear(&writer->body);
-    wire_msgpack_write(&body, &writer->body, WIRE_RECORDING_BODY_MAX);
-    wire_msgpack_put_array(&body, MEMBERS);
-    wire_msgpack_put_uint(&body, record->time_ns);
-    wire_msgpack_put_str(&body, record->dialect);
-    wire_msgpack_put_str(&body, record->source);
-    wire_msgpack_put_str(&body, record->subject);
-    wire_msgpack_put_uint(&body, record->sequence);
-    wire_msgpack_put_bin(&body, record->bytes, record->size);
-    rc = wire_msgpack_done(&body);
+    kvt_msgpack_write(&body, &writer->body, WIRE_RECORDING_BODY_MAX);
+    kvt_msgpack_put_array(&body, MEMBERS);
+    kvt_msgpack_put_uint(&body, record->time_ns);
+    kvt_msgpack_put_str(&body, record->dialect);
+    kvt_msgpack_put_str(&body, record->source);
+    kvt_msgpack_put_str(&body, record->subject);
+    kvt_msgpack_put_uint(&body, record->sequence);
+    kvt_msgpack_put_bin(&body, record->bytes, record->size);
+    rc = kvt_msgpack_done(&body);
     return rc == KVT_OK ? KVT_OK : fail(writer, rc, "a record", err);
 }
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/core/alloc.h"
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 #include "wire/message/recording.h"
 #include "wire/message/recording_internal.h"
 
@@ -181,21 +181,21 @@ decode(struct wire_recording_reader *reader, const struct header *header,
        struct wire_recording *record, struct kvt_error *err)
 {
     const uint64_t offset = wire_recording_offset(reader);
-    struct wire_msgpack_reader body;
+    struct kvt_msgpack_reader body;
     struct kvt_error cause = {0};
     uint32_t members;
     enum kvt_err rc;
 
-    wire_msgpack_read(&body, reader->bytes + reader->at + WIRE_RECORDING_HEADER, header->length);
-    members = wire_msgpack_array(&body, MEMBERS, "a record of six members");
-    record->time_ns = wire_msgpack_u64(&body, "time");
-    wire_msgpack_str(&body, record->dialect, sizeof(record->dialect), "dialect");
-    wire_msgpack_str(&body, record->source, sizeof(record->source), "source");
-    wire_msgpack_str(&body, record->subject, sizeof(record->subject), "subject");
-    record->sequence = wire_msgpack_u64(&body, "sequence");
-    record->bytes = wire_msgpack_bin(&body, &record->size, "the message");
-    wire_msgpack_rest(&body, members, MEMBERS);
-    rc = wire_msgpack_end(&body, "record", &cause);
+    kvt_msgpack_read(&body, reader->bytes + reader->at + WIRE_RECORDING_HEADER, header->length);
+    members = kvt_msgpack_array(&body, MEMBERS, "a record of six members");
+    record->time_ns = kvt_msgpack_u64(&body, "time");
+    kvt_msgpack_str(&body, record->dialect, sizeof(record->dialect), "dialect");
+    kvt_msgpack_str(&body, record->source, sizeof(record->source), "source");
+    kvt_msgpack_str(&body, record->subject, sizeof(record->subject), "subject");
+    record->sequence = kvt_msgpack_u64(&body, "sequence");
+    record->bytes = kvt_msgpack_bin(&body, &record->size, "the message");
+    kvt_msgpack_rest(&body, members, MEMBERS);
+    rc = kvt_msgpack_end(&body, "record", &cause);
     reader->at += WIRE_RECORDING_HEADER + header->length;
     if (rc == KVT_OK)
         return KVT_OK;

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 
 enum {
     VERSION = 1,
@@ -17,38 +17,38 @@ enum {
 };
 
 static void
-put_result(struct wire_msgpack_writer *writer, const struct kvt_order_result *result)
+put_result(struct kvt_msgpack_writer *writer, const struct kvt_order_result *result)
 {
-    wire_msgpack_put_array(writer, RESULT_MEMBERS);
-    wire_msgpack_put_uint(writer, result->epoch);
-    wire_msgpack_put_uint(writer, result->id);
-    wire_msgpack_put_uint(writer, (uint64_t)result->verb);
-    wire_msgpack_put_uint(writer, (uint64_t)result->code);
-    wire_msgpack_put_uint(writer, result->done);
-    wire_msgpack_put_uint(writer, result->failed);
-    wire_msgpack_put_uint(writer, result->bytes_moved);
-    wire_msgpack_put_str(writer, result->text);
+    kvt_msgpack_put_array(writer, RESULT_MEMBERS);
+    kvt_msgpack_put_uint(writer, result->epoch);
+    kvt_msgpack_put_uint(writer, result->id);
+    kvt_msgpack_put_uint(writer, (uint64_t)result->verb);
+    kvt_msgpack_put_uint(writer, (uint64_t)result->code);
+    kvt_msgpack_put_uint(writer, result->done);
+    kvt_msgpack_put_uint(writer, result->failed);
+    kvt_msgpack_put_uint(writer, result->bytes_moved);
+    kvt_msgpack_put_str(writer, result->text);
 }
 
 static void
-put_pins(struct wire_msgpack_writer *writer, const struct kvt_report_pins *pins)
+put_pins(struct kvt_msgpack_writer *writer, const struct kvt_report_pins *pins)
 {
-    wire_msgpack_put_array(writer, PINS_MEMBERS);
-    wire_msgpack_put_uint(writer, pins->round);
-    wire_msgpack_put_uint(writer, pins->told);
-    wire_msgpack_put_bool(writer, pins->last);
-    wire_msgpack_put_array(writer, pins->count);
+    kvt_msgpack_put_array(writer, PINS_MEMBERS);
+    kvt_msgpack_put_uint(writer, pins->round);
+    kvt_msgpack_put_uint(writer, pins->told);
+    kvt_msgpack_put_bool(writer, pins->last);
+    kvt_msgpack_put_array(writer, pins->count);
     for (uint32_t i = 0; i < pins->count; i++) {
-        wire_msgpack_put_array(writer, PIN_MEMBERS);
-        wire_msgpack_put_uint(writer, pins->rows[i].hash);
-        wire_msgpack_put_uint(writer, pins->rows[i].until_ms);
+        kvt_msgpack_put_array(writer, PIN_MEMBERS);
+        kvt_msgpack_put_uint(writer, pins->rows[i].hash);
+        kvt_msgpack_put_uint(writer, pins->rows[i].until_ms);
     }
 }
 
 enum kvt_err
 wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
     assert(report != NULL && out != NULL);
     if (report->tier_count > KVT_REPORT_TIERS_MAX ||
@@ -56,148 +56,148 @@ wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
         report->result_count > KVT_REPORT_RESULTS_MAX || report->pins.count > KVT_REPORT_PINS_MAX)
         return KVT_RANGE;
 
-    wire_msgpack_write(&writer, out, WIRE_REPORT_MAX);
-    wire_msgpack_put_array(&writer, HEADER_MEMBERS);
-    wire_msgpack_put_uint(&writer, VERSION);
-    wire_msgpack_put_str(&writer, report->gateway);
-    wire_msgpack_put_str(&writer, report->namespace_);
-    wire_msgpack_put_uint(&writer, report->seq);
-    wire_msgpack_put_uint(&writer, report->incarnation);
-    wire_msgpack_put_uint(&writer, report->time_ms);
-    wire_msgpack_put_bool(&writer, report->healthy);
-    wire_msgpack_put_array(&writer, report->tier_count);
+    kvt_msgpack_write(&writer, out, WIRE_REPORT_MAX);
+    kvt_msgpack_put_array(&writer, HEADER_MEMBERS);
+    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_str(&writer, report->gateway);
+    kvt_msgpack_put_str(&writer, report->namespace_);
+    kvt_msgpack_put_uint(&writer, report->seq);
+    kvt_msgpack_put_uint(&writer, report->incarnation);
+    kvt_msgpack_put_uint(&writer, report->time_ms);
+    kvt_msgpack_put_bool(&writer, report->healthy);
+    kvt_msgpack_put_array(&writer, report->tier_count);
     for (uint32_t i = 0; i < report->tier_count; i++) {
-        wire_msgpack_put_array(&writer, TIER_MEMBERS);
-        wire_msgpack_put_str(&writer, report->tiers[i].name);
-        wire_msgpack_put_uint(&writer, report->tiers[i].used_bytes);
-        wire_msgpack_put_uint(&writer, report->tiers[i].capacity_bytes);
-        wire_msgpack_put_uint(&writer, report->tiers[i].blocks);
+        kvt_msgpack_put_array(&writer, TIER_MEMBERS);
+        kvt_msgpack_put_str(&writer, report->tiers[i].name);
+        kvt_msgpack_put_uint(&writer, report->tiers[i].used_bytes);
+        kvt_msgpack_put_uint(&writer, report->tiers[i].capacity_bytes);
+        kvt_msgpack_put_uint(&writer, report->tiers[i].blocks);
     }
-    wire_msgpack_put_array(&writer, report->access_count);
+    kvt_msgpack_put_array(&writer, report->access_count);
     for (uint32_t i = 0; i < report->access_count; i++) {
-        wire_msgpack_put_array(&writer, ACCESS_MEMBERS);
-        wire_msgpack_put_uint(&writer, report->accesses[i].hash);
-        wire_msgpack_put_uint(&writer, report->accesses[i].tier_index);
-        wire_msgpack_put_uint(&writer, report->accesses[i].count);
-        wire_msgpack_put_uint(&writer, report->accesses[i].bytes);
+        kvt_msgpack_put_array(&writer, ACCESS_MEMBERS);
+        kvt_msgpack_put_uint(&writer, report->accesses[i].hash);
+        kvt_msgpack_put_uint(&writer, report->accesses[i].tier_index);
+        kvt_msgpack_put_uint(&writer, report->accesses[i].count);
+        kvt_msgpack_put_uint(&writer, report->accesses[i].bytes);
     }
-    wire_msgpack_put_array(&writer, report->result_count);
+    kvt_msgpack_put_array(&writer, report->result_count);
     for (uint32_t i = 0; i < report->result_count; i++)
         put_result(&writer, &report->results[i]);
-    wire_msgpack_put_array(&writer, KVT_READ_RESULTS);
+    kvt_msgpack_put_array(&writer, KVT_READ_RESULTS);
     for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
-        wire_msgpack_put_uint(&writer, report->reads[i]);
+        kvt_msgpack_put_uint(&writer, report->reads[i]);
     put_pins(&writer, &report->pins);
-    return wire_msgpack_done(&writer);
+    return kvt_msgpack_done(&writer);
 }
 
 static void
-read_tiers(struct wire_msgpack_reader *reader, struct kvt_report *report)
+read_tiers(struct kvt_msgpack_reader *reader, struct kvt_report *report)
 {
     const uint32_t count =
-        wire_msgpack_list(reader, KVT_REPORT_TIERS_MAX, "an array of at most 8 tiers");
+        kvt_msgpack_list(reader, KVT_REPORT_TIERS_MAX, "an array of at most 8 tiers");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         struct kvt_report_tier *tier = &report->tiers[i];
         const uint32_t members =
-            wire_msgpack_array(reader, TIER_MEMBERS, "a tier: [name, used, capacity, blocks]");
+            kvt_msgpack_array(reader, TIER_MEMBERS, "a tier: [name, used, capacity, blocks]");
 
-        wire_msgpack_str(reader, tier->name, sizeof(tier->name), "a tier name of at most 63 bytes");
-        tier->used_bytes = wire_msgpack_u64(reader, "used bytes");
-        tier->capacity_bytes = wire_msgpack_u64(reader, "capacity bytes");
-        tier->blocks = wire_msgpack_u64(reader, "a number of blocks");
-        wire_msgpack_rest(reader, members, TIER_MEMBERS);
+        kvt_msgpack_str(reader, tier->name, sizeof(tier->name), "a tier name of at most 63 bytes");
+        tier->used_bytes = kvt_msgpack_u64(reader, "used bytes");
+        tier->capacity_bytes = kvt_msgpack_u64(reader, "capacity bytes");
+        tier->blocks = kvt_msgpack_u64(reader, "a number of blocks");
+        kvt_msgpack_rest(reader, members, TIER_MEMBERS);
     }
     report->tier_count = count;
 }
 
 static void
-read_accesses(struct wire_msgpack_reader *reader, struct kvt_report *report)
+read_accesses(struct kvt_msgpack_reader *reader, struct kvt_report *report)
 {
     const uint32_t count =
-        wire_msgpack_list(reader, KVT_REPORT_ACCESSES_MAX, "an array of at most 4096 accesses");
+        kvt_msgpack_list(reader, KVT_REPORT_ACCESSES_MAX, "an array of at most 4096 accesses");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         struct kvt_report_access *access = &report->accesses[i];
         const uint32_t members =
-            wire_msgpack_array(reader, ACCESS_MEMBERS, "an access: [hash, tier, count, bytes]");
+            kvt_msgpack_array(reader, ACCESS_MEMBERS, "an access: [hash, tier, count, bytes]");
         size_t offset;
         uint64_t tier;
 
-        access->hash = wire_msgpack_u64(reader, "a hash");
+        access->hash = kvt_msgpack_u64(reader, "a hash");
         offset = reader->at;
-        tier = wire_msgpack_u64(reader, "a tier index");
+        tier = kvt_msgpack_u64(reader, "a tier index");
         if (tier >= report->tier_count)
-            wire_msgpack_fail(reader, offset, KVT_INVALID, "a tier index inside the table");
+            kvt_msgpack_fail(reader, offset, KVT_INVALID, "a tier index inside the table");
         access->tier_index = (uint8_t)tier;
-        access->count = wire_msgpack_u32(reader, "a count");
-        access->bytes = wire_msgpack_u64(reader, "bytes");
-        wire_msgpack_rest(reader, members, ACCESS_MEMBERS);
+        access->count = kvt_msgpack_u32(reader, "a count");
+        access->bytes = kvt_msgpack_u64(reader, "bytes");
+        kvt_msgpack_rest(reader, members, ACCESS_MEMBERS);
     }
     report->access_count = count;
 }
 
 static void
-read_results(struct wire_msgpack_reader *reader, struct kvt_report *report)
+read_results(struct kvt_msgpack_reader *reader, struct kvt_report *report)
 {
     const uint32_t count =
-        wire_msgpack_list(reader, KVT_REPORT_RESULTS_MAX, "an array of at most 256 results");
+        kvt_msgpack_list(reader, KVT_REPORT_RESULTS_MAX, "an array of at most 256 results");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         struct kvt_order_result *result = &report->results[i];
-        const uint32_t members = wire_msgpack_array(
-            reader, RESULT_MEMBERS,
-            "a result: [epoch, id, verb, code, done, failed, bytes_moved, text]");
+        const uint32_t members =
+            kvt_msgpack_array(reader, RESULT_MEMBERS,
+                              "a result: [epoch, id, verb, code, done, failed, bytes_moved, text]");
         uint64_t verb;
         uint64_t code;
 
-        result->epoch = wire_msgpack_u64(reader, "an epoch");
-        result->id = wire_msgpack_u64(reader, "an order id");
+        result->epoch = kvt_msgpack_u64(reader, "an epoch");
+        result->id = kvt_msgpack_u64(reader, "an order id");
         /* Verbs and codes of a later version keep a meaning: something we did not ask for. */
-        verb = wire_msgpack_u64(reader, "a verb");
+        verb = kvt_msgpack_u64(reader, "a verb");
         result->verb = verb <= KVT_ORDER_VERB_LAST ? (enum kvt_order_verb)verb : KVT_ORDER_NONE;
-        code = wire_msgpack_u64(reader, "an error code");
+        code = kvt_msgpack_u64(reader, "an error code");
         result->code = code < KVT_ERR_COUNT ? (enum kvt_err)code : KVT_UNSUPPORTED;
-        result->done = wire_msgpack_u32(reader, "a number of items done");
-        result->failed = wire_msgpack_u32(reader, "a number of items failed");
-        result->bytes_moved = wire_msgpack_u64(reader, "bytes moved");
-        wire_msgpack_str(reader, result->text, sizeof(result->text), "a text of at most 127 bytes");
-        wire_msgpack_rest(reader, members, RESULT_MEMBERS);
+        result->done = kvt_msgpack_u32(reader, "a number of items done");
+        result->failed = kvt_msgpack_u32(reader, "a number of items failed");
+        result->bytes_moved = kvt_msgpack_u64(reader, "bytes moved");
+        kvt_msgpack_str(reader, result->text, sizeof(result->text), "a text of at most 127 bytes");
+        kvt_msgpack_rest(reader, members, RESULT_MEMBERS);
     }
     report->result_count = count;
 }
 
 static void
-read_reads(struct wire_msgpack_reader *reader, struct kvt_report *report)
+read_reads(struct kvt_msgpack_reader *reader, struct kvt_report *report)
 {
     const uint32_t members =
-        wire_msgpack_array(reader, KVT_READ_RESULTS, "reads: [hot, cold, miss]");
+        kvt_msgpack_array(reader, KVT_READ_RESULTS, "reads: [hot, cold, miss]");
 
     for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
-        report->reads[i] = wire_msgpack_u64(reader, "a number of reads");
-    wire_msgpack_rest(reader, members, KVT_READ_RESULTS);
+        report->reads[i] = kvt_msgpack_u64(reader, "a number of reads");
+    kvt_msgpack_rest(reader, members, KVT_READ_RESULTS);
 }
 
 static void
-read_pins(struct wire_msgpack_reader *reader, struct kvt_report_pins *pins)
+read_pins(struct kvt_msgpack_reader *reader, struct kvt_report_pins *pins)
 {
     const uint32_t members =
-        wire_msgpack_array(reader, PINS_MEMBERS, "pins: [round, told, last, rows]");
+        kvt_msgpack_array(reader, PINS_MEMBERS, "pins: [round, told, last, rows]");
     uint32_t count;
 
-    pins->round = wire_msgpack_u64(reader, "a round");
-    pins->told = wire_msgpack_u64(reader, "a number of pins");
-    pins->last = wire_msgpack_bool(reader, "last: true or false");
-    count = wire_msgpack_list(reader, KVT_REPORT_PINS_MAX, "an array of at most 4096 pins");
+    pins->round = kvt_msgpack_u64(reader, "a round");
+    pins->told = kvt_msgpack_u64(reader, "a number of pins");
+    pins->last = kvt_msgpack_bool(reader, "last: true or false");
+    count = kvt_msgpack_list(reader, KVT_REPORT_PINS_MAX, "an array of at most 4096 pins");
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
-        const uint32_t row = wire_msgpack_array(reader, PIN_MEMBERS, "a pin: [hash, until_ms]");
+        const uint32_t row = kvt_msgpack_array(reader, PIN_MEMBERS, "a pin: [hash, until_ms]");
 
-        pins->rows[i].hash = wire_msgpack_u64(reader, "a hash");
-        pins->rows[i].until_ms = wire_msgpack_u64(reader, "a time in ms");
-        wire_msgpack_rest(reader, row, PIN_MEMBERS);
+        pins->rows[i].hash = kvt_msgpack_u64(reader, "a hash");
+        pins->rows[i].until_ms = kvt_msgpack_u64(reader, "a time in ms");
+        kvt_msgpack_rest(reader, row, PIN_MEMBERS);
     }
     pins->count = count;
-    wire_msgpack_rest(reader, members, PINS_MEMBERS);
+    kvt_msgpack_rest(reader, members, PINS_MEMBERS);
 }
 
 /* How many of the header's members are known. */
@@ -210,7 +210,7 @@ known(uint32_t members)
 enum kvt_err
 wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, struct kvt_error *err)
 {
-    struct wire_msgpack_reader reader;
+    struct kvt_msgpack_reader reader;
     struct kvt_report_access *accesses;
     struct kvt_order_result *results;
     struct kvt_report_pin *pins;
@@ -227,18 +227,18 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
         return kvt_error_set(err, KVT_RANGE, "report of %zu bytes: more than %u", size,
                              WIRE_REPORT_MAX);
 
-    wire_msgpack_read(&reader, bytes, size);
+    kvt_msgpack_read(&reader, bytes, size);
     members =
-        wire_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
-    wire_msgpack_version(&reader);
-    wire_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
-                     "a gateway name of at most 63 bytes");
-    wire_msgpack_str(&reader, report->namespace_, sizeof(report->namespace_),
-                     "a namespace of at most 127 bytes");
-    report->seq = wire_msgpack_u64(&reader, "a seq");
-    report->incarnation = wire_msgpack_u64(&reader, "an incarnation");
-    report->time_ms = wire_msgpack_u64(&reader, "a time in ms");
-    report->healthy = wire_msgpack_bool(&reader, "healthy: true or false");
+        kvt_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
+    kvt_msgpack_version(&reader);
+    kvt_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
+                    "a gateway name of at most 63 bytes");
+    kvt_msgpack_str(&reader, report->namespace_, sizeof(report->namespace_),
+                    "a namespace of at most 127 bytes");
+    report->seq = kvt_msgpack_u64(&reader, "a seq");
+    report->incarnation = kvt_msgpack_u64(&reader, "an incarnation");
+    report->time_ms = kvt_msgpack_u64(&reader, "a time in ms");
+    report->healthy = kvt_msgpack_bool(&reader, "healthy: true or false");
     read_tiers(&reader, report);
     read_accesses(&reader, report);
     read_results(&reader, report);
@@ -246,9 +246,9 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
         read_reads(&reader, report);
     if (members >= HEADER_MEMBERS)
         read_pins(&reader, &report->pins);
-    wire_msgpack_rest(&reader, members, known(members));
+    kvt_msgpack_rest(&reader, members, known(members));
 
-    rc = wire_msgpack_end(&reader, "report", err);
+    rc = kvt_msgpack_end(&reader, "report", err);
     if (rc != KVT_OK)
         *report =
             (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};

@@ -20,100 +20,100 @@ enum kvt_err
 wire_route_sync_put(const struct wire_route_sync_row *row, struct kvt_buffer *rows)
 {
     const bool whole = row->worker[0] != '\0';
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
     assert(row->hash_count <= row->blocks || !whole);
     if (row->hash_count > WIRE_ROUTE_SYNC_HASHES_MAX)
         return KVT_RANGE;
-    wire_msgpack_write(&writer, rows, WIRE_ROUTE_SYNC_ROWS_MAX - rows->size);
-    wire_msgpack_put_array(&writer, whole ? ROW_MEMBERS : STEP_MEMBERS);
-    wire_msgpack_put_str(&writer, row->id);
-    wire_msgpack_put_uint(&writer, row->state);
-    wire_msgpack_put_uint(&writer, row->age_ms);
+    kvt_msgpack_write(&writer, rows, WIRE_ROUTE_SYNC_ROWS_MAX - rows->size);
+    kvt_msgpack_put_array(&writer, whole ? ROW_MEMBERS : STEP_MEMBERS);
+    kvt_msgpack_put_str(&writer, row->id);
+    kvt_msgpack_put_uint(&writer, row->state);
+    kvt_msgpack_put_uint(&writer, row->age_ms);
     if (whole) {
-        wire_msgpack_put_uint(&writer, row->router);
-        wire_msgpack_put_uint(&writer, row->added_ms);
-        wire_msgpack_put_str(&writer, row->worker);
-        wire_msgpack_put_uint(&writer, row->dp_rank);
-        wire_msgpack_put_uint(&writer, row->prefill_tokens);
-        wire_msgpack_put_uint(&writer, row->blocks);
-        wire_msgpack_put_array(&writer, row->hash_count);
+        kvt_msgpack_put_uint(&writer, row->router);
+        kvt_msgpack_put_uint(&writer, row->added_ms);
+        kvt_msgpack_put_str(&writer, row->worker);
+        kvt_msgpack_put_uint(&writer, row->dp_rank);
+        kvt_msgpack_put_uint(&writer, row->prefill_tokens);
+        kvt_msgpack_put_uint(&writer, row->blocks);
+        kvt_msgpack_put_array(&writer, row->hash_count);
         for (uint32_t i = 0; i < row->hash_count; i++)
-            wire_msgpack_put_uint(&writer, row->hashes[i]);
+            kvt_msgpack_put_uint(&writer, row->hashes[i]);
     }
-    return wire_msgpack_done(&writer);
+    return kvt_msgpack_done(&writer);
 }
 
 static void
-put_head(struct wire_msgpack_writer *writer, const struct wire_route_sync *message, size_t members)
+put_head(struct kvt_msgpack_writer *writer, const struct wire_route_sync *message, size_t members)
 {
-    wire_msgpack_put_array(writer, members);
-    wire_msgpack_put_uint(writer, VERSION);
-    wire_msgpack_put_uint(writer, (uint64_t)message->kind);
-    wire_msgpack_put_uint(writer, message->router);
-    wire_msgpack_put_uint(writer, message->incarnation);
+    kvt_msgpack_put_array(writer, members);
+    kvt_msgpack_put_uint(writer, VERSION);
+    kvt_msgpack_put_uint(writer, (uint64_t)message->kind);
+    kvt_msgpack_put_uint(writer, message->router);
+    kvt_msgpack_put_uint(writer, message->incarnation);
 }
 
 static void
-put_heard(struct wire_msgpack_writer *writer, const struct wire_route_sync *message)
+put_heard(struct kvt_msgpack_writer *writer, const struct wire_route_sync *message)
 {
-    wire_msgpack_put_array(writer, message->heard_count);
+    kvt_msgpack_put_array(writer, message->heard_count);
     for (uint32_t i = 0; i < message->heard_count; i++) {
-        wire_msgpack_put_array(writer, HEARD_MEMBERS);
-        wire_msgpack_put_uint(writer, message->heard[i].router);
-        wire_msgpack_put_uint(writer, message->heard[i].incarnation);
-        wire_msgpack_put_uint(writer, message->heard[i].seq);
+        kvt_msgpack_put_array(writer, HEARD_MEMBERS);
+        kvt_msgpack_put_uint(writer, message->heard[i].router);
+        kvt_msgpack_put_uint(writer, message->heard[i].incarnation);
+        kvt_msgpack_put_uint(writer, message->heard[i].seq);
     }
 }
 
 static void
-put_question(struct wire_msgpack_writer *writer, const struct wire_route_sync *message)
+put_question(struct kvt_msgpack_writer *writer, const struct wire_route_sync *message)
 {
-    wire_msgpack_put_uint(writer, message->to);
-    wire_msgpack_put_uint(writer, message->to_incarnation);
-    wire_msgpack_put_uint(writer, message->ask);
-    wire_msgpack_put_uint(writer, (uint64_t)message->what);
-    wire_msgpack_put_uint(writer, message->from);
+    kvt_msgpack_put_uint(writer, message->to);
+    kvt_msgpack_put_uint(writer, message->to_incarnation);
+    kvt_msgpack_put_uint(writer, message->ask);
+    kvt_msgpack_put_uint(writer, (uint64_t)message->what);
+    kvt_msgpack_put_uint(writer, message->from);
 }
 
 enum kvt_err
 wire_route_sync_encode(const struct wire_route_sync *message, const struct kvt_buffer *rows,
                        struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     const size_t start = out->size;
     enum kvt_err rc;
 
     assert(message->heard_count <= WIRE_ROUTE_SYNC_HEARD_MAX);
-    wire_msgpack_write(&writer, out, WIRE_ROUTE_SYNC_MAX);
+    kvt_msgpack_write(&writer, out, WIRE_ROUTE_SYNC_MAX);
     switch (message->kind) {
     case WIRE_ROUTE_SYNC_STEPS:
         put_head(&writer, message, STEPS_MEMBERS);
-        wire_msgpack_put_uint(&writer, message->seq);
+        kvt_msgpack_put_uint(&writer, message->seq);
         break;
     case WIRE_ROUTE_SYNC_HEARTBEAT:
         put_head(&writer, message, HEARTBEAT_MEMBERS);
-        wire_msgpack_put_uint(&writer, message->seq);
-        wire_msgpack_put_uint(&writer, message->digest);
-        wire_msgpack_put_bool(&writer, message->joining);
+        kvt_msgpack_put_uint(&writer, message->seq);
+        kvt_msgpack_put_uint(&writer, message->digest);
+        kvt_msgpack_put_bool(&writer, message->joining);
         put_heard(&writer, message);
-        return wire_msgpack_done(&writer);
+        return kvt_msgpack_done(&writer);
     case WIRE_ROUTE_SYNC_ASK:
         put_head(&writer, message, ASK_MEMBERS);
         put_question(&writer, message);
-        wire_msgpack_put_uint(&writer, message->through);
-        return wire_msgpack_done(&writer);
+        kvt_msgpack_put_uint(&writer, message->through);
+        return kvt_msgpack_done(&writer);
     default:
         assert(message->kind == WIRE_ROUTE_SYNC_ROWS);
         put_head(&writer, message, ROWS_MEMBERS);
         put_question(&writer, message);
-        wire_msgpack_put_uint(&writer, message->next);
-        wire_msgpack_put_bool(&writer, message->gone);
-        wire_msgpack_put_uint(&writer, message->seq);
+        kvt_msgpack_put_uint(&writer, message->next);
+        kvt_msgpack_put_bool(&writer, message->gone);
+        kvt_msgpack_put_uint(&writer, message->seq);
         put_heard(&writer, message);
     }
-    wire_msgpack_put_array(&writer, message->row_count);
-    rc = wire_msgpack_done(&writer);
+    kvt_msgpack_put_array(&writer, message->row_count);
+    rc = kvt_msgpack_done(&writer);
     if (rc != KVT_OK || message->row_count == 0)
         return rc;
     if (rows->size > WIRE_ROUTE_SYNC_MAX - (out->size - start) ||
@@ -128,73 +128,73 @@ wire_route_sync_encode(const struct wire_route_sync *message, const struct kvt_b
 }
 
 static void
-read_heard(struct wire_msgpack_reader *reader, struct wire_route_sync *message)
+read_heard(struct kvt_msgpack_reader *reader, struct wire_route_sync *message)
 {
     const uint32_t count =
-        wire_msgpack_list(reader, WIRE_ROUTE_SYNC_HEARD_MAX, "an array of at most 64 peers");
+        kvt_msgpack_list(reader, WIRE_ROUTE_SYNC_HEARD_MAX, "an array of at most 64 peers");
 
     for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
         const uint32_t members =
-            wire_msgpack_array(reader, HEARD_MEMBERS, "a peer: [router, incarnation, number]");
+            kvt_msgpack_array(reader, HEARD_MEMBERS, "a peer: [router, incarnation, number]");
 
-        message->heard[i].router = wire_msgpack_u64(reader, "a router's number");
-        message->heard[i].incarnation = wire_msgpack_u64(reader, "an incarnation");
-        message->heard[i].seq = wire_msgpack_u64(reader, "a number");
-        wire_msgpack_rest(reader, members, HEARD_MEMBERS);
+        message->heard[i].router = kvt_msgpack_u64(reader, "a router's number");
+        message->heard[i].incarnation = kvt_msgpack_u64(reader, "an incarnation");
+        message->heard[i].seq = kvt_msgpack_u64(reader, "a number");
+        kvt_msgpack_rest(reader, members, HEARD_MEMBERS);
         message->heard_count = i + 1;
     }
 }
 
 /* `hashes` NULL: they are only looked at. */
 static void
-read_row(struct wire_msgpack_reader *reader, struct wire_route_sync_row *row, uint64_t *hashes)
+read_row(struct kvt_msgpack_reader *reader, struct wire_route_sync_row *row, uint64_t *hashes)
 {
-    const uint32_t members = wire_msgpack_array(reader, STEP_MEMBERS, "a row: [id, state, age]");
+    const uint32_t members = kvt_msgpack_array(reader, STEP_MEMBERS, "a row: [id, state, age]");
     size_t offset = reader->at;
 
     *row = (struct wire_route_sync_row){.hashes = hashes};
-    wire_msgpack_str(reader, row->id, sizeof(row->id), "an id of at most 127 bytes");
+    kvt_msgpack_str(reader, row->id, sizeof(row->id), "an id of at most 127 bytes");
     if (row->id[0] == '\0')
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "an id");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "an id");
     offset = reader->at;
-    row->state = (uint8_t)wire_msgpack_uint(reader, STATE_MAX, "a state from 1 to 3");
+    row->state = (uint8_t)kvt_msgpack_uint(reader, STATE_MAX, "a state from 1 to 3");
     if (row->state == 0)
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "a state from 1 to 3");
-    row->age_ms = wire_msgpack_u64(reader, "an age");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "a state from 1 to 3");
+    row->age_ms = kvt_msgpack_u64(reader, "an age");
     if (members == STEP_MEMBERS)
         return;
     if (members < ROW_MEMBERS)
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "a row of 3 members, or of 10");
-    row->router = wire_msgpack_u64(reader, "a router's number");
-    row->added_ms = wire_msgpack_u64(reader, "a time");
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "a row of 3 members, or of 10");
+    row->router = kvt_msgpack_u64(reader, "a router's number");
+    row->added_ms = kvt_msgpack_u64(reader, "a time");
     offset = reader->at;
-    wire_msgpack_str(reader, row->worker, sizeof(row->worker),
-                     "a worker's name of at most 63 bytes");
+    kvt_msgpack_str(reader, row->worker, sizeof(row->worker),
+                    "a worker's name of at most 63 bytes");
     if (row->worker[0] == '\0')
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "a worker's name");
-    row->dp_rank = wire_msgpack_u32(reader, "a dp_rank");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "a worker's name");
+    row->dp_rank = kvt_msgpack_u32(reader, "a dp_rank");
     row->prefill_tokens =
-        wire_msgpack_uint(reader, WIRE_ROUTE_SYNC_TOKENS_MAX, "at most 4,294,967,296 tokens");
+        kvt_msgpack_uint(reader, WIRE_ROUTE_SYNC_TOKENS_MAX, "at most 4,294,967,296 tokens");
     row->blocks =
-        (uint32_t)wire_msgpack_uint(reader, WIRE_ROUTE_SYNC_BLOCKS_MAX, "at most 65,536 blocks");
+        (uint32_t)kvt_msgpack_uint(reader, WIRE_ROUTE_SYNC_BLOCKS_MAX, "at most 65,536 blocks");
     offset = reader->at;
     row->hash_count =
-        wire_msgpack_list(reader, WIRE_ROUTE_SYNC_HASHES_MAX, "an array of at most 16,384 hashes");
+        kvt_msgpack_list(reader, WIRE_ROUTE_SYNC_HASHES_MAX, "an array of at most 16,384 hashes");
     if (row->hash_count > row->blocks)
-        wire_msgpack_fail(reader, offset, KVT_INVALID, "no more hashes than blocks");
+        kvt_msgpack_fail(reader, offset, KVT_INVALID, "no more hashes than blocks");
     for (uint32_t i = 0; i < row->hash_count && reader->code == KVT_OK; i++) {
-        const uint64_t hash = wire_msgpack_u64(reader, "a hash");
+        const uint64_t hash = kvt_msgpack_u64(reader, "a hash");
 
         if (hashes != NULL)
             hashes[i] = hash;
     }
-    wire_msgpack_rest(reader, members, ROW_MEMBERS);
+    kvt_msgpack_rest(reader, members, ROW_MEMBERS);
 }
 
 static void
-read_rows(struct wire_msgpack_reader *reader, struct wire_route_sync *message)
+read_rows(struct kvt_msgpack_reader *reader, struct wire_route_sync *message)
 {
-    const uint32_t count = wire_msgpack_list(reader, WIRE_ROUTE_SYNC_MAX, "an array of rows");
+    const uint32_t count = kvt_msgpack_list(reader, WIRE_ROUTE_SYNC_MAX, "an array of rows");
     struct wire_route_sync_row row;
 
     message->rows = *reader;
@@ -205,45 +205,45 @@ read_rows(struct wire_msgpack_reader *reader, struct wire_route_sync *message)
 }
 
 static void
-read_question(struct wire_msgpack_reader *reader, struct wire_route_sync *message)
+read_question(struct kvt_msgpack_reader *reader, struct wire_route_sync *message)
 {
-    message->to = wire_msgpack_u64(reader, "a router's number");
-    message->to_incarnation = wire_msgpack_u64(reader, "an incarnation");
-    message->ask = wire_msgpack_u64(reader, "the number of a question");
-    message->what = (enum wire_route_sync_what)wire_msgpack_uint(reader, WIRE_ROUTE_SYNC_RANGE,
-                                                                 "0 a table or 1 a range");
-    message->from = wire_msgpack_u64(reader, "where from");
+    message->to = kvt_msgpack_u64(reader, "a router's number");
+    message->to_incarnation = kvt_msgpack_u64(reader, "an incarnation");
+    message->ask = kvt_msgpack_u64(reader, "the number of a question");
+    message->what = (enum wire_route_sync_what)kvt_msgpack_uint(reader, WIRE_ROUTE_SYNC_RANGE,
+                                                                "0 a table or 1 a range");
+    message->from = kvt_msgpack_u64(reader, "where from");
 }
 
 /* What follows the head; how many members that makes. */
 static uint32_t
-read_kind(struct wire_msgpack_reader *reader, uint32_t members, struct wire_route_sync *message)
+read_kind(struct kvt_msgpack_reader *reader, uint32_t members, struct wire_route_sync *message)
 {
     static const uint32_t known[] = {0, STEPS_MEMBERS, HEARTBEAT_MEMBERS, ASK_MEMBERS,
                                      ROWS_MEMBERS};
 
     if (members < known[message->kind])
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "all members of its kind");
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "all members of its kind");
     switch (message->kind) {
     case WIRE_ROUTE_SYNC_STEPS:
-        message->seq = wire_msgpack_u64(reader, "a number");
+        message->seq = kvt_msgpack_u64(reader, "a number");
         read_rows(reader, message);
         break;
     case WIRE_ROUTE_SYNC_HEARTBEAT:
-        message->seq = wire_msgpack_u64(reader, "a number");
-        message->digest = wire_msgpack_u64(reader, "a digest");
-        message->joining = wire_msgpack_bool(reader, "true or false: joining");
+        message->seq = kvt_msgpack_u64(reader, "a number");
+        message->digest = kvt_msgpack_u64(reader, "a digest");
+        message->joining = kvt_msgpack_bool(reader, "true or false: joining");
         read_heard(reader, message);
         break;
     case WIRE_ROUTE_SYNC_ASK:
         read_question(reader, message);
-        message->through = wire_msgpack_u64(reader, "the last number");
+        message->through = kvt_msgpack_u64(reader, "the last number");
         break;
     default:
         read_question(reader, message);
-        message->next = wire_msgpack_u64(reader, "what is next");
-        message->gone = wire_msgpack_bool(reader, "true or false: gone");
-        message->seq = wire_msgpack_u64(reader, "a number");
+        message->next = kvt_msgpack_u64(reader, "what is next");
+        message->gone = kvt_msgpack_bool(reader, "true or false: gone");
+        message->seq = kvt_msgpack_u64(reader, "a number");
         read_heard(reader, message);
         read_rows(reader, message);
     }
@@ -254,7 +254,7 @@ enum kvt_err
 wire_route_sync_decode(const void *bytes, size_t size, struct wire_route_sync *message,
                        struct kvt_error *err)
 {
-    struct wire_msgpack_reader reader;
+    struct kvt_msgpack_reader reader;
     uint32_t members;
     uint64_t version;
     uint64_t kind;
@@ -264,21 +264,21 @@ wire_route_sync_decode(const void *bytes, size_t size, struct wire_route_sync *m
     if (size > WIRE_ROUTE_SYNC_MAX)
         return kvt_error_set(err, KVT_RANGE, "message of %zu bytes: more than %u", size,
                              WIRE_ROUTE_SYNC_MAX);
-    wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, HEAD_MEMBERS, "a message: [1, kind, router, ...]");
-    version = wire_msgpack_u64(&reader, "a version");
-    kind = wire_msgpack_u64(&reader, "a kind");
+    kvt_msgpack_read(&reader, bytes, size);
+    members = kvt_msgpack_array(&reader, HEAD_MEMBERS, "a message: [1, kind, router, ...]");
+    version = kvt_msgpack_u64(&reader, "a version");
+    kind = kvt_msgpack_u64(&reader, "a kind");
     if (reader.code == KVT_OK && (version > VERSION || kind > WIRE_ROUTE_SYNC_ROWS))
         return kvt_error_set(err, KVT_UNSUPPORTED, "a message of a later format");
     if (version < VERSION || kind == 0)
-        wire_msgpack_fail(&reader, 1, KVT_INVALID, "version 1 and a kind");
-    message->router = wire_msgpack_u64(&reader, "a router's number");
-    message->incarnation = wire_msgpack_u64(&reader, "an incarnation");
+        kvt_msgpack_fail(&reader, 1, KVT_INVALID, "version 1 and a kind");
+    message->router = kvt_msgpack_u64(&reader, "a router's number");
+    message->incarnation = kvt_msgpack_u64(&reader, "an incarnation");
     if (reader.code == KVT_OK) {
         message->kind = (enum wire_route_sync_kind)kind;
-        wire_msgpack_rest(&reader, members, read_kind(&reader, members, message));
+        kvt_msgpack_rest(&reader, members, read_kind(&reader, members, message));
     }
-    rc = wire_msgpack_end(&reader, "message", err);
+    rc = kvt_msgpack_end(&reader, "message", err);
     if (rc != KVT_OK)
         *message = (struct wire_route_sync){0};
     return rc;

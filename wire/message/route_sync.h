@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #include "base/core/buffer.h"
+#include "base/text/msgpack.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
-#include "wire/message/msgpack.h"
 
 #define WIRE_ROUTE_SYNC_MAX        (256u << 10)
 #define WIRE_ROUTE_SYNC_HEARD_MAX  64
@@ -72,7 +72,7 @@ struct wire_route_sync {
 
     /* STEPS, ROWS: for wire_route_sync_next() */
     uint32_t row_count;
-    struct wire_msgpack_reader rows;
+    struct kvt_msgpack_reader rows;
 };
 
 /* A request in a state; without a worker's name there are id, state and age only. */

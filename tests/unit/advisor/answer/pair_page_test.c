@@ -8,8 +8,8 @@
 
 #include "base/core/buffer.h"
 #include "base/core/clock.h"
+#include "base/text/msgpack.h"
 #include "kvtier/token.h"
-#include "wire/message/msgpack.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/support/rig.h"
@@ -47,36 +47,36 @@ static void
 tell(struct test_rig *rig, uint64_t sequence, uint32_t first, bool pairs)
 {
     const uint32_t size = pairs ? BLOCK_TOKENS : WINDOW;
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     struct kvt_buffer bytes;
 
     kvt_buffer_init(&bytes, MESSAGE_MAX);
-    wire_msgpack_write(&writer, &bytes, SIZE_MAX);
-    wire_msgpack_put_array(&writer, 3);
-    wire_msgpack_put_uint(&writer, 1);
-    wire_msgpack_put_array(&writer, 1);
-    wire_msgpack_put_array(&writer, 6);
-    wire_msgpack_put_str(&writer, "BlockStored");
-    wire_msgpack_put_array(&writer, 2);
-    wire_msgpack_put_uint(&writer, 10 + first);
-    wire_msgpack_put_uint(&writer, 11 + first);
+    kvt_msgpack_write(&writer, &bytes, SIZE_MAX);
+    kvt_msgpack_put_array(&writer, 3);
+    kvt_msgpack_put_uint(&writer, 1);
+    kvt_msgpack_put_array(&writer, 1);
+    kvt_msgpack_put_array(&writer, 6);
+    kvt_msgpack_put_str(&writer, "BlockStored");
+    kvt_msgpack_put_array(&writer, 2);
+    kvt_msgpack_put_uint(&writer, 10 + first);
+    kvt_msgpack_put_uint(&writer, 11 + first);
     if (first == 0)
         kvt_buffer_append(&bytes, &nil, sizeof(nil));
     else
-        wire_msgpack_put_uint(&writer, 9 + first);
-    wire_msgpack_put_array(&writer, 2 * (size_t)size);
+        kvt_msgpack_put_uint(&writer, 9 + first);
+    kvt_msgpack_put_array(&writer, 2 * (size_t)size);
     for (uint32_t i = 0; i < 2 * size; i++) {
         const uint32_t token = 1 + first * BLOCK_TOKENS + i;
 
         if (pairs)
-            wire_msgpack_put_array(&writer, 2);
-        wire_msgpack_put_uint(&writer, token);
+            kvt_msgpack_put_array(&writer, 2);
+        kvt_msgpack_put_uint(&writer, token);
         if (pairs)
-            wire_msgpack_put_uint(&writer, token + 1);
+            kvt_msgpack_put_uint(&writer, token + 1);
     }
-    wire_msgpack_put_uint(&writer, size);
+    kvt_msgpack_put_uint(&writer, size);
     kvt_buffer_append(&bytes, &nil, sizeof(nil));
-    wire_msgpack_put_uint(&writer, 0);
+    kvt_msgpack_put_uint(&writer, 0);
     assert_true(kvt_buffer_ok(&bytes));
     test_rig_foreign(rig, 0, sequence, &bytes);
     test_rig_run(rig);

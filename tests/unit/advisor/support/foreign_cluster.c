@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 
+#include "base/text/msgpack.h"
 #include "kvtier/token.h"
-#include "wire/message/msgpack.h"
 
 uint32_t
 test_router_chain(uint32_t chain, uint32_t depth)
@@ -120,36 +120,36 @@ put_nil(struct kvt_buffer *out)
 }
 
 static void
-put_key(struct wire_msgpack_writer *writer, const char *key, uint64_t value)
+put_key(struct kvt_msgpack_writer *writer, const char *key, uint64_t value)
 {
-    wire_msgpack_put_str(writer, key);
-    wire_msgpack_put_uint(writer, value);
+    kvt_msgpack_put_str(writer, key);
+    kvt_msgpack_put_uint(writer, value);
 }
 
 static void
 write_event(struct kvt_buffer *out, const struct test_router_head *head,
             const struct test_router_blocks *blocks)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
-    wire_msgpack_write(&writer, out, SIZE_MAX);
-    wire_msgpack_put_array(&writer, 1);
+    kvt_msgpack_write(&writer, out, SIZE_MAX);
+    kvt_msgpack_put_array(&writer, 1);
     put_map(out, 3);
     put_key(&writer, "worker_id", head->worker);
-    wire_msgpack_put_str(&writer, "storage_tier");
-    wire_msgpack_put_str(&writer, head->tier == KVT_TIER_G2 ? "host_pinned" : "device");
-    wire_msgpack_put_str(&writer, "event");
+    kvt_msgpack_put_str(&writer, "storage_tier");
+    kvt_msgpack_put_str(&writer, head->tier == KVT_TIER_G2 ? "host_pinned" : "device");
+    kvt_msgpack_put_str(&writer, "event");
     put_map(out, 3);
     put_key(&writer, "event_id", head->id);
-    wire_msgpack_put_str(&writer, "data");
+    kvt_msgpack_put_str(&writer, "data");
     put_map(out, 1);
-    wire_msgpack_put_str(&writer, "removed");
+    kvt_msgpack_put_str(&writer, "removed");
     put_map(out, 1);
-    wire_msgpack_put_str(&writer, "block_hashes");
-    wire_msgpack_put_array(&writer, blocks->count);
+    kvt_msgpack_put_str(&writer, "block_hashes");
+    kvt_msgpack_put_array(&writer, blocks->count);
     for (uint32_t i = 0; i < blocks->count; i++)
-        wire_msgpack_put_uint(&writer,
-                              test_router_called(head->worker, blocks->chain, blocks->depth + i));
+        kvt_msgpack_put_uint(&writer,
+                             test_router_called(head->worker, blocks->chain, blocks->depth + i));
     put_key(&writer, "dp_rank", head->rank);
 }
 
@@ -157,51 +157,49 @@ void
 test_router_envelope(struct kvt_buffer *out, uint64_t publisher, uint64_t sequence,
                      const struct test_router_head *head, const struct test_router_blocks *blocks)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     struct kvt_buffer payload;
 
     kvt_buffer_init(&payload, 1u << 20);
     write_event(&payload, head, blocks);
-    wire_msgpack_write(&writer, out, SIZE_MAX);
+    kvt_msgpack_write(&writer, out, SIZE_MAX);
     put_map(out, 5);
     put_key(&writer, "publisher_id", publisher);
     put_key(&writer, "sequence", sequence);
     put_key(&writer, "published_at", UINT64_C(1700000000000));
-    wire_msgpack_put_str(&writer, "topic");
-    wire_msgpack_put_str(&writer, "kv-events");
-    wire_msgpack_put_str(&writer, "payload");
-    wire_msgpack_put_bin(&writer, payload.data, payload.size);
+    kvt_msgpack_put_str(&writer, "topic");
+    kvt_msgpack_put_str(&writer, "kv-events");
+    kvt_msgpack_put_str(&writer, "payload");
+    kvt_msgpack_put_bin(&writer, payload.data, payload.size);
     kvt_buffer_release(&payload);
 }
 
 void
 test_router_engine(struct kvt_buffer *out, uint64_t worker, const struct test_router_blocks *blocks)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     uint32_t tokens[TEST_ROUTER_TOKENS];
 
-    wire_msgpack_write(&writer, out, SIZE_MAX);
-    wire_msgpack_put_array(&writer, 3);
-    wire_msgpack_put_uint(&writer, 1);
-    wire_msgpack_put_array(&writer, 1);
-    wire_msgpack_put_array(&writer, 6);
-    wire_msgpack_put_str(&writer, "BlockStored");
-    wire_msgpack_put_array(&writer, blocks->count);
+    kvt_msgpack_write(&writer, out, SIZE_MAX);
+    kvt_msgpack_put_array(&writer, 3);
+    kvt_msgpack_put_uint(&writer, 1);
+    kvt_msgpack_put_array(&writer, 1);
+    kvt_msgpack_put_array(&writer, 6);
+    kvt_msgpack_put_str(&writer, "BlockStored");
+    kvt_msgpack_put_array(&writer, blocks->count);
     for (uint32_t i = 0; i < blocks->count; i++)
-        wire_msgpack_put_uint(&writer,
-                              test_router_called(worker, blocks->chain, blocks->depth + i));
+        kvt_msgpack_put_uint(&writer, test_router_called(worker, blocks->chain, blocks->depth + i));
     if (blocks->depth == 0)
         put_nil(out);
     else
-        wire_msgpack_put_uint(&writer,
-                              test_router_called(worker, blocks->chain, blocks->depth - 1));
-    wire_msgpack_put_array(&writer, (size_t)blocks->count * TEST_ROUTER_TOKENS);
+        kvt_msgpack_put_uint(&writer, test_router_called(worker, blocks->chain, blocks->depth - 1));
+    kvt_msgpack_put_array(&writer, (size_t)blocks->count * TEST_ROUTER_TOKENS);
     for (uint32_t i = 0; i < blocks->count; i++) {
         test_router_tokens(blocks->chain, blocks->depth + i, tokens);
         for (uint32_t t = 0; t < TEST_ROUTER_TOKENS; t++)
-            wire_msgpack_put_uint(&writer, tokens[t]);
+            kvt_msgpack_put_uint(&writer, tokens[t]);
     }
-    wire_msgpack_put_uint(&writer, TEST_ROUTER_TOKENS);
+    kvt_msgpack_put_uint(&writer, TEST_ROUTER_TOKENS);
     put_nil(out);
-    wire_msgpack_put_uint(&writer, 0);
+    kvt_msgpack_put_uint(&writer, 0);
 }

@@ -6,7 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "base/text/json.h"
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/support/seed.h"
@@ -61,39 +61,39 @@ dialect_bytes_json(struct dialect_bytes *out, const char *text)
         out->bytes[i] = (uint8_t)(text[i] == '\'' ? '"' : text[i]);
 }
 
-static void pack_value(struct wire_msgpack_writer *writer, struct json_object *value);
+static void pack_value(struct kvt_msgpack_writer *writer, struct json_object *value);
 
 static void
-pack_object(struct wire_msgpack_writer *writer, struct json_object *value)
+pack_object(struct kvt_msgpack_writer *writer, struct json_object *value)
 {
     struct json_object_iterator at = json_object_iter_begin(value);
     const struct json_object_iterator end = json_object_iter_end(value);
 
     (void)msgpack_pack_map(&writer->packer, (size_t)json_object_object_length(value));
     for (; !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
-        wire_msgpack_put_str(writer, json_object_iter_peek_name(&at));
+        kvt_msgpack_put_str(writer, json_object_iter_peek_name(&at));
         pack_value(writer, json_object_iter_peek_value(&at));
     }
 }
 
 static void
-pack_text(struct wire_msgpack_writer *writer, const char *text)
+pack_text(struct kvt_msgpack_writer *writer, const char *text)
 {
     uint8_t bytes[256];
 
     if (strncmp(text, "bin:", 4) == 0)
-        wire_msgpack_put_bin(writer, bytes, unhex(text + 4, bytes, sizeof(bytes)));
+        kvt_msgpack_put_bin(writer, bytes, unhex(text + 4, bytes, sizeof(bytes)));
     else
-        wire_msgpack_put_str(writer, text);
+        kvt_msgpack_put_str(writer, text);
 }
 
 /* Recursion is fine here: the texts are the tests' own. */
 static void
-pack_value(struct wire_msgpack_writer *writer, struct json_object *value)
+pack_value(struct kvt_msgpack_writer *writer, struct json_object *value)
 {
     switch (json_object_get_type(value)) {
     case json_type_null: (void)msgpack_pack_nil(&writer->packer); break;
-    case json_type_boolean: wire_msgpack_put_bool(writer, json_object_get_boolean(value)); break;
+    case json_type_boolean: kvt_msgpack_put_bool(writer, json_object_get_boolean(value)); break;
     case json_type_double:
         (void)msgpack_pack_double(&writer->packer, json_object_get_double(value));
         break;
@@ -101,11 +101,11 @@ pack_value(struct wire_msgpack_writer *writer, struct json_object *value)
         if (json_object_get_int64(value) < 0)
             (void)msgpack_pack_int64(&writer->packer, json_object_get_int64(value));
         else
-            wire_msgpack_put_uint(writer, json_object_get_uint64(value));
+            kvt_msgpack_put_uint(writer, json_object_get_uint64(value));
         break;
     case json_type_string: pack_text(writer, json_object_get_string(value)); break;
     case json_type_array:
-        wire_msgpack_put_array(writer, json_object_array_length(value));
+        kvt_msgpack_put_array(writer, json_object_array_length(value));
         for (size_t i = 0; i < json_object_array_length(value); i++)
             pack_value(writer, json_object_array_get_idx(value, i));
         break;
@@ -116,7 +116,7 @@ pack_value(struct wire_msgpack_writer *writer, struct json_object *value)
 void
 dialect_bytes_pack(struct dialect_bytes *out, const char *text)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
     struct json_object *value;
     struct kvt_buffer buffer;
     struct kvt_error err;
@@ -125,9 +125,9 @@ dialect_bytes_pack(struct dialect_bytes *out, const char *text)
     if (kvt_json_parse(&value, (const char *)out->bytes, out->size, "test", &err) != KVT_OK)
         fail_msg("%s", err.text);
     kvt_buffer_init(&buffer, DIALECT_BYTES_MAX);
-    wire_msgpack_write(&writer, &buffer, DIALECT_BYTES_MAX);
+    kvt_msgpack_write(&writer, &buffer, DIALECT_BYTES_MAX);
     pack_value(&writer, value);
-    assert_int_equal(wire_msgpack_done(&writer), KVT_OK);
+    assert_int_equal(kvt_msgpack_done(&writer), KVT_OK);
     memcpy(out->bytes, buffer.data, buffer.size);
     out->size = buffer.size;
     kvt_buffer_release(&buffer);

@@ -6,9 +6,9 @@
 
 #include "base/core/alloc.h"
 #include "base/core/random.h"
+#include "base/text/msgpack.h"
 #include "wire/dialect/dialect.h"
 #include "wire/dialect/dynamo_answer.h"
-#include "wire/message/msgpack.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/support/seed.h"
@@ -190,34 +190,34 @@ enum { MANY = 3 * WIRE_RAW_EVENTS_MAX + 17, HASHES = 3 };
 static void
 build_pack(struct kvt_buffer *out)
 {
-    struct wire_msgpack_writer writer;
+    struct kvt_msgpack_writer writer;
 
-    wire_msgpack_write(&writer, out, 8 << 20);
+    kvt_msgpack_write(&writer, out, 8 << 20);
     (void)msgpack_pack_map(&writer.packer, 1);
-    wire_msgpack_put_str(&writer, "TreeDump");
+    kvt_msgpack_put_str(&writer, "TreeDump");
     (void)msgpack_pack_map(&writer.packer, 2);
-    wire_msgpack_put_str(&writer, "events");
-    wire_msgpack_put_array(&writer, MANY);
+    kvt_msgpack_put_str(&writer, "events");
+    kvt_msgpack_put_array(&writer, MANY);
     for (uint64_t i = 0; i < MANY; i++) {
         (void)msgpack_pack_map(&writer.packer, 2);
-        wire_msgpack_put_str(&writer, "worker_id");
-        wire_msgpack_put_uint(&writer, 1);
-        wire_msgpack_put_str(&writer, "event");
+        kvt_msgpack_put_str(&writer, "worker_id");
+        kvt_msgpack_put_uint(&writer, 1);
+        kvt_msgpack_put_str(&writer, "event");
         (void)msgpack_pack_map(&writer.packer, 2);
-        wire_msgpack_put_str(&writer, "event_id");
-        wire_msgpack_put_uint(&writer, i);
-        wire_msgpack_put_str(&writer, "data");
+        kvt_msgpack_put_str(&writer, "event_id");
+        kvt_msgpack_put_uint(&writer, i);
+        kvt_msgpack_put_str(&writer, "data");
         (void)msgpack_pack_map(&writer.packer, 1);
-        wire_msgpack_put_str(&writer, "removed");
+        kvt_msgpack_put_str(&writer, "removed");
         (void)msgpack_pack_map(&writer.packer, 1);
-        wire_msgpack_put_str(&writer, "block_hashes");
-        wire_msgpack_put_array(&writer, HASHES);
+        kvt_msgpack_put_str(&writer, "block_hashes");
+        kvt_msgpack_put_array(&writer, HASHES);
         for (uint64_t j = 0; j < HASHES; j++)
-            wire_msgpack_put_uint(&writer, i * HASHES + j);
+            kvt_msgpack_put_uint(&writer, i * HASHES + j);
     }
-    wire_msgpack_put_str(&writer, "last_event_id");
-    wire_msgpack_put_uint(&writer, MANY);
-    assert_int_equal(wire_msgpack_done(&writer), KVT_OK);
+    kvt_msgpack_put_str(&writer, "last_event_id");
+    kvt_msgpack_put_uint(&writer, MANY);
+    assert_int_equal(kvt_msgpack_done(&writer), KVT_OK);
 }
 
 static void

@@ -11,7 +11,7 @@
 #include "base/core/alloc.h"
 #include "base/core/buffer.h"
 #include "base/core/random.h"
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 #include "wire/message/recording.h"
 #include "wire/message/recording_internal.h"
 
@@ -252,7 +252,7 @@ bodies_may_grow_and_must_be_whole(void **state)
 
     for (unsigned members = 5; members <= 7; members++) {
         struct wire_recording_reader *reader;
-        struct wire_msgpack_writer body;
+        struct kvt_msgpack_writer body;
         struct wire_recording got;
         struct kvt_buffer file;
         struct kvt_buffer out;
@@ -260,18 +260,18 @@ bodies_may_grow_and_must_be_whole(void **state)
 
         kvt_buffer_init(&out, 1024);
         kvt_buffer_init(&file, 1024);
-        wire_msgpack_write(&body, &out, 1024);
-        wire_msgpack_put_array(&body, members);
-        wire_msgpack_put_uint(&body, 1);
-        wire_msgpack_put_str(&body, "later");
-        wire_msgpack_put_str(&body, "c");
-        wire_msgpack_put_str(&body, "s");
-        wire_msgpack_put_uint(&body, 0);
+        kvt_msgpack_write(&body, &out, 1024);
+        kvt_msgpack_put_array(&body, members);
+        kvt_msgpack_put_uint(&body, 1);
+        kvt_msgpack_put_str(&body, "later");
+        kvt_msgpack_put_str(&body, "c");
+        kvt_msgpack_put_str(&body, "s");
+        kvt_msgpack_put_uint(&body, 0);
         if (members >= 6)
-            wire_msgpack_put_bin(&body, "abc", 3);
+            kvt_msgpack_put_bin(&body, "abc", 3);
         if (members == 7)
-            wire_msgpack_put_str(&body, "more");
-        assert_int_equal(wire_msgpack_done(&body), KVT_OK);
+            kvt_msgpack_put_str(&body, "more");
+        assert_int_equal(kvt_msgpack_done(&body), KVT_OK);
         header[0] = (uint32_t)out.size;
         header[1] = wire_recording_crc(out.data, out.size);
         kvt_buffer_append(&file, WIRE_RECORDING_MAGIC, 8);

@@ -1,25 +1,25 @@
-#include "wire/message/msgpack.h"
+#include "base/text/msgpack.h"
 
 #include <assert.h>
 #include <endian.h>
 #include <math.h>
 #include <string.h>
 
-#include "wire/message/msgpack_lead.h"
+#include "base/text/msgpack_lead.h"
 
-_Static_assert((int)WIRE_MSGPACK_SMALL_END == (int)FIXMAP, "one table of leading bytes");
-_Static_assert((int)WIRE_MSGPACK_EIGHT_BYTES == (int)UINT64, "one table of leading bytes");
+_Static_assert((int)KVT_MSGPACK_SMALL_END == (int)FIXMAP, "one table of leading bytes");
+_Static_assert((int)KVT_MSGPACK_EIGHT_BYTES == (int)UINT64, "one table of leading bytes");
 
 void
-wire_msgpack_read(struct wire_msgpack_reader *reader, const void *bytes, size_t size)
+kvt_msgpack_read(struct kvt_msgpack_reader *reader, const void *bytes, size_t size)
 {
     assert(bytes != NULL || size == 0);
-    *reader = (struct wire_msgpack_reader){.bytes = bytes, .size = size};
+    *reader = (struct kvt_msgpack_reader){.bytes = bytes, .size = size};
 }
 
 void
-wire_msgpack_fail(struct wire_msgpack_reader *reader, size_t offset, enum kvt_err code,
-                  const char *wanted)
+kvt_msgpack_fail(struct kvt_msgpack_reader *reader, size_t offset, enum kvt_err code,
+                 const char *wanted)
 {
     assert(code != KVT_OK);
     if (reader->code != KVT_OK)
@@ -50,7 +50,7 @@ number_at(const uint8_t *bytes, size_t width)
 
 /* The number of `width` bytes that stands `skip` bytes behind the cursor. */
 static bool
-peek_number(const struct wire_msgpack_reader *reader, size_t skip, size_t width, uint64_t *value)
+peek_number(const struct kvt_msgpack_reader *reader, size_t skip, size_t width, uint64_t *value)
 {
     const size_t left = reader->size - reader->at;
 
@@ -62,13 +62,13 @@ peek_number(const struct wire_msgpack_reader *reader, size_t skip, size_t width,
 }
 
 static bool
-ready(const struct wire_msgpack_reader *reader)
+ready(const struct kvt_msgpack_reader *reader)
 {
     return reader->code == KVT_OK && reader->at < reader->size;
 }
 
 uint64_t
-wire_msgpack_uint(struct wire_msgpack_reader *reader, uint64_t max, const char *wanted)
+kvt_msgpack_uint(struct kvt_msgpack_reader *reader, uint64_t max, const char *wanted)
 {
     uint64_t value = 0;
     size_t width = 0;
@@ -92,25 +92,25 @@ wire_msgpack_uint(struct wire_msgpack_reader *reader, uint64_t max, const char *
     return value;
 
 fail:
-    wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+    kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
     return 0;
 }
 
 uint32_t
-wire_msgpack_u32(struct wire_msgpack_reader *reader, const char *wanted)
+kvt_msgpack_u32(struct kvt_msgpack_reader *reader, const char *wanted)
 {
-    return (uint32_t)wire_msgpack_uint(reader, UINT32_MAX, wanted);
+    return (uint32_t)kvt_msgpack_uint(reader, UINT32_MAX, wanted);
 }
 
 void
-wire_msgpack_version(struct wire_msgpack_reader *reader)
+kvt_msgpack_version(struct kvt_msgpack_reader *reader)
 {
-    if (wire_msgpack_u64(reader, "a version") != 1)
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
+    if (kvt_msgpack_u64(reader, "a version") != 1)
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
 }
 
 bool
-wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted)
+kvt_msgpack_bool(struct kvt_msgpack_reader *reader, const char *wanted)
 {
     uint8_t lead;
 
@@ -121,12 +121,12 @@ wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted)
             return lead == TRUE_VALUE;
         }
     }
-    wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+    kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
     return false;
 }
 
 double
-wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted)
+kvt_msgpack_real(struct kvt_msgpack_reader *reader, const char *wanted)
 {
     double value = -1.0;
     uint64_t bits;
@@ -135,7 +135,7 @@ wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted)
 
     if (!ready(reader) ||
         (reader->bytes[reader->at] != FLOAT32 && reader->bytes[reader->at] != FLOAT64))
-        return (double)wire_msgpack_uint(reader, UINT64_MAX, wanted);
+        return (double)kvt_msgpack_uint(reader, UINT64_MAX, wanted);
     if (reader->bytes[reader->at] == FLOAT64 && peek_number(reader, 1, sizeof(bits), &bits)) {
         memcpy(&value, &bits, sizeof(value));
     } else if (reader->bytes[reader->at] == FLOAT32 && peek_number(reader, 1, sizeof(few), &bits)) {
@@ -144,7 +144,7 @@ wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted)
         value = narrow;
     }
     if (!isfinite(value) || value < 0.0) {
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
         return 0.0;
     }
     reader->at += reader->bytes[reader->at] == FLOAT64 ? 9 : 5;
@@ -152,7 +152,7 @@ wire_msgpack_real(struct wire_msgpack_reader *reader, const char *wanted)
 }
 
 uint32_t
-wire_msgpack_array(struct wire_msgpack_reader *reader, uint32_t least, const char *wanted)
+kvt_msgpack_array(struct kvt_msgpack_reader *reader, uint32_t least, const char *wanted)
 {
     uint64_t count = 0;
     size_t width = 0;
@@ -177,25 +177,25 @@ wire_msgpack_array(struct wire_msgpack_reader *reader, uint32_t least, const cha
     return (uint32_t)count;
 
 fail:
-    wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+    kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
     return 0;
 }
 
 uint32_t
-wire_msgpack_list(struct wire_msgpack_reader *reader, size_t most, const char *wanted)
+kvt_msgpack_list(struct kvt_msgpack_reader *reader, size_t most, const char *wanted)
 {
     const size_t offset = reader->at;
-    const uint32_t count = wire_msgpack_array(reader, 0, wanted);
+    const uint32_t count = kvt_msgpack_array(reader, 0, wanted);
 
     if (count <= most)
         return count;
-    wire_msgpack_fail(reader, offset, KVT_RANGE, wanted);
+    kvt_msgpack_fail(reader, offset, KVT_RANGE, wanted);
     return 0;
 }
 
 /* Length of a str (or bin) whose lead is here, and how long its own head is. */
 static bool
-peek_length(const struct wire_msgpack_reader *reader, uint8_t lead8, size_t *head, uint64_t *length)
+peek_length(const struct kvt_msgpack_reader *reader, uint8_t lead8, size_t *head, uint64_t *length)
 {
     const uint8_t lead = reader->bytes[reader->at];
     size_t width;
@@ -208,7 +208,7 @@ peek_length(const struct wire_msgpack_reader *reader, uint8_t lead8, size_t *hea
 }
 
 void
-wire_msgpack_str(struct wire_msgpack_reader *reader, char *out, size_t capacity, const char *wanted)
+kvt_msgpack_str(struct kvt_msgpack_reader *reader, char *out, size_t capacity, const char *wanted)
 {
     uint64_t length = 0;
     size_t head = 1;
@@ -234,11 +234,11 @@ wire_msgpack_str(struct wire_msgpack_reader *reader, char *out, size_t capacity,
     return;
 
 fail:
-    wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+    kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
 }
 
 const void *
-wire_msgpack_bin(struct wire_msgpack_reader *reader, size_t *size, const char *wanted)
+kvt_msgpack_bin(struct kvt_msgpack_reader *reader, size_t *size, const char *wanted)
 {
     const uint8_t *bytes;
     uint64_t length = 0;
@@ -246,7 +246,7 @@ wire_msgpack_bin(struct wire_msgpack_reader *reader, size_t *size, const char *w
 
     *size = 0;
     if (!ready(reader) || !peek_length(reader, BIN8, &head, &length)) {
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
         return NULL;
     }
     bytes = reader->bytes + reader->at + head;
@@ -256,7 +256,7 @@ wire_msgpack_bin(struct wire_msgpack_reader *reader, size_t *size, const char *w
 }
 
 bool
-wire_msgpack_is_str(const struct wire_msgpack_reader *reader)
+kvt_msgpack_is_str(const struct kvt_msgpack_reader *reader)
 {
     uint8_t lead;
 
@@ -271,7 +271,7 @@ wire_msgpack_is_str(const struct wire_msgpack_reader *reader)
  * head itself is cut off or is the one lead byte msgpack never uses.
  */
 static bool
-peek_any(const struct wire_msgpack_reader *reader, uint64_t *size, uint64_t *members)
+peek_any(const struct kvt_msgpack_reader *reader, uint64_t *size, uint64_t *members)
 {
     const uint8_t lead = reader->bytes[reader->at];
     uint64_t length = 0;
@@ -315,7 +315,7 @@ peek_any(const struct wire_msgpack_reader *reader, uint64_t *size, uint64_t *mem
 }
 
 void
-wire_msgpack_rest(struct wire_msgpack_reader *reader, uint32_t members_total, uint32_t known)
+kvt_msgpack_rest(struct kvt_msgpack_reader *reader, uint32_t members_total, uint32_t known)
 {
     /* Values still to step over, nested ones included: no recursion. */
     uint64_t pending = members_total > known ? members_total - known : 0;
@@ -326,7 +326,7 @@ wire_msgpack_rest(struct wire_msgpack_reader *reader, uint32_t members_total, ui
         if (!ready(reader) || !peek_any(reader, &size, &members) ||
             size > reader->size - reader->at ||
             pending - 1 + members > reader->size - reader->at - size) {
-            wire_msgpack_fail(reader, reader->at, KVT_INVALID, "a whole value");
+            kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "a whole value");
             return;
         }
         reader->at += size;
@@ -335,10 +335,10 @@ wire_msgpack_rest(struct wire_msgpack_reader *reader, uint32_t members_total, ui
 }
 
 enum kvt_err
-wire_msgpack_end(struct wire_msgpack_reader *reader, const char *what, struct kvt_error *err)
+kvt_msgpack_end(struct kvt_msgpack_reader *reader, const char *what, struct kvt_error *err)
 {
     if (reader->at != reader->size)
-        wire_msgpack_fail(reader, reader->at, KVT_INVALID, "the end");
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "the end");
     if (reader->code == KVT_OK)
         return KVT_OK;
     return kvt_error_set(err, reader->code, "%s of %zu bytes: at byte %zu expected %s", what,
@@ -349,7 +349,7 @@ wire_msgpack_end(struct wire_msgpack_reader *reader, const char *what, struct kv
 static int
 append(void *data, const char *bytes, size_t size)
 {
-    struct wire_msgpack_writer *writer = data;
+    struct kvt_msgpack_writer *writer = data;
     struct kvt_buffer *out = writer->out;
 
     if (size > writer->max - (out->size - writer->start) || size > out->limit - out->size)
@@ -360,7 +360,7 @@ append(void *data, const char *bytes, size_t size)
 }
 
 void
-wire_msgpack_write(struct wire_msgpack_writer *writer, struct kvt_buffer *out, size_t max)
+kvt_msgpack_write(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, size_t max)
 {
     writer->out = out;
     writer->start = out->size;
@@ -370,19 +370,19 @@ wire_msgpack_write(struct wire_msgpack_writer *writer, struct kvt_buffer *out, s
 }
 
 void
-wire_msgpack_put_array(struct wire_msgpack_writer *writer, size_t members)
+kvt_msgpack_put_array(struct kvt_msgpack_writer *writer, size_t members)
 {
     (void)msgpack_pack_array(&writer->packer, members);
 }
 
 void
-wire_msgpack_put_uint(struct wire_msgpack_writer *writer, uint64_t value)
+kvt_msgpack_put_uint(struct kvt_msgpack_writer *writer, uint64_t value)
 {
     (void)msgpack_pack_uint64(&writer->packer, value);
 }
 
 void
-wire_msgpack_put_bool(struct wire_msgpack_writer *writer, bool value)
+kvt_msgpack_put_bool(struct kvt_msgpack_writer *writer, bool value)
 {
     if (value)
         (void)msgpack_pack_true(&writer->packer);
@@ -391,25 +391,25 @@ wire_msgpack_put_bool(struct wire_msgpack_writer *writer, bool value)
 }
 
 void
-wire_msgpack_put_real(struct wire_msgpack_writer *writer, double value)
+kvt_msgpack_put_real(struct kvt_msgpack_writer *writer, double value)
 {
     (void)msgpack_pack_double(&writer->packer, value);
 }
 
 void
-wire_msgpack_put_str(struct wire_msgpack_writer *writer, const char *text)
+kvt_msgpack_put_str(struct kvt_msgpack_writer *writer, const char *text)
 {
     (void)msgpack_pack_str_with_body(&writer->packer, text, strlen(text));
 }
 
 void
-wire_msgpack_put_bin(struct wire_msgpack_writer *writer, const void *bytes, size_t size)
+kvt_msgpack_put_bin(struct kvt_msgpack_writer *writer, const void *bytes, size_t size)
 {
     (void)msgpack_pack_bin_with_body(&writer->packer, bytes, size);
 }
 
 enum kvt_err
-wire_msgpack_done(struct wire_msgpack_writer *writer)
+kvt_msgpack_done(struct kvt_msgpack_writer *writer)
 {
     const bool ok = kvt_buffer_ok(writer->out);
 

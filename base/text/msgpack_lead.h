@@ -1,5 +1,5 @@
 /*
- * wire/message/msgpack_lead.h -- leading bytes of msgpack values, for the two readers.
+ * base/text/msgpack_lead.h -- leading bytes of msgpack values, for the two readers.
  *
  * Why: msgpack.h reads our own formats and refuses what is not as it should be; dialect/pack.h
  * reads others' and passes over what it does not know.  What a byte means is the same to both.
@@ -7,8 +7,8 @@
  * Ownership: constants.
  * Limits:    none.  Source: the msgpack specification, "Formats".
  */
-#ifndef WIRE_MESSAGE_MSGPACK_LEAD_H
-#define WIRE_MESSAGE_MSGPACK_LEAD_H
+#ifndef BASE_TEXT_MSGPACK_LEAD_H
+#define BASE_TEXT_MSGPACK_LEAD_H
 
 enum {
     FIXMAP = 0x80,
@@ -39,4 +39,4 @@ enum {
     NEGATIVE_FIXINT = 0xe0,
 };
 
-#endif /* WIRE_MESSAGE_MSGPACK_LEAD_H */
+#endif /* BASE_TEXT_MSGPACK_LEAD_H */
