@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/text/msgpack_lead.h"
-
-_Static_assert((int)KVT_MSGPACK_SMALL_END == (int)FIXMAP, "one table of leading bytes");
-_Static_assert((int)KVT_MSGPACK_EIGHT_BYTES == (int)UINT64, "one table of leading bytes");
-
 void
 kvt_msgpack_read(struct kvt_msgpack_reader *reader, const void *bytes, size_t size)
 {
@@ -29,9 +24,9 @@ kvt_msgpack_fail(struct kvt_msgpack_reader *reader, size_t offset, enum kvt_err 
     reader->wanted = wanted;
 }
 
-/* The big-endian number of 1, 2, 4 or 8 bytes; one load each: a batch has dozens of them. */
-static uint64_t
-number_at(const uint8_t *bytes, size_t width)
+/* One load each: a batch has dozens of them. */
+uint64_t
+kvt_msgpack_number(const uint8_t *bytes, size_t width)
 {
     uint16_t two;
     uint32_t four;
@@ -57,7 +52,7 @@ peek_number(const struct kvt_msgpack_reader *reader, size_t skip, size_t width, 
     *value = 0;
     if (left < skip || left - skip < width)
         return false;
-    *value = number_at(reader->bytes + reader->at + skip, width);
+    *value = kvt_msgpack_number(reader->bytes + reader->at + skip, width);
     return true;
 }
 
@@ -77,10 +72,10 @@ kvt_msgpack_uint(struct kvt_msgpack_reader *reader, uint64_t max, const char *wa
     if (!ready(reader))
         goto fail;
     lead = reader->bytes[reader->at];
-    if (lead < FIXMAP) {
+    if (lead < KVT_MSGPACK_FIXMAP) {
         value = lead;
-    } else if (lead >= UINT8 && lead <= UINT64) {
-        width = (size_t)1 << (lead - UINT8);
+    } else if (lead >= KVT_MSGPACK_UINT8 && lead <= KVT_MSGPACK_UINT64) {
+        width = (size_t)1 << (lead - KVT_MSGPACK_UINT8);
         if (!peek_number(reader, 1, width, &value))
             goto fail;
     } else {
@@ -116,9 +111,9 @@ kvt_msgpack_bool(struct kvt_msgpack_reader *reader, const char *wanted)
 
     if (ready(reader)) {
         lead = reader->bytes[reader->at];
-        if (lead == TRUE_VALUE || lead == FALSE_VALUE) {
+        if (lead == KVT_MSGPACK_TRUE_VALUE || lead == KVT_MSGPACK_FALSE_VALUE) {
             reader->at++;
-            return lead == TRUE_VALUE;
+            return lead == KVT_MSGPACK_TRUE_VALUE;
         }
     }
     kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
@@ -133,12 +128,14 @@ kvt_msgpack_real(struct kvt_msgpack_reader *reader, const char *wanted)
     float narrow;
     uint32_t few;
 
-    if (!ready(reader) ||
-        (reader->bytes[reader->at] != FLOAT32 && reader->bytes[reader->at] != FLOAT64))
+    if (!ready(reader) || (reader->bytes[reader->at] != KVT_MSGPACK_FLOAT32 &&
+                           reader->bytes[reader->at] != KVT_MSGPACK_FLOAT64))
         return (double)kvt_msgpack_uint(reader, UINT64_MAX, wanted);
-    if (reader->bytes[reader->at] == FLOAT64 && peek_number(reader, 1, sizeof(bits), &bits)) {
+    if (reader->bytes[reader->at] == KVT_MSGPACK_FLOAT64 &&
+        peek_number(reader, 1, sizeof(bits), &bits)) {
         memcpy(&value, &bits, sizeof(value));
-    } else if (reader->bytes[reader->at] == FLOAT32 && peek_number(reader, 1, sizeof(few), &bits)) {
+    } else if (reader->bytes[reader->at] == KVT_MSGPACK_FLOAT32 &&
+               peek_number(reader, 1, sizeof(few), &bits)) {
         few = (uint32_t)bits;
         memcpy(&narrow, &few, sizeof(narrow));
         value = narrow;
@@ -147,7 +144,7 @@ kvt_msgpack_real(struct kvt_msgpack_reader *reader, const char *wanted)
         kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
         return 0.0;
     }
-    reader->at += reader->bytes[reader->at] == FLOAT64 ? 9 : 5;
+    reader->at += reader->bytes[reader->at] == KVT_MSGPACK_FLOAT64 ? 9 : 5;
     return value;
 }
 
@@ -161,10 +158,10 @@ kvt_msgpack_array(struct kvt_msgpack_reader *reader, uint32_t least, const char 
     if (!ready(reader))
         goto fail;
     lead = reader->bytes[reader->at];
-    if (lead >= FIXARRAY && lead < FIXSTR) {
+    if (lead >= KVT_MSGPACK_FIXARRAY && lead < KVT_MSGPACK_FIXSTR) {
         count = lead & 0x0fu;
-    } else if (lead == ARRAY16 || lead == ARRAY32) {
-        width = lead == ARRAY16 ? 2 : 4;
+    } else if (lead == KVT_MSGPACK_ARRAY16 || lead == KVT_MSGPACK_ARRAY32) {
+        width = lead == KVT_MSGPACK_ARRAY16 ? 2 : 4;
         if (!peek_number(reader, 1, width, &count))
             goto fail;
     } else {
@@ -219,11 +216,11 @@ kvt_msgpack_str(struct kvt_msgpack_reader *reader, char *out, size_t capacity, c
     if (!ready(reader))
         goto fail;
     lead = reader->bytes[reader->at];
-    if (lead >= FIXSTR && lead < NIL) {
+    if (lead >= KVT_MSGPACK_FIXSTR && lead < KVT_MSGPACK_NIL) {
         length = lead & 0x1fu;
         if (length > reader->size - reader->at - head)
             goto fail;
-    } else if (!peek_length(reader, STR8, &head, &length)) {
+    } else if (!peek_length(reader, KVT_MSGPACK_STR8, &head, &length)) {
         goto fail;
     }
     if (length >= capacity || memchr(reader->bytes + reader->at + head, 0, length) != NULL)
@@ -245,7 +242,7 @@ kvt_msgpack_bin(struct kvt_msgpack_reader *reader, size_t *size, const char *wan
     size_t head = 0;
 
     *size = 0;
-    if (!ready(reader) || !peek_length(reader, BIN8, &head, &length)) {
+    if (!ready(reader) || !peek_length(reader, KVT_MSGPACK_BIN8, &head, &length)) {
         kvt_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
         return NULL;
     }
@@ -263,55 +260,64 @@ kvt_msgpack_is_str(const struct kvt_msgpack_reader *reader)
     if (!ready(reader))
         return false;
     lead = reader->bytes[reader->at];
-    return (lead >= FIXSTR && lead < NIL) || (lead >= STR8 && lead <= STR32);
+    return (lead >= KVT_MSGPACK_FIXSTR && lead < KVT_MSGPACK_NIL) ||
+           (lead >= KVT_MSGPACK_STR8 && lead <= KVT_MSGPACK_STR32);
 }
 
-/*
- * Size of the value at the cursor without its members, and how many members it has.  False when the
- * head itself is cut off or is the one lead byte msgpack never uses.
- */
+/* The number of `width` bytes after the leading one. */
 static bool
-peek_any(const struct kvt_msgpack_reader *reader, uint64_t *size, uint64_t *members)
+number_after(const uint8_t *at, const uint8_t *end, size_t width, uint64_t *value)
 {
-    const uint8_t lead = reader->bytes[reader->at];
+    if ((size_t)(end - at) < 1 + width)
+        return false;
+    *value = kvt_msgpack_number(at + 1, width);
+    return true;
+}
+
+bool
+kvt_msgpack_measure(const uint8_t *at, const uint8_t *end, uint64_t *size, uint64_t *members)
+{
+    const uint8_t lead = *at;
     uint64_t length = 0;
     size_t width = 0;
 
     *size = 1;
     *members = 0;
-    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT) {
+    if (lead < KVT_MSGPACK_FIXMAP || lead >= KVT_MSGPACK_NEGATIVE_FIXINT) {
         return true;
-    } else if (lead < FIXARRAY) {
+    } else if (lead < KVT_MSGPACK_FIXARRAY) {
         *members = 2 * (uint64_t)(lead & 0x0fu);
-    } else if (lead < FIXSTR) {
+    } else if (lead < KVT_MSGPACK_FIXSTR) {
         *members = lead & 0x0fu;
-    } else if (lead < NIL) {
+    } else if (lead < KVT_MSGPACK_NIL) {
         *size += lead & 0x1fu;
-    } else if (lead >= BIN8 && lead <= EXT32) {
+    } else if (lead >= KVT_MSGPACK_BIN8 && lead <= KVT_MSGPACK_EXT32) {
         /* bin 8/16/32, then ext 8/16/32, which has one byte more for its type */
-        width = (size_t)1 << (lead - (lead <= BIN32 ? BIN8 : EXT8));
-        if (!peek_number(reader, 1, width, &length))
+        width =
+            (size_t)1 << (lead - (lead <= KVT_MSGPACK_BIN32 ? KVT_MSGPACK_BIN8 : KVT_MSGPACK_EXT8));
+        if (!number_after(at, end, width, &length))
             return false;
-        *size += width + length + (lead >= EXT8 ? 1 : 0);
-    } else if (lead >= FLOAT32 && lead < UINT8) {
-        *size += lead == FLOAT32 ? 4 : 8;
-    } else if (lead >= UINT8 && lead <= INT64) {
-        *size += (uint64_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
-    } else if (lead >= FIXEXT1 && lead <= FIXEXT16) {
-        *size += 1 + ((uint64_t)1 << (lead - FIXEXT1));
-    } else if (lead >= STR8 && lead <= STR32) {
-        width = (size_t)1 << (lead - STR8);
-        if (!peek_number(reader, 1, width, &length))
+        *size += width + length + (lead >= KVT_MSGPACK_EXT8 ? 1 : 0);
+    } else if (lead >= KVT_MSGPACK_FLOAT32 && lead < KVT_MSGPACK_UINT8) {
+        *size += lead == KVT_MSGPACK_FLOAT32 ? 4 : 8;
+    } else if (lead >= KVT_MSGPACK_UINT8 && lead <= KVT_MSGPACK_INT64) {
+        *size += (uint64_t)1 << (lead - (lead <= KVT_MSGPACK_UINT64 ? KVT_MSGPACK_UINT8
+                                                                    : KVT_MSGPACK_INT8));
+    } else if (lead >= KVT_MSGPACK_FIXEXT1 && lead <= KVT_MSGPACK_FIXEXT16) {
+        *size += 1 + ((uint64_t)1 << (lead - KVT_MSGPACK_FIXEXT1));
+    } else if (lead >= KVT_MSGPACK_STR8 && lead <= KVT_MSGPACK_STR32) {
+        width = (size_t)1 << (lead - KVT_MSGPACK_STR8);
+        if (!number_after(at, end, width, &length))
             return false;
         *size += width + length;
-    } else if (lead >= ARRAY16) {
-        width = lead == ARRAY16 || lead == MAP16 ? 2 : 4;
-        if (!peek_number(reader, 1, width, &length))
+    } else if (lead >= KVT_MSGPACK_ARRAY16) {
+        width = lead == KVT_MSGPACK_ARRAY16 || lead == KVT_MSGPACK_MAP16 ? 2 : 4;
+        if (!number_after(at, end, width, &length))
             return false;
         *size += width;
-        *members = lead >= MAP16 ? 2 * length : length;
+        *members = lead >= KVT_MSGPACK_MAP16 ? 2 * length : length;
     }
-    return lead != NEVER_USED;
+    return lead != KVT_MSGPACK_NEVER_USED;
 }
 
 void
@@ -323,7 +329,9 @@ kvt_msgpack_rest(struct kvt_msgpack_reader *reader, uint32_t members_total, uint
     uint64_t size;
 
     while (pending > 0 && reader->code == KVT_OK) {
-        if (!ready(reader) || !peek_any(reader, &size, &members) ||
+        if (!ready(reader) ||
+            !kvt_msgpack_measure(reader->bytes + reader->at, reader->bytes + reader->size, &size,
+                                 &members) ||
             size > reader->size - reader->at ||
             pending - 1 + members > reader->size - reader->at - size) {
             kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "a whole value");
@@ -345,67 +353,169 @@ kvt_msgpack_end(struct kvt_msgpack_reader *reader, const char *what, struct kvt_
                          reader->size, reader->failed_at, reader->wanted);
 }
 
-/* msgpack-c's output: the result is ignored by its packers, so the writer remembers. */
-static int
-append(void *data, const char *bytes, size_t size)
+/* ---- writing ---- */
+
+static size_t
+form(uint8_t *bytes, unsigned lead, uint64_t value, size_t width)
 {
-    struct kvt_msgpack_writer *writer = data;
+    const uint64_t wire = htobe64(value << (64 - 8 * width));
+
+    bytes[0] = (uint8_t)lead;
+    memcpy(bytes + 1, &wire, sizeof(wire)); /* the rest is overwritten, or not counted */
+    return 1 + width;
+}
+
+/* 0: one byte, 1: two, 2: four, 3: eight. */
+static unsigned
+width_log2(uint64_t value)
+{
+    return value <= UINT8_MAX ? 0 : value <= UINT16_MAX ? 1 : value <= UINT32_MAX ? 2 : 3;
+}
+
+size_t
+kvt_msgpack_form_uint(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], uint64_t value)
+{
+    const unsigned log2 = width_log2(value);
+
+    if (value < KVT_MSGPACK_FIXMAP) {
+        bytes[0] = (uint8_t)value;
+        return 1;
+    }
+    return form(bytes, KVT_MSGPACK_UINT8 + log2, value, (size_t)1 << log2);
+}
+
+/* Of an array or a map. */
+static size_t
+form_members(uint8_t *bytes, unsigned lead_few, unsigned lead16, size_t members)
+{
+    if (members < KVT_MSGPACK_FIXSTR - KVT_MSGPACK_FIXARRAY) {
+        bytes[0] = (uint8_t)(lead_few + members);
+        return 1;
+    }
+    return members <= UINT16_MAX ? form(bytes, lead16, members, 2)
+                                 : form(bytes, lead16 + 1, members, 4);
+}
+
+size_t
+kvt_msgpack_form_array(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], size_t members)
+{
+    return form_members(bytes, KVT_MSGPACK_FIXARRAY, KVT_MSGPACK_ARRAY16, members);
+}
+
+size_t
+kvt_msgpack_form_bin(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], size_t size)
+{
+    const unsigned log2 = width_log2(size);
+
+    assert(size <= UINT32_MAX);
+    return form(bytes, KVT_MSGPACK_BIN8 + log2, size, (size_t)1 << log2);
+}
+
+static void
+append(struct kvt_msgpack_writer *writer, const void *bytes, size_t size)
+{
     struct kvt_buffer *out = writer->out;
 
     if (size > writer->max - (out->size - writer->start) || size > out->limit - out->size)
         writer->too_large = true;
-    else if (size > 0)
+    else
         kvt_buffer_append(out, bytes, size);
-    return writer->too_large || !kvt_buffer_ok(out) ? -1 : 0;
+}
+
+/* Where a head may be written at once; NULL: it has to be appended, with all checks. */
+static uint8_t *
+head_room(const struct kvt_msgpack_writer *writer)
+{
+    const struct kvt_buffer *out = writer->out;
+
+    return !out->failed && out->capacity - out->size >= KVT_MSGPACK_HEAD_MAX &&
+                   out->limit - out->size >= KVT_MSGPACK_HEAD_MAX &&
+                   writer->max - (out->size - writer->start) >= KVT_MSGPACK_HEAD_MAX
+               ? out->data + out->size
+               : NULL;
 }
 
 void
 kvt_msgpack_write(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, size_t max)
 {
-    writer->out = out;
-    writer->start = out->size;
-    writer->max = max;
-    writer->too_large = false;
-    msgpack_packer_init(&writer->packer, writer, append);
+    *writer = (struct kvt_msgpack_writer){.out = out, .start = out->size, .max = max};
 }
 
 void
 kvt_msgpack_put_array(struct kvt_msgpack_writer *writer, size_t members)
 {
-    (void)msgpack_pack_array(&writer->packer, members);
+    uint8_t bytes[KVT_MSGPACK_HEAD_MAX];
+    uint8_t *room = head_room(writer);
+
+    if (room != NULL)
+        writer->out->size += kvt_msgpack_form_array(room, members);
+    else
+        append(writer, bytes, kvt_msgpack_form_array(bytes, members));
 }
 
 void
 kvt_msgpack_put_uint(struct kvt_msgpack_writer *writer, uint64_t value)
 {
-    (void)msgpack_pack_uint64(&writer->packer, value);
+    uint8_t bytes[KVT_MSGPACK_HEAD_MAX];
+    uint8_t *room = head_room(writer);
+
+    if (room != NULL)
+        writer->out->size += kvt_msgpack_form_uint(room, value);
+    else
+        append(writer, bytes, kvt_msgpack_form_uint(bytes, value));
+}
+
+void
+kvt_msgpack_put_map(struct kvt_msgpack_writer *writer, size_t members)
+{
+    uint8_t bytes[KVT_MSGPACK_HEAD_MAX];
+
+    append(writer, bytes, form_members(bytes, KVT_MSGPACK_FIXMAP, KVT_MSGPACK_MAP16, members));
+}
+
+void
+kvt_msgpack_put_nil(struct kvt_msgpack_writer *writer)
+{
+    append(writer, &(uint8_t){KVT_MSGPACK_NIL}, 1);
 }
 
 void
 kvt_msgpack_put_bool(struct kvt_msgpack_writer *writer, bool value)
 {
-    if (value)
-        (void)msgpack_pack_true(&writer->packer);
-    else
-        (void)msgpack_pack_false(&writer->packer);
+    append(writer, &(uint8_t){value ? KVT_MSGPACK_TRUE_VALUE : KVT_MSGPACK_FALSE_VALUE}, 1);
 }
 
 void
 kvt_msgpack_put_real(struct kvt_msgpack_writer *writer, double value)
 {
-    (void)msgpack_pack_double(&writer->packer, value);
+    uint8_t bytes[KVT_MSGPACK_HEAD_MAX];
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    append(writer, bytes, form(bytes, KVT_MSGPACK_FLOAT64, bits, sizeof(bits)));
 }
 
 void
 kvt_msgpack_put_str(struct kvt_msgpack_writer *writer, const char *text)
 {
-    (void)msgpack_pack_str_with_body(&writer->packer, text, strlen(text));
+    const size_t size = strlen(text);
+    const unsigned log2 = width_log2(size);
+    uint8_t bytes[KVT_MSGPACK_HEAD_MAX] = {(uint8_t)(KVT_MSGPACK_FIXSTR + size)};
+
+    append(writer, bytes,
+           size < KVT_MSGPACK_NIL - KVT_MSGPACK_FIXSTR
+               ? 1
+               : form(bytes, KVT_MSGPACK_STR8 + log2, size, (size_t)1 << log2));
+    append(writer, text, size);
 }
 
 void
 kvt_msgpack_put_bin(struct kvt_msgpack_writer *writer, const void *bytes, size_t size)
 {
-    (void)msgpack_pack_bin_with_body(&writer->packer, bytes, size);
+    uint8_t head[KVT_MSGPACK_HEAD_MAX];
+
+    append(writer, head, kvt_msgpack_form_bin(head, size));
+    append(writer, bytes, size);
 }
 
 enum kvt_err

@@ -221,7 +221,7 @@ wire_dynamo_frames(const void *publisher, size_t publisher_size, const void *seq
     if (length != body_size - FRAME_HEAD)
         return kvt_error_set(err, KVT_INVALID, "dynamo frames: %u bytes announced, %zu bytes there",
                              length, body_size - FRAME_HEAD);
-    *frames = (struct wire_dynamo_frames){wire_cursor_be64(publisher), wire_cursor_be64(sequence),
+    *frames = (struct wire_dynamo_frames){kvt_msgpack_be64(publisher), kvt_msgpack_be64(sequence),
                                           head + FRAME_HEAD, length};
     return KVT_OK;
 }

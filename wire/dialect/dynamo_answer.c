@@ -18,7 +18,7 @@ wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank, uint64_t from, struc
     struct kvt_msgpack_writer writer;
 
     kvt_msgpack_write(&writer, out, QUERY_MAX);
-    (void)msgpack_pack_map(&writer.packer, QUERY_MEMBERS);
+    kvt_msgpack_put_map(&writer, QUERY_MEMBERS);
     kvt_msgpack_put_str(&writer, "worker_id");
     kvt_msgpack_put_uint(&writer, worker);
     kvt_msgpack_put_str(&writer, "dp_rank");
@@ -27,9 +27,9 @@ wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank, uint64_t from, struc
     if (from > 0)
         kvt_msgpack_put_uint(&writer, from);
     else
-        (void)msgpack_pack_nil(&writer.packer);
+        kvt_msgpack_put_nil(&writer);
     kvt_msgpack_put_str(&writer, "end_event_id");
-    (void)msgpack_pack_nil(&writer.packer);
+    kvt_msgpack_put_nil(&writer);
     /* Without this a worker that cannot dump would answer with an empty tree. */
     kvt_msgpack_put_str(&writer, "supports_tree_dump_failed");
     kvt_msgpack_put_bool(&writer, true);

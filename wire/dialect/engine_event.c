@@ -106,7 +106,7 @@ read_hashes(struct wire_cursor *pack, struct reading *reading)
             return;
         }
         if (wire_cursor_left(pack) >= 9 && *pack->at == 0xcf) {
-            block->hash = wire_cursor_be64(pack->at + 1);
+            block->hash = kvt_msgpack_be64(pack->at + 1);
             pack->at += 9;
         } else {
             reading->malformed |= !read_hash(pack, &block->hash);

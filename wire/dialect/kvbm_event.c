@@ -84,8 +84,8 @@ read_wide(struct wire_cursor *pack, struct wide *value)
         return wire_cursor_u64(pack, &value->low);
     if (!wire_cursor_bin(pack, &bytes, &size) || size != WIDE_BYTES)
         return false;
-    value->high = wire_cursor_be64(bytes);
-    value->low = wire_cursor_be64(bytes + 8);
+    value->high = kvt_msgpack_be64(bytes);
+    value->low = kvt_msgpack_be64(bytes + 8);
     return true;
 }
 

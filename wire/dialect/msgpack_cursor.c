@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "base/text/msgpack_lead.h"
+#include "base/text/msgpack.h"
 
 void
 wire_cursor_fail(struct wire_cursor *pack, const uint8_t *at, enum kvt_err code, const char *wanted)
@@ -33,8 +33,7 @@ peek_number(const struct wire_cursor *pack, size_t width, uint64_t *value)
     *value = 0;
     if (wire_cursor_left(pack) < 1 + width)
         return false;
-    for (size_t i = 1; i <= width; i++)
-        *value = *value << 8 | pack->at[i];
+    *value = kvt_msgpack_number(pack->at + 1, width);
     return true;
 }
 
@@ -46,77 +45,29 @@ wire_cursor_kind(const struct wire_cursor *pack)
     if (pack->at >= pack->end)
         return WIRE_CURSOR_NOTHING;
     lead = *pack->at;
-    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT)
+    if (lead < KVT_MSGPACK_FIXMAP || lead >= KVT_MSGPACK_NEGATIVE_FIXINT)
         return WIRE_CURSOR_INT;
-    if (lead < FIXARRAY)
+    if (lead < KVT_MSGPACK_FIXARRAY)
         return WIRE_CURSOR_MAP;
-    if (lead < FIXSTR)
+    if (lead < KVT_MSGPACK_FIXSTR)
         return WIRE_CURSOR_ARRAY;
-    if (lead < NIL || (lead >= STR8 && lead <= STR32))
+    if (lead < KVT_MSGPACK_NIL || (lead >= KVT_MSGPACK_STR8 && lead <= KVT_MSGPACK_STR32))
         return WIRE_CURSOR_STR;
-    if (lead == NIL)
+    if (lead == KVT_MSGPACK_NIL)
         return WIRE_CURSOR_NIL;
-    if (lead == FALSE_VALUE || lead == TRUE_VALUE)
+    if (lead == KVT_MSGPACK_FALSE_VALUE || lead == KVT_MSGPACK_TRUE_VALUE)
         return WIRE_CURSOR_BOOL;
-    if (lead >= BIN8 && lead <= BIN32)
+    if (lead >= KVT_MSGPACK_BIN8 && lead <= KVT_MSGPACK_BIN32)
         return WIRE_CURSOR_BIN;
-    if (lead == FLOAT32 || lead == FLOAT64)
+    if (lead == KVT_MSGPACK_FLOAT32 || lead == KVT_MSGPACK_FLOAT64)
         return WIRE_CURSOR_FLOAT;
-    if (lead >= UINT8 && lead <= INT64)
+    if (lead >= KVT_MSGPACK_UINT8 && lead <= KVT_MSGPACK_INT64)
         return WIRE_CURSOR_INT;
-    if (lead == ARRAY16 || lead == ARRAY32)
+    if (lead == KVT_MSGPACK_ARRAY16 || lead == KVT_MSGPACK_ARRAY32)
         return WIRE_CURSOR_ARRAY;
-    if (lead == MAP16 || lead == MAP32)
+    if (lead == KVT_MSGPACK_MAP16 || lead == KVT_MSGPACK_MAP32)
         return WIRE_CURSOR_MAP;
-    return lead == NEVER_USED ? WIRE_CURSOR_NOTHING : WIRE_CURSOR_EXT;
-}
-
-/*
- * Size of the value here without its members, and how many members it has.  False when the head
- * itself is cut off or is the one lead byte msgpack never uses.
- */
-static bool
-measure(const struct wire_cursor *pack, uint64_t *size, uint64_t *members)
-{
-    const uint8_t lead = *pack->at;
-    uint64_t length = 0;
-    size_t width = 0;
-
-    *size = 1;
-    *members = 0;
-    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT)
-        return true;
-    if (lead < FIXARRAY) {
-        *members = 2 * (uint64_t)(lead & 0x0fu);
-    } else if (lead < FIXSTR) {
-        *members = lead & 0x0fu;
-    } else if (lead < NIL) {
-        *size += lead & 0x1fu;
-    } else if (lead >= BIN8 && lead <= EXT32) {
-        /* bin 8/16/32, then ext 8/16/32, which has one byte more for its type */
-        width = (size_t)1 << (lead - (lead <= BIN32 ? BIN8 : EXT8));
-        if (!peek_number(pack, width, &length))
-            return false;
-        *size += width + length + (lead >= EXT8 ? 1 : 0);
-    } else if (lead >= FLOAT32 && lead < UINT8) {
-        *size += lead == FLOAT32 ? 4 : 8;
-    } else if (lead >= UINT8 && lead <= INT64) {
-        *size += (uint64_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
-    } else if (lead >= FIXEXT1 && lead <= FIXEXT16) {
-        *size += 1 + ((uint64_t)1 << (lead - FIXEXT1));
-    } else if (lead >= STR8 && lead <= STR32) {
-        width = (size_t)1 << (lead - STR8);
-        if (!peek_number(pack, width, &length))
-            return false;
-        *size += width + length;
-    } else if (lead >= ARRAY16) {
-        width = lead == ARRAY16 || lead == MAP16 ? 2 : 4;
-        if (!peek_number(pack, width, &length))
-            return false;
-        *size += width;
-        *members = lead >= MAP16 ? 2 * length : length;
-    }
-    return lead != NEVER_USED;
+    return lead == KVT_MSGPACK_NEVER_USED ? WIRE_CURSOR_NOTHING : WIRE_CURSOR_EXT;
 }
 
 void
@@ -128,7 +79,7 @@ wire_cursor_skip(struct wire_cursor *pack)
     uint64_t size;
 
     while (pending > 0) {
-        if (pack->at >= pack->end || !measure(pack, &size, &members) ||
+        if (pack->at >= pack->end || !kvt_msgpack_measure(pack->at, pack->end, &size, &members) ||
             size > wire_cursor_left(pack) ||
             pending - 1 + members > wire_cursor_left(pack) - size) {
             wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
@@ -153,18 +104,19 @@ integer(struct wire_cursor *pack, uint64_t *bits, bool *negative)
         return false;
     }
     lead = *pack->at;
-    if (lead < FIXMAP || lead >= NEGATIVE_FIXINT) {
+    if (lead < KVT_MSGPACK_FIXMAP || lead >= KVT_MSGPACK_NEGATIVE_FIXINT) {
         *bits = (uint64_t)(int64_t)(int8_t)lead;
-        *negative = lead >= NEGATIVE_FIXINT;
+        *negative = lead >= KVT_MSGPACK_NEGATIVE_FIXINT;
         pack->at++;
         return true;
     }
-    width = (size_t)1 << (lead - (lead <= UINT64 ? UINT8 : INT8));
+    width =
+        (size_t)1 << (lead - (lead <= KVT_MSGPACK_UINT64 ? KVT_MSGPACK_UINT8 : KVT_MSGPACK_INT8));
     if (!peek_number(pack, width, bits)) {
         wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
         return false;
     }
-    if (lead >= INT8) {
+    if (lead >= KVT_MSGPACK_INT8) {
         const unsigned unused = 64 - 8 * (unsigned)width;
 
         /* Widen by its sign. */
@@ -207,11 +159,11 @@ wire_cursor_number(struct wire_cursor *pack, double *value)
         *value = negative ? (double)(int64_t)bits : (double)bits;
         return true;
     }
-    if (!peek_number(pack, *pack->at == FLOAT32 ? 4 : 8, &bits)) {
+    if (!peek_number(pack, *pack->at == KVT_MSGPACK_FLOAT32 ? 4 : 8, &bits)) {
         wire_cursor_fail(pack, pack->at, KVT_INVALID, "a whole value");
         return false;
     }
-    if (*pack->at == FLOAT32) {
+    if (*pack->at == KVT_MSGPACK_FLOAT32) {
         const uint32_t narrow = (uint32_t)bits;
         float single;
 
@@ -249,11 +201,11 @@ wire_cursor_slow_str(struct wire_cursor *pack, struct wire_cursor_text *text)
 
     *text = (struct wire_cursor_text){"", 0};
     /* A short string that is whole never comes here. */
-    if (pack->at >= pack->end || *pack->at < STR8 || *pack->at > STR32) {
+    if (pack->at >= pack->end || *pack->at < KVT_MSGPACK_STR8 || *pack->at > KVT_MSGPACK_STR32) {
         wire_cursor_skip(pack);
         return false;
     }
-    if (!sized(pack, STR8, &bytes, &text->size))
+    if (!sized(pack, KVT_MSGPACK_STR8, &bytes, &text->size))
         return false;
     text->bytes = (const char *)bytes;
     return true;
@@ -268,7 +220,7 @@ wire_cursor_bin(struct wire_cursor *pack, const uint8_t **bytes, size_t *size)
         wire_cursor_skip(pack);
         return false;
     }
-    return sized(pack, BIN8, bytes, size);
+    return sized(pack, KVT_MSGPACK_BIN8, bytes, size);
 }
 
 bool

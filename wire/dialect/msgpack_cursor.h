@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/text/msgpack.h"
 #include "kvtier/error.h"
 
 struct wire_cursor {
@@ -93,25 +94,16 @@ wire_cursor_left(const struct wire_cursor *pack)
     return (size_t)(pack->end - pack->at);
 }
 
-static inline uint64_t
-wire_cursor_be64(const uint8_t *bytes)
-{
-    uint64_t value;
-
-    memcpy(&value, bytes, sizeof(value));
-    return __builtin_bswap64(value);
-}
-
 /* A whole number from 0 on; false (and stepped over) for anything else. */
 static inline bool
 wire_cursor_u64(struct wire_cursor *pack, uint64_t *value)
 {
-    if (wire_cursor_left(pack) >= 9 && *pack->at == 0xcf) {
-        *value = wire_cursor_be64(pack->at + 1);
+    if (wire_cursor_left(pack) >= 9 && *pack->at == KVT_MSGPACK_UINT64) {
+        *value = kvt_msgpack_be64(pack->at + 1);
         pack->at += 9;
         return true;
     }
-    if (pack->at < pack->end && *pack->at < 0x80) {
+    if (pack->at < pack->end && *pack->at < KVT_MSGPACK_FIXMAP) {
         *value = *pack->at++;
         return true;
     }
@@ -131,7 +123,7 @@ wire_cursor_u32(struct wire_cursor *pack, uint32_t *value)
 static inline bool
 wire_cursor_str(struct wire_cursor *pack, struct wire_cursor_text *text)
 {
-    if (pack->at < pack->end && *pack->at >= 0xa0 && *pack->at < 0xc0) {
+    if (pack->at < pack->end && *pack->at >= KVT_MSGPACK_FIXSTR && *pack->at < KVT_MSGPACK_NIL) {
         const size_t size = *pack->at & 0x1fu;
 
         if (size < wire_cursor_left(pack)) {
@@ -147,34 +139,36 @@ wire_cursor_str(struct wire_cursor *pack, struct wire_cursor_text *text)
 static inline bool
 wire_cursor_array(struct wire_cursor *pack, uint32_t *count)
 {
-    if (pack->at < pack->end && *pack->at >= 0x90 && *pack->at < 0xa0) {
+    if (pack->at < pack->end && *pack->at >= KVT_MSGPACK_FIXARRAY &&
+        *pack->at < KVT_MSGPACK_FIXSTR) {
         *count = *pack->at & 0x0fu;
         if (*count < wire_cursor_left(pack)) {
             pack->at++;
             return true;
         }
     }
-    return wire_cursor_slow_head(pack, 0xdc, 1, count);
+    return wire_cursor_slow_head(pack, KVT_MSGPACK_ARRAY16, 1, count);
 }
 
 static inline bool
 wire_cursor_map(struct wire_cursor *pack, uint32_t *count)
 {
-    if (pack->at < pack->end && *pack->at >= 0x80 && *pack->at < 0x90) {
+    if (pack->at < pack->end && *pack->at >= KVT_MSGPACK_FIXMAP &&
+        *pack->at < KVT_MSGPACK_FIXARRAY) {
         *count = *pack->at & 0x0fu;
         if (2u * *count < wire_cursor_left(pack)) {
             pack->at++;
             return true;
         }
     }
-    return wire_cursor_slow_head(pack, 0xde, 2, count);
+    return wire_cursor_slow_head(pack, KVT_MSGPACK_MAP16, 2, count);
 }
 
 /* True and stepped over when it is nil; otherwise nothing happens. */
 static inline bool
 wire_cursor_nil(struct wire_cursor *pack)
 {
-    if (pack->at < pack->end && *pack->at == 0xc0) {
+    if (pack->at < pack->end && *pack->at == KVT_MSGPACK_NIL) {
         pack->at++;
         return true;
     }

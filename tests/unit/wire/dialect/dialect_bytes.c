@@ -1,12 +1,12 @@
 #include "tests/unit/wire/dialect/dialect_bytes.h"
 
+#include <msgpack.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "base/text/json.h"
-#include "base/text/msgpack.h"
 
 #include "tests/fuzz/raw.h"
 #include "tests/support/seed.h"
@@ -61,76 +61,83 @@ dialect_bytes_json(struct dialect_bytes *out, const char *text)
         out->bytes[i] = (uint8_t)(text[i] == '\'' ? '"' : text[i]);
 }
 
-static void pack_value(struct kvt_msgpack_writer *writer, struct json_object *value);
+static void
+put_str(msgpack_packer *packer, const char *text)
+{
+    (void)msgpack_pack_str_with_body(packer, text, strlen(text));
+}
+
+static void pack_value(msgpack_packer *packer, struct json_object *value);
 
 static void
-pack_object(struct kvt_msgpack_writer *writer, struct json_object *value)
+pack_object(msgpack_packer *packer, struct json_object *value)
 {
     struct json_object_iterator at = json_object_iter_begin(value);
     const struct json_object_iterator end = json_object_iter_end(value);
 
-    (void)msgpack_pack_map(&writer->packer, (size_t)json_object_object_length(value));
+    (void)msgpack_pack_map(packer, (size_t)json_object_object_length(value));
     for (; !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
-        kvt_msgpack_put_str(writer, json_object_iter_peek_name(&at));
-        pack_value(writer, json_object_iter_peek_value(&at));
+        put_str(packer, json_object_iter_peek_name(&at));
+        pack_value(packer, json_object_iter_peek_value(&at));
     }
 }
 
 static void
-pack_text(struct kvt_msgpack_writer *writer, const char *text)
+pack_text(msgpack_packer *packer, const char *text)
 {
     uint8_t bytes[256];
 
     if (strncmp(text, "bin:", 4) == 0)
-        kvt_msgpack_put_bin(writer, bytes, unhex(text + 4, bytes, sizeof(bytes)));
+        (void)msgpack_pack_bin_with_body(packer, bytes, unhex(text + 4, bytes, sizeof(bytes)));
     else
-        kvt_msgpack_put_str(writer, text);
+        put_str(packer, text);
 }
 
 /* Recursion is fine here: the texts are the tests' own. */
 static void
-pack_value(struct kvt_msgpack_writer *writer, struct json_object *value)
+pack_value(msgpack_packer *packer, struct json_object *value)
 {
     switch (json_object_get_type(value)) {
-    case json_type_null: (void)msgpack_pack_nil(&writer->packer); break;
-    case json_type_boolean: kvt_msgpack_put_bool(writer, json_object_get_boolean(value)); break;
-    case json_type_double:
-        (void)msgpack_pack_double(&writer->packer, json_object_get_double(value));
+    case json_type_null: (void)msgpack_pack_nil(packer); break;
+    case json_type_boolean:
+        (void)(json_object_get_boolean(value) ? msgpack_pack_true(packer)
+                                              : msgpack_pack_false(packer));
         break;
+    case json_type_double: (void)msgpack_pack_double(packer, json_object_get_double(value)); break;
     case json_type_int:
         if (json_object_get_int64(value) < 0)
-            (void)msgpack_pack_int64(&writer->packer, json_object_get_int64(value));
+            (void)msgpack_pack_int64(packer, json_object_get_int64(value));
         else
-            kvt_msgpack_put_uint(writer, json_object_get_uint64(value));
+            (void)msgpack_pack_uint64(packer, json_object_get_uint64(value));
         break;
-    case json_type_string: pack_text(writer, json_object_get_string(value)); break;
+    case json_type_string: pack_text(packer, json_object_get_string(value)); break;
     case json_type_array:
-        kvt_msgpack_put_array(writer, json_object_array_length(value));
+        (void)msgpack_pack_array(packer, json_object_array_length(value));
         for (size_t i = 0; i < json_object_array_length(value); i++)
-            pack_value(writer, json_object_array_get_idx(value, i));
+            pack_value(packer, json_object_array_get_idx(value, i));
         break;
-    case json_type_object: pack_object(writer, value); break;
+    case json_type_object: pack_object(packer, value); break;
     }
 }
 
 void
 dialect_bytes_pack(struct dialect_bytes *out, const char *text)
 {
-    struct kvt_msgpack_writer writer;
     struct json_object *value;
-    struct kvt_buffer buffer;
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
     struct kvt_error err;
 
     dialect_bytes_json(out, text);
     if (kvt_json_parse(&value, (const char *)out->bytes, out->size, "test", &err) != KVT_OK)
         fail_msg("%s", err.text);
-    kvt_buffer_init(&buffer, DIALECT_BYTES_MAX);
-    kvt_msgpack_write(&writer, &buffer, DIALECT_BYTES_MAX);
-    pack_value(&writer, value);
-    assert_int_equal(kvt_msgpack_done(&writer), KVT_OK);
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    pack_value(&packer, value);
+    assert_true(buffer.size <= sizeof(out->bytes));
     memcpy(out->bytes, buffer.data, buffer.size);
     out->size = buffer.size;
-    kvt_buffer_release(&buffer);
+    msgpack_sbuffer_destroy(&buffer);
     (void)json_object_put(value);
 }
 

@@ -193,23 +193,23 @@ build_pack(struct kvt_buffer *out)
     struct kvt_msgpack_writer writer;
 
     kvt_msgpack_write(&writer, out, 8 << 20);
-    (void)msgpack_pack_map(&writer.packer, 1);
+    kvt_msgpack_put_map(&writer, 1);
     kvt_msgpack_put_str(&writer, "TreeDump");
-    (void)msgpack_pack_map(&writer.packer, 2);
+    kvt_msgpack_put_map(&writer, 2);
     kvt_msgpack_put_str(&writer, "events");
     kvt_msgpack_put_array(&writer, MANY);
     for (uint64_t i = 0; i < MANY; i++) {
-        (void)msgpack_pack_map(&writer.packer, 2);
+        kvt_msgpack_put_map(&writer, 2);
         kvt_msgpack_put_str(&writer, "worker_id");
         kvt_msgpack_put_uint(&writer, 1);
         kvt_msgpack_put_str(&writer, "event");
-        (void)msgpack_pack_map(&writer.packer, 2);
+        kvt_msgpack_put_map(&writer, 2);
         kvt_msgpack_put_str(&writer, "event_id");
         kvt_msgpack_put_uint(&writer, i);
         kvt_msgpack_put_str(&writer, "data");
-        (void)msgpack_pack_map(&writer.packer, 1);
+        kvt_msgpack_put_map(&writer, 1);
         kvt_msgpack_put_str(&writer, "removed");
-        (void)msgpack_pack_map(&writer.packer, 1);
+        kvt_msgpack_put_map(&writer, 1);
         kvt_msgpack_put_str(&writer, "block_hashes");
         kvt_msgpack_put_array(&writer, HASHES);
         for (uint64_t j = 0; j < HASHES; j++)
