@@ -126,7 +126,7 @@ open_planner(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .counters = &daemon->counters,
         .rulebook = daemon->rulebook,
         .index = daemon->index,
-        .tally = daemon->tally,
+        .traffic = daemon->tally,
         .mode = settings->mode,
         .can_enforce = daemon->order_key.size > 0,
         .hot_start_ppm = settings->hot_start_ppm,

@@ -54,7 +54,7 @@ advisor_admin_subtree(void *arg, const struct kvt_http_request *request,
     const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     static const char *const names[INDEX_PARTS] = {"hot", "warm", "cold", "far"};
-    struct advisor_tier_kinds rungs;
+    struct advisor_tier_kinds kinds;
     struct index_totals totals;
     const char *comma = "";
     uint64_t hash;
@@ -63,13 +63,13 @@ advisor_admin_subtree(void *arg, const struct kvt_http_request *request,
 
     if (!read_block(http, request, response, &ns, &hash))
         return;
-    rc = advisor_planner_tier_kinds(http->planner, &rungs);
+    rc = advisor_planner_tier_kinds(http->planner, &kinds);
     if (rc == KVT_OK) {
-        const struct index_far far = {.names = rungs.far, .count = rungs.far_count};
+        const struct index_far far = {.names = kinds.far, .count = kinds.far_count};
 
         rc = index_subtree(http->finder.memory->index, ns, hash, SUBTREE_BLOCKS_MAX, &far, &totals);
     }
-    advisor_tier_kinds_release(&rungs);
+    advisor_tier_kinds_release(&kinds);
     if (rc == KVT_NOMEM) {
         kvt_http_fail(response, 503, rc, "%s", kvt_err_text(rc));
         return;

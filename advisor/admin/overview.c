@@ -149,7 +149,8 @@ add_prefixes(const struct advisor_admin *http, struct kvt_buffer *out)
         kvt_buffer_printf(out, ",");
         advisor_admin_hash(out, "parent", parent_of(http->finder.memory->index, &blocks[i]));
         kvt_buffer_printf(out, ",\"position\":%u,\"reads\":%" PRIu64 ",\"bytes\":%" PRIu64 "%s}",
-                          blocks[i].position, blocks[i].reads - blocks[i].doubt, blocks[i].bytes,
+                          blocks[i].position, blocks[i].reads - blocks[i].uncertain,
+                          blocks[i].bytes,
                           advisor_planner_pinned(http->planner, blocks[i].ns, blocks[i].hash,
                                                  kvt_clock_unix_ms(), NULL)
                               ? ",\"pinned\":true"

@@ -379,7 +379,7 @@ advisor_admin_add_tiers(const struct advisor_admin *http, bool timed, struct kvt
     for (size_t i = 0; i < ADVISOR_TIER_KIND_COUNT * count; i++) { /* from the top down */
         const struct advisor_tier_view *view = &tiers[i % count];
 
-        if (view->rung != i / count)
+        if (view->kind != i / count)
             continue;
         kvt_buffer_printf(out, "%s{", comma);
         comma = ",";
@@ -390,7 +390,7 @@ advisor_admin_add_tiers(const struct advisor_admin *http, bool timed, struct kvt
             ",\"limit_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
             ",\"refused_blocks\":%" PRIu64 ",\"passed_blocks\":%" PRIu64
             ",\"stuck\":%s,\"draining\":%s,",
-            advisor_tier_kind_name(view->rung), view->tier.used_bytes, view->tier.capacity_bytes,
+            advisor_tier_kind_name(view->kind), view->tier.used_bytes, view->tier.capacity_bytes,
             view->limit_bytes, view->tier.blocks, view->start_ppm, view->stop_ppm,
             view->refused_blocks, view->passed_blocks, view->stuck ? "true" : "false",
             view->draining ? "true" : "false");

@@ -10,7 +10,7 @@
  * rests for ADVISOR_RULE_REST_MS.
  *
  * Ownership: the planner holds one version of the rules; an asker borrows it and owns its row.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    ADVISOR_RULES_MAX rules, as a policy has at most.
  */
 #ifndef ADVISOR_CHOICE_ACTIVE_RULES_H

@@ -6,7 +6,7 @@
  * (policy_tier_blocks_pass()).
  *
  * Ownership: a chooser borrows everything.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    none of its own; each call looks at one block.
  */
 #ifndef ADVISOR_CHOICE_CHOOSER_H

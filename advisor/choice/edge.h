@@ -5,7 +5,7 @@
  * one gateway.  Whoever plans asks here for the edge of a rule, and how much may come to its end.
  *
  * Ownership: everything is borrowed.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    KVT_REPORT_TIERS_MAX tiers of a gateway.
  */
 #ifndef ADVISOR_CHOICE_EDGE_H

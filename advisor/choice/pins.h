@@ -10,7 +10,7 @@
  * and takes no room.
  *
  * Ownership: advisor_pins_new() makes it, advisor_pins_free() ends it.
- * Threads:   the engine's; advisor_pins_has() any.
+ * Threads:   the writer's; advisor_pins_has() any.
  * Limits:    ADVISOR_PINS_MAX pins of 48 bytes; more are not known, and refused as before.
  */
 #ifndef ADVISOR_CHOICE_PINS_H

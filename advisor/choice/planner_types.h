@@ -31,7 +31,7 @@ struct advisor_planner_options {
     const struct advisor_counters *counters;
     struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
     struct index *index;               /* whose blocks have how many children */
-    struct advisor_traffic *tally;     /* NULL: nobody looks */
+    struct advisor_traffic *traffic;   /* NULL: nobody looks */
     enum advisor_mode mode;
     bool can_enforce;       /* there is a key to sign orders with */
     uint32_t hot_start_ppm; /* of the settings, to be shown; the rulebook has them as a policy */
@@ -57,7 +57,7 @@ struct advisor_tier_view {
     uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */
     bool stuck;              /* it has to be drained, and they are all that is left */
     bool draining;
-    enum advisor_tier_kind rung;
+    enum advisor_tier_kind kind;
     struct advisor_orders orders; /* by which its blocks leave now, its own first */
     bool reranking;               /* it gets others: */
     uint64_t ranked;              /* rows of the store that were read for them */
@@ -96,7 +96,7 @@ struct advisor_gateway_view {
     char name[KVT_NAME_MAX];
     bool healthy;
     uint64_t last_report_ms;
-    char tiers[ADVISOR_TIER_KIND_COUNT][KVT_NAME_MAX]; /* its holders by rung; "": it has none */
+    char tiers[ADVISOR_TIER_KIND_COUNT][KVT_NAME_MAX]; /* its holders by kind; "": it has none */
 };
 
 #endif /* ADVISOR_CHOICE_PLANNER_TYPES_H */

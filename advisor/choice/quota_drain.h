@@ -7,7 +7,7 @@
  * set of them at a time.  Whoever drains says what becomes of each.
  *
  * Ownership: a drainer borrows everything; who has its advisor_quota_drain frees the picks of it.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    ADVISOR_QUOTA_PICKS blocks of a pass; KVT_ORDER_ITEMS_MAX blocks of a set, for which
  *            ADVISOR_QUOTA_LOOKS are looked at.
  */

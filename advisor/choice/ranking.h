@@ -9,7 +9,7 @@
  *
  * Ownership: the ranking owns its rosters; orderings are constants.  Whoever only reads may use the
  *            first roster; all that changes one goes through here.
- * Threads:   none; the engine's thread.
+ * Threads:   none; the writer's thread.
  * Limits:    ADVISOR_RANKINGS_MAX orderings.
  */
 #ifndef ADVISOR_CHOICE_RANKING_H

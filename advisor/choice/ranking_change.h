@@ -7,7 +7,7 @@
  * tier at a time; until it is whole those decide that are there.
  *
  * Ownership: as advisor/order/planner.h.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    ADVISOR_RANKINGS_MAX orderings of a tier: rules that name more go by the tier's own.
  *            One that failed is begun again after ADVISOR_RERANK_AGAIN_MS.
  */

@@ -7,7 +7,7 @@
  * as long: others are chosen, and a pin that ended is found out.
  *
  * Ownership: the table owns its rows.
- * Threads:   none; the engine's thread.
+ * Threads:   none; the writer's thread.
  * Limits:    ADVISOR_REFUSALS_MAX blocks, of all tiers together; pauses of ADVISOR_REFUSAL_FIRST_MS
  *            to ADVISOR_REFUSAL_LAST_MS.
  */

@@ -11,7 +11,7 @@
  * stays.
  *
  * Ownership: the planner owns it.
- * Threads:   the engine's; views are copied under the planner's lock.
+ * Threads:   the writer's; views are copied under the planner's lock.
  * Limits:    ADVISOR_QUOTAS_MAX quotas, as a policy has at most; one tier of one quota is gone
  *            through at a time, ADVISOR_QUOTA_SEATS of its blocks in a tick, and of those
  *            ADVISOR_QUOTA_PICKS are remembered.
@@ -46,7 +46,7 @@ struct advisor_quota_state {
 /* Quotas that count a row of the ledger: its tier's, and the one of all tiers; -1: none. */
 struct advisor_quota_row {
     int32_t quotas[2];
-    uint64_t gone; /* bytes that went since it was packed, or the start (planner_compact.c) */
+    uint64_t gone; /* bytes that went since it was packed, or the start (bucket_packing.c) */
     uint64_t compacted_ms; /* when that was ordered last; 0: never */
 };
 

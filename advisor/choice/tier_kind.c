@@ -7,39 +7,39 @@
 static const char *const names[] = {"hot", "warm", "cold", "far", "gone"};
 
 const char *
-advisor_tier_kind_name(enum advisor_tier_kind rung)
+advisor_tier_kind_name(enum advisor_tier_kind kind)
 {
-    return names[rung];
+    return names[kind];
 }
 
 bool
-advisor_tier_kind_parse(const char *text, enum advisor_tier_kind *rung)
+advisor_tier_kind_parse(const char *text, enum advisor_tier_kind *kind)
 {
     for (unsigned i = 0; i < ADVISOR_TIER_KIND_COUNT; i++)
         if (strcmp(text, names[i]) == 0) {
-            *rung = (enum advisor_tier_kind)i;
+            *kind = (enum advisor_tier_kind)i;
             return true;
         }
-    *rung = ADVISOR_TIER_KIND_GONE;
+    *kind = ADVISOR_TIER_KIND_GONE;
     return false;
 }
 
 void
-advisor_tier_kinds_release(struct advisor_tier_kinds *rungs)
+advisor_tier_kinds_release(struct advisor_tier_kinds *kinds)
 {
-    kvt_free(rungs->far);
-    *rungs = (struct advisor_tier_kinds){.far = NULL};
+    kvt_free(kinds->far);
+    *kinds = (struct advisor_tier_kinds){.far = NULL};
 }
 
 enum advisor_tier_kind
-advisor_tier_kinds_of(const struct advisor_tier_kinds *rungs, const char *holder)
+advisor_tier_kinds_of(const struct advisor_tier_kinds *kinds, const char *holder)
 {
     if (strncmp(holder, "hot@", 4) == 0)
         return ADVISOR_TIER_KIND_HOT;
     if (strncmp(holder, "warm@", 5) == 0)
         return ADVISOR_TIER_KIND_WARM;
-    for (size_t i = 0; i < rungs->far_count; i++)
-        if (strcmp(holder, rungs->far[i]) == 0)
+    for (size_t i = 0; i < kinds->far_count; i++)
+        if (strcmp(holder, kinds->far[i]) == 0)
             return ADVISOR_TIER_KIND_FAR;
     return ADVISOR_TIER_KIND_COLD;
 }

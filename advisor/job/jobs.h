@@ -17,7 +17,7 @@
  * stuck, paused or never given whole, keeps them out no longer.
  *
  * Ownership: the jobs own their batches; store and planner are borrowed.  Requests are copied.
- * Threads:   the engine's thread, except where it says any.
+ * Threads:   the writer's thread, except where it says any.
  * Limits:    those below.  A job whose rows would not leave a part of the store free is refused.
  */
 #ifndef ADVISOR_JOB_JOBS_H
@@ -123,7 +123,7 @@ KVT_NODISCARD enum kvt_err advisor_jobs_stop_all(struct advisor_jobs *jobs, bool
 const char *advisor_job_state_name(uint32_t state);
 bool advisor_job_has_ended(uint32_t state);
 
-/* ---- the engine's thread ---- */
+/* ---- the writer's thread ---- */
 
 KVT_NODISCARD enum kvt_err advisor_jobs_load(struct advisor_jobs *jobs,
                                              const struct advisor_txn *txn);

@@ -3,7 +3,7 @@
  *
  * Why: taking requests, running jobs and keeping them are each a page of their own.
  * Ownership: as advisor/job/jobs.h.
- * Threads:   `shared` is guarded by its lock; all else belongs to the engine's thread.
+ * Threads:   `shared` is guarded by its lock; all else belongs to the writer's thread.
  * Limits:    as advisor/job/jobs.h.
  */
 #ifndef ADVISOR_JOB_JOBS_PRIVATE_H
@@ -62,7 +62,7 @@ struct advisor_job {
 
 enum advisor_job_asked { ADVISOR_ASKED_SUBMIT, ADVISOR_ASKED_COMMAND, ADVISOR_ASKED_STOP };
 
-/* Of some thread to the engine's. */
+/* Of some thread to the writer's. */
 struct advisor_job_ask {
     enum advisor_job_asked what;
     enum advisor_job_command command;
@@ -104,13 +104,13 @@ void advisor_job_free(struct advisor_job *job);
 void advisor_job_free_fresh(struct advisor_job_fresh *fresh, size_t count);
 struct advisor_job *advisor_jobs_find(const struct advisor_jobs *jobs, uint64_t id);
 
-/* jobs_ask.c */
+/* jobs_requests.c */
 /** Take what was asked; it is answered when it is durable, or at once where it was refused. */
 void advisor_jobs_take(struct advisor_jobs *jobs, uint64_t now_ms);
 /** Those whose rest does not come any more make room for others. */
 void advisor_jobs_age(struct advisor_jobs *jobs, uint64_t now_ms);
 
-/* jobs_hold.c */
+/* jobs_tiers.c */
 /** Its moves are of these tiers. */
 void advisor_job_note_places(struct advisor_job *job, struct advisor_planner *planner,
                              const struct advisor_job_batch *batch);

@@ -310,7 +310,7 @@ advisor_jobs_stop_all(struct advisor_jobs *jobs, bool paused, struct kvt_error *
     return hand_over(jobs, ask, &none, err);
 }
 
-/* ---- taking: the engine's thread ---- */
+/* ---- taking: the writer's thread ---- */
 
 static struct advisor_job *
 find_key(const struct advisor_jobs *jobs, const char *key)

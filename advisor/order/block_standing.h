@@ -5,7 +5,7 @@
  * where it stands in their orderings, all of one moment; the planner's thread has them.
  *
  * Ownership: the look is the caller's; advisor_block_standing_release() ends it.
- * Threads:   advisor_planner_look() on the engine's thread (advisor/store/writer_calls.h).
+ * Threads:   advisor_planner_look() on the writer's thread (advisor/store/writer_calls.h).
  * Limits:    ADVISOR_BLOCK_STANDING_PLACES_MAX places in G4; more are counted.
  */
 #ifndef ADVISOR_ORDER_BLOCK_STANDING_H

@@ -305,7 +305,7 @@ advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t 
 
 /* What the tier is to the gateway that moves it. */
 static enum advisor_tier_kind
-rung_of(const struct advisor_planner *planner, const struct advisor_order_row *row,
+kind_of(const struct advisor_planner *planner, const struct advisor_order_row *row,
         const char *name)
 {
     const uint32_t number = advisor_gateway_number(planner, row->gateway);
@@ -334,8 +334,8 @@ flow_of(const struct advisor_planner *planner, const struct advisor_order_row *r
     if (flow.verb == KVT_ORDER_DELETE)
         flow.to = ADVISOR_TIER_KIND_GONE;
     if (row->from[0] != '\0') {
-        flow.from = rung_of(planner, row, row->from);
-        flow.to = rung_of(planner, row, row->to);
+        flow.from = kind_of(planner, row, row->from);
+        flow.to = kind_of(planner, row, row->to);
     }
     return flow;
 }
@@ -358,7 +358,7 @@ count_result(struct advisor_planner *planner, const struct advisor_order *order,
 
     if (row->keep != 0) /* a copy ahead of the move, which counts when it comes */
         moves.blocks = moves.bytes = 0;
-    advisor_traffic_moved(planner->options.tally, &flow, &moves, now_ms);
+    advisor_traffic_moved(planner->options.traffic, &flow, &moves, now_ms);
 }
 
 void

@@ -105,7 +105,7 @@ take_reads(struct advisor_planner *planner, struct advisor_gateway *gateway,
         gateway->reads[i] = report->reads[i];
     }
     if (gateway->reads_known)
-        advisor_traffic_reads(planner->options.tally, more, now_ms);
+        advisor_traffic_reads(planner->options.traffic, more, now_ms);
     gateway->reads_known = true;
 }
 
@@ -285,19 +285,19 @@ show_marks(const struct advisor_planner *planner, const struct advisor_tier *tie
 }
 
 static enum advisor_tier_kind
-volume_rung(const char *name)
+volume_kind(const char *name)
 {
     return strncmp(name, "warm@", 5) == 0 ? ADVISOR_TIER_KIND_WARM : ADVISOR_TIER_KIND_HOT;
 }
 
 /* A bucket that is the first one of any gateway, or of which nobody tells any more, is cold. */
 static enum advisor_tier_kind
-rung_of(const struct advisor_planner *planner, uint32_t tier)
+kind_of(const struct advisor_planner *planner, uint32_t tier)
 {
     bool is_far = false;
 
     if (planner->tiers[tier].volume)
-        return volume_rung(planner->tiers[tier].name);
+        return volume_kind(planner->tiers[tier].name);
     for (uint32_t i = 0; i < planner->gateway_count; i++) {
         if (planner->gateways[i].cold == tier)
             return ADVISOR_TIER_KIND_COLD;
@@ -307,20 +307,20 @@ rung_of(const struct advisor_planner *planner, uint32_t tier)
 }
 
 static void
-show_rungs(const struct advisor_planner *planner, const struct advisor_gateway *gateway,
+show_kinds(const struct advisor_planner *planner, const struct advisor_gateway *gateway,
            struct advisor_gateway_view *view)
 {
     memset(view->tiers, 0, sizeof(view->tiers));
     for (uint32_t i = 0; i < gateway->tier_count; i++) {
         const struct advisor_tier *tier = &planner->tiers[gateway->tiers[i]];
-        enum advisor_tier_kind rung = ADVISOR_TIER_KIND_FAR;
+        enum advisor_tier_kind kind = ADVISOR_TIER_KIND_FAR;
 
         if (tier->volume)
-            rung = volume_rung(tier->name);
+            kind = volume_kind(tier->name);
         else if (gateway->tiers[i] == gateway->cold)
-            rung = ADVISOR_TIER_KIND_COLD;
-        if (view->tiers[rung][0] == '\0')
-            memcpy(view->tiers[rung], tier->name, sizeof(view->tiers[rung]));
+            kind = ADVISOR_TIER_KIND_COLD;
+        if (view->tiers[kind][0] == '\0')
+            memcpy(view->tiers[kind], tier->name, sizeof(view->tiers[kind]));
     }
 }
 
@@ -351,7 +351,7 @@ advisor_planner_show(struct advisor_planner *planner)
         view->passed_blocks = counts.passed;
         view->stuck = tier->stuck;
         view->draining = advisor_rule_set_any(&tier->draining);
-        view->rung = rung_of(planner, i);
+        view->kind = kind_of(planner, i);
         view->orders = tier->ranking.orders;
         advisor_planner_show_reranking(planner, i, view);
         memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
@@ -368,7 +368,7 @@ advisor_planner_show(struct advisor_planner *planner)
         memcpy(view->name, gateway->row.name, sizeof(view->name));
         view->healthy = gateway->healthy;
         view->last_report_ms = gateway->report_ms;
-        show_rungs(planner, gateway, view);
+        show_kinds(planner, gateway, view);
         unhealthy += gateway->healthy ? 0 : 1;
     }
     advisor_planner_show_rules(planner);
@@ -411,7 +411,7 @@ advisor_planner_tier_kinds(struct advisor_planner *planner, struct advisor_tier_
     }
     count = advisor_planner_tiers(planner, tiers, ADVISOR_TIERS_MAX);
     for (size_t i = 0; i < count; i++)
-        if (tiers[i].rung == ADVISOR_TIER_KIND_FAR)
+        if (tiers[i].kind == ADVISOR_TIER_KIND_FAR)
             memcpy(kinds->far[kinds->far_count++], tiers[i].tier.name, KVT_NAME_MAX);
     kvt_free(tiers);
     return KVT_OK;

@@ -8,7 +8,7 @@
  * could not be moved) is not chosen again before a pause that grows.
  *
  * Ownership: the planner owns its tiers, orders and gateways; names are borrowed.
- * Threads:   the engine's thread, except where it says any.
+ * Threads:   the writer's thread, except where it says any.
  * Limits:    ADVISOR_TIERS_MAX tiers, ADVISOR_GATEWAYS_MAX gateways; for each tier and verb one set
  *            of orders is outstanding, of at most KVT_ORDER_ITEMS_MAX blocks together;
  *            ADVISOR_ORDERS_KEPT finished orders are remembered.

@@ -3,7 +3,7 @@
  *
  * Why: draining, promoting and sweeping choose in their own ways and order in one.
  * Ownership: what a tick has lives for one tick.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    KVT_ORDER_ITEMS_MAX blocks of a set; ADVISOR_TICK_SLICE_MS of draining and promoting.
  */
 #ifndef ADVISOR_ORDER_PLANNER_TICK_H

@@ -87,7 +87,7 @@ count(struct advisor_planner *planner, const struct advisor_effect *effect,
         .position = block->position};
 
     /* By our clock: one gateway's that is far behind would make all others' reads old. */
-    advisor_traffic_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());
+    advisor_traffic_block(planner->options.traffic, &hot, effect->age_ms, kvt_clock_unix_ms());
 }
 
 /* Is it being taken out of another tier?  Then an order of ours brought it. */

@@ -10,8 +10,9 @@
  * was read or stored before.
  *
  * Ownership: series belong to the registry.
- * Threads:   the engine's thread counts; advisor_traffic_look() any, under a leaf lock.
- * Limits:    ADVISOR_TRAFFIC_SLOTS slots; advisor/order/hot_blocks.h.
+ * Threads:   the writer's thread counts; advisor_traffic_look() any, under a leaf lock.
+ * Limits:    ADVISOR_TRAFFIC_SLOTS slots; the hottest of about a thousand blocks, whose counts are
+ *            halved every ADVISOR_HOT_BLOCKS_HALVE_MS.
  */
 #ifndef ADVISOR_ORDER_TRAFFIC_H
 #define ADVISOR_ORDER_TRAFFIC_H
@@ -20,18 +21,18 @@
 #include <stdint.h>
 
 #include "advisor/choice/tier_kind.h"
-#include "advisor/order/hot_blocks.h"
 #include "base/core/metrics.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
 #include "kvtier/report.h"
 
-#define ADVISOR_TRAFFIC_SLOTS   60
-#define ADVISOR_TRAFFIC_SLOT_MS 60000
-#define ADVISOR_TRAFFIC_VERBS   (KVT_ORDER_VERB_LAST + 1)
-#define ADVISOR_TRAFFIC_AGES    13
-#define ADVISOR_TRAFFIC_TIERS   3 /* hot, cold, warm */
-#define ADVISOR_TRAFFIC_FLOWS   19
+#define ADVISOR_HOT_BLOCKS_HALVE_MS 600000
+#define ADVISOR_TRAFFIC_SLOTS       60
+#define ADVISOR_TRAFFIC_SLOT_MS     60000
+#define ADVISOR_TRAFFIC_VERBS       (KVT_ORDER_VERB_LAST + 1)
+#define ADVISOR_TRAFFIC_AGES        13
+#define ADVISOR_TRAFFIC_TIERS       3 /* hot, cold, warm */
+#define ADVISOR_TRAFFIC_FLOWS       19
 
 struct advisor_traffic;
 
@@ -52,6 +53,18 @@ struct advisor_traffic_flow {
 };
 
 extern const struct advisor_traffic_flow advisor_traffic_flows[ADVISOR_TRAFFIC_FLOWS];
+
+/* A block that is read much. */
+struct advisor_hot_block {
+    uint64_t hash;
+    uint64_t parent;
+    uint64_t reads;
+    uint64_t uncertain; /* of `reads`, so many may have been of others */
+    uint64_t bytes;     /* of one shard */
+    uint32_t ns;        /* by the store's numbers, as pins are */
+    uint32_t index_ns;  /* by those of the RAM index */
+    uint32_t position;
+};
 
 struct advisor_traffic_slot {
     uint64_t number; /* unix_ms / ADVISOR_TRAFFIC_SLOT_MS */
@@ -74,29 +87,30 @@ extern const uint64_t advisor_traffic_bounds[ADVISOR_TRAFFIC_AGES];
 
 KVT_NODISCARD enum kvt_err advisor_traffic_new(struct advisor_traffic **out,
                                                struct kvt_metrics *metrics);
-void advisor_traffic_free(struct advisor_traffic *tally);
+void advisor_traffic_free(struct advisor_traffic *traffic);
 
-/* ---- the engine's thread; nothing happens without a tally ---- */
+/* ---- the writer's thread; nothing happens without a traffic ---- */
 
 /** A gateway's totals went up by so much. */
-void advisor_traffic_reads(struct advisor_traffic *tally, const uint64_t reads[KVT_READ_RESULTS],
+void advisor_traffic_reads(struct advisor_traffic *traffic, const uint64_t reads[KVT_READ_RESULTS],
                            uint64_t now_ms);
 /** Bytes that a gateway read from a tier (0 hot, 1 cold, 2 warm). */
-void advisor_traffic_bytes(struct advisor_traffic *tally, unsigned tier, uint64_t bytes,
+void advisor_traffic_bytes(struct advisor_traffic *traffic, unsigned tier, uint64_t bytes,
                            uint64_t now_ms);
 /** A block was read, `age_ms` after its use before. */
-void advisor_traffic_block(struct advisor_traffic *tally, const struct advisor_hot_block *block,
+void advisor_traffic_block(struct advisor_traffic *traffic, const struct advisor_hot_block *block,
                            uint64_t age_ms, uint64_t now_ms);
 /** An order has its result; what is no move between two of these counts by its verb only. */
-void advisor_traffic_moved(struct advisor_traffic *tally, const struct advisor_traffic_flow *flow,
+void advisor_traffic_moved(struct advisor_traffic *traffic, const struct advisor_traffic_flow *flow,
                            const struct advisor_traffic_moves *moves, uint64_t now_ms);
 
 /* ---- any thread ---- */
 
-void advisor_traffic_look(struct advisor_traffic *tally, uint64_t now_ms,
+void advisor_traffic_look(struct advisor_traffic *traffic, uint64_t now_ms,
                           struct advisor_traffic_view *view);
-/** As advisor_hot_blocks_top(). */
-size_t advisor_traffic_hottest(struct advisor_traffic *tally, struct advisor_hot_block *out,
+/** At most `capacity`, most reads first; ties go to the block nearer to the root.  Blocks without a
+ *  certain read are left out.  Returns how many. */
+size_t advisor_traffic_hottest(struct advisor_traffic *traffic, struct advisor_hot_block *out,
                                size_t capacity);
 
 #endif /* ADVISOR_ORDER_TRAFFIC_H */

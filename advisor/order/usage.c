@@ -14,14 +14,14 @@ advisor_usage_init(struct advisor_usage *usage, struct advisor_planner *planner,
     enum kvt_err rc;
 
     *usage = (struct advisor_usage){.below = below == NULL ? "" : below};
-    rc = advisor_planner_tier_kinds(planner, &usage->rungs);
+    rc = advisor_planner_tier_kinds(planner, &usage->kinds);
     return rc == KVT_OK ? advisor_number_map_new(&usage->slots) : rc;
 }
 
 void
 advisor_usage_release(struct advisor_usage *usage)
 {
-    advisor_tier_kinds_release(&usage->rungs);
+    advisor_tier_kinds_release(&usage->kinds);
     advisor_number_map_free(usage->slots);
     kvt_free(usage->rows);
     *usage = (struct advisor_usage){.below = ""};
@@ -70,7 +70,7 @@ tier_of(const struct advisor_usage *usage, const struct index_holder *holder)
     case KVT_TIER_G3: return ADVISOR_USAGE_g3;
     default: break;
     }
-    switch (advisor_tier_kinds_of(&usage->rungs, holder->name)) {
+    switch (advisor_tier_kinds_of(&usage->kinds, holder->name)) {
     case ADVISOR_TIER_KIND_HOT: return ADVISOR_USAGE_hot;
     case ADVISOR_TIER_KIND_WARM: return ADVISOR_USAGE_warm;
     case ADVISOR_TIER_KIND_FAR: return ADVISOR_USAGE_far;

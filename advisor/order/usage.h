@@ -44,7 +44,7 @@ struct advisor_usage_row {
 
 struct advisor_usage {
     const char *below; /* only this namespace and those below it; NULL or "": all */
-    struct advisor_tier_kinds rungs;
+    struct advisor_tier_kinds kinds;
     struct advisor_usage_row *rows;
     size_t count;
     size_t capacity;

@@ -20,7 +20,7 @@
  * read comes back at once.
  *
  * Ownership: planner and rules are borrowed until advisor_dry_run_free().
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    one at a time; ADVISOR_DRY_RUN_MOVES_MAX moves, under a policy with quotas what
  *            ADVISOR_PLANNED_MOVES_MAX changes hold; a call of advisor_dry_run_step() takes about
  *            ADVISOR_DRY_RUN_SLICE_MS.  One that looked at its first block so long as
@@ -90,28 +90,27 @@ KVT_NODISCARD enum kvt_err advisor_dry_run_new(struct advisor_dry_run **out,
 
 /** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all; KVT_TIMEOUT: it
  *  took too long, and moves are missing. */
-KVT_NODISCARD enum kvt_err advisor_dry_run_step(struct advisor_dry_run *preview,
+KVT_NODISCARD enum kvt_err advisor_dry_run_step(struct advisor_dry_run *run,
                                                 advisor_dry_run_fn *callback, void *arg);
 
 /** Once it is done: what rule number `rule` pins. */
-struct advisor_dry_run_pins advisor_dry_run_pinned(const struct advisor_dry_run *preview,
-                                                   int32_t rule);
+struct advisor_dry_run_pins advisor_dry_run_pinned(const struct advisor_dry_run *run, int32_t rule);
 
 /** Once it is done: what quota number `quota` of the policy does. */
-struct advisor_dry_run_quota advisor_dry_run_quota(const struct advisor_dry_run *preview,
+struct advisor_dry_run_quota advisor_dry_run_quota(const struct advisor_dry_run *run,
                                                    int32_t quota);
 
 /** Did the last step end because the order that a tier would have is being made?  That may take a
  *  while, and is done by another thread. */
-bool advisor_dry_run_waits(const struct advisor_dry_run *preview);
+bool advisor_dry_run_waits(const struct advisor_dry_run *run);
 /** Of the first tier that had to be looked at in the order that it has, for one that the policy
  *  asks for could not be made; `wanted` is NULL: there is none. */
-struct advisor_dry_run_miss advisor_dry_run_missed(const struct advisor_dry_run *preview);
+struct advisor_dry_run_miss advisor_dry_run_missed(const struct advisor_dry_run *run);
 
 /** Did it stop at one of these limits? */
-bool advisor_dry_run_is_cut(const struct advisor_dry_run *preview);
+bool advisor_dry_run_is_cut(const struct advisor_dry_run *run);
 
 /** NULL is allowed; what was set aside comes back. */
-void advisor_dry_run_free(struct advisor_dry_run *preview);
+void advisor_dry_run_free(struct advisor_dry_run *run);
 
 #endif /* ADVISOR_PLAN_DRY_RUN_H */

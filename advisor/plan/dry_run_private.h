@@ -1,10 +1,10 @@
 /*
- * advisor/plan/dry_run_private.h -- what the files planner_preview*.c share.
+ * advisor/plan/dry_run_private.h -- what the files of a dry run share.
  *
  * Why: what leaves for quotas, by watermarks and in a pass over the rows is chosen in ways of their
  * own, and told in one.
  * Ownership: as advisor/plan/dry_run.h.
- * Threads:   the engine's.
+ * Threads:   the writer's.
  * Limits:    as there.
  */
 #ifndef ADVISOR_PLAN_DRY_RUN_PRIVATE_H
@@ -56,34 +56,34 @@ struct advisor_dry_run {
 
 /** By the rule and for the quota (of either -1: none) the block moves along the edge; it is the one
  *  that the asker was asked about last.  False: no more moves are wanted. */
-bool advisor_dry_run_tell(struct advisor_dry_run *preview, const struct advisor_edge *edge,
+bool advisor_dry_run_tell(struct advisor_dry_run *run, const struct advisor_edge *edge,
                           const struct policy_block *block, int32_t rule, int32_t quota);
 
 /** Quotas moved what they move: a colder tier that was not drained may have to be now. */
-void advisor_dry_run_look_again(struct advisor_dry_run *preview);
+void advisor_dry_run_look_again(struct advisor_dry_run *run);
 
-/* ---- planner_preview_quotas.c; nothing happens where the policy has none ---- */
+/* ---- dry_run_quotas.c; nothing happens where the policy has none ---- */
 
 /** KVT_OK or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err advisor_dry_run_quotas_new(struct advisor_dry_run *preview);
-void advisor_dry_run_quotas_free(struct advisor_dry_run *preview);
+KVT_NODISCARD enum kvt_err advisor_dry_run_quotas_new(struct advisor_dry_run *run);
+void advisor_dry_run_quotas_free(struct advisor_dry_run *run);
 
 /** Choose some of what leaves for quotas.  False: that was all, and other rules have their turn. */
-bool advisor_dry_run_quotas_go_on(struct advisor_dry_run *preview);
+bool advisor_dry_run_quotas_go_on(struct advisor_dry_run *run);
 /** Rules made room, or filled a tier: look at quotas once more, if they did. */
-void advisor_dry_run_quotas_again(struct advisor_dry_run *preview);
+void advisor_dry_run_quotas_again(struct advisor_dry_run *run);
 
 /** It was told. */
-void advisor_dry_run_quotas_count(struct advisor_dry_run *preview, const struct advisor_edge *edge,
+void advisor_dry_run_quotas_count(struct advisor_dry_run *run, const struct advisor_edge *edge,
                                   const struct policy_block *block, enum kvt_order_verb verb,
                                   int32_t quota);
 /** May so many bytes more come into a tier?  If not, they are counted as kept out. */
-bool advisor_dry_run_quotas_admit(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier,
+bool advisor_dry_run_quotas_admit(struct advisor_dry_run *run, uint32_t ns, uint32_t tier,
                                   uint64_t bytes);
 
 /** What the plan moved so far; NULL: nothing is noted. */
-const struct advisor_planned_moves *advisor_dry_run_moved(const struct advisor_dry_run *preview);
+const struct advisor_planned_moves *advisor_dry_run_moved(const struct advisor_dry_run *run);
 /** Bytes that its tier has, with what quotas moved. */
-uint64_t advisor_dry_run_used(const struct advisor_dry_run *preview, uint32_t tier);
+uint64_t advisor_dry_run_used(const struct advisor_dry_run *run, uint32_t tier);
 
 #endif /* ADVISOR_PLAN_DRY_RUN_PRIVATE_H */

@@ -34,9 +34,9 @@ struct advisor_dry_run_quotas {
 };
 
 enum kvt_err
-advisor_dry_run_quotas_new(struct advisor_dry_run *preview)
+advisor_dry_run_quotas_new(struct advisor_dry_run *run)
 {
-    const size_t count = preview->rules->policy->quotas.count;
+    const size_t count = run->rules->policy->quotas.count;
     struct advisor_dry_run_quotas *quotas;
 
     if (count == 0)
@@ -44,38 +44,38 @@ advisor_dry_run_quotas_new(struct advisor_dry_run *preview)
     quotas = kvt_calloc(1, sizeof(*quotas));
     if (quotas == NULL)
         return KVT_NOMEM;
-    preview->quotas = quotas;
+    run->quotas = quotas;
     quotas->drain.count = (uint32_t)(count < ADVISOR_QUOTAS_MAX ? count : ADVISOR_QUOTAS_MAX);
     if (advisor_planned_moves_new(&quotas->moved) == KVT_OK)
         return KVT_OK;
-    advisor_dry_run_quotas_free(preview);
+    advisor_dry_run_quotas_free(run);
     return KVT_NOMEM;
 }
 
 void
-advisor_dry_run_quotas_free(struct advisor_dry_run *preview)
+advisor_dry_run_quotas_free(struct advisor_dry_run *run)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
 
     if (quotas == NULL)
         return;
     advisor_planned_moves_free(quotas->moved);
     kvt_free(quotas->drain.pass.picks);
     kvt_free(quotas);
-    preview->quotas = NULL;
+    run->quotas = NULL;
 }
 
 const struct advisor_planned_moves *
-advisor_dry_run_moved(const struct advisor_dry_run *preview)
+advisor_dry_run_moved(const struct advisor_dry_run *run)
 {
-    return preview->quotas == NULL ? NULL : preview->quotas->moved;
+    return run->quotas == NULL ? NULL : run->quotas->moved;
 }
 
 uint64_t
-advisor_dry_run_used(const struct advisor_dry_run *preview, uint32_t tier)
+advisor_dry_run_used(const struct advisor_dry_run *run, uint32_t tier)
 {
-    const uint64_t used = preview->planner->tiers[tier].report.used_bytes;
-    const int64_t shift = preview->quotas == NULL ? 0 : preview->quotas->shift[tier];
+    const uint64_t used = run->planner->tiers[tier].report.used_bytes;
+    const int64_t shift = run->quotas == NULL ? 0 : run->quotas->shift[tier];
 
     return shift < 0 && (uint64_t)-shift > used ? 0 : used + (uint64_t)shift;
 }
@@ -83,12 +83,12 @@ advisor_dry_run_used(const struct advisor_dry_run *preview, uint32_t tier)
 /* ---- sums ---- */
 
 static void
-add(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier, int64_t bytes)
+add(struct advisor_dry_run *run, uint32_t ns, uint32_t tier, int64_t bytes)
 {
-    struct advisor_quota_state *states = preview->quotas->drain.states;
+    struct advisor_quota_state *states = run->quotas->drain.states;
     int32_t quotas[2];
 
-    advisor_quotas_of(preview->planner, preview->rules, ns, tier, quotas);
+    advisor_quotas_of(run->planner, run->rules, ns, tier, quotas);
     for (int i = 0; i < 2; i++)
         if (quotas[i] >= 0)
             states[quotas[i]].used += (uint64_t)bytes; /* it may be less than 0 */
@@ -96,13 +96,13 @@ add(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier, int64_t bytes)
 
 /* Those of the policy in force go on where the planner is. */
 static void
-start(struct advisor_dry_run *preview)
+start(struct advisor_dry_run *run)
 {
-    const struct advisor_quota_drain *live = &preview->planner->quotas->drain;
-    struct advisor_quota_drain *drain = &preview->quotas->drain;
+    const struct advisor_quota_drain *live = &run->planner->quotas->drain;
+    struct advisor_quota_drain *drain = &run->quotas->drain;
 
-    preview->quotas->phase = SUMS;
-    if (preview->rules != preview->planner->rules)
+    run->quotas->phase = SUMS;
+    if (run->rules != run->planner->rules)
         return;
     drain->turn = live->pass.active ? live->pass.quota : live->turn;
     for (uint32_t i = 0; i < drain->count; i++)
@@ -113,9 +113,9 @@ start(struct advisor_dry_run *preview)
 
 /* What was ordered before the plan counts as done. */
 static void
-add_ordered(struct advisor_dry_run *preview)
+add_ordered(struct advisor_dry_run *run)
 {
-    const struct advisor_planner *planner = preview->planner;
+    const struct advisor_planner *planner = run->planner;
 
     for (size_t i = 0; i < planner->order_count; i++) {
         const struct advisor_order *order = planner->orders[i];
@@ -131,53 +131,53 @@ add_ordered(struct advisor_dry_run *preview)
 
             if (!policy_tier_blocks_is_leaving(planner->tiers[order->from].roster, order->ns, hash))
                 continue;
-            add(preview, order->ns, order->from, -bytes);
+            add(run, order->ns, order->from, -bytes);
             if (order->to != ADVISOR_NONE &&
                 !policy_tier_blocks_has(planner->tiers[order->to].roster, order->ns, hash))
-                add(preview, order->ns, order->to, bytes);
+                add(run, order->ns, order->to, bytes);
         }
     }
 }
 
 /* Some rows; in the end all sums are there. */
 static void
-add_up(struct advisor_dry_run *preview)
+add_up(struct advisor_dry_run *run)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
     size_t count;
     const struct advisor_byte_sums_row *sums =
-        advisor_byte_sums_rows(preview->planner->quotas->ledger, &count);
+        advisor_byte_sums_rows(run->planner->quotas->ledger, &count);
 
     for (int looks = 0; looks < ROWS_A_LOOK && quotas->row < count; looks++, quotas->row++)
-        add(preview, sums[quotas->row].ns, sums[quotas->row].place, sums[quotas->row].bytes);
+        add(run, sums[quotas->row].ns, sums[quotas->row].place, sums[quotas->row].bytes);
     if (quotas->row < count)
         return;
     for (uint32_t i = 0; i < quotas->drain.count; i++)
         quotas->list[i].before = quotas->drain.states[i].used;
-    add_ordered(preview);
+    add_ordered(run);
     quotas->phase = DRAIN;
 }
 
 /* A copy is there no more. */
 static void
-lose(struct advisor_dry_run *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
+lose(struct advisor_dry_run *run, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
     const enum kvt_err rc = advisor_planned_moves_add(quotas->moved, copy, ADVISOR_COPY_GONE);
 
-    preview->cut = preview->cut || rc == KVT_FULL;
-    preview->rc = rc == KVT_NOMEM ? rc : preview->rc;
-    add(preview, copy->ns, copy->tier, -(int64_t)bytes);
+    run->cut = run->cut || rc == KVT_FULL;
+    run->rc = rc == KVT_NOMEM ? rc : run->rc;
+    add(run, copy->ns, copy->tier, -(int64_t)bytes);
     quotas->shift[copy->tier] -= shifts ? (int64_t)bytes : 0;
 }
 
 static void
-gain(struct advisor_dry_run *preview, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
+gain(struct advisor_dry_run *run, const struct advisor_copy *copy, uint64_t bytes, bool shifts)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
     enum kvt_err rc;
 
-    if (advisor_quota_is_there(preview->planner, quotas->moved, copy))
+    if (advisor_quota_is_there(run->planner, quotas->moved, copy))
         return;
     rc = advisor_planned_moves_add(quotas->moved, copy, ADVISOR_COPY_CAME);
     if (rc == KVT_OK && shifts) /* that is a use */
@@ -185,30 +185,30 @@ gain(struct advisor_dry_run *preview, const struct advisor_copy *copy, uint64_t 
             quotas->moved,
             &(struct advisor_copy){copy->hash, copy->ns, ADVISOR_PLANNED_MOVES_ANYWHERE},
             ADVISOR_COPY_CAME);
-    preview->cut = preview->cut || rc == KVT_FULL;
-    preview->rc = rc == KVT_NOMEM ? rc : preview->rc;
-    add(preview, copy->ns, copy->tier, (int64_t)bytes);
+    run->cut = run->cut || rc == KVT_FULL;
+    run->rc = rc == KVT_NOMEM ? rc : run->rc;
+    add(run, copy->ns, copy->tier, (int64_t)bytes);
     quotas->shift[copy->tier] += shifts ? (int64_t)bytes : 0;
 }
 
 /* Deleting takes all copies. */
 static void
-lose_others(struct advisor_dry_run *preview, const struct advisor_copy *copy, bool shifts)
+lose_others(struct advisor_dry_run *run, const struct advisor_copy *copy, bool shifts)
 {
-    const struct advisor_planner *planner = preview->planner;
+    const struct advisor_planner *planner = run->planner;
 
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         const struct advisor_copy other = {copy->hash, copy->ns, i};
         struct policy_standing standing;
         uint64_t bytes;
 
-        if (i == copy->tier || !advisor_quota_is_there(planner, preview->quotas->moved, &other) ||
+        if (i == copy->tier || !advisor_quota_is_there(planner, run->quotas->moved, &other) ||
             policy_tier_blocks_standing(planner->tiers[i].roster, copy->ns, copy->hash,
                                         planner->now_ms / ADVISOR_TICK_MS, 1, &standing) != KVT_OK)
             continue;
         bytes = advisor_planner_bytes(&standing.block);
-        preview->used[i] -= bytes < preview->used[i] ? bytes : preview->used[i];
-        lose(preview, &other, bytes, shifts);
+        run->used[i] -= bytes < run->used[i] ? bytes : run->used[i];
+        lose(run, &other, bytes, shifts);
     }
 }
 
@@ -222,7 +222,7 @@ stays(const struct advisor_planner *planner, const struct advisor_edge *edge,
 }
 
 void
-advisor_dry_run_quotas_count(struct advisor_dry_run *preview, const struct advisor_edge *edge,
+advisor_dry_run_quotas_count(struct advisor_dry_run *run, const struct advisor_edge *edge,
                              const struct policy_block *block, enum kvt_order_verb verb,
                              int32_t quota)
 {
@@ -230,27 +230,27 @@ advisor_dry_run_quotas_count(struct advisor_dry_run *preview, const struct advis
     const struct advisor_copy from = {block->hash, block->ns, edge->from};
     const struct advisor_copy to = {block->hash, block->ns, edge->to};
 
-    if (preview->quotas == NULL)
+    if (run->quotas == NULL)
         return;
     if (edge->to != ADVISOR_NONE)
-        gain(preview, &to, bytes, quota >= 0);
-    if (!stays(preview->planner, edge, verb))
-        lose(preview, &from, bytes, quota >= 0);
+        gain(run, &to, bytes, quota >= 0);
+    if (!stays(run->planner, edge, verb))
+        lose(run, &from, bytes, quota >= 0);
     if (verb == KVT_ORDER_DELETE)
-        lose_others(preview, &from, quota >= 0);
+        lose_others(run, &from, quota >= 0);
     if (quota < 0)
         return;
-    preview->quotas->list[quota].blocks++;
-    preview->quotas->list[quota].bytes += bytes;
+    run->quotas->list[quota].blocks++;
+    run->quotas->list[quota].bytes += bytes;
 }
 
 bool
-advisor_dry_run_quotas_admit(struct advisor_dry_run *preview, uint32_t ns, uint32_t tier,
+advisor_dry_run_quotas_admit(struct advisor_dry_run *run, uint32_t ns, uint32_t tier,
                              uint64_t bytes)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
     const int32_t quota = quotas == NULL ? -1
-                                         : advisor_quota_refuses(preview->planner, preview->rules,
+                                         : advisor_quota_refuses(run->planner, run->rules,
                                                                  &quotas->drain, ns, tier, bytes);
 
     if (quota < 0)
@@ -261,11 +261,11 @@ advisor_dry_run_quotas_admit(struct advisor_dry_run *preview, uint32_t ns, uint3
 }
 
 struct advisor_dry_run_quota
-advisor_dry_run_quota(const struct advisor_dry_run *preview, int32_t quota)
+advisor_dry_run_quota(const struct advisor_dry_run *run, int32_t quota)
 {
-    struct advisor_dry_run_quota row = preview->quotas->list[quota];
+    struct advisor_dry_run_quota row = run->quotas->list[quota];
 
-    row.after = preview->quotas->drain.states[quota].used;
+    row.after = run->quotas->drain.states[quota].used;
     return row;
 }
 
@@ -274,9 +274,9 @@ advisor_dry_run_quota(const struct advisor_dry_run *preview, int32_t quota)
 static bool
 can_drain(void *arg, uint32_t tier)
 {
-    const struct advisor_dry_run *preview = arg;
+    const struct advisor_dry_run *run = arg;
 
-    return preview->planner->tiers[tier].report_ms != 0;
+    return run->planner->tiers[tier].report_ms != 0;
 }
 
 /* All that was chosen left. */
@@ -292,22 +292,21 @@ leaving(void *arg, int32_t quota)
 static bool
 is_over(void *arg)
 {
-    const struct advisor_dry_run *preview = arg;
+    const struct advisor_dry_run *run = arg;
 
-    return preview->quotas->enough;
+    return run->quotas->enough;
 }
 
 static enum advisor_quota_answer
 take(void *arg, const struct policy_block *block, const struct advisor_quota_way *way)
 {
-    struct advisor_dry_run *preview = arg;
+    struct advisor_dry_run *run = arg;
 
     /* It was ordered since the tier was gone through. */
-    if (policy_tier_blocks_is_leaving(preview->planner->tiers[way->edge.from].roster, block->ns,
+    if (policy_tier_blocks_is_leaving(run->planner->tiers[way->edge.from].roster, block->ns,
                                       block->hash))
         return ADVISOR_QUOTA_STAYS;
-    preview->quotas->enough =
-        !advisor_dry_run_tell(preview, &way->edge, block, way->rule, way->quota);
+    run->quotas->enough = !advisor_dry_run_tell(run, &way->edge, block, way->rule, way->quota);
     return ADVISOR_QUOTA_TAKEN;
 }
 
@@ -316,22 +315,22 @@ static const struct advisor_quota_hands hands = {
 
 /* A step of it. */
 static void
-drain(struct advisor_dry_run *preview)
+drain(struct advisor_dry_run *run)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
-    const uint64_t clock_ms = preview->planner->now_ms;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
+    const uint64_t clock_ms = run->planner->now_ms;
     struct advisor_quota_drainer drainer = {
-        .planner = preview->planner,
-        .rules = preview->rules,
-        .asker = preview->asker,
+        .planner = run->planner,
+        .rules = run->rules,
+        .asker = run->asker,
         .drain = &quotas->drain,
         .hands = &hands,
-        .arg = preview,
-        .used = preview->used,
+        .arg = run,
+        .used = run->used,
         .moved = quotas->moved,
-        .now_ms = preview->now_ms,
+        .now_ms = run->now_ms,
         /* A roster never goes back in time. */
-        .tick = (preview->now_ms < clock_ms ? preview->now_ms : clock_ms) / ADVISOR_TICK_MS};
+        .tick = (run->now_ms < clock_ms ? run->now_ms : clock_ms) / ADVISOR_TICK_MS};
     enum kvt_err rc = KVT_OK;
 
     if (!quotas->drain.pass.active)
@@ -342,41 +341,41 @@ drain(struct advisor_dry_run *preview)
         advisor_quota_choose(&drainer);
     if (rc == KVT_NOTFOUND) {
         quotas->phase = REST;
-        quotas->moves = preview->moves;
+        quotas->moves = run->moves;
         if (!quotas->looked_back)
-            advisor_dry_run_look_again(preview);
+            advisor_dry_run_look_again(run);
     } else if (rc != KVT_OK) {
-        preview->rc = rc;
+        run->rc = rc;
     }
-    if (quotas->enough || preview->rc != KVT_OK)
-        preview->choosing = false;
+    if (quotas->enough || run->rc != KVT_OK)
+        run->choosing = false;
 }
 
 bool
-advisor_dry_run_quotas_go_on(struct advisor_dry_run *preview)
+advisor_dry_run_quotas_go_on(struct advisor_dry_run *run)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
 
     if (quotas == NULL || quotas->phase == REST)
         return false;
     if (quotas->phase == BEGIN)
-        start(preview);
+        start(run);
     else if (quotas->phase == SUMS)
-        add_up(preview);
+        add_up(run);
     else
-        drain(preview);
+        drain(run);
     return true;
 }
 
 void
-advisor_dry_run_quotas_again(struct advisor_dry_run *preview)
+advisor_dry_run_quotas_again(struct advisor_dry_run *run)
 {
-    struct advisor_dry_run_quotas *quotas = preview->quotas;
+    struct advisor_dry_run_quotas *quotas = run->quotas;
 
     if (quotas == NULL || quotas->phase != REST || quotas->looked_back)
         return; /* they have not had their turn, or had it twice */
     quotas->looked_back = true;
-    if (preview->moves == quotas->moves)
+    if (run->moves == quotas->moves)
         return;
     for (uint32_t i = 0; i < quotas->drain.count; i++) {
         quotas->drain.states[i].idle = 0;

@@ -38,13 +38,13 @@ struct routes {
 
 /* What the holder is to that gateway; ADVISOR_TIER_KIND_GONE: it does not have it. */
 static enum advisor_tier_kind
-rung_at(const struct advisor_gateway_view *gateway, const char *holder)
+kind_at(const struct advisor_gateway_view *gateway, const char *holder)
 {
-    unsigned rung = ADVISOR_TIER_KIND_HOT;
+    unsigned kind = ADVISOR_TIER_KIND_HOT;
 
-    while (rung < ADVISOR_TIER_KIND_COUNT && strcmp(gateway->tiers[rung], holder) != 0)
-        rung++;
-    return (enum advisor_tier_kind)rung;
+    while (kind < ADVISOR_TIER_KIND_COUNT && strcmp(gateway->tiers[kind], holder) != 0)
+        kind++;
+    return (enum advisor_tier_kind)kind;
 }
 
 /* Who reported this tier last; NULL: nobody did. */
@@ -67,7 +67,7 @@ static bool
 can_warm(const struct making *making, const struct advisor_gateway_view *gateway,
          const char *holder)
 {
-    const enum advisor_tier_kind from = rung_at(gateway, holder);
+    const enum advisor_tier_kind from = kind_at(gateway, holder);
 
     return from > making->options->to && from < ADVISOR_TIER_KIND_COUNT &&
            gateway->tiers[making->options->to][0] != '\0';
@@ -104,10 +104,10 @@ top_of(const struct making *making, const struct advisor_finder_block *block)
         const struct index_holder *holder = &block->places[i].holder;
         const struct advisor_gateway_view *gateway =
             holder->tier == KVT_TIER_G4 ? gateway_of(making, holder->name) : NULL;
-        const enum advisor_tier_kind rung =
-            gateway == NULL ? ADVISOR_TIER_KIND_GONE : rung_at(gateway, holder->name);
+        const enum advisor_tier_kind kind =
+            gateway == NULL ? ADVISOR_TIER_KIND_GONE : kind_at(gateway, holder->name);
 
-        top = rung < top ? rung : top;
+        top = kind < top ? kind : top;
     }
     return top;
 }
@@ -138,7 +138,7 @@ choose_warm(const struct making *making, const struct advisor_finder_block *bloc
                 place->holder.tier == KVT_TIER_G4 ? warmer_of(making, place->holder.name) : NULL;
             uint32_t ranks = place->ranks;
 
-            if (gateway == NULL || rung_at(gateway, place->holder.name) != from)
+            if (gateway == NULL || kind_at(gateway, place->holder.name) != from)
                 continue;
             for (size_t at = 0; at < routes->count; at++)
                 if (routes->list[at].gateway == gateway && routes->list[at].from < from)
@@ -161,7 +161,7 @@ choose_gateways(const struct making *making, const struct advisor_finder_block *
             place->holder.tier == KVT_TIER_G4 ? gateway_of(making, place->holder.name) : NULL;
 
         if (gateway == NULL ||
-            (making->options->verb == KVT_ORDER_PIN && rung_at(gateway, place->holder.name) != top))
+            (making->options->verb == KVT_ORDER_PIN && kind_at(gateway, place->holder.name) != top))
             continue;
         ranks |= place->ranks;
         add_route(routes, gateway, ADVISOR_TIER_KIND_GONE, place->ranks);

@@ -30,7 +30,7 @@ apply_access(struct advisor_round *engine, const struct kvt_report *report, uint
     if (advisor_name_table_holder(engine->names, &key, &op.holder) != KVT_OK)
         return;
     if (op.hot || op.warm || op.cold)
-        advisor_traffic_bytes(advisor_planner_settings(engine->options.planner)->tally,
+        advisor_traffic_bytes(advisor_planner_settings(engine->options.planner)->traffic,
                               op.hot ? 0 : (op.cold ? 1 : 2), access->bytes, kvt_clock_unix_ms());
     op.reporter = advisor_planner_gateway(engine->options.planner, report->gateway);
     /* Statistics only: one that does not fit is lost without harm. */

@@ -317,13 +317,13 @@ install(void *arg, struct kvt_error *err)
 }
 
 static enum kvt_err
-hand_over(struct installation *job, struct advisor_writer_calls *errands, uint64_t *version,
+hand_over(struct installation *job, struct advisor_writer_calls *calls, uint64_t *version,
           struct kvt_error *err)
 {
     const enum kvt_err rc =
-        errands == NULL
+        calls == NULL
             ? install(job, err)
-            : advisor_writer_calls_do(errands, install, job, ADVISOR_WRITER_CALLS_WAIT_MS, err);
+            : advisor_writer_calls_do(calls, install, job, ADVISOR_WRITER_CALLS_WAIT_MS, err);
 
     *version = job->in_force;
     version_free(job->version);
@@ -331,7 +331,7 @@ hand_over(struct installation *job, struct advisor_writer_calls *errands, uint64
 }
 
 enum kvt_err
-advisor_rulebook_install(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
+advisor_rulebook_install(struct advisor_rulebook *book, struct advisor_writer_calls *calls,
                          const struct advisor_rulebook_change *change,
                          struct policy_problems *problems, uint64_t *version, struct kvt_error *err)
 {
@@ -341,7 +341,7 @@ advisor_rulebook_install(struct advisor_rulebook *book, struct advisor_writer_ca
 
     *version = 0;
     rc = version_new(&job.version, "policy", change->text, change->size, problems, err);
-    return rc == KVT_OK ? hand_over(&job, errands, version, err) : rc;
+    return rc == KVT_OK ? hand_over(&job, calls, version, err) : rc;
 }
 
 /* ---- rollback ---- */
@@ -385,7 +385,7 @@ done:
 }
 
 enum kvt_err
-advisor_rulebook_rollback(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
+advisor_rulebook_rollback(struct advisor_rulebook *book, struct advisor_writer_calls *calls,
                           uint64_t to, uint64_t expected, uint64_t *version, struct kvt_error *err)
 {
     struct installation job = {.book = book, .expected = expected};
@@ -409,7 +409,7 @@ advisor_rulebook_rollback(struct advisor_rulebook *book, struct advisor_writer_c
         return rc;
     (void)snprintf(source, sizeof(source), "rollback of %" PRIu64, to);
     job.source = source;
-    return hand_over(&job, errands, version, err);
+    return hand_over(&job, calls, version, err);
 }
 
 /* ---- the start ---- */
@@ -442,7 +442,7 @@ read_file_digest(struct advisor_rulebook *book, char digest[ADVISOR_POLICY_DIGES
 
 /* The file, where it is another than the last that was installed. */
 static enum kvt_err
-install_file(struct advisor_rulebook *book, struct advisor_writer_calls *errands, const char *path,
+install_file(struct advisor_rulebook *book, struct advisor_writer_calls *calls, const char *path,
              struct kvt_error *err)
 {
     struct policy_problems *problems = kvt_calloc(1, sizeof(*problems));
@@ -470,7 +470,7 @@ install_file(struct advisor_rulebook *book, struct advisor_writer_calls *errands
                            path);
     }
     if (rc == KVT_OK && (book->current == NULL || strcmp(job.version->rules.digest, digest) != 0))
-        rc = hand_over(&job, errands, &version, err);
+        rc = hand_over(&job, calls, &version, err);
     else
         version_free(job.version);
     kvt_free(text);
@@ -559,11 +559,11 @@ advisor_rulebook_open(struct advisor_rulebook **out, const struct advisor_rulebo
 }
 
 enum kvt_err
-advisor_rulebook_reload(struct advisor_rulebook *book, struct advisor_writer_calls *errands,
+advisor_rulebook_reload(struct advisor_rulebook *book, struct advisor_writer_calls *calls,
                         const char *path, struct kvt_error *err)
 {
     struct kvt_error why = {.text = ""};
-    const enum kvt_err rc = install_file(book, errands, path, &why);
+    const enum kvt_err rc = install_file(book, calls, path, &why);
 
     if (rc == KVT_OK)
         kvt_log_info("advisor.rulebook", "reloaded", "%s was read again", path);

@@ -12,7 +12,7 @@
  *
  * Ownership: versions belong to the rulebook; each take needs its give, before the rulebook goes.
  * Threads:   advisor_rulebook_open() before there are others; then any thread.  A change is written
- *            on the engine's thread, by an errand.
+ *            on the writer's thread, by a writer call.
  * Limits:    KVT_YAML_FILE_MAX bytes of a text, ADVISOR_POLICIES_KEPT versions in the store.
  */
 #ifndef ADVISOR_RULE_RULEBOOK_H
@@ -91,7 +91,7 @@ int32_t advisor_rules_tier(const struct advisor_rules *rules, const char *holder
 /** How far the policy may go where the operator allows `allowed`: the lower of both. */
 enum advisor_mode advisor_rules_mode(const struct advisor_rules *rules, enum advisor_mode allowed);
 
-/* ---- changes: by the engine's thread, durable when they return ---- */
+/* ---- changes: by the writer's thread, durable when they return ---- */
 
 struct advisor_rulebook_change {
     const char *text;
@@ -103,15 +103,15 @@ struct advisor_rulebook_change {
 /**
  * Put a policy in force.  The text that already is in force changes nothing.
  *
- * @param errands         NULL: this is the engine's thread
+ * @param calls         NULL: this is the writer's thread
  * @param[out] problems   all that is wrong, when KVT_INVALID is returned
  * @param[out] version    the version in force then
  * @return KVT_OK, KVT_INVALID, KVT_RANGE (too long), KVT_PRECONDITION (another version is in
- *         force), KVT_TIMEOUT or KVT_AGAIN (the engine's thread is busy), or what the store says;
+ *         force), KVT_TIMEOUT or KVT_AGAIN (the writer's thread is busy), or what the store says;
  *         nothing is changed then, but where only its sync failed: it is in force, as `err` says
  */
 KVT_NODISCARD enum kvt_err advisor_rulebook_install(struct advisor_rulebook *book,
-                                                    struct advisor_writer_calls *errands,
+                                                    struct advisor_writer_calls *calls,
                                                     const struct advisor_rulebook_change *change,
                                                     struct policy_problems *problems,
                                                     uint64_t *version, struct kvt_error *err);
@@ -119,14 +119,14 @@ KVT_NODISCARD enum kvt_err advisor_rulebook_install(struct advisor_rulebook *boo
 /** Put an earlier version in force again, as a new one; `to` 0 is the one before this.
  *  KVT_NOTFOUND: it is not kept. */
 KVT_NODISCARD enum kvt_err advisor_rulebook_rollback(struct advisor_rulebook *book,
-                                                     struct advisor_writer_calls *errands,
+                                                     struct advisor_writer_calls *calls,
                                                      uint64_t to, uint64_t expected,
                                                      uint64_t *version, struct kvt_error *err);
 
 /** Read the file again, as at a start.  Whatever is wrong is in the log and in `err`, and what was
  *  in force stays; as advisor_rulebook_install() in what it returns. */
 KVT_NODISCARD enum kvt_err advisor_rulebook_reload(struct advisor_rulebook *book,
-                                                   struct advisor_writer_calls *errands,
+                                                   struct advisor_writer_calls *calls,
                                                    const char *path, struct kvt_error *err);
 /** Why the file was not taken when it was read last; "": it was.  Any thread. */
 void advisor_rulebook_file_error(struct advisor_rulebook *book, struct kvt_error *why);

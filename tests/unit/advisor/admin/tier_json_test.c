@@ -49,7 +49,7 @@ begin(struct scene *scene)
     rig = &scene->places->rig;
     rig->planner->options.can_enforce = true; /* no order leaves: it observes */
     assert_int_equal(advisor_traffic_new(&scene->tally, rig->metrics), KVT_OK);
-    rig->planner->options.tally = scene->tally;
+    rig->planner->options.traffic = scene->tally;
     assert_int_equal(wire_bus_open(&scene->bus, &bus, NULL), KVT_OK);
     scene->pages = (struct advisor_admin){.engine = rig->engine,
                                           .planner = rig->planner,
@@ -71,7 +71,7 @@ end(struct scene *scene)
 {
     kvt_http_stop(scene->http);
     wire_bus_close(scene->bus);
-    scene->places->rig.planner->options.tally = NULL;
+    scene->places->rig.planner->options.traffic = NULL;
     advisor_traffic_free(scene->tally);
     kvt_buffer_release(&scene->answer);
     test_places_end(scene->places);

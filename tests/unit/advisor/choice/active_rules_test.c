@@ -1,6 +1,7 @@
 /*
- * What is tested: advisor/planner*.c under policies: the first rule that has a block moves it, and
- * no other; watermarks a rule; what is passed over; limits; and that a preview is what is ordered.
+ * What is tested: advisor/choice and advisor/order under policies: the first rule that has a block
+ * moves it, and no other; watermarks a rule; what is passed over; limits; and that a dry run is what
+ * is ordered.
  * How: a gateway that does at once what it is told, and a clock of the test's.
  */
 #include <stdio.h>
@@ -696,7 +697,7 @@ clocks_of_gateways_cool_nothing_down(void **state)
     (void)state;
     assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
     assert_int_equal(advisor_traffic_new(&tally, metrics), KVT_OK);
-    gateway->rig.planner->options.tally = tally;
+    gateway->rig.planner->options.traffic = tally;
     for (int i = 0; i < 8; i++)
         obedient_read(gateway, OBEDIENT_HOT, &often, 1);
     gateway->now_ms += 24 * 60 * (uint64_t)MINUTE;
@@ -705,7 +706,7 @@ clocks_of_gateways_cool_nothing_down(void **state)
     assert_int_equal(top[0].hash, often + 1);
     assert_int_equal(top[0].reads, 8);
     assert_int_equal(top[1].hash, once + 1);
-    gateway->rig.planner->options.tally = NULL;
+    gateway->rig.planner->options.traffic = NULL;
     obedient_free(gateway);
     advisor_traffic_free(tally);
     kvt_metrics_free(metrics);

@@ -264,7 +264,7 @@ what_is_moved_is_counted_once(void **state)
     (void)state;
     assert_non_null(view);
     assert_int_equal(advisor_traffic_new(&tally, gateway->rig.metrics), KVT_OK);
-    gateway->rig.planner->options.tally = tally;
+    gateway->rig.planner->options.traffic = tally;
     obedient_store(gateway, OBEDIENT_COLD, 0, 100);
     gateway->pinned[7] = true;
     (void)submit(gateway, "prefix", 0, 120, 0, false); /* 20 of them are not there */
@@ -277,7 +277,7 @@ what_is_moved_is_counted_once(void **state)
     advisor_traffic_look(tally, kvt_clock_unix_ms(), view);
     assert_int_equal(view->moves[KVT_ORDER_DELETE].blocks, 120);
     assert_int_equal(view->moves[KVT_ORDER_DELETE].bytes, 100 * OBEDIENT_SIZE);
-    gateway->rig.planner->options.tally = NULL;
+    gateway->rig.planner->options.traffic = NULL;
     advisor_traffic_free(tally);
     kvt_free(view);
     obedient_free(gateway);

@@ -1,5 +1,5 @@
 /*
- * What is tested: advisor/order/traffic.h and advisor/order/hot_blocks.h.
+ * What is tested: advisor/order/traffic.h.
  * How: cases by hand, and the hottest blocks against a count of every block.
  */
 #include <stdio.h>
@@ -130,7 +130,7 @@ the_hottest_are_the_hottest(void **state)
     count = advisor_traffic_hottest(scene->tally, top, 32);
     assert_int_equal(count, 32);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t sure = top[i].reads - top[i].doubt;
+        const uint64_t sure = top[i].reads - top[i].uncertain;
 
         assert_true(sure <= counts[top[i].hash - 1]);
         assert_true(top[i].reads >= counts[top[i].hash - 1]);
@@ -138,7 +138,7 @@ the_hottest_are_the_hottest(void **state)
         if (i < 16)
             assert_true(top[i].hash <= 16);
         if (i > 0)
-            assert_true(sure <= top[i - 1].reads - top[i - 1].doubt);
+            assert_true(sure <= top[i - 1].reads - top[i - 1].uncertain);
     }
     kvt_free(counts);
     scene_free(scene);
