@@ -1,7 +1,7 @@
 /*
  * What is tested: advisor/choice and advisor/order under policies: the first rule that has a block
- * moves it, and no other; watermarks a rule; what is passed over; limits; and that a dry run is what
- * is ordered.
+ * moves it, and no other; watermarks a rule; what is passed over; limits; and that a dry run is
+ * what is ordered.
  * How: a gateway that does at once what it is told, and a clock of the test's.
  */
 #include <stdio.h>
@@ -23,18 +23,6 @@
 #define ENFORCED "modes: {mode: enforce}\n"
 
 enum { CHAIN = 10, BLOCKS = 1000, SECOND = 1000, MINUTE = 60 * SECOND };
-
-/* A full hot volume of BLOCKS blocks, all of them in the bucket too. */
-static struct obedient *
-full(const char *policy)
-{
-    struct obedient *gateway = obedient_new(policy, NULL, CHAIN);
-
-    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
-    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
-    return gateway;
-}
 
 static uint64_t
 percent(const struct obedient *gateway)
@@ -70,25 +58,19 @@ rule_of(struct obedient *gateway, const char *id)
     return views[0];
 }
 
-static void
-run(struct obedient *gateway, int steps)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, SECOND);
-}
-
 /* ---- which blocks ---- */
 
 static void
 what_a_rule_in_front_has_stays(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "rules:\n"
              "  - {id: keep-heads, do: exclude, when: depth < 3}\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(percent(gateway), 50);
     for (size_t i = 0; i < BLOCKS; i++)
         assert_true(gateway->held[OBEDIENT_HOT][i] || gateway->depth[i] >= 3);
@@ -100,13 +82,14 @@ what_a_rule_in_front_has_stays(void **state)
 static void
 a_tier_of_blocks_that_stay_is_stuck(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "rules:\n"
              "  - {id: keep-heads, do: exclude, when: depth < 3}\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 20%}}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(percent(gateway), 30);
     assert_true(view_of(gateway, "hot@gw0").stuck);
     assert_int_equal(view_of(gateway, "hot@gw0").passed_blocks, BLOCKS * 3 / 10);
@@ -115,7 +98,7 @@ a_tier_of_blocks_that_stay_is_stuck(void **state)
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 29%, stop: 20%}}\n" ENFORCED);
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(percent(gateway), 20);
     assert_false(view_of(gateway, "hot@gw0").stuck);
     obedient_free(gateway);
@@ -136,13 +119,13 @@ each_rule_has_its_watermarks(void **state)
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, 590);
-    run(gateway, 3);
+    obedient_run(gateway, 3, SECOND);
     assert_int_equal(gateway->orders, 0); /* below both */
     for (uint32_t i = 0; i < BLOCKS; i++)
         read[i] = i;
     obedient_read(gateway, OBEDIENT_HOT, read, 300);
     obedient_store(gateway, OBEDIENT_HOT, 590, 600);
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(percent(gateway), 40);
     for (uint32_t i = 0; i < 300; i++)
         assert_true(gateway->held[OBEDIENT_HOT][i]);
@@ -150,12 +133,12 @@ each_rule_has_its_watermarks(void **state)
     obedient_store(gateway, OBEDIENT_HOT, 300, 899);
     obedient_read(gateway, OBEDIENT_HOT, read, 899);
     gateway->orders = 0;
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(gateway->orders, 0);
     assert_false(view_of(gateway, "hot@gw0").stuck); /* the first rule had all its blocks */
     obedient_store(gateway, OBEDIENT_HOT, 899, BLOCKS);
     obedient_read(gateway, OBEDIENT_HOT, read, BLOCKS);
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(percent(gateway), 80);
     obedient_free(gateway);
 }
@@ -163,13 +146,14 @@ each_rule_has_its_watermarks(void **state)
 static void
 what_was_used_lately_is_left_alone(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "defaults: {protect_recent: 5m}\n"
              "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(percent(gateway), 100);
     for (int i = 0; i < 10; i++)
         (void)obedient_step(gateway, MINUTE);
@@ -180,19 +164,20 @@ what_was_used_lately_is_left_alone(void **state)
 static void
 each_change_of_the_policy_is_followed(void **state)
 {
-    struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n"
-                  "modes: {mode: observe}\n");
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n"
+             "modes: {mode: observe}\n");
 
     (void)state;
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(gateway->orders, 0); /* the policy's own mode is the lower one */
     obedient_install(gateway, HEAD "rules:\n"
                                    "  - {id: gone, in: hot, do: expire, when: depth == 9,\n"
                                    "     trigger: {start: 85%, stop: 70%}}\n" ENFORCED);
     gateway->now_ms += 2 * MINUTE; /* what was observed is done with */
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], BLOCKS / 10);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 0);
     assert_int_equal(percent(gateway), 90);
@@ -205,18 +190,19 @@ static void
 a_run_ends_at_its_limit_and_begins_again(void **state)
 {
     struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: drain, from: hot, to: cold, limits: {per_run: 30},\n"
-                  "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+        obedient_full(CHAIN, BLOCKS,
+                      HEAD "rules:\n"
+                           "  - {id: drain, from: hot, to: cold, limits: {per_run: 30},\n"
+                           "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 50);
+    obedient_run(gateway, 50, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 30);
     assert_int_equal(rule_of(gateway, "drain").moved, 30);
     assert_true(rule_of(gateway, "drain").running);
     assert_non_null(strstr(rule_of(gateway, "drain").why, "per_run"));
     assert_true(rule_of(gateway, "drain").until_ms > gateway->now_ms);
-    run(gateway, 30);
+    obedient_run(gateway, 30, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 60);
     obedient_free(gateway);
 }
@@ -224,14 +210,15 @@ a_run_ends_at_its_limit_and_begins_again(void **state)
 static void
 no_run_deletes_more_than_it_may(void **state)
 {
-    struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: forget, in: cold, do: expire, trigger: {start: 85%, stop: 50%}}\n"
-                  "modes: {mode: enforce, max_delete: 25}\n");
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
+        HEAD "rules:\n"
+             "  - {id: forget, in: cold, do: expire, trigger: {start: 85%, stop: 50%}}\n"
+             "modes: {mode: enforce, max_delete: 25}\n");
 
     (void)state;
     gateway->capacity[OBEDIENT_COLD] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
-    run(gateway, 50);
+    obedient_run(gateway, 50, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], 25);
     obedient_free(gateway);
 }
@@ -243,21 +230,21 @@ a_canary_is_the_same_share_each_time(void **state)
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 40%, stop: 1%}}\n"
              "modes: {mode: enforce, canary: 10%}\n";
-    struct obedient *gateway = full(policy);
+    struct obedient *gateway = obedient_full(CHAIN, BLOCKS, policy);
     bool *left = kvt_calloc(BLOCKS, sizeof(*left));
     size_t count = 0;
 
     (void)state;
     assert_non_null(left);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     for (size_t i = 0; i < BLOCKS; i++) {
         left[i] = !gateway->held[OBEDIENT_HOT][i];
         count += left[i];
     }
     assert_in_range(count, BLOCKS / 20, BLOCKS / 5);
     obedient_free(gateway);
-    gateway = full(policy);
-    run(gateway, 10);
+    gateway = obedient_full(CHAIN, BLOCKS, policy);
+    obedient_run(gateway, 10, SECOND);
     for (size_t i = 0; i < BLOCKS; i++)
         assert_int_equal(left[i], !gateway->held[OBEDIENT_HOT][i]);
     kvt_free(left);
@@ -267,7 +254,8 @@ a_canary_is_the_same_share_each_time(void **state)
 static void
 a_rule_that_fails_is_suspended_for_longer_each_time(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, limits: {suspend_if_errors: 5%, per_run: 20},\n"
              "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
@@ -393,7 +381,7 @@ a_preview_is_what_is_ordered(void **state)
         "  - {id: keep-heads, do: exclude, when: depth < 2}\n"
         "  - {id: ends, from: hot, to: cold, when: depth >= 7, trigger: {start: 85%, stop: 60%}}\n"
         "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n" ENFORCED);
-    run(gateway, 20);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(shown->count, 0);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], total);
     kvt_free(shown);
@@ -404,7 +392,8 @@ a_preview_is_what_is_ordered(void **state)
 static void
 a_preview_without_memory_takes_nothing(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD
         "rules:\n"
         "  - {id: drain, from: hot, to: cold, when: depth > 1, trigger: {start: 85%, stop: 60%}}\n"
@@ -485,7 +474,7 @@ leave(struct shown *left, uint64_t plan_ahead_ms)
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 30%}}\n" ENFORCED);
-    run(gateway, 20);
+    obedient_run(gateway, 20, SECOND);
     obedient_free(gateway);
     return left->count;
 }
@@ -507,10 +496,11 @@ a_plan_for_another_day_changes_no_order(void **state)
 static void
 leave_a_plan(bool looked)
 {
-    struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n"
-                  "modes: {mode: off}\n");
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n"
+             "modes: {mode: off}\n");
     const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
     struct shown shown = {.most = OBEDIENT_BLOCKS};
     struct advisor_dry_run *left;
@@ -531,11 +521,11 @@ leave_a_plan(bool looked)
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
-    run(gateway, ADVISOR_DRY_RUN_MS_MAX / SECOND - 1);
+    obedient_run(gateway, ADVISOR_DRY_RUN_MS_MAX / SECOND - 1, SECOND);
     assert_int_equal(gateway->orders == 0, looked); /* nothing was set aside before */
     assert_int_equal(advisor_dry_run_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_BUSY);
-    run(gateway, 20);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(percent(gateway), 50);
     assert_int_equal(advisor_dry_run_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
@@ -585,7 +575,7 @@ leave_after_preview(struct shown *left, bool previewed)
     gateway->arg = left;
     left->count = 0;
     obedient_install(gateway, drain);
-    run(gateway, 20);
+    obedient_run(gateway, 20, SECOND);
     kvt_free(shown);
     obedient_free(gateway);
     return left->count;
@@ -608,7 +598,8 @@ a_preview_changes_no_order(void **state)
 static void
 what_a_rule_leaves_keeps_its_order(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD
         "rules:\n"
         "  - {id: ends, from: hot, to: cold, when: depth >= 5, trigger: {start: 85%, stop: 80%}}\n"
@@ -617,7 +608,7 @@ what_a_rule_leaves_keeps_its_order(void **state)
 
     (void)state;
     assert_non_null(left);
-    run(gateway, 1);
+    obedient_run(gateway, 1, SECOND);
     assert_int_equal(percent(gateway), 60);
     gateway->look = record;
     gateway->arg = left;
@@ -625,7 +616,7 @@ what_a_rule_leaves_keeps_its_order(void **state)
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 50%, stop: 10%}}\n" ENFORCED);
-    run(gateway, 5);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(left->count, BLOCKS / 2);
     for (size_t i = 1; i < left->count; i++) /* all came at once: the ends of chains first */
         assert_true(gateway->depth[left->blocks[i]] <= gateway->depth[left->blocks[i - 1]]);
@@ -662,22 +653,24 @@ a_tick_ends_in_time(void **state)
 static void
 children_are_counted_where_a_rule_asks(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "rules:\n"
              "  - {id: keep, do: exclude, when: fanout >= 1}\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 3);
+    obedient_run(gateway, 3, SECOND);
     assert_int_equal(percent(gateway), 100 - 100 / CHAIN);
     obedient_free(gateway);
-    gateway = full(
+    gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "classes:\n"
              "  shared: fanout >= 1\n"
              "rules:\n"
              "  - {id: keep, do: exclude, when: class(shared)}\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
-    run(gateway, 3);
+    obedient_run(gateway, 3, SECOND);
     assert_int_equal(percent(gateway), 100 - 100 / CHAIN);
     obedient_free(gateway);
 }
@@ -686,8 +679,8 @@ children_are_counted_where_a_rule_asks(void **state)
 static void
 clocks_of_gateways_cool_nothing_down(void **state)
 {
-    struct obedient *gateway =
-        full(HEAD "rules:\n  - {id: keep, do: exclude}\nmodes: {mode: off}\n");
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS, HEAD "rules:\n  - {id: keep, do: exclude}\nmodes: {mode: off}\n");
     const uint32_t often = 5;
     const uint32_t once = 500;
     struct advisor_hot_block top[2];

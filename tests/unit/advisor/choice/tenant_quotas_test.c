@@ -36,13 +36,6 @@ shared(const char *policy, uint32_t chain)
     return gateway;
 }
 
-static void
-run(struct obedient *gateway, int steps)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, SECOND);
-}
-
 static uint64_t
 zeta(const struct obedient *gateway, int tier)
 {
@@ -124,7 +117,7 @@ beyond_soft_the_tenants_blocks_leave_and_nobody_elses(void **state)
         read[i] = 4 + i % 4 + i / 4 * 12;
     gateway->now_ms += SECOND;
     obedient_read(gateway, OBEDIENT_HOT, read, 8);
-    run(gateway, 20);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(zeta(gateway, OBEDIENT_HOT), 300 * OBEDIENT_SIZE);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, ACME), BLOCKS / 3 * OBEDIENT_SIZE);
     assert_int_equal(zeta(gateway, OBEDIENT_COLD), BLOCKS / 3 * 2 * OBEDIENT_SIZE);
@@ -152,12 +145,12 @@ a_bucket_is_left_by_its_expire_rule(void **state)
 
     (void)state;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    run(gateway, 80);
+    obedient_run(gateway, 80, SECOND);
     assert_int_equal(zeta(gateway, OBEDIENT_COLD), 500 * OBEDIENT_SIZE);
     assert_true(view_of(gateway, 0).stuck);
     assert_int_equal(view_of(gateway, 0).over, ADVISOR_QUOTA_SOFT);
     gateway->now_ms += 3600 * SECOND;
-    run(gateway, 80);
+    obedient_run(gateway, 80, SECOND);
     assert_int_equal(zeta(gateway, OBEDIENT_COLD), 100 * OBEDIENT_SIZE);
     assert_false(view_of(gateway, 0).stuck);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_COLD, ACME), BLOCKS / 3 * OBEDIENT_SIZE);
@@ -178,11 +171,11 @@ what_a_rule_or_a_person_keeps_stays(void **state)
         gateway->pinned[i] = i % 30 == 1; /* of llama */
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
     obedient_tell_pins(gateway, 16, UINT32_MAX);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(gateway->refused, 0);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, QWEN), BLOCKS / 3 * OBEDIENT_SIZE);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, LLAMA), BLOCKS / 30 * OBEDIENT_SIZE);
-    run(gateway, 200);
+    obedient_run(gateway, 200, SECOND);
     assert_true(view_of(gateway, 0).stuck);
     assert_int_equal(view_of(gateway, 0).over, ADVISOR_QUOTA_HARD);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, LLAMA), BLOCKS / 30 * OBEDIENT_SIZE);
@@ -203,7 +196,7 @@ what_a_rule_pins_elsewhere_is_not_deleted(void **state)
     (void)state;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2);
-    run(gateway, 80);
+    obedient_run(gateway, 80, SECOND);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, LLAMA), BLOCKS / 6 * OBEDIENT_SIZE);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_COLD, LLAMA), BLOCKS / 6 * OBEDIENT_SIZE);
     assert_int_equal(zeta(gateway, OBEDIENT_COLD), BLOCKS / 6 * OBEDIENT_SIZE);
@@ -221,7 +214,7 @@ observing_moves_nothing(void **state)
 
     (void)state;
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(gateway->orders, 0);
     assert_int_equal(view_of(gateway, 0).over, ADVISOR_QUOTA_HARD);
     obedient_free(gateway);
@@ -240,14 +233,14 @@ nothing_is_promoted_beyond_hard(void **state)
 
     (void)state;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    run(gateway, 2);
+    obedient_run(gateway, 2, SECOND);
     for (uint32_t i = 0; i < BLOCKS; i++)
         blocks[i % OBEDIENT_OWNERS][i / OBEDIENT_OWNERS] = i;
     for (int pass = 0; pass < 3; pass++) {
         for (int owner = 0; owner < OBEDIENT_OWNERS; owner++)
             obedient_read(gateway, OBEDIENT_COLD, blocks[owner], BLOCKS / OBEDIENT_OWNERS);
         for (int i = 0; i < 8; i++) {
-            run(gateway, 1);
+            obedient_run(gateway, 1, SECOND);
             assert_true(zeta(gateway, OBEDIENT_HOT) <= 200 * OBEDIENT_SIZE);
         }
     }
@@ -302,13 +295,13 @@ random_lives_stay_within_their_quotas(void **state)
             for (uint32_t i = 0; i < 16; i++)
                 read[i] = from / 12 * 12 + 4 + i % 4;
             obedient_read(gateway, (int)kvt_random_below(&random, OBEDIENT_TIERS), read, 4);
-            run(gateway, 1 + (int)kvt_random_below(&random, 3));
+            obedient_run(gateway, 1 + (int)kvt_random_below(&random, 3), SECOND);
             if (step % 50 == 25) {
                 obedient_restart(gateway);
                 check_sums(gateway);
             }
         }
-        run(gateway, 200);
+        obedient_run(gateway, 200, SECOND);
         check_sums(gateway);
         assert_true(zeta(gateway, OBEDIENT_HOT) <= 150 * OBEDIENT_SIZE);
         assert_true(zeta(gateway, OBEDIENT_HOT) + zeta(gateway, OBEDIENT_COLD) <=

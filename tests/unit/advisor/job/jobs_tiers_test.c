@@ -78,13 +78,6 @@ submit(struct obedient *gateway, const char *kind, uint32_t from, uint32_t to, u
     return id;
 }
 
-static void
-run(struct obedient *gateway, int steps, uint64_t ms)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, ms);
-}
-
 static size_t
 cold(const struct obedient *gateway)
 {
@@ -122,16 +115,17 @@ a_plan_deletes_what_it_says(void **state)
     (void)state;
     hear(gateway);
     id = submit(gateway, "plan", 0, PLANNED, 0, true);
-    run(gateway, 20, SECOND); /* the policy is in force, and the plan is not whole */
+    obedient_run(gateway, 20, SECOND); /* the policy is in force, and the plan is not whole */
     assert_int_equal(cold(gateway), BLOCKS);
     (void)submit(gateway, "plan", 0, 0, 1, false);
     for (int i = 0; i < 20 && cold(gateway) > BLOCKS - PLANNED; i++)
-        run(gateway, 1, SECOND / 10);
+        obedient_run(gateway, 1, SECOND / 10);
     /* Nothing twice, and nothing besides, though the rules wanted more all the time. */
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], PLANNED);
     assert_int_equal(cold(gateway), BLOCKS - PLANNED);
     assert_int_equal(expect_job(gateway, id, ADVISOR_JOB_DONE), PLANNED);
-    run(gateway, 60, SECOND); /* and then they have it: to the stop, and the pass over the rows */
+    obedient_run(gateway, 60,
+                 SECOND); /* and then they have it: to the stop, and the pass over the rows */
     assert_true(cold(gateway) < BLOCKS - PLANNED);
     for (size_t i = PLANNED; i < BLOCKS; i++)
         assert_true(i % CHAIN <= 5 || !gateway->held[OBEDIENT_COLD][i]);
@@ -147,7 +141,7 @@ the_tier_ends_at_its_stop(void **state)
     hear(gateway);
     (void)submit(gateway, "plan", 0, PLANNED, 0, true);
     (void)submit(gateway, "plan", 0, 0, 1, false);
-    run(gateway, 60, SECOND);
+    obedient_run(gateway, 60, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], BLOCKS / 2);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     obedient_free(gateway);
@@ -163,10 +157,10 @@ without_progress_the_rules_go_on(void **state)
     (void)state;
     hear(gateway);
     id = submit(gateway, "plan", 0, 100, 0, true);
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(cold(gateway), BLOCKS);
     advisor_jobs_find(gateway->rig.jobs, id)->progress_ms -= ADVISOR_JOB_HOLD_MS;
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     assert_int_equal(expect_job(gateway, id, ADVISOR_JOB_FILLING), 0);
     obedient_free(gateway);
@@ -187,12 +181,12 @@ a_paused_plan_holds_for_a_while(void **state)
     job->row.state = ADVISOR_JOB_PAUSED;
     advisor_planner_set_paused(gateway->rig.planner, true);
     job->progress_ms -= ADVISOR_JOB_HOLD_MS;
-    run(gateway, 5, SECOND); /* while all is stopped no time passes */
+    obedient_run(gateway, 5, SECOND); /* while all is stopped no time passes */
     advisor_planner_set_paused(gateway->rig.planner, false);
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(cold(gateway), BLOCKS);
     job->progress_ms -= ADVISOR_JOB_HOLD_MS;
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     obedient_free(gateway);
 }
@@ -208,12 +202,12 @@ an_open_plan_holds_after_a_restart(void **state)
     (void)state;
     hear(gateway);
     id = submit(gateway, "plan", 0, PLANNED, 0, true);
-    run(gateway, 1, SECOND);
+    obedient_run(gateway, 1, SECOND);
     memset(advisor_jobs_find(gateway->rig.jobs, id)->places, 0, ADVISOR_GATEWAYS_MAX);
     assert_int_equal(advisor_store_read(gateway->rig.store, &txn, NULL), KVT_OK);
     advisor_jobs_load_places(gateway->rig.jobs, &txn);
     advisor_store_end(&txn);
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(cold(gateway), BLOCKS);
     obedient_free(gateway);
 }
@@ -227,8 +221,8 @@ rules_wait_for_orders_of_jobs(void **state)
 
     (void)state;
     hear(gateway);
-    run(gateway, 1, 0); /* heard of: the drain begins */
-    run(gateway, 5, SECOND);
+    obedient_run(gateway, 1, 0); /* heard of: the drain begins */
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     tier = &gateway->rig.planner->tiers[gateway->rig.planner->gateways[0].cold];
@@ -236,19 +230,19 @@ rules_wait_for_orders_of_jobs(void **state)
     test_rig_run(&gateway->rig);
     assert_int_equal(tier->job_leaving, 1);
     gateway->now_ms += 4 * SECOND;
-    run(gateway, 1, SECOND);
+    obedient_run(gateway, 1, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], BLOCKS / 2 + 200); /* the job's alone */
-    run(gateway, 2, SECOND);
+    obedient_run(gateway, 2, SECOND);
     assert_int_equal(gateway->moved[KVT_ORDER_DELETE], BLOCKS / 2 + 200);
-    run(gateway, 10, SECOND);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(tier->job_leaving, 0);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     /* As if there were always another order. */
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     tier->job_leaving++;
-    run(gateway, 50, SECOND);
+    obedient_run(gateway, 50, SECOND);
     assert_int_equal(cold(gateway), BLOCKS);
-    run(gateway, 30, SECOND);
+    obedient_run(gateway, 30, SECOND);
     assert_int_equal(cold(gateway), BLOCKS / 2);
     obedient_free(gateway);
 }
@@ -268,10 +262,10 @@ what_is_moved_is_counted_once(void **state)
     obedient_store(gateway, OBEDIENT_COLD, 0, 100);
     gateway->pinned[7] = true;
     (void)submit(gateway, "prefix", 0, 120, 0, false); /* 20 of them are not there */
-    run(gateway, 2, SECOND);
+    obedient_run(gateway, 2, SECOND);
     gateway->pinned[7] = false;
     advisor_jobs_tick(gateway->rig.jobs, kvt_clock_unix_ms() + (uint64_t)60 * SECOND);
-    run(gateway, 2, SECOND);
+    obedient_run(gateway, 2, SECOND);
     assert_int_equal(gateway->orders, 2);
     assert_int_equal(cold(gateway), 0);
     advisor_traffic_look(tally, kvt_clock_unix_ms(), view);

@@ -24,13 +24,6 @@ stored(const char *policy)
 }
 
 static void
-run(struct obedient *gateway, int steps, uint64_t ms)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, ms);
-}
-
-static void
 lose(struct obedient *gateway, uint8_t owner, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
@@ -47,10 +40,10 @@ at_the_times_of_the_rule(void **state)
                     "when: tenant == zeta}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 30, SECOND);
+    obedient_run(gateway, 30, SECOND);
     assert_int_equal(gateway->compacted[LLAMA], 1);
     assert_int_equal(gateway->compacted[QWEN], 1);
-    run(gateway, 11, MINUTE);
+    obedient_run(gateway, 11, MINUTE);
     assert_int_equal(gateway->compacted[LLAMA], 2);
     assert_int_equal(gateway->compacted[QWEN], 2);
     assert_int_equal(gateway->compacted[ACME], 0);
@@ -64,17 +57,17 @@ when_much_of_a_namespace_went(void **state)
         stored(HEAD "rules:\n  - {id: pack, do: compact, in: cold, on: fragmentation}\n" ENFORCED);
 
     (void)state;
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     lose(gateway, LLAMA, 0, 60); /* 20 of 100 */
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(gateway->orders, 0);
     lose(gateway, LLAMA, 60, 75);
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(gateway->compacted[LLAMA], 1);
     lose(gateway, LLAMA, 75, 150); /* a third of the rest: but it was packed just now */
-    run(gateway, 20, SECOND);
+    obedient_run(gateway, 20, SECOND);
     assert_int_equal(gateway->compacted[LLAMA], 1);
-    run(gateway, 11, MINUTE);
+    obedient_run(gateway, 11, MINUTE);
     assert_int_equal(gateway->compacted[LLAMA], 2);
     assert_int_equal(gateway->compacted[QWEN] + gateway->compacted[ACME], 0);
     assert_int_equal(gateway->orders, 2);

@@ -15,25 +15,14 @@
 
 enum { CHAIN = 10, BLOCKS = 1000, SECOND = 1000, MINUTE = 60 * SECOND };
 
-/* A full hot volume of BLOCKS blocks, all of them in the bucket too. */
-static struct obedient *
-full(const char *policy)
-{
-    struct obedient *gateway = obedient_new(policy, NULL, CHAIN);
-
-    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
-    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
-    return gateway;
-}
-
 static void
 a_rate_is_kept(void **state)
 {
     struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: drain, from: hot, to: cold, limits: {rate: 20KB/s},\n"
-                  "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+        obedient_full(CHAIN, BLOCKS,
+                      HEAD "rules:\n"
+                           "  - {id: drain, from: hot, to: cold, limits: {rate: 20KB/s},\n"
+                           "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
 
     (void)state;
     for (int i = 0; i < 10; i++)
@@ -61,7 +50,7 @@ check_rate(uint64_t rate, uint64_t step_ms, uint64_t interval_ms, uint64_t minut
                         "  - {id: drain, from: hot, to: cold, limits: {rate: %lluB/s},\n"
                         "     trigger: {start: 85%%, stop: 5%%}}\n" ENFORCED,
                    (unsigned long long)rate);
-    gateway = full(policy);
+    gateway = obedient_full(CHAIN, BLOCKS, policy);
     gateway->rig.planner->options.interval_ms = interval_ms;
     (void)obedient_step(gateway, step_ms);
     first = gateway->moved[KVT_ORDER_DEMOTE];

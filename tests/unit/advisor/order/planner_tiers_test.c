@@ -12,7 +12,7 @@
 #include "base/core/random.h"
 
 #include "tests/support/seed.h"
-#include "tests/unit/advisor/support/obedient_gateway.h"
+#include "tests/unit/advisor/support/random_life.h"
 
 #define TIERS                                                                                      \
     "version: 1\ntiers:\n  ssd: {level: G3, holders: \"hot@*\"}\n"                                 \
@@ -29,7 +29,7 @@
     "  - {id: forget, in: far, do: expire, trigger: {start: 90%, stop: 80%}}\n"
 #define ENFORCE "modes: {mode: enforce}\n"
 
-enum { CHAIN = 8, STEPS = 400, PINS = 50, PROTECT_MS = 30000, BATCH = KVT_ORDER_ITEMS_MAX };
+enum { CHAIN = 8, BATCH = KVT_ORDER_ITEMS_MAX };
 
 static const int capacities[OBEDIENT_TIERS_MAX] = {
     [OBEDIENT_HOT] = 500, [OBEDIENT_WARM] = 1200, [OBEDIENT_COLD] = 2500, [OBEDIENT_FAR] = 4000};
@@ -478,122 +478,24 @@ plans_have_what_rules_without_watermarks_do(void **state)
 
 /* ---- whatever happens ---- */
 
-struct life {
-    struct obedient *gateway;
-    uint64_t random;
-    uint64_t used_ms[OBEDIENT_BLOCKS]; /* last read, or came to a tier it was not in */
-    uint64_t protect_ms;
-    uint64_t trail; /* of all orders */
-    size_t looks;
-};
-
-static int
-rung_of(int tier)
-{
-    for (int i = 0; i < OBEDIENT_TIERS_MAX; i++)
-        if (ladder[i] == tier)
-            return i;
-    return -1;
-}
-
-static void
-look(void *arg, const struct kvt_order *order, size_t block)
-{
-    struct life *life = arg;
-    bool leaves = order->verb == KVT_ORDER_DELETE;
-    int from;
-    int to;
-
-    life->looks++;
-    life->trail = (life->trail ^ (order->verb * OBEDIENT_BLOCKS + block)) * UINT64_C(0x100000001b3);
-    if (obedient_ends(order, &from, &to)) {
-        life->trail =
-            (life->trail ^ (uint64_t)(from * OBEDIENT_TIERS_MAX + to)) * UINT64_C(0x100000001b3);
-        assert_int_equal(rung_of(from) < rung_of(to), order->verb == KVT_ORDER_DEMOTE);
-        leaves = leaves || order->verb == KVT_ORDER_DEMOTE;
-    }
-    if (leaves && life->used_ms[block] + life->protect_ms > life->gateway->now_ms)
-        fail_msg("%s of block %zu, last used %llu ms ago", kvt_order_verb_name(order->verb), block,
-                 (unsigned long long)(life->gateway->now_ms - life->used_ms[block]));
-    if (order->verb == KVT_ORDER_PROMOTE && !life->gateway->held[to][block])
-        life->used_ms[block] = life->gateway->now_ms; /* it comes up, and stays for a while */
-}
-
 static struct life *
-life_new(const char *policy, uint64_t seed, uint64_t protect_ms)
+new_life(const char *policy, uint64_t seed, uint64_t protect_ms)
 {
-    struct life *life = kvt_calloc(1, sizeof(*life));
-
-    assert_non_null(life);
-    life->gateway = four_tiers(policy);
-    life->gateway->now_ms = UINT64_C(1700000000000); /* the same in every life */
-    life->gateway->look = look;
-    life->gateway->arg = life;
-    life->random = seed;
-    life->protect_ms = protect_ms;
-    return life;
-}
-
-static void
-life_free(struct life *life)
-{
-    obedient_free(life->gateway);
-    kvt_free(life);
-}
-
-/* Some chains are written, through to the near bucket, some read from the nearest tier that has
- * them.  A few are read more than others, so that blocks come up. */
-static void
-live(struct life *life)
-{
-    struct obedient *gateway = life->gateway;
-    uint32_t part[OBEDIENT_TIERS_MAX + 1][CHAIN * 32];
-    uint32_t count[OBEDIENT_TIERS_MAX + 1] = {0};
-
-    for (int i = 0; i < 24; i++) {
-        const uint64_t below =
-            kvt_random_below(&life->random, 2) == 0 ? 64 : OBEDIENT_BLOCKS / CHAIN;
-        const uint32_t chain = (uint32_t)kvt_random_below(&life->random, below);
-
-        for (uint32_t at = chain * CHAIN; at < (chain + 1) * CHAIN; at++) {
-            int where = OBEDIENT_TIERS_MAX;
-
-            for (int rung = OBEDIENT_TIERS_MAX - 1; rung >= 0; rung--)
-                where = gateway->held[ladder[rung]][at] ? ladder[rung] : where;
-            if (life->used_ms[at] == gateway->now_ms)
-                continue; /* this chain was drawn before */
-            part[where][count[where]++] = at;
-            life->used_ms[at] = gateway->now_ms;
-        }
-    }
-    for (int t = 0; t < OBEDIENT_TIERS_MAX; t++)
-        obedient_read(gateway, t, part[t], count[t]);
-    obedient_publish(gateway, OBEDIENT_COLD, part[OBEDIENT_TIERS_MAX], count[OBEDIENT_TIERS_MAX],
-                     true);
-    obedient_publish(gateway, OBEDIENT_HOT, part[OBEDIENT_TIERS_MAX], count[OBEDIENT_TIERS_MAX],
-                     true);
-}
-
-static void
-pin_some(struct life *life)
-{
-    memset(life->gateway->pinned, 0, sizeof(life->gateway->pinned));
-    for (int i = 0; i < PINS; i++)
-        life->gateway->pinned[kvt_random_below(&life->random, OBEDIENT_BLOCKS)] = true;
+    return life_new(four_tiers(policy), seed, protect_ms);
 }
 
 static void
 caps_hold_and_pins_stay(void **state)
 {
-    struct life *life = life_new(plain, test_seed(), 0);
+    struct life *life = new_life(plain, test_seed(), 0);
     struct obedient *gateway = life->gateway;
     bool had[OBEDIENT_TIERS_MAX][OBEDIENT_BLOCKS];
 
     (void)state;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < LIFE_STEPS; step++) {
         if (step % 50 == 0)
-            pin_some(life);
-        live(life);
+            life_pin_some(life);
+        life_live(life);
         memcpy(had, gateway->held, sizeof(had));
         for (int i = 0; i < 5; i++)
             (void)obedient_step(gateway, 200);
@@ -602,8 +504,8 @@ caps_hold_and_pins_stay(void **state)
         assert_true(blocks_of(gateway, OBEDIENT_HOT) <= (uint64_t)capacities[OBEDIENT_HOT]);
         for (size_t i = 0; i < OBEDIENT_BLOCKS; i++)
             for (int rung = 0; rung < OBEDIENT_TIERS_MAX && gateway->pinned[i]; rung++)
-                if (had[ladder[rung]][i] && rung != rung_of(OBEDIENT_FAR) &&
-                    rung != rung_of(OBEDIENT_WARM)) /* which a promotion may leave */
+                if (had[ladder[rung]][i] && rung != life_rung(life, OBEDIENT_FAR) &&
+                    rung != life_rung(life, OBEDIENT_WARM)) /* which a promotion may leave */
                     assert_true(gateway->held[ladder[rung]][i]);
         gateway->now_ms += 1000 + kvt_random_below(&life->random, 20000);
     }
@@ -618,49 +520,21 @@ caps_hold_and_pins_stay(void **state)
 static void
 nothing_flaps(void **state)
 {
-    struct life *life = life_new(protective, test_seed(), PROTECT_MS);
-
     (void)state;
-    for (int step = 0; step < STEPS; step++) {
-        live(life);
-        for (int i = 0; i < 4; i++)
-            (void)obedient_step(life->gateway, 500);
-        life->gateway->now_ms += 1000 + kvt_random_below(&life->random, 10000);
-    }
-    assert_true(life->gateway->moved[KVT_ORDER_DEMOTE] > 1000);
-    assert_true(life->gateway->moved[KVT_ORDER_PROMOTE] > 100);
-    life_free(life);
-}
-
-static uint64_t
-trail_of(uint64_t seed, bool twice)
-{
-    struct life *life = life_new(plain, seed, 0);
-    uint64_t trail;
-
-    life->gateway->twice = twice;
-    for (int step = 0; step < STEPS / 4; step++) {
-        live(life);
-        for (int i = 0; i < 3; i++)
-            (void)obedient_step(life->gateway, 100);
-        life->gateway->now_ms += 100 * kvt_random_below(&life->random, 100);
-    }
-    assert_true(life->looks > 1000);
-    trail = life->trail;
-    life_free(life);
-    return trail;
+    life_nothing_flaps(new_life(protective, test_seed(), LIFE_PROTECT_MS), 4);
 }
 
 static void
 the_same_events_make_the_same_orders(void **state)
 {
     const uint64_t seed = test_seed();
-    const uint64_t trail = trail_of(seed, false);
+    const uint64_t trail = life_trail(new_life(plain, seed, 0), false);
 
     (void)state;
-    assert_int_equal(trail_of(seed, false), trail);
-    assert_int_equal(trail_of(seed, true), trail); /* also where each is executed twice */
-    assert_true(trail_of(seed + 1, false) != trail);
+    assert_int_equal(life_trail(new_life(plain, seed, 0), false), trail);
+    assert_int_equal(life_trail(new_life(plain, seed, 0), true),
+                     trail); /* also where each is executed twice */
+    assert_true(life_trail(new_life(plain, seed + 1, 0), false) != trail);
 }
 
 int

@@ -11,25 +11,6 @@
 
 enum { CHAIN = 10, BLOCKS = 1000, SECOND = 1000 };
 
-/* A full hot volume of BLOCKS blocks, all of them in the bucket too. */
-static struct obedient *
-full(const char *policy)
-{
-    struct obedient *gateway = obedient_new(policy, NULL, CHAIN);
-
-    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
-    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
-    return gateway;
-}
-
-static void
-run(struct obedient *gateway, int steps)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, SECOND);
-}
-
 /* Blocks in the hot volume. */
 static uint64_t
 hot(const struct obedient *gateway)
@@ -41,7 +22,8 @@ hot(const struct obedient *gateway)
 static void
 what_a_gateway_says_is_pinned_is_left_alone(void **state)
 {
-    struct obedient *gateway = full(
+    struct obedient *gateway = obedient_full(
+        CHAIN, BLOCKS,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 25%, stop: 20%}}\n" ENFORCED);
 
@@ -49,21 +31,21 @@ what_a_gateway_says_is_pinned_is_left_alone(void **state)
     for (size_t i = 0; i < BLOCKS; i++)
         gateway->pinned[i] = i % CHAIN < 3;
     obedient_tell_pins(gateway, 64, UINT32_MAX);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(hot(gateway), BLOCKS * 3 / 10);
     assert_int_equal(gateway->refused, 0);
     obedient_restart(gateway);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(gateway->refused, 0);
     assert_int_equal(hot(gateway), BLOCKS * 3 / 10);
     /* A round of which a report was lost takes nothing off, and the next one does. */
     for (size_t i = 0; i < BLOCKS; i++)
         gateway->pinned[i] = i % CHAIN < 1;
     obedient_tell_pins(gateway, 64, 1);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(hot(gateway), BLOCKS * 3 / 10);
     obedient_tell_pins(gateway, 64, UINT32_MAX);
-    run(gateway, 10);
+    obedient_run(gateway, 10, SECOND);
     assert_int_equal(hot(gateway), BLOCKS / 5);
     assert_int_equal(gateway->refused, 0);
     obedient_free(gateway);

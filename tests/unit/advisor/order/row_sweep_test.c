@@ -21,13 +21,6 @@
 
 enum { CHAIN = 10, BLOCKS = 3000, SECOND = 1000, MINUTE = 60 * SECOND, DAY_MINUTES = 1440 };
 
-static void
-run(struct obedient *gateway, int steps, uint64_t ms)
-{
-    for (int i = 0; i < steps; i++)
-        (void)obedient_step(gateway, ms);
-}
-
 static size_t
 held(const struct obedient *gateway, int tier)
 {
@@ -49,10 +42,10 @@ what_nobody_reads_is_forgotten(void **state)
     for (uint32_t i = 0; i < 1000; i++)
         read[i] = i;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    run(gateway, 5, MINUTE);
+    obedient_run(gateway, 5, MINUTE);
     obedient_read(gateway, OBEDIENT_COLD, read, 1000);
     assert_int_equal(gateway->orders, 0);
-    run(gateway, 10, MINUTE);
+    obedient_run(gateway, 10, MINUTE);
     /* 1,024 of a set, and a set a tick. */
     assert_int_equal(held(gateway, OBEDIENT_COLD), 1000 + 200);
     for (size_t i = 0; i < BLOCKS; i++)
@@ -72,11 +65,11 @@ a_pass_ends_at_its_limit(void **state)
     (void)state;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     gateway->now_ms += 2 * (uint64_t)MINUTE;
-    run(gateway, 30, SECOND);
+    obedient_run(gateway, 30, SECOND);
     assert_int_equal(held(gateway, OBEDIENT_COLD), BLOCKS - 100);
-    run(gateway, 58, MINUTE);
+    obedient_run(gateway, 58, MINUTE);
     assert_int_equal(held(gateway, OBEDIENT_COLD), BLOCKS - 100);
-    run(gateway, 3, MINUTE);
+    obedient_run(gateway, 3, MINUTE);
     assert_int_equal(held(gateway, OBEDIENT_COLD), BLOCKS - 200);
     obedient_free(gateway);
 }
@@ -95,7 +88,7 @@ idle_blocks_go_down_and_shared_ones_come_up(void **state)
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)550 * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, 500);
-    run(gateway, 20, MINUTE);
+    obedient_run(gateway, 20, MINUTE);
     for (size_t i = 0; i < BLOCKS; i++)
         assert_true(!gateway->held[OBEDIENT_HOT][i] || i % CHAIN < 2);
     assert_int_equal(held(gateway, OBEDIENT_HOT), 550); /* 600 would be wanted */
@@ -118,7 +111,7 @@ a_rate_orders_no_place_twice(void **state)
     (void)state;
     obedient_store(gateway, OBEDIENT_HOT, 0, 100);
     obedient_store(gateway, OBEDIENT_COLD, 0, 100);
-    run(gateway, 30, 2 * MINUTE);
+    obedient_run(gateway, 30, 2 * MINUTE);
     assert_int_equal(advisor_planner_rules(gateway->rig.planner, views, 2), 2);
     assert_int_equal(views[0].ordered, 100);
     assert_int_equal(views[1].ordered, 100);
@@ -161,10 +154,10 @@ pins_keep_up_to_their_budget(void **state)
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2 - 10);
-    run(gateway, 3, SECOND); /* the pass counts 745 pinned */
+    obedient_run(gateway, 3, SECOND); /* the pass counts 745 pinned */
     gateway->now_ms += 2 * (uint64_t)MINUTE;
     obedient_store(gateway, OBEDIENT_HOT, BLOCKS / 2 - 10, BLOCKS);
-    run(gateway, 10, MINUTE);
+    obedient_run(gateway, 10, MINUTE);
     assert_int_equal(held(gateway, OBEDIENT_HOT), BLOCKS * 4 / 10);
     for (size_t i = 0; i < BLOCKS; i++)
         kept += gateway->held[OBEDIENT_HOT][i] && i % CHAIN < 5;
@@ -172,7 +165,7 @@ pins_keep_up_to_their_budget(void **state)
     /* Nobody read any of it for longer than pins last. */
     gateway->now_ms += 61 * (uint64_t)MINUTE;
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)1000 * OBEDIENT_SIZE;
-    run(gateway, 5, SECOND);
+    obedient_run(gateway, 5, SECOND);
     assert_int_equal(held(gateway, OBEDIENT_HOT), 400);
     obedient_free(gateway);
 }
@@ -225,14 +218,14 @@ no_budget_deletes_what_is_pinned_elsewhere(void **state)
         gateway->capacity[tier] = (uint64_t)4 * BLOCKS * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2);
-    run(gateway, 3, SECOND); /* the pass counts 1,500 that are pinned in the bucket */
+    obedient_run(gateway, 3, SECOND); /* the pass counts 1,500 that are pinned in the bucket */
     assert_int_equal(gateway->orders, 0);
     assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_OFF), KVT_OK);
     gateway->capacity[OBEDIENT_COLD] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
-    run(gateway, 1, SECOND);
+    obedient_run(gateway, 1, SECOND);
     plan(gateway, planned);
     assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_ENFORCE), KVT_OK);
-    run(gateway, 10, MINUTE);
+    obedient_run(gateway, 10, MINUTE);
     assert_int_equal(held(gateway, OBEDIENT_COLD), BLOCKS * 4 / 10);
     for (size_t i = 0; i < BLOCKS; i++) {
         const bool stays = i < BLOCKS / 2 && i % CHAIN < 5;
@@ -259,14 +252,14 @@ what_is_stored_is_asked_about_at_once(void **state)
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
     (void)obedient_step(gateway, SECOND);
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
-    run(gateway, 10, SECOND);
+    obedient_run(gateway, 10, SECOND);
     for (size_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(gateway->held[OBEDIENT_HOT][i], i % CHAIN < 2);
         assert_int_equal(gateway->held[OBEDIENT_COLD][i], i % CHAIN < 8);
     }
     gateway->orders = 0; /* said again, it is no news */
     obedient_store(gateway, OBEDIENT_COLD, 0, 8);
-    run(gateway, 3, SECOND);
+    obedient_run(gateway, 3, SECOND);
     assert_int_equal(gateway->orders, 0);
     obedient_free(gateway);
 }

@@ -454,3 +454,21 @@ obedient_step(struct obedient *gateway, uint64_t ms)
     kvt_free(orders);
     return blocks;
 }
+
+struct obedient *
+obedient_full(uint32_t chain, uint32_t blocks, const char *policy)
+{
+    struct obedient *gateway = obedient_new(policy, NULL, chain);
+
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)blocks * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, blocks);
+    obedient_store(gateway, OBEDIENT_HOT, 0, blocks);
+    return gateway;
+}
+
+void
+obedient_run(struct obedient *gateway, int steps, uint64_t ms)
+{
+    for (int i = 0; i < steps; i++)
+        (void)obedient_step(gateway, ms);
+}

@@ -59,6 +59,8 @@ struct obedient *obedient_new(const char *policy, const struct kvt_ordering *ord
                               uint32_t chain);
 struct obedient *obedient_new_with(const char *policy, const struct kvt_ordering *ordering,
                                    uint64_t promote_after, uint32_t chain);
+/** A full hot volume of `blocks` blocks, all of them in the bucket too. */
+struct obedient *obedient_full(uint32_t chain, uint32_t blocks, const char *policy);
 void obedient_free(struct obedient *gateway);
 /** The advisor ends and comes back with what is on disk. */
 void obedient_restart(struct obedient *gateway);
@@ -87,5 +89,7 @@ uint64_t obedient_used(const struct obedient *gateway, int tier);
 /** Time passes; the gateway reports, the planner looks, and what it orders is done.  How many
  *  blocks were meant. */
 size_t obedient_step(struct obedient *gateway, uint64_t ms);
+/** So many steps. */
+void obedient_run(struct obedient *gateway, int steps, uint64_t ms);
 
 #endif /* TESTS_UNIT_ADVISOR_SUPPORT_OBEDIENT_GATEWAY_H */
