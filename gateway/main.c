@@ -29,7 +29,7 @@
 #include "gateway/tier/packer.h"
 
 enum { TICK_MS = 500, EVENTS_DRAIN_MS = 2000 };
-enum { SHELF_SHARE = 8 }; /* of memory.max is kept for bodies to come */
+enum { BODY_CACHE_SHARE = 8 }; /* of memory.max is kept for bodies to come */
 
 struct app {
     struct gateway_settings settings;
@@ -66,7 +66,8 @@ open_context(struct app *app, struct kvt_error *err)
         (struct gateway_stats_tiers){.warm = app->settings.context.warm_capacity != 0,
                                      .far = app->settings.context.far.kind != GATEWAY_FAR_NONE});
     app->budget.max = app->settings.memory_max;
-    rc = gateway_body_cache_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
+    rc = gateway_body_cache_new(&app->budget.body_cache,
+                                (size_t)(app->budget.max / BODY_CACHE_SHARE));
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "memory of bodies");
     app->settings.context.stats = &app->stats;
@@ -234,7 +235,7 @@ stop(struct app *app)
     gateway_context_close(app->context);
     g4_placement_free(app->settings.placement); /* the buckets' stores ask them for every PUT */
     g4_placement_free(app->settings.far_placement);
-    gateway_body_cache_free(app->budget.shelf);
+    gateway_body_cache_free(app->budget.body_cache);
     kvt_metrics_free(app->metrics);
     explicit_bzero(&app->settings, sizeof(app->settings));
     kvt_free(app);

@@ -20,7 +20,7 @@ struct settling {
 static void
 replace(struct gateway_context *context, struct gateway_claim *claim, const char *etag)
 {
-    struct gateway_bucket_tier *cold = context->tiers.buckets;
+    struct gateway_bucket_tier *buckets = context->tiers.buckets;
     struct g4_request request = {.verb = G4_PUT,
                                  .key = claim->key,
                                  .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
@@ -37,8 +37,8 @@ replace(struct gateway_context *context, struct gateway_claim *claim, const char
     else
         rc = KVT_NOTFOUND;
     if (rc == KVT_NOTFOUND)
-        rc = gateway_bucket_tier_ended(cold,
-                                       g4_store_perform(gateway_bucket_tier_store(cold), &request));
+        rc = gateway_bucket_tier_ended(
+            buckets, g4_store_perform(gateway_bucket_tier_store(buckets), &request));
     if (rc == KVT_OK) {
         gateway_claim_stored(claim, &request);
         gateway_stats_add(context->stats, GATEWAY_STAT_REPAIRED, 1);

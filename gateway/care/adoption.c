@@ -339,13 +339,14 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
 static enum kvt_err
 list(struct gateway_adoption *adoption, const char *after, struct g4_request *page)
 {
-    struct gateway_bucket_tier *cold = adoption->context->tiers.buckets;
+    struct gateway_bucket_tier *buckets = adoption->context->tiers.buckets;
 
     *page = (struct g4_request){.verb = G4_LIST,
                                 .key = "",
                                 .after = after[0] == '\0' ? NULL : after,
                                 .listed = adoption->listed};
-    return gateway_bucket_tier_ended(cold, g4_store_perform(gateway_bucket_tier_store(cold), page));
+    return gateway_bucket_tier_ended(buckets,
+                                     g4_store_perform(gateway_bucket_tier_store(buckets), page));
 }
 
 /* One page of the bucket behind the mark.  False: pause before the next. */

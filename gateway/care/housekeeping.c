@@ -170,7 +170,7 @@ keeper_main(void *arg)
         sync_hot(keeper);
         keep_streams(keeper);
         gateway_hot_memory_expire(keeper->context->hot_memory, kvt_clock_mono_ms());
-        gateway_body_cache_expire(keeper->budget->shelf, kvt_clock_mono_ms());
+        gateway_body_cache_expire(keeper->budget->body_cache, kvt_clock_mono_ms());
         show(keeper);
         kvt_clock_sleep_ms(TICK_MS);
     }

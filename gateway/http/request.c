@@ -212,7 +212,7 @@ gateway_request_fault_of(enum kvt_err code)
 void
 gateway_request_release(struct gateway_request *request, struct gateway_budget *budget)
 {
-    struct gateway_body_cache *shelf = budget == NULL ? NULL : budget->shelf;
+    struct gateway_body_cache *cache = budget == NULL ? NULL : budget->body_cache;
 
     if (request == NULL)
         return;
@@ -221,8 +221,8 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
     gateway_client_credentials_drop(request->credentials);
     gateway_chunked_free(request->chunked);
     close_reader(request);
-    gateway_body_cache_release(shelf, &request->body);
-    gateway_body_cache_release(shelf, &request->answer);
+    gateway_body_cache_release(cache, &request->body);
+    gateway_body_cache_release(cache, &request->answer);
     kvt_buffer_release(&request->lines);
     kvt_free(request->header_text);
     kvt_free(request->raw);

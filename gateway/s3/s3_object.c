@@ -42,7 +42,8 @@ take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t siz
 static uint8_t *
 make_room(struct gateway_s3 *s3, struct kvt_buffer *room, uint64_t length)
 {
-    return gateway_body_cache_reserve(s3->budget->shelf, room, length == 0 ? 1 : (size_t)length);
+    return gateway_body_cache_reserve(s3->budget->body_cache, room,
+                                      length == 0 ? 1 : (size_t)length);
 }
 
 /* ---- reading ---- */

@@ -281,7 +281,7 @@ admit(struct call *call, const char *method)
     }
     request->taken += length;
     if (length > 0 &&
-        gateway_body_cache_reserve(s3->budget->shelf, &request->body, (size_t)length) == NULL)
+        gateway_body_cache_reserve(s3->budget->body_cache, &request->body, (size_t)length) == NULL)
         return GATEWAY_S3_ERROR_SLOW_DOWN;
     g4_pieces_begin(&request->pieces, length);
     return GATEWAY_S3_ERROR_NONE;

@@ -28,28 +28,28 @@ _Static_assert(GATEWAY_BODY_CACHE_MIN << (GATEWAY_BODY_CACHE_SIZES - 1) == GATEW
 enum kvt_err
 gateway_body_cache_new(struct gateway_body_cache **out, size_t max)
 {
-    struct gateway_body_cache *shelf = kvt_calloc(1, sizeof(*shelf));
+    struct gateway_body_cache *cache = kvt_calloc(1, sizeof(*cache));
 
     *out = NULL;
-    if (shelf == NULL || pthread_mutex_init(&shelf->shared.lock, NULL) != 0) {
-        kvt_free(shelf);
+    if (cache == NULL || pthread_mutex_init(&cache->shared.lock, NULL) != 0) {
+        kvt_free(cache);
         return KVT_NOMEM;
     }
-    shelf->max = max;
-    *out = shelf;
+    cache->max = max;
+    *out = cache;
     return KVT_OK;
 }
 
 void
-gateway_body_cache_free(struct gateway_body_cache *shelf)
+gateway_body_cache_free(struct gateway_body_cache *cache)
 {
-    if (shelf == NULL)
+    if (cache == NULL)
         return;
     for (unsigned i = 0; i < GATEWAY_BODY_CACHE_SIZES; i++)
-        while (shelf->shared.rows[i].count > 0)
-            kvt_free(shelf->shared.rows[i].blocks[--shelf->shared.rows[i].count]);
-    (void)pthread_mutex_destroy(&shelf->shared.lock);
-    kvt_free(shelf);
+        while (cache->shared.rows[i].count > 0)
+            kvt_free(cache->shared.rows[i].blocks[--cache->shared.rows[i].count]);
+    (void)pthread_mutex_destroy(&cache->shared.lock);
+    kvt_free(cache);
 }
 
 static size_t
@@ -70,49 +70,49 @@ row_of(size_t size)
 }
 
 static void *
-take(struct gateway_body_cache *shelf, unsigned number)
+take(struct gateway_body_cache *cache, unsigned number)
 {
-    struct row *row = &shelf->shared.rows[number];
+    struct row *row = &cache->shared.rows[number];
     void *block = NULL;
 
-    (void)pthread_mutex_lock(&shelf->shared.lock);
+    (void)pthread_mutex_lock(&cache->shared.lock);
     if (row->count > 0) {
         block = row->blocks[--row->count];
-        shelf->shared.kept -= size_of(number);
+        cache->shared.kept -= size_of(number);
         if (row->least > row->count)
             row->least = row->count;
     }
-    (void)pthread_mutex_unlock(&shelf->shared.lock);
+    (void)pthread_mutex_unlock(&cache->shared.lock);
     return block;
 }
 
 static bool
-put(struct gateway_body_cache *shelf, unsigned number, void *block)
+put(struct gateway_body_cache *cache, unsigned number, void *block)
 {
-    struct row *row = &shelf->shared.rows[number];
+    struct row *row = &cache->shared.rows[number];
     bool room;
 
-    (void)pthread_mutex_lock(&shelf->shared.lock);
+    (void)pthread_mutex_lock(&cache->shared.lock);
     room =
-        row->count < GATEWAY_BODY_CACHE_DEPTH && size_of(number) <= shelf->max - shelf->shared.kept;
+        row->count < GATEWAY_BODY_CACHE_DEPTH && size_of(number) <= cache->max - cache->shared.kept;
     if (room) {
         row->blocks[row->count++] = block;
-        shelf->shared.kept += size_of(number);
+        cache->shared.kept += size_of(number);
     }
-    (void)pthread_mutex_unlock(&shelf->shared.lock);
+    (void)pthread_mutex_unlock(&cache->shared.lock);
     return room;
 }
 
 /* A byte more than is counted is in each block, as in each buffer: kvt_buffer_text() writes it. */
 uint8_t *
-gateway_body_cache_reserve(struct gateway_body_cache *shelf, struct kvt_buffer *buffer, size_t size)
+gateway_body_cache_reserve(struct gateway_body_cache *cache, struct kvt_buffer *buffer, size_t size)
 {
     const unsigned row = row_of(size);
 
-    if (shelf == NULL || buffer->data != NULL || size <= GATEWAY_BODY_CACHE_MIN / 2 ||
+    if (cache == NULL || buffer->data != NULL || size <= GATEWAY_BODY_CACHE_MIN / 2 ||
         row == GATEWAY_BODY_CACHE_SIZES || buffer->failed || size > buffer->limit)
         return kvt_buffer_reserve(buffer, size);
-    buffer->data = take(shelf, row);
+    buffer->data = take(cache, row);
     if (buffer->data == NULL)
         buffer->data = kvt_realloc(NULL, size_of(row) + 1, 1);
     buffer->capacity = buffer->data == NULL ? 0 : size_of(row);
@@ -122,12 +122,12 @@ gateway_body_cache_reserve(struct gateway_body_cache *shelf, struct kvt_buffer *
 
 /* However it came by its memory: what has the size of a row is as good as what was taken there. */
 void
-gateway_body_cache_release(struct gateway_body_cache *shelf, struct kvt_buffer *buffer)
+gateway_body_cache_release(struct gateway_body_cache *cache, struct kvt_buffer *buffer)
 {
     const unsigned row = row_of(buffer->capacity);
 
-    if (shelf != NULL && buffer->data != NULL && row < GATEWAY_BODY_CACHE_SIZES &&
-        size_of(row) == buffer->capacity && put(shelf, row, buffer->data)) {
+    if (cache != NULL && buffer->data != NULL && row < GATEWAY_BODY_CACHE_SIZES &&
+        size_of(row) == buffer->capacity && put(cache, row, buffer->data)) {
         buffer->data = NULL;
         buffer->size = buffer->capacity = 0;
     }
@@ -137,35 +137,35 @@ gateway_body_cache_release(struct gateway_body_cache *shelf, struct kvt_buffer *
 /* Take up to `max` blocks out of a row that nobody has touched; those at the bottom are the oldest,
  * but one block is as good as another once it is not in the cache. */
 static unsigned
-take_idle(struct gateway_body_cache *shelf, unsigned number, void *blocks[GATEWAY_BODY_CACHE_DEPTH])
+take_idle(struct gateway_body_cache *cache, unsigned number, void *blocks[GATEWAY_BODY_CACHE_DEPTH])
 {
-    struct row *row = &shelf->shared.rows[number];
+    struct row *row = &cache->shared.rows[number];
     unsigned count = 0;
 
-    (void)pthread_mutex_lock(&shelf->shared.lock);
+    (void)pthread_mutex_lock(&cache->shared.lock);
     while (count < row->least)
         blocks[count++] = row->blocks[--row->count];
-    shelf->shared.kept -= count * size_of(number);
+    cache->shared.kept -= count * size_of(number);
     row->least = row->count;
-    (void)pthread_mutex_unlock(&shelf->shared.lock);
+    (void)pthread_mutex_unlock(&cache->shared.lock);
     return count;
 }
 
 void
-gateway_body_cache_expire(struct gateway_body_cache *shelf, uint64_t now_ms)
+gateway_body_cache_expire(struct gateway_body_cache *cache, uint64_t now_ms)
 {
     bool due;
 
-    if (shelf == NULL)
+    if (cache == NULL)
         return;
-    (void)pthread_mutex_lock(&shelf->shared.lock);
-    due = now_ms >= shelf->shared.look_ms;
+    (void)pthread_mutex_lock(&cache->shared.lock);
+    due = now_ms >= cache->shared.look_ms;
     if (due)
-        shelf->shared.look_ms = now_ms + GATEWAY_BODY_CACHE_REST_MS;
-    (void)pthread_mutex_unlock(&shelf->shared.lock);
+        cache->shared.look_ms = now_ms + GATEWAY_BODY_CACHE_REST_MS;
+    (void)pthread_mutex_unlock(&cache->shared.lock);
     for (unsigned i = 0; due && i < GATEWAY_BODY_CACHE_SIZES; i++) {
         void *blocks[GATEWAY_BODY_CACHE_DEPTH];
-        unsigned count = take_idle(shelf, i, blocks);
+        unsigned count = take_idle(cache, i, blocks);
 
         while (count > 0)
             kvt_free(blocks[--count]);

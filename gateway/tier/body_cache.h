@@ -31,16 +31,16 @@ struct gateway_body_cache;
 /** KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err gateway_body_cache_new(struct gateway_body_cache **out, size_t max);
 /** NULL is allowed, here and below: then memory comes from the heap and goes there. */
-void gateway_body_cache_free(struct gateway_body_cache *shelf);
+void gateway_body_cache_free(struct gateway_body_cache *cache);
 
 /** As kvt_buffer_reserve(); an empty buffer gets memory from here, if there is some of its size. */
-uint8_t *gateway_body_cache_reserve(struct gateway_body_cache *shelf, struct kvt_buffer *buffer,
+uint8_t *gateway_body_cache_reserve(struct gateway_body_cache *cache, struct kvt_buffer *buffer,
                                     size_t size);
 
 /** As kvt_buffer_release(); its memory is kept, if there is a place for it. */
-void gateway_body_cache_release(struct gateway_body_cache *shelf, struct kvt_buffer *buffer);
+void gateway_body_cache_release(struct gateway_body_cache *cache, struct kvt_buffer *buffer);
 
 /** Free what was needed by nobody for a while. */
-void gateway_body_cache_expire(struct gateway_body_cache *shelf, uint64_t now_ms);
+void gateway_body_cache_expire(struct gateway_body_cache *cache, uint64_t now_ms);
 
 #endif /* GATEWAY_TIER_BODY_CACHE_H */

@@ -52,20 +52,20 @@ gateway_bucket_tier_kind_name(enum gateway_bucket_tier_kind kind)
 enum kvt_err
 gateway_bucket_tier_adopt(struct gateway_bucket_tier **out, struct g4_store *store)
 {
-    struct gateway_bucket_tier *cold = kvt_calloc(1, sizeof(*cold));
+    struct gateway_bucket_tier *buckets = kvt_calloc(1, sizeof(*buckets));
 
     *out = NULL;
-    if (cold == NULL)
+    if (buckets == NULL)
         return KVT_NOMEM;
-    if (pthread_mutex_init(&cold->shared.lock, NULL) != 0) {
-        kvt_free(cold);
+    if (pthread_mutex_init(&buckets->shared.lock, NULL) != 0) {
+        kvt_free(buckets);
         return KVT_NOMEM;
     }
-    (void)snprintf(cold->shared.state.reason, sizeof(cold->shared.state.reason),
+    (void)snprintf(buckets->shared.state.reason, sizeof(buckets->shared.state.reason),
                    "the bucket has not been probed yet");
-    cold->store = store;
-    cold->bucket = store;
-    *out = cold;
+    buckets->store = store;
+    buckets->bucket = store;
+    *out = buckets;
     return KVT_OK;
 }
 
@@ -100,36 +100,36 @@ gateway_bucket_tier_open(struct gateway_bucket_tier **out,
 }
 
 void
-gateway_bucket_tier_close(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_close(struct gateway_bucket_tier *buckets)
 {
-    if (cold == NULL)
+    if (buckets == NULL)
         return;
-    g4_store_close(cold->store);
-    (void)pthread_mutex_destroy(&cold->shared.lock);
-    kvt_free(cold);
+    g4_store_close(buckets->store);
+    (void)pthread_mutex_destroy(&buckets->shared.lock);
+    kvt_free(buckets);
 }
 
 enum kvt_err
-gateway_bucket_tier_extend_by(struct gateway_bucket_tier *cold, struct g4_store *far)
+gateway_bucket_tier_extend_by(struct gateway_bucket_tier *buckets, struct g4_store *far)
 {
     enum kvt_err rc;
 
-    assert(cold->store == cold->bucket);
-    rc = g4_bucket_pair_open(&cold->store, cold->bucket, far);
+    assert(buckets->store == buckets->bucket);
+    rc = g4_bucket_pair_open(&buckets->store, buckets->bucket, far);
     if (rc != KVT_OK) {
-        cold->store = cold->bucket;
+        buckets->store = buckets->bucket;
         return rc;
     }
-    cold->far = far;
+    buckets->far = far;
     /* Nobody waits for it before it answered once. */
-    g4_bucket_pair_tell(cold->store, false);
-    (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
+    g4_bucket_pair_tell(buckets->store, false);
+    (void)snprintf(buckets->shared.far.reason, sizeof(buckets->shared.far.reason),
                    "the far bucket has not been probed yet");
     return KVT_OK;
 }
 
 enum kvt_err
-gateway_bucket_tier_extend(struct gateway_bucket_tier *cold,
+gateway_bucket_tier_extend(struct gateway_bucket_tier *buckets,
                            const struct gateway_far_options *options, struct kvt_error *err)
 {
     const struct g4_directory_options directory = {.path = options->folder,
@@ -140,66 +140,66 @@ gateway_bucket_tier_extend(struct gateway_bucket_tier *cold,
 
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_bucket_tier_extend_by(cold, store);
+    rc = gateway_bucket_tier_extend_by(buckets, store);
     if (rc != KVT_OK) {
         g4_store_close(store);
         return kvt_error_set(err, rc, "far bucket");
     }
-    cold->far_is_s3 = options->kind == GATEWAY_FAR_S3;
+    buckets->far_is_s3 = options->kind == GATEWAY_FAR_S3;
     return KVT_OK;
 }
 
 enum kvt_err
-gateway_bucket_tier_pack(struct gateway_bucket_tier *cold, const char *namespaces,
+gateway_bucket_tier_pack(struct gateway_bucket_tier *buckets, const char *namespaces,
                          const char *instance, struct kvt_error *err)
 {
     /* A folder has no clock of its own to judge locks by: one gateway has it for itself. */
     const struct g4_packed_store_options options = {
-        .namespaces = namespaces, .instance = instance, .alone = !cold->is_s3};
-    const enum kvt_err rc = g4_packed_store_open(&cold->store, cold->bucket, &options, err);
+        .namespaces = namespaces, .instance = instance, .alone = !buckets->is_s3};
+    const enum kvt_err rc = g4_packed_store_open(&buckets->store, buckets->bucket, &options, err);
 
     if (rc != KVT_OK)
-        cold->store = cold->bucket;
-    cold->packs = rc == KVT_OK;
+        buckets->store = buckets->bucket;
+    buckets->packs = rc == KVT_OK;
     return rc;
 }
 
 struct g4_store *
-gateway_bucket_tier_store(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_store(struct gateway_bucket_tier *buckets)
 {
-    return cold->store;
+    return buckets->store;
 }
 
 struct g4_store *
-gateway_bucket_tier_bucket(struct gateway_bucket_tier *cold, unsigned tier)
+gateway_bucket_tier_bucket(struct gateway_bucket_tier *buckets, unsigned tier)
 {
     if (tier == GATEWAY_FAR)
-        return cold->far;
-    return cold->far == NULL ? cold->store : cold->bucket;
+        return buckets->far;
+    return buckets->far == NULL ? buckets->store : buckets->bucket;
 }
 
 bool
-gateway_bucket_tier_packs(const struct gateway_bucket_tier *cold)
+gateway_bucket_tier_packs(const struct gateway_bucket_tier *buckets)
 {
-    return cold->packs;
+    return buckets->packs;
 }
 
 bool
-gateway_bucket_tier_is_driven(const struct gateway_bucket_tier *cold)
+gateway_bucket_tier_is_driven(const struct gateway_bucket_tier *buckets)
 {
-    return cold->is_driven;
+    return buckets->is_driven;
 }
 
 const struct g4_endpoint *
-gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold)
+gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *buckets)
 {
-    return cold->is_s3 ? g4_s3_endpoint(cold->bucket) : NULL;
+    return buckets->is_s3 ? g4_s3_endpoint(buckets->bucket) : NULL;
 }
 
 const struct g4_endpoint *
-gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold)
+gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *buckets)
 {
-    return cold->far != NULL && cold->far_is_s3 ? g4_s3_endpoint(cold->far) : NULL;
+    return buckets->far != NULL && buckets->far_is_s3 ? g4_s3_endpoint(buckets->far) : NULL;
 }
 
 static enum kvt_err
@@ -236,22 +236,22 @@ missing_promise(const struct g4_selftest *selftest)
 
 /* What the bucket does with conditions.  Who packs needs locks, which need more of a proof. */
 static bool
-test(struct gateway_bucket_tier *cold, struct g4_selftest *selftest, struct kvt_error *err)
+test(struct gateway_bucket_tier *buckets, struct g4_selftest *selftest, struct kvt_error *err)
 {
-    if (!cold->packs)
-        return g4_selftest(cold->bucket, selftest, err) == KVT_OK;
-    if ((cold->is_s3 ? g4_selftest_locks(cold->bucket, selftest, err)
-                     : g4_selftest(cold->bucket, selftest, err)) != KVT_OK)
+    if (!buckets->packs)
+        return g4_selftest(buckets->bucket, selftest, err) == KVT_OK;
+    if ((buckets->is_s3 ? g4_selftest_locks(buckets->bucket, selftest, err)
+                        : g4_selftest(buckets->bucket, selftest, err)) != KVT_OK)
         return false;
-    g4_packed_store_prove(cold->store, selftest);
+    g4_packed_store_prove(buckets->store, selftest);
     return true;
 }
 
 /* Why namespaces that are marked for it are not packed; NULL: they are. */
 static const char *
-missing_lock(const struct gateway_bucket_tier *cold, const struct g4_selftest *selftest)
+missing_lock(const struct gateway_bucket_tier *buckets, const struct g4_selftest *selftest)
 {
-    return cold->packs && cold->is_s3 ? g4_selftest_unsafe(selftest) : NULL;
+    return buckets->packs && buckets->is_s3 ? g4_selftest_unsafe(selftest) : NULL;
 }
 
 static void
@@ -265,7 +265,7 @@ set_reason(struct gateway_bucket_tier_state *state, const char *text)
  * near one, or a move would drop its own copy.  False also while nobody can tell, and why.
  */
 static bool
-are_two(struct gateway_bucket_tier *cold, struct kvt_error *err)
+are_two(struct gateway_bucket_tier *buckets, struct kvt_error *err)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS;
     char key[64];
@@ -281,13 +281,13 @@ are_two(struct gateway_bucket_tier *cold, struct kvt_error *err)
 
     kvt_random_system(&nonce, sizeof(nonce));
     (void)snprintf(key, sizeof(key), "%s-%016" PRIx64, probe_key, nonce);
-    rc = g4_store_perform(cold->far, &put);
+    rc = g4_store_perform(buckets->far, &put);
     if (rc != KVT_OK) {
         *err = put.error;
         return false;
     }
-    rc = g4_store_perform(cold->bucket, &look);
-    (void)!g4_store_perform(cold->far, &drop);
+    rc = g4_store_perform(buckets->bucket, &look);
+    (void)!g4_store_perform(buckets->far, &drop);
     if (rc == KVT_NOTFOUND)
         return true;
     if (rc == KVT_OK)
@@ -299,7 +299,7 @@ are_two(struct gateway_bucket_tier *cold, struct kvt_error *err)
 
 /* The far bucket, in the same way.  It has no part in whether blocks can be put. */
 static void
-probe_far(struct gateway_bucket_tier *cold)
+probe_far(struct gateway_bucket_tier *buckets)
 {
     const uint64_t start_ms = kvt_clock_mono_ms();
     struct gateway_bucket_tier_state state;
@@ -307,16 +307,16 @@ probe_far(struct gateway_bucket_tier *cold)
     bool was_healthy;
     enum kvt_err rc;
 
-    (void)gateway_bucket_tier_far_state(cold, &state);
+    (void)gateway_bucket_tier_far_state(buckets, &state);
     was_healthy = state.healthy;
-    rc = ask(cold->far, cold->far_is_s3, &state.skew_ms, &err);
+    rc = ask(buckets->far, buckets->far_is_s3, &state.skew_ms, &err);
     state.latency_ms = kvt_clock_mono_ms() - start_ms;
     state.healthy = rc == KVT_OK;
     if (rc == KVT_OK && (!state.tested || missing_promise(&state.selftest) != NULL))
-        state.tested = g4_selftest(cold->far, &state.selftest, &err) == KVT_OK;
-    if (rc == KVT_OK && state.tested && !cold->far_is_another)
-        cold->far_is_another = are_two(cold, &err);
-    if (rc != KVT_OK || !state.tested || !cold->far_is_another)
+        state.tested = g4_selftest(buckets->far, &state.selftest, &err) == KVT_OK;
+    if (rc == KVT_OK && state.tested && !buckets->far_is_another)
+        buckets->far_is_another = are_two(buckets, &err);
+    if (rc != KVT_OK || !state.tested || !buckets->far_is_another)
         (void)snprintf(state.reason, sizeof(state.reason), "far bucket: %.200s",
                        err.text[0] != '\0' ? err.text : kvt_err_text(rc));
     else if (missing_promise(&state.selftest) != NULL)
@@ -324,38 +324,38 @@ probe_far(struct gateway_bucket_tier *cold)
                        missing_promise(&state.selftest));
     else
         state.reason[0] = '\0';
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    cold->shared.far = state;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
-    atomic_store(&cold->far_takes, state.healthy && state.reason[0] == '\0');
-    g4_bucket_pair_tell(cold->store, state.healthy);
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    buckets->shared.far = state;
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
+    atomic_store(&buckets->far_takes, state.healthy && state.reason[0] == '\0');
+    g4_bucket_pair_tell(buckets->store, state.healthy);
     if (was_healthy != state.healthy)
         kvt_log_info("gateway.cold", state.healthy ? "far_back" : "far_away", "%s",
                      state.healthy ? "the far bucket answers" : state.reason);
 }
 
 void
-gateway_bucket_tier_probe(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_probe(struct gateway_bucket_tier *buckets)
 {
-    const bool was_healthy = atomic_load(&cold->healthy);
+    const bool was_healthy = atomic_load(&buckets->healthy);
     const uint64_t start_ms = kvt_clock_mono_ms();
     struct gateway_bucket_tier_state state;
     struct gateway_bucket_tier_state before;
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    if (cold->far != NULL)
-        probe_far(cold);
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    state = cold->shared.state;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
+    if (buckets->far != NULL)
+        probe_far(buckets);
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    state = buckets->shared.state;
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
     before = state;
-    rc = ask(cold->bucket, cold->is_s3, &state.skew_ms, &err);
+    rc = ask(buckets->bucket, buckets->is_s3, &state.skew_ms, &err);
     state.latency_ms = kvt_clock_mono_ms() - start_ms;
     state.healthy = rc == KVT_OK;
     /* A promise that was not kept may be an answer that was lost: it is asked for again. */
     if (rc == KVT_OK && (!state.tested || missing_promise(&state.selftest) != NULL)) {
-        state.tested = test(cold, &state.selftest, &err);
+        state.tested = test(buckets, &state.selftest, &err);
         if (!state.tested)
             set_reason(&state, err.text);
     }
@@ -367,14 +367,14 @@ gateway_bucket_tier_probe(struct gateway_bucket_tier *cold)
         (state.skew_ms > SKEW_MAX_MS || state.skew_ms < -(int64_t)SKEW_MAX_MS))
         set_reason(&state, "clock differs from the bucket's by more than 5 minutes");
     if (state.reason[0] == '\0' && state.tested)
-        set_reason(&state, missing_lock(cold, &state.selftest));
+        set_reason(&state, missing_lock(buckets, &state.selftest));
 
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    cold->shared.state = state;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
-    atomic_store(&cold->healthy, state.healthy);
-    atomic_store(&cold->proven, state.tested && missing_promise(&state.selftest) == NULL);
-    atomic_store(&cold->writable, state.healthy && atomic_load(&cold->proven));
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    buckets->shared.state = state;
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
+    atomic_store(&buckets->healthy, state.healthy);
+    atomic_store(&buckets->proven, state.tested && missing_promise(&state.selftest) == NULL);
+    atomic_store(&buckets->writable, state.healthy && atomic_load(&buckets->proven));
     /* Also the first time, and when it is for another reason. */
     if (!state.healthy && (was_healthy || strcmp(state.reason, before.reason) != 0))
         kvt_log_warn("gateway.cold", "bucket_away", "%s", state.reason);
@@ -385,39 +385,39 @@ gateway_bucket_tier_probe(struct gateway_bucket_tier *cold)
 }
 
 static void
-suspect(struct gateway_bucket_tier *cold)
+suspect(struct gateway_bucket_tier *buckets)
 {
-    if (!atomic_exchange(&cold->healthy, false))
+    if (!atomic_exchange(&buckets->healthy, false))
         return;
-    atomic_store(&cold->writable, false);
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    cold->shared.state.healthy = false;
-    set_reason(&cold->shared.state, "a request to the bucket was not answered");
-    (void)pthread_mutex_unlock(&cold->shared.lock);
+    atomic_store(&buckets->writable, false);
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    buckets->shared.state.healthy = false;
+    set_reason(&buckets->shared.state, "a request to the bucket was not answered");
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
     kvt_log_warn("gateway.cold", "bucket_suspect", "a request was not answered; probing");
 }
 
 enum kvt_err
-gateway_bucket_tier_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
+gateway_bucket_tier_ended(struct gateway_bucket_tier *buckets, enum kvt_err status)
 {
     if (status == KVT_UNAVAILABLE || status == KVT_TIMEOUT)
-        suspect(cold);
+        suspect(buckets);
     return status;
 }
 
 static enum kvt_err
-far_ended(struct gateway_bucket_tier *cold, enum kvt_err status)
+far_ended(struct gateway_bucket_tier *buckets, enum kvt_err status)
 {
     if (status != KVT_UNAVAILABLE && status != KVT_TIMEOUT)
         return status;
-    if (atomic_exchange(&cold->far_takes, false))
+    if (atomic_exchange(&buckets->far_takes, false))
         kvt_log_warn("gateway.cold", "far_suspect", "the far bucket did not answer; probing");
-    g4_bucket_pair_tell(cold->store, false);
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    cold->shared.far.healthy = false;
-    (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
+    g4_bucket_pair_tell(buckets->store, false);
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    buckets->shared.far.healthy = false;
+    (void)snprintf(buckets->shared.far.reason, sizeof(buckets->shared.far.reason),
                    "a request to the far bucket was not answered");
-    (void)pthread_mutex_unlock(&cold->shared.lock);
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
     return status;
 }
 
@@ -436,94 +436,96 @@ touch(struct g4_store *store, const char *key)
 }
 
 bool
-gateway_bucket_tier_absent(struct gateway_bucket_tier *cold, const char *key)
+gateway_bucket_tier_absent(struct gateway_bucket_tier *buckets, const char *key)
 {
-    return gateway_bucket_tier_ended(cold, touch(cold->store, key)) == KVT_NOTFOUND;
+    return gateway_bucket_tier_ended(buckets, touch(buckets->store, key)) == KVT_NOTFOUND;
 }
 
 bool
-gateway_bucket_tier_absent_far(struct gateway_bucket_tier *cold, const char *key)
+gateway_bucket_tier_absent_far(struct gateway_bucket_tier *buckets, const char *key)
 {
-    return far_ended(cold, touch(gateway_bucket_tier_bucket(cold, GATEWAY_FAR), key)) ==
+    return far_ended(buckets, touch(gateway_bucket_tier_bucket(buckets, GATEWAY_FAR), key)) ==
            KVT_NOTFOUND;
 }
 
 bool
-gateway_bucket_tier_healthy(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_healthy(struct gateway_bucket_tier *buckets)
 {
-    return atomic_load(&cold->healthy);
+    return atomic_load(&buckets->healthy);
 }
 
 bool
-gateway_bucket_tier_writable(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_writable(struct gateway_bucket_tier *buckets)
 {
-    return atomic_load(&cold->writable);
+    return atomic_load(&buckets->writable);
 }
 
 bool
-gateway_bucket_tier_proven(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_proven(struct gateway_bucket_tier *buckets)
 {
-    return atomic_load(&cold->proven);
+    return atomic_load(&buckets->proven);
 }
 
 void
-gateway_bucket_tier_state(struct gateway_bucket_tier *cold, struct gateway_bucket_tier_state *state)
+gateway_bucket_tier_state(struct gateway_bucket_tier *buckets,
+                          struct gateway_bucket_tier_state *state)
 {
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    *state = cold->shared.state;
-    if (cold->far != NULL)
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    *state = buckets->shared.state;
+    if (buckets->far != NULL)
         state->selftest.delete_if_match = state->selftest.delete_if_match &&
-                                          cold->shared.far.tested &&
-                                          cold->shared.far.selftest.delete_if_match;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
+                                          buckets->shared.far.tested &&
+                                          buckets->shared.far.selftest.delete_if_match;
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
 }
 
 bool
-gateway_bucket_tier_far_state(struct gateway_bucket_tier *cold,
+gateway_bucket_tier_far_state(struct gateway_bucket_tier *buckets,
                               struct gateway_bucket_tier_state *state)
 {
-    (void)pthread_mutex_lock(&cold->shared.lock);
-    *state = cold->shared.far;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
-    return cold->far != NULL;
+    (void)pthread_mutex_lock(&buckets->shared.lock);
+    *state = buckets->shared.far;
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
+    return buckets->far != NULL;
 }
 
 bool
-gateway_bucket_tier_heeds(struct gateway_bucket_tier *cold, unsigned tier)
+gateway_bucket_tier_heeds(struct gateway_bucket_tier *buckets, unsigned tier)
 {
     const struct gateway_bucket_tier_state *state =
-        tier == GATEWAY_FAR ? &cold->shared.far : &cold->shared.state;
+        tier == GATEWAY_FAR ? &buckets->shared.far : &buckets->shared.state;
     bool heeds;
 
-    (void)pthread_mutex_lock(&cold->shared.lock);
+    (void)pthread_mutex_lock(&buckets->shared.lock);
     heeds = state->tested && state->selftest.delete_if_match;
-    (void)pthread_mutex_unlock(&cold->shared.lock);
+    (void)pthread_mutex_unlock(&buckets->shared.lock);
     return heeds;
 }
 
 bool
-gateway_bucket_tier_deletes(struct gateway_bucket_tier *cold)
+gateway_bucket_tier_deletes(struct gateway_bucket_tier *buckets)
 {
     struct gateway_bucket_tier_state far;
 
-    return gateway_bucket_tier_healthy(cold) &&
-           (!gateway_bucket_tier_far_state(cold, &far) || far.healthy);
+    return gateway_bucket_tier_healthy(buckets) &&
+           (!gateway_bucket_tier_far_state(buckets, &far) || far.healthy);
 }
 
 bool
-gateway_bucket_tier_takes(struct gateway_bucket_tier *cold, unsigned tier)
+gateway_bucket_tier_takes(struct gateway_bucket_tier *buckets, unsigned tier)
 {
-    return tier == GATEWAY_FAR ? atomic_load(&cold->far_takes) : gateway_bucket_tier_writable(cold);
+    return tier == GATEWAY_FAR ? atomic_load(&buckets->far_takes)
+                               : gateway_bucket_tier_writable(buckets);
 }
 
 enum kvt_err
-gateway_bucket_tier_ended_of(struct gateway_bucket_tier *cold, unsigned tier, enum kvt_err rc)
+gateway_bucket_tier_ended_of(struct gateway_bucket_tier *buckets, unsigned tier, enum kvt_err rc)
 {
-    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(cold, rc) : far_ended(cold, rc);
+    return tier == GATEWAY_COLD ? gateway_bucket_tier_ended(buckets, rc) : far_ended(buckets, rc);
 }
 
 enum kvt_err
-gateway_bucket_tier_head(struct gateway_bucket_tier *cold, const char *key, unsigned tier,
+gateway_bucket_tier_head(struct gateway_bucket_tier *buckets, const char *key, unsigned tier,
                          struct g4_request *request)
 {
     *request =
@@ -531,5 +533,5 @@ gateway_bucket_tier_head(struct gateway_bucket_tier *cold, const char *key, unsi
                             .key = key,
                             .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     return gateway_bucket_tier_ended_of(
-        cold, tier, g4_store_perform(gateway_bucket_tier_bucket(cold, tier), request));
+        buckets, tier, g4_store_perform(gateway_bucket_tier_bucket(buckets, tier), request));
 }

@@ -18,7 +18,7 @@ struct gateway_body_cache;
 
 struct gateway_budget {
     uint64_t max;
-    struct gateway_body_cache *shelf; /* where memory for them comes from; NULL: the heap */
+    struct gateway_body_cache *body_cache; /* where memory for them comes from; NULL: the heap */
     _Atomic uint64_t used;
 };
 

@@ -33,7 +33,7 @@ struct space {
 };
 
 struct gateway_packer {
-    struct gateway_bucket_tier *cold;
+    struct gateway_bucket_tier *buckets;
     struct g4_store *store;
     struct gateway_stats *stats;
     struct gateway_packer_options options;
@@ -49,7 +49,7 @@ struct gateway_packer {
 };
 
 enum kvt_err
-gateway_packer_new(struct gateway_packer **out, struct gateway_bucket_tier *cold,
+gateway_packer_new(struct gateway_packer **out, struct gateway_bucket_tier *buckets,
                    struct gateway_stats *stats, const struct gateway_packer_options *options,
                    struct kvt_error *err)
 {
@@ -63,8 +63,8 @@ gateway_packer_new(struct gateway_packer **out, struct gateway_bucket_tier *cold
     if (packer == NULL)
         return kvt_error_set(err, KVT_NOMEM, "packer");
     (void)pthread_mutex_init(&packer->shared.lock, NULL);
-    packer->cold = cold;
-    packer->store = gateway_bucket_tier_store(cold);
+    packer->buckets = buckets;
+    packer->store = gateway_bucket_tier_store(buckets);
     packer->stats = stats;
     packer->options = *options;
     packer->options.settings.bytes_max = GATEWAY_PACKER_BYTES;
@@ -215,11 +215,11 @@ run_index(struct gateway_packer *packer, size_t index, const char *reason,
     enum kvt_err rc;
 
     err->text[0] = '\0';
-    if (!gateway_bucket_tier_writable(packer->cold)) {
+    if (!gateway_bucket_tier_writable(packer->buckets)) {
         *total = (struct g4_compaction_report){.more = true};
         rc = kvt_error_set(err, KVT_AGAIN, "the bucket takes nothing at the moment");
     } else {
-        rc = gateway_bucket_tier_ended(packer->cold, run_all(packer, index, asker, total, err));
+        rc = gateway_bucket_tier_ended(packer->buckets, run_all(packer, index, asker, total, err));
         (void)!see_totals(packer, index, &totals);
     }
     note(packer, index, reason, kvt_clock_mono_ms() - began_ms, rc, total, err);
@@ -368,7 +368,7 @@ look_ahead(struct gateway_packer *packer, size_t index)
     if (!wanted)
         return;
     rc = gateway_bucket_tier_ended(
-        packer->cold,
+        packer->buckets,
         g4_packed_store_look(packer->store, index, &packer->options.settings, &outlook, &err));
     pthread_mutex_lock(&packer->shared.lock);
     space->state.outlook = outlook;
@@ -384,7 +384,7 @@ look(struct gateway_packer *packer)
 {
     for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++) {
         const char *reason = reason_to_run(packer, i, kvt_clock_mono_ms(),
-                                           gateway_bucket_tier_writable(packer->cold));
+                                           gateway_bucket_tier_writable(packer->buckets));
         struct g4_compaction_report total;
         struct kvt_error err;
         enum kvt_err rc;
@@ -408,7 +408,7 @@ packer_main(void *arg)
         /* First, and whether or not anything may be packed: a run may take its time. */
         for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++)
             look_ahead(packer, i);
-        if (gateway_bucket_tier_healthy(packer->cold) && now_ms >= show_ms)
+        if (gateway_bucket_tier_healthy(packer->buckets) && now_ms >= show_ms)
             show_ms = now_ms + (show(packer) ? GATEWAY_PACKER_SHOW_MS : SHOW_AGAIN_MS);
         look(packer);
         kvt_clock_sleep_ms(TICK_MS);

@@ -37,7 +37,7 @@ struct gateway_packer_options {
 
 /** The bucket of `cold` must be a packed store (gateway_bucket_tier_pack()). */
 KVT_NODISCARD enum kvt_err gateway_packer_new(struct gateway_packer **out,
-                                              struct gateway_bucket_tier *cold,
+                                              struct gateway_bucket_tier *buckets,
                                               struct gateway_stats *stats,
                                               const struct gateway_packer_options *options,
                                               struct kvt_error *err);

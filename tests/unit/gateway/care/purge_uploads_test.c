@@ -34,9 +34,9 @@ static struct server servers[2];
 static bool two;
 
 const struct g4_endpoint *
-__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold);
+__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *buckets);
 const struct g4_endpoint *
-__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold);
+__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *buckets);
 enum kvt_err __wrap_g4_bucket_settings(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                                        struct g4_bucket_settings *settings, struct kvt_error *err);
 enum kvt_err __wrap_g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
@@ -48,16 +48,16 @@ enum kvt_err __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t
                                     const struct g4_bucket_upload *upload, struct kvt_error *err);
 
 const struct g4_endpoint *
-__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *cold)
+__wrap_gateway_bucket_tier_endpoint(const struct gateway_bucket_tier *buckets)
 {
-    (void)cold;
+    (void)buckets;
     return (const struct g4_endpoint *)&servers[0]; /* nobody looks into it */
 }
 
 const struct g4_endpoint *
-__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *cold)
+__wrap_gateway_bucket_tier_far_endpoint(const struct gateway_bucket_tier *buckets)
 {
-    (void)cold;
+    (void)buckets;
     return two ? (const struct g4_endpoint *)&servers[1] : NULL;
 }
 

@@ -1,6 +1,6 @@
 /*
  * What is tested: gateway/tier/body_cache.h: memory comes again, no more of it is kept than was
- * said, what nobody needs goes, and without a shelf, or where it has nothing to offer, the heap is
+ * said, what nobody needs goes, and without a cache, or where it has nothing to offer, the heap is
  * as good.
  */
 #include <pthread.h>
@@ -16,17 +16,17 @@ enum { LIMIT = 128 << 20, THREADS = 4, TURNS = 500 };
 static struct gateway_body_cache *
 new_shelf(size_t max)
 {
-    struct gateway_body_cache *shelf;
+    struct gateway_body_cache *cache;
 
-    assert_int_equal(gateway_body_cache_new(&shelf, max), KVT_OK);
-    return shelf;
+    assert_int_equal(gateway_body_cache_new(&cache, max), KVT_OK);
+    return cache;
 }
 
 static void *
-take(struct gateway_body_cache *shelf, struct kvt_buffer *buffer, size_t size)
+take(struct gateway_body_cache *cache, struct kvt_buffer *buffer, size_t size)
 {
     kvt_buffer_init(buffer, LIMIT);
-    assert_non_null(gateway_body_cache_reserve(shelf, buffer, size));
+    assert_non_null(gateway_body_cache_reserve(cache, buffer, size));
     assert_true(buffer->capacity >= size);
     assert_int_equal(buffer->size, 0);
     memset(buffer->data, 0x5a, buffer->capacity + 1); /* all of it is there */
@@ -36,105 +36,105 @@ take(struct gateway_body_cache *shelf, struct kvt_buffer *buffer, size_t size)
 static void
 memory_comes_again_for_bodies_of_its_size(void **state)
 {
-    struct gateway_body_cache *shelf = new_shelf(8 << 20);
+    struct gateway_body_cache *cache = new_shelf(8 << 20);
     struct kvt_buffer buffer;
     struct kvt_buffer other;
     void *first;
 
     (void)state;
-    first = take(shelf, &buffer, 1 << 20);
-    gateway_body_cache_release(shelf, &buffer);
+    first = take(cache, &buffer, 1 << 20);
+    gateway_body_cache_release(cache, &buffer);
     assert_null(buffer.data);
     assert_int_equal(buffer.limit, LIMIT);
-    assert_ptr_equal(take(shelf, &buffer, (1 << 20) - 5), first);
-    assert_ptr_not_equal(take(shelf, &other, 1 << 20), first);
-    gateway_body_cache_release(shelf, &other);
-    gateway_body_cache_release(shelf, &buffer);
-    assert_ptr_equal(take(shelf, &buffer, 1 << 20), first); /* the last one comes first */
-    assert_ptr_not_equal(take(shelf, &other, (1 << 20) + 1), first);
-    gateway_body_cache_release(shelf, &buffer);
-    gateway_body_cache_release(shelf, &other);
-    gateway_body_cache_free(shelf);
+    assert_ptr_equal(take(cache, &buffer, (1 << 20) - 5), first);
+    assert_ptr_not_equal(take(cache, &other, 1 << 20), first);
+    gateway_body_cache_release(cache, &other);
+    gateway_body_cache_release(cache, &buffer);
+    assert_ptr_equal(take(cache, &buffer, 1 << 20), first); /* the last one comes first */
+    assert_ptr_not_equal(take(cache, &other, (1 << 20) + 1), first);
+    gateway_body_cache_release(cache, &buffer);
+    gateway_body_cache_release(cache, &other);
+    gateway_body_cache_free(cache);
 }
 
 static void
 no_more_is_kept_than_was_said(void **state)
 {
-    struct gateway_body_cache *shelf = new_shelf(3 * (64 << 10));
+    struct gateway_body_cache *cache = new_shelf(3 * (64 << 10));
     struct kvt_buffer buffers[5];
     const size_t before = kvt_alloc_live();
 
     (void)state;
     for (int i = 0; i < 5; i++)
-        (void)take(shelf, &buffers[i], 64 << 10);
+        (void)take(cache, &buffers[i], 64 << 10);
     assert_int_equal(kvt_alloc_live() - before, 5);
     for (int i = 0; i < 5; i++)
-        gateway_body_cache_release(shelf, &buffers[i]);
+        gateway_body_cache_release(cache, &buffers[i]);
     assert_int_equal(kvt_alloc_live() - before, 3);
-    (void)take(shelf, &buffers[0], 64 << 10);
-    (void)take(shelf, &buffers[1], 64 << 10);
+    (void)take(cache, &buffers[0], 64 << 10);
+    (void)take(cache, &buffers[1], 64 << 10);
     assert_int_equal(kvt_alloc_live() - before, 3);
-    (void)take(shelf, &buffers[2], 128 << 10);
-    gateway_body_cache_release(shelf, &buffers[2]); /* two of three places' worth */
+    (void)take(cache, &buffers[2], 128 << 10);
+    gateway_body_cache_release(cache, &buffers[2]); /* two of three places' worth */
     assert_int_equal(kvt_alloc_live() - before, 4);
-    gateway_body_cache_release(shelf, &buffers[1]);
+    gateway_body_cache_release(cache, &buffers[1]);
     assert_int_equal(kvt_alloc_live() - before, 3);
-    gateway_body_cache_release(shelf, &buffers[0]);
+    gateway_body_cache_release(cache, &buffers[0]);
     assert_int_equal(kvt_alloc_live() - before, 2);
-    gateway_body_cache_free(shelf);
+    gateway_body_cache_free(cache);
 }
 
 static void
 what_nobody_needs_goes(void **state)
 {
-    struct gateway_body_cache *shelf = new_shelf(8 << 20);
+    struct gateway_body_cache *cache = new_shelf(8 << 20);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffers[3];
 
     (void)state;
     for (int i = 0; i < 3; i++)
-        (void)take(shelf, &buffers[i], 64 << 10);
+        (void)take(cache, &buffers[i], 64 << 10);
     for (int i = 0; i < 3; i++)
-        gateway_body_cache_release(shelf, &buffers[i]);
-    gateway_body_cache_expire(shelf, 1); /* none of them was there all the time */
+        gateway_body_cache_release(cache, &buffers[i]);
+    gateway_body_cache_expire(cache, 1); /* none of them was there all the time */
     assert_int_equal(kvt_alloc_live() - before, 3);
-    (void)take(shelf, &buffers[0], 64 << 10);
-    gateway_body_cache_release(shelf, &buffers[0]);
-    gateway_body_cache_expire(shelf, GATEWAY_BODY_CACHE_REST_MS); /* too early */
+    (void)take(cache, &buffers[0], 64 << 10);
+    gateway_body_cache_release(cache, &buffers[0]);
+    gateway_body_cache_expire(cache, GATEWAY_BODY_CACHE_REST_MS); /* too early */
     assert_int_equal(kvt_alloc_live() - before, 3);
-    gateway_body_cache_expire(shelf, GATEWAY_BODY_CACHE_REST_MS + 1); /* one of three was needed */
+    gateway_body_cache_expire(cache, GATEWAY_BODY_CACHE_REST_MS + 1); /* one of three was needed */
     assert_int_equal(kvt_alloc_live() - before, 1);
-    gateway_body_cache_expire(shelf, 2 * GATEWAY_BODY_CACHE_REST_MS + 1);
+    gateway_body_cache_expire(cache, 2 * GATEWAY_BODY_CACHE_REST_MS + 1);
     assert_int_equal(kvt_alloc_live() - before, 0);
-    gateway_body_cache_free(shelf);
+    gateway_body_cache_free(cache);
 }
 
 static void
 what_has_no_place_comes_from_the_heap(void **state)
 {
-    struct gateway_body_cache *shelf = new_shelf(LIMIT);
+    struct gateway_body_cache *cache = new_shelf(LIMIT);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffer;
 
     (void)state;
     (void)take(NULL, &buffer, 1 << 20);
     gateway_body_cache_release(NULL, &buffer);
-    (void)take(shelf, &buffer, 100);
-    gateway_body_cache_release(shelf, &buffer);
-    (void)take(shelf, &buffer, GATEWAY_BODY_CACHE_MAX + 1);
-    gateway_body_cache_release(shelf, &buffer);
+    (void)take(cache, &buffer, 100);
+    gateway_body_cache_release(cache, &buffer);
+    (void)take(cache, &buffer, GATEWAY_BODY_CACHE_MAX + 1);
+    gateway_body_cache_release(cache, &buffer);
     kvt_buffer_init(&buffer, LIMIT);
-    gateway_body_cache_release(shelf, &buffer); /* nothing in it */
+    gateway_body_cache_release(cache, &buffer); /* nothing in it */
     assert_int_equal(kvt_alloc_live() - before, 0);
     kvt_buffer_init(&buffer, 100 << 10);
-    assert_null(gateway_body_cache_reserve(shelf, &buffer, (100 << 10) + 1));
+    assert_null(gateway_body_cache_reserve(cache, &buffer, (100 << 10) + 1));
     assert_false(kvt_buffer_ok(&buffer));
     kvt_buffer_init(&buffer, LIMIT);
     kvt_buffer_append(&buffer, "begun", 5);
-    assert_non_null(gateway_body_cache_reserve(shelf, &buffer, 1 << 20));
+    assert_non_null(gateway_body_cache_reserve(cache, &buffer, 1 << 20));
     assert_memory_equal(buffer.data, "begun", 5);
     kvt_buffer_release(&buffer);
-    gateway_body_cache_free(shelf);
+    gateway_body_cache_free(cache);
     gateway_body_cache_free(NULL);
     gateway_body_cache_expire(NULL, 0);
 }
@@ -142,35 +142,35 @@ what_has_no_place_comes_from_the_heap(void **state)
 static void
 a_failing_allocation_is_an_answer(void **state)
 {
-    struct gateway_body_cache *shelf;
+    struct gateway_body_cache *cache;
     struct kvt_buffer buffer;
 
     (void)state;
     kvt_alloc_fail_after(0);
-    assert_int_equal(gateway_body_cache_new(&shelf, 1 << 20), KVT_NOMEM);
+    assert_int_equal(gateway_body_cache_new(&cache, 1 << 20), KVT_NOMEM);
     kvt_alloc_fail_after(SIZE_MAX);
-    assert_null(shelf);
-    shelf = new_shelf(1 << 20);
+    assert_null(cache);
+    cache = new_shelf(1 << 20);
     kvt_buffer_init(&buffer, LIMIT);
     kvt_alloc_fail_after(0);
-    assert_null(gateway_body_cache_reserve(shelf, &buffer, 64 << 10));
+    assert_null(gateway_body_cache_reserve(cache, &buffer, 64 << 10));
     kvt_alloc_fail_after(SIZE_MAX);
     assert_false(kvt_buffer_ok(&buffer));
-    gateway_body_cache_release(shelf, &buffer);
-    gateway_body_cache_free(shelf);
+    gateway_body_cache_release(cache, &buffer);
+    gateway_body_cache_free(cache);
 }
 
 static void *
 come_and_go(void *arg)
 {
-    struct gateway_body_cache *shelf = arg;
+    struct gateway_body_cache *cache = arg;
 
     for (int i = 0; i < TURNS; i++) {
         struct kvt_buffer buffer;
 
-        (void)take(shelf, &buffer, (size_t)(64 << 10) << i % 3);
-        gateway_body_cache_release(shelf, &buffer);
-        gateway_body_cache_expire(shelf, (uint64_t)i * GATEWAY_BODY_CACHE_REST_MS);
+        (void)take(cache, &buffer, (size_t)(64 << 10) << i % 3);
+        gateway_body_cache_release(cache, &buffer);
+        gateway_body_cache_expire(cache, (uint64_t)i * GATEWAY_BODY_CACHE_REST_MS);
     }
     return NULL;
 }
@@ -179,15 +179,15 @@ static void
 threads_share_it(void **state)
 {
     const size_t before = kvt_alloc_live();
-    struct gateway_body_cache *shelf = new_shelf(1 << 20);
+    struct gateway_body_cache *cache = new_shelf(1 << 20);
     pthread_t threads[THREADS];
 
     (void)state;
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, shelf), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, cache), 0);
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);
-    gateway_body_cache_free(shelf);
+    gateway_body_cache_free(cache);
     assert_int_equal(kvt_alloc_live(), before);
 }
 
