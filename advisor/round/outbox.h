@@ -1,7 +1,7 @@
 /*
- * advisor/round/outbox.h -- questions and orders that wait for an answer, off the engine's thread.
+ * advisor/round/outbox.h -- questions and orders that wait for an answer, off the writer's thread.
  *
- * Why: a worker that hangs must cost the courier two seconds and the engine none.
+ * Why: a worker that hangs must cost the outbox two seconds and the writer none.
  *
  * Ownership: a letter belongs to whoever holds it: the sender until advisor_outbox_send() took it,
  *            then the courier, then whoever took it back with advisor_outbox_take().

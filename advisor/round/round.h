@@ -7,7 +7,7 @@
  * the end of some group, and reading on behind the committed sequence gives what would have been
  * there anyway.
  *
- * Ownership: the engine owns its tables; store, index, sources, courier, planner and jobs are
+ * Ownership: the round owns its tables; store, index, sources, outbox, planner and jobs are
  *            borrowed.
  * Threads:   advisor_round_step() on one thread; the readers named below on any.
  * Limits:    a group holds ADVISOR_CHANGE_GROUP_OPS_MAX changes.  When the store is full, the
@@ -59,14 +59,14 @@ struct advisor_round_options {
 KVT_NODISCARD enum kvt_err advisor_round_new(struct advisor_round **out,
                                              const struct advisor_round_options *options,
                                              struct kvt_error *err);
-void advisor_round_free(struct advisor_round *engine);
+void advisor_round_free(struct advisor_round *round);
 
-void advisor_round_positions(const struct advisor_round *engine, struct advisor_position *events,
+void advisor_round_positions(const struct advisor_round *round, struct advisor_position *events,
                              struct advisor_position *reports);
 
 /** The number of a source of another system, and up to where its stream is applied.  KVT_OK, or
  *  KVT_FULL: too many names were used on this store. */
-KVT_NODISCARD enum kvt_err advisor_round_source(struct advisor_round *engine, const char *name,
+KVT_NODISCARD enum kvt_err advisor_round_source(struct advisor_round *round, const char *name,
                                                 uint32_t *number,
                                                 struct advisor_position *position);
 
@@ -81,36 +81,35 @@ struct advisor_feeds {
 };
 
 /** Before the first step. */
-void advisor_round_attach(struct advisor_round *engine, const struct advisor_feeds *feeds);
+void advisor_round_attach(struct advisor_round *round, const struct advisor_feeds *feeds);
 
 /** One round: take what is there (waiting up to `wait_ms` for it), write it, follow in RAM. */
-void advisor_round_step(struct advisor_round *engine, uint64_t wait_ms);
+void advisor_round_step(struct advisor_round *round, uint64_t wait_ms);
 
-/** KVT_OK, or why the index could not be read: no step does anything then.  On the engine's thread,
+/** KVT_OK, or why the index could not be read: no step does anything then.  On the writer's thread,
  *  or behind it. */
-KVT_NODISCARD enum kvt_err advisor_round_failed(const struct advisor_round *engine,
+KVT_NODISCARD enum kvt_err advisor_round_failed(const struct advisor_round *round,
                                                 struct kvt_error *err);
 
 /** Make what was committed durable against power cuts; at the end of the program. */
-void advisor_round_flush(struct advisor_round *engine);
+void advisor_round_flush(struct advisor_round *round);
 
 /* ---- any thread ---- */
 
 /** How far the index is read; `cancel` of it is advisor_round_cancel(). */
-const struct advisor_index_load_progress *
-advisor_round_progress(const struct advisor_round *engine);
+const struct advisor_index_load_progress *advisor_round_progress(const struct advisor_round *round);
 /** Stop reading it: the program is to end. */
-void advisor_round_cancel(struct advisor_round *engine);
+void advisor_round_cancel(struct advisor_round *round);
 
 /** What is handed over is done in the next round. */
-struct advisor_writer_calls *advisor_round_errands(struct advisor_round *engine);
-struct advisor_ram_index *advisor_round_memory(struct advisor_round *engine);
-struct advisor_publishers *advisor_round_publishers(struct advisor_round *engine);
+struct advisor_writer_calls *advisor_round_errands(struct advisor_round *round);
+struct advisor_ram_index *advisor_round_memory(struct advisor_round *round);
+struct advisor_publishers *advisor_round_publishers(struct advisor_round *round);
 
 /** True while the store takes nothing; `text` says why. */
-bool advisor_round_blocked(struct advisor_round *engine, char text[KVT_ERROR_TEXT_MAX]);
+bool advisor_round_blocked(struct advisor_round *round, char text[KVT_ERROR_TEXT_MAX]);
 
 /** True once everything that was in the stream at the start is applied. */
-bool advisor_round_caught_up(struct advisor_round *engine);
+bool advisor_round_caught_up(struct advisor_round *round);
 
 #endif /* ADVISOR_ROUND_ROUND_H */

@@ -59,11 +59,11 @@ address_own(const struct advisor_publisher *publisher, const struct advisor_ques
 
 /* Another system's is asked as its source knows how. */
 static enum kvt_err
-address_foreign(const struct advisor_round *engine, const struct advisor_publisher *publisher,
+address_foreign(const struct advisor_round *round, const struct advisor_publisher *publisher,
                 const struct advisor_question *question, struct advisor_outbox_message **out)
 {
     const struct advisor_intake *intake =
-        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+        advisor_sources_by_number(round->feeds.sources, publisher->foreign.source);
     const bool newest =
         question->what != ADVISOR_RESYNC_RANGE || question->to == ADVISOR_FOREIGN_TO_NEWEST;
     enum kvt_err rc;
@@ -89,37 +89,37 @@ address_foreign(const struct advisor_round *engine, const struct advisor_publish
 
 /* False: the courier is busy, or memory is short: next round. */
 static bool
-ask(struct advisor_round *engine, struct advisor_publisher *publisher,
+ask(struct advisor_round *round, struct advisor_publisher *publisher,
     const struct advisor_question *question)
 {
     struct advisor_outbox_message *letter = NULL;
-    enum kvt_err rc = publisher->is_foreign ? address_foreign(engine, publisher, question, &letter)
+    enum kvt_err rc = publisher->is_foreign ? address_foreign(round, publisher, question, &letter)
                                             : address_own(publisher, question, &letter);
 
     if (rc == KVT_OK) {
-        letter->number = ++engine->ask_number;
+        letter->number = ++round->ask_number;
         letter->about = publisher->row.number;
-        rc = advisor_outbox_send(engine->feeds.courier, letter);
+        rc = advisor_outbox_send(round->feeds.courier, letter);
     }
     if (rc != KVT_OK) {
         advisor_outbox_message_free(letter);
         return false;
     }
-    advisor_publisher_asked(publisher, engine->ask_number);
-    kvt_metric_inc(engine->counters.resyncs, 1);
+    advisor_publisher_asked(publisher, round->ask_number);
+    kvt_metric_inc(round->counters.resyncs, 1);
     return true;
 }
 
 void
-advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms)
+advisor_round_ask_publishers(struct advisor_round *round, uint64_t now_ms)
 {
     size_t asked = 0;
 
-    if (engine->feeds.courier == NULL)
+    if (round->feeds.courier == NULL)
         return;
-    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers) && asked < ASK_MAX;
+    for (size_t i = 0; i < advisor_publishers_active_count(round->publishers) && asked < ASK_MAX;
          i++) {
-        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_active(round->publishers, i);
         struct advisor_question question;
         const bool wanted = publisher->is_foreign
                                 ? advisor_foreign_question(publisher, now_ms, &question)
@@ -127,7 +127,7 @@ advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms)
 
         if (!wanted)
             continue;
-        if (!ask(engine, publisher, &question))
+        if (!ask(round, publisher, &question))
             return;
         asked++;
     }
@@ -137,7 +137,7 @@ advisor_round_ask_publishers(struct advisor_round *engine, uint64_t now_ms)
 
 /* What the dump's locations in G4 held before, and it no longer names. */
 static enum kvt_err
-sweep_dumped(struct advisor_round *engine, const struct advisor_publisher *publisher,
+sweep_dumped(struct advisor_round *round, const struct advisor_publisher *publisher,
              const struct kvt_event_batch *batch)
 {
     enum kvt_err rc = KVT_OK;
@@ -147,15 +147,15 @@ sweep_dumped(struct advisor_round *engine, const struct advisor_publisher *publi
 
         if (batch->locations[i].tier != KVT_TIER_G4)
             continue;
-        rc = advisor_round_resolve(engine, batch, i, &holder);
+        rc = advisor_round_resolve(round, batch, i, &holder);
         if (rc == KVT_OK)
-            rc = advisor_round_sweep_holder(engine, publisher, holder);
+            rc = advisor_round_sweep_holder(round, publisher, holder);
     }
     return rc;
 }
 
 static void
-take_page(struct advisor_round *engine, struct advisor_publisher *publisher,
+take_page(struct advisor_round *round, struct advisor_publisher *publisher,
           const struct advisor_page *page)
 {
     const enum advisor_resync what = publisher->resync;
@@ -167,14 +167,14 @@ take_page(struct advisor_round *engine, struct advisor_publisher *publisher,
     }
     /* What its own tiers held is told anew from here on; while it is not told to the end, it is
      * uncertain. */
-    if (step.fresh && advisor_round_drop(engine, publisher) != KVT_OK) {
+    if (step.fresh && advisor_round_drop(round, publisher) != KVT_OK) {
         advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         advisor_publisher_back_off(publisher, kvt_err_text(KVT_NOMEM), kvt_clock_mono_ms());
         return;
     }
     if (step.apply)
-        advisor_round_apply(engine, publisher, page->batch, step.skip);
-    if (step.sweep && sweep_dumped(engine, publisher, page->batch) != KVT_OK)
+        advisor_round_apply(round, publisher, page->batch, step.skip);
+    if (step.sweep && sweep_dumped(round, publisher, page->batch) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
     advisor_publisher_paged(publisher, page, &step);
@@ -185,10 +185,10 @@ take_page(struct advisor_round *engine, struct advisor_publisher *publisher,
 }
 
 static void
-take_answer(struct advisor_round *engine, struct advisor_publisher *publisher,
+take_answer(struct advisor_round *round, struct advisor_publisher *publisher,
             const struct advisor_outbox_message *letter)
 {
-    struct kvt_event_batch batch = {.events = engine->decoded};
+    struct kvt_event_batch batch = {.events = round->decoded};
     struct advisor_page page = {.status = KVT_OK};
     const uint64_t now_ms = kvt_clock_mono_ms();
     const void *bytes = NULL;
@@ -211,7 +211,7 @@ take_answer(struct advisor_round *engine, struct advisor_publisher *publisher,
             rc = kvt_error_set(&err, KVT_INVALID, "answer speaks for %s", batch.worker);
     }
     if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.malformed, 1);
+        kvt_metric_inc(round->counters.malformed, 1);
         kvt_log_warn("advisor.publishers", "malformed", "%s: answer: %s", publisher->row.worker,
                      err.text);
         advisor_publisher_unanswered(publisher, err.text, now_ms);
@@ -221,30 +221,30 @@ take_answer(struct advisor_round *engine, struct advisor_publisher *publisher,
         advisor_publisher_unanswered(publisher, kvt_err_text(page.status), now_ms);
         return;
     }
-    take_page(engine, publisher, &page);
+    take_page(round, publisher, &page);
 }
 
 static void
-take_letter(struct advisor_round *engine, struct advisor_outbox_message *letter)
+take_letter(struct advisor_round *round, struct advisor_outbox_message *letter)
 {
     struct advisor_publisher *publisher;
 
     switch (letter->kind) {
     case ADVISOR_OUTBOX_MESSAGE_ASK:
-        publisher = advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);
+        publisher = advisor_publishers_by_number(round->publishers, (uint32_t)letter->about);
         /* An answer nobody waits for any more (a newer life was seen meanwhile) is void. */
         if (publisher != NULL && publisher->asked && publisher->ask_number == letter->number)
-            take_answer(engine, publisher, letter);
+            take_answer(round, publisher, letter);
         break;
     case ADVISOR_OUTBOX_MESSAGE_ORDER:
         if (letter->rc == KVT_OK)
             break;
         kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", letter->about,
                      kvt_err_text(letter->rc));
-        advisor_planner_unsent(engine->options.planner, letter->about, kvt_clock_unix_ms());
+        advisor_planner_unsent(round->options.planner, letter->about, kvt_clock_unix_ms());
         break;
     case ADVISOR_OUTBOX_MESSAGE_FILL:
-        if (advisor_round_fill(engine, letter))
+        if (advisor_round_fill(round, letter))
             return;
         break;
     }
@@ -252,13 +252,13 @@ take_letter(struct advisor_round *engine, struct advisor_outbox_message *letter)
 }
 
 void
-advisor_round_take_letters(struct advisor_round *engine)
+advisor_round_take_letters(struct advisor_round *round)
 {
     struct advisor_outbox_message *letter;
 
-    if (engine->feeds.courier == NULL)
+    if (round->feeds.courier == NULL)
         return;
-    while (advisor_round_replay(engine) && advisor_round_has_room(engine) &&
-           (letter = advisor_outbox_take(engine->feeds.courier)) != NULL)
-        take_letter(engine, letter);
+    while (advisor_round_replay(round) && advisor_round_has_room(round) &&
+           (letter = advisor_outbox_take(round->feeds.courier)) != NULL)
+        take_letter(round, letter);
 }

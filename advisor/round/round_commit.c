@@ -15,16 +15,16 @@ enum {
 /* ---- writing ---- */
 
 static void
-set_blocked(struct advisor_round *engine, bool blocked, const char *text)
+set_blocked(struct advisor_round *round, bool blocked, const char *text)
 {
     bool was;
 
-    (void)pthread_mutex_lock(&engine->shared.lock);
-    was = engine->shared.blocked;
-    engine->shared.blocked = blocked;
-    (void)snprintf(engine->shared.text, sizeof(engine->shared.text), "%s", text);
-    (void)pthread_mutex_unlock(&engine->shared.lock);
-    kvt_metric_set(engine->counters.full, blocked ? 1 : 0);
+    (void)pthread_mutex_lock(&round->shared.lock);
+    was = round->shared.blocked;
+    round->shared.blocked = blocked;
+    (void)snprintf(round->shared.text, sizeof(round->shared.text), "%s", text);
+    (void)pthread_mutex_unlock(&round->shared.lock);
+    kvt_metric_set(round->counters.full, blocked ? 1 : 0);
     if (blocked && !was)
         kvt_log_error("advisor.engine", "blocked",
                       "the durable index takes nothing more (%s): no events are read until it "
@@ -38,43 +38,42 @@ set_blocked(struct advisor_round *engine, bool blocked, const char *text)
 
 /* RAM, policy and what is shown follow the group. */
 static void
-follow_group(struct advisor_round *engine)
+follow_group(struct advisor_round *round)
 {
-    uint64_t collisions = atomic_load(&engine->memory.collisions);
-    uint64_t refused = atomic_load(&engine->memory.refused);
+    uint64_t collisions = atomic_load(&round->memory.collisions);
+    uint64_t refused = atomic_load(&round->memory.refused);
     size_t count;
-    const struct advisor_effect *effects = advisor_change_group_effects(engine->group, &count);
+    const struct advisor_effect *effects = advisor_change_group_effects(round->group, &count);
 
-    engine->memory.departed =
-        engine->options.planner != NULL && advisor_ram_index_whole(&engine->memory)
-            ? advisor_planner_departed(engine->options.planner)
+    round->memory.departed =
+        round->options.planner != NULL && advisor_ram_index_whole(&round->memory)
+            ? advisor_planner_departed(round->options.planner)
             : NULL;
-    advisor_ram_index_apply(&engine->memory, advisor_change_group_log(engine->group), effects,
-                            count);
-    engine->memory.departed = NULL;
-    if (engine->options.planner != NULL) {
+    advisor_ram_index_apply(&round->memory, advisor_change_group_log(round->group), effects, count);
+    round->memory.departed = NULL;
+    if (round->options.planner != NULL) {
         size_t sum_count;
         const struct advisor_byte_sums_row *sums =
-            advisor_change_group_sums(engine->group, &sum_count);
+            advisor_change_group_sums(round->group, &sum_count);
 
-        advisor_planner_count(engine->options.planner, sums, sum_count);
-        advisor_planner_apply(engine->options.planner, effects, count);
-        if (advisor_ram_index_whole(&engine->memory))
-            advisor_planner_lose(engine->options.planner, advisor_change_group_log(engine->group));
+        advisor_planner_count(round->options.planner, sums, sum_count);
+        advisor_planner_apply(round->options.planner, effects, count);
+        if (advisor_ram_index_whole(&round->memory))
+            advisor_planner_lose(round->options.planner, advisor_change_group_log(round->group));
     }
-    collisions = atomic_load(&engine->memory.collisions) - collisions;
-    refused = atomic_load(&engine->memory.refused) - refused;
-    kvt_metric_inc(engine->counters.refused, (int64_t)refused);
-    kvt_metric_inc(engine->counters.collisions,
-                   (int64_t)collisions + advisor_change_group_collisions(engine->group));
-    kvt_metric_inc(engine->counters.strays, advisor_change_group_strays(engine->group));
-    advisor_change_group_clear(engine->group);
-    advisor_round_depart(engine);
+    collisions = atomic_load(&round->memory.collisions) - collisions;
+    refused = atomic_load(&round->memory.refused) - refused;
+    kvt_metric_inc(round->counters.refused, (int64_t)refused);
+    kvt_metric_inc(round->counters.collisions,
+                   (int64_t)collisions + advisor_change_group_collisions(round->group));
+    kvt_metric_inc(round->counters.strays, advisor_change_group_strays(round->group));
+    advisor_change_group_clear(round->group);
+    advisor_round_depart(round);
 }
 
 /* Put into the group as they are: what was refused is no longer in RAM, wherever it comes. */
 void
-advisor_round_take_back(struct advisor_round *engine)
+advisor_round_take_back(struct advisor_round *round)
 {
     struct advisor_event_log_reader reader;
     struct advisor_event_log_op op;
@@ -82,42 +81,42 @@ advisor_round_take_back(struct advisor_round *engine)
     size_t size;
     enum kvt_err rc = KVT_OK;
 
-    for (size_t at = 0; rc == KVT_OK && advisor_event_log_row(engine->taken_back, at, &row, &size);
+    for (size_t at = 0; rc == KVT_OK && advisor_event_log_row(round->taken_back, at, &row, &size);
          at++) {
         rc = advisor_event_log_open(&reader, row, size);
         while (rc == KVT_OK && (rc = advisor_event_log_next(&reader, &op)) == KVT_OK)
-            rc = advisor_change_group_remove(engine->group, &op.place, op.hashes, op.count);
+            rc = advisor_change_group_remove(round->group, &op.place, op.hashes, op.count);
         rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
     }
     /* Without room for all it is said again with the next group. */
     if (rc == KVT_OK)
-        advisor_event_log_clear(engine->taken_back);
+        advisor_event_log_clear(round->taken_back);
 }
 
 /* Everything that must follow a commit. */
 static void
-follow(struct advisor_round *engine)
+follow(struct advisor_round *round)
 {
-    advisor_round_tables_saved(engine);
-    follow_group(engine);
-    kvt_metric_inc(engine->counters.commits, 1);
-    advisor_round_reclaim(engine, RECLAIM_MAX);
+    advisor_round_tables_saved(round);
+    follow_group(round);
+    kvt_metric_inc(round->counters.commits, 1);
+    advisor_round_reclaim(round, RECLAIM_MAX);
 }
 
-typedef enum kvt_err write_fn(struct advisor_round *engine, const struct advisor_txn *txn,
+typedef enum kvt_err write_fn(struct advisor_round *round, const struct advisor_txn *txn,
                               struct advisor_store_log *log);
 
-/* A transaction of its own; engine->log follows it. */
+/* A transaction of its own; round->log follows it. */
 static enum kvt_err
-transact(struct advisor_round *engine, write_fn *write, struct kvt_error *err)
+transact(struct advisor_round *round, write_fn *write, struct kvt_error *err)
 {
-    struct advisor_store_log log = engine->log;
+    struct advisor_store_log log = round->log;
     struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, err);
+    enum kvt_err rc = advisor_store_write(round->options.store, &txn, err);
 
     if (rc != KVT_OK)
         return rc;
-    rc = write(engine, &txn, &log);
+    rc = write(round, &txn, &log);
     if (rc == KVT_OK) {
         rc = advisor_store_commit(&txn, err);
     } else {
@@ -125,79 +124,79 @@ transact(struct advisor_round *engine, write_fn *write, struct kvt_error *err)
         advisor_store_end(&txn);
     }
     if (rc == KVT_OK)
-        engine->log = log;
+        round->log = log;
     return rc;
 }
 
 static enum kvt_err
-write_abandon(struct advisor_round *engine, const struct advisor_txn *txn,
+write_abandon(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
-    (void)engine;
+    (void)round;
     return advisor_store_log_abandon(txn, log);
 }
 
 /* Events come before a snapshot that is half written.  True: its room is theirs. */
 static bool
-abandon_snapshot(struct advisor_round *engine)
+abandon_snapshot(struct advisor_round *round)
 {
     struct kvt_error err;
 
-    if (engine->log.building == 0 || transact(engine, write_abandon, &err) != KVT_OK)
+    if (round->log.building == 0 || transact(round, write_abandon, &err) != KVT_OK)
         return false;
-    advisor_ram_snapshot_abandoned(engine->snapshot, &engine->log);
+    advisor_ram_snapshot_abandoned(round->snapshot, &round->log);
     /* LMDB gives pages away two transactions after the one that freed them. */
-    return transact(engine, write_abandon, &err) == KVT_OK;
+    return transact(round, write_abandon, &err) == KVT_OK;
 }
 
 void
-advisor_round_commit(struct advisor_round *engine)
+advisor_round_commit(struct advisor_round *round)
 {
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    atomic_store(&engine->memory.behind, true);
-    rc = transact(engine, advisor_round_write_tables, &err);
-    if (rc == KVT_FULL && abandon_snapshot(engine))
-        rc = transact(engine, advisor_round_write_tables, &err);
+    atomic_store(&round->memory.behind, true);
+    rc = transact(round, advisor_round_write_tables, &err);
+    if (rc == KVT_FULL && abandon_snapshot(round))
+        rc = transact(round, advisor_round_write_tables, &err);
     if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.commit_failures, 1);
-        engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
-        atomic_store(&engine->memory.behind, false);
-        set_blocked(engine, true, err.text);
+        kvt_metric_inc(round->counters.commit_failures, 1);
+        round->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
+        atomic_store(&round->memory.behind, false);
+        set_blocked(round, true, err.text);
         return;
     }
-    if (engine->retry_at_ms != 0) {
-        engine->retry_at_ms = 0;
-        set_blocked(engine, false, "");
+    if (round->retry_at_ms != 0) {
+        round->retry_at_ms = 0;
+        set_blocked(round, false, "");
     }
-    follow(engine);
-    atomic_store(&engine->memory.behind, false);
-    if (engine->unsynced_ms == 0)
-        engine->unsynced_ms = kvt_clock_mono_ms();
+    follow(round);
+    atomic_store(&round->memory.behind, false);
+    if (round->unsynced_ms == 0)
+        round->unsynced_ms = kvt_clock_mono_ms();
 }
 
 bool
-advisor_round_follow(struct advisor_round *engine)
+advisor_round_follow(struct advisor_round *round)
 {
-    if (!engine->options.volatile_places || advisor_round_must_write(engine))
+    if (!round->options.volatile_places || advisor_round_must_write(round))
         return false;
-    follow_group(engine);
-    engine->moved = true;
+    follow_group(round);
+    round->moved = true;
     return true;
 }
 
 void
-advisor_round_flush(struct advisor_round *engine)
+advisor_round_flush(struct advisor_round *round)
 {
     struct kvt_error err;
 
-    if (engine->unsynced_ms == 0)
+    if (round->unsynced_ms == 0)
         return;
-    if (advisor_store_sync(engine->options.store, &err) != KVT_OK) {
+    if (advisor_store_sync(round->options.store, &err) != KVT_OK) {
         kvt_log_error("advisor.engine", "sync", "%s", err.text);
         return;
     }
-    engine->unsynced_ms = 0;
-    advisor_round_sources_synced(engine);
+    round->unsynced_ms = 0;
+    advisor_round_sources_synced(round);
 }

@@ -30,7 +30,7 @@ advisor_round_time(uint64_t time_ms)
 }
 
 enum kvt_err
-advisor_round_resolve(struct advisor_round *engine, const struct kvt_event_batch *batch,
+advisor_round_resolve(struct advisor_round *round, const struct kvt_event_batch *batch,
                       uint32_t location, uint32_t *holder)
 {
     const struct kvt_location *from = &batch->locations[location];
@@ -38,7 +38,7 @@ advisor_round_resolve(struct advisor_round *engine, const struct kvt_event_batch
     struct index_holder key = {.dp_rank = from->dp_rank, .tier = from->tier};
 
     (void)snprintf(key.name, sizeof(key.name), "%s", name);
-    return advisor_name_table_holder(engine->names, &key, holder);
+    return advisor_name_table_holder(round->names, &key, holder);
 }
 
 /* A location of a batch, looked up once. */
@@ -52,7 +52,7 @@ struct spot {
 
 /* A tier of the worker's own, as nearly every message names one: known from the one before. */
 static bool
-recall_spot(struct advisor_round *engine, const struct advisor_publisher *publisher,
+recall_spot(struct advisor_round *round, const struct advisor_publisher *publisher,
             const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
     const struct advisor_publisher_spot *known =
@@ -60,7 +60,7 @@ recall_spot(struct advisor_round *engine, const struct advisor_publisher *publis
     const struct kvt_location *from = &batch->locations[location];
 
     if (known->tier == 0 || known->tier != from->tier || known->dp_rank != from->dp_rank ||
-        !advisor_name_table_meet(engine->names, known->holder, batch->worker, known->dp_rank,
+        !advisor_name_table_meet(round->names, known->holder, batch->worker, known->dp_rank,
                                  known->tier))
         return false;
     *spot = (struct spot){.holder = known->holder};
@@ -68,36 +68,36 @@ recall_spot(struct advisor_round *engine, const struct advisor_publisher *publis
 }
 
 static enum kvt_err
-look_up(struct advisor_round *engine, struct advisor_publisher *publisher,
+look_up(struct advisor_round *round, struct advisor_publisher *publisher,
         const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
-    const enum kvt_err rc = advisor_round_resolve(engine, batch, location, &spot->holder);
+    const enum kvt_err rc = advisor_round_resolve(round, batch, location, &spot->holder);
     const struct index_holder *key;
 
     if (rc != KVT_OK) {
         spot->holder = NO_HOLDER;
         return rc;
     }
-    key = advisor_name_table_holder_key(engine->names, spot->holder);
+    key = advisor_name_table_holder_key(round->names, spot->holder);
     spot->g4 = key->tier == KVT_TIER_G4;
     spot->hot = advisor_holder_is_hot(key);
     spot->cold = advisor_holder_is_cold(key);
     if (!spot->g4) {
         publisher->spots[location % ADVISOR_PUBLISHER_SPOTS] = (struct advisor_publisher_spot){
             .holder = spot->holder, .dp_rank = key->dp_rank, .tier = key->tier};
-        advisor_round_met(engine, publisher, key->dp_rank);
+        advisor_round_met(round, publisher, key->dp_rank);
         return KVT_OK;
     }
     /* In a dump everything older is void; its sweep only comes with the last page. */
     spot->floor = publisher->resync == ADVISOR_RESYNC_DUMP
                       ? publisher->row.gen
-                      : advisor_sweeper_floor(engine->sweeper, publisher->row.number, spot->holder);
+                      : advisor_sweeper_floor(round->sweeper, publisher->row.number, spot->holder);
     return KVT_OK;
 }
 
 /* A place in G4: a row. */
 static enum kvt_err
-change_row(struct advisor_round *engine, struct advisor_publisher *publisher,
+change_row(struct advisor_round *round, struct advisor_publisher *publisher,
            const struct kvt_event_batch *batch, const struct kvt_event *event,
            const struct spot *spot)
 {
@@ -123,12 +123,12 @@ change_row(struct advisor_round *engine, struct advisor_publisher *publisher,
         publisher->row.holds_g4 = 1;
         publisher->dirty = true;
     }
-    return op.ranks == 0 ? KVT_OK : advisor_change_group_add(engine->group, &op);
+    return op.ranks == 0 ? KVT_OK : advisor_change_group_add(round->group, &op);
 }
 
 /* A place of a worker: the log. */
 static enum kvt_err
-change_log(struct advisor_round *engine, const struct advisor_publisher *publisher,
+change_log(struct advisor_round *round, const struct advisor_publisher *publisher,
            const struct kvt_event_batch *batch, const struct kvt_event *event, uint32_t holder)
 {
     const struct advisor_event_log_place place = {
@@ -140,27 +140,27 @@ change_log(struct advisor_round *engine, const struct advisor_publisher *publish
     };
 
     return event->type == KVT_EVENT_STORE
-               ? advisor_change_group_store(engine->group, &place, event->parent, event->position,
+               ? advisor_change_group_store(round->group, &place, event->parent, event->position,
                                             &event->sequence_hash, &event->tokens_hash, 1)
-               : advisor_change_group_remove(engine->group, &place, &event->sequence_hash, 1);
+               : advisor_change_group_remove(round->group, &place, &event->sequence_hash, 1);
 }
 
 static enum kvt_err
-apply_event(struct advisor_round *engine, struct advisor_publisher *publisher,
+apply_event(struct advisor_round *round, struct advisor_publisher *publisher,
             const struct kvt_event_batch *batch, const struct kvt_event *event,
             const struct spot *spot)
 {
     switch ((enum kvt_event_type)event->type) {
     case KVT_EVENT_STORE:
     case KVT_EVENT_REMOVE:
-        return spot->g4 ? change_row(engine, publisher, batch, event, spot)
-                        : change_log(engine, publisher, batch, event, spot->holder);
-    case KVT_EVENT_CLEAR: return advisor_round_clear(engine, publisher, spot->holder);
+        return spot->g4 ? change_row(round, publisher, batch, event, spot)
+                        : change_log(round, publisher, batch, event, spot->holder);
+    case KVT_EVENT_CLEAR: return advisor_round_clear(round, publisher, spot->holder);
     case KVT_EVENT_BYE:
         advisor_publisher_leave(publisher);
-        advisor_round_parted(engine, publisher);
+        advisor_round_parted(round, publisher);
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
-        return advisor_round_void(engine, publisher);
+        return advisor_round_void(round, publisher);
     }
     return KVT_OK;
 }
@@ -168,7 +168,7 @@ apply_event(struct advisor_round *engine, struct advisor_publisher *publisher,
 /* The events of a batch behind the first `skip`.  What cannot be resolved is refused and counted:
  * the numbers must go on. */
 void
-advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publisher,
+advisor_round_apply(struct advisor_round *round, struct advisor_publisher *publisher,
                     const struct kvt_event_batch *batch, uint32_t skip)
 {
     struct spot spots[KVT_LOCATIONS_MAX];
@@ -181,16 +181,16 @@ advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publ
         enum kvt_err rc = KVT_OK;
 
         if (spot->holder == NO_HOLDER &&
-            !recall_spot(engine, publisher, batch, event->location, spot))
-            rc = look_up(engine, publisher, batch, event->location, spot);
+            !recall_spot(round, publisher, batch, event->location, spot))
+            rc = look_up(round, publisher, batch, event->location, spot);
         if (rc == KVT_OK)
-            rc = apply_event(engine, publisher, batch, event, spot);
+            rc = apply_event(round, publisher, batch, event, spot);
         if (event->type == KVT_EVENT_CLEAR || event->type == KVT_EVENT_BYE)
             for (uint32_t at = 0; at < batch->location_count; at++)
                 spots[at].holder = NO_HOLDER; /* it has set new floors */
         if (rc == KVT_OK)
             continue;
-        kvt_metric_inc(engine->counters.refused, 1);
+        kvt_metric_inc(round->counters.refused, 1);
         kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
                       batch->first_seq + i, batch->worker, kvt_err_text(rc));
         /* Applied in part it would be wrong for good: the dump brings what is missing.  What is
@@ -198,16 +198,16 @@ advisor_round_apply(struct advisor_round *engine, struct advisor_publisher *publ
         if (rc != KVT_RANGE)
             advisor_publisher_refused(publisher, kvt_clock_mono_ms());
     }
-    kvt_metric_inc(engine->counters.applied, batch->event_count - skip);
+    kvt_metric_inc(round->counters.applied, batch->event_count - skip);
 }
 
 /* ---- messages ---- */
 
 static void
-malformed(struct advisor_round *engine, struct advisor_intake *intake,
+malformed(struct advisor_round *round, struct advisor_intake *intake,
           const struct advisor_inbox_item *item, const char *why)
 {
-    kvt_metric_inc(engine->counters.malformed, 1);
+    kvt_metric_inc(round->counters.malformed, 1);
     intake->counts.malformed++;
     (void)snprintf(intake->counts.last_error, sizeof(intake->counts.last_error), "%s", why);
     kvt_log_warn("advisor.events", "malformed", "%s:%" PRIu64 ": %s", item->subject,
@@ -215,39 +215,39 @@ malformed(struct advisor_round *engine, struct advisor_intake *intake,
 }
 
 static enum kvt_err
-find_publisher(struct advisor_round *engine, const struct kvt_event_batch *batch,
+find_publisher(struct advisor_round *round, const struct kvt_event_batch *batch,
                struct advisor_publisher **out)
 {
     uint32_t ns;
     enum kvt_err rc;
 
-    *out = advisor_publishers_recall(engine->publishers, batch->namespace_, batch->worker);
+    *out = advisor_publishers_recall(round->publishers, batch->namespace_, batch->worker);
     if (*out != NULL)
         return KVT_OK;
-    rc = advisor_name_table_namespace(engine->names, batch->namespace_, &ns);
+    rc = advisor_name_table_namespace(round->names, batch->namespace_, &ns);
     if (rc == KVT_OK)
-        rc = advisor_publishers_get(engine->publishers, ns, batch->namespace_, batch->worker, out);
+        rc = advisor_publishers_get(round->publishers, ns, batch->namespace_, batch->worker, out);
     return rc;
 }
 
 /* What a message shows of its publisher is counted, and said where it is a fault. */
 static void
-tell(struct advisor_round *engine, struct advisor_intake *intake,
+tell(struct advisor_round *round, struct advisor_intake *intake,
      const struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
      const struct advisor_step *step)
 {
     if (step->duplicates > 0)
-        kvt_metric_inc(engine->counters.duplicates, step->duplicates);
+        kvt_metric_inc(round->counters.duplicates, step->duplicates);
     intake->counts.duplicates += step->duplicates;
     if (step->gap) {
-        kvt_metric_inc(engine->counters.gaps, 1);
+        kvt_metric_inc(round->counters.gaps, 1);
         intake->counts.gaps++;
         kvt_log_warn("advisor.publishers", "gap",
                      "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch->worker,
                      publisher->row.last_seq + 1, batch->first_seq - 1);
     }
     if (step->lie) {
-        kvt_metric_inc(engine->counters.malformed, 1);
+        kvt_metric_inc(round->counters.malformed, 1);
         intake->counts.malformed++;
         kvt_log_warn("advisor.publishers", "lie",
                      "%s numbered a message %" PRIu64
@@ -261,7 +261,7 @@ tell(struct advisor_round *engine, struct advisor_intake *intake,
 }
 
 static bool
-feed(struct advisor_round *engine, struct advisor_intake *intake, struct advisor_inbox_item *item,
+feed(struct advisor_round *round, struct advisor_intake *intake, struct advisor_inbox_item *item,
      bool held)
 {
     struct kvt_event_batch batch; /* 5 KiB: the decoder sets what counts of it */
@@ -271,36 +271,36 @@ feed(struct advisor_round *engine, struct advisor_intake *intake, struct advisor
     uint32_t unknown;
     enum kvt_err rc;
 
-    batch.events = engine->decoded;
+    batch.events = round->decoded;
     rc = intake->ops->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX, &unknown,
                              &err);
     if (rc == KVT_OK && (batch.worker[0] == '\0' || batch.incarnation == 0 || batch.first_seq == 0))
         rc =
             kvt_error_set(&err, KVT_INVALID, "event batch without worker, incarnation or sequence");
     if (rc != KVT_OK) {
-        malformed(engine, intake, item, err.text);
+        malformed(round, intake, item, err.text);
         return false;
     }
     batch.time_ms = advisor_round_time(batch.time_ms);
-    rc = find_publisher(engine, &batch, &publisher);
+    rc = find_publisher(round, &batch, &publisher);
     if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.refused, 1);
+        kvt_metric_inc(round->counters.refused, 1);
         kvt_log_error("advisor.events", "refused", "publisher %s: %s", batch.worker,
                       kvt_err_text(rc));
         return false;
     }
     if (!held && publisher->held_count > 0 && batch.incarnation == publisher->row.incarnation) {
         /* Behind those that wait already: it may not overtake them. */
-        publisher->heard_ms = engine->now_ms;
+        publisher->heard_ms = round->now_ms;
         (void)advisor_publisher_hold(publisher, item);
         return true;
     }
-    step = advisor_publisher_see(publisher, &batch, unknown, engine->now_ms);
-    tell(engine, intake, publisher, &batch, &step);
+    step = advisor_publisher_see(publisher, &batch, unknown, round->now_ms);
+    tell(round, intake, publisher, &batch, &step);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
     publisher->staff.anew = publisher->staff.anew || step.replaced;
-    if (step.replaced && advisor_round_void(engine, publisher) != KVT_OK)
+    if (step.replaced && advisor_round_void(round, publisher) != KVT_OK)
         publisher->row.need_dump = 1; /* its first page voids too */
     switch (step.verdict) {
     case ADVISOR_SEE_DROP: return false;
@@ -313,19 +313,19 @@ feed(struct advisor_round *engine, struct advisor_intake *intake, struct advisor
     case ADVISOR_SEE_APPLY: break;
     }
     if (unknown > 0)
-        kvt_metric_inc(engine->counters.unknown, unknown);
+        kvt_metric_inc(round->counters.unknown, unknown);
     intake->counts.skipped[WIRE_RAW_UNKNOWN_KIND] += unknown;
     intake->counts.events += batch.event_count - step.skip;
-    advisor_round_apply(engine, publisher, &batch, step.skip);
+    advisor_round_apply(round, publisher, &batch, step.skip);
     advisor_publisher_applied(publisher, &batch, unknown);
     return false;
 }
 
 static void
-start_over(struct advisor_round *engine, struct advisor_intake *intake,
+start_over(struct advisor_round *round, struct advisor_intake *intake,
            const struct advisor_inbox_item *item)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
     const bool first = item->kind == ADVISOR_INBOX_ITEM_START && item->stream_seq == 0 &&
                        intake->taken.seq == 0 && intake->taken.created_ms == 0;
@@ -336,14 +336,14 @@ start_over(struct advisor_round *engine, struct advisor_intake *intake,
     if (item->kind == ADVISOR_INBOX_ITEM_START) {
         intake->taken =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
-        engine->moved = true;
+        round->moved = true;
         intake->goal_known = false; /* what it was to reach is no more */
     } else if (item->stream_seq > intake->taken.seq) {
         intake->taken.seq = item->stream_seq; /* what was before it will not come any more */
-        engine->moved = true;
+        round->moved = true;
     }
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->foreign.source != intake->number)
             continue;
@@ -357,42 +357,42 @@ start_over(struct advisor_round *engine, struct advisor_intake *intake,
         else
             advisor_publisher_doubt(publisher);
     }
-    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_wake(round->publishers);
 }
 
 /* True: `item` was kept. */
 static bool
-take_message(struct advisor_round *engine, struct advisor_intake *intake,
+take_message(struct advisor_round *round, struct advisor_intake *intake,
              struct advisor_inbox_item *item)
 {
     const struct advisor_hearing hearing = {.intake = intake, .item = item};
 
     if (item->stream_seq != 0) {
         intake->taken.seq = item->stream_seq;
-        engine->moved = true;
+        round->moved = true;
     }
     intake->item_ms = item->time_ms;
     intake->counts.messages++;
     intake->counts.last_message_ms = item->time_ms;
     if (intake->ops->decode != NULL)
-        return feed(engine, intake, item, false);
-    (void)advisor_round_hear(engine, &hearing);
+        return feed(round, intake, item, false);
+    (void)advisor_round_hear(round, &hearing);
     return false;
 }
 
 void
-advisor_round_take_event(struct advisor_round *engine, struct advisor_intake *intake,
+advisor_round_take_event(struct advisor_round *round, struct advisor_intake *intake,
                          struct advisor_inbox_item *item)
 {
     bool kept = false;
 
     switch (item->kind) {
-    case ADVISOR_INBOX_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
+    case ADVISOR_INBOX_ITEM_MESSAGE: kept = take_message(round, intake, item); break;
     case ADVISOR_INBOX_ITEM_GAP:
-    case ADVISOR_INBOX_ITEM_START: start_over(engine, intake, item); break;
-    case ADVISOR_INBOX_ITEM_HOLDS: advisor_round_take_holds(engine, intake, item); break;
-    case ADVISOR_INBOX_ITEM_HELD: advisor_round_take_held(engine, intake); break;
-    case ADVISOR_INBOX_ITEM_GONE: advisor_round_worker_gone(engine, intake, item->worker_id); break;
+    case ADVISOR_INBOX_ITEM_START: start_over(round, intake, item); break;
+    case ADVISOR_INBOX_ITEM_HOLDS: advisor_round_take_holds(round, intake, item); break;
+    case ADVISOR_INBOX_ITEM_HELD: advisor_round_take_held(round, intake); break;
+    case ADVISOR_INBOX_ITEM_GONE: advisor_round_worker_gone(round, intake, item->worker_id); break;
     }
     if (!kept)
         advisor_inbox_item_free(item);
@@ -400,40 +400,40 @@ advisor_round_take_event(struct advisor_round *engine, struct advisor_intake *in
 
 /* True: the item was put back, or kept. */
 static bool
-feed_held(struct advisor_round *engine, struct advisor_publisher *publisher,
+feed_held(struct advisor_round *round, struct advisor_publisher *publisher,
           struct advisor_inbox_item *item)
 {
     struct advisor_intake *intake =
-        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+        advisor_sources_by_number(round->feeds.sources, publisher->foreign.source);
     const struct advisor_hearing hearing = {.intake = intake, .item = item, .only = publisher};
 
     if (intake == NULL)
         return false;
     if (!publisher->is_foreign)
-        return feed(engine, intake, item, true);
-    if (advisor_round_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
+        return feed(round, intake, item, true);
+    if (advisor_round_hear(round, &hearing) != ADVISOR_HEARD_HOLD)
         return false;
     advisor_publisher_rehold(publisher, item);
     return true;
 }
 
 void
-advisor_round_drain_held(struct advisor_round *engine)
+advisor_round_drain_held(struct advisor_round *round)
 {
-    engine->held_bytes = 0;
-    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers); i++) {
-        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
+    round->held_bytes = 0;
+    for (size_t i = 0; i < advisor_publishers_active_count(round->publishers); i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(round->publishers, i);
 
         while (publisher->held_count > 0 && !advisor_publisher_uncertain(publisher) &&
-               publisher->row.gone == 0 && advisor_round_has_room(engine)) {
+               publisher->row.gone == 0 && advisor_round_has_room(round)) {
             struct advisor_inbox_item *item = advisor_publisher_unhold(publisher);
 
-            if (!feed_held(engine, publisher, item))
+            if (!feed_held(round, publisher, item))
                 advisor_inbox_item_free(item);
         }
         if (publisher->row.gone != 0)
             advisor_publisher_unhold_all(publisher);
-        engine->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
+        round->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
     }
 }
 
@@ -446,21 +446,21 @@ why_of(const struct advisor_publisher *publisher)
 }
 
 static void
-age_foreign(struct advisor_round *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+age_foreign(struct advisor_round *round, struct advisor_publisher *publisher, uint64_t now_ms)
 {
     struct advisor_intake *intake =
-        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+        advisor_sources_by_number(round->feeds.sources, publisher->foreign.source);
     const struct advisor_patience patience = {
-        .silent_after_ms = engine->options.silent_after_ms,
-        .gone_after_ms = engine->options.gone_after_ms,
-        .give_up_after_ms = engine->options.give_up_after_ms,
+        .silent_after_ms = round->options.silent_after_ms,
+        .gone_after_ms = round->options.gone_after_ms,
+        .give_up_after_ms = round->options.give_up_after_ms,
     };
     struct advisor_source_state state = {.running = false};
     bool gave_up;
 
     if (intake != NULL && intake->source != NULL)
         advisor_source_state(intake->source, &state);
-    if (!state.running || engine->deaf) {
+    if (!state.running || round->deaf) {
         publisher->heard_ms = now_ms;
         publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
         return;
@@ -475,35 +475,35 @@ age_foreign(struct advisor_round *engine, struct advisor_publisher *publisher, u
         kvt_log_warn("advisor.publishers", "gone",
                      "%s of %s: silent and not answering (%s): its blocks are dropped",
                      publisher->row.worker, intake->name, why_of(publisher));
-        advisor_round_forget(engine, publisher);
+        advisor_round_forget(round, publisher);
         break;
     }
     if (gave_up)
-        advisor_round_given_up(engine, publisher);
+        advisor_round_given_up(round, publisher);
 }
 
 void
-advisor_round_age(struct advisor_round *engine, uint64_t now_ms)
+advisor_round_age(struct advisor_round *round, uint64_t now_ms)
 {
-    const bool connected = engine->feeds.bus == NULL || wire_bus_connected(engine->feeds.bus);
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const bool connected = round->feeds.bus == NULL || wire_bus_connected(round->feeds.bus);
+    const size_t count = advisor_publishers_count(round->publishers);
     const bool heard =
-        connected && engine->was_connected && atomic_load(&engine->caught_up) && !engine->deaf;
+        connected && round->was_connected && atomic_load(&round->caught_up) && !round->deaf;
 
-    engine->was_connected = connected;
+    round->was_connected = connected;
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->is_foreign) {
-            age_foreign(engine, publisher, now_ms);
+            age_foreign(round, publisher, now_ms);
             continue;
         }
         if (!heard) {
             publisher->heard_ms = now_ms; /* it is we who could not hear */
             continue;
         }
-        switch (advisor_publisher_age(publisher, now_ms, engine->options.silent_after_ms,
-                                      engine->options.gone_after_ms)) {
+        switch (advisor_publisher_age(publisher, now_ms, round->options.silent_after_ms,
+                                      round->options.gone_after_ms)) {
         case ADVISOR_AGE_FRESH: break;
         case ADVISOR_AGE_SILENT:
             kvt_log_warn("advisor.publishers", "silent", "%s: no events since %" PRIu64 " ms",
@@ -514,11 +514,11 @@ advisor_round_age(struct advisor_round *engine, uint64_t now_ms)
                          "%s: silent and not answering (%s): its blocks are dropped",
                          publisher->row.worker, why_of(publisher));
             advisor_publisher_unhold_all(publisher);
-            if (advisor_round_void(engine, publisher) != KVT_OK)
+            if (advisor_round_void(round, publisher) != KVT_OK)
                 publisher->row.gone = 0; /* again next time */
             break;
         }
     }
-    engine->deaf = false;
-    advisor_publishers_wake(engine->publishers);
+    round->deaf = false;
+    advisor_publishers_wake(round->publishers);
 }

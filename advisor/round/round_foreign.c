@@ -15,49 +15,49 @@
 /* Messages of other systems: who speaks, in which life, and is it their turn? */
 
 enum kvt_err
-advisor_round_foreign_new(struct advisor_round *engine)
+advisor_round_foreign_new(struct advisor_round *round)
 {
-    enum kvt_err rc = wire_raw_batch_new(&engine->raw);
+    enum kvt_err rc = wire_raw_batch_new(&round->raw);
 
     if (rc == KVT_OK)
-        rc = advisor_aliases_new(&engine->aliases, engine->options.aliases_max == 0
-                                                       ? ADVISOR_ALIASES_MAX
-                                                       : engine->options.aliases_max);
+        rc = advisor_aliases_new(&round->aliases, round->options.aliases_max == 0
+                                                      ? ADVISOR_ALIASES_MAX
+                                                      : round->options.aliases_max);
     if (rc == KVT_OK)
-        rc = advisor_orphans_new(&engine->orphans);
+        rc = advisor_orphans_new(&round->orphans);
     if (rc == KVT_OK)
-        rc = advisor_number_map_new(&engine->lives);
-    engine->named = kvt_calloc(WIRE_RAW_BLOCKS_MAX, sizeof(*engine->named));
-    engine->recent = kvt_calloc(ADVISOR_RECENT_BLOCKS, sizeof(*engine->recent));
-    engine->life = kvt_calloc(ADVISOR_LIVES_MAX, sizeof(*engine->life));
-    if (engine->named == NULL || engine->recent == NULL || engine->life == NULL)
+        rc = advisor_number_map_new(&round->lives);
+    round->named = kvt_calloc(WIRE_RAW_BLOCKS_MAX, sizeof(*round->named));
+    round->recent = kvt_calloc(ADVISOR_RECENT_BLOCKS, sizeof(*round->recent));
+    round->life = kvt_calloc(ADVISOR_LIVES_MAX, sizeof(*round->life));
+    if (round->named == NULL || round->recent == NULL || round->life == NULL)
         rc = KVT_NOMEM;
     return rc;
 }
 
 void
-advisor_round_foreign_free(struct advisor_round *engine)
+advisor_round_foreign_free(struct advisor_round *round)
 {
-    advisor_round_replay_free(engine);
-    wire_raw_batch_free(engine->raw);
-    advisor_aliases_free(engine->aliases);
-    advisor_orphans_free(engine->orphans);
-    advisor_number_map_free(engine->lives);
-    kvt_free(engine->named);
-    kvt_free(engine->recent);
-    kvt_free(engine->life);
+    advisor_round_replay_free(round);
+    wire_raw_batch_free(round->raw);
+    advisor_aliases_free(round->aliases);
+    advisor_orphans_free(round->orphans);
+    advisor_number_map_free(round->lives);
+    kvt_free(round->named);
+    kvt_free(round->recent);
+    kvt_free(round->life);
 }
 
 /* ---- ends ---- */
 
 /* What it stored so far is void; it may well speak on. */
 static void
-void_all(struct advisor_round *engine, struct advisor_publisher *publisher)
+void_all(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     advisor_publisher_unhold_all(publisher);
-    advisor_aliases_void(engine->aliases);
-    (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_round_void(engine, publisher) == KVT_OK)
+    advisor_aliases_void(round->aliases);
+    (void)advisor_orphans_drop(round->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
+    if (advisor_round_void(round, publisher) == KVT_OK)
         return;
     kvt_log_error("advisor.publishers", "void", "%s: no memory to drop what it held",
                   publisher->row.worker);
@@ -65,48 +65,48 @@ void_all(struct advisor_round *engine, struct advisor_publisher *publisher)
 }
 
 void
-advisor_round_forget(struct advisor_round *engine, struct advisor_publisher *publisher)
+advisor_round_forget(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     advisor_foreign_leave(publisher);
-    advisor_round_parted(engine, publisher);
-    void_all(engine, publisher);
+    advisor_round_parted(round, publisher);
+    void_all(round, publisher);
 }
 
 void
-advisor_round_renewed(struct advisor_round *engine, struct advisor_publisher *publisher)
+advisor_round_renewed(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     kvt_log_info("advisor.publishers", "renewed", "%s began anew while it was not heard",
                  publisher->row.worker);
     advisor_foreign_renewed(publisher, kvt_clock_mono_ms());
     publisher->staff.anew = true;
-    void_all(engine, publisher);
+    void_all(round, publisher);
 }
 
 void
-advisor_round_given_up(struct advisor_round *engine, struct advisor_publisher *publisher)
+advisor_round_given_up(struct advisor_round *round, struct advisor_publisher *publisher)
 {
-    (void)engine;
+    (void)round;
     kvt_log_warn("advisor.publishers", "given_up", "%s: uncertain until it clears or restarts: %s",
                  publisher->row.worker, publisher->foreign.reason);
 }
 
 void
-advisor_round_worker_gone(struct advisor_round *engine, const struct advisor_intake *intake,
+advisor_round_worker_gone(struct advisor_round *round, const struct advisor_intake *intake,
                           uint64_t worker_id)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
 
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->row.gone != 0 || publisher->foreign.source != intake->number ||
             publisher->foreign.worker_id != worker_id)
             continue;
         kvt_log_info("advisor.publishers", "gone", "%s of %s left its cluster",
                      publisher->row.worker, intake->name);
-        advisor_round_forget(engine, publisher);
+        advisor_round_forget(round, publisher);
     }
-    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_wake(round->publishers);
 }
 
 /* ---- numbered messages of a life, whose events are numbered too ---- */
@@ -121,53 +121,53 @@ struct life_key {
 
 /* The life's messages, made on first sight; NULL: no memory, which costs an early warning. */
 static struct advisor_life *
-find_life(struct advisor_round *engine, const struct life_key *key, bool *fresh)
+find_life(struct advisor_round *round, const struct life_key *key, bool *fresh)
 {
     uint32_t at;
 
     *fresh = false;
-    if (advisor_number_map_get(engine->lives, key, sizeof(*key), &at))
-        return &engine->life[at];
-    if (advisor_number_map_count(engine->lives) == ADVISOR_LIVES_MAX) {
+    if (advisor_number_map_get(round->lives, key, sizeof(*key), &at))
+        return &round->life[at];
+    if (advisor_number_map_count(round->lives) == ADVISOR_LIVES_MAX) {
         /* Begin anew: the numbers of events still tell what is missing. */
         struct advisor_number_map *lives;
 
         if (advisor_number_map_new(&lives) != KVT_OK)
             return NULL;
-        advisor_number_map_free(engine->lives);
-        engine->lives = lives;
+        advisor_number_map_free(round->lives);
+        round->lives = lives;
     }
-    at = (uint32_t)advisor_number_map_count(engine->lives);
-    if (advisor_number_map_put(engine->lives, key, sizeof(*key), at) != KVT_OK)
+    at = (uint32_t)advisor_number_map_count(round->lives);
+    if (advisor_number_map_put(round->lives, key, sizeof(*key), at) != KVT_OK)
         return NULL;
     *fresh = true;
-    return &engine->life[at];
+    return &round->life[at];
 }
 
 /* Messages between were lost: whoever speaks in that life may miss something. */
 static void
-doubt_life(struct advisor_round *engine, struct advisor_intake *intake, const struct life_key *key)
+doubt_life(struct advisor_round *round, struct advisor_intake *intake, const struct life_key *key)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
 
     intake->counts.gaps++;
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->is_foreign && publisher->foreign.source == key->source &&
             publisher->foreign.life == key->life && publisher->foreign.dp_rank == key->dp_rank)
             advisor_foreign_doubt(publisher, now_ms);
     }
-    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_wake(round->publishers);
 }
 
 /* What the message's own number says.  What came before, from another broker, is left to the
  * numbers of its events: they know for certain. */
 static void
-note_sequence(struct advisor_round *engine, struct advisor_intake *intake)
+note_sequence(struct advisor_round *round, struct advisor_intake *intake)
 {
-    const struct wire_raw_batch *raw = engine->raw;
+    const struct wire_raw_batch *raw = round->raw;
     struct life_key key = {.life = raw->publisher, .source = intake->number};
     struct advisor_life *life;
     bool fresh;
@@ -175,11 +175,11 @@ note_sequence(struct advisor_round *engine, struct advisor_intake *intake)
     if (!raw->has_sequence || raw->publisher == 0 || raw->event_count == 0)
         return;
     key.dp_rank = raw->events[0].dp_rank;
-    life = find_life(engine, &key, &fresh);
+    life = find_life(round, &key, &fresh);
     if (life == NULL)
         return;
     if (!fresh && raw->sequence > life->last + 1)
-        doubt_life(engine, intake, &key);
+        doubt_life(round, intake, &key);
     if (fresh || raw->sequence > life->last)
         life->last = raw->sequence;
 }
@@ -204,10 +204,10 @@ numbering_of(const struct advisor_intake *intake, const struct wire_raw_batch *r
 }
 
 static enum kvt_err
-find_speaker(struct advisor_round *engine, const struct advisor_hearing *hearing,
+find_speaker(struct advisor_round *round, const struct advisor_hearing *hearing,
              const struct wire_raw_event *event, struct advisor_publisher **out)
 {
-    const struct wire_raw_batch *raw = engine->raw;
+    const struct wire_raw_batch *raw = round->raw;
     const bool by_event = numbering_of(hearing->intake, raw) == NUMBERED_EVENTS;
     struct advisor_foreign_key key = {
         .namespace_ = raw->namespace_[0] != '\0' && hearing->intake->namespace_[0] == '\0'
@@ -232,13 +232,13 @@ find_speaker(struct advisor_round *engine, const struct advisor_hearing *hearing
         key.worker = hearing->intake->ops->dialect == WIRE_DIALECT_ENGINE ? hearing->item->subject
                                                                           : hearing->intake->name;
     }
-    rc = advisor_name_table_namespace(engine->names, key.namespace_, &key.ns);
+    rc = advisor_name_table_namespace(round->names, key.namespace_, &key.ns);
     if (rc == KVT_OK)
-        rc = advisor_publishers_get_foreign(engine->publishers, &key, out);
+        rc = advisor_publishers_get_foreign(round->publishers, &key, out);
     if (rc == KVT_OK && (*out)->subject[0] == '\0')
         (void)snprintf((*out)->subject, sizeof((*out)->subject), "%s", hearing->item->subject);
     if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.refused, 1);
+        kvt_metric_inc(round->counters.refused, 1);
         (void)snprintf(hearing->intake->counts.last_error,
                        sizeof(hearing->intake->counts.last_error), "no room for worker %s: %s",
                        key.worker, kvt_err_text(rc));
@@ -249,7 +249,7 @@ find_speaker(struct advisor_round *engine, const struct advisor_hearing *hearing
 /* ---- turns ---- */
 
 static void
-tell(const struct advisor_hearing *hearing, struct advisor_round *engine,
+tell(const struct advisor_hearing *hearing, struct advisor_round *round,
      const struct advisor_publisher *publisher, const struct advisor_foreign_step *step)
 {
     const char *name = publisher->row.worker;
@@ -265,7 +265,7 @@ tell(const struct advisor_hearing *hearing, struct advisor_round *engine,
                      hearing->intake->name);
     if (!step->gap)
         return;
-    kvt_metric_inc(engine->counters.gaps, 1);
+    kvt_metric_inc(round->counters.gaps, 1);
     hearing->intake->counts.gaps++;
     kvt_log_warn("advisor.publishers", "gap",
                  "%s of %s: numbers %" PRIu64 " to %" PRIu64 " are missing", name,
@@ -282,22 +282,22 @@ advisor_round_digest(const struct advisor_inbox_item *item)
 
 /* Keep a copy of the message for this publisher's turn. */
 static void
-hold(struct advisor_round *engine, const struct advisor_hearing *hearing,
+hold(struct advisor_round *round, const struct advisor_hearing *hearing,
      struct advisor_publisher *publisher)
 {
     const struct advisor_inbox_item *item = hearing->item;
     struct advisor_inbox_item *copy;
 
-    if (publisher->held_message == engine->message)
+    if (publisher->held_message == round->message)
         return;
-    publisher->held_message = engine->message;
-    if (engine->held_bytes + item->size > ADVISOR_HELD_BYTES_MAX ||
+    publisher->held_message = round->message;
+    if (round->held_bytes + item->size > ADVISOR_HELD_BYTES_MAX ||
         advisor_inbox_item_new(&copy, item->kind, item->subject, item->bytes, item->size) !=
             KVT_OK) {
         publisher->missed = true;
         return;
     }
-    engine->held_bytes += item->size;
+    round->held_bytes += item->size;
     copy->stream_seq = item->stream_seq;
     copy->time_ms = item->time_ms;
     copy->sequence = item->sequence;
@@ -309,22 +309,22 @@ hold(struct advisor_round *engine, const struct advisor_hearing *hearing,
 
 /* May what carries this mark be applied now? */
 static enum advisor_verdict
-turn(struct advisor_round *engine, const struct advisor_hearing *hearing,
+turn(struct advisor_round *round, const struct advisor_hearing *hearing,
      struct advisor_publisher *publisher, const struct advisor_mark *mark)
 {
     const struct advisor_foreign_step step =
         advisor_foreign_see(publisher, mark, kvt_clock_mono_ms());
 
-    tell(hearing, engine, publisher, &step);
+    tell(hearing, round, publisher, &step);
     if (step.renewed) {
         publisher->staff.anew = true;
-        void_all(engine, publisher);
+        void_all(round, publisher);
     }
     if (step.verdict == ADVISOR_SEE_HOLD && hearing->only == NULL)
-        hold(engine, hearing, publisher);
+        hold(round, hearing, publisher);
     if (step.verdict == ADVISOR_SEE_DROP) {
         hearing->intake->counts.duplicates++;
-        kvt_metric_inc(engine->counters.duplicates, 1);
+        kvt_metric_inc(round->counters.duplicates, 1);
     }
     return step.verdict;
 }
@@ -337,9 +337,9 @@ clears_all(const struct wire_raw_event *event)
 
 /* Each event has its worker and its number. */
 static enum advisor_heard
-hear_events(struct advisor_round *engine, const struct advisor_hearing *hearing)
+hear_events(struct advisor_round *round, const struct advisor_hearing *hearing)
 {
-    const struct wire_raw_batch *raw = engine->raw;
+    const struct wire_raw_batch *raw = round->raw;
     struct advisor_publisher *publisher = NULL;
     const struct wire_raw_event *former = NULL;
 
@@ -354,23 +354,23 @@ hear_events(struct advisor_round *engine, const struct advisor_hearing *hearing)
 
         if (event->unnumbered) {
             if (hearing->only == NULL)
-                advisor_round_apply_raw(engine, hearing->intake, NULL, event);
+                advisor_round_apply_raw(round, hearing->intake, NULL, event);
             continue;
         }
         if (former == NULL || former->worker != event->worker ||
             former->dp_rank != event->dp_rank) {
             former = event;
-            if (find_speaker(engine, hearing, event, &publisher) != KVT_OK)
+            if (find_speaker(round, hearing, event, &publisher) != KVT_OK)
                 former = NULL;
         }
         if (former == NULL || (hearing->only != NULL && publisher != hearing->only))
             continue;
-        verdict = turn(engine, hearing, publisher, &mark);
+        verdict = turn(round, hearing, publisher, &mark);
         if (verdict == ADVISOR_SEE_HOLD && hearing->only != NULL)
             return ADVISOR_HEARD_HOLD;
         if (verdict != ADVISOR_SEE_APPLY)
             continue;
-        advisor_round_apply_raw(engine, hearing->intake, publisher, event);
+        advisor_round_apply_raw(round, hearing->intake, publisher, event);
         advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     }
     return ADVISOR_HEARD;
@@ -378,9 +378,9 @@ hear_events(struct advisor_round *engine, const struct advisor_hearing *hearing)
 
 /* All events of the message have their turn together. */
 static enum advisor_heard
-hear_message(struct advisor_round *engine, const struct advisor_hearing *hearing)
+hear_message(struct advisor_round *round, const struct advisor_hearing *hearing)
 {
-    struct wire_raw_batch *raw = engine->raw;
+    struct wire_raw_batch *raw = round->raw;
     const bool numbered = numbering_of(hearing->intake, raw) == NUMBERED_MESSAGES;
     const struct wire_raw_event *first = raw->event_count > 0 ? raw->events : NULL;
     const struct advisor_mark mark = {.number = numbered ? raw->sequence + 1 : 0,
@@ -392,11 +392,11 @@ hear_message(struct advisor_round *engine, const struct advisor_hearing *hearing
     struct advisor_publisher *publisher;
     enum advisor_verdict verdict;
 
-    if (find_speaker(engine, hearing, first, &publisher) != KVT_OK)
+    if (find_speaker(round, hearing, first, &publisher) != KVT_OK)
         return ADVISOR_HEARD;
     if (hearing->only != NULL && publisher != hearing->only)
         return ADVISOR_HEARD;
-    verdict = turn(engine, hearing, publisher, &mark);
+    verdict = turn(round, hearing, publisher, &mark);
     if (verdict != ADVISOR_SEE_APPLY)
         return verdict == ADVISOR_SEE_HOLD ? ADVISOR_HEARD_HOLD : ADVISOR_HEARD;
     if (hearing->intake->ops->dialect == WIRE_DIALECT_ENGINE) {
@@ -407,7 +407,7 @@ hear_message(struct advisor_round *engine, const struct advisor_hearing *hearing
         publisher->foreign.groups_partial = groups.partial;
     }
     for (uint32_t i = 0; i < raw->event_count; i++)
-        advisor_round_apply_raw(engine, hearing->intake, publisher, &raw->events[i]);
+        advisor_round_apply_raw(round, hearing->intake, publisher, &raw->events[i]);
     if (numbered)
         publisher->foreign.digest = advisor_round_digest(hearing->item);
     advisor_foreign_applied(publisher, mark.number, raw->time_ms);
@@ -415,29 +415,29 @@ hear_message(struct advisor_round *engine, const struct advisor_hearing *hearing
 }
 
 enum advisor_heard
-advisor_round_hear_raw(struct advisor_round *engine, const struct advisor_hearing *hearing)
+advisor_round_hear_raw(struct advisor_round *round, const struct advisor_hearing *hearing)
 {
-    if (engine->raw->time_ms == 0)
-        engine->raw->time_ms = hearing->item->time_ms;
-    engine->raw->time_ms = advisor_round_time(engine->raw->time_ms);
-    return numbering_of(hearing->intake, engine->raw) == NUMBERED_EVENTS
-               ? hear_events(engine, hearing)
-               : hear_message(engine, hearing);
+    if (round->raw->time_ms == 0)
+        round->raw->time_ms = hearing->item->time_ms;
+    round->raw->time_ms = advisor_round_time(round->raw->time_ms);
+    return numbering_of(hearing->intake, round->raw) == NUMBERED_EVENTS
+               ? hear_events(round, hearing)
+               : hear_message(round, hearing);
 }
 
 enum advisor_heard
-advisor_round_hear(struct advisor_round *engine, const struct advisor_hearing *hearing)
+advisor_round_hear(struct advisor_round *round, const struct advisor_hearing *hearing)
 {
     const struct advisor_inbox_item *item = hearing->item;
     struct advisor_intake *intake = hearing->intake;
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    engine->message++;
-    wire_raw_batch_clear(engine->raw);
-    rc = wire_dialect_decode(intake->ops->dialect, item->bytes, item->size, engine->raw, &err);
+    round->message++;
+    wire_raw_batch_clear(round->raw);
+    rc = wire_dialect_decode(intake->ops->dialect, item->bytes, item->size, round->raw, &err);
     if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.malformed, 1);
+        kvt_metric_inc(round->counters.malformed, 1);
         intake->counts.malformed++;
         (void)snprintf(intake->counts.last_error, sizeof(intake->counts.last_error), "%s",
                        err.text);
@@ -446,34 +446,34 @@ advisor_round_hear(struct advisor_round *engine, const struct advisor_hearing *h
         return ADVISOR_HEARD_MALFORMED;
     }
     if (item->has_sequence) {
-        engine->raw->has_sequence = true;
-        engine->raw->sequence = item->sequence;
+        round->raw->has_sequence = true;
+        round->raw->sequence = item->sequence;
     }
-    if (hearing->only == NULL && numbering_of(intake, engine->raw) == NUMBERED_EVENTS)
-        note_sequence(engine, intake);
-    return advisor_round_hear_raw(engine, hearing);
+    if (hearing->only == NULL && numbering_of(intake, round->raw) == NUMBERED_EVENTS)
+        note_sequence(round, intake);
+    return advisor_round_hear_raw(round, hearing);
 }
 
 /* ---- all that one holds ---- */
 
 void
-advisor_round_begin_all(struct advisor_round *engine, struct advisor_publisher *publisher)
+advisor_round_begin_all(struct advisor_round *round, struct advisor_publisher *publisher)
 {
-    advisor_aliases_void(engine->aliases);
-    (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_round_drop(engine, publisher) == KVT_OK)
+    advisor_aliases_void(round->aliases);
+    (void)advisor_orphans_drop(round->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
+    if (advisor_round_drop(round, publisher) == KVT_OK)
         return;
     advisor_foreign_lose(publisher, "no memory to drop what it held before");
-    advisor_round_given_up(engine, publisher);
+    advisor_round_given_up(round, publisher);
 }
 
 void
-advisor_round_end_all(struct advisor_round *engine, struct advisor_publisher *publisher,
+advisor_round_end_all(struct advisor_round *round, struct advisor_publisher *publisher,
                       uint64_t number)
 {
     advisor_foreign_dump_end(publisher, number);
     publisher->heard_ms = kvt_clock_mono_ms();
-    if (advisor_round_sweep(engine, publisher) != KVT_OK)
+    if (advisor_round_sweep(round, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
 }
@@ -481,15 +481,15 @@ advisor_round_end_all(struct advisor_round *engine, struct advisor_publisher *pu
 /* ---- what a cluster keeps for those who come late ---- */
 
 void
-advisor_round_take_holds(struct advisor_round *engine, struct advisor_intake *intake,
+advisor_round_take_holds(struct advisor_round *round, struct advisor_intake *intake,
                          const struct advisor_inbox_item *item)
 {
     struct advisor_inbox_item said = *item; /* find_speaker() reads it */
     const struct advisor_hearing hearing = {.intake = intake, .item = &said};
-    struct wire_raw_batch *raw = engine->raw;
+    struct wire_raw_batch *raw = round->raw;
     struct kvt_error err = {.text = ""};
 
-    engine->message++;
+    round->message++;
     wire_raw_batch_clear(raw);
     if (wire_dialect_decode(intake->ops->dialect, item->bytes, item->size, raw, &err) != KVT_OK) {
         intake->counts.malformed++;
@@ -503,30 +503,30 @@ advisor_round_take_holds(struct advisor_round *engine, struct advisor_intake *in
         const struct wire_raw_event *event = &raw->events[i];
         struct advisor_publisher *publisher;
 
-        if (event->unnumbered || find_speaker(engine, &hearing, event, &publisher) != KVT_OK)
+        if (event->unnumbered || find_speaker(round, &hearing, event, &publisher) != KVT_OK)
             continue;
         if (publisher->told != intake->tellings) {
             publisher->told = intake->tellings;
             advisor_foreign_told_begin(publisher, kvt_clock_mono_ms());
-            advisor_round_begin_all(engine, publisher);
+            advisor_round_begin_all(round, publisher);
         }
         if (publisher->dump_incarnation != 0) /* else a limit was reached */
-            advisor_round_apply_raw(engine, intake, publisher, event);
+            advisor_round_apply_raw(round, intake, publisher, event);
     }
 }
 
 void
-advisor_round_take_held(struct advisor_round *engine, struct advisor_intake *intake)
+advisor_round_take_held(struct advisor_round *round, struct advisor_intake *intake)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
 
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->foreign.source == intake->number && publisher->dump_incarnation != 0)
-            advisor_round_end_all(engine, publisher, 0);
+            advisor_round_end_all(round, publisher, 0);
     }
     intake->telling = false;
     intake->told = true;
-    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_wake(round->publishers);
 }

@@ -7,13 +7,13 @@
 
 /* The names of all publishers that are not gone: an idle worker's number is not taken from it. */
 static enum kvt_err
-collect_live(const struct advisor_round *engine, struct advisor_number_map *live)
+collect_live(const struct advisor_round *round, struct advisor_number_map *live)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
-        const struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        const struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         if (publisher->row.gone == 0)
             rc = advisor_number_map_put(live, publisher->row.worker, strlen(publisher->row.worker),
@@ -23,10 +23,10 @@ collect_live(const struct advisor_round *engine, struct advisor_number_map *live
 }
 
 static enum kvt_err
-look_at(struct advisor_round *engine, const struct advisor_txn *txn,
+look_at(struct advisor_round *round, const struct advisor_txn *txn,
         const struct advisor_number_map *live, uint32_t holder)
 {
-    const struct index_holder *key = advisor_name_table_holder_key(engine->names, holder);
+    const struct index_holder *key = advisor_name_table_holder_key(round->names, holder);
     uint64_t blocks;
     uint32_t ignored;
     bool nothing;
@@ -35,40 +35,40 @@ look_at(struct advisor_round *engine, const struct advisor_txn *txn,
     if (key->tier == KVT_TIER_G4 ||
         advisor_number_map_get(live, key->name, strlen(key->name), &ignored))
         return KVT_OK;
-    index_holder_info(engine->options.index, advisor_name_table_index_holder(engine->names, holder),
+    index_holder_info(round->options.index, advisor_name_table_index_holder(round->names, holder),
                       NULL, &blocks, NULL);
-    if (blocks != 0 || advisor_sweeper_sweeps(engine->sweeper, holder) ||
-        (engine->evicted != NULL && advisor_evicted_holds(engine->evicted, holder)))
+    if (blocks != 0 || advisor_sweeper_sweeps(round->sweeper, holder) ||
+        (round->evicted != NULL && advisor_evicted_holds(round->evicted, holder)))
         return KVT_OK;
     rc = advisor_store_holds_nothing(txn, holder, &nothing);
     if (rc == KVT_OK && nothing)
-        advisor_name_table_spare(engine->names, holder);
+        advisor_name_table_spare(round->names, holder);
     return rc;
 }
 
 void
-advisor_round_reclaim(struct advisor_round *engine, uint32_t max)
+advisor_round_reclaim(struct advisor_round *round, uint32_t max)
 {
-    const uint32_t count = advisor_name_table_holder_count(engine->names);
+    const uint32_t count = advisor_name_table_holder_count(round->names);
     struct advisor_number_map *live = NULL;
     struct advisor_txn txn = {.handle = NULL};
     struct kvt_error err;
     enum kvt_err rc;
 
-    assert(advisor_change_group_count(engine->group) == 0);
+    assert(advisor_change_group_count(round->group) == 0);
     /* Only a true copy says who holds nothing. */
-    if (!advisor_name_table_short(engine->names) || !advisor_ram_index_whole(&engine->memory))
+    if (!advisor_name_table_short(round->names) || !advisor_ram_index_whole(&round->memory))
         return;
     rc = advisor_number_map_new(&live);
     if (rc == KVT_OK)
-        rc = collect_live(engine, live);
+        rc = collect_live(round, live);
     if (rc == KVT_OK)
-        rc = advisor_store_read(engine->options.store, &txn, &err);
+        rc = advisor_store_read(round->options.store, &txn, &err);
     for (uint32_t i = 0; i < count && i < max && rc == KVT_OK; i++) {
-        if (engine->reclaim_from >= count)
-            engine->reclaim_from = 0;
-        rc = look_at(engine, &txn, live, engine->reclaim_from++);
-        if (!advisor_name_table_short(engine->names))
+        if (round->reclaim_from >= count)
+            round->reclaim_from = 0;
+        rc = look_at(round, &txn, live, round->reclaim_from++);
+        if (!advisor_name_table_short(round->names))
             break;
     }
     advisor_store_end(&txn);

@@ -9,9 +9,9 @@
  * the log; G4 outlives its reporters, so there only what this one reported goes, by a sweep. */
 
 static bool
-is_g4(const struct advisor_round *engine, uint32_t holder)
+is_g4(const struct advisor_round *round, uint32_t holder)
 {
-    return advisor_name_table_holder_key(engine->names, holder)->tier == KVT_TIER_G4;
+    return advisor_name_table_holder_key(round->names, holder)->tier == KVT_TIER_G4;
 }
 
 /* Is the holder one of the publisher's own? */
@@ -29,26 +29,26 @@ is_own(const struct advisor_publisher *publisher, const struct index_holder *key
 }
 
 enum kvt_err
-advisor_round_drop(struct advisor_round *engine, const struct advisor_publisher *publisher)
+advisor_round_drop(struct advisor_round *round, const struct advisor_publisher *publisher)
 {
-    const uint32_t count = advisor_name_table_holder_count(engine->names);
+    const uint32_t count = advisor_name_table_holder_count(round->names);
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
-        if (!is_g4(engine, i) && is_own(publisher, advisor_name_table_holder_key(engine->names, i)))
-            rc = advisor_change_group_drop(engine->group, i, publisher->row.ns);
+        if (!is_g4(round, i) && is_own(publisher, advisor_name_table_holder_key(round->names, i)))
+            rc = advisor_change_group_drop(round->group, i, publisher->row.ns);
     return rc;
 }
 
 enum kvt_err
-advisor_round_sweep(struct advisor_round *engine, const struct advisor_publisher *publisher)
+advisor_round_sweep(struct advisor_round *round, const struct advisor_publisher *publisher)
 {
-    const uint32_t count = advisor_name_table_holder_count(engine->names);
+    const uint32_t count = advisor_name_table_holder_count(round->names);
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
-        if (is_g4(engine, i) && is_own(publisher, advisor_name_table_holder_key(engine->names, i)))
-            rc = advisor_round_sweep_holder(engine, publisher, i);
+        if (is_g4(round, i) && is_own(publisher, advisor_name_table_holder_key(round->names, i)))
+            rc = advisor_round_sweep_holder(round, publisher, i);
     return rc;
 }
 
@@ -65,16 +65,16 @@ is_namesake(const struct advisor_publisher *publisher, const struct advisor_publ
 
 /* What others reported of the same holders went too: they are asked for all they hold. */
 static void
-doubt_namesakes(struct advisor_round *engine, const struct advisor_publisher *publisher)
+doubt_namesakes(struct advisor_round *round, const struct advisor_publisher *publisher)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
 
     for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *other = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *other = advisor_publishers_at(round->publishers, i);
 
         if (!is_namesake(publisher, other))
             continue;
-        other = advisor_publishers_by_number(engine->publishers, other->row.number); /* wakes it */
+        other = advisor_publishers_by_number(round->publishers, other->row.number); /* wakes it */
         if (!other->is_foreign) {
             other->row.need_dump = 1;
             other->dirty = true;
@@ -83,22 +83,22 @@ doubt_namesakes(struct advisor_round *engine, const struct advisor_publisher *pu
             advisor_foreign_want_dump(other, kvt_clock_mono_ms());
         } else {
             advisor_foreign_lose(other, "another publisher of its name lost all it held");
-            advisor_round_given_up(engine, other);
+            advisor_round_given_up(round, other);
         }
     }
 }
 
 enum kvt_err
-advisor_round_void(struct advisor_round *engine, const struct advisor_publisher *publisher)
+advisor_round_void(struct advisor_round *round, const struct advisor_publisher *publisher)
 {
-    const enum kvt_err rc = advisor_round_drop(engine, publisher);
+    const enum kvt_err rc = advisor_round_drop(round, publisher);
 
-    doubt_namesakes(engine, publisher);
-    return rc == KVT_OK ? advisor_round_sweep(engine, publisher) : rc;
+    doubt_namesakes(round, publisher);
+    return rc == KVT_OK ? advisor_round_sweep(round, publisher) : rc;
 }
 
 enum kvt_err
-advisor_round_sweep_holder(struct advisor_round *engine, const struct advisor_publisher *publisher,
+advisor_round_sweep_holder(struct advisor_round *round, const struct advisor_publisher *publisher,
                            uint32_t holder)
 {
     const struct advisor_sweep_row row = {
@@ -108,30 +108,29 @@ advisor_round_sweep_holder(struct advisor_round *engine, const struct advisor_pu
         .ns = publisher->row.ns,
     };
 
-    return advisor_sweeper_add(engine->sweeper, &row);
+    return advisor_sweeper_add(round->sweeper, &row);
 }
 
 enum kvt_err
-advisor_round_clear(struct advisor_round *engine, struct advisor_publisher *publisher,
+advisor_round_clear(struct advisor_round *round, struct advisor_publisher *publisher,
                     uint32_t holder)
 {
-    if (!is_g4(engine, holder))
-        return advisor_change_group_drop(engine->group, holder, publisher->row.ns);
+    if (!is_g4(round, holder))
+        return advisor_change_group_drop(round->group, holder, publisher->row.ns);
     publisher->row.gen++; /* what is stored from here on is not meant */
     publisher->dirty = true;
-    return advisor_round_sweep_holder(engine, publisher, holder);
+    return advisor_round_sweep_holder(round, publisher, holder);
 }
 
 /* Has all been told of what is at the worker's holders? */
 static bool
 is_settled(void *arg, uint32_t ns, const char *worker)
 {
-    const struct advisor_round *engine = arg;
-    const size_t count = advisor_publishers_active_count(engine->publishers);
+    const struct advisor_round *round = arg;
+    const size_t count = advisor_publishers_active_count(round->publishers);
 
     for (size_t i = 0; i < count; i++) {
-        const struct advisor_publisher *publisher =
-            advisor_publishers_active(engine->publishers, i);
+        const struct advisor_publisher *publisher = advisor_publishers_active(round->publishers, i);
 
         if (publisher->row.ns == ns && advisor_publisher_uncertain(publisher) &&
             strcmp(publisher->row.worker, worker) == 0)
@@ -141,9 +140,9 @@ is_settled(void *arg, uint32_t ns, const char *worker)
 }
 
 void
-advisor_round_depart(struct advisor_round *engine)
+advisor_round_depart(struct advisor_round *round)
 {
-    if (engine->options.planner != NULL && advisor_change_group_count(engine->group) == 0 &&
-        advisor_ram_index_whole(&engine->memory))
-        advisor_planner_depart(engine->options.planner, is_settled, engine);
+    if (round->options.planner != NULL && advisor_change_group_count(round->group) == 0 &&
+        advisor_ram_index_whole(&round->memory))
+        advisor_planner_depart(round->options.planner, is_settled, round);
 }

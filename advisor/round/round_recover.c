@@ -46,30 +46,30 @@ empty(struct index *index)
 /* No snapshot is written while RAM is no copy, so the log has all that did not fit, and read in one
  * piece it would not fit again, whatever has gone since.  More often in vain: in more parts. */
 static uint32_t
-parts_of(const struct advisor_round *engine)
+parts_of(const struct advisor_round *round)
 {
-    const uint64_t parts = 2 * engine->recover_after_ms / FIRST_MS;
+    const uint64_t parts = 2 * round->recover_after_ms / FIRST_MS;
 
     return parts < PARTS_MAX ? (uint32_t)parts : PARTS_MAX;
 }
 
 /* Into a memory of its own: nobody is answered from RAM until it is whole. */
 static enum kvt_err
-load(struct advisor_round *engine, struct kvt_error *err)
+load(struct advisor_round *round, struct kvt_error *err)
 {
     struct advisor_ram_index fresh = {
-        .index = engine->memory.index,
-        .names = engine->names,
-        .cold = engine->evicted,
-        .taken_back = engine->taken_back,
+        .index = round->memory.index,
+        .names = round->names,
+        .cold = round->evicted,
+        .taken_back = round->taken_back,
         .quiet = true,
     };
     struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_read(engine->options.store, &txn, err);
+    enum kvt_err rc = advisor_store_read(round->options.store, &txn, err);
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_index_load_parts(&fresh, &txn, parts_of(engine), &engine->progress, err);
+    rc = advisor_index_load_parts(&fresh, &txn, parts_of(round), &round->progress, err);
     advisor_store_end(&txn);
     advisor_ram_index_release(&fresh);
     if (rc == KVT_OK && atomic_load(&fresh.spilled))
@@ -78,39 +78,39 @@ load(struct advisor_round *engine, struct kvt_error *err)
 }
 
 void
-advisor_round_recover(struct advisor_round *engine)
+advisor_round_recover(struct advisor_round *round)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    if (!atomic_load(&engine->memory.spilled)) {
-        engine->recover_after_ms = 0;
+    if (!atomic_load(&round->memory.spilled)) {
+        round->recover_after_ms = 0;
         return;
     }
-    if (engine->recover_after_ms == 0) {
-        engine->recover_after_ms = FIRST_MS;
-        engine->recover_at_ms = began_ms + FIRST_MS;
+    if (round->recover_after_ms == 0) {
+        round->recover_after_ms = FIRST_MS;
+        round->recover_at_ms = began_ms + FIRST_MS;
     }
     /* Without a log there is nothing to read; before a commit it is not what RAM followed. */
-    if (began_ms < engine->recover_at_ms || engine->options.volatile_places ||
-        advisor_change_group_count(engine->group) > 0 || atomic_load(&engine->progress.cancel) ||
-        !has_room(engine->memory.index))
+    if (began_ms < round->recover_at_ms || round->options.volatile_places ||
+        advisor_change_group_count(round->group) > 0 || atomic_load(&round->progress.cancel) ||
+        !has_room(round->memory.index))
         return;
-    advisor_ram_snapshot_forget(engine->snapshot);
-    empty(engine->memory.index);
-    rc = load(engine, &err);
-    engine->deaf = true;
-    advisor_round_forgive(engine);
-    if (engine->recover_after_ms < MOST_MS)
-        engine->recover_after_ms *= 2;
-    engine->recover_at_ms = kvt_clock_mono_ms() + engine->recover_after_ms;
+    advisor_ram_snapshot_forget(round->snapshot);
+    empty(round->memory.index);
+    rc = load(round, &err);
+    round->deaf = true;
+    advisor_round_forgive(round);
+    if (round->recover_after_ms < MOST_MS)
+        round->recover_after_ms *= 2;
+    round->recover_at_ms = kvt_clock_mono_ms() + round->recover_after_ms;
     if (rc != KVT_OK) {
         kvt_log_warn("advisor.engine", "recover", "the index cannot be read into memory again: %s",
                      err.text);
         return;
     }
-    atomic_store(&engine->memory.spilled, false);
+    atomic_store(&round->memory.spilled, false);
     kvt_log_info("advisor.engine", "recovered",
                  "the index is in memory again, read in %" PRIu64 " ms",
                  kvt_clock_mono_ms() - began_ms);

@@ -9,7 +9,7 @@
 
 /* One access row becomes one change of a block. */
 static void
-apply_access(struct advisor_round *engine, const struct kvt_report *report, uint32_t ns,
+apply_access(struct advisor_round *round, const struct kvt_report *report, uint32_t ns,
              const struct kvt_report_access *access)
 {
     struct index_holder key = {.tier = KVT_TIER_G4};
@@ -27,62 +27,62 @@ apply_access(struct advisor_round *engine, const struct kvt_report *report, uint
     op.hot = advisor_holder_is_hot(&key);
     op.warm = advisor_holder_is_warm(&key);
     op.cold = advisor_holder_is_cold(&key);
-    if (advisor_name_table_holder(engine->names, &key, &op.holder) != KVT_OK)
+    if (advisor_name_table_holder(round->names, &key, &op.holder) != KVT_OK)
         return;
     if (op.hot || op.warm || op.cold)
-        advisor_traffic_bytes(advisor_planner_settings(engine->options.planner)->traffic,
+        advisor_traffic_bytes(advisor_planner_settings(round->options.planner)->traffic,
                               op.hot ? 0 : (op.cold ? 1 : 2), access->bytes, kvt_clock_unix_ms());
-    op.reporter = advisor_planner_gateway(engine->options.planner, report->gateway);
+    op.reporter = advisor_planner_gateway(round->options.planner, report->gateway);
     /* Statistics only: one that does not fit is lost without harm. */
-    if (advisor_change_group_add(engine->group, &op) != KVT_OK)
-        kvt_metric_inc(engine->counters.refused, 1);
+    if (advisor_change_group_add(round->group, &op) != KVT_OK)
+        kvt_metric_inc(round->counters.refused, 1);
 }
 
 static void
-apply_report(struct advisor_round *engine, const struct kvt_report *report)
+apply_report(struct advisor_round *round, const struct kvt_report *report)
 {
-    struct advisor_planner *planner = engine->options.planner;
+    struct advisor_planner *planner = round->options.planner;
     const bool speaks = report->access_count > 0 || report->pins.count > 0;
     uint32_t ns = 0;
 
     if (!advisor_planner_report(planner, report, kvt_clock_unix_ms())) {
-        kvt_metric_inc(engine->counters.duplicates, report->access_count);
+        kvt_metric_inc(round->counters.duplicates, report->access_count);
         return;
     }
-    kvt_metric_inc(engine->counters.reports, 1);
-    if (speaks && advisor_name_table_namespace(engine->names, report->namespace_, &ns) != KVT_OK)
+    kvt_metric_inc(round->counters.reports, 1);
+    if (speaks && advisor_name_table_namespace(round->names, report->namespace_, &ns) != KVT_OK)
         return;
     advisor_planner_take_pins(planner, report, ns, kvt_clock_unix_ms());
     for (uint32_t i = 0; i < report->access_count; i++)
-        apply_access(engine, report, ns, &report->accesses[i]);
+        apply_access(round, report, ns, &report->accesses[i]);
 }
 
 void
-advisor_round_take_report(struct advisor_round *engine, struct advisor_inbox_item *item)
+advisor_round_take_report(struct advisor_round *round, struct advisor_inbox_item *item)
 {
     struct kvt_report report = {
-        .accesses = engine->accesses, .results = engine->results, .pins = {.rows = engine->pins}};
+        .accesses = round->accesses, .results = round->results, .pins = {.rows = round->pins}};
     struct kvt_error err;
 
     if (item->kind == ADVISOR_INBOX_ITEM_START) {
-        engine->reports =
+        round->reports =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
-        engine->moved = true;
+        round->moved = true;
     }
-    if (item->kind == ADVISOR_INBOX_ITEM_GAP && item->stream_seq > engine->reports.seq) {
-        engine->reports.seq = item->stream_seq;
-        engine->moved = true;
+    if (item->kind == ADVISOR_INBOX_ITEM_GAP && item->stream_seq > round->reports.seq) {
+        round->reports.seq = item->stream_seq;
+        round->moved = true;
     }
     if (item->kind == ADVISOR_INBOX_ITEM_MESSAGE) {
         if (item->stream_seq != 0) {
-            engine->reports.seq = item->stream_seq;
-            engine->moved = true;
+            round->reports.seq = item->stream_seq;
+            round->moved = true;
         }
         if (wire_report_decode(item->bytes, item->size, &report, &err) == KVT_OK) {
             report.time_ms = advisor_round_time(report.time_ms);
-            apply_report(engine, &report);
+            apply_report(round, &report);
         } else {
-            kvt_metric_inc(engine->counters.malformed, 1);
+            kvt_metric_inc(round->counters.malformed, 1);
             kvt_log_warn("advisor.reports", "malformed", "%s:%" PRIu64 ": %s", item->subject,
                          item->stream_seq, err.text);
         }

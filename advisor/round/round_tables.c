@@ -9,83 +9,83 @@
 /* ---- names of namespaces and holders ---- */
 
 static bool
-must_write_names(struct advisor_round *engine)
+must_write_names(struct advisor_round *round)
 {
-    return advisor_name_table_dirty(engine->names);
+    return advisor_name_table_dirty(round->names);
 }
 
 static enum kvt_err
-write_names(struct advisor_round *engine, const struct advisor_txn *txn,
+write_names(struct advisor_round *round, const struct advisor_txn *txn,
             struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_name_table_save(engine->names, txn);
+    return advisor_name_table_save(round->names, txn);
 }
 
 static void
-saved_names(struct advisor_round *engine)
+saved_names(struct advisor_round *round)
 {
-    advisor_name_table_saved(engine->names);
+    advisor_name_table_saved(round->names);
 }
 
 /* ---- evicted holders ---- */
 
 static bool
-must_write_evicted(struct advisor_round *engine)
+must_write_evicted(struct advisor_round *round)
 {
-    return engine->evicted != NULL && advisor_evicted_count(engine->evicted) > 0;
+    return round->evicted != NULL && advisor_evicted_count(round->evicted) > 0;
 }
 
 static enum kvt_err
-write_evicted(struct advisor_round *engine, const struct advisor_txn *txn,
+write_evicted(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
     (void)log;
-    if (engine->evicted == NULL)
+    if (round->evicted == NULL)
         return KVT_OK;
-    return advisor_evicted_write(engine->evicted, txn, advisor_change_group_log(engine->group));
+    return advisor_evicted_write(round->evicted, txn, advisor_change_group_log(round->group));
 }
 
 static void
-saved_evicted(struct advisor_round *engine)
+saved_evicted(struct advisor_round *round)
 {
-    if (engine->evicted == NULL)
+    if (round->evicted == NULL)
         return;
-    advisor_evicted_saved(engine->evicted);
-    kvt_metric_inc(engine->counters.collisions, advisor_evicted_collisions(engine->evicted));
+    advisor_evicted_saved(round->evicted);
+    kvt_metric_inc(round->counters.collisions, advisor_evicted_collisions(round->evicted));
 }
 
 /* ---- blocks and the event log ---- */
 
 static bool
-has_group(struct advisor_round *engine)
+has_group(struct advisor_round *round)
 {
-    return advisor_change_group_count(engine->group) > 0;
+    return advisor_change_group_count(round->group) > 0;
 }
 
 static bool
-must_write_group(struct advisor_round *engine)
+must_write_group(struct advisor_round *round)
 {
-    return advisor_change_group_ops(engine->group) > 0;
+    return advisor_change_group_ops(round->group) > 0;
 }
 
 static bool
 is_hot(void *arg, uint32_t reporter, uint32_t holder)
 {
-    const struct advisor_round *engine = arg;
+    const struct advisor_round *round = arg;
 
-    return engine->options.planner != NULL &&
-           advisor_planner_hot_of(engine->options.planner, reporter,
-                                  advisor_name_table_holder_key(engine->names, holder));
+    return round->options.planner != NULL &&
+           advisor_planner_hot_of(round->options.planner, reporter,
+                                  advisor_name_table_holder_key(round->names, holder));
 }
 
 /* Remember which publisher reports which holders in G4. */
 static void
-record_reporters(struct advisor_round *engine)
+record_reporters(struct advisor_round *round)
 {
     const struct advisor_op *former = NULL;
     size_t count;
-    const struct advisor_effect *effects = advisor_change_group_effects(engine->group, &count);
+    const struct advisor_effect *effects = advisor_change_group_effects(round->group, &count);
 
     for (size_t i = 0; i < count; i++) {
         const struct advisor_op *op = &effects[i].op;
@@ -94,222 +94,221 @@ record_reporters(struct advisor_round *engine)
             (former != NULL && former->reporter == op->reporter && former->holder == op->holder))
             continue;
         former = op;
-        advisor_publishers_reported(engine->publishers, op->reporter,
-                                    advisor_name_table_holder_key(engine->names, op->holder)->name);
+        advisor_publishers_reported(round->publishers, op->reporter,
+                                    advisor_name_table_holder_key(round->names, op->holder)->name);
     }
 }
 
 static enum kvt_err
-write_group(struct advisor_round *engine, const struct advisor_txn *txn,
+write_group(struct advisor_round *round, const struct advisor_txn *txn,
             struct advisor_store_log *log)
 {
     const enum kvt_err rc = advisor_change_group_write(
-        engine->group, txn, engine->options.volatile_places ? NULL : log, is_hot, engine);
+        round->group, txn, round->options.volatile_places ? NULL : log, is_hot, round);
 
     if (rc == KVT_OK)
-        record_reporters(engine);
+        record_reporters(round);
     return rc;
 }
 
 static enum kvt_err
-write_snapshot(struct advisor_round *engine, const struct advisor_txn *txn,
+write_snapshot(struct advisor_round *round, const struct advisor_txn *txn,
                struct advisor_store_log *log)
 {
-    if (engine->options.volatile_places)
+    if (round->options.volatile_places)
         return KVT_OK;
-    return advisor_ram_snapshot_write(engine->snapshot, txn, log);
+    return advisor_ram_snapshot_write(round->snapshot, txn, log);
 }
 
 static void
-saved_snapshot(struct advisor_round *engine)
+saved_snapshot(struct advisor_round *round)
 {
-    advisor_ram_snapshot_saved(engine->snapshot);
+    advisor_ram_snapshot_saved(round->snapshot);
 }
 
 static enum kvt_err
-trim_log(struct advisor_round *engine, const struct advisor_txn *txn, struct advisor_store_log *log)
+trim_log(struct advisor_round *round, const struct advisor_txn *txn, struct advisor_store_log *log)
 {
-    (void)engine;
+    (void)round;
     return log->oldest < log->from ? advisor_store_log_trim(txn, log) : KVT_OK;
 }
 
 /* ---- publishers ---- */
 
 static bool
-has_publishers(struct advisor_round *engine)
+has_publishers(struct advisor_round *round)
 {
-    return advisor_publishers_dirty(engine->publishers);
+    return advisor_publishers_dirty(round->publishers);
 }
 
 static enum kvt_err
-write_publishers(struct advisor_round *engine, const struct advisor_txn *txn,
+write_publishers(struct advisor_round *round, const struct advisor_txn *txn,
                  struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_publishers_save(engine->publishers, txn);
+    return advisor_publishers_save(round->publishers, txn);
 }
 
 static void
-saved_publishers(struct advisor_round *engine)
+saved_publishers(struct advisor_round *round)
 {
-    advisor_publishers_saved(engine->publishers);
+    advisor_publishers_saved(round->publishers);
 }
 
 /* ---- sweeps of holders ---- */
 
 static bool
-has_sweeps(struct advisor_round *engine)
+has_sweeps(struct advisor_round *round)
 {
-    return advisor_sweeper_dirty(engine->sweeper);
+    return advisor_sweeper_dirty(round->sweeper);
 }
 
 static enum kvt_err
-write_sweeps(struct advisor_round *engine, const struct advisor_txn *txn,
+write_sweeps(struct advisor_round *round, const struct advisor_txn *txn,
              struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_sweeper_save(engine->sweeper, txn);
+    return advisor_sweeper_save(round->sweeper, txn);
 }
 
 static void
-saved_sweeps(struct advisor_round *engine)
+saved_sweeps(struct advisor_round *round)
 {
-    advisor_sweeper_saved(engine->sweeper);
+    advisor_sweeper_saved(round->sweeper);
 }
 
 /* ---- orders, quotas, pins ---- */
 
 static bool
-has_planner(struct advisor_round *engine)
+has_planner(struct advisor_round *round)
 {
-    return engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner);
+    return round->options.planner != NULL && advisor_planner_dirty(round->options.planner);
 }
 
 static enum kvt_err
-write_planner(struct advisor_round *engine, const struct advisor_txn *txn,
+write_planner(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
     (void)log;
-    return engine->options.planner == NULL ? KVT_OK
-                                           : advisor_planner_save(engine->options.planner, txn);
+    return round->options.planner == NULL ? KVT_OK
+                                          : advisor_planner_save(round->options.planner, txn);
 }
 
 static void
-saved_planner(struct advisor_round *engine)
+saved_planner(struct advisor_round *round)
 {
-    if (engine->options.planner != NULL)
-        advisor_planner_saved(engine->options.planner);
+    if (round->options.planner != NULL)
+        advisor_planner_saved(round->options.planner);
 }
 
 /* ---- jobs ---- */
 
 static bool
-has_jobs(struct advisor_round *engine)
+has_jobs(struct advisor_round *round)
 {
-    return engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs);
+    return round->options.jobs != NULL && advisor_jobs_dirty(round->options.jobs);
 }
 
 static enum kvt_err
-write_jobs(struct advisor_round *engine, const struct advisor_txn *txn,
+write_jobs(struct advisor_round *round, const struct advisor_txn *txn,
            struct advisor_store_log *log)
 {
     (void)log;
-    return engine->options.jobs == NULL ? KVT_OK : advisor_jobs_save(engine->options.jobs, txn);
+    return round->options.jobs == NULL ? KVT_OK : advisor_jobs_save(round->options.jobs, txn);
 }
 
 static void
-saved_jobs(struct advisor_round *engine)
+saved_jobs(struct advisor_round *round)
 {
-    if (engine->options.jobs != NULL)
-        advisor_jobs_saved(engine->options.jobs);
+    if (round->options.jobs != NULL)
+        advisor_jobs_saved(round->options.jobs);
 }
 
 /* ---- what other systems call our blocks ---- */
 
 static bool
-has_aliases(struct advisor_round *engine)
+has_aliases(struct advisor_round *round)
 {
-    return advisor_aliases_dirty(engine->aliases);
+    return advisor_aliases_dirty(round->aliases);
 }
 
 static enum kvt_err
-write_aliases(struct advisor_round *engine, const struct advisor_txn *txn,
+write_aliases(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_aliases_save(engine->aliases, txn);
+    return advisor_aliases_save(round->aliases, txn);
 }
 
 static void
-saved_aliases(struct advisor_round *engine)
+saved_aliases(struct advisor_round *round)
 {
-    advisor_aliases_saved(engine->aliases);
+    advisor_aliases_saved(round->aliases);
 }
 
 static bool
-has_orphans(struct advisor_round *engine)
+has_orphans(struct advisor_round *round)
 {
-    return advisor_orphans_dirty(engine->orphans);
+    return advisor_orphans_dirty(round->orphans);
 }
 
 static enum kvt_err
-write_orphans(struct advisor_round *engine, const struct advisor_txn *txn,
+write_orphans(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_orphans_save(engine->orphans, txn);
+    return advisor_orphans_save(round->orphans, txn);
 }
 
 static void
-saved_orphans(struct advisor_round *engine)
+saved_orphans(struct advisor_round *round)
 {
-    advisor_orphans_saved(engine->orphans);
+    advisor_orphans_saved(round->orphans);
 }
 
 /* ---- positions in the streams that are read ---- */
 
 static enum kvt_err
-write_sources(struct advisor_round *engine, const struct advisor_txn *txn,
+write_sources(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
     (void)log;
-    return advisor_round_save_sources(engine, txn);
+    return advisor_round_save_sources(round, txn);
 }
 
 static enum kvt_err
-write_numbers(struct advisor_round *engine, const struct advisor_txn *txn,
+write_numbers(struct advisor_round *round, const struct advisor_txn *txn,
               struct advisor_store_log *log)
 {
-    enum kvt_err rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
+    enum kvt_err rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, round->reports.seq);
 
     (void)log;
     if (rc == KVT_OK)
-        rc =
-            advisor_store_put_number(txn, ADVISOR_META_REPORTS_CREATED, engine->reports.created_ms);
-    if (rc == KVT_OK && engine->forgotten)
+        rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_CREATED, round->reports.created_ms);
+    if (rc == KVT_OK && round->forgotten)
         rc = advisor_store_put_number(txn, ADVISOR_META_VOLATILE,
-                                      engine->options.volatile_places ? 1 : 0);
+                                      round->options.volatile_places ? 1 : 0);
     return rc;
 }
 
 static void
-saved_numbers(struct advisor_round *engine)
+saved_numbers(struct advisor_round *round)
 {
-    engine->forgotten = false;
-    engine->moved = false;
-    engine->moved_ms = 0;
+    round->forgotten = false;
+    round->moved = false;
+    round->moved_ms = 0;
 }
 
 /* ---- all of them ---- */
 
 /* In the order in which they are written.  NULL: nothing to do. */
 static const struct durable_table {
-    bool (*has_changes)(struct advisor_round *engine); /* a transaction is due */
+    bool (*has_changes)(struct advisor_round *round); /* a transaction is due */
     /* With volatile places: RAM may follow only after a transaction. */
-    bool (*must_write)(struct advisor_round *engine);
-    enum kvt_err (*write)(struct advisor_round *engine, const struct advisor_txn *txn,
+    bool (*must_write)(struct advisor_round *round);
+    enum kvt_err (*write)(struct advisor_round *round, const struct advisor_txn *txn,
                           struct advisor_store_log *log);
-    void (*saved)(struct advisor_round *engine); /* after the commit */
+    void (*saved)(struct advisor_round *round); /* after the commit */
 } tables[] = {
     /* has_changes, must_write, write, saved */
     {NULL, must_write_names, write_names, saved_names},
@@ -330,38 +329,38 @@ static const struct durable_table {
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 bool
-advisor_round_has_changes(struct advisor_round *engine)
+advisor_round_has_changes(struct advisor_round *round)
 {
     for (size_t i = 0; i < TABLES; i++)
-        if (tables[i].has_changes != NULL && tables[i].has_changes(engine))
+        if (tables[i].has_changes != NULL && tables[i].has_changes(round))
             return true;
     return false;
 }
 
 bool
-advisor_round_must_write(struct advisor_round *engine)
+advisor_round_must_write(struct advisor_round *round)
 {
     for (size_t i = 0; i < TABLES; i++)
-        if (tables[i].must_write != NULL && tables[i].must_write(engine))
+        if (tables[i].must_write != NULL && tables[i].must_write(round))
             return true;
     return false;
 }
 
 enum kvt_err
-advisor_round_write_tables(struct advisor_round *engine, const struct advisor_txn *txn,
+advisor_round_write_tables(struct advisor_round *round, const struct advisor_txn *txn,
                            struct advisor_store_log *log)
 {
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < TABLES && rc == KVT_OK; i++)
-        rc = tables[i].write(engine, txn, log);
+        rc = tables[i].write(round, txn, log);
     return rc;
 }
 
 void
-advisor_round_tables_saved(struct advisor_round *engine)
+advisor_round_tables_saved(struct advisor_round *round)
 {
     for (size_t i = 0; i < TABLES; i++)
         if (tables[i].saved != NULL)
-            tables[i].saved(engine);
+            tables[i].saved(round);
 }

@@ -38,11 +38,11 @@ worker_of(const struct advisor_publisher *publisher, uint32_t dp_rank)
 }
 
 static void
-tell_seen(struct advisor_round *engine, const struct advisor_publisher *publisher, uint32_t dp_rank)
+tell_seen(struct advisor_round *round, const struct advisor_publisher *publisher, uint32_t dp_rank)
 {
     const struct router_worker worker = worker_of(publisher, dp_rank);
     const enum kvt_err rc =
-        router_workers_seen(engine->feeds.workers, &worker, ROUTER_ORIGIN_EVENTS);
+        router_workers_seen(round->feeds.workers, &worker, ROUTER_ORIGIN_EVENTS);
 
     if (rc != KVT_OK)
         kvt_log_error("advisor.engine", "staff", "%s is not routed to: %s", worker.name,
@@ -50,25 +50,25 @@ tell_seen(struct advisor_round *engine, const struct advisor_publisher *publishe
 }
 
 static void
-join(struct advisor_round *engine, struct advisor_publisher *publisher)
+join(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     publisher->staff.there = true;
     publisher->staff.anew = false;
     for (uint32_t rank = 0; rank < ADVISOR_STAFF_RANKS_MAX; rank++)
         if (has(&publisher->staff, rank))
-            tell_seen(engine, publisher, rank);
+            tell_seen(round, publisher, rank);
 }
 
 /* Ranks that another publisher of the name vouches for stay: a worker may have several. */
 static void
-leave(struct advisor_round *engine, struct advisor_publisher *publisher)
+leave(struct advisor_round *round, struct advisor_publisher *publisher)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const size_t count = advisor_publishers_count(round->publishers);
     struct advisor_staff others = {.there = false};
 
     publisher->staff.there = false;
     for (size_t i = 0; i < count; i++) {
-        const struct advisor_publisher *other = advisor_publishers_at(engine->publishers, i);
+        const struct advisor_publisher *other = advisor_publishers_at(round->publishers, i);
 
         if (other == publisher || !other->staff.there || other->row.gone != 0 ||
             strcmp(other->row.worker, publisher->row.worker) != 0)
@@ -80,44 +80,44 @@ leave(struct advisor_round *engine, struct advisor_publisher *publisher)
         const struct router_worker worker = worker_of(publisher, rank);
 
         if (has(&publisher->staff, rank) && !has(&others, rank))
-            router_workers_gone(engine->feeds.workers, &worker);
+            router_workers_gone(round->feeds.workers, &worker);
     }
 }
 
 void
-advisor_round_met(struct advisor_round *engine, struct advisor_publisher *publisher,
+advisor_round_met(struct advisor_round *round, struct advisor_publisher *publisher,
                   uint32_t dp_rank)
 {
-    if (engine->feeds.workers == NULL || dp_rank >= ADVISOR_STAFF_RANKS_MAX ||
+    if (round->feeds.workers == NULL || dp_rank >= ADVISOR_STAFF_RANKS_MAX ||
         has(&publisher->staff, dp_rank))
         return;
     add(&publisher->staff, dp_rank);
     if (publisher->staff.there)
-        tell_seen(engine, publisher, dp_rank);
+        tell_seen(round, publisher, dp_rank);
 }
 
 void
-advisor_round_parted(struct advisor_round *engine, struct advisor_publisher *publisher)
+advisor_round_parted(struct advisor_round *round, struct advisor_publisher *publisher)
 {
-    if (engine->feeds.workers != NULL && publisher->staff.there)
-        leave(engine, publisher);
+    if (round->feeds.workers != NULL && publisher->staff.there)
+        leave(round, publisher);
 }
 
 void
-advisor_round_workers(struct advisor_round *engine)
+advisor_round_workers(struct advisor_round *round)
 {
-    if (engine->feeds.workers == NULL)
+    if (round->feeds.workers == NULL)
         return;
-    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers); i++) {
-        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
+    for (size_t i = 0; i < advisor_publishers_active_count(round->publishers); i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(round->publishers, i);
         const bool lives = publisher->row.gone == 0;
 
         if (!publisher->staff.known)
             continue;
         if (publisher->staff.there && (!lives || publisher->staff.anew))
-            leave(engine, publisher);
+            leave(round, publisher);
         if (!publisher->staff.there && lives)
-            join(engine, publisher);
+            join(round, publisher);
     }
 }
 
@@ -171,24 +171,24 @@ recall(struct advisor_publisher *publisher, const struct known *known)
 }
 
 void
-advisor_round_workers_all(struct advisor_round *engine)
+advisor_round_workers_all(struct advisor_round *round)
 {
-    const uint32_t holders = advisor_name_table_holder_count(engine->names);
-    const size_t count = advisor_publishers_count(engine->publishers);
+    const uint32_t holders = advisor_name_table_holder_count(round->names);
+    const size_t count = advisor_publishers_count(round->publishers);
     struct known known = {.count = 0};
     enum kvt_err rc;
 
-    if (engine->feeds.workers == NULL)
+    if (round->feeds.workers == NULL)
         return;
     rc = advisor_number_map_new(&known.by_name);
     for (uint32_t i = 0; i < holders && rc == KVT_OK; i++)
-        rc = know(&known, advisor_name_table_holder_key(engine->names, i));
+        rc = know(&known, advisor_name_table_holder_key(round->names, i));
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+        struct advisor_publisher *publisher = advisor_publishers_at(round->publishers, i);
 
         recall(publisher, &known);
         if (publisher->row.gone == 0 && publisher->staff.known)
-            join(engine, publisher);
+            join(round, publisher);
     }
     if (rc != KVT_OK)
         kvt_log_error("advisor.engine", "staff", "workers are known by their next events: %s",
