@@ -397,8 +397,10 @@ static const struct cli_command commands[] = {
      .words = "ls|show|break",
      OPTIONS(g4_locks_options),
      .run = cli_locks_run},
-#include "cli/command_route.def"
 #include "cli/command_stored.def"
+
+/* After what is stored, in the order of the help: the blank line keeps them unsorted. */
+#include "cli/command_route.def"
     {.path = "orders ls",
      .arguments = "",
      .summary = "Orders the advisor gave, and what came of them",
