@@ -1,7 +1,7 @@
 /*
  * advisor/choice/active_rules.h -- the policy in force, as the planner follows it.
  *
- * Why: draining, promoting, sweeping and previewing ask the same questions: which rule has this
+ * Why: draining, promoting, sweeping and dry runs ask the same questions: which rule has this
  * block, and may that rule act now?
  *
  * What a rule did and may do is remembered by its id, so that a new version of the policy does not

@@ -90,11 +90,6 @@ size_t
 advisor_planner_rules(struct advisor_planner *planner, struct advisor_rule_view *views,
                       size_t capacity)
 {
-    size_t count;
-
-    (void)pthread_mutex_lock(&planner->shared.lock);
-    count = planner->shared.rule_count < capacity ? planner->shared.rule_count : capacity;
-    memcpy(views, planner->shared.rules, count * sizeof(*views));
-    (void)pthread_mutex_unlock(&planner->shared.lock);
-    return count;
+    return advisor_planner_copy_views(planner, &planner->shared.rule_count, planner->shared.rules,
+                                      sizeof(*views), views, capacity);
 }

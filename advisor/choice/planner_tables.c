@@ -125,3 +125,16 @@ advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
     return policy_tier_blocks_is_leaving(planner->tiers[tier].roster, block->ns, block->hash) &&
            !advisor_refusals_has(planner->refusals, &refused);
 }
+
+size_t
+advisor_planner_copy_views(struct advisor_planner *planner, const size_t *count, const void *from,
+                           size_t size, void *views, size_t capacity)
+{
+    size_t copied;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    copied = *count < capacity ? *count : capacity;
+    memcpy(views, from, copied * size);
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return copied;
+}

@@ -314,6 +314,9 @@ struct policy_tier_blocks_options
 advisor_planner_roster_options(const struct advisor_planner *planner);
 /** Some of its blocks are not considered. */
 void advisor_planner_say_truncated(struct advisor_tier *tier);
+/** The first `capacity` of some views, whose number is `count`; on any thread. */
+size_t advisor_planner_copy_views(struct advisor_planner *planner, const size_t *count,
+                                  const void *from, size_t size, void *views, size_t capacity);
 /** Is the block on its way out of the tier?  One that its gateway did not let go is not. */
 bool advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
                                 const struct policy_block *block);

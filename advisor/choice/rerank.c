@@ -252,7 +252,7 @@ run(void *arg)
     return NULL;
 }
 
-/* ---- the engine's ---- */
+/* ---- the writer's thread ---- */
 
 static enum kvt_err
 load_learned(void *arg, const char *tier, const char *ordering, const void *bytes, size_t size)

@@ -9,7 +9,7 @@
  * Ownership: the rerank owns its read transaction, its rosters until they are taken, and those that
  *            it was given to end (which takes a while where they are large).
  * Threads:   one of its own, which owns the rosters until it has caught up; all calls are the
- *            engine's thread's.  A lock guards what was heard and not yet told.
+ *            writer's thread's.  A lock guards what was heard and not yet told.
  * Limits:    ADVISOR_RERANK_HEARD_MAX of what is heard and waits: beyond that it fails, KVT_FULL.
  *            advisor_rerank_take() tells ADVISOR_RERANK_REST at most.  The store's pages of the
  *            begin stay until all rows are read.

@@ -313,11 +313,6 @@ size_t
 advisor_planner_quotas(struct advisor_planner *planner, struct advisor_quota_view *views,
                        size_t capacity)
 {
-    size_t count;
-
-    (void)pthread_mutex_lock(&planner->shared.lock);
-    count = planner->shared.quota_count < capacity ? planner->shared.quota_count : capacity;
-    memcpy(views, planner->shared.quotas, count * sizeof(*views));
-    (void)pthread_mutex_unlock(&planner->shared.lock);
-    return count;
+    return advisor_planner_copy_views(planner, &planner->shared.quota_count, planner->shared.quotas,
+                                      sizeof(*views), views, capacity);
 }

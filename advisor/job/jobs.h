@@ -43,7 +43,7 @@
 #define ADVISOR_JOB_SUSPEND_MIN     16       /* errors before a share means something */
 #define ADVISOR_JOB_FILLING_MS      86400000 /* that the rest of a job may take to come */
 #define ADVISOR_JOB_HOLD_MS         600000   /* without progress: rules act beside an open plan */
-#define ADVISOR_JOB_WAIT_MS         8000 /* for the engine to take a request and make it durable */
+#define ADVISOR_JOB_WAIT_MS         8000 /* for the writer to take a request and make it durable */
 
 struct advisor_jobs;
 
@@ -57,7 +57,7 @@ KVT_NODISCARD enum kvt_err advisor_jobs_new(struct advisor_jobs **out,
 /** NULL is allowed.  Nobody may be waiting in it. */
 void advisor_jobs_free(struct advisor_jobs *jobs);
 
-/* ---- any thread: handed to the engine and waited for; durable when they return KVT_OK ---- */
+/* ---- any thread: handed to the writer and waited for; durable when they return KVT_OK ---- */
 
 /* Blocks of one gateway, namespace and verb. */
 struct advisor_job_moves {
@@ -95,14 +95,14 @@ struct advisor_job_request {
  * @param[out] job  the job as it is now, all 0 on failure
  * @return KVT_OK (also: this part is there already); KVT_INVALID, KVT_RANGE (a part that does not
  * follow; above a limit), KVT_FULL (too many jobs, or no room in the store), KVT_PRECONDITION (no
- * key to sign orders with), KVT_UNAVAILABLE (the engine takes nothing now: nothing happened),
+ * key to sign orders with), KVT_UNAVAILABLE (the writer takes nothing now: nothing happened),
  * KVT_TIMEOUT (it may happen yet), KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err advisor_jobs_submit(struct advisor_jobs *jobs,
                                                const struct advisor_job_request *request,
                                                struct advisor_job_row *job, struct kvt_error *err);
 
-/** All that advisor_jobs_submit() refuses before the engine has it; nothing is taken. */
+/** All that advisor_jobs_submit() refuses before the writer has it; nothing is taken. */
 KVT_NODISCARD enum kvt_err advisor_jobs_check(const struct advisor_jobs *jobs,
                                               const struct advisor_job_request *request,
                                               struct kvt_error *err);

@@ -78,7 +78,7 @@ struct advisor_job_ask {
     struct advisor_job_ask *next;
     bool queued;
     bool answered;
-    bool abandoned; /* nobody waits for it any more: the engine frees it */
+    bool abandoned; /* its thread waits no more: the writer frees it */
 };
 
 struct advisor_jobs {

@@ -8,7 +8,7 @@
 #include "base/core/log.h"
 #include "base/thread/cond.h"
 
-/* From threads that ask to the engine's, and back when it is durable. */
+/* From threads that ask to the writer's, and back when it is durable. */
 
 /* An order of large blocks is a long one: gateways are to come to others' in between. */
 #define BATCH_BYTES_MAX (UINT64_C(1) << 30)

@@ -389,13 +389,8 @@ size_t
 advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
                       size_t capacity)
 {
-    size_t count;
-
-    (void)pthread_mutex_lock(&planner->shared.lock);
-    count = planner->shared.tier_count < capacity ? planner->shared.tier_count : capacity;
-    memcpy(views, planner->shared.tiers, count * sizeof(*views));
-    (void)pthread_mutex_unlock(&planner->shared.lock);
-    return count;
+    return advisor_planner_copy_views(planner, &planner->shared.tier_count, planner->shared.tiers,
+                                      sizeof(*views), views, capacity);
 }
 
 enum kvt_err
@@ -421,13 +416,8 @@ size_t
 advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
                          size_t capacity)
 {
-    size_t count;
-
-    (void)pthread_mutex_lock(&planner->shared.lock);
-    count = planner->shared.gateway_count < capacity ? planner->shared.gateway_count : capacity;
-    memcpy(views, planner->shared.gateways, count * sizeof(*views));
-    (void)pthread_mutex_unlock(&planner->shared.lock);
-    return count;
+    return advisor_planner_copy_views(planner, &planner->shared.gateway_count,
+                                      planner->shared.gateways, sizeof(*views), views, capacity);
 }
 
 enum advisor_mode

@@ -73,7 +73,7 @@ void advisor_planner_count(struct advisor_planner *planner,
                            const struct advisor_byte_sums_row *sums, size_t count);
 
 /** A report; false when it was seen before (its results count all the same).  Its accesses are the
- *  engine's business. */
+ *  round's business. */
 bool advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                             uint64_t now_ms);
 

@@ -403,7 +403,7 @@ advisor_traffic_hottest(struct advisor_traffic *traffic, struct advisor_hot_bloc
         kvt_free(copy);
         return 0;
     }
-    /* Sorted without the lock: the engine waits for it. */
+    /* Sorted without the lock: the writer waits for it. */
     (void)pthread_mutex_lock(&traffic->lock);
     *copy = traffic->hottest;
     (void)pthread_mutex_unlock(&traffic->lock);
