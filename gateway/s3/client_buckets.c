@@ -10,6 +10,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "base/core/random.h"
+#include "base/text/parse.h"
 #include "g4/object/check.h"
 #include "gateway/tier/bucket_tier.h"
 
@@ -21,6 +22,8 @@ enum {
 };
 
 #define FIRST_LINE "kvtier bucket 1\n"
+#define OPEN       "open\n"
+#define CLOSING    "closing\n"
 
 struct slot {
     struct gateway_client_bucket bucket; /* name "": free */
@@ -151,8 +154,8 @@ put_marker(struct gateway_context *context, struct gateway_client_bucket *bucket
 
     name_marker(bucket->name, key);
     request.body_size =
-        (size_t)snprintf(body, sizeof(body), FIRST_LINE "%s %" PRIu64 " %s\n%s\n", bucket->id,
-                         bucket->created_ms, bucket->closing ? "closing" : "open", bucket->owner);
+        (size_t)snprintf(body, sizeof(body), FIRST_LINE "%s %" PRIu64 " %s%s\n", bucket->id,
+                         bucket->created_ms, bucket->closing ? CLOSING : OPEN, bucket->owner);
     request.meta = (struct g4_meta){.present = true,
                                     .length = request.body_size,
                                     .crc32c = g4_check_crc32c(body, request.body_size)};
@@ -167,25 +170,35 @@ static bool
 parse_marker(const char *body, struct gateway_client_bucket *bucket)
 {
     const size_t id = sizeof(bucket->id) - 1;
-    char state[8];
-    int used = 0;
+    char time[24];
     size_t size;
 
     if (strncmp(body, FIRST_LINE, strlen(FIRST_LINE)) != 0)
         return false;
     body += strlen(FIRST_LINE);
-    if (sscanf(body, "%16[0-9a-f] %" SCNu64 " %7[a-z]\n%n", bucket->id, &bucket->created_ms, state,
-               &used) != 3 ||
-        used == 0 || strlen(bucket->id) != id)
+    if (strspn(body, "0123456789abcdef") != id || body[id] != ' ')
         return false;
-    body += used;
+    memcpy(bucket->id, body, id);
+    bucket->id[id] = '\0';
+    body += id + 1;
+    size = strcspn(body, " ");
+    if (size >= sizeof(time) || body[size] != ' ')
+        return false;
+    memcpy(time, body, size);
+    time[size] = '\0';
+    if (kvt_parse_u64(time, &bucket->created_ms) != KVT_OK)
+        return false;
+    body += size + 1;
+    bucket->closing = strncmp(body, CLOSING, strlen(CLOSING)) == 0;
+    if (!bucket->closing && strncmp(body, OPEN, strlen(OPEN)) != 0)
+        return false;
+    body += strlen(bucket->closing ? CLOSING : OPEN);
     size = strcspn(body, "\n");
     if (size == 0 || size >= sizeof(bucket->owner) || body[size] != '\n')
         return false;
     memcpy(bucket->owner, body, size);
     bucket->owner[size] = '\0';
-    bucket->closing = strcmp(state, "closing") == 0;
-    return bucket->closing || strcmp(state, "open") == 0;
+    return true;
 }
 
 /* `age_ms`: since it was written, by the store's clock. */
