@@ -79,9 +79,10 @@ get_text(char *out, const uint8_t *at, size_t room)
     return memchr(out, '\0', room) != NULL;
 }
 
-enum kvt_err
-g4_object_file_decode(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE],
-                      struct g4_object_file *object, struct kvt_error *err)
+/* KVT_OK or KVT_CORRUPT with the reason. */
+static enum kvt_err
+decode(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE], struct g4_object_file *object,
+       struct kvt_error *err)
 {
     memset(object, 0, sizeof(*object));
     if (memcmp(header, magic, sizeof(magic)) != 0)
@@ -178,7 +179,7 @@ judge(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE], ssize_t got, int fd, con
         rc = kvt_error_set(err, KVT_CORRUPT, "object file of %jd bytes has no header",
                            (intmax_t)about.st_size);
     else
-        rc = g4_object_file_decode(header, object, err);
+        rc = decode(header, object, err);
     if (rc == KVT_OK && key != NULL && strcmp(key, object->key) != 0)
         rc = kvt_error_set(err, KVT_CORRUPT, "object file of another key");
     if (rc == KVT_OK && ((uint64_t)about.st_size < G4_OBJECT_FILE_BODY_AT ||

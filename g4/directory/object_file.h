@@ -42,11 +42,6 @@ struct g4_object_file {
 void g4_object_file_encode(const struct g4_object_file *object,
                            uint8_t header[G4_OBJECT_FILE_HEADER_SIZE]);
 
-/** KVT_OK or KVT_CORRUPT with the reason. */
-KVT_NODISCARD enum kvt_err g4_object_file_decode(const uint8_t header[G4_OBJECT_FILE_HEADER_SIZE],
-                                                 struct g4_object_file *object,
-                                                 struct kvt_error *err);
-
 /**
  * Read and check the header of an open file.  Also when it is KVT_CORRUPT, `object` has an etag
  * (made from the file's number, size and time), so that a repair can be conditional, and the length

@@ -232,12 +232,6 @@ g4_tree_usage(struct g4_tree *tree)
 }
 
 int
-g4_tree_objects(const struct g4_tree *tree)
-{
-    return tree->objects;
-}
-
-int
 g4_tree_tmp(const struct g4_tree *tree)
 {
     return tree->tmp;

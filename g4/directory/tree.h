@@ -61,8 +61,7 @@ void g4_tree_close(struct g4_tree *tree);
 
 struct g4_tree_usage *g4_tree_usage(struct g4_tree *tree);
 
-/** The folders below <path>: -1 never. */
-int g4_tree_objects(const struct g4_tree *tree);
+/** The folder <path>/tmp. */
 int g4_tree_tmp(const struct g4_tree *tree);
 
 /** Wait for the tree lock; the descriptor that holds it, or -1 with errno. */

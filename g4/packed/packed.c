@@ -130,10 +130,21 @@ g4_packed_free(struct g4_packed *packed)
     kvt_free(packed);
 }
 
+/* Number of the manifest that is loaded; 0: none. */
+static uint64_t
+loaded_number(struct g4_packed *packed)
+{
+    struct loaded *loaded = loaded_hold(packed);
+    const uint64_t number = loaded->manifest.number;
+
+    loaded_drop(loaded);
+    return number;
+}
+
 enum kvt_err
 g4_packed_refresh(struct g4_packed *packed, struct kvt_error *err)
 {
-    const uint64_t known = g4_packed_number(packed);
+    const uint64_t known = loaded_number(packed);
     const uint64_t began_ms = kvt_clock_mono_ms();
     struct loaded *next = loaded_new();
     uint64_t doubts;
@@ -198,16 +209,6 @@ g4_packed_totals(struct g4_packed *packed, struct g4_packed_totals *totals)
         totals->segment_bytes += manifest->segments[i].size;
     }
     loaded_drop(loaded);
-}
-
-uint64_t
-g4_packed_number(struct g4_packed *packed)
-{
-    struct loaded *loaded = loaded_hold(packed);
-    const uint64_t number = loaded->manifest.number;
-
-    loaded_drop(loaded);
-    return number;
 }
 
 /* ---- finding ---- */

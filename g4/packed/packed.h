@@ -54,9 +54,6 @@ void g4_packed_free(struct g4_packed *packed);
 /** Load the newest manifest when it is not loaded: one LIST, and a GET when there is one. */
 KVT_NODISCARD enum kvt_err g4_packed_refresh(struct g4_packed *packed, struct kvt_error *err);
 
-/** Number of the manifest that is loaded; 0: none. */
-uint64_t g4_packed_number(struct g4_packed *packed);
-
 /** Milliseconds since the last look for a newer manifest began; UINT64_MAX: there was none, or
  *  g4_packed_doubt() came after it began. */
 uint64_t g4_packed_age_ms(struct g4_packed *packed);

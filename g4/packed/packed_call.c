@@ -45,15 +45,17 @@ take_answer(struct g4_packed_call *call)
     request->error = child->error;
 }
 
-void
-g4_packed_call_pass(struct g4_packed_call *call)
+/* Answer with what the child found, and free the call. */
+static void
+pass_answer(struct g4_packed_call *call)
 {
     take_answer(call);
     call_free(call);
 }
 
-void
-g4_packed_call_end(struct g4_packed_call *call, enum kvt_err status, const char *text)
+/* Answer with `text`, and free the call. */
+static void
+end_call(struct g4_packed_call *call, enum kvt_err status, const char *text)
 {
     call->request->status = status;
     if (status != KVT_OK)
@@ -99,13 +101,13 @@ read_packed(struct g4_packed_call *call)
 
     g4_segment_entry_etag(entry, etag);
     if (request->condition == G4_IF_MATCH && strcmp(etag, request->etag) != 0) {
-        g4_packed_call_end(call, KVT_PRECONDITION, "another ETag");
+        end_call(call, KVT_PRECONDITION, "another ETag");
         return;
     }
     describe(request, entry);
     if (request->verb == G4_HEAD) {
         request->buffer_size = entry->length;
-        g4_packed_call_end(call, KVT_OK, "");
+        end_call(call, KVT_OK, "");
         return;
     }
     call->child = (struct g4_request){.verb = G4_GET,
@@ -123,13 +125,13 @@ read_packed(struct g4_packed_call *call)
         call->child.range_size = rest < request->range_size ? (size_t)rest : request->range_size;
     }
     if (call->child.range_size == 0 || call->child.range_size > request->buffer_capacity) {
-        g4_packed_call_end(call, KVT_RANGE, "not so many bytes");
+        end_call(call, KVT_RANGE, "not so many bytes");
         return;
     }
     call->child.buffer_capacity = call->child.range_size;
     call->in_segment = true;
     if (g4_segment_key(call->child_key, call->space->name, &call->place.segment) != KVT_OK)
-        g4_packed_call_end(call, KVT_CORRUPT, "a segment without a name");
+        end_call(call, KVT_CORRUPT, "a segment without a name");
     else
         g4_packed_call_send(call);
 }
@@ -151,16 +153,16 @@ g4_packed_call_read(struct g4_packed_call *call)
     if (packed &&
         (!call->has_bad || g4_segment_name_compare(&call->place.segment, &call->bad) != 0)) {
         if (call->tries++ == G4_PACKED_TRIES)
-            g4_packed_call_end(call, KVT_UNAVAILABLE, "segments go faster than they can be read");
+            end_call(call, KVT_UNAVAILABLE, "segments go faster than they can be read");
         else
             read_packed(call);
     } else if (!call->own_missing) {
         send_own(call);
     } else if (packed) {
         describe(call->request, &call->place.block.entry);
-        g4_packed_call_end(call, KVT_CORRUPT, "lost or damaged in its segment");
+        end_call(call, KVT_CORRUPT, "lost or damaged in its segment");
     } else {
-        g4_packed_call_end(call, KVT_NOTFOUND, "not there");
+        end_call(call, KVT_NOTFOUND, "not there");
     }
 }
 
@@ -195,7 +197,7 @@ landed_in_segment(struct g4_packed_call *call)
         request->body_crc32c = child->body_crc32c;
         request->http = child->http;
         request->server_ms = child->server_ms;
-        g4_packed_call_end(call, KVT_OK, "");
+        end_call(call, KVT_OK, "");
         return;
     }
     if (request->buffer == NULL)
@@ -219,12 +221,12 @@ landed_read(struct g4_packed_call *call)
     if (call->in_segment) {
         landed_in_segment(call);
     } else if (call->child.status == KVT_NOTFOUND && call->unseen.code != KVT_OK) {
-        g4_packed_call_end(call, call->unseen.code, call->unseen.text);
+        end_call(call, call->unseen.code, call->unseen.text);
     } else if (call->child.status == KVT_NOTFOUND) {
         call->own_missing = true; /* packed since the manifest was looked for? */
         g4_packed_call_wait(call);
     } else {
-        g4_packed_call_pass(call);
+        pass_answer(call);
     }
 }
 
@@ -272,7 +274,7 @@ look_behind(struct g4_packed_call *call)
 {
     if (!g4_packed_find(call->space->packed, &call->key, &call->place) ||
         is_what_was_put(call, &call->place))
-        g4_packed_call_end(call, KVT_OK, "");
+        end_call(call, KVT_OK, "");
     else
         retire(call);
 }
@@ -293,17 +295,17 @@ write_block(struct g4_packed_call *call)
     packed = call->met && call->place.block.state == G4_MANIFEST_PACKED;
     call->child = *call->request;
     if (packed && condition == G4_IF_ABSENT) {
-        g4_packed_call_end(call, KVT_EXISTS, "packed");
+        end_call(call, KVT_EXISTS, "packed");
     } else if (packed && condition == G4_IF_MATCH && is_meant(call, &call->place)) {
         call->child.condition = G4_IF_ABSENT;
         if (call->tries++ == G4_PACKED_TRIES)
-            g4_packed_call_end(call, KVT_AGAIN, "packed as often as it is written");
+            end_call(call, KVT_AGAIN, "packed as often as it is written");
         else
             g4_packed_call_send(call);
     } else if (packed && call->own_missing) {
-        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
+        end_call(call, KVT_PRECONDITION, "packed, with another ETag");
     } else if (call->own_missing) {
-        g4_packed_call_end(call, KVT_NOTFOUND, "not there");
+        end_call(call, KVT_NOTFOUND, "not there");
     } else {
         g4_packed_call_send(call);
     }
@@ -326,7 +328,7 @@ landed_write(struct g4_packed_call *call)
         call->own_missing = true; /* packed since the manifest was looked for? */
         g4_packed_call_wait(call);
     } else {
-        g4_packed_call_pass(call);
+        pass_answer(call);
     }
 }
 
@@ -340,9 +342,9 @@ delete_block(struct g4_packed_call *call)
     if (found && (call->request->condition != G4_IF_MATCH || is_meant(call, &call->place)))
         retire(call);
     else if (found && call->place.block.state == G4_MANIFEST_PACKED)
-        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
+        end_call(call, KVT_PRECONDITION, "packed, with another ETag");
     else
-        g4_packed_call_pass(call);
+        pass_answer(call);
 }
 
 static void
@@ -351,7 +353,7 @@ landed_delete(struct g4_packed_call *call)
     if (call->child.status == KVT_OK || call->child.status == KVT_NOTFOUND)
         g4_packed_call_wait(call); /* the manifest is looked for after the object is gone */
     else
-        g4_packed_call_pass(call);
+        pass_answer(call);
 }
 
 struct g4_compaction_retirement
@@ -377,15 +379,15 @@ g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc, const struc
     if (rc == KVT_BUSY || rc == KVT_PRECONDITION || rc == KVT_CANCELLED)
         rc = KVT_AGAIN;
     if (rc != KVT_OK) {
-        g4_packed_call_end(call, rc, err->text);
+        end_call(call, rc, err->text);
     } else if (call->outcome == KVT_PRECONDITION) { /* another was put since */
-        g4_packed_call_end(call, writes ? KVT_OK : KVT_PRECONDITION, "packed, with another ETag");
+        end_call(call, writes ? KVT_OK : KVT_PRECONDITION, "packed, with another ETag");
     } else if (call->outcome != KVT_OK) {
-        g4_packed_call_end(call, call->outcome, call->child.error.text);
+        end_call(call, call->outcome, call->child.error.text);
     } else {
         if (writes && call->child.status == KVT_OK)
             take_answer(call);
-        g4_packed_call_end(call, KVT_OK, "");
+        end_call(call, KVT_OK, "");
     }
 }
 
@@ -403,7 +405,7 @@ landed(struct g4_request *child, void *arg)
         if (child->status == KVT_OK)
             g4_packed_call_wait(call); /* what was packed since the page was made is in a segment */
         else
-            g4_packed_call_pass(call);
+            pass_answer(call);
         break;
     case G4_PACKED_WRITE: landed_write(call); break;
     }
@@ -418,7 +420,7 @@ g4_packed_call_send(struct g4_packed_call *call)
     call->child.arg = call;
     rc = g4_store_submit(call->store->inner, &call->child);
     if (rc != KVT_OK)
-        g4_packed_call_end(call, rc, "the store below takes no request");
+        end_call(call, rc, "the store below takes no request");
 }
 
 void
@@ -429,7 +431,7 @@ g4_packed_call_unseen(struct g4_packed_call *call, enum kvt_err rc, const struct
         call->step == G4_PACKED_WRITE && !call->stored && call->request->condition == G4_IF_ABSENT;
 
     if (!reads && !adds) {
-        g4_packed_call_end(call, rc, err->text);
+        end_call(call, rc, err->text);
         return;
     }
     (void)kvt_error_set(&call->unseen, rc, "%.200s", err->text);
@@ -450,9 +452,9 @@ g4_packed_call_resume(struct g4_packed_call *call)
         if (rc == KVT_AGAIN)
             g4_packed_call_send(call);
         else if (rc == KVT_OK)
-            g4_packed_call_pass(call);
+            pass_answer(call);
         else
-            g4_packed_call_end(call, rc, "no memory for a listing");
+            end_call(call, rc, "no memory for a listing");
         break;
     }
 }

@@ -130,10 +130,6 @@ struct g4_compaction_retirement g4_packed_call_retirement(struct g4_packed_call 
 void g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc,
                             const struct kvt_error *err);
 
-/** Answer whoever asked, with what the child found or with `text`, and free the call. */
-void g4_packed_call_pass(struct g4_packed_call *call);
-void g4_packed_call_end(struct g4_packed_call *call, enum kvt_err status, const char *text);
-
 /** Put packed blocks into the page that the child listed.  KVT_OK; KVT_NOMEM; KVT_AGAIN: the page
  *  had nothing to tell of, or only what is the packer's, and the child is set to list what is
  *  behind that. */

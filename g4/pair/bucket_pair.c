@@ -539,14 +539,6 @@ g4_bucket_pair_open(struct g4_store **out, struct g4_store *near, struct g4_stor
     return rc;
 }
 
-struct g4_store *
-g4_bucket_pair_at(struct g4_store *store, enum g4_bucket_pair_place place)
-{
-    struct ladder *ladder = g4_store_self(store, &ladder_driver);
-
-    return place == G4_BUCKET_PAIR_NEAR ? ladder->near : ladder->far;
-}
-
 void
 g4_bucket_pair_tell(struct g4_store *store, bool far_answers)
 {

@@ -34,9 +34,6 @@ enum g4_bucket_pair_place { G4_BUCKET_PAIR_NEAR, G4_BUCKET_PAIR_FAR }; /* `place
 KVT_NODISCARD enum kvt_err g4_bucket_pair_open(struct g4_store **out, struct g4_store *near,
                                                struct g4_store *far);
 
-/** The stores below, for who moves a block from one to the other. */
-struct g4_store *g4_bucket_pair_at(struct g4_store *store, enum g4_bucket_pair_place place);
-
 /** Does the far bucket answer?  While it does not, nobody waits for it.  It does at first. */
 void g4_bucket_pair_tell(struct g4_store *store, bool far_answers);
 

@@ -168,12 +168,6 @@ g4_endpoint_region(const struct g4_endpoint *endpoint)
     return endpoint->region;
 }
 
-struct g4_credentials *
-g4_endpoint_credentials(const struct g4_endpoint *endpoint)
-{
-    return endpoint->credentials;
-}
-
 const struct g4_placement *
 g4_endpoint_placement(const struct g4_endpoint *endpoint)
 {
@@ -351,12 +345,6 @@ uint64_t
 g4_endpoint_keys(const struct g4_endpoint *endpoint)
 {
     return g4_credentials_generation(endpoint->credentials);
-}
-
-int64_t
-g4_endpoint_skew_ms(const struct g4_endpoint *endpoint)
-{
-    return atomic_load(&endpoint->skew_ms);
 }
 
 /* The Date of an answer, Unix; 0 where there is none. */

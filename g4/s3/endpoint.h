@@ -49,7 +49,6 @@ void g4_endpoint_free(struct g4_endpoint *endpoint);
 
 const char *g4_endpoint_bucket(const struct g4_endpoint *endpoint);
 const char *g4_endpoint_region(const struct g4_endpoint *endpoint);
-struct g4_credentials *g4_endpoint_credentials(const struct g4_endpoint *endpoint);
 const struct g4_placement *g4_endpoint_placement(const struct g4_endpoint *endpoint);
 
 /* A request that is signed. */
@@ -94,9 +93,6 @@ bool g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
 
 /** The keys that the next request is signed with, as `keys` of what is signed says them. */
 uint64_t g4_endpoint_keys(const struct g4_endpoint *endpoint);
-
-/** How far the servers' clock is believed to be ahead of ours, in milliseconds. */
-int64_t g4_endpoint_skew_ms(const struct g4_endpoint *endpoint);
 
 /** What a transfer that libcurl gave up means.  `again`: another attempt may do better. */
 enum kvt_err g4_endpoint_failure(CURLcode code, bool *again);

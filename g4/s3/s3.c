@@ -161,14 +161,6 @@ g4_s3_count(const struct g4_store *store, struct g4_s3_counts *counts)
         g4_s3_loop_count(s3->loops[i], counts);
 }
 
-struct g4_credentials *
-g4_s3_credentials(const struct g4_store *store)
-{
-    const struct s3 *s3 = g4_store_self(store, &s3_driver);
-
-    return s3 == NULL ? NULL : g4_endpoint_credentials(s3->endpoint);
-}
-
 const struct g4_endpoint *
 g4_s3_endpoint(const struct g4_store *store)
 {

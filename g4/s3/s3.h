@@ -67,9 +67,6 @@ struct g4_s3_counts {
 /** What happened since it was opened; zeroes when it is not an S3 store. */
 void g4_s3_count(const struct g4_store *store, struct g4_s3_counts *counts);
 
-/** Where its keys come from; NULL when it is not an S3 store. */
-struct g4_credentials *g4_s3_credentials(const struct g4_store *store);
-
 /** Where it is, for g4/s3/bucket.h; NULL when it is not an S3 store. */
 const struct g4_endpoint *g4_s3_endpoint(const struct g4_store *store);
 
