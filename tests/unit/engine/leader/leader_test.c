@@ -27,25 +27,6 @@ find(struct bed *bed, size_t count, enum engine_mode mode, bool objects, uint64_
     return match;
 }
 
-static struct engine_match_view
-ready(struct engine_match *match)
-{
-    struct engine_match_view view;
-
-    assert_int_equal(engine_match_wait(match, ENGINE_STATE_BIT(ENGINE_READY), WAIT_MS, &view),
-                     KVT_OK);
-    return view;
-}
-
-static void
-check_blocks(struct bed *bed, struct engine_match *match, size_t count)
-{
-    struct kvt_handle handles[BED_CHAIN];
-
-    assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), count);
-    bed_check(bed, handles, 1, count);
-}
-
 static void
 what_lies_in_g2_is_ready_at_once(void **unused)
 {
@@ -64,11 +45,11 @@ what_lies_in_g2_is_ready_at_once(void **unused)
     assert_int_equal(view.ready, 5);
     assert_int_equal(view.in_g2, 5);
     assert_false(view.shortened);
-    check_blocks(&bed, match, 5);
+    bed_check_match(&bed, match, 5);
     assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G2]), 0); /* they are held */
     engine_match_release(match);
     match = find(&bed, 8, ENGINE_HOLD, false, 0);
-    assert_int_equal(ready(match).ready, 5);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 5);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -105,13 +86,13 @@ g3_is_brought_up_where_it_is_between(void **unused)
     assert_true(bed_make(&bed, KVT_TIER_G2, 8, 7, 3));
     assert_true(bed_make(&bed, KVT_TIER_G3, 11, 10, 2));
     match = find(&bed, 16, ENGINE_FULL, false, WAIT_MS);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.found, 12);
     assert_int_equal(view.ready, 12);
     assert_int_equal(view.in_g2, 5);
     assert_int_equal(view.in_g3, 7);
     assert_false(view.shortened);
-    check_blocks(&bed, match, 12);
+    bed_check_match(&bed, match, 12);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -134,8 +115,8 @@ a_hold_moves_nothing_until_it_is_staged(void **unused)
     assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G3]), 0);
     assert_int_equal(fake_worker_jobs(bed.worker, ENGINE_COPY), 0);
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
-    assert_int_equal(ready(match).ready, 6);
-    check_blocks(&bed, match, 6);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 6);
+    bed_check_match(&bed, match, 6);
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
     engine_match_release(match);
     bed_close(&bed);
@@ -155,13 +136,13 @@ what_fails_shortens(void **unused)
     assert_true(bed_make(&bed, KVT_TIER_G3, 2, 1, 6));
     fake_worker_fail(bed.worker, ENGINE_COPY, 2, KVT_CORRUPT);
     match = find(&bed, 7, ENGINE_FULL, false, WAIT_MS);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.found, 7);
     assert_in_range(view.ready, 1, 5); /* copies end in no order: two are under way at once */
     assert_true(view.shortened);
     assert_int_equal(view.why, KVT_CORRUPT);
     assert_true(view.text[0] != '\0');
-    check_blocks(&bed, match, view.ready);
+    bed_check_match(&bed, match, view.ready);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -179,7 +160,7 @@ a_stall_ends_with_what_is_ready(void **unused)
     assert_true(bed_make(&bed, KVT_TIER_G3, 3, 2, 2));
     fake_worker_fail(bed.worker, ENGINE_COPY, 1, KVT_TIMEOUT);
     match = find(&bed, 4, ENGINE_FULL, false, 30);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.ready, 2);
     assert_true(view.shortened);
     assert_int_equal(view.why, KVT_TIMEOUT);
@@ -188,7 +169,7 @@ a_stall_ends_with_what_is_ready(void **unused)
     fake_worker_fail(bed.worker, ENGINE_COPY, 1, KVT_TIMEOUT);
     assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 2));
     match = find(&bed, 4, ENGINE_FULL, false, 30);
-    view = ready(match); /* or the end */
+    view = bed_until(match, ENGINE_READY); /* or the end */
     assert_int_equal(view.state, ENGINE_FAILED);
     assert_int_equal(view.why, KVT_TIMEOUT);
     assert_int_equal(view.ready, 0);
@@ -210,7 +191,7 @@ a_cancelled_match_holds_nothing(void **unused)
     while (fake_worker_waiting(bed.worker) == 0)
         kvt_clock_sleep_ms(1);
     engine_match_cancel(match);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.state, ENGINE_FAILED);
     assert_int_equal(view.why, KVT_CANCELLED);
     assert_int_equal(kvbm_pool_stats(bed.pools[KVT_TIER_G2]).active, 4); /* the job's, still */
@@ -232,7 +213,7 @@ what_is_taken_outlives_the_match(void **unused)
     match = find(&bed, 5, ENGINE_FULL, false, WAIT_MS);
     assert_int_equal(engine_match_take(match, handles, 3), 3);
     assert_int_equal(engine_match_take(match, handles + 3, 1), 1);
-    check_blocks(&bed, match, 5);
+    bed_check_match(&bed, match, 5);
     engine_match_release(match);
     assert_int_equal(kvbm_pool_clear(bed.pools[KVT_TIER_G2]), 1);
     bed_check(&bed, handles, 1, 4);
@@ -270,7 +251,7 @@ a_scan_closes_holes(void **unused)
     assert_int_equal(view.found, 4); /* 2, 4, 8, 10 */
     assert_int_equal(view.ready, 2);
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
-    assert_int_equal(ready(match).ready, 4);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 4);
     assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), 4);
     bed_check(&bed, handles + 1, 4, 1);
     bed_check(&bed, handles + 2, 8, 1);
@@ -296,7 +277,7 @@ has_is_what_a_find_finds(void **unused)
     assert_int_equal(engine_leader_has(bed.leader, labels, BED_CHAIN), 6);
     assert_int_equal(engine_leader_has(bed.leader, labels, 2), 2);
     match = find(&bed, BED_CHAIN, ENGINE_FULL, false, WAIT_MS);
-    assert_int_equal(ready(match).found, 6);
+    assert_int_equal(bed_until(match, ENGINE_READY).found, 6);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -474,9 +455,9 @@ what_somebody_else_brings_is_not_brought_twice(void **unused)
     for (size_t i = 0; i < 2; i++)
         assert_true(fake_worker_step(bed.worker));
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(ready(matches[i]).ready, i == 0 ? 4 : 6);
+        assert_int_equal(bed_until(matches[i], ENGINE_READY).ready, i == 0 ? 4 : 6);
     assert_int_equal(fake_worker_jobs(bed.worker, ENGINE_COPY), 2);
-    check_blocks(&bed, matches[1], 6);
+    bed_check_match(&bed, matches[1], 6);
     for (size_t i = 0; i < 2; i++)
         engine_match_release(matches[i]);
     bed_close(&bed);
@@ -494,11 +475,11 @@ a_prefix_longer_than_g2_is_shortened(void **unused)
                        .g2 = 6, .g3 = 16, .ending = FAKE_LATER, .leader = {.stage_chunk = 4}});
     assert_true(bed_make(&bed, KVT_TIER_G3, 1, 0, 12));
     match = find(&bed, 12, ENGINE_FULL, false, WAIT_MS);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.ready, 6);
     assert_true(view.shortened);
     assert_int_equal(view.why, KVT_AGAIN);
-    check_blocks(&bed, match, 6);
+    bed_check_match(&bed, match, 6);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -531,12 +512,12 @@ objects_are_stored_asked_and_loaded(void **unused)
     bed_check(&bed, handles, 1, 2);
     kvbm_pool_drop_all(bed.pools[KVT_TIER_G2], handles, 2);
     match = find(&bed, 10, ENGINE_FULL, true, WAIT_MS);
-    view = ready(match);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.found, 6);
     assert_int_equal(view.in_g2, 2);
     assert_int_equal(view.in_objects, 4);
     assert_int_equal(view.ready, 6);
-    check_blocks(&bed, match, 6);
+    bed_check_match(&bed, match, 6);
     engine_match_release(match);
     bed_close(&bed);
 }
@@ -569,8 +550,8 @@ few_are_asked_for_behind_a_hole(void **unused)
             bed_forget(&bed, KVT_TIER_G2);
         }
         match = find(&bed, BED_CHAIN, ENGINE_FULL, true, WAIT_MS);
-        assert_int_equal(ready(match).in_objects, there);
-        check_blocks(&bed, match, there);
+        assert_int_equal(bed_until(match, ENGINE_READY).in_objects, there);
+        bed_check_match(&bed, match, there);
         assert_true(fake_worker_items(bed.worker, ENGINE_ASK) <= cases[i].asked);
         engine_match_release(match);
         bed_close(&bed);

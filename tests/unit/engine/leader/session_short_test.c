@@ -68,15 +68,6 @@ find(struct bed *bed, size_t count, enum engine_mode mode, bool objects)
     return match;
 }
 
-static struct engine_match_view
-until(struct engine_match *match, enum engine_state state)
-{
-    struct engine_match_view view;
-
-    assert_int_equal(engine_match_wait(match, ENGINE_STATE_BIT(state), WAIT_MS, &view), KVT_OK);
-    return view;
-}
-
 /* The peer has answered, and the object tier is asked. */
 static void
 await_question(struct bed *bed)
@@ -106,7 +97,7 @@ a_peer_that_goes_while_objects_are_asked(void **unused)
         await_question(&pair.ours);
         engine_leader_remove_peer(pair.ours.leader, 2);
         assert_true(fake_worker_step(pair.ours.worker));
-        view = until(match, ENGINE_READY);
+        view = bed_until(match, ENGINE_READY);
         assert_int_equal(view.state, ENGINE_READY);
         assert_int_equal(view.found, 4);
         assert_int_equal(view.ready, 0);
@@ -137,7 +128,7 @@ what_is_here_stays_when_a_peer_goes(void **unused)
     engine_leader_remove_peer(pair.ours.leader, 2);
     while (fake_worker_step(pair.ours.worker))
         continue;
-    assert_int_equal(until(match, ENGINE_READY).ready, 2);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 2);
     assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), 2);
     bed_check(&pair.ours, handles, 1, 2);
     engine_match_release(match);
@@ -157,13 +148,13 @@ what_was_prepared_is_pulled_though_it_is_less(void **unused)
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 1, 0, 5));
     fake_worker_fail(pair.theirs.worker, ENGINE_COPY, 3, KVT_CORRUPT);
     match = find(&pair.ours, 5, ENGINE_PREPARE, false);
-    view = until(match, ENGINE_READY);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.found, 5);
     assert_int_equal(view.ready, 0);
     assert_true(view.shortened);
     assert_int_equal(fake_worker_jobs(pair.ours.worker, ENGINE_PULL), 0);
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, FAR_MS), KVT_OK);
-    assert_int_equal(until(match, ENGINE_READY).ready, 2);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 2);
     engine_match_release(match);
     close_pair(&pair);
 }
@@ -184,9 +175,9 @@ what_came_another_way_needs_no_peer(void **unused)
     await_question(&pair.ours);
     assert_true(bed_make(&pair.ours, KVT_TIER_G2, 1, 0, 1));
     assert_true(fake_worker_step(pair.ours.worker)); /* what it was asked */
-    assert_int_equal(until(match, ENGINE_STAGING).found, 4);
+    assert_int_equal(bed_until(match, ENGINE_STAGING).found, 4);
     engine_leader_remove_peer(pair.ours.leader, 2);
-    view = until(match, ENGINE_READY);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.state, ENGINE_READY);
     assert_int_equal(view.ready, 1);
     assert_int_equal(view.why, KVT_UNAVAILABLE);
@@ -211,7 +202,7 @@ what_could_not_be_shown_is_tried_again(void **unused)
     do {
         struct engine_match *match = find(&pair.ours, 1, ENGINE_FULL, false);
 
-        view = until(match, ENGINE_READY);
+        view = bed_until(match, ENGINE_READY);
         engine_match_release(match);
         asked++;
         kvt_clock_sleep_ms(20);

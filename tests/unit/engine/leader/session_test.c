@@ -64,24 +64,6 @@ find(struct bed *bed, size_t count, enum engine_mode mode, uint64_t wait_ms)
     return match;
 }
 
-static struct engine_match_view
-until(struct engine_match *match, enum engine_state state)
-{
-    struct engine_match_view view;
-
-    assert_int_equal(engine_match_wait(match, ENGINE_STATE_BIT(state), WAIT_MS, &view), KVT_OK);
-    return view;
-}
-
-static void
-check_blocks(struct bed *bed, struct engine_match *match, size_t count)
-{
-    struct kvt_handle handles[BED_CHAIN];
-
-    assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), count);
-    bed_check(bed, handles, 1, count);
-}
-
 static uint64_t
 sessions(struct bed *bed)
 {
@@ -116,14 +98,14 @@ what_a_peer_has_is_pulled(void **unused)
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 7, 6, 3));
     assert_true(bed_make(&pair.ours, KVT_TIER_G3, 10, 9, 2));
     match = find(&pair.ours, 14, ENGINE_FULL, WAIT_MS);
-    view = until(match, ENGINE_READY);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.state, ENGINE_READY);
     assert_int_equal(view.found, 11);
     assert_int_equal(view.ready, 11);
     assert_int_equal(view.in_peer, 7);
     assert_int_equal(view.peer, 2);
     assert_false(view.shortened);
-    check_blocks(&pair.ours, match, 11);
+    bed_check_match(&pair.ours, match, 11);
     await_sessions(&pair.theirs, 0); /* it need not hold them any more */
     engine_match_release(match);
     close_pair(&pair);
@@ -140,14 +122,14 @@ a_hold_stays_as_long_as_it_is_wanted(void **unused)
     assert_true(bed_make(&pair.theirs, KVT_TIER_G2, 1, 0, 3));
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 4, 3, 3));
     match = find(&pair.ours, 6, ENGINE_HOLD, WAIT_MS);
-    assert_int_equal(until(match, ENGINE_HOLDING).found, 6);
+    assert_int_equal(bed_until(match, ENGINE_HOLDING).found, 6);
     kvt_clock_sleep_ms(2 * HOLD_MS);
     assert_int_equal(kvbm_pool_clear(pair.theirs.pools[KVT_TIER_G2]), 0);
     assert_int_equal(kvbm_pool_clear(pair.theirs.pools[KVT_TIER_G3]), 0);
     assert_int_equal(fake_worker_jobs(pair.ours.worker, ENGINE_PULL), 0);
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
-    assert_int_equal(until(match, ENGINE_READY).ready, 6);
-    check_blocks(&pair.ours, match, 6);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 6);
+    bed_check_match(&pair.ours, match, 6);
     engine_match_release(match);
     close_pair(&pair);
 }
@@ -164,15 +146,15 @@ prepared_blocks_stay_in_the_peers_g2(void **unused)
     assert_true(bed_make(&pair.ours, KVT_TIER_G3, 1, 0, 2));
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 3, 2, 5));
     match = find(&pair.ours, 7, ENGINE_PREPARE, WAIT_MS);
-    view = until(match, ENGINE_READY);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.ready, 2);
     assert_int_equal(view.found, 7);
     assert_int_equal(fake_worker_jobs(pair.ours.worker, ENGINE_PULL), 0);
     for (uint64_t hash = 3; hash < 8; hash++)
         assert_true(kvbm_pool_has(pair.theirs.pools[KVT_TIER_G2], hash));
     assert_int_equal(engine_match_stage(match, ENGINE_FULL, WAIT_MS), KVT_OK);
-    assert_int_equal(until(match, ENGINE_READY).ready, 7);
-    check_blocks(&pair.ours, match, 7);
+    assert_int_equal(bed_until(match, ENGINE_READY).ready, 7);
+    bed_check_match(&pair.ours, match, 7);
     engine_match_release(match);
     await_sessions(&pair.theirs, 0);
     close_pair(&pair);
@@ -190,8 +172,8 @@ two_pull_the_same(void **unused)
     for (size_t i = 0; i < 2; i++)
         matches[i] = find(&pair.ours, 8, ENGINE_FULL, WAIT_MS);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(until(matches[i], ENGINE_READY).ready, 8);
-        check_blocks(&pair.ours, matches[i], 8);
+        assert_int_equal(bed_until(matches[i], ENGINE_READY).ready, 8);
+        bed_check_match(&pair.ours, matches[i], 8);
         engine_match_release(matches[i]);
     }
     assert_int_equal(fake_worker_jobs(pair.ours.worker, ENGINE_PULL), 8); /* not 16 */
@@ -211,8 +193,8 @@ a_peer_that_goes_shortens(void **unused)
     assert_true(bed_make(&pair.theirs, KVT_TIER_G2, 3, 2, 4));
     matches[0] = find(&pair.ours, 6, ENGINE_HOLD, WAIT_MS);
     matches[1] = find(&pair.ours, 6, ENGINE_PREPARE, WAIT_MS);
-    assert_int_equal(until(matches[0], ENGINE_HOLDING).found, 6);
-    assert_int_equal(until(matches[1], ENGINE_READY).found, 6);
+    assert_int_equal(bed_until(matches[0], ENGINE_HOLDING).found, 6);
+    assert_int_equal(bed_until(matches[1], ENGINE_READY).found, 6);
     bed_end(&pair.theirs);
     for (size_t i = 0; i < 2; i++) {
         const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
@@ -224,16 +206,16 @@ a_peer_that_goes_shortens(void **unused)
         } while (!view.shortened);
         assert_int_equal(view.ready, 2);
         assert_int_equal(engine_match_stage(matches[i], ENGINE_FULL, WAIT_MS), KVT_OK);
-        assert_int_equal(until(matches[i], ENGINE_READY).ready, 2);
-        check_blocks(&pair.ours, matches[i], 2);
+        assert_int_equal(bed_until(matches[i], ENGINE_READY).ready, 2);
+        bed_check_match(&pair.ours, matches[i], 2);
         engine_match_release(matches[i]);
     }
     matches[0] = find(&pair.ours, 6, ENGINE_FULL, WAIT_MS); /* nobody answers: ours is all */
-    assert_int_equal(until(matches[0], ENGINE_READY).ready, 2);
+    assert_int_equal(bed_until(matches[0], ENGINE_READY).ready, 2);
     engine_match_release(matches[0]);
     engine_leader_remove_peer(pair.ours.leader, 2);
     matches[0] = find(&pair.ours, 6, ENGINE_FULL, 0);
-    assert_int_equal(until(matches[0], ENGINE_READY).ready, 2);
+    assert_int_equal(bed_until(matches[0], ENGINE_READY).ready, 2);
     engine_match_release(matches[0]);
     bed_close(&pair.ours);
 }
@@ -249,9 +231,9 @@ a_peer_is_removed_while_blocks_come(void **unused)
     open_pair(&pair, FAKE_WHEN_TOLD, 2);
     assert_true(bed_make(&pair.theirs, KVT_TIER_G3, 1, 0, 4));
     match = find(&pair.ours, 4, ENGINE_FULL, WAIT_MS);
-    assert_int_equal(until(match, ENGINE_STAGING).found, 4);
+    assert_int_equal(bed_until(match, ENGINE_STAGING).found, 4);
     engine_leader_remove_peer(pair.ours.leader, 2);
-    view = until(match, ENGINE_READY);
+    view = bed_until(match, ENGINE_READY);
     assert_int_equal(view.ready, 0);
     assert_true(view.shortened);
     assert_int_equal(view.why, KVT_UNAVAILABLE);
@@ -343,8 +325,8 @@ pull_one(struct pair *pair)
     do {
         struct engine_match *match = find(&pair->ours, 1, ENGINE_FULL, WAIT_MS);
 
-        view = until(match, ENGINE_READY);
-        check_blocks(&pair->ours, match, view.ready);
+        view = bed_until(match, ENGINE_READY);
+        bed_check_match(&pair->ours, match, view.ready);
         engine_match_release(match);
         assert_true(kvt_clock_mono_ms() < until_ms);
     } while (view.ready == 0);

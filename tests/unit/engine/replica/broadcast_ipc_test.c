@@ -149,24 +149,7 @@ a_refusal_is_remembered(void **state)
 static bool
 open_and_bring_up(void *arg)
 {
-    struct replica *replica = arg;
-    struct engine_broadcast *broadcast;
-    struct engine_worker *group;
-    struct bed_job job;
-    enum kvt_err rc;
-
-    if (engine_broadcast_ipc(&broadcast, replica->bed.ranks, BED_RANKS, 2, NULL) != KVT_OK)
-        return false;
-    if (engine_replica_open(&group, replica->bed.ranks, BED_RANKS, broadcast, NULL) != KVT_OK) {
-        engine_broadcast_close(broadcast);
-        return false;
-    }
-    group_bed_job_set(&job, ENGINE_COPY, KVT_TIER_G2, KVT_TIER_G1, 70, 0, 20, 2);
-    rc = group_bed_job_run(&job, group);
-    group_bed_job_free(&job);
-    group->ranks = 0; /* they are wanted again */
-    engine_worker_close(group);
-    return rc == KVT_OK;
+    return replica_try(arg, engine_broadcast_ipc);
 }
 
 static void

@@ -115,3 +115,25 @@ replica_all_have(const struct replica *replica, uint32_t block, uint64_t number)
             return false;
     return true;
 }
+
+bool
+replica_try(struct replica *replica, replica_open_fn *open)
+{
+    struct engine_broadcast *broadcast;
+    struct engine_worker *group;
+    struct bed_job job;
+    enum kvt_err rc;
+
+    if (open(&broadcast, replica->bed.ranks, BED_RANKS, 2, NULL) != KVT_OK)
+        return false;
+    if (engine_replica_open(&group, replica->bed.ranks, BED_RANKS, broadcast, NULL) != KVT_OK) {
+        engine_broadcast_close(broadcast);
+        return false;
+    }
+    group_bed_job_set(&job, ENGINE_COPY, KVT_TIER_G2, KVT_TIER_G1, 70, 0, 20, 2);
+    rc = group_bed_job_run(&job, group);
+    group_bed_job_free(&job);
+    group->ranks = 0; /* they are wanted again */
+    engine_worker_close(group);
+    return rc == KVT_OK;
+}

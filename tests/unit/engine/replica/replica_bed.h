@@ -46,4 +46,12 @@ void replica_close_storages(struct replica *replica);
 /** Do all ranks have content `number` in that block of G1? */
 bool replica_all_have(const struct replica *replica, uint32_t block, uint64_t number);
 
+typedef enum kvt_err replica_open_fn(struct engine_broadcast **out,
+                                     struct engine_worker *const *ranks, uint32_t count,
+                                     uint32_t staged, struct kvt_error *err);
+
+/** Open a broadcast and a group over the ranks of the bed, bring two blocks up, and close both.
+ *  False: some of it did not go well. */
+bool replica_try(struct replica *replica, replica_open_fn *open);
+
 #endif /* TESTS_UNIT_ENGINE_REPLICA_REPLICA_BED_H */

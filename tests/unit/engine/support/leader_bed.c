@@ -256,3 +256,21 @@ bed_forget(struct bed *bed, enum kvt_tier tier)
     settle(bed);
     (void)kvbm_pool_clear(bed->pools[tier]);
 }
+
+struct engine_match_view
+bed_until(struct engine_match *match, enum engine_state state)
+{
+    struct engine_match_view view;
+
+    assert_int_equal(engine_match_wait(match, ENGINE_STATE_BIT(state), BED_WAIT_MS, &view), KVT_OK);
+    return view;
+}
+
+void
+bed_check_match(struct bed *bed, struct engine_match *match, size_t count)
+{
+    struct kvt_handle handles[BED_CHAIN];
+
+    assert_int_equal(engine_match_blocks(match, handles, BED_CHAIN), count);
+    bed_check(bed, handles, 1, count);
+}

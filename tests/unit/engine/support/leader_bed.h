@@ -17,8 +17,9 @@
 #include "tests/support/seed.h"
 #include "tests/unit/engine/support/fake_worker.h"
 
-#define BED_CHAIN 16
-#define BED_NAMES 512
+#define BED_CHAIN   16
+#define BED_NAMES   512
+#define BED_WAIT_MS 10000
 
 struct bed_options {
     uint32_t g2, g3; /* blocks; g3 0: none */
@@ -62,5 +63,11 @@ void bed_check(struct bed *bed, const struct kvt_handle *handles, uint64_t first
 
 /** When nothing is held any more, all blocks of a tier are forgotten. */
 void bed_forget(struct bed *bed, enum kvt_tier tier);
+
+/** Wait until the match has this state; asserts that it comes. */
+struct engine_match_view bed_until(struct engine_match *match, enum engine_state state);
+
+/** The match holds `count` blocks, named 1 on, and their bytes; asserts. */
+void bed_check_match(struct bed *bed, struct engine_match *match, size_t count);
 
 #endif /* TESTS_UNIT_ENGINE_SUPPORT_LEADER_BED_H */

@@ -278,3 +278,37 @@ bed_chain(struct kvbm_label *labels, uint64_t first, size_t count)
         labels[i] =
             (struct kvbm_label){{first + i, i > 0 ? first + i - 1 : 0, (uint32_t)i}, first, 0};
 }
+
+uint32_t
+bed_used(struct bed *bed, enum kvt_tier tier)
+{
+    const struct kvbm_pool_stats stats = kvbm_pool_stats(bed_pool(bed, tier));
+
+    return stats.blocks - stats.free;
+}
+
+bool
+bed_has(struct bed *bed, enum kvt_tier tier, uint64_t hash)
+{
+    return tier == KVT_TIER_G4 ? atomic_load(&bed->has[hash])
+                               : kvbm_pool_has(bed_pool(bed, tier), hash);
+}
+
+struct kvt_onboard_result
+bed_fetch(struct bed *bed, const struct kvbm_onboard_request *request, struct kvt_handle *handles)
+{
+    struct kvt_onboard_result result;
+    struct kvbm_onboard *onboard;
+    size_t taken;
+
+    assert_int_equal(kvbm_onboard_start(&onboard, bed->manager, request, NULL), KVT_OK);
+    while (kvbm_onboard_wait(onboard, 0, &result) == KVT_BUSY) {
+        kvbm_manager_step(bed->manager);
+        kvt_clock_sleep_ms(1);
+    }
+    taken = kvbm_onboard_take(onboard, handles);
+    assert_int_equal(taken, request->prefetch ? 0 : result.arrived);
+    assert_int_equal(kvbm_onboard_take(onboard, handles), 0);
+    kvbm_onboard_release(onboard);
+    return result;
+}

@@ -14,6 +14,12 @@
 
 #include "kvbm/offload/manager.h"
 
+#define G1  KVT_TIER_MASK(KVT_TIER_G1)
+#define G2  KVT_TIER_MASK(KVT_TIER_G2)
+#define G3  KVT_TIER_MASK(KVT_TIER_G3)
+#define G4  KVT_TIER_MASK(KVT_TIER_G4)
+#define ALL (G1 | G2 | G3 | G4)
+
 enum { BED_BLOCKS = 32, BED_SIZE = 4096, BED_HASHES = 4096 };
 
 /* The volume, and a second way to it that has a thread of its own. */
@@ -71,5 +77,15 @@ bool bed_is_right(struct bed *bed, enum kvt_tier tier, struct kvt_handle handle,
 
 /** Names of a chain: hashes first, first + 1, ... */
 void bed_chain(struct kvbm_label *labels, uint64_t first, size_t count);
+
+/** Blocks of a tier that are not free. */
+uint32_t bed_used(struct bed *bed, enum kvt_tier tier);
+
+/** A tier, or the volume for G4, has this block. */
+bool bed_has(struct bed *bed, enum kvt_tier tier, uint64_t hash);
+
+/** Ask for a chain, and step until it is answered. */
+struct kvt_onboard_result bed_fetch(struct bed *bed, const struct kvbm_onboard_request *request,
+                                    struct kvt_handle *handles);
 
 #endif /* TESTS_UNIT_KVBM_OFFLOAD_MANAGER_BED_H */

@@ -13,12 +13,6 @@
 #include "tests/unit/kvbm/offload/manager_bed.h"
 #include "tests/unit/kvbm/support/gate.h"
 
-#define G1  KVT_TIER_MASK(KVT_TIER_G1)
-#define G2  KVT_TIER_MASK(KVT_TIER_G2)
-#define G3  KVT_TIER_MASK(KVT_TIER_G3)
-#define G4  KVT_TIER_MASK(KVT_TIER_G4)
-#define ALL (G1 | G2 | G3 | G4)
-
 static struct kvt_onboard_stats
 onboards(struct bed *bed, bool prefetch)
 {
@@ -27,41 +21,6 @@ onboards(struct bed *bed, bool prefetch)
     kvbm_manager_onboard_stats(bed->manager, prefetch, &stats);
     assert_int_equal(stats.waiting, 0);
     return stats;
-}
-
-static uint32_t
-used(struct bed *bed, enum kvt_tier tier)
-{
-    const struct kvbm_pool_stats stats = kvbm_pool_stats(bed_pool(bed, tier));
-
-    return stats.blocks - stats.free;
-}
-
-static bool
-has(struct bed *bed, enum kvt_tier tier, uint64_t hash)
-{
-    return tier == KVT_TIER_G4 ? atomic_load(&bed->has[hash])
-                               : kvbm_pool_has(bed_pool(bed, tier), hash);
-}
-
-/* Ask for a chain, and step until it is answered. */
-static struct kvt_onboard_result
-fetch(struct bed *bed, const struct kvbm_onboard_request *request, struct kvt_handle *handles)
-{
-    struct kvt_onboard_result result;
-    struct kvbm_onboard *onboard;
-    size_t taken;
-
-    assert_int_equal(kvbm_onboard_start(&onboard, bed->manager, request, NULL), KVT_OK);
-    while (kvbm_onboard_wait(onboard, 0, &result) == KVT_BUSY) {
-        kvbm_manager_step(bed->manager);
-        kvt_clock_sleep_ms(1);
-    }
-    taken = kvbm_onboard_take(onboard, handles);
-    assert_int_equal(taken, request->prefetch ? 0 : result.arrived);
-    assert_int_equal(kvbm_onboard_take(onboard, handles), 0);
-    kvbm_onboard_release(onboard);
-    return result;
 }
 
 /* ---- up ---- */
@@ -83,7 +42,8 @@ a_chain_is_staged_from_everywhere(void **unused)
             bed_make(bed, (enum kvt_tier)(KVT_TIER_G1 + i % 4), 100 + i);
         else if (i < 15)
             bed_make_far(bed, 100 + i);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT}, handles);
+    result =
+        bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT}, handles);
     assert_int_equal(result.status, KVT_NOTFOUND); /* the first hole */
     assert_int_equal(result.arrived, 15);
     for (unsigned tier = 1; tier <= 4; tier++)
@@ -91,7 +51,7 @@ a_chain_is_staged_from_everywhere(void **unused)
     for (uint64_t i = 0; i < result.arrived; i++) {
         assert_true(bed_is_right(bed, KVT_TIER_G1, handles[i], 100 + i));
         if (i % 4 != 0)
-            assert_true(has(bed, KVT_TIER_G2, 100 + i)); /* where it came through */
+            assert_true(bed_has(bed, KVT_TIER_G2, 100 + i)); /* where it came through */
     }
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, result.arrived);
     assert_int_equal(onboards(bed, false).blocks, COUNT);
@@ -100,12 +60,12 @@ a_chain_is_staged_from_everywhere(void **unused)
     /* Into G2 only. */
     bed_make_far(bed, 500);
     bed_chain(labels, 500, 1);
-    result = fetch(
+    result = bed_fetch(
         bed, &(struct kvbm_onboard_request){.labels = labels, .count = 1, .target = KVT_TIER_G2},
         handles);
     assert_int_equal(result.status, KVT_OK);
     assert_true(bed_is_right(bed, KVT_TIER_G2, handles[0], 500));
-    assert_false(has(bed, KVT_TIER_G1, 500));
+    assert_false(bed_has(bed, KVT_TIER_G1, 500));
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G2), handles[0]);
     bed_close(bed);
 }
@@ -127,10 +87,10 @@ a_bad_block_ends_the_prefix(void **unused)
     assert_int_equal(kvbm_pool_find(bed_pool(bed, KVT_TIER_G3), 15, &bad), KVT_OK);
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G3), bad);
     gate_fail(bed->options.tiers[KVT_TIER_G3].storage, bad.block, KVT_CORRUPT, false);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 8}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 8}, handles);
     assert_int_equal(result.arrived, 5);
     assert_int_equal(result.status, KVT_CORRUPT);
-    assert_false(has(bed, KVT_TIER_G3, 15)); /* nobody will find it there again */
+    assert_false(bed_has(bed, KVT_TIER_G3, 15)); /* nobody will find it there again */
     assert_int_equal(onboards(bed, false).corrupt, 3);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 5);
     /* One that only fails is tried a few times, and stays. */
@@ -140,10 +100,10 @@ a_bad_block_ends_the_prefix(void **unused)
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G3), bad);
     gate_fail(bed->options.tiers[KVT_TIER_G3].storage, bad.block, KVT_IO, false);
     bed_chain(labels, 30, 1);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 1}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 1}, handles);
     assert_int_equal(result.status, KVT_IO);
     assert_int_equal(result.arrived, 0);
-    assert_true(has(bed, KVT_TIER_G3, 30));
+    assert_true(bed_has(bed, KVT_TIER_G3, 30));
     bed_close(bed);
 }
 
@@ -161,14 +121,14 @@ g4_may_say_no(void **unused)
     for (uint64_t i = 0; i < 4; i++)
         bed_make_far(bed, 10 + i);
     atomic_store(&bed->refusal, KVT_UNAVAILABLE);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
     assert_int_equal(result.status, KVT_UNAVAILABLE);
     assert_int_equal(result.arrived, 0);
     atomic_store(&bed->refusal, KVT_CORRUPT);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
     assert_int_equal(result.status, KVT_CORRUPT);
     atomic_store(&bed->refusal, KVT_OK);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.from[4], 4);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
@@ -210,24 +170,24 @@ arrivals_are_checked_by_who_asked(void **unused)
     bed_chain(labels, 10, 6);
     for (uint64_t i = 0; i < 6; i++)
         bed_make(bed, i < 2 ? KVT_TIER_G2 : KVT_TIER_G3, 10 + i);
-    result = fetch(bed, &request, handles);
+    result = bed_fetch(bed, &request, handles);
     assert_int_equal(result.status, KVT_NOTFOUND); /* not in G3 any more, and not in G4 */
     assert_int_equal(result.arrived, 4);
     assert_true(shown.hops[3][2] >= 3);
     assert_true(shown.hops[2][1] >= 4);
-    assert_false(has(bed, KVT_TIER_G3, 14));
-    assert_false(has(bed, KVT_TIER_G2, 14));
-    assert_false(has(bed, KVT_TIER_G1, 14));
+    assert_false(bed_has(bed, KVT_TIER_G3, 14));
+    assert_false(bed_has(bed, KVT_TIER_G2, 14));
+    assert_false(bed_has(bed, KVT_TIER_G1, 14));
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
     bed_make_far(bed, 14);
-    result = fetch(bed, &request, handles);
+    result = bed_fetch(bed, &request, handles);
     assert_int_equal(result.status, KVT_CORRUPT);
     assert_int_equal(result.arrived, 4);
     assert_true(shown.hops[4][2] > 0);
-    assert_false(has(bed, KVT_TIER_G2, 14));
+    assert_false(bed_has(bed, KVT_TIER_G2, 14));
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
     shown.refused = 0;
-    result = fetch(bed, &request, handles);
+    result = bed_fetch(bed, &request, handles);
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.from[4], 1);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 6);
@@ -277,7 +237,7 @@ a_second_look_forgets_what_was_next(void **unused)
                                         NULL),
                      KVT_OK);
     kvbm_manager_step(bed->manager); /* sends the first batch, and holds the second */
-    while (has(bed, KVT_TIER_G3, 12)) {
+    while (bed_has(bed, KVT_TIER_G3, 12)) {
         kvt_clock_sleep_ms(1);
         kvbm_manager_step(bed->manager);
     }
@@ -316,14 +276,15 @@ what_is_asked_for_is_not_pushed_out(void **unused)
         bed_make(bed, KVT_TIER_G3, 10 + i);
         bed_make(bed, KVT_TIER_G2, 100 + i);
     }
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT}, handles);
+    result =
+        bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT}, handles);
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.from[3], COUNT);
     for (uint64_t i = 0; i < COUNT; i++) {
-        assert_true(has(bed, KVT_TIER_G3, 10 + i));
-        assert_true(has(bed, KVT_TIER_G2, 10 + i));
+        assert_true(bed_has(bed, KVT_TIER_G3, 10 + i));
+        assert_true(bed_has(bed, KVT_TIER_G2, 10 + i));
     }
-    assert_false(has(bed, KVT_TIER_G3, 10 + COUNT)); /* the next went instead */
+    assert_false(bed_has(bed, KVT_TIER_G3, 10 + COUNT)); /* the next went instead */
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, COUNT);
     bed_close(bed);
 }
@@ -347,12 +308,12 @@ who_needs_room_may_just_evict(void **unused)
         bed_make(bed, KVT_TIER_G1, 100 + i);
     bed_make(bed, KVT_TIER_G2, 10);
     bed_chain(&label, 10, 1);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
     assert_int_equal(result.status, KVT_OK);
     assert_true(kvbm_manager_stats(bed->manager, KVT_TIER_G1, &stats));
     assert_int_equal(stats.lowered, 0);
-    assert_false(has(bed, KVT_TIER_G1, 100));
-    assert_true(has(bed, KVT_TIER_G1, 101));
+    assert_false(bed_has(bed, KVT_TIER_G1, 100));
+    assert_true(bed_has(bed, KVT_TIER_G1, 101));
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G1), handle);
     bed_close(bed);
 }
@@ -369,7 +330,7 @@ a_block_keeps_its_name(void **unused)
     (void)unused;
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G3), handle);
     bed_start(bed);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
     assert_int_equal(result.status, KVT_OK);
     label = kvbm_pool_label(bed_pool(bed, KVT_TIER_G1), handle);
     assert_int_equal(label.id.parent, 19);
@@ -398,7 +359,7 @@ gets_do_not_wait_for_puts(void **unused)
     bed_chain(labels, 10, 2);
     bed_make_far(bed, 10);
     bed_make_far(bed, 11);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 2}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 2}, handles);
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.from[4], 2);
     assert_int_equal(atomic_load(&bed->puts), 0);
@@ -435,7 +396,7 @@ a_far_tier_that_hangs_leaves_jobs(void **unused)
                                         NULL),
                      KVT_OK);
     kvbm_manager_step(bed->manager);
-    result = fetch(
+    result = bed_fetch(
         bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT, .deadline_ms = 10000},
         handles);
     assert_int_equal(result.status, KVT_OK);
@@ -475,11 +436,11 @@ a_deadline_ends_it_and_the_rest_lands(void **unused)
     for (uint64_t i = 1; i < 4; i++)
         bed_make_far(bed, 10 + i);
     atomic_store(&bed->shut, true);
-    result =
-        fetch(bed,
-              &(struct kvbm_onboard_request){
-                  .labels = labels, .count = 4, .deadline_ms = 20, .done = on_done, .arg = &told},
-              handles);
+    result = bed_fetch(
+        bed,
+        &(struct kvbm_onboard_request){
+            .labels = labels, .count = 4, .deadline_ms = 20, .done = on_done, .arg = &told},
+        handles);
     assert_int_equal(result.status, KVT_TIMEOUT);
     assert_int_equal(result.arrived, 1);
     assert_int_equal(told, 1);
@@ -487,7 +448,7 @@ a_deadline_ends_it_and_the_rest_lands(void **unused)
     kvbm_pool_drop(bed_pool(bed, KVT_TIER_G1), handles[0]);
     atomic_store(&bed->shut, false);
     assert_true(bed_settle(bed));
-    assert_true(has(bed, KVT_TIER_G2, 11)); /* where its last begun hop led */
+    assert_true(bed_has(bed, KVT_TIER_G2, 11)); /* where its last begun hop led */
     bed_close(bed);
 }
 
@@ -551,7 +512,7 @@ no_room_is_an_answer(void **unused)
     bed_make(bed, KVT_TIER_G2, 9);
     bed_chain(&label, 9, 1);
     assert_int_equal(kvbm_pool_allocate(bed_pool(bed, KVT_TIER_G1), BED_BLOCKS, handles), KVT_OK);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, handles);
     assert_int_equal(result.status, KVT_AGAIN);
     assert_int_equal(onboards(bed, false).no_room, 1);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, BED_BLOCKS);
@@ -576,14 +537,14 @@ a_prefetch_is_counted_by_its_use(void **unused)
     for (uint64_t i = 0; i < 6; i++)
         bed_make(bed, KVT_TIER_G3, 10 + i);
     request.labels = labels;
-    result = fetch(bed, &request, NULL);
+    result = bed_fetch(bed, &request, NULL);
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.arrived, 6);
     assert_int_equal(kvbm_pool_stats(bed_pool(bed, KVT_TIER_G1)).active, 0);
-    result = fetch(bed, &request, NULL); /* once more: it was there, and nobody used it */
+    result = bed_fetch(bed, &request, NULL); /* once more: it was there, and nobody used it */
     assert_int_equal(result.from[1], 6);
     assert_int_equal(onboards(bed, true).used, 0);
-    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
+    result = bed_fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 4}, handles);
     assert_int_equal(result.from[1], 4);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
     assert_int_equal(kvbm_pool_clear(bed_pool(bed, KVT_TIER_G1)), 6);
@@ -611,12 +572,12 @@ a_prefetch_gives_way(void **unused)
         bed_make(bed, KVT_TIER_G2, 10 + i);
     for (uint64_t hash = 100; hash < 100 + BED_BLOCKS * 3 / 4; hash++)
         bed_make(bed, KVT_TIER_G1, hash);
-    result = fetch(
+    result = bed_fetch(
         bed, &(struct kvbm_onboard_request){.labels = labels, .count = 8, .prefetch = true}, NULL);
     assert_int_equal(result.status, KVT_AGAIN);
     assert_int_equal(result.arrived, 0);
     assert_int_equal(onboards(bed, true).given_up, 8);
-    assert_int_equal(used(bed, KVT_TIER_G1), BED_BLOCKS * 3 / 4);
+    assert_int_equal(bed_used(bed, KVT_TIER_G1), BED_BLOCKS * 3 / 4);
     /* While need waits for G4, nothing else is begun. */
     kvbm_pool_clear(bed_pool(bed, KVT_TIER_G1));
     for (uint64_t hash = 200; hash < 232; hash++)
@@ -641,7 +602,7 @@ a_prefetch_gives_way(void **unused)
         kvt_clock_sleep_ms(1);
     }
     assert_int_equal(kvbm_onboard_wait(early, 0, NULL), KVT_BUSY);
-    assert_false(has(bed, KVT_TIER_G1, 10));
+    assert_false(bed_has(bed, KVT_TIER_G1, 10));
     atomic_store(&bed->shut, false);
     while (kvbm_onboard_wait(need, 0, &result) == KVT_BUSY)
         kvbm_manager_step(bed->manager);
@@ -679,7 +640,7 @@ cost_and_deadline_decide_before_it_begins(void **unused)
         kvbm_cost_end(&cost, KVT_TIER_G4, BED_SIZE, ahead, 100, true, kvt_clock_mono_ms());
     }
     for (int prefetch = 0; prefetch < 2; prefetch++) {
-        result = fetch(
+        result = bed_fetch(
             bed,
             &(struct kvbm_onboard_request){.labels = labels, .count = 4, .prefetch = prefetch != 0},
             handles);
@@ -688,19 +649,19 @@ cost_and_deadline_decide_before_it_begins(void **unused)
     }
     cost.options.prefill_rate = 0;
     for (int prefetch = 0; prefetch < 2; prefetch++) {
-        result =
-            fetch(bed,
-                  &(struct kvbm_onboard_request){
-                      .labels = labels, .count = 4, .prefetch = prefetch != 0, .deadline_ms = 50},
-                  handles);
+        result = bed_fetch(
+            bed,
+            &(struct kvbm_onboard_request){
+                .labels = labels, .count = 4, .prefetch = prefetch != 0, .deadline_ms = 50},
+            handles);
         assert_int_equal(result.status, KVT_TIMEOUT);
         assert_int_equal(onboards(bed, prefetch != 0).late, 4);
     }
     assert_int_equal(atomic_load(&bed->gets), 0); /* nothing was begun */
-    result = fetch(bed,
-                   &(struct kvbm_onboard_request){
-                       .labels = labels, .count = 4, .prefetch = true, .deadline_ms = 60000},
-                   handles);
+    result = bed_fetch(bed,
+                       &(struct kvbm_onboard_request){
+                           .labels = labels, .count = 4, .prefetch = true, .deadline_ms = 60000},
+                       handles);
     assert_int_equal(result.status, KVT_OK);
     bed_close(bed);
     kvbm_cost_release(&cost);

@@ -15,12 +15,6 @@
 #include "tests/unit/kvbm/offload/manager_bed.h"
 #include "tests/unit/kvbm/support/gate.h"
 
-#define G1  KVT_TIER_MASK(KVT_TIER_G1)
-#define G2  KVT_TIER_MASK(KVT_TIER_G2)
-#define G3  KVT_TIER_MASK(KVT_TIER_G3)
-#define G4  KVT_TIER_MASK(KVT_TIER_G4)
-#define ALL (G1 | G2 | G3 | G4)
-
 static struct kvt_offload_stats
 edge(struct bed *bed, enum kvt_tier from)
 {
@@ -29,41 +23,6 @@ edge(struct bed *bed, enum kvt_tier from)
     assert_true(kvbm_manager_stats(bed->manager, from, &stats));
     assert_int_equal(stats.moving, 0);
     return stats;
-}
-
-static uint32_t
-used(struct bed *bed, enum kvt_tier tier)
-{
-    const struct kvbm_pool_stats stats = kvbm_pool_stats(bed_pool(bed, tier));
-
-    return stats.blocks - stats.free;
-}
-
-static bool
-has(struct bed *bed, enum kvt_tier tier, uint64_t hash)
-{
-    return tier == KVT_TIER_G4 ? atomic_load(&bed->has[hash])
-                               : kvbm_pool_has(bed_pool(bed, tier), hash);
-}
-
-/* Ask for a chain, and step until it is answered. */
-static struct kvt_onboard_result
-fetch(struct bed *bed, const struct kvbm_onboard_request *request, struct kvt_handle *handles)
-{
-    struct kvt_onboard_result result;
-    struct kvbm_onboard *onboard;
-    size_t taken;
-
-    assert_int_equal(kvbm_onboard_start(&onboard, bed->manager, request, NULL), KVT_OK);
-    while (kvbm_onboard_wait(onboard, 0, &result) == KVT_BUSY) {
-        kvbm_manager_step(bed->manager);
-        kvt_clock_sleep_ms(1);
-    }
-    taken = kvbm_onboard_take(onboard, handles);
-    assert_int_equal(taken, request->prefetch ? 0 : result.arrived);
-    assert_int_equal(kvbm_onboard_take(onboard, handles), 0);
-    kvbm_onboard_release(onboard);
-    return result;
 }
 
 /* ---- down ---- */
@@ -95,7 +54,7 @@ goes_down_and_comes_back(unsigned tiers, unsigned gated)
             continue;
         if (!kvbm_manager_stats(bed->manager, (enum kvt_tier)tier, &stats))
             continue;
-        assert_true(used(bed, (enum kvt_tier)tier) <= BED_BLOCKS * 3 / 4);
+        assert_true(bed_used(bed, (enum kvt_tier)tier) <= BED_BLOCKS * 3 / 4);
         assert_true(stats.blocks > 0);
         assert_int_equal(stats.bytes, stats.blocks * BED_SIZE);
         assert_int_equal(kvbm_pool_stats(bed_pool(bed, (enum kvt_tier)tier)).evictions_unsaved, 0);
@@ -108,7 +67,8 @@ goes_down_and_comes_back(unsigned tiers, unsigned gated)
         bed_chain(&label, hash, 1);
         if (top > KVT_TIER_G2)
             continue;
-        result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
+        result =
+            bed_fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
         if (result.arrived == 0) {
             assert_int_equal(result.status, KVT_NOTFOUND);
             lost++;
@@ -148,18 +108,18 @@ a_watermark_lowers_the_coldest(void **unused)
     assert_int_equal(edge(bed, KVT_TIER_G1).lowered, 0); /* not above it */
     bed_make(bed, KVT_TIER_G1, 100);
     assert_true(bed_settle(bed));
-    assert_int_equal(used(bed, KVT_TIER_G1), BED_BLOCKS / 2);
+    assert_int_equal(bed_used(bed, KVT_TIER_G1), BED_BLOCKS / 2);
     assert_int_equal(edge(bed, KVT_TIER_G1).lowered, 9);
     for (uint64_t hash = 1; hash <= 9; hash++) {
-        assert_false(has(bed, KVT_TIER_G1, hash));
-        assert_true(has(bed, KVT_TIER_G2, hash));
+        assert_false(bed_has(bed, KVT_TIER_G1, hash));
+        assert_true(bed_has(bed, KVT_TIER_G2, hash));
     }
-    assert_true(has(bed, KVT_TIER_G1, 10));
+    assert_true(bed_has(bed, KVT_TIER_G1, 10));
     /* What is below already goes without a copy. */
     bed_make(bed, KVT_TIER_G2, 10);
     kvbm_manager_make_room(bed->manager, KVT_TIER_G1, BED_BLOCKS / 2 + 1, 0);
     assert_true(bed_settle(bed));
-    assert_false(has(bed, KVT_TIER_G1, 10));
+    assert_false(bed_has(bed, KVT_TIER_G1, 10));
     assert_int_equal(edge(bed, KVT_TIER_G1).present, 1);
     assert_int_equal(edge(bed, KVT_TIER_G1).blocks, 9);
     bed_close(bed);
@@ -187,8 +147,8 @@ what_rests_is_copied_and_stays(void **unused)
     assert_true(bed_settle(bed));
     assert_int_equal(edge(bed, KVT_TIER_G1).idle, 9);
     assert_int_equal(edge(bed, KVT_TIER_G1).blocks, 9);
-    assert_int_equal(used(bed, KVT_TIER_G1), 10);
-    assert_false(has(bed, KVT_TIER_G2, 3));
+    assert_int_equal(bed_used(bed, KVT_TIER_G1), 10);
+    assert_false(bed_has(bed, KVT_TIER_G2, 3));
     for (int i = 0; i < 200; i++)
         kvbm_manager_step(bed->manager);
     assert_true(bed_settle(bed));
@@ -239,8 +199,8 @@ filters_say_what_may_go(void **unused)
         const uint64_t hash = 10 * (i / 4) + i % 4 + 100;
         const bool goes = i / 4 >= 4 && (i % 4 == 1 || i % 4 == 2) && hash % 2 == 0;
 
-        assert_int_equal(has(bed, KVT_TIER_G2, hash), goes);
-        assert_int_equal(has(bed, KVT_TIER_G1, hash), !goes);
+        assert_int_equal(bed_has(bed, KVT_TIER_G2, hash), goes);
+        assert_int_equal(bed_has(bed, KVT_TIER_G1, hash), !goes);
     }
     assert_int_equal(edge(bed, KVT_TIER_G1).blocks, 4);
     assert_int_equal(edge(bed, KVT_TIER_G1).filtered, BED_BLOCKS - 4);
@@ -266,7 +226,7 @@ pushed_blocks_are_copied_now(void **unused)
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 17);
     assert_true(bed_settle(bed));
     for (uint64_t i = 0; i < 16; i++)
-        assert_true(has(bed, KVT_TIER_G1, i + 1) && has(bed, KVT_TIER_G3, i + 1));
+        assert_true(bed_has(bed, KVT_TIER_G1, i + 1) && bed_has(bed, KVT_TIER_G3, i + 1));
     assert_int_equal(edge(bed, KVT_TIER_G1).pushed, 16);
     assert_int_equal(edge(bed, KVT_TIER_G1).blocks, 16);
     assert_int_equal(edge(bed, KVT_TIER_G1).failed, 1);
@@ -346,7 +306,7 @@ a_refusal_is_final_until_somebody_looks(void **unused)
     assert_int_equal(edge(bed, KVT_TIER_G1).blocks, 0);
     puts = atomic_load(&bed->puts);
     assert_true(puts > 0 && puts <= BED_BLOCKS);
-    assert_int_equal(used(bed, KVT_TIER_G1), BED_BLOCKS); /* none was lost for it */
+    assert_int_equal(bed_used(bed, KVT_TIER_G1), BED_BLOCKS); /* none was lost for it */
     for (int i = 0; i < 20; i++)
         assert_true(bed_settle(bed));
     assert_int_equal(atomic_load(&bed->puts), puts);
@@ -361,7 +321,7 @@ a_refusal_is_final_until_somebody_looks(void **unused)
     }
     atomic_store(&bed->answer, KVT_OK);
     assert_true(bed_settle(bed));
-    assert_true(has(bed, KVT_TIER_G4, 1) && !has(bed, KVT_TIER_G1, 1));
+    assert_true(bed_has(bed, KVT_TIER_G4, 1) && !bed_has(bed, KVT_TIER_G1, 1));
     bed_close(bed);
 }
 
@@ -481,10 +441,10 @@ lowering_takes_little_room_ahead(void **unused)
         bed_make(bed, KVT_TIER_G1, hash);
     for (int i = 0; i < 5; i++)
         kvbm_manager_step(bed->manager);
-    assert_int_equal(used(bed, KVT_TIER_G3), 2 * BATCH);
+    assert_int_equal(bed_used(bed, KVT_TIER_G3), 2 * BATCH);
     gate_shut(bed->options.tiers[KVT_TIER_G3].storage, false);
     assert_true(bed_settle(bed));
-    assert_int_equal(used(bed, KVT_TIER_G1), BED_BLOCKS / 2);
+    assert_int_equal(bed_used(bed, KVT_TIER_G1), BED_BLOCKS / 2);
     bed_close(bed);
 }
 
@@ -552,7 +512,7 @@ unreadable_blocks_are_dropped(void **unused)
     assert_int_equal(edge(bed, KVT_TIER_G3).corrupt, 1);
     assert_int_equal(edge(bed, KVT_TIER_G3).failed, 1);
     assert_int_equal(edge(bed, KVT_TIER_G3).blocks, BED_BLOCKS - 1);
-    assert_int_equal(used(bed, KVT_TIER_G3), 0);
+    assert_int_equal(bed_used(bed, KVT_TIER_G3), 0);
     bed_close(bed);
 }
 
