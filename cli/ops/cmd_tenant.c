@@ -44,11 +44,11 @@ add(struct cli_tenant_sum *sum, struct json_object *line)
     sum->blocks += cli_json_u64(line, "blocks");
     sum->reads += cli_json_u64(line, "reads");
     sum->cold_reads += cli_json_u64(line, "cold_reads");
-    for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
-        (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(rung));
-        sum->places[rung] += cli_json_u64(line, name);
-        (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(rung));
-        sum->bytes[rung] += cli_json_u64(line, name);
+    for (unsigned tier = 0; tier < CLI_STORE_TIER_COUNT; tier++) {
+        (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(tier));
+        sum->places[tier] += cli_json_u64(line, name);
+        (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(tier));
+        sum->bytes[tier] += cli_json_u64(line, name);
     }
     for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
         (void)snprintf(name, sizeof(name), "%s_places", workers[i]);
@@ -173,13 +173,13 @@ print_json(FILE *out, const struct rows *rows, const struct quotas *quotas, cons
         (void)json_object_object_add(row, rows->whole ? "namespace" : "tenant",
                                      json_object_new_string(rows->rows[i].name));
         add_member(row, "blocks", sum->blocks);
-        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
+        for (unsigned tier = 0; tier < CLI_STORE_TIER_COUNT; tier++) {
             char name[32];
 
-            (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(rung));
-            add_member(row, name, sum->places[rung]);
-            (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(rung));
-            add_member(row, name, sum->bytes[rung]);
+            (void)snprintf(name, sizeof(name), "%s_places", cli_store_tier_name(tier));
+            add_member(row, name, sum->places[tier]);
+            (void)snprintf(name, sizeof(name), "%s_bytes", cli_store_tier_name(tier));
+            add_member(row, name, sum->bytes[tier]);
         }
         add_member(row, "worker_places", sum->worker_places);
         add_member(row, "worker_bytes", sum->worker_bytes);
@@ -226,9 +226,9 @@ print_table(const struct cli_context *context, const struct rows *rows)
         cli_table_add(&table, "%s",
                       rows->rows[i].name[0] == '\0' ? CLI_TENANT_UNNAMED : rows->rows[i].name);
         cli_table_add(&table, "%" PRIu64, sum->blocks);
-        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
-            add_size(&table, sum->bytes[rung]);
-            used[rung] = used[rung] || sum->places[rung] > 0;
+        for (unsigned tier = 0; tier < CLI_STORE_TIER_COUNT; tier++) {
+            add_size(&table, sum->bytes[tier]);
+            used[tier] = used[tier] || sum->places[tier] > 0;
         }
         add_size(&table, sum->worker_bytes);
         cli_table_add(&table, "%" PRIu64, sum->reads);

@@ -187,8 +187,8 @@ cli_purge_check_index(struct cli_purge *purge)
     for (;;) {
         rc = cli_tenant_sum(purge->context, purge->namespace_, &sum, &err);
         stored = 0;
-        for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++)
-            stored += sum.places[rung];
+        for (unsigned tier = 0; tier < CLI_STORE_TIER_COUNT; tier++)
+            stored += sum.places[tier];
         if ((rc == KVT_OK && stored + sum.blocks == 0) || kvt_clock_mono_ms() >= end_ms)
             break;
         kvt_clock_sleep_ms(PAUSE_MS);

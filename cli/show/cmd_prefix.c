@@ -68,14 +68,14 @@ add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_ST
             workers += cli_json_u64(tier, "bytes");
     }
     cli_table_add(table, "%" PRIu64 "%s", cli_json_u64(totals, "blocks"), more);
-    for (unsigned rung = 0; rung < CLI_STORE_TIER_COUNT; rung++) {
+    for (unsigned tier = 0; tier < CLI_STORE_TIER_COUNT; tier++) {
         char name[16];
         uint64_t bytes;
 
-        (void)snprintf(name, sizeof(name), "%s.bytes", cli_store_tier_name(rung));
+        (void)snprintf(name, sizeof(name), "%s.bytes", cli_store_tier_name(tier));
         bytes = cli_json_u64(totals, name);
         add_size(table, bytes, more);
-        used[rung] = used[rung] || bytes > 0;
+        used[tier] = used[tier] || bytes > 0;
     }
     add_size(table, workers, more);
 }
