@@ -368,11 +368,11 @@ pinned_elsewhere(struct advisor_asker *asker, uint32_t number,
 }
 
 int32_t
-advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
+advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t tier,
                           const struct advisor_store_block *row, uint32_t ranks,
                           enum policy_event event)
 {
-    const int32_t rule = match_in(asker, number, row, ranks, event);
+    const int32_t rule = match_in(asker, tier, row, ranks, event);
     int32_t pin;
 
     asker->elsewhere = false;
@@ -380,10 +380,10 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
         return rule;
     if (row->place_count < 2 && asker->moved == NULL)
         return rule;
-    pin = pinned_elsewhere(asker, number, row);
+    pin = pinned_elsewhere(asker, tier, row);
     asker->elsewhere = pin >= 0;
     /* Facts are those of this tier again where no other's keep the block. */
-    return pin >= 0 ? pin : match_in(asker, number, row, ranks, event);
+    return pin >= 0 ? pin : match_in(asker, tier, row, ranks, event);
 }
 
 int32_t
