@@ -160,9 +160,9 @@ KVT_NODISCARD enum kvt_err kvt_msgpack_done(struct kvt_msgpack_writer *writer);
 /* ---- parts, for codecs with another contract ---- */
 
 /** Shortest forms; each returns its length. */
-size_t kvt_msgpack_form_uint(uint8_t form[KVT_MSGPACK_HEAD_MAX], uint64_t value);
-size_t kvt_msgpack_form_array(uint8_t form[KVT_MSGPACK_HEAD_MAX], size_t members);
-size_t kvt_msgpack_form_bin(uint8_t form[KVT_MSGPACK_HEAD_MAX], size_t size);
+size_t kvt_msgpack_form_uint(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], uint64_t value);
+size_t kvt_msgpack_form_array(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], size_t members);
+size_t kvt_msgpack_form_bin(uint8_t bytes[KVT_MSGPACK_HEAD_MAX], size_t size);
 
 /** The big-endian number of 1, 2, 4 or 8 bytes. */
 uint64_t kvt_msgpack_number(const uint8_t *bytes, size_t width);
