@@ -40,8 +40,8 @@ advisor_index_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash
     kvt_buffer_printf(out, ",\"%s\":\"%s\"", key, text);
 }
 
-void
-advisor_index_export_holder(struct kvt_buffer *out, const struct index_holder *holder)
+static void
+put_holder(struct kvt_buffer *out, const struct index_holder *holder)
 {
     advisor_index_export_text(out, "holder", holder->name);
     advisor_index_export_number(out, "dp_rank", holder->dp_rank);
@@ -144,7 +144,7 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
     kvt_buffer_printf(out, "{\"row\":\"sweep\"");
     advisor_index_export_number(out, "publisher", row->publisher);
     advisor_index_export_text(out, "namespace", namespace_);
-    advisor_index_export_holder(out, &holder);
+    put_holder(out, &holder);
     advisor_index_export_number(out, "floor", row->floor);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;
@@ -215,7 +215,7 @@ add_place(const struct advisor_index_export *export, const struct advisor_store_
     if (advisor_index_export_is_left_out(export, held.reporter))
         return KVT_OK;
     kvt_buffer_printf(out, "%s{\"ranks\":%" PRIu32, *added == 0 ? "" : ",", place->ranks);
-    advisor_index_export_holder(out, &holder);
+    put_holder(out, &holder);
     advisor_index_export_number(out, "publisher", held.reporter);
     advisor_index_export_number(out, "gen", held.gen);
     kvt_buffer_printf(out, "}");
@@ -363,7 +363,7 @@ add_run(const struct advisor_index_export *export, const char *namespace_,
 
     kvt_buffer_printf(out, "{\"row\":\"run\",\"count\":%zu", count);
     advisor_index_export_text(out, "namespace", namespace_);
-    advisor_index_export_holder(out, holder);
+    put_holder(out, holder);
     advisor_index_export_number(out, "ranks", pairs->block.ranks);
     advisor_index_export_number(out, "size", pairs->block.size);
     advisor_index_export_hash(out, "parent", pairs->block.id.parent);

@@ -27,7 +27,6 @@ struct advisor_index_export {
 void advisor_index_export_text(struct kvt_buffer *out, const char *key, const char *text);
 void advisor_index_export_number(struct kvt_buffer *out, const char *key, uint64_t number);
 void advisor_index_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash);
-void advisor_index_export_holder(struct kvt_buffer *out, const struct index_holder *holder);
 
 /** Hand over what is there, when it is enough, or `all` of it. */
 KVT_NODISCARD enum kvt_err advisor_index_export_flush(const struct advisor_index_export *export,

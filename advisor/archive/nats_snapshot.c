@@ -36,6 +36,88 @@ struct advisor_nats_snapshot {
     _Atomic bool stopping;
 };
 
+/* ---- how a snapshot is named and describes itself ---- */
+
+/* How a snapshot describes itself, beside its bytes: who looks for the newest reads no more. */
+
+static const char format_key[] = "Kvtier-Export";
+static const char seq_key[] = "Kvtier-Stream-Sequence";
+static const char created_key[] = "Kvtier-Stream-Created";
+
+static void
+put_name(char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX], unsigned number)
+{
+    (void)snprintf(name, ADVISOR_NATS_SNAPSHOT_NAME_MAX, "index.%u", number);
+}
+
+static bool
+read_number(const struct wire_object_info *info, const char *key, uint64_t *number)
+{
+    return kvt_parse_u64(wire_object_header(info, key), number) == KVT_OK;
+}
+
+enum kvt_err
+advisor_nats_snapshot_read(
+    struct wire_bus *bus, const char *bucket,
+    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    struct kvt_error *err)
+{
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
+        struct advisor_nats_snapshot_object *object = &objects[i];
+        char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX];
+        enum kvt_err rc;
+
+        *object = (struct advisor_nats_snapshot_object){.readable = false};
+        put_name(name, i);
+        rc = wire_object_info(bus, bucket, name, &object->info, err);
+        if (kvt_err_retryable(rc))
+            return rc;
+        object->readable = rc == KVT_OK &&
+                           read_number(&object->info, format_key, &object->format) &&
+                           read_number(&object->info, seq_key, &object->seq) &&
+                           read_number(&object->info, created_key, &object->created_ms);
+    }
+    return KVT_OK;
+}
+
+const struct advisor_nats_snapshot_object *
+advisor_nats_snapshot_newest(
+    const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
+    uint64_t created_ms, uint64_t below)
+{
+    const struct advisor_nats_snapshot_object *newest = NULL;
+
+    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
+        const struct advisor_nats_snapshot_object *object = &objects[i];
+
+        if (object->readable && object->created_ms == created_ms && object->seq < below &&
+            (newest == NULL || object->seq > newest->seq))
+            newest = object;
+    }
+    return newest;
+}
+
+static enum kvt_err
+put_number(struct wire_object_put *put, const char *key, uint64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, number);
+    return wire_object_put_header(put, key, text);
+}
+
+static enum kvt_err
+describe(struct wire_object_put *put, uint64_t seq, uint64_t created_ms)
+{
+    enum kvt_err rc = put_number(put, format_key, ADVISOR_INDEX_EXPORT_VERSION);
+
+    if (rc == KVT_OK)
+        rc = put_number(put, seq_key, seq);
+    if (rc == KVT_OK)
+        rc = put_number(put, created_key, created_ms);
+    return rc;
+}
+
 /* How far the store is, and of which stream. */
 static enum kvt_err
 read_position(const struct advisor_nats_snapshot *deposit, uint64_t *seq, uint64_t *created_ms,
@@ -174,7 +256,7 @@ write_object(struct advisor_nats_snapshot *deposit, struct wire_object_put *put,
         (made->created_ms != created_ms || (deposit->time_ms != 0 && made->seq <= deposit->seq)))
         return kvt_error_set(err, KVT_PRECONDITION, "the stream began anew meanwhile");
     if (rc == KVT_OK)
-        rc = advisor_nats_snapshot_describe(put, made->seq, made->created_ms);
+        rc = describe(put, made->seq, made->created_ms);
     return rc == KVT_OK ? wire_object_put_finish(put, &made->info, err) : rc;
 }
 
@@ -193,7 +275,7 @@ make(struct advisor_nats_snapshot *deposit, unsigned number,
     struct wire_object_put *put;
     enum kvt_err rc;
 
-    advisor_nats_snapshot_name(name, number);
+    put_name(name, number);
     rc = wire_object_put_open(&put, deposit->options.bus, &options, err);
     if (rc != KVT_OK)
         return rc;
@@ -317,86 +399,4 @@ advisor_nats_snapshot_stop(struct advisor_nats_snapshot *deposit)
     kvt_buffer_release(&deposit->page);
     kvt_free(deposit->bucket);
     kvt_free(deposit);
-}
-
-/* ---- how a snapshot is named and describes itself ---- */
-
-/* How a snapshot describes itself, beside its bytes: who looks for the newest reads no more. */
-
-static const char format_key[] = "Kvtier-Export";
-static const char seq_key[] = "Kvtier-Stream-Sequence";
-static const char created_key[] = "Kvtier-Stream-Created";
-
-void
-advisor_nats_snapshot_name(char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX], unsigned number)
-{
-    (void)snprintf(name, ADVISOR_NATS_SNAPSHOT_NAME_MAX, "index.%u", number);
-}
-
-static bool
-read_number(const struct wire_object_info *info, const char *key, uint64_t *number)
-{
-    return kvt_parse_u64(wire_object_header(info, key), number) == KVT_OK;
-}
-
-enum kvt_err
-advisor_nats_snapshot_read(
-    struct wire_bus *bus, const char *bucket,
-    struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
-    struct kvt_error *err)
-{
-    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
-        struct advisor_nats_snapshot_object *object = &objects[i];
-        char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX];
-        enum kvt_err rc;
-
-        *object = (struct advisor_nats_snapshot_object){.readable = false};
-        advisor_nats_snapshot_name(name, i);
-        rc = wire_object_info(bus, bucket, name, &object->info, err);
-        if (kvt_err_retryable(rc))
-            return rc;
-        object->readable = rc == KVT_OK &&
-                           read_number(&object->info, format_key, &object->format) &&
-                           read_number(&object->info, seq_key, &object->seq) &&
-                           read_number(&object->info, created_key, &object->created_ms);
-    }
-    return KVT_OK;
-}
-
-const struct advisor_nats_snapshot_object *
-advisor_nats_snapshot_newest(
-    const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
-    uint64_t created_ms, uint64_t below)
-{
-    const struct advisor_nats_snapshot_object *newest = NULL;
-
-    for (unsigned i = 0; i < ADVISOR_NATS_SNAPSHOT_OBJECTS; i++) {
-        const struct advisor_nats_snapshot_object *object = &objects[i];
-
-        if (object->readable && object->created_ms == created_ms && object->seq < below &&
-            (newest == NULL || object->seq > newest->seq))
-            newest = object;
-    }
-    return newest;
-}
-
-static enum kvt_err
-put_number(struct wire_object_put *put, const char *key, uint64_t number)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof(text), "%" PRIu64, number);
-    return wire_object_put_header(put, key, text);
-}
-
-enum kvt_err
-advisor_nats_snapshot_describe(struct wire_object_put *put, uint64_t seq, uint64_t created_ms)
-{
-    enum kvt_err rc = put_number(put, format_key, ADVISOR_INDEX_EXPORT_VERSION);
-
-    if (rc == KVT_OK)
-        rc = put_number(put, seq_key, seq);
-    if (rc == KVT_OK)
-        rc = put_number(put, created_key, created_ms);
-    return rc;
 }

@@ -85,8 +85,6 @@ struct advisor_nats_snapshot_object {
 
 #define ADVISOR_NATS_SNAPSHOT_NAME_MAX 16
 
-void advisor_nats_snapshot_name(char name[ADVISOR_NATS_SNAPSHOT_NAME_MAX], unsigned number);
-
 /** What lies in the bucket.  KVT_OK, also where nothing does, or NATS' failure. */
 KVT_NODISCARD enum kvt_err advisor_nats_snapshot_read(
     struct wire_bus *bus, const char *bucket,
@@ -98,9 +96,5 @@ KVT_NODISCARD enum kvt_err advisor_nats_snapshot_read(
 const struct advisor_nats_snapshot_object *advisor_nats_snapshot_newest(
     const struct advisor_nats_snapshot_object objects[ADVISOR_NATS_SNAPSHOT_OBJECTS],
     uint64_t created_ms, uint64_t below);
-
-/** Describe a put of ours. */
-KVT_NODISCARD enum kvt_err advisor_nats_snapshot_describe(struct wire_object_put *put, uint64_t seq,
-                                                          uint64_t created_ms);
 
 #endif /* ADVISOR_ARCHIVE_NATS_SNAPSHOT_H */

@@ -39,7 +39,7 @@ struct advisor_coverage_work {
     size_t holder_capacity;
     uint32_t stamp;
     size_t asked;
-    /* What is known of the index's numbers, of one crew. */
+    /* What is known of the index's numbers, of one set. */
     struct advisor_worker_set *known;
     struct index_find_result *found;
     struct index_match *matches;
@@ -54,7 +54,7 @@ struct look {
     struct advisor_coverage *coverage;
     struct advisor_coverage_work *work;
     const struct advisor_finder *finder;
-    struct advisor_worker_set *crew;
+    struct advisor_worker_set *set;
     struct wire_query query;
     uint64_t *hashes;
     uint32_t count;
@@ -218,8 +218,8 @@ learn_numbers(struct look *look, uint32_t from)
             work->seats[i] = COLD;
             continue;
         }
-        row = advisor_worker_set_find(look->crew, key.name, key.dp_rank);
-        if (row == look->crew->count)
+        row = advisor_worker_set_find(look->set, key.name, key.dp_rank);
+        if (row == look->set->count)
             continue;
         work->seats[i] = (uint32_t)row * OWN_TIERS + (uint32_t)(key.tier - KVT_TIER_G1);
         work->numbers[row][key.tier - KVT_TIER_G1] = i + 1;
@@ -241,7 +241,7 @@ meet_cold(struct look *look, uint32_t number)
     look->coverage->cold_uncertain = holder.uncertain;
 }
 
-/* Know the numbers of the crew's holders.  What comes to be while this goes on is of later. */
+/* Know the numbers of the set's holders.  What comes to be while this goes on is of later. */
 static enum kvt_err
 know_numbers(struct look *look)
 {
@@ -249,7 +249,7 @@ know_numbers(struct look *look)
     const uint64_t renames = index_holder_renames(look->index);
     const uint32_t count = index_holder_count(look->index);
     const uint32_t from =
-        work->known == look->crew && work->renames == renames ? work->seat_count : 0;
+        work->known == look->set && work->renames == renames ? work->seat_count : 0;
     uint32_t *seats;
     struct index_match *matches;
 
@@ -259,10 +259,10 @@ know_numbers(struct look *look)
         return KVT_OK;
     if (from == 0) {
         forget_numbers(work);
-        work->numbers = kvt_calloc(look->crew->count + 1, sizeof(*work->numbers));
+        work->numbers = kvt_calloc(look->set->count + 1, sizeof(*work->numbers));
         if (work->numbers == NULL)
             return KVT_NOMEM;
-        work->known = advisor_worker_set_keep(look->crew);
+        work->known = advisor_worker_set_keep(look->set);
         work->renames = renames;
     }
     seats = kvt_realloc(work->seats, (size_t)count + 1, sizeof(*seats));
@@ -366,8 +366,8 @@ ask_from(struct look *look, uint32_t depth)
             look->coverage->cold_uncertain |= holder->uncertain;
             continue;
         }
-        row = advisor_worker_set_find(look->crew, holder->name, holder->dp_rank);
-        if (row == look->crew->count)
+        row = advisor_worker_set_find(look->set, holder->name, holder->dp_rank);
+        if (row == look->set->count)
             continue;
         work->reach[row].stamp[holder->tier - KVT_TIER_G1] = work->stamp;
         work->reach[row].blocks[holder->tier - KVT_TIER_G1] = holder->blocks;
@@ -436,7 +436,7 @@ static void
 mark_uncertain(struct look *look)
 {
     struct wire_query_holder *doubtful = look->work->doubtful;
-    const size_t count = look->crew->count;
+    const size_t count = look->set->count;
     size_t live;
     size_t uncertain;
     size_t silent;
@@ -449,7 +449,7 @@ mark_uncertain(struct look *look)
     if (!look->doubts)
         return;
     for (size_t i = 0; i < count; i++) {
-        const struct router_worker *worker = &look->crew->rows[i].worker;
+        const struct router_worker *worker = &look->set->rows[i].worker;
 
         doubtful[i] = (struct wire_query_holder){.dp_rank = worker->dp_rank, .tier = KVT_TIER_G1};
         memcpy(doubtful[i].name, worker->name, sizeof(doubtful[i].name));
@@ -505,13 +505,13 @@ descend(struct look *look)
 
 enum kvt_err
 advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_finder *finder,
-                      struct advisor_worker_set *crew, const char *namespace_, uint64_t *hashes,
+                      struct advisor_worker_set *set, const char *namespace_, uint64_t *hashes,
                       size_t count)
 {
     struct look look = {.coverage = coverage,
                         .work = coverage->work,
                         .finder = finder,
-                        .crew = crew,
+                        .set = set,
                         .hashes = hashes,
                         .count = (uint32_t)count};
     enum kvt_err rc;
@@ -527,7 +527,7 @@ advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_fi
         look.index = finder->memory->index;
     rc = look.index == NULL ? KVT_OK : know_numbers(&look);
     if (rc == KVT_OK)
-        rc = reserve_rows(coverage, crew->count);
+        rc = reserve_rows(coverage, set->count);
     if (rc == KVT_OK)
         rc = reserve_blocks(look.work, count);
     if (rc == KVT_OK)
@@ -535,12 +535,12 @@ advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_fi
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < ROUTER_TIERS; i++)
-        memset(coverage->cached[i], 0, crew->count * sizeof(**coverage->cached));
-    memset(look.work->depth, 0, crew->count * sizeof(*look.work->depth));
-    memset(look.work->tier, 0, crew->count * sizeof(*look.work->tier));
+        memset(coverage->cached[i], 0, set->count * sizeof(**coverage->cached));
+    memset(look.work->depth, 0, set->count * sizeof(*look.work->depth));
+    memset(look.work->tier, 0, set->count * sizeof(*look.work->tier));
     mark_uncertain(&look);
     any = may_go_on(&look, 0, 0) || may_go_on(&look, 0, 1) || may_go_on(&look, 0, 2);
-    for (size_t i = 0; i < crew->count; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         if (any) {
             look.work->next[i] = look.work->waiting[0];
             look.work->waiting[0] = (uint32_t)i;

@@ -28,7 +28,7 @@
 struct advisor_coverage_work;
 
 struct advisor_coverage {
-    uint32_t *cached[ROUTER_TIERS]; /* blocks by row of the crew */
+    uint32_t *cached[ROUTER_TIERS]; /* blocks by row of the set */
     bool *uncertain;                /* events of it are missing: it may hold more or less */
     bool cold_uncertain;            /* the same of a volume or bucket that was met */
     bool by_name;                   /* tests: as if RAM were never all there is */
@@ -47,7 +47,7 @@ void advisor_coverage_free(struct advisor_coverage *coverage);
  */
 KVT_NODISCARD enum kvt_err advisor_coverage_look(struct advisor_coverage *coverage,
                                                  const struct advisor_finder *finder,
-                                                 struct advisor_worker_set *crew,
+                                                 struct advisor_worker_set *set,
                                                  const char *namespace_, uint64_t *hashes,
                                                  size_t count);
 

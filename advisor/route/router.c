@@ -108,7 +108,7 @@ advisor_router_free(struct advisor_router *router)
         return;
     for (size_t i = 0; i < router->spare_count; i++)
         advisor_coverage_free(router->spares[i]);
-    advisor_worker_set_leave(router->crew);
+    advisor_worker_set_leave(router->set);
     router_replica_free(router->replica);
     router_request_table_free(router->slots);
     router_workers_free(router->workers);
@@ -138,25 +138,25 @@ drop_who_left(void *arg, const struct router_worker_row *row)
 enum kvt_err
 advisor_router_refresh(struct advisor_router *router)
 {
-    struct advisor_worker_set *crew;
+    struct advisor_worker_set *set;
     enum kvt_err rc;
 
-    if (router->crew != NULL && router->crew->version == router_workers_version(router->workers))
+    if (router->set != NULL && router->set->version == router_workers_version(router->workers))
         return KVT_OK;
-    rc = advisor_worker_set_new(&crew, router->workers);
+    rc = advisor_worker_set_new(&set, router->workers);
     if (rc != KVT_OK)
         return rc;
-    rc = router_request_table_bind(router->slots, crew->rows, crew->count);
+    rc = router_request_table_bind(router->slots, set->rows, set->count);
     if (rc != KVT_OK) {
-        advisor_worker_set_leave(crew);
+        advisor_worker_set_leave(set);
         return rc;
     }
-    if (router->crew != NULL)
-        router_workers_left(router->crew->rows, router->crew->count, crew->rows, crew->count,
+    if (router->set != NULL)
+        router_workers_left(router->set->rows, router->set->count, set->rows, set->count,
                             drop_who_left, router);
-    advisor_worker_set_leave(router->crew);
-    router->crew = crew;
-    kvt_metric_set(router->counters.workers, (int64_t)crew->count);
+    advisor_worker_set_leave(router->set);
+    router->set = set;
+    kvt_metric_set(router->counters.workers, (int64_t)set->count);
     return KVT_OK;
 }
 
@@ -351,7 +351,7 @@ advisor_router_view(struct advisor_router *router, struct advisor_router_view *v
     };
     (void)pthread_mutex_lock(&router->lock);
     if (advisor_router_refresh(router) == KVT_OK)
-        view->workers = router->crew->count;
+        view->workers = router->set->count;
     view->slots = router_request_table_stats(router->slots);
     view->shared = router->replica != NULL;
     if (view->shared)
@@ -371,17 +371,17 @@ advisor_router_loads(struct advisor_router *router, struct advisor_router_load *
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
     if (rc == KVT_OK) {
-        *loads = kvt_calloc(router->crew->count + 1, sizeof(**loads));
+        *loads = kvt_calloc(router->set->count + 1, sizeof(**loads));
         rc = *loads == NULL ? KVT_NOMEM : KVT_OK;
     }
     if (rc == KVT_OK) {
-        *count = router->crew->count;
+        *count = router->set->count;
         router_request_table_project(router->slots, NULL, 0, 0, &columns);
         assert(columns.count == *count);
         for (size_t i = 0; i < *count; i++)
             (*loads)[i] = (struct advisor_router_load){
-                .worker = router->crew->rows[i].worker,
-                .origins = router->crew->rows[i].origins,
+                .worker = router->set->rows[i].worker,
+                .origins = router->set->rows[i].origins,
                 .active_requests = columns.active_requests[i],
                 .active_prefill_tokens = columns.active_prefill_tokens[i],
                 .decode_blocks = columns.decode_blocks[i],

@@ -24,11 +24,11 @@ struct decision {
     struct advisor_request_blocks prompt;
     uint64_t *running; /* its blocks among those of running requests */
     struct router_load load;
-    struct advisor_worker_set *crew;
+    struct advisor_worker_set *set;
     struct advisor_coverage *coverage;
-    /* The candidates: all of the crew, or those that are allowed, with columns of their own. */
+    /* The candidates: all of the set, or those that are allowed, with columns of their own. */
     struct router_candidates columns;
-    uint32_t *allowed; /* rows of the crew; NULL: all */
+    uint32_t *allowed; /* rows of the set; NULL: all */
     size_t allowed_count;
     double *costs;
     double *scratch;
@@ -121,7 +121,7 @@ is_allowed(const struct wire_route_question *question, const char *name)
 static enum kvt_err
 allow(struct decision *decision)
 {
-    const size_t count = decision->crew->count;
+    const size_t count = decision->set->count;
     size_t room;
 
     if (decision->question->worker_count == 0)
@@ -130,10 +130,10 @@ allow(struct decision *decision)
     if (decision->allowed == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < count; i++) {
-        const char *name = decision->crew->rows[i].worker.name;
+        const char *name = decision->set->rows[i].worker.name;
 
         /* Ranks of a worker stand side by side. */
-        if (i > 0 && strcmp(name, decision->crew->rows[i - 1].worker.name) == 0
+        if (i > 0 && strcmp(name, decision->set->rows[i - 1].worker.name) == 0
                 ? decision->allowed_count > 0 &&
                       decision->allowed[decision->allowed_count - 1] == i - 1
                 : is_allowed(decision->question, name))
@@ -159,7 +159,7 @@ allow(struct decision *decision)
 static size_t
 candidate_count(const struct decision *decision)
 {
-    return decision->allowed != NULL ? decision->allowed_count : decision->crew->count;
+    return decision->allowed != NULL ? decision->allowed_count : decision->set->count;
 }
 
 static enum kvt_err
@@ -169,7 +169,7 @@ reserve(struct decision *decision, struct kvt_error *err)
     const size_t count = candidate_count(decision);
 
     if (rc == KVT_OK && count == 0)
-        return decision->crew->count == 0
+        return decision->set->count == 0
                    ? kvt_error_set(err, KVT_NOTFOUND, "no worker is known")
                    : kvt_error_set(err, KVT_NOTFOUND,
                                    "of the workers that are allowed (%u) none is there",
@@ -193,7 +193,7 @@ project(struct decision *decision)
 
     router_request_table_project(decision->router->slots, decision->running,
                                  decision->prompt.hash_count, decision->prompt.blocks, &all);
-    assert(all.count == decision->crew->count);
+    assert(all.count == decision->set->count);
     if (decision->allowed == NULL) {
         decision->columns = all;
         for (size_t t = 0; t < ROUTER_TIERS; t++)
@@ -291,7 +291,7 @@ static void
 fill_row(const struct decision *decision, size_t at, struct wire_route_row *row)
 {
     const size_t place = row_of(decision, at);
-    const struct router_worker *worker = &decision->crew->rows[place].worker;
+    const struct router_worker *worker = &decision->set->rows[place].worker;
     const struct router_terms terms =
         router_cost_terms(&decision->weights, &decision->load, &decision->columns, at);
 
@@ -346,7 +346,7 @@ book(struct decision *decision, struct wire_route_answer *answer, struct kvt_err
         (double)decision->load.block_tokens;
     const double isl = (double)decision->load.isl_tokens;
     struct router_request request = {
-        .worker = decision->crew->rows[row_of(decision, decision->chosen)].worker,
+        .worker = decision->set->rows[row_of(decision, decision->chosen)].worker,
         .prefill_tokens = credit < isl ? (uint64_t)(isl - credit) : 0,
         .hashes = decision->running,
         .hash_count = decision->prompt.hash_count,
@@ -414,7 +414,7 @@ take_crew(struct decision *decision)
     (void)pthread_mutex_lock(&router->lock);
     rc = advisor_router_refresh(router);
     if (rc == KVT_OK)
-        decision->crew = advisor_worker_set_keep(router->crew);
+        decision->set = advisor_worker_set_keep(router->set);
     if (rc == KVT_OK && decision->coverage == NULL && router->spare_count > 0)
         decision->coverage = router->spares[--router->spare_count];
     (void)pthread_mutex_unlock(&router->lock);
@@ -432,7 +432,7 @@ try(struct decision *decision, const struct advisor_finder *finder,
     enum kvt_err rc = take_crew(decision);
 
     if (rc == KVT_OK)
-        rc = advisor_coverage_look(decision->coverage, finder, decision->crew,
+        rc = advisor_coverage_look(decision->coverage, finder, decision->set,
                                    decision->question->namespace_, decision->prompt.hashes,
                                    decision->prompt.hash_count);
     if (rc != KVT_OK)
@@ -444,7 +444,7 @@ try(struct decision *decision, const struct advisor_finder *finder,
     rc = advisor_router_refresh(router);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "who is there: %s", kvt_err_text(rc));
-    else if (router->crew != decision->crew)
+    else if (router->set != decision->set)
         rc = kvt_error_set(err, KVT_AGAIN,
                            "workers come and go too fast to choose one, as while a big bucket is "
                            "read; ask again in a second");
@@ -508,8 +508,8 @@ advisor_router_ask(struct advisor_router *router, const struct advisor_finder *f
     rc = begin(&decision, err);
     for (int i = 0; i < TRIES && rc == KVT_OK; i++) {
         rc = try(&decision, finder, answer, err);
-        advisor_worker_set_leave(decision.crew);
-        decision.crew = NULL;
+        advisor_worker_set_leave(decision.set);
+        decision.set = NULL;
         release_candidates(&decision);
         if (rc != KVT_AGAIN)
             break;

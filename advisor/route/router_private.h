@@ -45,8 +45,8 @@ struct advisor_router {
     pthread_mutex_t lock;
     /* Under the lock: */
     struct router_request_table *slots;
-    struct router_replica *replica;  /* NULL: alone */
-    struct advisor_worker_set *crew; /* that the slot table is bound to */
+    struct router_replica *replica; /* NULL: alone */
+    struct advisor_worker_set *set; /* that the slot table is bound to */
     struct advisor_coverage *spares[ADVISOR_ROUTER_SPARES];
     size_t spare_count;
     uint64_t random;

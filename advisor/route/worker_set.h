@@ -32,12 +32,12 @@ struct advisor_worker_set {
 KVT_NODISCARD enum kvt_err advisor_worker_set_new(struct advisor_worker_set **out,
                                                   struct router_workers *workers);
 /** One user more. */
-struct advisor_worker_set *advisor_worker_set_keep(struct advisor_worker_set *crew);
+struct advisor_worker_set *advisor_worker_set_keep(struct advisor_worker_set *set);
 /** One user less.  NULL is allowed. */
-void advisor_worker_set_leave(struct advisor_worker_set *crew);
+void advisor_worker_set_leave(struct advisor_worker_set *set);
 
 /** The row of a worker; `count` when there is none. */
-size_t advisor_worker_set_find(const struct advisor_worker_set *crew, const char *name,
+size_t advisor_worker_set_find(const struct advisor_worker_set *set, const char *name,
                                uint32_t dp_rank);
 
 #endif /* ADVISOR_ROUTE_WORKER_SET_H */

@@ -4,7 +4,7 @@
  * Why: the store has one writer and the planner one owner.  Who changes or asks them from an HTTP
  * thread hands over a function and waits, a bounded while; what was not begun by then never is.
  *
- * Ownership: an errand's argument is the waiting thread's, who does not leave while it is used.
+ * Ownership: an call's argument is the waiting thread's, who does not leave while it is used.
  * Threads:   advisor_writer_calls_serve() on one thread; advisor_writer_calls_do() on any other.
  * Limits:    ADVISOR_WRITER_CALLS_MAX wait at a time.
  */
@@ -25,7 +25,7 @@ typedef enum kvt_err advisor_writer_call_fn(void *arg, struct kvt_error *err);
 
 KVT_NODISCARD enum kvt_err advisor_writer_calls_new(struct advisor_writer_calls **out);
 /** NULL is allowed.  Nobody waits any more. */
-void advisor_writer_calls_free(struct advisor_writer_calls *errands);
+void advisor_writer_calls_free(struct advisor_writer_calls *calls);
 
 /**
  * Have `run(arg, err)` called on the engine's thread.
@@ -33,11 +33,11 @@ void advisor_writer_calls_free(struct advisor_writer_calls *errands);
  * @return what it returned; KVT_AGAIN (too many wait) or KVT_TIMEOUT (its turn did not come within
  *         `wait_ms`): then it was not called, and will not be
  */
-KVT_NODISCARD enum kvt_err advisor_writer_calls_do(struct advisor_writer_calls *errands,
+KVT_NODISCARD enum kvt_err advisor_writer_calls_do(struct advisor_writer_calls *calls,
                                                    advisor_writer_call_fn *run, void *arg,
                                                    uint64_t wait_ms, struct kvt_error *err);
 
 /** Do what waits now; how many there were. */
-size_t advisor_writer_calls_serve(struct advisor_writer_calls *errands);
+size_t advisor_writer_calls_serve(struct advisor_writer_calls *calls);
 
 #endif /* ADVISOR_STORE_WRITER_CALLS_H */
