@@ -425,7 +425,7 @@ KVT_NODISCARD enum kvt_err index_get(struct index *index, uint32_t ns, uint64_t 
 
 /** Children of a block that are in the index, at most `capacity` hashes; returns how many there
  * are. */
-size_t index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *children,
+size_t index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *hashes,
                       size_t capacity);
 
 /**

@@ -149,9 +149,6 @@ LONE_HEADER_LINES = 60
 SHARED_NAMES = ("main",)
 PRIVATE = re.compile(r"_(private|internal|state)$")
 
-# Rules that do not hold yet: their findings are notes.
-PENDING = {"arrow", "circle", "private", "lone-header", "unused-export", "basename"}
-
 # Exports that no product file calls, and why each stays.
 KEPT_EXPORTS = {
     "g4_batch_client_corrupt": "no answer shows which misses were damaged bodies: a test counts",

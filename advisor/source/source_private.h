@@ -52,8 +52,8 @@ bool advisor_source_copy(struct advisor_source *source, const struct advisor_inb
 void advisor_source_count_dropped(struct advisor_source *source);
 
 /* What kinds over NATS are made of. */
-/** `heard` is given the source as its argument; NULL: hand over what is heard, at once. */
-enum kvt_err advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *heard);
+/** `other` is given the source as its argument; NULL: hand over what is heard, at once. */
+enum kvt_err advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *other);
 void advisor_source_close_core(struct advisor_source *source);
 /** Was something of a plain bus lost since the last look, or since it was opened?  Asked by one
  *  thread, where messages have no numbers that would tell. */

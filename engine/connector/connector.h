@@ -143,7 +143,7 @@ engine_connector_build_connector_meta(struct engine_connector *connector, uint64
 /** Its blocks of G1 are taken away, and may be given to others with the next meta.  An engine that
  *  builds metas before it has heard of the last iteration leaves a request alone until it has heard
  *  of its load: nobody else would be told that it failed. */
-void engine_connector_preempted(struct engine_connector *connector, const char *request);
+void engine_connector_preempted(struct engine_connector *connector, const char *id);
 
 /** It is over, or aborted.  True: its blocks of G1 must not be used until finished() names it. */
 bool engine_connector_request_finished(struct engine_connector *connector, const char *request);

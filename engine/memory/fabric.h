@@ -150,6 +150,7 @@ KVT_NODISCARD enum kvt_err engine_fabric_start(struct engine_fabric *fabric,
                                                struct kvt_ticket **ticket);
 
 /** The same, and wait: the first status that is not KVT_OK. */
-enum kvt_err engine_fabric_run(struct engine_fabric *fabric, const struct engine_fabric_move *move);
+enum kvt_err engine_fabric_run(struct engine_fabric *fabric,
+                               const struct engine_fabric_move *request);
 
 #endif /* ENGINE_MEMORY_FABRIC_H */

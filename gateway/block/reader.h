@@ -50,10 +50,10 @@ KVT_NODISCARD enum kvt_err gateway_reader_peek(struct gateway_reader **out,
                                                struct gateway_budget *budget, bool seal);
 
 /** NULL is allowed. */
-void gateway_reader_close(struct gateway_reader *stream);
+void gateway_reader_close(struct gateway_reader *reader);
 
 /** How much room makes gateway_reader_read() give a piece at once. */
-size_t gateway_reader_piece(const struct gateway_reader *stream);
+size_t gateway_reader_piece(const struct gateway_reader *reader);
 
 /**
  * Copy checked bytes from `at` on, as many as come easily, at least one.
@@ -73,16 +73,16 @@ KVT_NODISCARD enum kvt_err gateway_reader_fetch(struct gateway_reader *stream, u
  * it is there or may be; else it comes in pieces.  Right where most of it is asked for, and the
  * kernel can send it as it is.
  */
-void gateway_reader_seal(struct gateway_reader *stream);
+void gateway_reader_seal(struct gateway_reader *reader);
 
 /**
  * All of the body in sealed memory, to be sent from there before the reader is closed.
  *
  * @return a descriptor, the caller's to close from now on, or -1: it comes in pieces
  */
-int gateway_reader_take_sealed(struct gateway_reader *stream);
+int gateway_reader_take_sealed(struct gateway_reader *reader);
 
 /** These bytes, if all of them are in memory and checked; else NULL.  Valid until the next call. */
-const void *gateway_reader_held(const struct gateway_reader *stream, uint64_t at, uint64_t size);
+const void *gateway_reader_held(const struct gateway_reader *reader, uint64_t at, uint64_t size);
 
 #endif /* GATEWAY_BLOCK_READER_H */

@@ -334,8 +334,8 @@ is_bound(struct gateway_context *context, const char *key)
 }
 
 enum kvt_err
-gateway_client_bucket_move(struct gateway_context *context, const char *key,
-                           struct gateway_record *record, unsigned to, bool keep)
+gateway_bucket_move(struct gateway_context *context, const char *key, struct gateway_record *record,
+                    unsigned to, bool keep)
 {
     const unsigned from = GATEWAY_BUCKETS & ~to;
     const bool had = (record->tiers & to) != 0;

@@ -32,10 +32,9 @@ KVT_NODISCARD enum kvt_err gateway_bucket_move_ensure(struct gateway_context *co
                                                       unsigned source, bool known);
 
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
-KVT_NODISCARD enum kvt_err gateway_client_bucket_move(struct gateway_context *context,
-                                                      const char *key,
-                                                      struct gateway_record *record, unsigned to,
-                                                      bool keep);
+KVT_NODISCARD enum kvt_err gateway_bucket_move(struct gateway_context *context, const char *key,
+                                               struct gateway_record *record, unsigned to,
+                                               bool keep);
 
 /** Make the first copy that any bucket has, from a volume's; `record` as above. */
 KVT_NODISCARD enum kvt_err gateway_bucket_move_make(struct gateway_context *context,

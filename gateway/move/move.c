@@ -186,7 +186,7 @@ out_of_volume(struct gateway_context *context, const char *key, const struct gat
     if (to == GATEWAY_BUCKETS)
         to = has != 0 ? gateway_tier_fastest(&context->tiers, has) : GATEWAY_COLD;
     if (has != 0 && (has & to) == 0) {
-        rc = gateway_client_bucket_move(context, key, record, to, false);
+        rc = gateway_bucket_move(context, key, record, to, false);
     } else if (has == 0 && to == GATEWAY_FAR) {
         rc = gateway_bucket_move_make(context, key, record, to, from);
     } else if (known || has == 0) { /* what was just paid has been verified */
@@ -228,7 +228,7 @@ between_buckets(struct gateway_context *context, const char *key, const struct g
         return (record->tiers & move->to) != 0 ? KVT_OK : KVT_NOTFOUND;
     if (move->keep && (record->tiers & move->to) != 0)
         return KVT_OK;
-    rc = gateway_client_bucket_move(context, key, record, move->to, move->keep);
+    rc = gateway_bucket_move(context, key, record, move->to, move->keep);
     if (rc == KVT_OK) {
         *bytes = record->length;
         return KVT_OK;

@@ -213,7 +213,7 @@ void kvt_pool_usage(struct kvt_pool *pool, struct kvt_pool_usage *usage);
 
 /* ---- the one holder of a block ---- */
 
-enum kvt_block_state kvt_unique_state(struct kvt_pool *pool, struct kvt_unique handle);
+enum kvt_block_state kvt_unique_state(struct kvt_pool *pool, struct kvt_unique unique);
 
 /** Reset -> Partial: bytes are being written, the name is known.  KVT_OK or KVT_INVALID. */
 KVT_NODISCARD enum kvt_err kvt_unique_begin(struct kvt_pool *pool, struct kvt_unique handle,
@@ -274,15 +274,15 @@ size_t kvt_unique_register_all(struct kvt_pool *pool, const struct kvt_unique *h
                                size_t count, struct kvt_shared *out, enum kvt_err *results);
 
 /** In any state: the block is free. */
-void kvt_unique_drop(struct kvt_pool *pool, struct kvt_unique handle);
+void kvt_unique_drop(struct kvt_pool *pool, struct kvt_unique unique);
 
 /* ---- one of several holders ---- */
 
 /** `info->size` is in. */
-void kvt_shared_info(struct kvt_pool *pool, struct kvt_shared handle, struct kvt_block_info *info);
+void kvt_shared_info(struct kvt_pool *pool, struct kvt_shared shared, struct kvt_block_info *info);
 
 /** One more holder. */
-struct kvt_shared kvt_shared_copy(struct kvt_pool *pool, struct kvt_shared handle);
+struct kvt_shared kvt_shared_copy(struct kvt_pool *pool, struct kvt_shared shared);
 
 /** 0 .. KVT_PRIORITY_MAX, from the block's next rest on.  KVT_OK or KVT_RANGE. */
 KVT_NODISCARD enum kvt_err kvt_shared_set_priority(struct kvt_pool *pool, struct kvt_shared handle,
@@ -293,11 +293,11 @@ void kvt_shared_drop(struct kvt_pool *pool, const struct kvt_shared *handles, si
 
 /** Take the handle; the block cannot be found any more, and is free with its last holder.  For
  *  content that proved wrong. */
-void kvt_shared_discard(struct kvt_pool *pool, struct kvt_shared handle);
+void kvt_shared_discard(struct kvt_pool *pool, struct kvt_shared shared);
 
 /* ---- and none ---- */
 
-struct kvt_weak kvt_shared_weak(struct kvt_shared handle);
+struct kvt_weak kvt_shared_weak(struct kvt_shared shared);
 
 /** Hold the block again.  KVT_OK, or KVT_NOTFOUND with *out none: it lost its name since. */
 KVT_NODISCARD enum kvt_err kvt_weak_upgrade(struct kvt_pool *pool, struct kvt_weak handle,

@@ -14,8 +14,8 @@
  *
  * Only parentheses and nots recurse, and those are counted.
  */
-static bool any(struct policy_parser *parser, size_t *node);
-static bool one(struct policy_parser *parser, size_t *node);
+static bool any(struct policy_parser *parser, size_t *index);
+static bool one(struct policy_parser *parser, size_t *index);
 
 static bool
 deeper(struct policy_parser *parser)

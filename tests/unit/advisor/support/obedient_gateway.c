@@ -138,10 +138,10 @@ obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, siz
                  bool store)
 {
     for (size_t at = 0; at < count; at += KVT_EVENTS_PER_BATCH_MAX)
-        for (uint8_t owner = 0; owner < OBEDIENT_OWNERS; owner++)
+        for (uint32_t owner = 0; owner < OBEDIENT_OWNERS; owner++)
             publish(gateway, tier, blocks + at,
                     count - at < KVT_EVENTS_PER_BATCH_MAX ? count - at : KVT_EVENTS_PER_BATCH_MAX,
-                    store, owner);
+                    store, (uint8_t)owner);
 }
 
 void

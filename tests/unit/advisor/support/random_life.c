@@ -33,7 +33,7 @@ look(void *arg, const struct kvt_order *order, size_t block)
     life->looks++;
     mark(life, order->verb * OBEDIENT_BLOCKS + block);
     if (obedient_ends(order, &from, &to)) {
-        mark(life, (uint64_t)(from * OBEDIENT_TIERS_MAX + to));
+        mark(life, (uint64_t)from * OBEDIENT_TIERS_MAX + (uint64_t)to);
         assert_int_equal(life_rung(life, from) < life_rung(life, to),
                          order->verb == KVT_ORDER_DEMOTE);
         leaves = leaves || order->verb == KVT_ORDER_DEMOTE;
