@@ -15,7 +15,7 @@
 
 #include "advisor/order/planner.h"
 #include "kvtier/error.h"
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 #include "wire/nats/bus.h"
 
 #include "router/cost.h"

@@ -32,7 +32,7 @@
 #include "base/core/clock.h"
 #include "base/text/parse.h"
 
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 #include "engine/rank/worker.h"
 
 enum { ECHO = 1, TURN = 50, WARM = 200, WAIT = 10000 /* ms */, TEXT = 192, BYTES_MAX = 1 << 20 };
@@ -133,7 +133,7 @@ serve(char endpoints[ENDPOINTS][TEXT], int out)
     void *socket = zmq_socket(zmq_ctx_new(), ZMQ_ROUTER);
     size_t size = TEXT;
     struct engine_rpc_server *server;
-    struct engine_remote_server *serving;
+    struct engine_rank_server *serving;
     struct kvt_error err;
     zmq_msg_t part;
 
@@ -144,7 +144,7 @@ serve(char endpoints[ENDPOINTS][TEXT], int out)
          "bind");
     (void)snprintf(endpoints[OURS], TEXT, "%s", engine_rpc_server_endpoint(server));
     worker = make_nothing();
-    need(engine_remote_server_open(&serving, &worker, endpoints[WORKER], &err) == KVT_OK, err.text);
+    need(engine_rank_server_open(&serving, &worker, endpoints[WORKER], &err) == KVT_OK, err.text);
     need(write(out, endpoints, (size_t)ENDPOINTS * TEXT) == (ssize_t)ENDPOINTS * TEXT, "write");
     (void)zmq_msg_init(&part);
     for (;;) {
@@ -335,9 +335,9 @@ remote(struct bench *bench, const char *way, uint64_t pairs)
          "no connection");
     need(engine_rpc_client_open(&bench->client, &options, &err) == KVT_OK, err.text);
     need(engine_rpc_client_wait(bench->client, WAIT) == KVT_OK, "no link");
-    need(engine_remote_open(
+    need(engine_rank_client_open(
              &bench->worker,
-             &(struct engine_remote_options){.endpoint = where[WORKER], .wait_ms = WAIT},
+             &(struct engine_rank_client_options){.endpoint = where[WORKER], .wait_ms = WAIT},
              &err) == KVT_OK,
          err.text);
     for (uint64_t i = 0; i < pairs; i++)

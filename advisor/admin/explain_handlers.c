@@ -7,7 +7,7 @@
 #include "advisor/choice/active_rules.h"
 #include "advisor/choice/rule_set.h"
 #include "advisor/choice/tenant_quotas.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "advisor/choice/watermark.h"
 #include "advisor/order/block_standing.h"
 #include "advisor/rule/block_facts.h"

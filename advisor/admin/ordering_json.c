@@ -2,7 +2,7 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/choice/ranking.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "base/core/alloc.h"
 
 /* By which orderings blocks leave, and by which they are to. */
@@ -21,8 +21,8 @@ advisor_admin_next_orders(const struct advisor_admin *http, const struct advisor
                           const char *holder, const struct advisor_orders *now,
                           struct advisor_orders *next)
 {
-    advisor_wanted_orders(advisor_planner_settings(http->planner)->ordering, rules,
-                          advisor_rules_tier(rules, holder), next);
+    advisor_wanted_orderings(advisor_planner_settings(http->planner)->ordering, rules,
+                             advisor_rules_tier(rules, holder), next);
     if (!advisor_orders_alike(now, next))
         return true;
     next->count = 0;

@@ -6,7 +6,7 @@
 #include "advisor/choice/planner_tables.h"
 #include "advisor/choice/ranking.h"
 #include "advisor/choice/rule_set.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "advisor/choice/watermark.h"
 
 /* Down to which fill the rule takes blocks. */

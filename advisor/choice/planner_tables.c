@@ -5,7 +5,7 @@
 
 #include "advisor/choice/ranking.h"
 #include "advisor/choice/refusals.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -44,7 +44,7 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
         .gateway = ADVISOR_NONE,
         .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
     memcpy(tier->name, key.name, sizeof(tier->name));
-    advisor_wanted_orders(planner->options.ordering, planner->rules, tier->place, &orders);
+    advisor_wanted_orderings(planner->options.ordering, planner->rules, tier->place, &orders);
     if (advisor_ranking_init(&tier->ranking, &orders, &roster) != KVT_OK)
         return ADVISOR_NONE;
     tier->roster = tier->ranking.rosters[0];

@@ -8,7 +8,7 @@
 #include "advisor/choice/refusals.h"
 #include "advisor/choice/rerank.h"
 #include "advisor/choice/tenant_quotas.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 
@@ -252,7 +252,7 @@ go_on(struct advisor_planner *planner, uint64_t now_ms)
         reranking->rerank = NULL;
         return;
     }
-    advisor_wanted_orders(planner->options.ordering, planner->rules, tier->place, &wanted);
+    advisor_wanted_orderings(planner->options.ordering, planner->rules, tier->place, &wanted);
     if (!advisor_orders_alike(&wanted, &reranking->wanted)) {
         abandon(planner); /* the policy changed again */
         return;
@@ -292,8 +292,8 @@ advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms)
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_orders wanted;
 
-        advisor_wanted_orders(planner->options.ordering, planner->rules, planner->tiers[i].place,
-                              &wanted);
+        advisor_wanted_orderings(planner->options.ordering, planner->rules, planner->tiers[i].place,
+                                 &wanted);
         if (advisor_orders_alike(&wanted, &planner->tiers[i].ranking.orders))
             continue;
         begin(planner, i, &wanted, now_ms);
@@ -346,7 +346,7 @@ advisor_planner_plan_order(struct advisor_planner *planner, const struct advisor
     bool cut;
 
     *ranking = &planner->tiers[tier].ranking;
-    advisor_wanted_orders(planner->options.ordering, rules, place, &wanted);
+    advisor_wanted_orderings(planner->options.ordering, rules, place, &wanted);
     if (reranking->plan != ADVISOR_PLAN_MADE || reranking->plan_tier != tier)
         return has_orders(&(*ranking)->orders, &wanted) ? KVT_OK
                                                         : make_plan_order(planner, tier, &wanted);
@@ -406,8 +406,8 @@ advisor_planner_count_reranking(struct advisor_planner *planner)
     int64_t tiers = 0;
 
     for (uint32_t i = 0; i < planner->tier_count; i++) {
-        advisor_wanted_orders(planner->options.ordering, planner->rules, planner->tiers[i].place,
-                              &wanted);
+        advisor_wanted_orderings(planner->options.ordering, planner->rules, planner->tiers[i].place,
+                                 &wanted);
         tiers += advisor_orders_alike(&wanted, &planner->tiers[i].ranking.orders) ? 0 : 1;
     }
     if (planner->reranking.hears)

@@ -13,7 +13,7 @@
 
 #include "advisor/choice/planner_tables.h"
 #include "advisor/job/jobs.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 
 /* Jobs that have orders at once: the policy's own orders wait behind theirs at a gateway. */
 #define ADVISOR_JOBS_RUNNING_MAX 4

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "advisor/job/jobs_private.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 

@@ -5,7 +5,7 @@
 #include "advisor/choice/edge.h"
 #include "advisor/choice/rule_set.h"
 #include "advisor/choice/tenant_quotas.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_tick.h"
 
 /* Packing of small objects: an order for a namespace in a bucket, at the times of a rule or when

@@ -6,7 +6,7 @@
 #include "advisor/choice/ranking.h"
 #include "advisor/choice/rule_set.h"
 #include "advisor/choice/tenant_quotas.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_tick.h"
 #include "base/core/alloc.h"
 

@@ -23,7 +23,7 @@
 #include "advisor/choice/planner_types.h"
 #include "advisor/index/change_group.h"
 #include "advisor/index/departed_blocks.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_pause.h"
 #include "advisor/order/traffic.h"
 #include "advisor/store/durable_store.h"

@@ -12,7 +12,7 @@
 #include "advisor/choice/refusals.h"
 #include "advisor/choice/rule_set.h"
 #include "advisor/choice/tenant_quotas.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "advisor/choice/watermark.h"
 #include "advisor/order/planner_private.h"
 #include "base/core/alloc.h"

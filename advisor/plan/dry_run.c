@@ -12,9 +12,9 @@
 #include "advisor/choice/ranking.h"
 #include "advisor/choice/ranking_change.h"
 #include "advisor/choice/rule_set.h"
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 #include "advisor/choice/watermark.h"
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 #include "advisor/plan/dry_run_private.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
@@ -194,8 +194,8 @@ note_miss(struct advisor_dry_run *run)
 
     if (run->miss.wanted != NULL)
         return;
-    advisor_wanted_orders(run->planner->options.ordering, run->rules,
-                          advisor_rules_tier(run->rules, tier->name), &wanted);
+    advisor_wanted_orderings(run->planner->options.ordering, run->rules,
+                             advisor_rules_tier(run->rules, tier->name), &wanted);
     for (uint32_t i = 0; i < wanted.count && run->miss.wanted == NULL; i++)
         if (advisor_orders_find(own, wanted.list[i]->name) == own->count)
             run->miss.wanted = wanted.list[i]->name;

@@ -14,7 +14,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/log.h"
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 #include "wire/message/subject.h"
 
 enum {

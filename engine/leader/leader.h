@@ -29,7 +29,7 @@
  *
  * A peer's leader is asked by the messages of engine/leader/session_internal.h.
  *
- * A rank in another process that is restarted (engine/rank/remote.h, `restarted`) has lost its
+ * A rank in another process that is restarted (engine/rank/rank_client.h, `restarted`) has lost its
  * shards of all blocks, while pools and peers' books still name them.  The leader is not told, and
  * cannot go on: jobs that were meant for the life before fail, but a find may still be answered
  * READY. Its owner stops asking, closes the leader, its pools and the workers, and opens all of

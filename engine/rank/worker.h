@@ -5,8 +5,8 @@
  * Why: a leader decides in names and block numbers and never touches bytes; a worker moves bytes
  * and never decides.  What a leader wants done is a *job*: one verb over many blocks.  Behind this
  * one table stand a rank in this process (engine/rank/rank.h), one in another process
- * (engine/rank/remote.h), all ranks of an instance (engine/rank/group.h) and a group in which rank
- * 0 alone stores (engine/replica/replica_group.h); who starts a job cannot tell which.
+ * (engine/rank/rank_client.h), all ranks of an instance (engine/rank/group.h) and a group in which
+ * rank 0 alone stores (engine/replica/replica_group.h); who starts a job cannot tell which.
  *
  * Verbs, beside what others call them:
  *   COPY    tier `from` to tier `to` of the same rank        execute_local_transfer

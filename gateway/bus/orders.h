@@ -22,7 +22,7 @@
 #include "gateway/tier/gateway_context.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 #include "wire/nats/bus.h"
 
 #define GATEWAY_ORDERS_FETCH 16

@@ -3,7 +3,7 @@
  *
  * Why: deciding and moving are two programs, so the decision must survive a crash of either: an
  * order is a message on a work queue, idempotent, addressed to one gateway, signed, and expiring.
- * The byte format is wire/message/order_codec.h and docs/formats.md.
+ * The byte format is wire/message/signed_order.h and docs/formats.md.
  *
  * Ownership: plain values; an order borrows its item array.
  * Threads:   no shared state.

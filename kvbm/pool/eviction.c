@@ -21,7 +21,7 @@ calls_of(const struct kvbm_eviction_options *options)
 {
     switch (options->order) {
     case KVT_POOL_ORDER_LRU:
-    case KVT_POOL_ORDER_PRIORITY: return &kvbm_eviction_list;
+    case KVT_POOL_ORDER_PRIORITY: return &kvbm_eviction_lru;
     case KVT_POOL_ORDER_LINEAGE: return &kvbm_eviction_lineage;
     case KVT_POOL_ORDER_ORDERING:
         if (is_usable(options->ordering))

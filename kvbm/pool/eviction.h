@@ -68,7 +68,7 @@ struct kvbm_eviction_calls {
     void (*delist)(void *state, uint32_t block);
 };
 
-extern const struct kvbm_eviction_calls kvbm_eviction_list; /* lru and priority */
+extern const struct kvbm_eviction_calls kvbm_eviction_lru; /* lru and priority */
 extern const struct kvbm_eviction_calls kvbm_eviction_lineage;
 extern const struct kvbm_eviction_calls kvbm_eviction_ordering;
 

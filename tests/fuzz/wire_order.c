@@ -8,7 +8,7 @@
 #include <openssl/hmac.h>
 
 #include "base/text/msgpack.h"
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 
 #include "tests/fuzz/target.h"
 

@@ -62,8 +62,8 @@ KVT_NODISCARD enum kvt_err worker_instance_plan_load(struct worker_instance_plan
                                                      const struct kvt_config *config,
                                                      struct kvt_error *err);
 
-/* Where each is called: rank by its leader (engine/rank/remote.h), rank by the scheduler, leader
- * by the supervisor, leader by other leaders. */
+/* Where each is called: rank by its leader (engine/rank/rank_client.h), rank by the scheduler,
+ * leader by the supervisor, leader by other leaders. */
 enum worker_instance_door {
     WORKER_DOOR_WORK,
     WORKER_DOOR_STEP,

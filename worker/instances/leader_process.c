@@ -13,7 +13,7 @@
 #include "engine/connector/forward_hook.h"
 #include "engine/leader/leader.h"
 #include "engine/rank/group.h"
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 #include "engine/replica/broadcast.h"
 #include "engine/replica/replica_group.h"
 #include "engine/rpc/rpc.h"
@@ -305,10 +305,10 @@ open_ranks(struct leader *leader, struct kvt_error *err)
 
         worker_instance_plan_endpoint(leader->plan, WORKER_DOOR_WORK, leader->plan->instance, rank,
                                       endpoint);
-        rc = engine_remote_open(&ranks[rank],
-                                &(struct engine_remote_options){
-                                    .endpoint = endpoint, .wait_ms = WORKER_INSTANCE_START_MS},
-                                err);
+        rc = engine_rank_client_open(&ranks[rank],
+                                     &(struct engine_rank_client_options){
+                                         .endpoint = endpoint, .wait_ms = WORKER_INSTANCE_START_MS},
+                                     err);
     }
     if (rc == KVT_OK)
         rc = join(leader, ranks, err);

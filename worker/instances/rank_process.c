@@ -14,7 +14,7 @@
 #include "engine/connector/connector_meta.h"
 #include "engine/connector/forward_hook.h"
 #include "engine/rank/rank.h"
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 #include "engine/rpc/rpc.h"
 #include "worker/instances/instance_message.h"
 #include "worker/instances/rank_memory.h"
@@ -40,7 +40,7 @@ struct rank {
     struct worker_object_tier *remote;
     struct kvbm_volumes *volumes;
     struct engine_worker *worker;
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     struct engine_hook *hook;
     struct engine_rpc_server *steps;
 };
@@ -292,7 +292,7 @@ open_worker(struct rank *rank, struct kvt_error *err)
         rc = engine_hook_open(&rank->hook, rank->worker, err);
     worker_instance_plan_endpoint(rank->plan, WORKER_DOOR_WORK, rank->plan->instance,
                                   rank->plan->rank, endpoint);
-    return rc == KVT_OK ? engine_remote_server_open(&rank->serve, rank->worker, endpoint, err) : rc;
+    return rc == KVT_OK ? engine_rank_server_open(&rank->serve, rank->worker, endpoint, err) : rc;
 }
 
 static enum kvt_err
@@ -323,7 +323,7 @@ close_rank(struct rank *rank)
     worker_object_tier_stop(rank->remote);
     engine_rpc_server_close(rank->steps);
     engine_hook_close(rank->hook);
-    engine_remote_server_close(rank->serve);
+    engine_rank_server_close(rank->serve);
     engine_worker_close(rank->worker);
     kvbm_volumes_free(rank->volumes);
     worker_object_tier_close(rank->remote);

@@ -2,9 +2,9 @@
  * worker/instances/rank_process.h -- one rank of an instance, as a process of its own.
  *
  * Why: it has the memory, the disk and the keys of its shards, does what its leader says
- * (engine/rank/remote.h), and runs iterations of a model that computes nothing but knows what every
- * byte must be: a layer's loaded blocks are compared after they were waited for, its new blocks
- * are written and saved.
+ * (engine/rank/rank_client.h), and runs iterations of a model that computes nothing but knows what
+ * every byte must be: a layer's loaded blocks are compared after they were waited for, its new
+ * blocks are written and saved.
  *
  * A step (one iteration), asked by the scheduler in words (worker/instances/instance_message.h):
  *   question  loads, checks, computes (each a count, then block of G1 and name), meta; of ranks

@@ -1,7 +1,7 @@
 /*
  * What is tested: advisor/job/jobs_tiers.c: a plan that is applied and the rules in force do not
  * empty the same tier at once; other jobs have it for a while; a plan without progress holds
- * nobody up for ever; what a job moved is counted once (advisor/order/move_orders.c).
+ * nobody up for ever; what a job moved is counted once (advisor/order/order_ledger.c).
  * How: a gateway that does at once what it is told; deletions are counted against the plan.
  */
 #include <stdio.h>

@@ -20,7 +20,7 @@
 
 #include "engine/rank/group.h"
 #include "engine/rank/rank.h"
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 #include "engine/replica/replica_group.h"
 #include "tests/unit/engine/support/content.h"
 #include "tests/unit/engine/support/group_bed.h"
@@ -61,7 +61,7 @@ rank_main(char **argv)
 {
     struct engine_rank_options options = {.fabric = NULL};
     struct engine_worker *worker;
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     uint64_t numbers[3];
     uint64_t address;
 
@@ -85,7 +85,7 @@ rank_main(char **argv)
     options.tiers[KVT_TIER_G2].storage = engine_blockset_storage(options.shown);
     must(kvbm_transfer_new(&options.transfer, 64, NULL) == KVT_OK, "transfers");
     must(engine_rank_open(&worker, &options, NULL) == KVT_OK, "worker");
-    must(engine_remote_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
+    must(engine_rank_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
     for (;;)
         (void)pause();
 }
@@ -156,11 +156,11 @@ ranks_open(struct ranks *ranks, uint32_t count, bool same)
         char endpoint[256];
 
         endpoint_of(ranks, r, endpoint, sizeof(endpoint));
-        assert_int_equal(engine_remote_open(
-                             &ranks->workers[r],
-                             &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = WAIT},
-                             NULL),
-                         KVT_OK);
+        assert_int_equal(
+            engine_rank_client_open(
+                &ranks->workers[r],
+                &(struct engine_rank_client_options){.endpoint = endpoint, .wait_ms = WAIT}, NULL),
+            KVT_OK);
     }
 }
 

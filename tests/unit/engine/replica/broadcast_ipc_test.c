@@ -20,7 +20,7 @@
 #include "kvbm/cuda/cuda_memory.h"
 
 #include "engine/rank/rank.h"
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 #include "tests/unit/engine/replica/replica_bed.h"
 #include "tests/unit/engine/support/content.h"
 #include "tests/unit/engine/support/fake_worker_internal.h"
@@ -205,7 +205,7 @@ rank_main(char **argv)
     struct kvbm_storage **g1 = &options.tiers[KVT_TIER_G1].storage;
     struct kvbm_cuda_shared shared;
     struct engine_worker *worker;
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     struct kvbm_cuda *cuda;
     int file = open(argv[1], O_WRONLY | O_CLOEXEC);
 
@@ -217,7 +217,7 @@ rank_main(char **argv)
     open_g2(&options, strcmp(argv[2], "fabric") == 0);
     must(kvbm_transfer_new(&options.transfer, 64, NULL) == KVT_OK, "transfers");
     must(engine_rank_open(&worker, &options, NULL) == KVT_OK, "worker");
-    must(engine_remote_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
+    must(engine_rank_server_open(&serve, worker, argv[0], NULL) == KVT_OK, "server");
     for (;;)
         (void)pause();
 }
@@ -313,11 +313,11 @@ ranks_open(struct ranks *ranks, const char *fabric, uint32_t refuser, const char
         char endpoint[256];
 
         endpoint_of(ranks, r, endpoint, sizeof(endpoint));
-        assert_int_equal(engine_remote_open(
-                             &ranks->workers[r],
-                             &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = WAIT},
-                             NULL),
-                         KVT_OK);
+        assert_int_equal(
+            engine_rank_client_open(
+                &ranks->workers[r],
+                &(struct engine_rank_client_options){.endpoint = endpoint, .wait_ms = WAIT}, NULL),
+            KVT_OK);
         rank_see(ranks, r);
     }
     assert_int_equal(

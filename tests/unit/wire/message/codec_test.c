@@ -12,9 +12,9 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 #include "wire/message/event_codec.h"
-#include "wire/message/order_codec.h"
 #include "wire/message/query.h"
 #include "wire/message/report_codec.h"
+#include "wire/message/signed_order.h"
 
 #include "tests/support/seed.h"
 

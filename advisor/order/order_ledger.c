@@ -1,4 +1,4 @@
-#include "advisor/order/move_orders.h"
+#include "advisor/order/order_ledger.h"
 
 #include <assert.h>
 #include <inttypes.h>

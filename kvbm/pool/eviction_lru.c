@@ -198,7 +198,7 @@ list_put_back(void *state, uint32_t block)
     add_cold(list, block, list->level_of[block] & ~OUT & 0xff);
 }
 
-const struct kvbm_eviction_calls kvbm_eviction_list = {
+const struct kvbm_eviction_calls kvbm_eviction_lru = {
     .init = list_init,
     .free = list_free,
     .put = list_put,

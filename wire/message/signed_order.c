@@ -1,4 +1,4 @@
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>

@@ -1,5 +1,5 @@
 /*
- * What is tested: wire/message/order_codec.h: the verbs that came later, and the members that only
+ * What is tested: wire/message/signed_order.h: the verbs that came later, and the members that only
  * pins and moves have.
  * How: known bytes that another implementation of msgpack and HMAC made.
  */
@@ -7,7 +7,7 @@
 
 #include "base/core/alloc.h"
 #include "base/text/hex.h"
-#include "wire/message/order_codec.h"
+#include "wire/message/signed_order.h"
 
 #include "tests/support/seed.h"
 

@@ -1,13 +1,13 @@
 /*
- * advisor/order/move_orders.h -- orders from their making to their results.
+ * advisor/order/order_ledger.h -- orders from their making to their results.
  *
  * Why: ticks and jobs give orders, reports end them, and the writer round sends them.
  * Ownership: the planner owns its orders.
  * Threads:   the writer's.
  * Limits:    ADVISOR_ORDERS_KEPT finished orders are remembered.
  */
-#ifndef ADVISOR_ORDER_MOVE_ORDERS_H
-#define ADVISOR_ORDER_MOVE_ORDERS_H
+#ifndef ADVISOR_ORDER_ORDER_LEDGER_H
+#define ADVISOR_ORDER_ORDER_LEDGER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,4 +52,4 @@ void advisor_planner_free_orders(struct advisor_planner *planner);
 
 const char *advisor_order_state_name(uint32_t state);
 
-#endif /* ADVISOR_ORDER_MOVE_ORDERS_H */
+#endif /* ADVISOR_ORDER_ORDER_LEDGER_H */

@@ -1,4 +1,4 @@
-#include "engine/rank/remote.h"
+#include "engine/rank/rank_client.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/core/deadline.h"
 #include "base/core/random.h"
 
-#include "engine/rank/remote_wire.h"
+#include "engine/rank/rank_messages.h"
 #include "engine/rpc/rpc.h"
 
 #define GRACE_MS 2000 /* the server's answer to something that has its own deadline */
@@ -48,7 +48,7 @@ remote_of(struct engine_worker *worker)
 
 /* Another rank has the same layout, but for its number, and other bytes under every name. */
 static bool
-takes_its_place(const struct engine_worker *before, const struct engine_remote_about *about)
+takes_its_place(const struct engine_worker *before, const struct engine_rank_message_about *about)
 {
     return kvbm_layout_compatible(&before->layout, &about->layout, NULL) == KVT_OK &&
            before->layout.geometry.tp_rank == about->layout.geometry.tp_rank &&
@@ -59,7 +59,7 @@ takes_its_place(const struct engine_worker *before, const struct engine_remote_a
 /* Jobs for the process before end badly until whoever stands on it knows: what was in its memory is
  * gone.  One of another shape is nobody we can use. */
 static void
-told_about(struct engine_remote *remote, const struct engine_remote_about *about)
+told_about(struct engine_remote *remote, const struct engine_rank_message_about *about)
 {
     const bool same_shape = takes_its_place(&remote->head, about);
     bool other;
@@ -83,23 +83,23 @@ static void
 about_came(void *arg, const struct engine_rpc_reply *reply)
 {
     struct engine_remote *remote = arg;
-    struct engine_remote_about about;
+    struct engine_rank_message_about about;
 
     (void)pthread_mutex_lock(&remote->lock);
     remote->asking = false;
     (void)pthread_mutex_unlock(&remote->lock);
     if (reply->status == KVT_OK &&
-        engine_remote_read_about(&about, reply->bytes, reply->size) == KVT_OK)
+        engine_rank_message_read_about(&about, reply->bytes, reply->size) == KVT_OK)
         told_about(remote, &about);
 }
 
 static enum kvt_err
 make_request(const struct engine_remote *remote, struct kvt_buffer *out,
-             enum engine_remote_method method, struct engine_remote_head head)
+             enum engine_rank_message_method method, struct engine_rank_message_head head)
 {
     head.client = remote->client;
-    kvt_buffer_init(out, ENGINE_REMOTE_WIRE_MAX);
-    engine_remote_write(out, method, &head);
+    kvt_buffer_init(out, ENGINE_RANK_MESSAGE_MAX);
+    engine_rank_message_write(out, method, &head);
     return kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
 }
 
@@ -117,11 +117,12 @@ ask_about(struct engine_remote *remote)
     (void)pthread_mutex_unlock(&remote->lock);
     if (!mine)
         return;
-    rc = make_request(remote, &bytes, ENGINE_REMOTE_ABOUT, (struct engine_remote_head){0});
+    rc = make_request(remote, &bytes, ENGINE_RANK_MESSAGE_ABOUT,
+                      (struct engine_rank_message_head){0});
     if (rc == KVT_OK)
         rc = engine_rpc_start(remote->rpc,
                               &(struct engine_rpc_request){
-                                  .method = ENGINE_REMOTE_ABOUT,
+                                  .method = ENGINE_RANK_MESSAGE_ABOUT,
                                   .bytes = bytes.data,
                                   .size = bytes.size,
                                   .wait_ms = GRACE_MS,
@@ -188,7 +189,7 @@ end_job(struct remote_job *made, enum kvt_err rc, const uint8_t *bytes, size_t s
     struct engine_outcome outcome;
 
     if (rc == KVT_OK) {
-        rc = engine_remote_read_outcome(job, &outcome, bytes, size);
+        rc = engine_rank_message_read_outcome(job, &outcome, bytes, size);
         rc = rc == KVT_OK ? rc : KVT_CORRUPT;
     }
     if (rc != KVT_OK)
@@ -208,7 +209,7 @@ static struct remote_job *
 make_job(struct engine_remote *remote, struct engine_job *job, struct kvt_buffer *bytes,
          enum kvt_err *why)
 {
-    struct engine_remote_head head = {.client = remote->client};
+    struct engine_rank_message_head head = {.client = remote->client};
     struct remote_job *made;
 
     *why = engine_job_check(&remote->head, job, NULL);
@@ -227,7 +228,7 @@ make_job(struct engine_remote *remote, struct engine_job *job, struct kvt_buffer
     made->next = remote->jobs;
     remote->jobs = made;
     (void)pthread_mutex_unlock(&remote->lock);
-    engine_remote_write_job(bytes, &head, job);
+    engine_rank_message_write_job(bytes, &head, job);
     if (kvt_buffer_ok(bytes)) {
         *why = KVT_OK;
         return made;
@@ -242,7 +243,7 @@ static struct engine_rpc_request
 request_of(struct remote_job *made, const struct kvt_buffer *bytes)
 {
     return (struct engine_rpc_request){
-        .method = ENGINE_REMOTE_JOB,
+        .method = ENGINE_RANK_MESSAGE_JOB,
         .bytes = bytes->data,
         .size = bytes->size,
         .wait_ms = ENGINE_RPC_WAIT_MAX,
@@ -260,7 +261,7 @@ start(struct engine_worker *worker, struct engine_job *job)
     struct kvt_buffer bytes;
     enum kvt_err rc;
 
-    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
+    kvt_buffer_init(&bytes, ENGINE_RANK_MESSAGE_MAX);
     made = make_job(remote, job, &bytes, &rc);
     if (made != NULL) {
         request = request_of(made, &bytes);
@@ -283,8 +284,8 @@ run(struct engine_worker *worker, struct engine_job *job)
     struct kvt_buffer bytes;
     enum kvt_err rc;
 
-    kvt_buffer_init(&answer, ENGINE_REMOTE_WIRE_MAX);
-    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
+    kvt_buffer_init(&answer, ENGINE_RANK_MESSAGE_MAX);
+    kvt_buffer_init(&bytes, ENGINE_RANK_MESSAGE_MAX);
     made = make_job(remote, job, &bytes, &rc);
     if (made != NULL) {
         request = request_of(made, &bytes);
@@ -308,7 +309,7 @@ static void
 cancel(struct engine_worker *worker, struct engine_job *job)
 {
     struct engine_remote *remote = remote_of(worker);
-    struct engine_remote_head head = {0};
+    struct engine_rank_message_head head = {0};
     const struct remote_job *made;
     struct kvt_buffer bytes;
 
@@ -322,10 +323,10 @@ cancel(struct engine_worker *worker, struct engine_job *job)
     if (head.number == 0)
         return;
     /* One that is lost is a job that ends by itself. */
-    if (make_request(remote, &bytes, ENGINE_REMOTE_CANCEL, head) == KVT_OK) {
+    if (make_request(remote, &bytes, ENGINE_RANK_MESSAGE_CANCEL, head) == KVT_OK) {
         const enum kvt_err rc = engine_rpc_start(remote->rpc,
                                                  &(struct engine_rpc_request){
-                                                     .method = ENGINE_REMOTE_CANCEL,
+                                                     .method = ENGINE_RANK_MESSAGE_CANCEL,
                                                      .bytes = bytes.data,
                                                      .size = bytes.size,
                                                      .wait_ms = GRACE_MS,
@@ -341,8 +342,8 @@ cancel(struct engine_worker *worker, struct engine_job *job)
 /* Calls that are waited for ----------------------------------------------------------------- */
 
 static enum kvt_err
-call(struct engine_remote *remote, enum engine_remote_method method, struct engine_remote_head head,
-     struct kvt_buffer *answer, uint64_t wait_ms)
+call(struct engine_remote *remote, enum engine_rank_message_method method,
+     struct engine_rank_message_head head, struct kvt_buffer *answer, uint64_t wait_ms)
 {
     struct kvt_buffer bytes;
     enum kvt_err rc;
@@ -375,15 +376,15 @@ say(struct kvt_error *err, enum kvt_err rc, struct kvt_buffer *answer)
 }
 
 static enum kvt_err
-ask_bytes(struct engine_worker *worker, enum engine_remote_method method, struct kvt_buffer *out,
-          uint64_t wait_ms, struct kvt_error *err)
+ask_bytes(struct engine_worker *worker, enum engine_rank_message_method method,
+          struct kvt_buffer *out, uint64_t wait_ms, struct kvt_error *err)
 {
     struct engine_remote *remote = remote_of(worker);
     struct kvt_buffer answer;
     enum kvt_err rc;
 
     kvt_buffer_init(&answer, ENGINE_METADATA_MAX);
-    rc = call(remote, method, (struct engine_remote_head){0}, &answer, wait_ms);
+    rc = call(remote, method, (struct engine_rank_message_head){0}, &answer, wait_ms);
     if (rc != KVT_OK) {
         (void)say(err, rc, &answer);
     } else {
@@ -399,13 +400,13 @@ static enum kvt_err
 describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
          struct kvt_error *err)
 {
-    return ask_bytes(worker, ENGINE_REMOTE_DESCRIBE, out, wait_ms, err);
+    return ask_bytes(worker, ENGINE_RANK_MESSAGE_DESCRIBE, out, wait_ms, err);
 }
 
 static enum kvt_err
 share(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms, struct kvt_error *err)
 {
-    return ask_bytes(worker, ENGINE_REMOTE_SHARE, out, wait_ms, err);
+    return ask_bytes(worker, ENGINE_RANK_MESSAGE_SHARE, out, wait_ms, err);
 }
 
 static bool
@@ -456,8 +457,8 @@ take_stuck(struct engine_remote *remote)
 static enum kvt_err
 part(struct engine_remote *remote, uint64_t peer, uint64_t wait_ms)
 {
-    const struct engine_remote_head head = {.number = peer};
-    const enum kvt_err rc = call(remote, ENGINE_REMOTE_DISCONNECT, head, NULL, wait_ms);
+    const struct engine_rank_message_head head = {.number = peer};
+    const enum kvt_err rc = call(remote, ENGINE_RANK_MESSAGE_DISCONNECT, head, NULL, wait_ms);
 
     if (is_unheard(rc))
         keep_stuck(remote, peer);
@@ -478,14 +479,15 @@ static enum kvt_err
 connect(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes, size_t size,
         uint64_t wait_ms, struct kvt_error *err)
 {
-    const struct engine_remote_head head = {.number = peer, .description = bytes, .size = size};
+    const struct engine_rank_message_head head = {
+        .number = peer, .description = bytes, .size = size};
     const uint64_t deadline_ms = kvt_deadline_in(wait_ms);
     struct kvt_buffer answer;
     enum kvt_err rc;
 
     part_again(remote_of(worker), deadline_ms);
-    kvt_buffer_init(&answer, ENGINE_REMOTE_WIRE_MAX);
-    rc = call(remote_of(worker), ENGINE_REMOTE_CONNECT, head, &answer,
+    kvt_buffer_init(&answer, ENGINE_RANK_MESSAGE_MAX);
+    rc = call(remote_of(worker), ENGINE_RANK_MESSAGE_CONNECT, head, &answer,
               kvt_deadline_left(deadline_ms));
     if (rc != KVT_OK)
         (void)say(err, rc, &answer);
@@ -530,17 +532,17 @@ static const struct engine_worker_ops remote_ops = {
 static enum kvt_err
 first_about(struct engine_remote *remote, uint64_t wait_ms, struct kvt_error *err)
 {
-    struct engine_remote_about about = {0};
+    struct engine_rank_message_about about = {0};
     const uint64_t deadline = kvt_deadline_in(wait_ms);
     struct kvt_buffer answer;
     enum kvt_err rc = engine_rpc_client_wait(remote->rpc, wait_ms);
 
-    kvt_buffer_init(&answer, ENGINE_REMOTE_WIRE_MAX);
+    kvt_buffer_init(&answer, ENGINE_RANK_MESSAGE_MAX);
     if (rc == KVT_OK)
-        rc = call(remote, ENGINE_REMOTE_ABOUT, (struct engine_remote_head){0}, &answer,
+        rc = call(remote, ENGINE_RANK_MESSAGE_ABOUT, (struct engine_rank_message_head){0}, &answer,
                   kvt_deadline_left(deadline));
     if (rc == KVT_OK)
-        rc = engine_remote_read_about(&about, answer.data, answer.size);
+        rc = engine_rank_message_read_about(&about, answer.data, answer.size);
     kvt_buffer_release(&answer);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "worker in another process: %s", kvt_err_text(rc));
@@ -556,8 +558,8 @@ first_about(struct engine_remote *remote, uint64_t wait_ms, struct kvt_error *er
 }
 
 enum kvt_err
-engine_remote_open(struct engine_worker **out, const struct engine_remote_options *options,
-                   struct kvt_error *err)
+engine_rank_client_open(struct engine_worker **out,
+                        const struct engine_rank_client_options *options, struct kvt_error *err)
 {
     struct engine_remote *remote = kvt_calloc(1, sizeof(*remote));
     uint64_t random;

@@ -5,8 +5,8 @@
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 
-#include "engine/rank/remote.h"
-#include "engine/rank/remote_wire.h"
+#include "engine/rank/rank_client.h"
+#include "engine/rank/rank_messages.h"
 #include "engine/rpc/rpc.h"
 
 #define SLOW_THREADS 2 /* for what waits: describe, share, connect, disconnect */
@@ -14,7 +14,7 @@
 
 /* A job somebody else asked for. */
 struct served {
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     struct engine_rpc_call *call;
     uint64_t client;
     uint64_t link;
@@ -34,7 +34,7 @@ struct met {
     uint64_t peer;
 };
 
-struct engine_remote_server {
+struct engine_rank_server {
     struct engine_worker *worker;
     struct engine_rpc_server *rpc;
     uint64_t life;
@@ -47,7 +47,7 @@ struct engine_remote_server {
 
 /* KVT_OK; KVT_UNAVAILABLE: meant for a process before this; KVT_DENIED: there is a newer client. */
 static enum kvt_err
-admit_locked(struct engine_remote_server *serve, const struct engine_remote_head *head)
+admit_locked(struct engine_rank_server *serve, const struct engine_rank_message_head *head)
 {
     if (head->life != serve->life)
         return KVT_UNAVAILABLE;
@@ -55,7 +55,7 @@ admit_locked(struct engine_remote_server *serve, const struct engine_remote_head
 }
 
 static enum kvt_err
-admit(struct engine_remote_server *serve, const struct engine_remote_head *head)
+admit(struct engine_rank_server *serve, const struct engine_rank_message_head *head)
 {
     enum kvt_err rc;
 
@@ -66,13 +66,13 @@ admit(struct engine_remote_server *serve, const struct engine_remote_head *head)
 }
 
 static enum kvt_err
-read_head(struct engine_rpc_call *call, enum engine_remote_method method,
-          struct engine_remote_head *head)
+read_head(struct engine_rpc_call *call, enum engine_rank_message_method method,
+          struct engine_rank_message_head *head)
 {
     size_t size;
     const uint8_t *bytes = engine_rpc_call_bytes(call, &size);
 
-    return engine_remote_read(head, method, bytes, size);
+    return engine_rank_message_read(head, method, bytes, size);
 }
 
 /* Jobs -------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ is_any(const struct served *job, uint64_t client, uint64_t link, uint64_t number
 }
 
 static void
-unlink_locked(struct engine_remote_server *serve, const struct served *job)
+unlink_locked(struct engine_rank_server *serve, const struct served *job)
 {
     for (struct served **at = &serve->jobs; *at != NULL; at = &(*at)->next)
         if (*at == job) {
@@ -127,7 +127,7 @@ unlink_locked(struct engine_remote_server *serve, const struct served *job)
 static void
 drop_locked(struct served *job)
 {
-    struct engine_remote_server *serve = job->serve;
+    struct engine_rank_server *serve = job->serve;
 
     if (--job->users > 0 || !job->over)
         return;
@@ -138,7 +138,7 @@ drop_locked(struct served *job)
 
 /* One that is not even started is cancelled by who starts it. */
 static void
-cancel_all(struct engine_remote_server *serve, wanted_fn *wanted, uint64_t client, uint64_t link,
+cancel_all(struct engine_rank_server *serve, wanted_fn *wanted, uint64_t client, uint64_t link,
            uint64_t number)
 {
     struct served *job;
@@ -167,7 +167,7 @@ cancel_all(struct engine_remote_server *serve, wanted_fn *wanted, uint64_t clien
 static void
 let_go(struct served *job)
 {
-    struct engine_remote_server *serve = job->serve;
+    struct engine_rank_server *serve = job->serve;
 
     (void)pthread_mutex_lock(&serve->lock);
     job->over = true;
@@ -182,8 +182,8 @@ job_ended(void *arg, const struct engine_outcome *outcome)
     struct engine_rpc_call *call = job->call;
     struct kvt_buffer bytes;
 
-    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
-    engine_remote_write_outcome(&bytes, &job->job, outcome);
+    kvt_buffer_init(&bytes, ENGINE_RANK_MESSAGE_MAX);
+    engine_rank_message_write_outcome(&bytes, &job->job, outcome);
     let_go(job);
     if (kvt_buffer_ok(&bytes))
         engine_rpc_answer(call, KVT_OK, bytes.data, bytes.size);
@@ -195,7 +195,8 @@ job_ended(void *arg, const struct engine_outcome *outcome)
 /* What an older link or client has still under way may write where this job is to: not before that
  * has ended. */
 static enum kvt_err
-enter(struct engine_remote_server *serve, struct served *job, const struct engine_remote_head *head)
+enter(struct engine_rank_server *serve, struct served *job,
+      const struct engine_rank_message_head *head)
 {
     enum kvt_err rc;
     bool old = false;
@@ -220,7 +221,7 @@ enter(struct engine_remote_server *serve, struct served *job, const struct engin
 static void
 started(struct served *job)
 {
-    struct engine_remote_server *serve = job->serve;
+    struct engine_rank_server *serve = job->serve;
     bool cancelled;
 
     (void)pthread_mutex_lock(&serve->lock);
@@ -237,9 +238,9 @@ started(struct served *job)
 static void
 take_job(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_remote_server *serve = arg;
+    struct engine_rank_server *serve = arg;
     struct served *job = kvt_calloc(1, sizeof(*job));
-    struct engine_remote_head head;
+    struct engine_rank_message_head head;
     const uint8_t *bytes;
     enum kvt_err rc;
     size_t size;
@@ -249,7 +250,7 @@ take_job(void *arg, struct engine_rpc_call *call)
         return;
     }
     bytes = engine_rpc_call_bytes(call, &size);
-    rc = engine_remote_read_job(&head, &job->job, job->items, bytes, size);
+    rc = engine_rank_message_read_job(&head, &job->job, job->items, bytes, size);
     if (rc == KVT_OK) {
         job->serve = serve;
         job->call = call;
@@ -277,9 +278,9 @@ take_job(void *arg, struct engine_rpc_call *call)
 static void
 take_cancel(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_remote_server *serve = arg;
-    struct engine_remote_head head;
-    enum kvt_err rc = read_head(call, ENGINE_REMOTE_CANCEL, &head);
+    struct engine_rank_server *serve = arg;
+    struct engine_rank_message_head head;
+    enum kvt_err rc = read_head(call, ENGINE_RANK_MESSAGE_CANCEL, &head);
 
     if (rc == KVT_OK)
         rc = admit(serve, &head);
@@ -299,17 +300,17 @@ link_gone(void *arg, uint64_t link)
 static void
 take_about(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_remote_server *serve = arg;
+    struct engine_rank_server *serve = arg;
     const struct engine_worker *worker = serve->worker;
-    struct engine_remote_about about = {
+    struct engine_rank_message_about about = {
         .life = serve->life,
         .layout = worker->layout,
         .ranks = worker->ranks,
         .objects = worker->objects,
     };
-    struct engine_remote_head head;
+    struct engine_rank_message_head head;
     struct kvt_buffer bytes;
-    enum kvt_err rc = read_head(call, ENGINE_REMOTE_ABOUT, &head);
+    enum kvt_err rc = read_head(call, ENGINE_RANK_MESSAGE_ABOUT, &head);
 
     if (rc == KVT_OK) {
         (void)pthread_mutex_lock(&serve->lock);
@@ -320,9 +321,9 @@ take_about(void *arg, struct engine_rpc_call *call)
         (void)pthread_mutex_unlock(&serve->lock);
     }
     memcpy(about.blocks, worker->blocks, sizeof(about.blocks));
-    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
+    kvt_buffer_init(&bytes, ENGINE_RANK_MESSAGE_MAX);
     if (rc == KVT_OK)
-        engine_remote_write_about(&bytes, &about);
+        engine_rank_message_write_about(&bytes, &about);
     if (!kvt_buffer_ok(&bytes))
         rc = KVT_NOMEM;
     engine_rpc_answer(call, rc, bytes.data, rc == KVT_OK ? bytes.size : 0);
@@ -348,10 +349,10 @@ typedef enum kvt_err bytes_fn(struct engine_worker *worker, struct kvt_buffer *o
                               uint64_t wait_ms, struct kvt_error *err);
 
 static void
-answer_bytes(struct engine_remote_server *serve, struct engine_rpc_call *call,
-             enum engine_remote_method method, bytes_fn *ask)
+answer_bytes(struct engine_rank_server *serve, struct engine_rpc_call *call,
+             enum engine_rank_message_method method, bytes_fn *ask)
 {
-    struct engine_remote_head head;
+    struct engine_rank_message_head head;
     struct kvt_error err = {.text = ""};
     struct kvt_buffer bytes;
     enum kvt_err rc = read_head(call, method, &head);
@@ -371,18 +372,18 @@ answer_bytes(struct engine_remote_server *serve, struct engine_rpc_call *call,
 static void
 take_describe(void *arg, struct engine_rpc_call *call)
 {
-    answer_bytes(arg, call, ENGINE_REMOTE_DESCRIBE, engine_worker_describe);
+    answer_bytes(arg, call, ENGINE_RANK_MESSAGE_DESCRIBE, engine_worker_describe);
 }
 
 static void
 take_share(void *arg, struct engine_rpc_call *call)
 {
-    answer_bytes(arg, call, ENGINE_REMOTE_SHARE, engine_worker_share);
+    answer_bytes(arg, call, ENGINE_RANK_MESSAGE_SHARE, engine_worker_share);
 }
 
 /* What a leader before this one was connected to it knows nothing of, and cannot part from. */
 static void
-leave_old_peers(struct engine_remote_server *serve, uint64_t client)
+leave_old_peers(struct engine_rank_server *serve, uint64_t client)
 {
     (void)pthread_mutex_lock(&serve->lock);
     for (size_t i = 0; i < ENGINE_PEERS_MAX; i++) {
@@ -399,7 +400,7 @@ leave_old_peers(struct engine_remote_server *serve, uint64_t client)
 }
 
 static struct met *
-met_locked(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
+met_locked(struct engine_rank_server *serve, uint64_t client, uint64_t peer)
 {
     for (size_t i = 0; i < ENGINE_PEERS_MAX; i++)
         if (serve->met[i].client == client && serve->met[i].peer == peer)
@@ -409,7 +410,7 @@ met_locked(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 
 /* KVT_OK; KVT_EXISTS: it did before; KVT_FULL. */
 static enum kvt_err
-meet(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
+meet(struct engine_rank_server *serve, uint64_t client, uint64_t peer)
 {
     enum kvt_err rc = KVT_EXISTS;
 
@@ -426,7 +427,7 @@ meet(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 }
 
 static void
-part(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
+part(struct engine_rank_server *serve, uint64_t client, uint64_t peer)
 {
     struct met *met;
 
@@ -438,14 +439,14 @@ part(struct engine_remote_server *serve, uint64_t client, uint64_t peer)
 }
 
 static void
-leave_peer(struct engine_remote_server *serve, const struct engine_remote_head *head)
+leave_peer(struct engine_rank_server *serve, const struct engine_rank_message_head *head)
 {
     engine_worker_disconnect(serve->worker, head->number);
     part(serve, head->client, head->number);
 }
 
 static enum kvt_err
-connect_peer(struct engine_remote_server *serve, const struct engine_remote_head *head,
+connect_peer(struct engine_rank_server *serve, const struct engine_rank_message_head *head,
              const struct engine_rpc_call *call, struct kvt_error *err)
 {
     enum kvt_err known;
@@ -469,10 +470,10 @@ connect_peer(struct engine_remote_server *serve, const struct engine_remote_head
 static void
 take_connect(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_remote_server *serve = arg;
-    struct engine_remote_head head;
+    struct engine_rank_server *serve = arg;
+    struct engine_rank_message_head head;
     struct kvt_error err = {.text = ""};
-    enum kvt_err rc = read_head(call, ENGINE_REMOTE_CONNECT, &head);
+    enum kvt_err rc = read_head(call, ENGINE_RANK_MESSAGE_CONNECT, &head);
 
     if (rc == KVT_OK)
         rc = admit(serve, &head);
@@ -484,9 +485,9 @@ take_connect(void *arg, struct engine_rpc_call *call)
 static void
 take_disconnect(void *arg, struct engine_rpc_call *call)
 {
-    struct engine_remote_server *serve = arg;
-    struct engine_remote_head head;
-    enum kvt_err rc = read_head(call, ENGINE_REMOTE_DISCONNECT, &head);
+    struct engine_rank_server *serve = arg;
+    struct engine_rank_message_head head;
+    enum kvt_err rc = read_head(call, ENGINE_RANK_MESSAGE_DISCONNECT, &head);
 
     if (rc == KVT_OK)
         rc = admit(serve, &head);
@@ -496,19 +497,19 @@ take_disconnect(void *arg, struct engine_rpc_call *call)
 }
 
 enum kvt_err
-engine_remote_server_open(struct engine_remote_server **out, struct engine_worker *worker,
-                          const char *endpoint, struct kvt_error *err)
+engine_rank_server_open(struct engine_rank_server **out, struct engine_worker *worker,
+                        const char *endpoint, struct kvt_error *err)
 {
     static const struct engine_rpc_method methods[] = {
-        {ENGINE_REMOTE_ABOUT, "about", take_about, false},
-        {ENGINE_REMOTE_JOB, "job", take_job, false},
-        {ENGINE_REMOTE_CANCEL, "cancel", take_cancel, false},
-        {ENGINE_REMOTE_DESCRIBE, "describe", take_describe, true},
-        {ENGINE_REMOTE_CONNECT, "connect", take_connect, true},
-        {ENGINE_REMOTE_DISCONNECT, "disconnect", take_disconnect, true},
-        {ENGINE_REMOTE_SHARE, "share", take_share, true},
+        {ENGINE_RANK_MESSAGE_ABOUT, "about", take_about, false},
+        {ENGINE_RANK_MESSAGE_JOB, "job", take_job, false},
+        {ENGINE_RANK_MESSAGE_CANCEL, "cancel", take_cancel, false},
+        {ENGINE_RANK_MESSAGE_DESCRIBE, "describe", take_describe, true},
+        {ENGINE_RANK_MESSAGE_CONNECT, "connect", take_connect, true},
+        {ENGINE_RANK_MESSAGE_DISCONNECT, "disconnect", take_disconnect, true},
+        {ENGINE_RANK_MESSAGE_SHARE, "share", take_share, true},
     };
-    struct engine_remote_server *serve = kvt_calloc(1, sizeof(*serve));
+    struct engine_rank_server *serve = kvt_calloc(1, sizeof(*serve));
     enum kvt_err rc;
 
     *out = NULL;
@@ -531,7 +532,7 @@ engine_remote_server_open(struct engine_remote_server **out, struct engine_worke
                                 },
                                 err);
     if (rc != KVT_OK) {
-        engine_remote_server_close(serve);
+        engine_rank_server_close(serve);
         return rc;
     }
     *out = serve;
@@ -539,7 +540,7 @@ engine_remote_server_open(struct engine_remote_server **out, struct engine_worke
 }
 
 void
-engine_remote_server_close(struct engine_remote_server *serve)
+engine_rank_server_close(struct engine_rank_server *serve)
 {
     if (serve == NULL)
         return;

@@ -1,5 +1,5 @@
 /*
- * wire/message/order_codec.h -- orders and their signature, byte for byte (docs/formats.md,
+ * wire/message/signed_order.h -- orders and their signature, byte for byte (docs/formats.md,
  * "Orders").
  *
  * Why: whoever can publish on the bus must not be able to delete blocks: the order's bytes carry an
@@ -7,8 +7,8 @@
  * Ownership: decoding copies into the caller's order and item array.
  * Limits:    KVT_ORDER_ITEMS_MAX items; WIRE_ORDER_MAX encoded bytes; a key of 16..64 bytes.
  */
-#ifndef WIRE_MESSAGE_ORDER_CODEC_H
-#define WIRE_MESSAGE_ORDER_CODEC_H
+#ifndef WIRE_MESSAGE_SIGNED_ORDER_H
+#define WIRE_MESSAGE_SIGNED_ORDER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,4 +46,4 @@ KVT_NODISCARD enum kvt_err wire_order_decode(const void *bytes, size_t size,
                                              struct kvt_order *order, size_t capacity,
                                              struct kvt_error *err);
 
-#endif /* WIRE_MESSAGE_ORDER_CODEC_H */
+#endif /* WIRE_MESSAGE_SIGNED_ORDER_H */

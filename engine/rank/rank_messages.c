@@ -1,4 +1,4 @@
-#include "engine/rank/remote_wire.h"
+#include "engine/rank/rank_messages.h"
 
 #include <string.h>
 
@@ -15,25 +15,25 @@ enum {
 /* Requests --------------------------------------------------------------------------------- */
 
 static uint32_t
-members_of(enum engine_remote_method method)
+members_of(enum engine_rank_message_method method)
 {
     switch (method) {
-    case ENGINE_REMOTE_ABOUT: return 2;
-    case ENGINE_REMOTE_DESCRIBE:
-    case ENGINE_REMOTE_SHARE: return 3;
-    case ENGINE_REMOTE_CONNECT: return 5;
+    case ENGINE_RANK_MESSAGE_ABOUT: return 2;
+    case ENGINE_RANK_MESSAGE_DESCRIBE:
+    case ENGINE_RANK_MESSAGE_SHARE: return 3;
+    case ENGINE_RANK_MESSAGE_CONNECT: return 5;
     default: return HEAD_MEMBERS;
     }
 }
 
 void
-engine_remote_write(struct kvt_buffer *out, enum engine_remote_method method,
-                    const struct engine_remote_head *head)
+engine_rank_message_write(struct kvt_buffer *out, enum engine_rank_message_method method,
+                          const struct engine_rank_message_head *head)
 {
     const uint32_t members = members_of(method);
 
     engine_pack_array(out, members);
-    engine_pack_number(out, ENGINE_REMOTE_VERSION);
+    engine_pack_number(out, ENGINE_RANK_MESSAGE_VERSION);
     if (members > 2)
         engine_pack_number(out, head->life);
     engine_pack_number(out, head->client);
@@ -46,12 +46,12 @@ engine_remote_write(struct kvt_buffer *out, enum engine_remote_method method,
 static void
 read_version(struct engine_unpack *in)
 {
-    in->bad = engine_unpack_number(in, UINT32_MAX) != ENGINE_REMOTE_VERSION || in->bad;
+    in->bad = engine_unpack_number(in, UINT32_MAX) != ENGINE_RANK_MESSAGE_VERSION || in->bad;
 }
 
 enum kvt_err
-engine_remote_read(struct engine_remote_head *head, enum engine_remote_method method,
-                   const uint8_t *bytes, size_t size)
+engine_rank_message_read(struct engine_rank_message_head *head,
+                         enum engine_rank_message_method method, const uint8_t *bytes, size_t size)
 {
     struct engine_unpack in = {bytes, size, false};
     const uint32_t members = engine_unpack_array(&in, members_of(method), members_of(method));
@@ -74,13 +74,14 @@ engine_remote_read(struct engine_remote_head *head, enum engine_remote_method me
 /* About ------------------------------------------------------------------------------------ */
 
 void
-engine_remote_write_about(struct kvt_buffer *out, const struct engine_remote_about *about)
+engine_rank_message_write_about(struct kvt_buffer *out,
+                                const struct engine_rank_message_about *about)
 {
     uint8_t layout[KVBM_LAYOUT_BYTES];
 
     kvbm_layout_serialize(&about->layout, layout);
     engine_pack_array(out, ABOUT_MEMBERS);
-    engine_pack_number(out, ENGINE_REMOTE_VERSION);
+    engine_pack_number(out, ENGINE_RANK_MESSAGE_VERSION);
     engine_pack_number(out, about->life);
     engine_pack_bytes(out, layout, sizeof(layout));
     engine_pack_number(out, about->ranks);
@@ -90,7 +91,8 @@ engine_remote_write_about(struct kvt_buffer *out, const struct engine_remote_abo
 }
 
 enum kvt_err
-engine_remote_read_about(struct engine_remote_about *about, const uint8_t *bytes, size_t size)
+engine_rank_message_read_about(struct engine_rank_message_about *about, const uint8_t *bytes,
+                               size_t size)
 {
     struct engine_unpack in = {bytes, size, false};
     const uint8_t *layout;
@@ -142,11 +144,11 @@ read_item(struct engine_unpack *in, struct engine_item *item)
 }
 
 void
-engine_remote_write_job(struct kvt_buffer *out, const struct engine_remote_head *head,
-                        const struct engine_job *job)
+engine_rank_message_write_job(struct kvt_buffer *out, const struct engine_rank_message_head *head,
+                              const struct engine_job *job)
 {
     engine_pack_array(out, JOB_MEMBERS);
-    engine_pack_number(out, ENGINE_REMOTE_VERSION);
+    engine_pack_number(out, ENGINE_RANK_MESSAGE_VERSION);
     engine_pack_number(out, head->life);
     engine_pack_number(out, head->client);
     engine_pack_number(out, head->number);
@@ -164,8 +166,8 @@ engine_remote_write_job(struct kvt_buffer *out, const struct engine_remote_head 
 }
 
 enum kvt_err
-engine_remote_read_job(struct engine_remote_head *head, struct engine_job *job,
-                       struct engine_item *items, const uint8_t *bytes, size_t size)
+engine_rank_message_read_job(struct engine_rank_message_head *head, struct engine_job *job,
+                             struct engine_item *items, const uint8_t *bytes, size_t size)
 {
     struct engine_unpack in = {bytes, size, false};
 
@@ -199,13 +201,13 @@ engine_remote_read_job(struct engine_remote_head *head, struct engine_job *job,
 /* Outcomes --------------------------------------------------------------------------------- */
 
 void
-engine_remote_write_outcome(struct kvt_buffer *out, const struct engine_job *job,
-                            const struct engine_outcome *outcome)
+engine_rank_message_write_outcome(struct kvt_buffer *out, const struct engine_job *job,
+                                  const struct engine_outcome *outcome)
 {
     const char *text = outcome->error.text;
 
     engine_pack_array(out, OUTCOME_MEMBERS);
-    engine_pack_number(out, ENGINE_REMOTE_VERSION);
+    engine_pack_number(out, ENGINE_RANK_MESSAGE_VERSION);
     engine_pack_number(out, outcome->status);
     engine_pack_bytes(out, text, (uint32_t)strnlen(text, KVT_ERROR_TEXT_MAX - 1));
     engine_pack_array(out, outcome->ranks);
@@ -225,8 +227,8 @@ read_statuses(struct engine_unpack in, struct engine_job *job)
 }
 
 enum kvt_err
-engine_remote_read_outcome(struct engine_job *job, struct engine_outcome *outcome,
-                           const uint8_t *bytes, size_t size)
+engine_rank_message_read_outcome(struct engine_job *job, struct engine_outcome *outcome,
+                                 const uint8_t *bytes, size_t size)
 {
     struct engine_unpack in = {bytes, size, false};
     const uint32_t count = (uint32_t)job->count;

@@ -1,5 +1,5 @@
 /*
- * What is tested: engine/rank/remote.h, when one of the two sides is another one than before.
+ * What is tested: engine/rank/rank_client.h, when one of the two sides is another one than before.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 
 #include "base/core/clock.h"
 
-#include "engine/rank/remote.h"
-#include "engine/rank/remote_wire.h"
+#include "engine/rank/rank_client.h"
+#include "engine/rank/rank_messages.h"
 #include "engine/rpc/rpc.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/support/fake_worker.h"
@@ -23,7 +23,7 @@ struct door {
     char folder[200];
     char endpoint[ENGINE_RPC_ENDPOINT_MAX];
     struct engine_worker *fake;
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     struct engine_worker *remote;
     _Atomic unsigned restarts;
 };
@@ -93,24 +93,24 @@ serve(struct door *door, uint32_t rank)
     assert_non_null(door->fake);
     watch(door->fake);
     fake_worker_write(door->fake, KVT_TIER_G1, 0, 3, 0, 0);
-    assert_int_equal(engine_remote_server_open(&door->serve, door->fake, door->endpoint, NULL),
+    assert_int_equal(engine_rank_server_open(&door->serve, door->fake, door->endpoint, NULL),
                      KVT_OK);
 }
 
 static void
 serve_no_more(struct door *door)
 {
-    engine_remote_server_close(door->serve);
+    engine_rank_server_close(door->serve);
     engine_worker_close(door->fake);
 }
 
 static void
 lead(struct door *door)
 {
-    const struct engine_remote_options options = {
+    const struct engine_rank_client_options options = {
         .endpoint = door->endpoint, .wait_ms = WAIT, .restarted = note_restart, .arg = door};
 
-    assert_int_equal(engine_remote_open(&door->remote, &options, NULL), KVT_OK);
+    assert_int_equal(engine_rank_client_open(&door->remote, &options, NULL), KVT_OK);
 }
 
 static void
@@ -280,11 +280,12 @@ a_parting_that_nobody_heard_is_said_again(void **state)
     proxy = rpc_proxy_open(door.endpoint, 1, &none);
     assert_non_null(proxy);
     kvt_clock_sleep_ms(2); /* clients rise by the millisecond */
-    assert_int_equal(engine_remote_open(&remote,
-                                        &(struct engine_remote_options){
-                                            .endpoint = rpc_proxy_endpoint(proxy), .wait_ms = WAIT},
-                                        NULL),
-                     KVT_OK);
+    assert_int_equal(
+        engine_rank_client_open(&remote,
+                                &(struct engine_rank_client_options){
+                                    .endpoint = rpc_proxy_endpoint(proxy), .wait_ms = WAIT},
+                                NULL),
+        KVT_OK);
     door_open(&peer, 1);
     for (unsigned i = 0; i < 2; i++) { /* two lives of it */
         kvt_buffer_init(&metadata[i], ENGINE_METADATA_MAX);
@@ -323,13 +324,13 @@ struct blunt {
 static void
 answer_about(void *arg, struct engine_rpc_call *call)
 {
-    const struct engine_remote_about about = {
+    const struct engine_rank_message_about about = {
         .life = 1, .layout = rank_bed_layout(2, 1), .ranks = 1, .blocks = {[KVT_TIER_G2] = 4}};
     struct kvt_buffer bytes;
 
     (void)arg;
-    kvt_buffer_init(&bytes, ENGINE_REMOTE_WIRE_MAX);
-    engine_remote_write_about(&bytes, &about);
+    kvt_buffer_init(&bytes, ENGINE_RANK_MESSAGE_MAX);
+    engine_rank_message_write_about(&bytes, &about);
     engine_rpc_answer(call, KVT_OK, bytes.data, bytes.size);
     kvt_buffer_release(&bytes);
 }
@@ -356,9 +357,9 @@ static void
 who_is_connected_again_is_not_parted_from(void **state)
 {
     static const struct engine_rpc_method methods[] = {
-        {ENGINE_REMOTE_ABOUT, "about", answer_about, false},
-        {ENGINE_REMOTE_CONNECT, "connect", answer_connect, false},
-        {ENGINE_REMOTE_DISCONNECT, "disconnect", answer_disconnect, false},
+        {ENGINE_RANK_MESSAGE_ABOUT, "about", answer_about, false},
+        {ENGINE_RANK_MESSAGE_CONNECT, "connect", answer_connect, false},
+        {ENGINE_RANK_MESSAGE_DISCONNECT, "disconnect", answer_disconnect, false},
     };
     struct blunt blunt = {.parting = KVT_UNAVAILABLE};
     char folder[200];
@@ -381,8 +382,9 @@ who_is_connected_again_is_not_parted_from(void **state)
                                NULL),
         KVT_OK);
     assert_int_equal(
-        engine_remote_open(
-            &remote, &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = WAIT}, NULL),
+        engine_rank_client_open(
+            &remote, &(struct engine_rank_client_options){.endpoint = endpoint, .wait_ms = WAIT},
+            NULL),
         KVT_OK);
     for (uint64_t peer = PEER; peer < PEER + 2; peer++) {
         assert_int_equal(engine_worker_connect(remote, peer, &byte, 1, WAIT, NULL), KVT_OK);
@@ -415,7 +417,7 @@ say_nothing(void *arg, struct engine_rpc_call *call)
 static void *
 come_late(void *arg)
 {
-    static const struct engine_rpc_method method = {ENGINE_REMOTE_ABOUT, "about", say_nothing,
+    static const struct engine_rpc_method method = {ENGINE_RANK_MESSAGE_ABOUT, "about", say_nothing,
                                                     false};
     struct mute *mute = arg;
 
@@ -448,8 +450,9 @@ opening_waits_once(void **state)
     (void)test_folder_make(folder, sizeof(folder));
     (void)snprintf(endpoint, sizeof(endpoint), "ipc://%.180s/worker", folder);
     assert_int_equal(pthread_create(&thread, NULL, come_late, &mute), 0);
-    rc = engine_remote_open(
-        &remote, &(struct engine_remote_options){.endpoint = endpoint, .wait_ms = PATIENCE}, NULL);
+    rc = engine_rank_client_open(
+        &remote, &(struct engine_rank_client_options){.endpoint = endpoint, .wait_ms = PATIENCE},
+        NULL);
     assert_true(rc == KVT_TIMEOUT || rc == KVT_UNAVAILABLE);
     assert_true(kvt_clock_mono_ms() - since < PATIENCE + MUTE_FOR);
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -1,4 +1,4 @@
-#include "advisor/choice/wanted_orders.h"
+#include "advisor/choice/wanted_orderings.h"
 
 #include "advisor/choice/ranking.h"
 #include "advisor/choice/rule_set.h"
@@ -34,8 +34,8 @@ ordering_of(const struct kvt_ordering *own, const struct policy_rule *rule)
 }
 
 void
-advisor_wanted_orders(const struct kvt_ordering *own, const struct advisor_rules *rules,
-                      int32_t place, struct advisor_orders *orders)
+advisor_wanted_orderings(const struct kvt_ordering *own, const struct advisor_rules *rules,
+                         int32_t place, struct advisor_orders *orders)
 {
     const struct policy *policy = rules == NULL ? NULL : rules->policy;
     const int32_t last = policy == NULL ? -1 : advisor_watermark_last(policy, place);

@@ -1,4 +1,4 @@
-/* engine/rank/remote.h: a worker behind another process's door. */
+/* engine/rank/rank_client.h: a worker behind another process's door. */
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,8 +14,8 @@
 #include "base/core/random.h"
 
 #include "engine/rank/group.h"
-#include "engine/rank/remote.h"
-#include "engine/rank/remote_wire.h"
+#include "engine/rank/rank_client.h"
+#include "engine/rank/rank_messages.h"
 #include "engine/rpc/rpc.h"
 #include "tests/support/seed.h"
 #include "tests/unit/engine/support/content.h"
@@ -41,10 +41,10 @@ place_make(struct place *place)
 static struct engine_worker *
 open_at(const char *endpoint)
 {
-    const struct engine_remote_options options = {.endpoint = endpoint, .wait_ms = WAIT};
+    const struct engine_rank_client_options options = {.endpoint = endpoint, .wait_ms = WAIT};
     struct engine_worker *worker;
 
-    assert_int_equal(engine_remote_open(&worker, &options, NULL), KVT_OK);
+    assert_int_equal(engine_rank_client_open(&worker, &options, NULL), KVT_OK);
     return worker;
 }
 
@@ -180,7 +180,7 @@ does_what_workers_do(void **state)
     struct place places[2];
     struct rank_bed beds[2];
     struct rank_bed_side sides[2];
-    struct engine_remote_server *serves[2];
+    struct engine_rank_server *serves[2];
     struct engine_worker *workers[2];
     struct engine_fabric *fabric;
     struct tap taps[2];
@@ -196,7 +196,7 @@ does_what_workers_do(void **state)
         assert_int_equal(rank_bed_open(&beds[i], &layout, fabric, volumes), KVT_OK);
         tap_open(&taps[i], beds[i].worker);
         assert_int_equal(
-            engine_remote_server_open(&serves[i], &taps[i].head, places[i].endpoint, NULL), KVT_OK);
+            engine_rank_server_open(&serves[i], &taps[i].head, places[i].endpoint, NULL), KVT_OK);
         workers[i] = open_at(places[i].endpoint);
         assert_int_equal(workers[i]->blocks[KVT_TIER_G3], RANK_BED_BLOCKS);
         sides[i] = (struct rank_bed_side){&beds[i], 1};
@@ -214,7 +214,7 @@ does_what_workers_do(void **state)
     engine_worker_disconnect(workers[0], PEER);
     for (size_t i = 0; i < 2; i++) {
         engine_worker_close(workers[i]);
-        engine_remote_server_close(serves[i]);
+        engine_rank_server_close(serves[i]);
         rank_bed_close(&beds[i]);
         test_folder_remove(places[i].folder);
     }
@@ -231,7 +231,7 @@ groups_pull_other_tp_sizes(void **state)
     struct engine_worker *others[4];
     struct engine_worker *own;
     struct engine_worker *peer;
-    struct engine_remote_server *serves[2];
+    struct engine_rank_server *serves[2];
     struct rank_bed beds[2];
     struct rank_bed other_beds[4];
     struct rank_bed_side sides[2] = {{beds, 2}, {other_beds, 4}};
@@ -252,7 +252,7 @@ groups_pull_other_tp_sizes(void **state)
         assert_int_equal(rank_bed_open(&beds[r], &layout, fabric, volumes), KVT_OK);
         tap_open(&taps[r], beds[r].worker);
         assert_int_equal(
-            engine_remote_server_open(&serves[r], &taps[r].head, places[r].endpoint, NULL), KVT_OK);
+            engine_rank_server_open(&serves[r], &taps[r].head, places[r].endpoint, NULL), KVT_OK);
         workers[r] = open_at(places[r].endpoint);
     }
     for (uint32_t r = 0; r < 4; r++) {
@@ -277,7 +277,7 @@ groups_pull_other_tp_sizes(void **state)
     engine_worker_close(own);
     engine_worker_close(peer);
     for (uint32_t r = 0; r < 2; r++) {
-        engine_remote_server_close(serves[r]);
+        engine_rank_server_close(serves[r]);
         rank_bed_close(&beds[r]);
         test_folder_remove(places[r].folder);
     }
@@ -292,7 +292,7 @@ groups_pull_other_tp_sizes(void **state)
 struct door {
     struct place place;
     struct engine_worker *fake;
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
     struct engine_worker *remote;
 };
 
@@ -316,8 +316,8 @@ door_open(struct door *door, enum fake_ending ending)
     place_make(&door->place);
     door->fake = open_fake(ending);
     assert_non_null(door->fake);
-    assert_int_equal(
-        engine_remote_server_open(&door->serve, door->fake, door->place.endpoint, NULL), KVT_OK);
+    assert_int_equal(engine_rank_server_open(&door->serve, door->fake, door->place.endpoint, NULL),
+                     KVT_OK);
     door->remote = open_at(door->place.endpoint);
 }
 
@@ -325,7 +325,7 @@ static void
 door_close(struct door *door)
 {
     engine_worker_close(door->remote);
-    engine_remote_server_close(door->serve);
+    engine_rank_server_close(door->serve);
     engine_worker_close(door->fake);
     test_folder_remove(door->place.folder);
 }
@@ -493,10 +493,11 @@ nonsense_is_refused(void **state)
     assert_int_equal(engine_rpc_client_wait(client, WAIT), KVT_OK);
     kvt_buffer_init(&good, 4096);
     job = copy_job(&item, &end);
-    engine_remote_write_job(&good, &(struct engine_remote_head){.life = 1, .number = 1}, &job);
+    engine_rank_message_write_job(&good, &(struct engine_rank_message_head){.life = 1, .number = 1},
+                                  &job);
     for (unsigned i = 0; i < 600; i++) {
         const uint32_t method =
-            (uint32_t)(ENGINE_REMOTE_ABOUT + i % (ENGINE_REMOTE_DISCONNECT + 1));
+            (uint32_t)(ENGINE_RANK_MESSAGE_ABOUT + i % (ENGINE_RANK_MESSAGE_DISCONNECT + 1));
         uint8_t bytes[256];
         size_t size = kvt_random_below(&random, good.size + 1);
         enum kvt_err rc;
@@ -519,7 +520,7 @@ nonsense_is_refused(void **state)
 }
 
 static enum kvt_err
-ask_raw(struct engine_rpc_client *client, enum engine_remote_method method,
+ask_raw(struct engine_rpc_client *client, enum engine_rank_message_method method,
         const struct kvt_buffer *bytes, struct kvt_buffer *answer)
 {
     return engine_rpc_run(
@@ -533,9 +534,9 @@ ask_raw(struct engine_rpc_client *client, enum engine_remote_method method,
 static void
 another_life_is_refused(void **state)
 {
-    struct engine_remote_head head = {.client = UINT64_MAX - 1, .number = 1};
+    struct engine_rank_message_head head = {.client = UINT64_MAX - 1, .number = 1};
     struct engine_rpc_client *client;
-    struct engine_remote_about about;
+    struct engine_rank_message_about about;
     struct kvt_buffer answer;
     struct kvt_buffer bytes;
     struct engine_item item;
@@ -553,15 +554,15 @@ another_life_is_refused(void **state)
     assert_int_equal(engine_rpc_client_wait(client, WAIT), KVT_OK);
     kvt_buffer_init(&bytes, 4096);
     kvt_buffer_init(&answer, 4096);
-    engine_remote_write(&bytes, ENGINE_REMOTE_ABOUT, &head);
-    assert_int_equal(ask_raw(client, ENGINE_REMOTE_ABOUT, &bytes, &answer), KVT_OK);
-    assert_int_equal(engine_remote_read_about(&about, answer.data, answer.size), KVT_OK);
+    engine_rank_message_write(&bytes, ENGINE_RANK_MESSAGE_ABOUT, &head);
+    assert_int_equal(ask_raw(client, ENGINE_RANK_MESSAGE_ABOUT, &bytes, &answer), KVT_OK);
+    assert_int_equal(engine_rank_message_read_about(&about, answer.data, answer.size), KVT_OK);
     for (unsigned i = 0; i < 2; i++) {
         kvt_buffer_clear(&bytes);
         head.life = about.life - (i == 0 ? 1 : 0);
         job = copy_job(&item, &end);
-        engine_remote_write_job(&bytes, &head, &job);
-        assert_int_equal(ask_raw(client, ENGINE_REMOTE_JOB, &bytes, NULL),
+        engine_rank_message_write_job(&bytes, &head, &job);
+        assert_int_equal(ask_raw(client, ENGINE_RANK_MESSAGE_JOB, &bytes, NULL),
                          i == 0 ? KVT_UNAVAILABLE : KVT_OK);
         assert_int_equal(fake_worker_jobs(door.fake, ENGINE_COPY), i);
     }
@@ -575,8 +576,9 @@ static bool
 open_and_use(void *arg)
 {
     struct door *door = arg;
-    const struct engine_remote_options options = {.endpoint = door->place.endpoint, .wait_ms = 500};
-    struct engine_remote_server *serve;
+    const struct engine_rank_client_options options = {.endpoint = door->place.endpoint,
+                                                       .wait_ms = 500};
+    struct engine_rank_server *serve;
     struct engine_worker *remote = NULL;
     struct kvt_buffer metadata;
     struct engine_item item;
@@ -584,18 +586,18 @@ open_and_use(void *arg)
     struct end end;
     bool well;
 
-    if (engine_remote_server_open(&serve, door->fake, door->place.endpoint, NULL) != KVT_OK)
+    if (engine_rank_server_open(&serve, door->fake, door->place.endpoint, NULL) != KVT_OK)
         return false;
     job = copy_job(&item, &end);
     kvt_buffer_init(&metadata, ENGINE_METADATA_MAX);
-    well = engine_remote_open(&remote, &options, NULL) == KVT_OK &&
+    well = engine_rank_client_open(&remote, &options, NULL) == KVT_OK &&
            engine_worker_run(remote, &job, NULL) == KVT_OK &&
            engine_worker_describe(remote, &metadata, WAIT, NULL) == KVT_OK &&
            engine_worker_connect(remote, PEER, metadata.data, metadata.size, WAIT, NULL) == KVT_OK;
     if (remote != NULL)
         engine_worker_disconnect(remote, PEER);
     engine_worker_close(remote);
-    engine_remote_server_close(serve);
+    engine_rank_server_close(serve);
     kvt_buffer_release(&metadata);
     return well;
 }
@@ -639,10 +641,10 @@ static int
 serve_here(const char *endpoint)
 {
     struct engine_worker *fake = open_fake(FAKE_LATER);
-    struct engine_remote_server *serve;
+    struct engine_rank_server *serve;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (fake == NULL || engine_remote_server_open(&serve, fake, endpoint, NULL) != KVT_OK)
+    if (fake == NULL || engine_rank_server_open(&serve, fake, endpoint, NULL) != KVT_OK)
         return 1;
     fake_worker_write(fake, KVT_TIER_G1, 0, 3, 0, 0);
     fake_worker_write(fake, KVT_TIER_G2, 0, 3, 0, 0);
@@ -673,14 +675,14 @@ a_killed_process_is_noticed(void **state)
     (void)state;
     place_make(&place);
     child = serve_elsewhere(place.endpoint);
-    assert_int_equal(engine_remote_open(&remote,
-                                        &(struct engine_remote_options){
-                                            .endpoint = place.endpoint,
-                                            .wait_ms = WAIT,
-                                            .restarted = note_restart,
-                                            .arg = &restarts,
-                                        },
-                                        NULL),
+    assert_int_equal(engine_rank_client_open(&remote,
+                                             &(struct engine_rank_client_options){
+                                                 .endpoint = place.endpoint,
+                                                 .wait_ms = WAIT,
+                                                 .restarted = note_restart,
+                                                 .arg = &restarts,
+                                             },
+                                             NULL),
                      KVT_OK);
     for (unsigned life = 0; life < 2; life++) {
         job = copy_job(&item, &end);
@@ -734,12 +736,13 @@ nobody_there_is_said(void **state)
 
     (void)state;
     place_make(&place);
-    rc = engine_remote_open(
-        &remote, &(struct engine_remote_options){.endpoint = place.endpoint, .wait_ms = 50}, &err);
+    rc = engine_rank_client_open(
+        &remote, &(struct engine_rank_client_options){.endpoint = place.endpoint, .wait_ms = 50},
+        &err);
     assert_true(rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT);
     assert_null(remote);
-    rc = engine_remote_open(
-        &remote, &(struct engine_remote_options){.endpoint = "nowhere", .wait_ms = 50}, &err);
+    rc = engine_rank_client_open(
+        &remote, &(struct engine_rank_client_options){.endpoint = "nowhere", .wait_ms = 50}, &err);
     assert_int_equal(rc, KVT_INVALID);
     test_folder_remove(place.folder);
 }
