@@ -13,6 +13,7 @@
 #include "advisor/order/traffic.h"
 #include "advisor/plan/dry_run.h"
 #include "base/core/alloc.h"
+#include "base/core/clock.h"
 #include "base/core/log.h"
 
 #include "policy/ordering/builtin_orderings.h"
@@ -429,9 +430,10 @@ a_preview_without_memory_takes_nothing(void **state)
     obedient_free(gateway);
 }
 
-/* The blocks in the order in which they leave, where somebody planned for another day before. */
+/* The blocks in the order in which they leave, where somebody planned for another day before.  Worlds
+ * that are compared begin at the same time, `begin_ms`: an ordering's clock counts in steps. */
 static size_t
-leave(struct shown *left, uint64_t plan_ahead_ms)
+leave(struct shown *left, uint64_t begin_ms, uint64_t plan_ahead_ms)
 {
     struct obedient *gateway =
         obedient_new(HEAD "rules:\n"
@@ -443,6 +445,7 @@ leave(struct shown *left, uint64_t plan_ahead_ms)
     struct shown shown = {.most = OBEDIENT_BLOCKS};
     enum kvt_err rc = KVT_AGAIN;
 
+    gateway->now_ms = begin_ms;
     gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
     obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
@@ -482,12 +485,13 @@ leave(struct shown *left, uint64_t plan_ahead_ms)
 static void
 a_plan_for_another_day_changes_no_order(void **state)
 {
+    const uint64_t begin_ms = kvt_clock_unix_ms() - UINT64_C(30) * 24 * 60 * MINUTE;
     struct shown *left = kvt_calloc(2, sizeof(*left));
 
     (void)state;
     assert_non_null(left);
-    assert_true(leave(&left[0], 0) > BLOCKS / 2);
-    assert_int_equal(leave(&left[1], UINT64_C(3650) * 24 * 60 * MINUTE), left[0].count);
+    assert_true(leave(&left[0], begin_ms, 0) > BLOCKS / 2);
+    assert_int_equal(leave(&left[1], begin_ms, UINT64_C(3650) * 24 * 60 * MINUTE), left[0].count);
     assert_memory_equal(left[0].blocks, left[1].blocks, left[0].count * sizeof(left->blocks[0]));
     kvt_free(left);
 }
