@@ -430,8 +430,8 @@ a_preview_without_memory_takes_nothing(void **state)
     obedient_free(gateway);
 }
 
-/* The blocks in the order in which they leave, where somebody planned for another day before.  Worlds
- * that are compared begin at the same time, `begin_ms`: an ordering's clock counts in steps. */
+/* The blocks in the order in which they leave, where somebody planned for another day before.
+ * Worlds that are compared begin at the same time: an ordering's clock counts in steps. */
 static size_t
 leave(struct shown *left, uint64_t begin_ms, uint64_t plan_ahead_ms)
 {
