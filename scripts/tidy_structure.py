@@ -349,9 +349,8 @@ class Structure:
                 self.report(paths[0], 1, "folder", "no row of INSIDE names %s" % folder)
 
     def module(self, path):
-        """The module a file belongs to: a header in include/ goes with the source that implements it."""
-        name = PRIVATE.sub("", stem(path))
-        return name
+        """The module a file belongs to: a private header goes with the module it is named after."""
+        return PRIVATE.sub("", stem(path))
 
     def check_names(self):
         places = collections.defaultdict(set)
@@ -403,13 +402,17 @@ class Structure:
             for _, name in includes:
                 if stem(name) != stem(path):
                     users[name].add(path)
+        lone = set()
         for path in self.product:
-            if not path.endswith(".h") or top(path) == "include" or path in KEPT_HEADERS:
-                continue
-            size = self.sizes.get(path, 0)
-            if size <= LONE_HEADER_LINES and len(users[path]) <= 1:
-                whose = ", ".join(users[path]) or "nobody"
-                self.report(path, 1, "lone-header", "%d lines that only %s includes" % (size, whose))
+            size = self.sizes[path]
+            if path.endswith(".h") and top(path) != "include" and size <= LONE_HEADER_LINES and \
+                    len(users[path]) <= 1:
+                lone.add(path)
+                if path not in KEPT_HEADERS:
+                    whose = ", ".join(users[path]) or "no file"
+                    self.report(path, 1, "lone-header", "%d lines that only %s includes" % (size, whose))
+        if self.is_own:
+            self.check_kept("lone-header", set(KEPT_HEADERS) - lone)
 
     # ---- exports ----
 
@@ -431,15 +434,20 @@ class Structure:
                 for name in re.findall(r"^(\w+)\(", self.code[path], re.MULTILINE):
                     if name in declared:
                         defined[name] = path
+        unused = set()
         for name, (path, number) in sorted(declared.items()):
             inline = len(re.findall(r"\b%s\b" % name, self.code[path])) > 1
-            if name in defined and name not in KEPT_EXPORTS and not inline and \
-                    not used[name] - {defined[name]}:
-                self.report(path, number, "unused-export", "no other product file calls %s()" % name)
-        for name in KEPT_EXPORTS if self.is_own else ():
-            if name not in declared:
-                self.report("scripts/tidy_structure.py", 1, "unused-export",
-                            "KEPT_EXPORTS has %s, which is gone" % name)
+            if name in defined and not inline and not used[name] - {defined[name]}:
+                unused.add(name)
+                if name not in KEPT_EXPORTS:
+                    self.report(path, number, "unused-export", "no other product file calls %s()" % name)
+        if self.is_own:
+            self.check_kept("unused-export", set(KEPT_EXPORTS) - unused)
+
+    def check_kept(self, rule, needless):
+        """An exception goes with what it excused."""
+        for name in sorted(needless):
+            self.report("scripts/tidy_structure.py", 1, rule, "%s needs no exception" % name)
 
 
 def circles(graph):
