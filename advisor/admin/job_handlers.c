@@ -46,8 +46,9 @@ struct rows {
 };
 
 static enum kvt_err
-take_row(void *arg, const struct advisor_job_row *row)
+take_row(void *arg, const void *data)
 {
+    const struct advisor_job_row *row = data;
     struct rows *rows = arg;
 
     if (rows->key != NULL && strcmp(rows->key, row->key) != 0)
@@ -75,7 +76,7 @@ advisor_admin_jobs(void *arg, const struct kvt_http_request *request,
 
     if (rc == KVT_OK) {
         rows->key = kvt_http_query(request, "key");
-        rc = advisor_store_jobs(&txn, take_row, rows);
+        rc = advisor_store_walk(&txn, ADVISOR_ROW_JOB, take_row, rows);
         advisor_store_end(&txn);
     }
     if (rc != KVT_OK) {

@@ -12,8 +12,9 @@ struct orders {
 };
 
 static enum kvt_err
-add_order(void *arg, const struct advisor_order_row *row)
+add_order(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
     struct orders *orders = arg;
     struct kvt_buffer *out = orders->out;
 
@@ -62,7 +63,7 @@ advisor_admin_orders(void *arg, const struct kvt_http_request *request,
         return;
     }
     kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"orders\":[");
-    rc = advisor_store_orders(&txn, add_order, &orders);
+    rc = advisor_store_walk(&txn, ADVISOR_ROW_ORDER, add_order, &orders);
     advisor_store_end(&txn);
     if (rc != KVT_OK && rc != KVT_CANCELLED) {
         kvt_buffer_clear(&response->body);

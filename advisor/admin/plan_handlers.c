@@ -228,8 +228,9 @@ struct speed {
 };
 
 static enum kvt_err
-add_speed(void *arg, const struct advisor_job_row *row)
+add_speed(void *arg, const void *data)
 {
+    const struct advisor_job_row *row = data;
     struct speed *speed = arg;
 
     if (row->finished_ms > row->created_ms && row->bytes_moved > 0) {
@@ -248,7 +249,7 @@ measured(const struct advisor_admin *http)
 
     if (advisor_store_read(http->store, &txn, NULL) != KVT_OK)
         return 0;
-    if (advisor_store_jobs(&txn, add_speed, &speed) != KVT_OK)
+    if (advisor_store_walk(&txn, ADVISOR_ROW_JOB, add_speed, &speed) != KVT_OK)
         speed.ms = 0;
     advisor_store_end(&txn);
     return speed.ms == 0 ? 0 : speed.bytes * 1000 / speed.ms;

@@ -74,8 +74,9 @@ advisor_store_read_load(struct advisor_store_reader *reader, struct kvt_error *e
 }
 
 static enum kvt_err
-count_publisher(void *arg, const struct advisor_publisher_row *row)
+count_publisher(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
     struct advisor_store_stats *stats = arg;
 
     stats->publishers += row->gone == 0 ? 1 : 0;
@@ -85,7 +86,7 @@ count_publisher(void *arg, const struct advisor_publisher_row *row)
 static enum kvt_err
 count_rows(const struct advisor_txn *txn, struct advisor_store_stats *stats)
 {
-    enum kvt_err rc = advisor_store_publishers(txn, count_publisher, stats);
+    enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_PUBLISHER, count_publisher, stats);
 
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_EVENTS_SEQ, &stats->committed_seq);

@@ -96,8 +96,9 @@ add_index(const struct advisor_index_export *export)
 }
 
 static enum kvt_err
-add_publisher(void *arg, const struct advisor_publisher_row *row)
+add_publisher(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
     const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
@@ -126,8 +127,9 @@ add_publisher(void *arg, const struct advisor_publisher_row *row)
 }
 
 static enum kvt_err
-add_sweep(void *arg, const struct advisor_sweep_row *row)
+add_sweep(void *arg, const void *data)
 {
+    const struct advisor_sweep_row *row = data;
     const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
@@ -151,8 +153,9 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
 }
 
 static enum kvt_err
-add_gateway(void *arg, const struct advisor_gateway_row *row)
+add_gateway(void *arg, const void *data)
 {
+    const struct advisor_gateway_row *row = data;
     const struct advisor_index_export *export = arg;
 
     kvt_buffer_printf(export->out, "{\"row\":\"gateway\"");
@@ -164,8 +167,9 @@ add_gateway(void *arg, const struct advisor_gateway_row *row)
 }
 
 static enum kvt_err
-add_order(void *arg, const struct advisor_order_row *row)
+add_order(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
     const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
 
@@ -328,13 +332,13 @@ add_head(struct advisor_index_export *export)
     if (rc == KVT_OK && export->take != NULL)
         rc = advisor_index_export_foreigners(export);
     if (rc == KVT_OK)
-        rc = advisor_store_publishers(export->txn, add_publisher, export);
+        rc = advisor_store_walk(export->txn, ADVISOR_ROW_PUBLISHER, add_publisher, export);
     if (rc == KVT_OK)
-        rc = advisor_store_sweeps(export->txn, add_sweep, export);
+        rc = advisor_store_walk(export->txn, ADVISOR_ROW_SWEEP, add_sweep, export);
     if (rc == KVT_OK)
-        rc = advisor_store_gateways(export->txn, add_gateway, export);
+        rc = advisor_store_walk(export->txn, ADVISOR_ROW_GATEWAY, add_gateway, export);
     if (rc == KVT_OK)
-        rc = advisor_store_orders(export->txn, add_order, export);
+        rc = advisor_store_walk(export->txn, ADVISOR_ROW_ORDER, add_order, export);
     if (rc == KVT_OK)
         rc = add_policies(export);
     return rc;

@@ -11,8 +11,9 @@
 /* ---- left out ---- */
 
 static enum kvt_err
-see_number(void *arg, const struct advisor_foreign_row *row)
+see_number(void *arg, const void *data)
 {
+    const struct advisor_foreign_row *row = data;
     struct advisor_index_export *export = arg;
 
     return advisor_number_map_put(export->left_out, &row->number, sizeof(row->number), 1);
@@ -34,8 +35,9 @@ worker_key(const char *namespace_, const char *worker)
 }
 
 static enum kvt_err
-see_worker(void *arg, const struct advisor_publisher_row *row)
+see_worker(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
     struct advisor_index_export *export = arg;
     char namespace_[KVT_NAMESPACE_MAX];
     struct worker_key key;
@@ -53,9 +55,10 @@ see_worker(void *arg, const struct advisor_publisher_row *row)
 enum kvt_err
 advisor_index_export_leave_out(struct advisor_index_export *export)
 {
-    enum kvt_err rc = advisor_store_foreigns(export->txn, see_number, export);
+    enum kvt_err rc = advisor_store_walk(export->txn, ADVISOR_ROW_FOREIGN, see_number, export);
 
-    return rc == KVT_OK ? advisor_store_publishers(export->txn, see_worker, export) : rc;
+    return rc == KVT_OK ? advisor_store_walk(export->txn, ADVISOR_ROW_PUBLISHER, see_worker, export)
+                        : rc;
 }
 
 bool
@@ -79,8 +82,9 @@ advisor_index_export_worker_is_left_out(const struct advisor_index_export *expor
 /* ---- rows ---- */
 
 static enum kvt_err
-add_source(void *arg, const struct advisor_source_row *row)
+add_source(void *arg, const void *data)
 {
+    const struct advisor_source_row *row = data;
     const struct advisor_index_export *export = arg;
 
     kvt_buffer_printf(export->out, "{\"row\":\"source\"");
@@ -93,8 +97,9 @@ add_source(void *arg, const struct advisor_source_row *row)
 }
 
 static enum kvt_err
-add_foreign(void *arg, const struct advisor_foreign_row *row)
+add_foreign(void *arg, const void *data)
 {
+    const struct advisor_foreign_row *row = data;
     const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
 
@@ -123,14 +128,16 @@ enum kvt_err
 advisor_index_export_foreigners(const struct advisor_index_export *export)
 {
     struct advisor_index_export to = *export;
-    enum kvt_err rc = advisor_store_sources(export->txn, add_source, &to);
+    enum kvt_err rc = advisor_store_walk(export->txn, ADVISOR_ROW_SOURCE, add_source, &to);
 
-    return rc == KVT_OK ? advisor_store_foreigns(export->txn, add_foreign, &to) : rc;
+    return rc == KVT_OK ? advisor_store_walk(export->txn, ADVISOR_ROW_FOREIGN, add_foreign, &to)
+                        : rc;
 }
 
 static enum kvt_err
-add_alias(void *arg, const struct advisor_alias_row *row)
+add_alias(void *arg, const void *data)
 {
+    const struct advisor_alias_row *row = data;
     const struct advisor_index_export *export = arg;
     struct kvt_buffer *out = export->out;
 
@@ -172,7 +179,7 @@ enum kvt_err
 advisor_index_export_named(const struct advisor_index_export *export)
 {
     struct advisor_index_export to = *export;
-    enum kvt_err rc = advisor_store_aliases(export->txn, add_alias, &to);
+    enum kvt_err rc = advisor_store_walk(export->txn, ADVISOR_ROW_ALIAS, add_alias, &to);
 
     return rc == KVT_OK ? advisor_store_orphans(export->txn, add_waiting, &to) : rc;
 }

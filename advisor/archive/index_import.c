@@ -29,8 +29,10 @@ remove_part(const struct advisor_index_import *import)
 }
 
 static enum kvt_err
-some_publisher(void *arg, const struct advisor_publisher_row *row)
+some_publisher(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
+
     (void)row;
     *(bool *)arg = true;
     return KVT_OK;
@@ -49,7 +51,7 @@ check_empty(struct advisor_index_import *import, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     blocks = advisor_store_block_count(&txn);
-    rc = advisor_store_publishers(&txn, some_publisher, &heard);
+    rc = advisor_store_walk(&txn, ADVISOR_ROW_PUBLISHER, some_publisher, &heard);
     if (rc == KVT_OK)
         rc = advisor_store_log_get(&txn, &log);
     advisor_store_end(&txn);

@@ -28,7 +28,7 @@ take_source(struct advisor_index_import *import, struct json_object *row)
         !advisor_index_import_name(row, "name", to.name, sizeof(to.name)) ||
         !kvt_json_u64(row, "seq", &to.seq) || !kvt_json_u64(row, "created_ms", &to.created_ms))
         return KVT_INVALID;
-    return advisor_store_put_source(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_SOURCE, &to);
 }
 
 static enum kvt_err
@@ -59,7 +59,7 @@ take_foreign(struct advisor_index_import *import, struct json_object *row)
     to.messages = messages & 1;
     to.any_rank = any_rank & 1;
     to.revived = revived & 1;
-    return advisor_store_put_foreign(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_FOREIGN, &to);
 }
 
 static enum kvt_err
@@ -78,7 +78,7 @@ take_alias(struct advisor_index_import *import, struct json_object *row)
         return KVT_INVALID;
     to.tiers = tiers & UINT8_MAX;
     to.salted = salted & 1;
-    return advisor_store_put_alias(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_ALIAS, &to);
 }
 
 static enum kvt_err

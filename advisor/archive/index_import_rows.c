@@ -143,7 +143,7 @@ take_publisher(struct advisor_index_import *import, struct json_object *row)
     to.holds_g4 = holds_g4 ? 1 : 0;
     to.doubted = doubted ? 1 : 0;
     import->counts.publishers++;
-    return advisor_store_put_publisher(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_PUBLISHER, &to);
 }
 
 static enum kvt_err
@@ -167,7 +167,7 @@ take_sweep(struct advisor_index_import *import, struct json_object *row)
                    ? advisor_number_map_put(import->floors, swept, sizeof(swept), to.floor)
                    : KVT_INVALID;
     }
-    return advisor_store_put_sweep(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_SWEEP, &to);
 }
 
 static enum kvt_err
@@ -178,7 +178,7 @@ take_gateway(struct advisor_index_import *import, struct json_object *row)
     if (!advisor_index_import_name(row, "name", to.name, sizeof(to.name)) ||
         !kvt_json_u64(row, "incarnation", &to.incarnation) || !kvt_json_u64(row, "seq", &to.seq))
         return KVT_INVALID;
-    return advisor_store_put_gateway(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_GATEWAY, &to);
 }
 
 static enum kvt_err
@@ -205,7 +205,7 @@ take_order(struct advisor_index_import *import, struct json_object *row)
           !advisor_index_import_name(row, "to", to.to, sizeof(to.to)))) ||
         (kvt_json_has(row, "keep") && !advisor_index_import_u32(row, "keep", &to.keep)))
         return KVT_INVALID;
-    return advisor_store_put_order(&import->txn, &to);
+    return advisor_store_put(&import->txn, ADVISOR_ROW_ORDER, &to);
 }
 
 /* A worker's place in an export of version 1, which had them in the rows of blocks. */

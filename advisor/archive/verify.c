@@ -76,8 +76,9 @@ see_holder(void *arg, uint32_t number, const struct index_holder *key)
 }
 
 static enum kvt_err
-see_publisher(void *arg, const struct advisor_publisher_row *row)
+see_publisher(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
     struct advisor_verify *verify = arg;
 
     verify->counts->publishers++;
@@ -91,8 +92,9 @@ see_publisher(void *arg, const struct advisor_publisher_row *row)
 }
 
 static enum kvt_err
-see_sweep(void *arg, const struct advisor_sweep_row *row)
+see_sweep(void *arg, const void *data)
 {
+    const struct advisor_sweep_row *row = data;
     const struct advisor_verify *verify = arg;
 
     if (row->holder >= verify->holders || row->publisher >= verify->publisher_next)
@@ -110,9 +112,9 @@ verify_names(struct advisor_verify *verify)
     if (rc == KVT_OK)
         rc = advisor_store_holders(verify->txn, see_holder, verify);
     if (rc == KVT_OK)
-        rc = advisor_store_publishers(verify->txn, see_publisher, verify);
+        rc = advisor_store_walk(verify->txn, ADVISOR_ROW_PUBLISHER, see_publisher, verify);
     if (rc == KVT_OK)
-        rc = advisor_store_sweeps(verify->txn, see_sweep, verify);
+        rc = advisor_store_walk(verify->txn, ADVISOR_ROW_SWEEP, see_sweep, verify);
     return rc;
 }
 

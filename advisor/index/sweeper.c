@@ -63,15 +63,17 @@ advisor_sweeper_add(struct advisor_sweeper *sweeper, const struct advisor_sweep_
 }
 
 static enum kvt_err
-load_row(void *arg, const struct advisor_sweep_row *row)
+load_row(void *arg, const void *data)
 {
+    const struct advisor_sweep_row *row = data;
+
     return advisor_sweeper_add(arg, row);
 }
 
 enum kvt_err
 advisor_sweeper_load(struct advisor_sweeper *sweeper, const struct advisor_txn *txn)
 {
-    const enum kvt_err rc = advisor_store_sweeps(txn, load_row, sweeper);
+    const enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_SWEEP, load_row, sweeper);
 
     advisor_sweeper_saved(sweeper);
     return rc;
@@ -86,9 +88,9 @@ advisor_sweeper_save(const struct advisor_sweeper *sweeper, const struct advisor
         const struct sweep *sweep = &sweeper->sweeps[i];
 
         if (sweep->done)
-            rc = advisor_store_delete_sweep(txn, &sweep->row);
+            rc = advisor_store_delete(txn, ADVISOR_ROW_SWEEP, &sweep->row);
         else if (sweep->dirty)
-            rc = advisor_store_put_sweep(txn, &sweep->row);
+            rc = advisor_store_put(txn, ADVISOR_ROW_SWEEP, &sweep->row);
     }
     return rc;
 }

@@ -103,8 +103,9 @@ advisor_jobs_find(const struct advisor_jobs *jobs, uint64_t id)
 /* ---- durable ---- */
 
 static enum kvt_err
-load_job(void *arg, const struct advisor_job_row *row)
+load_job(void *arg, const void *data)
 {
+    const struct advisor_job_row *row = data;
     struct advisor_jobs *jobs = arg;
     struct advisor_job *job;
 
@@ -125,7 +126,7 @@ enum kvt_err
 advisor_jobs_load(struct advisor_jobs *jobs, const struct advisor_txn *txn)
 {
     uint64_t next = 0;
-    enum kvt_err rc = advisor_store_jobs(txn, load_job, jobs);
+    enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_JOB, load_job, jobs);
 
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_JOB_NEXT, &next);
@@ -168,7 +169,7 @@ static enum kvt_err
 save_job(const struct advisor_txn *txn, const struct advisor_job *job)
 {
     const uint32_t first = job->row.batches - (uint32_t)job->fresh_count;
-    enum kvt_err rc = advisor_store_put_job(txn, &job->row);
+    enum kvt_err rc = advisor_store_put(txn, ADVISOR_ROW_JOB, &job->row);
 
     for (size_t i = 0; i < job->fresh_count && rc == KVT_OK; i++)
         rc = advisor_store_put_batch(txn, job->row.id, first + (uint32_t)i, &job->fresh[i].batch,

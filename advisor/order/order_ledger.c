@@ -488,8 +488,9 @@ advisor_planner_unsent(struct advisor_planner *planner, uint64_t id, uint64_t no
 /* ---- durable ---- */
 
 static enum kvt_err
-load_order(void *arg, const struct advisor_order_row *row)
+load_order(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
     struct advisor_planner *planner = arg;
     struct advisor_order *order;
 
@@ -512,7 +513,7 @@ load_order(void *arg, const struct advisor_order_row *row)
 enum kvt_err
 advisor_planner_load_orders(struct advisor_planner *planner, const struct advisor_txn *txn)
 {
-    const enum kvt_err rc = advisor_store_orders(txn, load_order, planner);
+    const enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_ORDER, load_order, planner);
 
     /* They came newest first. */
     for (size_t i = 0; i < planner->kept_count / 2; i++) {
@@ -532,10 +533,12 @@ advisor_planner_save_orders(struct advisor_planner *planner, const struct adviso
 
     for (size_t i = 0; i < planner->order_count && rc == KVT_OK; i++)
         if (planner->orders[i]->dirty)
-            rc = advisor_store_put_order(txn, &planner->orders[i]->row);
+            rc = advisor_store_put(txn, ADVISOR_ROW_ORDER, &planner->orders[i]->row);
     for (size_t i = 0; i < planner->forget_count && rc == KVT_OK; i++)
         if (find(planner, planner->kept[i].epoch, planner->kept[i].id) == NULL)
-            rc = advisor_store_delete_order(txn, planner->kept[i].epoch, planner->kept[i].id);
+            rc = advisor_store_delete(txn, ADVISOR_ROW_ORDER,
+                                      &(struct advisor_order_row){.epoch = planner->kept[i].epoch,
+                                                                  .id = planner->kept[i].id});
     return rc;
 }
 

@@ -152,8 +152,9 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
 /* ---- durable ---- */
 
 static enum kvt_err
-load_gateway(void *arg, const struct advisor_gateway_row *row)
+load_gateway(void *arg, const void *data)
 {
+    const struct advisor_gateway_row *row = data;
     struct advisor_gateway *gateway;
 
     if (memchr(row->name, '\0', sizeof(row->name)) == NULL)
@@ -175,7 +176,7 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
 
     planner->names = names;
     planner->store = txn->store;
-    rc = advisor_store_gateways(txn, load_gateway, planner);
+    rc = advisor_store_walk(txn, ADVISOR_ROW_GATEWAY, load_gateway, planner);
     if (rc == KVT_OK)
         rc = advisor_planner_load_orders(planner, txn);
     if (rc == KVT_OK)
@@ -226,7 +227,7 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
 
     for (uint32_t i = 0; i < planner->gateway_count && rc == KVT_OK; i++)
         if (planner->gateways[i].dirty)
-            rc = advisor_store_put_gateway(txn, &planner->gateways[i].row);
+            rc = advisor_store_put(txn, ADVISOR_ROW_GATEWAY, &planner->gateways[i].row);
     if (rc == KVT_OK)
         rc = advisor_planner_save_learned(planner, txn);
     if (rc == KVT_OK)

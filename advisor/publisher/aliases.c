@@ -263,8 +263,9 @@ advisor_aliases_end(const struct advisor_aliases *aliases)
 /* ---- durable ---- */
 
 static enum kvt_err
-load_row(void *arg, const struct advisor_alias_row *row)
+load_row(void *arg, const void *data)
 {
+    const struct advisor_alias_row *row = data;
     struct advisor_aliases *aliases = arg;
     struct node *node;
 
@@ -276,7 +277,7 @@ load_row(void *arg, const struct advisor_alias_row *row)
 enum kvt_err
 advisor_aliases_load(struct advisor_aliases *aliases, const struct advisor_txn *txn)
 {
-    const enum kvt_err rc = advisor_store_aliases(txn, load_row, aliases);
+    const enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_ALIAS, load_row, aliases);
 
     advisor_aliases_void(aliases); /* a purge may have been under way */
     return rc;
@@ -305,7 +306,10 @@ advisor_aliases_save(struct advisor_aliases *aliases, const struct advisor_txn *
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < aliases->gone_count && rc == KVT_OK; i++)
-        rc = advisor_store_delete_alias(txn, aliases->gone[i].publisher, aliases->gone[i].hash);
+        rc = advisor_store_delete(
+            txn, ADVISOR_ROW_ALIAS,
+            &(struct advisor_alias_row){.publisher = aliases->gone[i].publisher,
+                                        .hash = aliases->gone[i].hash});
     if (aliases->changed_count > 1)
         qsort_r(aliases->changed, aliases->changed_count, sizeof(*aliases->changed),
                 compare_changed, aliases);
@@ -313,7 +317,7 @@ advisor_aliases_save(struct advisor_aliases *aliases, const struct advisor_txn *
         const struct node *node = node_at(aliases, aliases->changed[i]);
 
         if (node->row.publisher != 0 && node->dirty)
-            rc = advisor_store_put_alias(txn, &node->row);
+            rc = advisor_store_put(txn, ADVISOR_ROW_ALIAS, &node->row);
     }
     return rc;
 }

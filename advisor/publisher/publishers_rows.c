@@ -17,8 +17,9 @@ struct load {
 };
 
 static enum kvt_err
-load_foreign(void *arg, const struct advisor_foreign_row *row)
+load_foreign(void *arg, const void *data)
 {
+    const struct advisor_foreign_row *row = data;
     struct load *load = arg;
 
     void *more = kvt_grow(load->foreign, &load->foreign_capacity, load->foreign_count + 1,
@@ -41,8 +42,9 @@ compare_number(const void *key, const void *row)
 }
 
 static enum kvt_err
-load_row(void *arg, const struct advisor_publisher_row *row)
+load_row(void *arg, const void *data)
 {
+    const struct advisor_publisher_row *row = data;
     const struct load *load = arg;
     struct advisor_publisher model = {.row = *row, .heard_ms = load->now_ms};
     const struct advisor_foreign_row *foreign =
@@ -74,10 +76,10 @@ advisor_publishers_load(struct advisor_publishers *table, const struct advisor_t
 {
     struct load load = {.table = table, .names = names, .now_ms = now_ms};
     uint64_t next = 0;
-    enum kvt_err rc = advisor_store_foreigns(txn, load_foreign, &load);
+    enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_FOREIGN, load_foreign, &load);
 
     if (rc == KVT_OK)
-        rc = advisor_store_publishers(txn, load_row, &load);
+        rc = advisor_store_walk(txn, ADVISOR_ROW_PUBLISHER, load_row, &load);
     kvt_free(load.foreign);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_PUBLISHER_NEXT, &next);
@@ -101,18 +103,20 @@ advisor_publishers_dirty(const struct advisor_publishers *table)
 static enum kvt_err
 save_gone(const struct advisor_txn *txn, uint32_t number)
 {
-    const enum kvt_err rc = advisor_store_delete_publisher(txn, number);
+    const struct advisor_publisher_row row = {.number = number};
+    const struct advisor_foreign_row foreign = {.number = number};
+    const enum kvt_err rc = advisor_store_delete(txn, ADVISOR_ROW_PUBLISHER, &row);
 
-    return rc == KVT_OK ? advisor_store_delete_foreign(txn, number) : rc;
+    return rc == KVT_OK ? advisor_store_delete(txn, ADVISOR_ROW_FOREIGN, &foreign) : rc;
 }
 
 static enum kvt_err
 save_one(const struct advisor_txn *txn, const struct advisor_publisher *publisher)
 {
-    const enum kvt_err rc = advisor_store_put_publisher(txn, &publisher->row);
+    const enum kvt_err rc = advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &publisher->row);
 
     return rc == KVT_OK && publisher->is_foreign
-               ? advisor_store_put_foreign(txn, &publisher->foreign)
+               ? advisor_store_put(txn, ADVISOR_ROW_FOREIGN, &publisher->foreign)
                : rc;
 }
 

@@ -11,8 +11,9 @@
 /* ---- positions ---- */
 
 static enum kvt_err
-load_source(void *arg, const struct advisor_source_row *row)
+load_source(void *arg, const void *data)
 {
+    const struct advisor_source_row *row = data;
     struct advisor_round *round = arg;
 
     if (memchr(row->name, '\0', sizeof(row->name)) == NULL || row->number == 0)
@@ -26,7 +27,7 @@ load_source(void *arg, const struct advisor_source_row *row)
 enum kvt_err
 advisor_round_load_sources(struct advisor_round *round, const struct advisor_txn *txn)
 {
-    return advisor_store_sources(txn, load_source, round);
+    return advisor_store_walk(txn, ADVISOR_ROW_SOURCE, load_source, round);
 }
 
 enum kvt_err
@@ -93,7 +94,7 @@ save_intake(struct advisor_round *round, const struct advisor_txn *txn,
         row = *known;
         row.seq = position.seq;
         row.created_ms = position.created_ms;
-        return advisor_store_put_source(txn, &row);
+        return advisor_store_put(txn, ADVISOR_ROW_SOURCE, &row);
     }
     rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_SEQ, position.seq);
     if (rc == KVT_OK)

@@ -55,18 +55,8 @@ advisor_store_reserve_places(void **places, size_t *capacity, uint32_t count, si
     return KVT_OK;
 }
 
-uint64_t
-advisor_store_row_count(const struct advisor_txn *txn, enum advisor_table table)
-{
-    MDB_stat stat;
-
-    if (mdb_stat(txn->handle, txn->store->tables[table], &stat) != 0)
-        return 0; /* a file without the table */
-    return stat.ms_entries;
-}
-
 enum kvt_err
-advisor_store_get_row(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
+advisor_block_row_get(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
                       uint64_t hash, MDB_val *value)
 {
     struct block_key id = {htobe64(hash), htobe32(ns)};
@@ -76,7 +66,7 @@ advisor_store_get_row(const struct advisor_txn *txn, enum advisor_table table, u
 }
 
 enum kvt_err
-advisor_store_put_row(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
+advisor_block_row_put(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
                       uint64_t hash, MDB_val head, MDB_val places)
 {
     struct block_key id = {htobe64(hash), htobe32(ns)};
@@ -84,10 +74,8 @@ advisor_store_put_row(const struct advisor_txn *txn, enum advisor_table table, u
     MDB_val value = {.mv_size = head.mv_size + places.mv_size};
     int rc;
 
-    if (places.mv_size == 0) {
-        rc = mdb_del(txn->handle, txn->store->tables[table], &key, NULL);
-        return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
-    }
+    if (places.mv_size == 0)
+        return advisor_table_delete(txn, table, key);
     rc = mdb_put(txn->handle, txn->store->tables[table], &key, &value, MDB_RESERVE);
     if (rc != 0)
         return advisor_store_code(rc);
@@ -97,8 +85,8 @@ advisor_store_put_row(const struct advisor_txn *txn, enum advisor_table table, u
 }
 
 enum kvt_err
-advisor_store_rows(const struct advisor_txn *txn, enum advisor_table table, uint64_t from,
-                   size_t max, uint64_t *next, advisor_store_row_fn *callback, void *arg)
+advisor_block_rows(const struct advisor_txn *txn, enum advisor_table table, uint64_t from,
+                   size_t max, uint64_t *next, advisor_block_row_fn *callback, void *arg)
 {
     struct block_key id = {htobe64(from), 0};
     MDB_val key = advisor_val(&id, sizeof(id));
@@ -206,7 +194,7 @@ advisor_store_get_block(const struct advisor_txn *txn, uint32_t ns, uint64_t has
                         struct advisor_store_block *block)
 {
     MDB_val value;
-    const enum kvt_err rc = advisor_store_get_row(txn, ADVISOR_TABLE_BLOCKS, ns, hash, &value);
+    const enum kvt_err rc = advisor_block_row_get(txn, ADVISOR_TABLE_BLOCKS, ns, hash, &value);
 
     clear(block, ns, hash);
     return rc == KVT_OK ? unpack(&value, block) : rc;
@@ -228,7 +216,7 @@ advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_stor
         .cold_recent = block->cold_recent,
     };
 
-    return advisor_store_put_row(
+    return advisor_block_row_put(
         txn, ADVISOR_TABLE_BLOCKS, block->ns, block->hash, advisor_val(&head, sizeof(head)),
         advisor_val(block->places, block->place_count * sizeof(*block->places)));
 }
@@ -236,7 +224,7 @@ advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_stor
 uint64_t
 advisor_store_block_count(const struct advisor_txn *txn)
 {
-    return advisor_store_row_count(txn, ADVISOR_TABLE_BLOCKS);
+    return advisor_table_count(txn, ADVISOR_TABLE_BLOCKS);
 }
 
 struct walk {
@@ -262,7 +250,7 @@ advisor_store_blocks(const struct advisor_txn *txn, uint64_t from, size_t max, u
 {
     struct walk walk = {.callback = callback, .arg = arg};
     const enum kvt_err rc =
-        advisor_store_rows(txn, ADVISOR_TABLE_BLOCKS, from, max, next, give_block, &walk);
+        advisor_block_rows(txn, ADVISOR_TABLE_BLOCKS, from, max, next, give_block, &walk);
 
     advisor_store_block_release(&walk.block);
     return rc;
@@ -297,10 +285,8 @@ enum kvt_err
 advisor_store_delete_held(const struct advisor_txn *txn, const struct advisor_held *held)
 {
     struct held_key id = held_key(held->holder, held->ns, held->hash);
-    MDB_val key = advisor_val(&id, sizeof(id));
-    const int rc = mdb_del(txn->handle, txn->store->tables[ADVISOR_TABLE_HELD], &key, NULL);
 
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return advisor_table_delete(txn, ADVISOR_TABLE_HELD, advisor_val(&id, sizeof(id)));
 }
 
 enum kvt_err

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -194,4 +195,77 @@ enum kvt_err
 advisor_store_sync(struct advisor_store *store, struct kvt_error *err)
 {
     return kvt_lmdb_sync(store->env, err);
+}
+
+/* ---- values of any table ---- */
+
+enum kvt_err
+advisor_table_put(const struct advisor_txn *txn, enum advisor_table table, MDB_val key,
+                  const void *bytes, size_t size)
+{
+    MDB_val value = {.mv_size = size, .mv_data = NULL};
+    const int rc = mdb_put(txn->handle, txn->store->tables[table], &key, &value, MDB_RESERVE);
+
+    if (rc == 0)
+        memcpy(value.mv_data, bytes, size);
+    return advisor_store_code(rc);
+}
+
+enum kvt_err
+advisor_table_get(const struct advisor_txn *txn, enum advisor_table table, MDB_val key, void *bytes,
+                  size_t size)
+{
+    MDB_val value;
+    const int rc = mdb_get(txn->handle, txn->store->tables[table], &key, &value);
+
+    memset(bytes, 0, size);
+    if (rc != 0)
+        return advisor_store_code(rc);
+    if (value.mv_size != size)
+        return KVT_CORRUPT;
+    memcpy(bytes, value.mv_data, size);
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_table_delete(const struct advisor_txn *txn, enum advisor_table table, MDB_val key)
+{
+    const int rc = mdb_del(txn->handle, txn->store->tables[table], &key, NULL);
+
+    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}
+
+enum kvt_err
+advisor_table_walk(const struct advisor_txn *txn, enum advisor_table table, MDB_cursor_op first,
+                   advisor_table_fn *callback, void *arg)
+{
+    const MDB_cursor_op next = first == MDB_LAST ? MDB_PREV : MDB_NEXT;
+    enum kvt_err code = KVT_OK;
+    MDB_cursor *cursor;
+    MDB_val value;
+    MDB_val key;
+    int rc;
+
+    if (txn->store->tables[table] == 0)
+        return KVT_OK;
+    rc = mdb_cursor_open(txn->handle, txn->store->tables[table], &cursor);
+    if (rc != 0)
+        return advisor_store_code(rc);
+    for (rc = mdb_cursor_get(cursor, &key, &value, first); rc == 0 && code == KVT_OK;
+         rc = mdb_cursor_get(cursor, &key, &value, next))
+        code = callback(arg, key, value);
+    mdb_cursor_close(cursor);
+    if (code != KVT_OK)
+        return code;
+    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}
+
+uint64_t
+advisor_table_count(const struct advisor_txn *txn, enum advisor_table table)
+{
+    MDB_stat stat;
+
+    if (mdb_stat(txn->handle, txn->store->tables[table], &stat) != 0)
+        return 0;
+    return stat.ms_entries;
 }

@@ -166,40 +166,34 @@ struct advisor_order_row {
     char to[KVT_NAME_MAX];
 };
 
-KVT_NODISCARD enum kvt_err advisor_store_put_publisher(const struct advisor_txn *txn,
-                                                       const struct advisor_publisher_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_delete_publisher(const struct advisor_txn *txn,
-                                                          uint32_t number);
-KVT_NODISCARD enum kvt_err advisor_store_put_sweep(const struct advisor_txn *txn,
-                                                   const struct advisor_sweep_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_delete_sweep(const struct advisor_txn *txn,
-                                                      const struct advisor_sweep_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_put_gateway(const struct advisor_txn *txn,
-                                                     const struct advisor_gateway_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_put_order(const struct advisor_txn *txn,
-                                                   const struct advisor_order_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_delete_order(const struct advisor_txn *txn, uint64_t epoch,
-                                                      uint64_t id);
+/* Each kind of row has a table of its own; advisor/store/control_rows.c says what its key is. */
+enum advisor_row {
+    ADVISOR_ROW_PUBLISHER, /* struct advisor_publisher_row */
+    ADVISOR_ROW_SWEEP,
+    ADVISOR_ROW_GATEWAY,
+    ADVISOR_ROW_ORDER,  /* walked newest first */
+    ADVISOR_ROW_SOURCE, /* advisor/store/foreign_rows.h */
+    ADVISOR_ROW_FOREIGN,
+    ADVISOR_ROW_ALIAS,
+    ADVISOR_ROW_JOB, /* advisor/store/job_rows.h; walked oldest first */
+    ADVISOR_ROW_COUNT,
+};
+
+KVT_NODISCARD enum kvt_err advisor_store_put(const struct advisor_txn *txn, enum advisor_row kind,
+                                             const void *row);
+/** Only the key of `row` counts; one that is not there is no error. */
+KVT_NODISCARD enum kvt_err advisor_store_delete(const struct advisor_txn *txn,
+                                                enum advisor_row kind, const void *row);
 
 /* Walks call back once a row; another code than KVT_OK ends the walk and is returned. */
-typedef enum kvt_err advisor_store_publisher_fn(void *arg, const struct advisor_publisher_row *row);
-typedef enum kvt_err advisor_store_sweep_fn(void *arg, const struct advisor_sweep_row *row);
-typedef enum kvt_err advisor_store_gateway_fn(void *arg, const struct advisor_gateway_row *row);
-typedef enum kvt_err advisor_store_order_fn(void *arg, const struct advisor_order_row *row);
+typedef enum kvt_err advisor_store_row_fn(void *arg, const void *row);
 typedef enum kvt_err advisor_store_name_fn(void *arg, uint32_t number, const char *name);
 typedef enum kvt_err advisor_store_holder_fn(void *arg, uint32_t number,
                                              const struct index_holder *key);
 
-KVT_NODISCARD enum kvt_err advisor_store_publishers(const struct advisor_txn *txn,
-                                                    advisor_store_publisher_fn *callback,
-                                                    void *arg);
-KVT_NODISCARD enum kvt_err advisor_store_sweeps(const struct advisor_txn *txn,
-                                                advisor_store_sweep_fn *callback, void *arg);
-KVT_NODISCARD enum kvt_err advisor_store_gateways(const struct advisor_txn *txn,
-                                                  advisor_store_gateway_fn *callback, void *arg);
-/** Newest first. */
-KVT_NODISCARD enum kvt_err advisor_store_orders(const struct advisor_txn *txn,
-                                                advisor_store_order_fn *callback, void *arg);
+/** KVT_CORRUPT for a row that cannot be of its kind. */
+KVT_NODISCARD enum kvt_err advisor_store_walk(const struct advisor_txn *txn, enum advisor_row kind,
+                                              advisor_store_row_fn *callback, void *arg);
 KVT_NODISCARD enum kvt_err advisor_store_namespaces(const struct advisor_txn *txn,
                                                     advisor_store_name_fn *callback, void *arg);
 KVT_NODISCARD enum kvt_err advisor_store_holders(const struct advisor_txn *txn,

@@ -11,6 +11,7 @@
 
 #include <endian.h>
 #include <lmdb.h>
+#include <string.h>
 
 #include "advisor/store/durable_store.h"
 
@@ -66,29 +67,57 @@ advisor_val(void *bytes, size_t size)
     return (MDB_val){.mv_size = size, .mv_data = bytes};
 }
 
-/* ---- rows of blocks, by (hash, namespace): a head, and places behind it (store_block.c) ---- */
+/** Is the text of a row terminated?  A failing machine may have written it. */
+static inline bool
+advisor_text_ends(const char *text, size_t size)
+{
+    return memchr(text, '\0', size) != NULL;
+}
+
+/* ---- values of any table ---- */
+
+KVT_NODISCARD enum kvt_err advisor_table_put(const struct advisor_txn *txn,
+                                             enum advisor_table table, MDB_val key,
+                                             const void *bytes, size_t size);
+/** A value of `size` bytes; all 0 unless KVT_OK.  KVT_CORRUPT: it has another size. */
+KVT_NODISCARD enum kvt_err advisor_table_get(const struct advisor_txn *txn,
+                                             enum advisor_table table, MDB_val key, void *bytes,
+                                             size_t size);
+/** A missing key is no error. */
+KVT_NODISCARD enum kvt_err advisor_table_delete(const struct advisor_txn *txn,
+                                                enum advisor_table table, MDB_val key);
+
+typedef enum kvt_err advisor_table_fn(void *arg, MDB_val key, MDB_val value);
+
+/** Calls back for each value, forwards from MDB_FIRST or backwards from MDB_LAST, until one returns
+ *  another code than KVT_OK, which is then returned.  A file without the table has no values. */
+KVT_NODISCARD enum kvt_err advisor_table_walk(const struct advisor_txn *txn,
+                                              enum advisor_table table, MDB_cursor_op first,
+                                              advisor_table_fn *callback, void *arg);
+/** 0 in a file without the table. */
+uint64_t advisor_table_count(const struct advisor_txn *txn, enum advisor_table table);
+
+/* ---- rows of blocks, by (hash, namespace): a head, and places behind it (block_rows.c) ---- */
 
 /** Room for `count` places of `size` bytes; KVT_OK, KVT_NOMEM or KVT_FULL
  *  (ADVISOR_STORE_PLACES_MAX). */
 KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, size_t *capacity,
                                                         uint32_t count, size_t size);
-/** Rows of any table; 0 where the file has no such table. */
-uint64_t advisor_store_row_count(const struct advisor_txn *txn, enum advisor_table table);
 /** KVT_OK, or what the store says (KVT_NOTFOUND: there is none). */
-KVT_NODISCARD enum kvt_err advisor_store_get_row(const struct advisor_txn *txn,
+KVT_NODISCARD enum kvt_err advisor_block_row_get(const struct advisor_txn *txn,
                                                  enum advisor_table table, uint32_t ns,
                                                  uint64_t hash, MDB_val *value);
 /** A row without places is deleted. */
-KVT_NODISCARD enum kvt_err advisor_store_put_row(const struct advisor_txn *txn,
+KVT_NODISCARD enum kvt_err advisor_block_row_put(const struct advisor_txn *txn,
                                                  enum advisor_table table, uint32_t ns,
                                                  uint64_t hash, MDB_val head, MDB_val places);
 
-typedef enum kvt_err advisor_store_row_fn(void *arg, uint32_t ns, uint64_t hash,
+typedef enum kvt_err advisor_block_row_fn(void *arg, uint32_t ns, uint64_t hash,
                                           const MDB_val *value);
 /** As advisor_store_blocks(). */
-KVT_NODISCARD enum kvt_err advisor_store_rows(const struct advisor_txn *txn,
+KVT_NODISCARD enum kvt_err advisor_block_rows(const struct advisor_txn *txn,
                                               enum advisor_table table, uint64_t from, size_t max,
-                                              uint64_t *next, advisor_store_row_fn *callback,
+                                              uint64_t *next, advisor_block_row_fn *callback,
                                               void *arg);
 
 /** Code of an LMDB result inside a transaction; its text is of no use to anyone there. */

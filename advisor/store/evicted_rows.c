@@ -78,7 +78,7 @@ advisor_store_get_cold(const struct advisor_txn *txn, uint32_t ns, uint64_t hash
                        struct advisor_evicted_row *row)
 {
     MDB_val value;
-    const enum kvt_err rc = advisor_store_get_row(txn, ADVISOR_TABLE_COLD, ns, hash, &value);
+    const enum kvt_err rc = advisor_block_row_get(txn, ADVISOR_TABLE_COLD, ns, hash, &value);
 
     clear(row, ns, hash);
     return rc == KVT_OK ? unpack(&value, row) : rc;
@@ -92,7 +92,7 @@ advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_evict
                         .size = row->size,
                         .position = row->position};
 
-    return advisor_store_put_row(txn, ADVISOR_TABLE_COLD, row->ns, row->hash,
+    return advisor_block_row_put(txn, ADVISOR_TABLE_COLD, row->ns, row->hash,
                                  advisor_val(&head, sizeof(head)),
                                  advisor_val(row->places, row->place_count * sizeof(*row->places)));
 }
@@ -100,7 +100,7 @@ advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_evict
 uint64_t
 advisor_store_evicted_count(const struct advisor_txn *txn)
 {
-    return advisor_store_row_count(txn, ADVISOR_TABLE_COLD);
+    return advisor_table_count(txn, ADVISOR_TABLE_COLD);
 }
 
 struct walk {
@@ -129,7 +129,7 @@ advisor_store_colds(const struct advisor_txn *txn, uint64_t from, size_t max, ui
 
     *next = 0;
     if (advisor_store_evicted_count(txn) > 0)
-        rc = advisor_store_rows(txn, ADVISOR_TABLE_COLD, from, max, next, give_row, &walk);
+        rc = advisor_block_rows(txn, ADVISOR_TABLE_COLD, from, max, next, give_row, &walk);
     advisor_evicted_row_release(&walk.row);
     return rc;
 }
@@ -141,17 +141,15 @@ advisor_store_put_cold_drop(const struct advisor_txn *txn, uint32_t holder, uint
                             uint64_t number)
 {
     struct drop_key id = {htobe32(holder), htobe32(ns)};
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value = advisor_val(&number, sizeof(number));
 
-    return advisor_store_code(
-        mdb_put(txn->handle, txn->store->tables[ADVISOR_TABLE_COLD_DROPS], &key, &value, 0));
+    return advisor_table_put(txn, ADVISOR_TABLE_COLD_DROPS, advisor_val(&id, sizeof(id)), &number,
+                             sizeof(number));
 }
 
 uint64_t
 advisor_store_evicted_drop_count(const struct advisor_txn *txn)
 {
-    return advisor_store_row_count(txn, ADVISOR_TABLE_COLD_DROPS);
+    return advisor_table_count(txn, ADVISOR_TABLE_COLD_DROPS);
 }
 
 enum kvt_err
@@ -187,17 +185,9 @@ static enum kvt_err
 get_drop(const struct advisor_txn *txn, uint32_t holder, uint32_t ns, uint64_t *number)
 {
     struct drop_key id = {htobe32(holder), htobe32(ns)};
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value;
-    const int rc = mdb_get(txn->handle, txn->store->tables[ADVISOR_TABLE_COLD_DROPS], &key, &value);
 
-    *number = 0;
-    if (rc != 0)
-        return advisor_store_code(rc);
-    if (value.mv_size != sizeof(*number))
-        return KVT_CORRUPT;
-    memcpy(number, value.mv_data, sizeof(*number));
-    return KVT_OK;
+    return advisor_table_get(txn, ADVISOR_TABLE_COLD_DROPS, advisor_val(&id, sizeof(id)), number,
+                             sizeof(*number));
 }
 
 enum kvt_err

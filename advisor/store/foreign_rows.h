@@ -57,17 +57,6 @@ struct advisor_alias_row {
     uint32_t unused : 23;
 };
 
-KVT_NODISCARD enum kvt_err advisor_store_put_source(const struct advisor_txn *txn,
-                                                    const struct advisor_source_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_put_foreign(const struct advisor_txn *txn,
-                                                     const struct advisor_foreign_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_delete_foreign(const struct advisor_txn *txn,
-                                                        uint32_t number);
-KVT_NODISCARD enum kvt_err advisor_store_put_alias(const struct advisor_txn *txn,
-                                                   const struct advisor_alias_row *row);
-KVT_NODISCARD enum kvt_err advisor_store_delete_alias(const struct advisor_txn *txn,
-                                                      uint32_t publisher, uint64_t hash);
-
 /* Stores that wait for their parents: their bytes, by publisher and a number of their own. */
 KVT_NODISCARD enum kvt_err advisor_store_put_orphan(const struct advisor_txn *txn,
                                                     uint32_t publisher, uint64_t serial,
@@ -78,17 +67,5 @@ typedef enum kvt_err advisor_store_orphan_fn(void *arg, uint32_t publisher, uint
                                              const void *bytes, size_t size);
 KVT_NODISCARD enum kvt_err advisor_store_orphans(const struct advisor_txn *txn,
                                                  advisor_store_orphan_fn *callback, void *arg);
-
-/* Walks, as those of advisor/store/durable_store.h. */
-typedef enum kvt_err advisor_store_source_fn(void *arg, const struct advisor_source_row *row);
-typedef enum kvt_err advisor_store_foreign_fn(void *arg, const struct advisor_foreign_row *row);
-typedef enum kvt_err advisor_store_alias_fn(void *arg, const struct advisor_alias_row *row);
-
-KVT_NODISCARD enum kvt_err advisor_store_sources(const struct advisor_txn *txn,
-                                                 advisor_store_source_fn *callback, void *arg);
-KVT_NODISCARD enum kvt_err advisor_store_foreigns(const struct advisor_txn *txn,
-                                                  advisor_store_foreign_fn *callback, void *arg);
-KVT_NODISCARD enum kvt_err advisor_store_aliases(const struct advisor_txn *txn,
-                                                 advisor_store_alias_fn *callback, void *arg);
 
 #endif /* ADVISOR_STORE_FOREIGN_ROWS_H */

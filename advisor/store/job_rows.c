@@ -6,12 +6,6 @@
 #include "advisor/store/durable_store_private.h"
 #include "base/core/alloc.h"
 
-static MDB_dbi
-table(const struct advisor_txn *txn, enum advisor_table which)
-{
-    return txn->store->tables[which];
-}
-
 static struct advisor_key_two
 key_of(uint64_t job, uint64_t n)
 {
@@ -20,89 +14,39 @@ key_of(uint64_t job, uint64_t n)
 
 /* ---- jobs ---- */
 
-/* Texts of a row end: it may have been written by a machine that failed. */
-static bool
-is_sound(const struct advisor_job_row *row)
+bool
+advisor_job_row_is_sound(const void *data)
 {
-    return row->state <= ADVISOR_JOB_CANCELLED &&
-           memchr(row->kind, '\0', sizeof(row->kind)) != NULL &&
-           memchr(row->title, '\0', sizeof(row->title)) != NULL &&
-           memchr(row->key, '\0', sizeof(row->key)) != NULL &&
-           memchr(row->text, '\0', sizeof(row->text)) != NULL;
-}
+    const struct advisor_job_row *row = data;
 
-enum kvt_err
-advisor_store_put_job(const struct advisor_txn *txn, const struct advisor_job_row *row)
-{
-    struct advisor_key_two number = key_of(row->id, 0);
-    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
-    MDB_val value = {.mv_size = sizeof(*row), .mv_data = NULL};
-    const int rc = mdb_put(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, &value, MDB_RESERVE);
-
-    if (rc == 0)
-        memcpy(value.mv_data, row, sizeof(*row));
-    return advisor_store_code(rc);
+    return row->state <= ADVISOR_JOB_CANCELLED && advisor_text_ends(row->kind, sizeof(row->kind)) &&
+           advisor_text_ends(row->title, sizeof(row->title)) &&
+           advisor_text_ends(row->key, sizeof(row->key)) &&
+           advisor_text_ends(row->text, sizeof(row->text));
 }
 
 enum kvt_err
 advisor_store_job(const struct advisor_txn *txn, uint64_t id, struct advisor_job_row *row)
 {
-    struct advisor_key_two number = key_of(id, 0);
-    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
-    MDB_val value;
-    const int rc = mdb_get(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, &value);
+    uint64_t key = htobe64(id);
+    const enum kvt_err rc = advisor_table_get(txn, ADVISOR_TABLE_JOBS,
+                                              advisor_val(&key, sizeof(key)), row, sizeof(*row));
 
-    memset(row, 0, sizeof(*row));
-    if (rc != 0)
-        return advisor_store_code(rc);
-    if (value.mv_size != sizeof(*row))
-        return KVT_CORRUPT;
-    memcpy(row, value.mv_data, sizeof(*row));
-    return is_sound(row) ? KVT_OK : KVT_CORRUPT;
+    return rc == KVT_OK && !advisor_job_row_is_sound(row) ? KVT_CORRUPT : rc;
 }
 
 enum kvt_err
 advisor_store_delete_job(const struct advisor_txn *txn, uint64_t id, uint32_t batches)
 {
-    struct advisor_key_two number = key_of(id, 0);
-    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
-    int rc = mdb_del(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, NULL);
+    const struct advisor_job_row row = {.id = id};
+    enum kvt_err rc = advisor_store_delete(txn, ADVISOR_ROW_JOB, &row);
 
-    for (uint32_t n = 0; n < batches && (rc == 0 || rc == MDB_NOTFOUND); n++) {
+    for (uint32_t n = 0; n < batches && rc == KVT_OK; n++) {
         struct advisor_key_two batch = key_of(id, n);
 
-        key = advisor_val(&batch, sizeof(batch));
-        rc = mdb_del(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, NULL);
+        rc = advisor_table_delete(txn, ADVISOR_TABLE_JOB_MOVES, advisor_val(&batch, sizeof(batch)));
     }
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
-}
-
-enum kvt_err
-advisor_store_jobs(const struct advisor_txn *txn, advisor_store_job_fn *callback, void *arg)
-{
-    enum kvt_err code = KVT_OK;
-    MDB_cursor *cursor;
-    MDB_val value;
-    MDB_val key;
-    int rc = mdb_cursor_open(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &cursor);
-
-    if (rc != 0)
-        return advisor_store_code(rc);
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0 && code == KVT_OK;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-        struct advisor_job_row row;
-
-        if (value.mv_size != sizeof(row)) {
-            code = KVT_CORRUPT;
-            break;
-        }
-        memcpy(&row, value.mv_data, sizeof(row));
-        code = is_sound(&row) ? callback(arg, &row) : KVT_CORRUPT;
-    }
-    mdb_cursor_close(cursor);
-    if (code != KVT_OK)
-        return code;
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return rc;
 }
 
 /* ---- batches ---- */
@@ -125,8 +69,8 @@ advisor_store_put_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
     MDB_val key = advisor_val(&number, sizeof(number));
     MDB_val value = {.mv_size = head + size, .mv_data = NULL};
     struct advisor_job_batch row = *batch;
-    const int rc =
-        mdb_put(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value, MDB_RESERVE);
+    const int rc = mdb_put(txn->handle, txn->store->tables[ADVISOR_TABLE_JOB_MOVES], &key, &value,
+                           MDB_RESERVE);
 
     if (rc != 0)
         return advisor_store_code(rc);
@@ -150,11 +94,11 @@ read_head(const MDB_val *value, struct advisor_job_batch *batch, size_t *head)
         return false;
     memcpy(batch, value->mv_data, *head);
     return batch->items <= KVT_ORDER_ITEMS_MAX &&
-           memchr(batch->gateway, '\0', sizeof(batch->gateway)) != NULL &&
-           memchr(batch->namespace_, '\0', sizeof(batch->namespace_)) != NULL &&
-           memchr(batch->text, '\0', sizeof(batch->text)) != NULL &&
-           memchr(batch->from, '\0', sizeof(batch->from)) != NULL &&
-           memchr(batch->to, '\0', sizeof(batch->to)) != NULL;
+           advisor_text_ends(batch->gateway, sizeof(batch->gateway)) &&
+           advisor_text_ends(batch->namespace_, sizeof(batch->namespace_)) &&
+           advisor_text_ends(batch->text, sizeof(batch->text)) &&
+           advisor_text_ends(batch->from, sizeof(batch->from)) &&
+           advisor_text_ends(batch->to, sizeof(batch->to));
 }
 
 enum kvt_err
@@ -166,7 +110,7 @@ advisor_store_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
     MDB_val value;
     size_t head;
     size_t size;
-    const int rc = mdb_get(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value);
+    const int rc = mdb_get(txn->handle, txn->store->tables[ADVISOR_TABLE_JOB_MOVES], &key, &value);
 
     memset(batch, 0, sizeof(*batch));
     if (items != NULL)

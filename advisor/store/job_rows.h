@@ -81,8 +81,6 @@ struct advisor_job_batch {
 #define ADVISOR_BATCH_KEEP 1U /* what lies in `from` stays */
 #define ADVISOR_BATCH_EDGE 2U /* the row has `from` and `to`: set with the row */
 
-KVT_NODISCARD enum kvt_err advisor_store_put_job(const struct advisor_txn *txn,
-                                                 const struct advisor_job_row *row);
 /** KVT_NOTFOUND: there is none. */
 KVT_NODISCARD enum kvt_err advisor_store_job(const struct advisor_txn *txn, uint64_t id,
                                              struct advisor_job_row *row);
@@ -90,10 +88,8 @@ KVT_NODISCARD enum kvt_err advisor_store_job(const struct advisor_txn *txn, uint
 KVT_NODISCARD enum kvt_err advisor_store_delete_job(const struct advisor_txn *txn, uint64_t id,
                                                     uint32_t batches);
 
-typedef enum kvt_err advisor_store_job_fn(void *arg, const struct advisor_job_row *row);
-/** Oldest first. */
-KVT_NODISCARD enum kvt_err advisor_store_jobs(const struct advisor_txn *txn,
-                                              advisor_store_job_fn *callback, void *arg);
+/** Are its texts terminated and its state one of the enum?  (For ADVISOR_ROW_JOB.) */
+bool advisor_job_row_is_sound(const void *row);
 
 /** `items` NULL: without them, which a batch that is over needs no more. */
 KVT_NODISCARD enum kvt_err advisor_store_put_batch(const struct advisor_txn *txn, uint64_t job,

@@ -29,61 +29,47 @@ key_of(const struct advisor_pin_row *row, struct key *key)
 enum kvt_err
 advisor_store_put_pin(const struct advisor_txn *txn, const struct advisor_pin_row *row)
 {
-    uint64_t until_ms = row->until_ms;
-    struct key bytes;
-    MDB_val key = key_of(row, &bytes);
-    MDB_val value = advisor_val(&until_ms, sizeof(until_ms));
+    struct key key;
 
-    return advisor_store_code(
-        mdb_put(txn->handle, txn->store->tables[ADVISOR_TABLE_PINS], &key, &value, 0));
+    return advisor_table_put(txn, ADVISOR_TABLE_PINS, key_of(row, &key), &row->until_ms,
+                             sizeof(row->until_ms));
 }
 
 enum kvt_err
 advisor_store_delete_pin(const struct advisor_txn *txn, const struct advisor_pin_row *row)
 {
-    struct key bytes;
-    MDB_val key = key_of(row, &bytes);
-    const int rc = mdb_del(txn->handle, txn->store->tables[ADVISOR_TABLE_PINS], &key, NULL);
+    struct key key;
 
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return advisor_table_delete(txn, ADVISOR_TABLE_PINS, key_of(row, &key));
 }
 
+struct walk {
+    advisor_store_pin_fn *callback;
+    void *arg;
+};
+
 static enum kvt_err
-emit(const MDB_val *key, const MDB_val *value, advisor_store_pin_fn *callback, void *arg)
+emit(void *arg, MDB_val key, MDB_val value)
 {
+    const struct walk *walk = arg;
     struct advisor_pin_row row = {.hash = 0};
     struct key bytes;
 
-    if (key->mv_size <= NAME_AT || key->mv_size - NAME_AT >= sizeof(row.gateway) ||
-        value->mv_size != sizeof(row.until_ms))
+    if (key.mv_size <= NAME_AT || key.mv_size - NAME_AT >= sizeof(row.gateway) ||
+        value.mv_size != sizeof(row.until_ms))
         return KVT_CORRUPT;
-    memcpy(&bytes, key->mv_data, key->mv_size);
-    memcpy(&row.until_ms, value->mv_data, sizeof(row.until_ms));
-    memcpy(row.gateway, bytes.gateway, key->mv_size - NAME_AT);
+    memcpy(&bytes, key.mv_data, key.mv_size);
+    memcpy(&row.until_ms, value.mv_data, sizeof(row.until_ms));
+    memcpy(row.gateway, bytes.gateway, key.mv_size - NAME_AT);
     row.hash = be64toh(bytes.hash_big);
     row.ns = be32toh(bytes.ns_big);
-    return callback(arg, &row);
+    return walk->callback(walk->arg, &row);
 }
 
 enum kvt_err
 advisor_store_pins(const struct advisor_txn *txn, advisor_store_pin_fn *callback, void *arg)
 {
-    enum kvt_err code = KVT_OK;
-    MDB_cursor *cursor;
-    MDB_val value;
-    MDB_val key;
-    int rc;
+    struct walk walk = {callback, arg};
 
-    if (txn->store->tables[ADVISOR_TABLE_PINS] == 0)
-        return KVT_OK;
-    rc = mdb_cursor_open(txn->handle, txn->store->tables[ADVISOR_TABLE_PINS], &cursor);
-    if (rc != 0)
-        return advisor_store_code(rc);
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0 && code == KVT_OK;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))
-        code = emit(&key, &value, callback, arg);
-    mdb_cursor_close(cursor);
-    if (code != KVT_OK)
-        return code;
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return advisor_table_walk(txn, ADVISOR_TABLE_PINS, MDB_FIRST, emit, &walk);
 }

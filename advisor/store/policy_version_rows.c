@@ -29,50 +29,35 @@ unpack(const MDB_val *value, uint64_t version, struct advisor_policy_row *row, c
     return KVT_OK;
 }
 
-/* One row of a walk: KVT_NOTFOUND is where the versions end. */
-static enum kvt_err
-unpack_pair(const MDB_val *key, const MDB_val *value, struct advisor_policy_row *row,
-            const char **text)
-{
-    uint64_t version;
-
-    if (key->mv_size != sizeof(version))
-        return KVT_CORRUPT;
-    memcpy(&version, key->mv_data, sizeof(version));
-    version = be64toh(version);
-    return version == 0 ? KVT_NOTFOUND : unpack(value, version, row, text);
-}
-
 struct walk {
     advisor_store_policy_fn *callback;
     void *arg;
     const char *text; /* of the row in hand */
 };
 
+/* KVT_NOTFOUND is where the versions end. */
+static enum kvt_err
+emit(void *arg, MDB_val key, MDB_val value)
+{
+    struct walk *walk = arg;
+    struct advisor_policy_row row;
+    uint64_t version;
+    enum kvt_err rc;
+
+    if (key.mv_size != sizeof(version))
+        return KVT_CORRUPT;
+    memcpy(&version, key.mv_data, sizeof(version));
+    version = be64toh(version);
+    rc = version == 0 ? KVT_NOTFOUND : unpack(&value, version, &row, &walk->text);
+    return rc == KVT_OK ? walk->callback(walk->arg, &row) : rc;
+}
+
 static enum kvt_err
 walk_rows(const struct advisor_txn *txn, struct walk *walk)
 {
-    struct advisor_policy_row row;
-    enum kvt_err code = KVT_OK;
-    MDB_cursor *cursor;
-    MDB_val value;
-    MDB_val key;
-    int rc = mdb_cursor_open(txn->handle, table_of(txn), &cursor);
+    const enum kvt_err rc = advisor_table_walk(txn, ADVISOR_TABLE_POLICIES, MDB_LAST, emit, walk);
 
-    if (rc != 0)
-        return advisor_store_code(rc);
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_LAST); rc == 0;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_PREV)) {
-        code = unpack_pair(&key, &value, &row, &walk->text);
-        if (code == KVT_OK)
-            code = walk->callback(walk->arg, &row);
-        if (code != KVT_OK)
-            break;
-    }
-    mdb_cursor_close(cursor);
-    if (code != KVT_OK)
-        return code == KVT_NOTFOUND ? KVT_OK : code;
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 enum kvt_err
@@ -129,37 +114,28 @@ advisor_store_put_policy(const struct advisor_txn *txn, const struct advisor_pol
         return KVT_OK;
     /* Versions have no holes, so that one goes for one that comes. */
     id = htobe64(row->version - ADVISOR_POLICIES_KEPT);
-    rc = mdb_del(txn->handle, table_of(txn), &key, NULL);
-    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    return advisor_table_delete(txn, ADVISOR_TABLE_POLICIES, key);
 }
 
 enum kvt_err
 advisor_store_policy_file(const struct advisor_txn *txn, char digest[ADVISOR_POLICY_DIGEST_MAX])
 {
     uint64_t id = 0;
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value;
-    const int rc = mdb_get(txn->handle, table_of(txn), &key, &value);
+    const enum kvt_err rc =
+        advisor_table_get(txn, ADVISOR_TABLE_POLICIES, advisor_val(&id, sizeof(id)), digest,
+                          ADVISOR_POLICY_DIGEST_MAX);
 
-    digest[0] = '\0';
-    if (rc != 0)
-        return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
-    if (value.mv_size != ADVISOR_POLICY_DIGEST_MAX ||
-        memchr(value.mv_data, '\0', ADVISOR_POLICY_DIGEST_MAX) == NULL)
-        return KVT_CORRUPT;
-    memcpy(digest, value.mv_data, ADVISOR_POLICY_DIGEST_MAX);
-    return KVT_OK;
+    if (rc == KVT_NOTFOUND)
+        return KVT_OK;
+    return rc == KVT_OK && !advisor_text_ends(digest, ADVISOR_POLICY_DIGEST_MAX) ? KVT_CORRUPT : rc;
 }
 
 enum kvt_err
 advisor_store_put_policy_file(const struct advisor_txn *txn,
                               const char digest[ADVISOR_POLICY_DIGEST_MAX])
 {
-    char copy[ADVISOR_POLICY_DIGEST_MAX];
     uint64_t id = 0;
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value = advisor_val(copy, sizeof(copy));
 
-    memcpy(copy, digest, sizeof(copy));
-    return advisor_store_code(mdb_put(txn->handle, table_of(txn), &key, &value, 0));
+    return advisor_table_put(txn, ADVISOR_TABLE_POLICIES, advisor_val(&id, sizeof(id)), digest,
+                             ADVISOR_POLICY_DIGEST_MAX);
 }

@@ -163,7 +163,7 @@ a_job_without_its_moves_is_paused(void **state)
     (void)state;
     assert_int_equal(advisor_store_write(scene->rig.store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_store_delete_job(&txn, id, row.batches), KVT_OK);
-    assert_int_equal(advisor_store_put_job(&txn, &row), KVT_OK);
+    assert_int_equal(advisor_store_put(&txn, ADVISOR_ROW_JOB, &row), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     assert_int_equal(advisor_planner_set_mode(scene->rig.planner, ADVISOR_MODE_OBSERVE), KVT_OK);
     assert_int_equal(test_job_serve(scene), 0);

@@ -212,8 +212,9 @@ struct states {
 };
 
 static enum kvt_err
-count_state(void *arg, const struct advisor_order_row *row)
+count_state(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
     struct states *states = arg;
 
     states->count[row->state]++;
@@ -227,7 +228,7 @@ states_of(struct gateway *gateway)
     struct advisor_txn txn;
 
     assert_int_equal(advisor_store_read(gateway->rig.store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_store_orders(&txn, count_state, &states), KVT_OK);
+    assert_int_equal(advisor_store_walk(&txn, ADVISOR_ROW_ORDER, count_state, &states), KVT_OK);
     advisor_store_end(&txn);
     return states;
 }

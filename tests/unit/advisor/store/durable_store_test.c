@@ -85,8 +85,10 @@ numbers_and_names(void **state)
 }
 
 static enum kvt_err
-take_order(void *arg, const struct advisor_order_row *row)
+take_order(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
+
     *(struct advisor_order_row *)arg = *row;
     return KVT_OK;
 }
@@ -113,9 +115,10 @@ moves_carry_their_tiers(void **state)
             memcpy(batch.from, order.from, sizeof(batch.from));
             memcpy(batch.to, order.to, sizeof(batch.to));
         }
-        assert_int_equal(advisor_store_put_order(&scene.txn, &order), KVT_OK);
-        assert_int_equal(advisor_store_orders(&scene.txn, take_order, &row), KVT_OK);
-        assert_int_equal(advisor_store_delete_order(&scene.txn, 1, order.id), KVT_OK);
+        assert_int_equal(advisor_store_put(&scene.txn, ADVISOR_ROW_ORDER, &order), KVT_OK);
+        assert_int_equal(advisor_store_walk(&scene.txn, ADVISOR_ROW_ORDER, take_order, &row),
+                         KVT_OK);
+        assert_int_equal(advisor_store_delete(&scene.txn, ADVISOR_ROW_ORDER, &order), KVT_OK);
         assert_memory_equal(&row, &order, sizeof(row));
         assert_int_equal(advisor_store_put_batch(&scene.txn, 7, n, &batch, items), KVT_OK);
         assert_int_equal(advisor_store_batch(&scene.txn, 7, n, &former, &copy), KVT_OK);
@@ -133,8 +136,9 @@ moves_carry_their_tiers(void **state)
 }
 
 static enum kvt_err
-keep_order(void *arg, const struct advisor_order_row *row)
+keep_order(void *arg, const void *data)
 {
+    const struct advisor_order_row *row = data;
     uint64_t **at = arg;
 
     *(*at)++ = row->id;
@@ -152,13 +156,16 @@ orders_come_newest_first(void **state)
     (void)state;
     begin(&scene);
     for (row.id = 1; row.id <= 3; row.id++)
-        assert_int_equal(advisor_store_put_order(&scene.txn, &row), KVT_OK);
+        assert_int_equal(advisor_store_put(&scene.txn, ADVISOR_ROW_ORDER, &row), KVT_OK);
     row.epoch = 2;
     row.id = 9;
-    assert_int_equal(advisor_store_put_order(&scene.txn, &row), KVT_OK);
-    assert_int_equal(advisor_store_delete_order(&scene.txn, 1, 2), KVT_OK);
-    assert_int_equal(advisor_store_delete_order(&scene.txn, 1, 2), KVT_OK); /* gone already */
-    assert_int_equal(advisor_store_orders(&scene.txn, keep_order, &at), KVT_CANCELLED);
+    assert_int_equal(advisor_store_put(&scene.txn, ADVISOR_ROW_ORDER, &row), KVT_OK);
+    row = (struct advisor_order_row){.epoch = 1, .id = 2};
+    assert_int_equal(advisor_store_delete(&scene.txn, ADVISOR_ROW_ORDER, &row), KVT_OK);
+    assert_int_equal(advisor_store_delete(&scene.txn, ADVISOR_ROW_ORDER, &row),
+                     KVT_OK); /* gone already */
+    assert_int_equal(advisor_store_walk(&scene.txn, ADVISOR_ROW_ORDER, keep_order, &at),
+                     KVT_CANCELLED);
     assert_int_equal(at - ids, 3);
     assert_int_equal(ids[0], 9);
     assert_int_equal(ids[1], 3);

@@ -93,7 +93,7 @@ put_gateway(const struct test_admin *admin, const char *name)
     (void)snprintf(row.name, sizeof(row.name), "%s", name);
     assert_int_equal(advisor_store_open(&store, &options, NULL), KVT_OK);
     assert_int_equal(advisor_store_write(store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_store_put_gateway(&txn, &row), KVT_OK);
+    assert_int_equal(advisor_store_put(&txn, ADVISOR_ROW_GATEWAY, &row), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     advisor_store_close(store);
 }

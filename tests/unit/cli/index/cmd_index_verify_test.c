@@ -172,7 +172,7 @@ damage_publisher(const struct advisor_txn *txn)
     const struct advisor_publisher_row row = {.number = TEST_STORE_PUBLISHER_NEXT,
                                               .worker = "late"};
 
-    assert_int_equal(advisor_store_put_publisher(txn, &row), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &row), KVT_OK);
 }
 
 /* ---- versions of the policy ---- */

@@ -68,10 +68,10 @@ put_rows(const struct advisor_txn *txn)
                                             .reason = "hot_start",
                                             .text = "line\nbreak"};
 
-    assert_int_equal(advisor_store_put_publisher(txn, &publisher), KVT_OK);
-    assert_int_equal(advisor_store_put_sweep(txn, &sweep), KVT_OK);
-    assert_int_equal(advisor_store_put_gateway(txn, &gateway), KVT_OK);
-    assert_int_equal(advisor_store_put_order(txn, &order), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &publisher), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_SWEEP, &sweep), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_GATEWAY, &gateway), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_ORDER, &order), KVT_OK);
     assert_int_equal(
         advisor_store_put_number(txn, ADVISOR_META_PUBLISHER_NEXT, TEST_STORE_PUBLISHER_NEXT),
         KVT_OK);
@@ -107,11 +107,11 @@ test_store_put_foreign(const struct advisor_txn *txn)
                                       .salted = 1};
     const uint8_t waiting[] = {0, 1, 0x7f, 0x80, 0xff};
 
-    assert_int_equal(advisor_store_put_source(txn, &source), KVT_OK);
-    assert_int_equal(advisor_store_put_publisher(txn, &publisher), KVT_OK);
-    assert_int_equal(advisor_store_put_foreign(txn, &foreign), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_SOURCE, &source), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &publisher), KVT_OK);
+    assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_FOREIGN, &foreign), KVT_OK);
     for (alias.hash = 1; alias.hash < 50; alias.hash++)
-        assert_int_equal(advisor_store_put_alias(txn, &alias), KVT_OK);
+        assert_int_equal(advisor_store_put(txn, ADVISOR_ROW_ALIAS, &alias), KVT_OK);
     assert_int_equal(advisor_store_put_orphan(txn, 3, 11, waiting, sizeof(waiting)), KVT_OK);
     assert_int_equal(advisor_store_put_orphan(txn, 3, 12, waiting, 0), KVT_OK);
 }
