@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/alloc.h"
 
 /* What hangs below a block, which blocks of a tier are used least or most, what happened to one. */

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/tenant_quotas.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/alloc.h"
 
 /* Numbers of those that are shown, in the policy's order within each state. */

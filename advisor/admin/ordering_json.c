@@ -1,8 +1,8 @@
 #include <inttypes.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/wanted_orderings.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/wanted_orderings.h"
 #include "base/core/alloc.h"
 
 /* By which orderings blocks leave, and by which they are to. */

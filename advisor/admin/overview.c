@@ -5,7 +5,7 @@
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/admin/age_lines.h"
 #include "advisor/admin/troubles.h"
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "kvtier/version.h"

@@ -5,10 +5,10 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/answer/finder.h"
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/plan/dry_run.h"
 #include "advisor/plan/plan_document.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "advisor/store/writer_calls.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/active_rules.h"
+#include "advisor/selection/active_rules.h"
 #include "base/core/alloc.h"
 #include "base/text/json.h"
 #include "base/text/parse.h"

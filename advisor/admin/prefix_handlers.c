@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/tier_kind.h"
 #include "advisor/plan/prefix_moves.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/alloc.h"
 #include "base/text/json.h"
 

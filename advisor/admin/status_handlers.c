@@ -4,8 +4,8 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/admin/troubles.h"
-#include "advisor/choice/tenant_quotas.h"
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tenant_quotas.h"
+#include "advisor/selection/tier_kind.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"

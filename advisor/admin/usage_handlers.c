@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "advisor/admin/advisor_admin.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/usage.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/alloc.h"
 
 /* "p<number>" among places, "b<number>" among rows of blocks. */

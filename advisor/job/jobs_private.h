@@ -11,9 +11,9 @@
 
 #include <pthread.h>
 
-#include "advisor/choice/planner_tables.h"
 #include "advisor/job/jobs.h"
 #include "advisor/order/order_ledger.h"
+#include "advisor/selection/planner_tables.h"
 
 /* Jobs that have orders at once: the policy's own orders wait behind theirs at a gateway. */
 #define ADVISOR_JOBS_RUNNING_MAX 4

@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "advisor/choice/planner_tables.h"
 #include "advisor/job/jobs_private.h"
+#include "advisor/selection/planner_tables.h"
 
 /* Which tiers jobs empty and fill, and what the rules in force leave to them. */
 

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/edge.h"
-#include "advisor/choice/pins.h"
-#include "advisor/choice/rerank.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/edge.h"
+#include "advisor/selection/pins.h"
+#include "advisor/selection/rerank.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/tenant_quotas.h"
 
 static const struct advisor_tier *
 find_tier(const struct advisor_planner *planner, const char *name)

@@ -11,8 +11,8 @@
 #ifndef ADVISOR_ORDER_BLOCK_STANDING_H
 #define ADVISOR_ORDER_BLOCK_STANDING_H
 
-#include "advisor/choice/active_rules.h"
 #include "advisor/order/planner.h"
+#include "advisor/selection/active_rules.h"
 #include "advisor/store/durable_store.h"
 
 #include "policy/decide/tier_blocks.h"

@@ -1,12 +1,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/edge.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/edge.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/tenant_quotas.h"
 
 /* Packing of small objects: an order for a namespace in a bucket, at the times of a rule or when
  * much of what the namespace had there went. */

@@ -1,9 +1,9 @@
 #include <string.h>
 
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/ranking_change.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/ranking_change.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 
-#include "advisor/choice/planner_tables.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/planner_tables.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"

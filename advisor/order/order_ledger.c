@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/refusals.h"
 #include "advisor/order/planner_pause.h"
 #include "advisor/order/traffic.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/refusals.h"
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 

@@ -1,13 +1,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/edge.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/edge.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/alloc.h"
 
 /* From blocks that were chosen to orders. */

@@ -20,12 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "advisor/choice/planner_types.h"
 #include "advisor/index/change_group.h"
 #include "advisor/index/departed_blocks.h"
 #include "advisor/order/order_ledger.h"
 #include "advisor/order/planner_pause.h"
 #include "advisor/order/traffic.h"
+#include "advisor/selection/planner_types.h"
 #include "advisor/store/durable_store.h"
 #include "advisor/store/name_table.h"
 #include "kvtier/order.h"

@@ -1,6 +1,6 @@
 #include "advisor/order/planner_pause.h"
 
-#include "advisor/choice/planner_tables.h"
+#include "advisor/selection/planner_tables.h"
 #include "base/core/log.h"
 
 /* The stop switch.  It survives restarts: whoever stopped a program that moves the wrong blocks

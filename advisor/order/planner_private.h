@@ -9,8 +9,8 @@
 #ifndef ADVISOR_ORDER_PLANNER_PRIVATE_H
 #define ADVISOR_ORDER_PLANNER_PRIVATE_H
 
-#include "advisor/choice/planner_tables.h"
 #include "advisor/order/planner.h"
+#include "advisor/selection/planner_tables.h"
 
 /* planner.c */
 void advisor_planner_show(struct advisor_planner *planner);

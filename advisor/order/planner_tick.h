@@ -9,9 +9,9 @@
 #ifndef ADVISOR_ORDER_PLANNER_TICK_H
 #define ADVISOR_ORDER_PLANNER_TICK_H
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/edge.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/edge.h"
 
 #define ADVISOR_TICK_SLICE_MS      30
 #define ADVISOR_TICK_LOOKS_A_CLOCK 8 /* between two looks at the clock: one may be long */

@@ -1,8 +1,8 @@
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/chooser.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/chooser.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/watermark.h"
 
 /* Copies below, made ahead of time: then moving down is only forgetting. */
 

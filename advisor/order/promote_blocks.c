@@ -1,13 +1,13 @@
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/chooser.h"
-#include "advisor/choice/edge.h"
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/tenant_quotas.h"
-#include "advisor/choice/watermark.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/chooser.h"
+#include "advisor/selection/edge.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/tenant_quotas.h"
+#include "advisor/selection/watermark.h"
 
 /* What was read from further down comes up, at the gateway that read it. */
 

@@ -1,11 +1,11 @@
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/quota_drain.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/quota_drain.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/log.h"
 
 /* Blocks of a tenant that has too much are ordered away, a set in a tick. */

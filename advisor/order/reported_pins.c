@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "advisor/choice/pins.h"
-#include "advisor/choice/planner_tables.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/pins.h"
+#include "advisor/selection/planner_tables.h"
 #include "base/core/log.h"
 
 /* What gateways say is pinned. */

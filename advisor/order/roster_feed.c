@@ -1,10 +1,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/ranking.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/ranking.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/log.h"

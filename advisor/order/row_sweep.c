@@ -1,12 +1,12 @@
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/chooser.h"
-#include "advisor/choice/edge.h"
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/rule_set.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/order/planner_tick.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/chooser.h"
+#include "advisor/selection/edge.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/rule_set.h"
+#include "advisor/selection/tenant_quotas.h"
 
 /* Rules that wait for no watermark: each row is asked about, some of them a tick; and what came. */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/alloc.h"
 
 /* A second, a minute, five, a quarter, an hour, four, twelve, a day, two, four, a week, two, a

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/metrics.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/tier_kind.h"
 #include "advisor/order/planner.h"
+#include "advisor/selection/tier_kind.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "advisor/answer/finder.h"
-#include "advisor/choice/tier_kind.h"
+#include "advisor/selection/tier_kind.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 

@@ -5,7 +5,7 @@
  * what the planner would have chosen, in that order: every tier that has reached a start watermark
  * is drained down to each rule's stop, as if each order were obeyed at once; what it only observed
  * is where it was, and is observed again afterwards.  What leaves for quotas comes first, chosen as
- * the planner chooses it (advisor/choice/quota_drain.h), of the sums that these quotas would
+ * the planner chooses it (advisor/selection/quota_drain.h), of the sums that these quotas would
  * count.  Of the tiers the coldest comes first: it makes room for those above; where rules moved
  * anything quotas are looked at once more.  Then come the rules without a watermark, whatever their
  * schedule: each row of the store is asked about, once, and what they pin is counted, and what they

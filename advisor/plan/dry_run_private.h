@@ -10,11 +10,11 @@
 #ifndef ADVISOR_PLAN_DRY_RUN_PRIVATE_H
 #define ADVISOR_PLAN_DRY_RUN_PRIVATE_H
 
-#include "advisor/choice/chooser.h"
-#include "advisor/choice/planned_moves.h"
-#include "advisor/choice/planner_tables.h"
-#include "advisor/choice/quota_drain.h"
 #include "advisor/plan/dry_run.h"
+#include "advisor/selection/chooser.h"
+#include "advisor/selection/planned_moves.h"
+#include "advisor/selection/planner_tables.h"
+#include "advisor/selection/quota_drain.h"
 
 struct advisor_dry_run_quotas;
 

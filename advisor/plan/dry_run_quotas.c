@@ -1,9 +1,9 @@
 #include <string.h>
 
-#include "advisor/choice/planned_moves.h"
-#include "advisor/choice/quota_drain.h"
-#include "advisor/choice/tenant_quotas.h"
 #include "advisor/plan/dry_run_private.h"
+#include "advisor/selection/planned_moves.h"
+#include "advisor/selection/quota_drain.h"
+#include "advisor/selection/tenant_quotas.h"
 #include "base/core/alloc.h"
 
 /* What a plan moves for quotas: chosen as the planner chooses it, of sums as these quotas count

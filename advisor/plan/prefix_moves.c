@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "advisor/choice/tier_kind.h"
 #include "advisor/index/ram_index.h"
+#include "advisor/selection/tier_kind.h"
 #include "base/core/alloc.h"
 
 enum { CHILDREN = 64, ROUTES_OF_A_BLOCK = 16 };

@@ -1,6 +1,6 @@
 #include "policy/simulate/policy_simulation_private.h"
 
-/* What leaves a tier, and copies of what leaves next: as advisor/choice/chooser.c and
+/* What leaves a tier, and copies of what leaves next: as advisor/selection/chooser.c and
  * planner_prestage.c. */
 
 enum {

@@ -1,6 +1,6 @@
 #include "policy/simulate/policy_simulation_private.h"
 
-/* What a rule may move now: as advisor/choice/active_rules.c. */
+/* What a rule may move now: as advisor/selection/active_rules.c. */
 
 #define REST_MS UINT64_C(60000) /* after a run that a limit ended */
 

@@ -6,7 +6,7 @@
 
 #include "policy/simulate/policy_simulation_private.h"
 
-/* Blocks of a tenant that has too much leave, as advisor/choice/quota_drain.c has it. */
+/* Blocks of a tenant that has too much leave, as advisor/selection/quota_drain.c has it. */
 
 #define REST_MS UINT64_C(60000) /* of a quota of which nothing may leave */
 

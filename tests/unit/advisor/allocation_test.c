@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/planner_tables.h"
 #include "advisor/index/change_group.h"
 #include "advisor/order/planner_private.h"
 #include "advisor/publisher/publishers.h"
 #include "advisor/round/outbox.h"
 #include "advisor/round/round.h"
+#include "advisor/selection/planner_tables.h"
 #include "advisor/source/source.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"

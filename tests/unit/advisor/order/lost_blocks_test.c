@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
 #include "advisor/order/planner_private.h"
+#include "advisor/selection/active_rules.h"
 #include "base/core/random.h"
 
 #include "tests/support/seed.h"

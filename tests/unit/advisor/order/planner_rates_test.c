@@ -1,6 +1,6 @@
 /*
- * What is tested: limits.rate in advisor/choice/active_rules.c: a rule reaches its rate, and never
- * goes beyond it by more than what may be saved up.
+ * What is tested: limits.rate in advisor/selection/active_rules.c: a rule reaches its rate, and
+ * never goes beyond it by more than what may be saved up.
  * How: a full volume, a gateway that does at once what it is told, and a clock of the test's.
  */
 #include <stdio.h>

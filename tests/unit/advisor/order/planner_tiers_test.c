@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "advisor/choice/active_rules.h"
 #include "advisor/plan/dry_run.h"
+#include "advisor/selection/active_rules.h"
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 

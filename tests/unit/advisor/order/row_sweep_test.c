@@ -1,6 +1,6 @@
 /*
  * What is tested: rules without watermarks (advisor/order/row_sweep.c): each row is asked about, at
- * the times of the schedule (advisor/choice/rule_schedule.c), within the rule's limits.
+ * the times of the schedule (advisor/selection/rule_schedule.c), within the rule's limits.
  * How: a gateway that does at once what it is told, and a clock of the test's; schedules against
  * the calendar, minute by minute.
  */
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "advisor/choice/active_rules.h"
-#include "advisor/choice/rule_set.h"
 #include "advisor/plan/dry_run.h"
+#include "advisor/selection/active_rules.h"
+#include "advisor/selection/rule_set.h"
 #include "base/core/alloc.h"
 #include "base/core/random.h"
 
