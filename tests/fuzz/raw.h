@@ -1,9 +1,9 @@
 /*
  * tests/fuzz/raw.h -- what holds for any raw batch that a decoder called good.
  *
- * Why: fuzz targets and unit tests of every dialect ask for the same promises of raw.h.
+ * Why: fuzz targets and unit tests of every dialect ask for the same promises of raw_batch.h.
  * Threads:   one.
- * Limits:    as raw.h.
+ * Limits:    as raw_batch.h.
  */
 #ifndef TESTS_FUZZ_RAW_H
 #define TESTS_FUZZ_RAW_H
@@ -66,7 +66,7 @@ raw_assert_event(const struct wire_raw_batch *batch, const struct wire_raw_event
            event->position > 0);
 }
 
-/** Everything raw.h promises of a batch that is to be used. */
+/** Everything raw_batch.h promises of a batch that is to be used. */
 static inline void
 raw_assert_good(const struct wire_raw_batch *batch)
 {

@@ -2,12 +2,9 @@
  * wire/dialect/dialect.h -- one decoder for each way the field writes KV events.
  *
  * Why: an advisor must be pointable at any running cluster.  Every decoder is a pure function from
- * bytes to a raw batch (raw.h): it never reads past its input, allocates nothing, and refuses only
- * what it must -- unknown members are passed over, an event with unknown values becomes SKIP with
- * its number, and one bad event does not take its neighbours along.
- *
- * Ownership: as raw.h.
- * Limits:    as raw.h.
+ * bytes to a raw batch (raw_batch.h): it never reads past its input, allocates nothing, and refuses
+ * only what it must -- unknown members are passed over, an event with unknown values becomes SKIP
+ * with its number, and one bad event does not take its neighbours along.
  *
  * Sources: docs/formats.md, "Foreign dialects", which states for each the releases it was checked
  * against.

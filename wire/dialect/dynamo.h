@@ -2,9 +2,6 @@
  * wire/dialect/dynamo.h -- RouterEvents of Dynamo, msgpack or JSON.
  *
  * Why: streams, answers and dumps all carry them.
- * Ownership: as raw.h.
- * Threads:   as raw.h.
- * Limits:    as raw.h.
  */
 #ifndef WIRE_DIALECT_DYNAMO_H
 #define WIRE_DIALECT_DYNAMO_H

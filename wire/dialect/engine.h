@@ -2,9 +2,6 @@
  * wire/dialect/engine.h -- events of the engines' own streams, between the files that read them.
  *
  * Why: the batch around the events and the events themselves change at different times.
- * Ownership: as raw.h.
- * Threads:   as raw.h.
- * Limits:    as raw.h.
  */
 #ifndef WIRE_DIALECT_ENGINE_H
 #define WIRE_DIALECT_ENGINE_H

@@ -2,9 +2,6 @@
  * wire/dialect/minio.h -- bucket notifications of MinIO, JSON.
  *
  * Why: a bucket that others write to says so by these.
- * Ownership: as raw.h.
- * Threads:   as raw.h.
- * Limits:    as raw.h.
  */
 #ifndef WIRE_DIALECT_MINIO_H
 #define WIRE_DIALECT_MINIO_H

@@ -3,9 +3,7 @@
  *
  * Why: every decoder adds events and blocks, takes back what a bad event left behind, and must not
  * write past the batch's arrays; that is here once, inline.
- * Ownership: as raw.h.
- * Threads:   as raw.h.
- * Limits:    as raw.h; what does not fit is said by NULL or false, and the message is then refused.
+ * Limits:    as raw_batch.h.  NULL or false: it does not fit; the message is then refused.
  */
 #ifndef WIRE_DIALECT_RAW_BUILDER_H
 #define WIRE_DIALECT_RAW_BUILDER_H
