@@ -13,6 +13,51 @@ no_room(struct kvt_json_pull *pull)
     kvt_json_pull_fail(pull, pull->at, KVT_RANGE, NO_ROOM);
 }
 
+/* Go into what must be an object or an array; anything else makes the event malformed. */
+static bool
+enter_object(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
+{
+    const bool is = kvt_json_pull_object(pull);
+
+    reading->malformed |= !is;
+    return is;
+}
+
+static bool
+enter_array(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
+{
+    const bool is = kvt_json_pull_array(pull);
+
+    reading->malformed |= !is;
+    return is;
+}
+
+/* Is this the member `name`?  A second one makes the event malformed. */
+static inline bool
+is_member(struct wire_dynamo_reading *reading, unsigned *seen, const struct kvt_json_slice *key,
+          const char *name, enum wire_dynamo_member member)
+{
+    if (!kvt_json_slice_is(key, name))
+        return false;
+    wire_dynamo_once(reading, seen, member);
+    return true;
+}
+
+static void
+read_u64(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading, uint64_t *number)
+{
+    reading->malformed |= !kvt_json_pull_u64(pull, number);
+}
+
+static void
+read_u32(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading, uint32_t *number)
+{
+    uint64_t wide;
+
+    reading->malformed |= !kvt_json_pull_u64(pull, &wide) || wide > UINT32_MAX;
+    *number = (uint32_t)wide;
+}
+
 static void
 read_mm_object(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading,
                struct wire_raw_block *block)
@@ -21,14 +66,11 @@ read_mm_object(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading,
     unsigned seen = 0;
     uint64_t hash = 0;
 
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (kvt_json_slice_is(&key, "mm_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_HASH);
-            reading->malformed |= !kvt_json_pull_u64(pull, &hash);
+        if (is_member(reading, &seen, &key, "mm_hash", WIRE_DYNAMO_MM_HASH)) {
+            read_u64(pull, reading, &hash);
         } else {
             kvt_json_pull_skip(pull);
         }
@@ -48,22 +90,14 @@ read_mm_info(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading,
 
     if (kvt_json_pull_null(pull))
         return;
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (!kvt_json_slice_is(&key, "mm_objects")) {
+        if (!is_member(reading, &seen, &key, "mm_objects", WIRE_DYNAMO_MM_OBJECTS))
             kvt_json_pull_skip(pull);
-            continue;
-        }
-        wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_OBJECTS);
-        if (!kvt_json_pull_array(pull)) {
-            reading->malformed = true;
-            continue;
-        }
-        while (kvt_json_pull_element(pull))
-            read_mm_object(pull, reading, block);
+        else if (enter_array(pull, reading))
+            while (kvt_json_pull_element(pull))
+                read_mm_object(pull, reading, block);
     }
 }
 
@@ -78,19 +112,14 @@ read_block(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
         no_room(pull);
         return;
     }
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (kvt_json_slice_is(&key, "block_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_BLOCK_HASH);
-            reading->malformed |= !kvt_json_pull_u64(pull, &block->hash);
-        } else if (kvt_json_slice_is(&key, "tokens_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_TOKENS_HASH);
-            reading->malformed |= !kvt_json_pull_u64(pull, &block->tokens_hash);
-        } else if (kvt_json_slice_is(&key, "mm_extra_info")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_EXTRA_INFO);
+        if (is_member(reading, &seen, &key, "block_hash", WIRE_DYNAMO_BLOCK_HASH)) {
+            read_u64(pull, reading, &block->hash);
+        } else if (is_member(reading, &seen, &key, "tokens_hash", WIRE_DYNAMO_TOKENS_HASH)) {
+            read_u64(pull, reading, &block->tokens_hash);
+        } else if (is_member(reading, &seen, &key, "mm_extra_info", WIRE_DYNAMO_MM_EXTRA_INFO)) {
             read_mm_info(pull, reading, block);
         } else {
             kvt_json_pull_skip(pull);
@@ -103,10 +132,8 @@ read_block(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 static void
 read_blocks(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
-    if (!kvt_json_pull_array(pull)) {
-        reading->malformed = true;
+    if (!enter_array(pull, reading))
         return;
-    }
     while (kvt_json_pull_element(pull))
         read_block(pull, reading);
 }
@@ -116,26 +143,19 @@ read_stored(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
     struct wire_raw_event *event = reading->event;
     struct kvt_json_slice key;
-    uint64_t number;
 
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (kvt_json_slice_is(&key, "parent_hash")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_PARENT_HASH);
+        if (is_member(reading, &reading->seen, &key, "parent_hash", WIRE_DYNAMO_PARENT_HASH)) {
             event->has_parent = !kvt_json_pull_null(pull);
             if (event->has_parent)
-                reading->malformed |= !kvt_json_pull_u64(pull, &event->parent);
-        } else if (kvt_json_slice_is(&key, "start_position")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_START_POSITION);
-            if (kvt_json_pull_null(pull))
-                continue;
-            reading->malformed |= !kvt_json_pull_u64(pull, &number) || number > UINT32_MAX;
-            event->position = (uint32_t)number;
-        } else if (kvt_json_slice_is(&key, "blocks")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_BLOCKS);
+                read_u64(pull, reading, &event->parent);
+        } else if (is_member(reading, &reading->seen, &key, "start_position",
+                             WIRE_DYNAMO_START_POSITION)) {
+            if (!kvt_json_pull_null(pull))
+                read_u32(pull, reading, &event->position);
+        } else if (is_member(reading, &reading->seen, &key, "blocks", WIRE_DYNAMO_BLOCKS)) {
             read_blocks(pull, reading);
         } else {
             kvt_json_pull_skip(pull);
@@ -149,17 +169,15 @@ read_stored(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 static void
 read_hashes(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
-    if (!kvt_json_pull_array(pull)) {
-        reading->malformed = true;
+    if (!enter_array(pull, reading))
         return;
-    }
     while (kvt_json_pull_element(pull)) {
         struct wire_raw_block *block = wire_raw_builder_block(reading->batch, reading->event);
 
         if (block == NULL)
             no_room(pull);
         else
-            reading->malformed |= !kvt_json_pull_u64(pull, &block->hash);
+            read_u64(pull, reading, &block->hash);
     }
 }
 
@@ -168,13 +186,10 @@ read_removed(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
     struct kvt_json_slice key;
 
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (kvt_json_slice_is(&key, "block_hashes")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_BLOCK_HASHES);
+        if (is_member(reading, &reading->seen, &key, "block_hashes", WIRE_DYNAMO_BLOCK_HASHES)) {
             read_hashes(pull, reading);
         } else {
             kvt_json_pull_skip(pull);
@@ -199,10 +214,8 @@ read_data(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
             reading->unknown_kind = true;
         return;
     }
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     for (; kvt_json_pull_member(pull, &variant); members++) {
         if (members > 0) {
             kvt_json_pull_skip(pull);
@@ -225,23 +238,16 @@ read_event(struct kvt_json_pull *pull, struct wire_dynamo_reading *reading)
 {
     struct wire_raw_event *event = reading->event;
     struct kvt_json_slice key;
-    uint64_t number;
 
-    if (!kvt_json_pull_object(pull)) {
-        reading->malformed = true;
+    if (!enter_object(pull, reading))
         return;
-    }
     while (kvt_json_pull_member(pull, &key)) {
-        if (kvt_json_slice_is(&key, "event_id")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_EVENT_ID);
+        if (is_member(reading, &reading->seen, &key, "event_id", WIRE_DYNAMO_EVENT_ID)) {
             reading->numbered_id = kvt_json_pull_u64(pull, &event->id);
-        } else if (kvt_json_slice_is(&key, "data")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_DATA);
+        } else if (is_member(reading, &reading->seen, &key, "data", WIRE_DYNAMO_DATA)) {
             read_data(pull, reading);
-        } else if (kvt_json_slice_is(&key, "dp_rank")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_DP_RANK);
-            reading->malformed |= !kvt_json_pull_u64(pull, &number) || number > UINT32_MAX;
-            event->dp_rank = (uint32_t)number;
+        } else if (is_member(reading, &reading->seen, &key, "dp_rank", WIRE_DYNAMO_DP_RANK)) {
+            read_u32(pull, reading, &event->dp_rank);
         } else {
             kvt_json_pull_skip(pull);
         }
@@ -269,20 +275,18 @@ wire_dynamo_json_event(struct kvt_json_pull *pull, struct wire_raw_batch *batch)
     }
     if (kvt_json_pull_object(pull)) {
         while (kvt_json_pull_member(pull, &key)) {
-            if (kvt_json_slice_is(&key, "worker_id")) {
-                wire_dynamo_once(&reading, &reading.seen, WIRE_DYNAMO_WORKER_ID);
+            if (is_member(&reading, &reading.seen, &key, "worker_id", WIRE_DYNAMO_WORKER_ID)) {
                 reading.numbered_worker = kvt_json_pull_u64(pull, &reading.event->worker);
-            } else if (kvt_json_slice_is(&key, "storage_tier")) {
-                wire_dynamo_once(&reading, &reading.seen, WIRE_DYNAMO_STORAGE_TIER);
+            } else if (is_member(&reading, &reading.seen, &key, "storage_tier",
+                                 WIRE_DYNAMO_STORAGE_TIER)) {
                 (void)kvt_json_pull_string(pull, &text);
                 copy_name(&text, name);
                 wire_dynamo_tier(&reading, name, strlen(name));
-            } else if (kvt_json_slice_is(&key, "residency_domain")) {
-                wire_dynamo_once(&reading, &reading.seen, WIRE_DYNAMO_RESIDENCY_DOMAIN);
+            } else if (is_member(&reading, &reading.seen, &key, "residency_domain",
+                                 WIRE_DYNAMO_RESIDENCY_DOMAIN)) {
                 (void)kvt_json_pull_string(pull, &text);
                 reading.foreign |= !kvt_json_slice_is(&text, "worker");
-            } else if (kvt_json_slice_is(&key, "event")) {
-                wire_dynamo_once(&reading, &reading.seen, WIRE_DYNAMO_EVENT);
+            } else if (is_member(&reading, &reading.seen, &key, "event", WIRE_DYNAMO_EVENT)) {
                 read_event(pull, &reading);
             } else {
                 kvt_json_pull_skip(pull);
