@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { VERSION = 1 }; /* of all messages of ours */
+
 void
 kvt_msgpack_read(struct kvt_msgpack_reader *reader, const void *bytes, size_t size)
 {
@@ -95,13 +97,6 @@ uint32_t
 kvt_msgpack_u32(struct kvt_msgpack_reader *reader, const char *wanted)
 {
     return (uint32_t)kvt_msgpack_uint(reader, UINT32_MAX, wanted);
-}
-
-void
-kvt_msgpack_version(struct kvt_msgpack_reader *reader)
-{
-    if (kvt_msgpack_u64(reader, "a version") != 1)
-        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
 }
 
 bool
@@ -353,6 +348,33 @@ kvt_msgpack_end(struct kvt_msgpack_reader *reader, const char *what, struct kvt_
                          reader->size, reader->failed_at, reader->wanted);
 }
 
+enum kvt_err
+kvt_msgpack_close(struct kvt_msgpack_reader *reader, uint32_t members, uint32_t known,
+                  const char *what, struct kvt_error *err)
+{
+    kvt_msgpack_rest(reader, members, known);
+    return kvt_msgpack_end(reader, what, err);
+}
+
+uint32_t
+kvt_msgpack_message(struct kvt_msgpack_reader *reader, const void *bytes, size_t size,
+                    uint32_t least, const char *wanted)
+{
+    uint32_t members;
+
+    kvt_msgpack_read(reader, bytes, size);
+    members = kvt_msgpack_array(reader, least, wanted);
+    if (kvt_msgpack_u64(reader, "a version") != VERSION)
+        kvt_msgpack_fail(reader, reader->at, KVT_INVALID, "version 1 before this byte");
+    return members;
+}
+
+enum kvt_err
+kvt_msgpack_refuse(const char *what, size_t size, size_t max, struct kvt_error *err)
+{
+    return kvt_error_set(err, KVT_RANGE, "%s of %zu bytes: more than %zu", what, size, max);
+}
+
 /* ---- writing ---- */
 
 static size_t
@@ -463,6 +485,15 @@ kvt_msgpack_put_uint(struct kvt_msgpack_writer *writer, uint64_t value)
         writer->out->size += kvt_msgpack_form_uint(room, value);
     else
         append(writer, bytes, kvt_msgpack_form_uint(bytes, value));
+}
+
+void
+kvt_msgpack_put_message(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, size_t max,
+                        size_t members)
+{
+    kvt_msgpack_write(writer, out, max);
+    kvt_msgpack_put_array(writer, members);
+    kvt_msgpack_put_uint(writer, VERSION);
 }
 
 void

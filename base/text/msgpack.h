@@ -9,7 +9,6 @@
  * functions at the end.
  *
  * Ownership: reader and writer borrow their bytes and their buffer.
- * Threads:   none; one owner.
  * Limits:    the reader: its input; counts larger than the bytes left are refused at once, so a
  *            decoder's loops are bounded by the input.  The writer: `max` bytes.
  */
@@ -105,8 +104,6 @@ kvt_msgpack_u64(struct kvt_msgpack_reader *reader, const char *wanted)
 }
 
 uint32_t kvt_msgpack_u32(struct kvt_msgpack_reader *reader, const char *wanted);
-/** The version that messages of ours begin with; any but 1 is a failure. */
-void kvt_msgpack_version(struct kvt_msgpack_reader *reader);
 bool kvt_msgpack_bool(struct kvt_msgpack_reader *reader, const char *wanted);
 /** A number of any form that is not negative and finite: a float of either width, or whole. */
 double kvt_msgpack_real(struct kvt_msgpack_reader *reader, const char *wanted);
@@ -130,9 +127,22 @@ bool kvt_msgpack_is_str(const struct kvt_msgpack_reader *reader);
 /** Step over what an array of `members` has behind the `known` ones that were read. */
 void kvt_msgpack_rest(struct kvt_msgpack_reader *reader, uint32_t members, uint32_t known);
 
+/** Begin a message of ours: an array of `least` members or more, whose first is version 1.  How
+ *  many it has. */
+uint32_t kvt_msgpack_message(struct kvt_msgpack_reader *reader, const void *bytes, size_t size,
+                             uint32_t least, const char *wanted);
+
+/** KVT_RANGE: a message `what` of `size` bytes is larger than `max`. */
+enum kvt_err kvt_msgpack_refuse(const char *what, size_t size, size_t max, struct kvt_error *err);
+
 /** Nothing may follow.  Then the reader's verdict, with offset and expectation in `err`. */
 KVT_NODISCARD enum kvt_err kvt_msgpack_end(struct kvt_msgpack_reader *reader, const char *what,
                                            struct kvt_error *err);
+
+/** kvt_msgpack_rest(), then kvt_msgpack_end(). */
+KVT_NODISCARD enum kvt_err kvt_msgpack_close(struct kvt_msgpack_reader *reader, uint32_t members,
+                                             uint32_t known, const char *what,
+                                             struct kvt_error *err);
 
 struct kvt_msgpack_writer {
     struct kvt_buffer *out;
@@ -142,6 +152,10 @@ struct kvt_msgpack_writer {
 };
 
 void kvt_msgpack_write(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, size_t max);
+
+/** The same of a message of ours: an array of `members`, whose first is version 1. */
+void kvt_msgpack_put_message(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, size_t max,
+                             size_t members);
 
 void kvt_msgpack_put_array(struct kvt_msgpack_writer *writer, size_t members);
 /** `members` names, each with its value. */

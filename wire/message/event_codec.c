@@ -54,9 +54,7 @@ wire_event_encode(const struct kvt_event_batch *batch, struct kvt_buffer *out)
     if (batch->event_count > KVT_EVENTS_PER_BATCH_MAX || batch->location_count > KVT_LOCATIONS_MAX)
         return KVT_RANGE;
 
-    kvt_msgpack_write(&writer, out, WIRE_EVENT_BATCH_MAX);
-    kvt_msgpack_put_array(&writer, HEADER_MEMBERS);
-    kvt_msgpack_put_uint(&writer, WIRE_EVENT_VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_EVENT_BATCH_MAX, HEADER_MEMBERS);
     kvt_msgpack_put_str(&writer, batch->namespace_);
     kvt_msgpack_put_str(&writer, batch->worker);
     kvt_msgpack_put_uint(&writer, batch->incarnation);
@@ -182,12 +180,10 @@ wire_event_decode(const void *bytes, size_t size, struct kvt_event_batch *batch,
     clear(batch);
     *skipped = 0;
     if (size > WIRE_EVENT_BATCH_MAX)
-        return kvt_error_set(err, KVT_RANGE, "event batch of %zu bytes: more than %u", size,
-                             WIRE_EVENT_BATCH_MAX);
+        return kvt_msgpack_refuse("event batch", size, WIRE_EVENT_BATCH_MAX, err);
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, HEADER_MEMBERS, "a batch: an array of 8 members or more");
-    kvt_msgpack_version(&reader);
+    members = kvt_msgpack_message(&reader, bytes, size, HEADER_MEMBERS,
+                                  "a batch: an array of 8 members or more");
     kvt_msgpack_str(&reader, batch->namespace_, sizeof(batch->namespace_),
                     "a namespace of at most 127 bytes");
     kvt_msgpack_str(&reader, batch->worker, sizeof(batch->worker),
@@ -197,9 +193,7 @@ wire_event_decode(const void *bytes, size_t size, struct kvt_event_batch *batch,
     batch->time_ms = kvt_msgpack_u64(&reader, "a time in ms");
     read_locations(&reader, batch);
     read_events(&reader, batch, capacity, skipped);
-    kvt_msgpack_rest(&reader, members, HEADER_MEMBERS);
-
-    rc = kvt_msgpack_end(&reader, "event batch", err);
+    rc = kvt_msgpack_close(&reader, members, HEADER_MEMBERS, "event batch", err);
     if (rc != KVT_OK) {
         /* Half a batch must not look like a whole one. */
         clear(batch);

@@ -18,7 +18,6 @@
 #include "kvtier/error.h"
 #include "kvtier/event.h"
 
-#define WIRE_EVENT_VERSION   1
 #define WIRE_EVENT_BATCH_MAX (512u << 10)
 
 /* What a decoded location's tier is when the sender names one that this version does not know. */

@@ -6,19 +6,11 @@
 #include "base/text/msgpack.h"
 
 enum {
-    VERSION = 1,
     QUESTION_MEMBERS = 3, /* and up to two more, left out when zero */
     HOLDER_MEMBERS = 4,   /* and one more */
     ANSWER_MEMBERS = 3,   /* the same */
     FAILURE_TEXT_MAX = 128,
 };
-
-static enum kvt_err
-refuse_size(size_t size, struct kvt_error *err)
-{
-    return kvt_error_set(err, KVT_RANGE, "message of %zu bytes: more than %u", size,
-                         WIRE_QUERY_MAX);
-}
 
 /* An answer's status; a code of a later version is still a failure. */
 static enum kvt_err
@@ -52,9 +44,8 @@ wire_query_failed(const void *bytes, size_t size, struct kvt_error *err)
     enum kvt_err status;
     uint32_t members;
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, ...]");
-    kvt_msgpack_version(&reader);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, ANSWER_MEMBERS, "an answer: [1, status, ...]");
     status = read_status(&reader);
     if (reader.code != KVT_OK)
         return kvt_error_set(err, reader.code, "answer of %zu bytes: expected %s", size,
@@ -74,9 +65,7 @@ wire_query_encode_failure(enum kvt_err status, const char *text, struct kvt_buff
         length = sizeof(cut) - 1;
     memcpy(cut, text, length);
     cut[length] = '\0';
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    kvt_msgpack_put_array(&writer, 3);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_QUERY_MAX, 3);
     kvt_msgpack_put_uint(&writer, (uint64_t)status);
     kvt_msgpack_put_str(&writer, cut);
     return kvt_msgpack_done(&writer);
@@ -90,9 +79,7 @@ wire_query_encode(const struct wire_query *query, struct kvt_buffer *out)
 
     if (query->hash_count > WIRE_QUERY_HASHES_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    kvt_msgpack_put_array(&writer, QUESTION_MEMBERS + more);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_QUERY_MAX, QUESTION_MEMBERS + more);
     kvt_msgpack_put_str(&writer, query->namespace_);
     kvt_msgpack_put_array(&writer, query->hash_count);
     for (uint32_t i = 0; i < query->hash_count; i++)
@@ -120,10 +107,9 @@ wire_query_decode(const void *bytes, size_t size, struct wire_query *query, size
     query->by_tokens = false;
     query->early_exit = false;
     if (size > WIRE_QUERY_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, QUESTION_MEMBERS, "a question: [1, namespace, hashes]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_QUERY_MAX, err);
+    members = kvt_msgpack_message(&reader, bytes, size, QUESTION_MEMBERS,
+                                  "a question: [1, namespace, hashes]");
     kvt_msgpack_str(&reader, query->namespace_, sizeof(query->namespace_),
                     "a namespace of at most 127 bytes");
     count = kvt_msgpack_list(&reader, most, "an array of no more hashes than there is room for");
@@ -133,18 +119,16 @@ wire_query_decode(const void *bytes, size_t size, struct wire_query *query, size
         query->by_tokens = kvt_msgpack_uint(&reader, 1, "0 sequence or 1 token hashes") == 1;
     if (members > 4)
         query->early_exit = kvt_msgpack_uint(&reader, 1, "0 or 1: stop early") == 1;
-    kvt_msgpack_rest(&reader, members, 5);
-    rc = kvt_msgpack_end(&reader, "question", err);
+    rc = kvt_msgpack_close(&reader, members, 5, "question", err);
     if (rc == KVT_OK)
         query->hash_count = count;
     return rc;
 }
 
 static void
-put_answer(struct kvt_msgpack_writer *writer, bool loading)
+put_answer(struct kvt_msgpack_writer *writer, struct kvt_buffer *out, bool loading)
 {
-    kvt_msgpack_put_array(writer, ANSWER_MEMBERS + (loading ? 1 : 0));
-    kvt_msgpack_put_uint(writer, VERSION);
+    kvt_msgpack_put_message(writer, out, WIRE_QUERY_MAX, ANSWER_MEMBERS + (loading ? 1 : 0));
     kvt_msgpack_put_uint(writer, KVT_OK);
 }
 
@@ -156,8 +140,7 @@ wire_query_encode_holders(const struct wire_query_holder *holders, size_t count,
 
     if (count > WIRE_QUERY_HOLDERS_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    put_answer(&writer, loading);
+    put_answer(&writer, out, loading);
     kvt_msgpack_put_array(&writer, count);
     for (size_t i = 0; i < count; i++) {
         kvt_msgpack_put_array(&writer, HOLDER_MEMBERS + (holders[i].uncertain ? 1 : 0));
@@ -187,10 +170,9 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
 
     *count = 0;
     if (size > WIRE_QUERY_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, holders]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_QUERY_MAX, err);
+    members = kvt_msgpack_message(&reader, bytes, size, ANSWER_MEMBERS,
+                                  "an answer: [1, status, holders]");
     status = read_status(&reader);
     if (status != KVT_OK || kvt_msgpack_is_str(&reader))
         return read_failure(&reader, status, members, err);
@@ -212,8 +194,7 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
             inner > HOLDER_MEMBERS && kvt_msgpack_uint(&reader, 1, "0 or 1: uncertain") == 1;
         kvt_msgpack_rest(&reader, inner, HOLDER_MEMBERS + 1);
     }
-    kvt_msgpack_rest(&reader, members, 3);
-    rc = kvt_msgpack_end(&reader, "answer", err);
+    rc = kvt_msgpack_close(&reader, members, 3, "answer", err);
     if (rc == KVT_OK)
         *count = rows;
     return rc;
@@ -226,8 +207,7 @@ wire_query_encode_masks(const uint8_t *masks, size_t count, bool loading, struct
 
     if (count > WIRE_QUERY_HASHES_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    put_answer(&writer, loading);
+    put_answer(&writer, out, loading);
     kvt_msgpack_put_bin(&writer, masks, count);
     if (loading)
         kvt_msgpack_put_uint(&writer, 1);
@@ -248,10 +228,9 @@ wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks, size_t c
 
     *count = 0;
     if (size > WIRE_QUERY_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, masks]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_QUERY_MAX, err);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, ANSWER_MEMBERS, "an answer: [1, status, masks]");
     status = read_status(&reader);
     if (status != KVT_OK || kvt_msgpack_is_str(&reader))
         return read_failure(&reader, status, members, err);
@@ -259,8 +238,7 @@ wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks, size_t c
     found = kvt_msgpack_bin(&reader, &length, "one byte a block");
     if (length > capacity)
         kvt_msgpack_fail(&reader, offset, KVT_RANGE, "no more masks than there is room for");
-    kvt_msgpack_rest(&reader, members, 3);
-    rc = kvt_msgpack_end(&reader, "answer", err);
+    rc = kvt_msgpack_close(&reader, members, 3, "answer", err);
     if (rc == KVT_OK && length > 0) {
         memcpy(masks, found, length);
         *count = length;
@@ -277,9 +255,8 @@ wire_query_loading(const void *bytes, size_t size)
 
     if (size > WIRE_QUERY_MAX)
         return false;
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, rows]");
-    kvt_msgpack_version(&reader);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, ANSWER_MEMBERS, "an answer: [1, status, rows]");
     if (members <= ANSWER_MEMBERS || read_status(&reader) != KVT_OK)
         return false;
     kvt_msgpack_rest(&reader, ANSWER_MEMBERS, ANSWER_MEMBERS - 1);
@@ -292,9 +269,7 @@ wire_query_encode_dump(const struct wire_query_dump *dump, struct kvt_buffer *ou
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    kvt_msgpack_put_array(&writer, 3);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_QUERY_MAX, 3);
     kvt_msgpack_put_uint(&writer, dump->cursor);
     kvt_msgpack_put_uint(&writer, dump->limit);
     return kvt_msgpack_done(&writer);
@@ -307,13 +282,10 @@ wire_query_decode_dump(const void *bytes, size_t size, struct wire_query_dump *d
     struct kvt_msgpack_reader reader;
     uint32_t members;
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, 3, "a question: [1, cursor, limit]");
-    kvt_msgpack_version(&reader);
+    members = kvt_msgpack_message(&reader, bytes, size, 3, "a question: [1, cursor, limit]");
     dump->cursor = kvt_msgpack_u64(&reader, "a cursor");
     dump->limit = kvt_msgpack_u32(&reader, "a limit");
-    kvt_msgpack_rest(&reader, members, 3);
-    return kvt_msgpack_end(&reader, "question", err);
+    return kvt_msgpack_close(&reader, members, 3, "question", err);
 }
 
 enum kvt_err
@@ -321,9 +293,7 @@ wire_query_encode_range(const struct wire_query_range *range, struct kvt_buffer 
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    kvt_msgpack_put_array(&writer, 4);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_QUERY_MAX, 4);
     kvt_msgpack_put_uint(&writer, range->incarnation);
     kvt_msgpack_put_uint(&writer, range->from);
     kvt_msgpack_put_uint(&writer, range->to);
@@ -337,14 +307,12 @@ wire_query_decode_range(const void *bytes, size_t size, struct wire_query_range 
     struct kvt_msgpack_reader reader;
     uint32_t members;
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, 4, "a question: [1, incarnation, from, to]");
-    kvt_msgpack_version(&reader);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, 4, "a question: [1, incarnation, from, to]");
     range->incarnation = kvt_msgpack_u64(&reader, "an incarnation");
     range->from = kvt_msgpack_u64(&reader, "a first sequence");
     range->to = kvt_msgpack_u64(&reader, "a last sequence");
-    kvt_msgpack_rest(&reader, members, 4);
-    return kvt_msgpack_end(&reader, "question", err);
+    return kvt_msgpack_close(&reader, members, 4, "question", err);
 }
 
 enum kvt_err
@@ -353,9 +321,7 @@ wire_query_encode_page(enum kvt_err status, uint64_t next_cursor, const void *ba
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    kvt_msgpack_put_array(&writer, 4);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_QUERY_MAX, 4);
     kvt_msgpack_put_uint(&writer, (uint64_t)status);
     kvt_msgpack_put_uint(&writer, next_cursor);
     kvt_msgpack_put_bin(&writer, batch, batch_size);
@@ -375,10 +341,9 @@ wire_query_decode_page(const void *bytes, size_t size, enum kvt_err *status, uin
     *batch = NULL;
     *batch_size = 0;
     if (size > WIRE_QUERY_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, 3, "a page: [1, status, next_cursor, batch]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_QUERY_MAX, err);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, 3, "a page: [1, status, next_cursor, batch]");
     *status = read_status(&reader);
     if (kvt_msgpack_is_str(&reader)) {
         /* The message is well formed, so the call succeeds; `err` carries the peer's words. */
@@ -387,8 +352,7 @@ wire_query_decode_page(const void *bytes, size_t size, enum kvt_err *status, uin
     }
     *next_cursor = kvt_msgpack_u64(&reader, "a cursor");
     *batch = kvt_msgpack_bin(&reader, batch_size, "an event batch");
-    kvt_msgpack_rest(&reader, members, 4);
-    rc = kvt_msgpack_end(&reader, "page", err);
+    rc = kvt_msgpack_close(&reader, members, 4, "page", err);
     if (rc != KVT_OK) {
         *batch = NULL;
         *batch_size = 0;

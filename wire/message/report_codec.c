@@ -5,7 +5,6 @@
 #include "base/text/msgpack.h"
 
 enum {
-    VERSION = 1,
     HEADER_MEMBERS = 12,
     HEADER_MEMBERS_READS = 11, /* a later one's, without pins */
     HEADER_MEMBERS_MIN = 10,   /* the first version's, without reads */
@@ -56,9 +55,7 @@ wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
         report->result_count > KVT_REPORT_RESULTS_MAX || report->pins.count > KVT_REPORT_PINS_MAX)
         return KVT_RANGE;
 
-    kvt_msgpack_write(&writer, out, WIRE_REPORT_MAX);
-    kvt_msgpack_put_array(&writer, HEADER_MEMBERS);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_REPORT_MAX, HEADER_MEMBERS);
     kvt_msgpack_put_str(&writer, report->gateway);
     kvt_msgpack_put_str(&writer, report->namespace_);
     kvt_msgpack_put_uint(&writer, report->seq);
@@ -224,13 +221,10 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
     results = report->results;
     *report = (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
     if (size > WIRE_REPORT_MAX)
-        return kvt_error_set(err, KVT_RANGE, "report of %zu bytes: more than %u", size,
-                             WIRE_REPORT_MAX);
+        return kvt_msgpack_refuse("report", size, WIRE_REPORT_MAX, err);
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members =
-        kvt_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
-    kvt_msgpack_version(&reader);
+    members = kvt_msgpack_message(&reader, bytes, size, HEADER_MEMBERS_MIN,
+                                  "a report: an array of 10 members or more");
     kvt_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
                     "a gateway name of at most 63 bytes");
     kvt_msgpack_str(&reader, report->namespace_, sizeof(report->namespace_),
@@ -246,9 +240,7 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
         read_reads(&reader, report);
     if (members >= HEADER_MEMBERS)
         read_pins(&reader, &report->pins);
-    kvt_msgpack_rest(&reader, members, known(members));
-
-    rc = kvt_msgpack_end(&reader, "report", err);
+    rc = kvt_msgpack_close(&reader, members, known(members), "report", err);
     if (rc != KVT_OK)
         *report =
             (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};

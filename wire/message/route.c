@@ -8,7 +8,6 @@
 #include "wire/message/query.h"
 
 enum {
-    VERSION = 1,
     QUESTION_LEAST = 4,
     QUESTION_MEMBERS = 12,
     ANSWER_LEAST = 3,
@@ -41,13 +40,6 @@ wire_route_answer_release(struct wire_route_answer *answer)
     kvt_free(answer->rows);
     answer->rows = NULL;
     answer->row_count = 0;
-}
-
-static enum kvt_err
-refuse_size(size_t size, struct kvt_error *err)
-{
-    return kvt_error_set(err, KVT_RANGE, "message of %zu bytes: more than %u", size,
-                         WIRE_ROUTE_MAX);
 }
 
 /* Values of an array that is in front; how many. */
@@ -99,9 +91,7 @@ wire_route_encode_question(const struct wire_route_question *question, struct kv
     if (question->value_count > WIRE_ROUTE_VALUES_MAX ||
         question->worker_count > WIRE_ROUTE_WORKERS_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_ROUTE_MAX);
-    kvt_msgpack_put_array(&writer, QUESTION_MEMBERS);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_ROUTE_MAX, QUESTION_MEMBERS);
     kvt_msgpack_put_str(&writer, question->namespace_);
     kvt_msgpack_put_uint(&writer, (uint64_t)question->kind);
     put_values(&writer, question->values, question->value_count);
@@ -190,11 +180,9 @@ wire_route_decode_question(const void *bytes, size_t size, struct wire_route_que
 
     *question = fresh;
     if (size > WIRE_ROUTE_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members =
-        kvt_msgpack_array(&reader, QUESTION_LEAST, "a question: [1, namespace, kind, values]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_ROUTE_MAX, err);
+    members = kvt_msgpack_message(&reader, bytes, size, QUESTION_LEAST,
+                                  "a question: [1, namespace, kind, values]");
     kvt_msgpack_str(&reader, question->namespace_, sizeof(question->namespace_),
                     "a namespace of at most 127 bytes");
     question->kind = (enum wire_route_kind)kvt_msgpack_uint(
@@ -236,9 +224,7 @@ wire_route_encode_answer(const struct wire_route_answer *answer, struct kvt_buff
 
     if (answer->row_count > WIRE_ROUTE_ROWS_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_ROUTE_MAX);
-    kvt_msgpack_put_array(&writer, ANSWER_MEMBERS);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_ROUTE_MAX, ANSWER_MEMBERS);
     kvt_msgpack_put_uint(&writer, KVT_OK);
     put_row(&writer, &answer->chosen);
     kvt_msgpack_put_uint(&writer, (uint64_t)answer->why);
@@ -302,13 +288,12 @@ wire_route_decode_answer(const void *bytes, size_t size, struct wire_route_answe
 
     *answer = (struct wire_route_answer){.row_count = 0};
     if (size > WIRE_ROUTE_MAX)
-        return refuse_size(size, err);
+        return kvt_msgpack_refuse("message", size, WIRE_ROUTE_MAX, err);
     rc = wire_query_failed(bytes, size, err);
     if (rc != KVT_OK)
         return rc;
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, worker, ...]");
-    kvt_msgpack_version(&reader);
+    members = kvt_msgpack_message(&reader, bytes, size, ANSWER_MEMBERS,
+                                  "an answer: [1, status, worker, ...]");
     (void)kvt_msgpack_u64(&reader, "a status");
     read_row(&reader, &answer->chosen);
     answer->why =
@@ -318,8 +303,7 @@ wire_route_decode_answer(const void *bytes, size_t size, struct wire_route_answe
     answer->booked = kvt_msgpack_uint(&reader, 1, "0 or 1: booked") == 1;
     answer->loading = kvt_msgpack_uint(&reader, 1, "0 or 1: loading") == 1;
     read_rows(&reader, answer);
-    kvt_msgpack_rest(&reader, members, ANSWER_MEMBERS);
-    rc = kvt_msgpack_end(&reader, "answer", err);
+    rc = kvt_msgpack_close(&reader, members, ANSWER_MEMBERS, "answer", err);
     if (rc != KVT_OK)
         wire_route_answer_release(answer);
     return rc;
@@ -334,11 +318,10 @@ wire_route_encode_step(const struct wire_route_step *step, struct kvt_buffer *ou
 
     if (step->hash_count > WIRE_ROUTE_BLOCKS_MAX)
         return KVT_RANGE;
-    kvt_msgpack_write(&writer, out, WIRE_ROUTE_MAX);
-    kvt_msgpack_put_array(&writer, step->kind != WIRE_ROUTE_ADD  ? STEP_LEAST
-                                   : step->namespace_[0] == '\0' ? ADD_LEAST
-                                                                 : ADD_MEMBERS);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_ROUTE_MAX,
+                            step->kind != WIRE_ROUTE_ADD  ? STEP_LEAST
+                            : step->namespace_[0] == '\0' ? ADD_LEAST
+                                                          : ADD_MEMBERS);
     kvt_msgpack_put_uint(&writer, (uint64_t)step->kind);
     kvt_msgpack_put_str(&writer, step->id);
     if (step->kind == WIRE_ROUTE_ADD) {
@@ -367,10 +350,8 @@ wire_route_decode_step(const void *bytes, size_t size, struct wire_route_step *s
 
     *step = fresh;
     if (size > WIRE_ROUTE_MAX)
-        return refuse_size(size, err);
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, STEP_LEAST, "a step: [1, step, id]");
-    kvt_msgpack_version(&reader);
+        return kvt_msgpack_refuse("message", size, WIRE_ROUTE_MAX, err);
+    members = kvt_msgpack_message(&reader, bytes, size, STEP_LEAST, "a step: [1, step, id]");
     kind = kvt_msgpack_uint(&reader, WIRE_ROUTE_FREE, "1 add, 2 prefilled or 3 free");
     if (kind == 0)
         kvt_msgpack_fail(&reader, reader.at, KVT_INVALID, "a step from 1 to 3 before this byte");
@@ -391,8 +372,7 @@ wire_route_decode_step(const void *bytes, size_t size, struct wire_route_step *s
             kvt_msgpack_str(&reader, step->namespace_, sizeof(step->namespace_),
                             "a namespace of at most 127 bytes");
     }
-    kvt_msgpack_rest(&reader, members, known);
-    rc = kvt_msgpack_end(&reader, "step", err);
+    rc = kvt_msgpack_close(&reader, members, known, "step", err);
     if (rc != KVT_OK)
         return rc;
     step->kind = (enum wire_route_step_kind)kind;
@@ -405,9 +385,7 @@ wire_route_encode_done(bool changed, struct kvt_buffer *out)
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_write(&writer, out, WIRE_ROUTE_MAX);
-    kvt_msgpack_put_array(&writer, ANSWER_LEAST);
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_ROUTE_MAX, ANSWER_LEAST);
     kvt_msgpack_put_uint(&writer, KVT_OK);
     kvt_msgpack_put_uint(&writer, changed);
     return kvt_msgpack_done(&writer);
@@ -425,13 +403,11 @@ wire_route_decode_done(const void *bytes, size_t size, bool *changed, struct kvt
     rc = wire_query_failed(bytes, size, err);
     if (rc != KVT_OK)
         return rc;
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, ANSWER_LEAST, "an answer: [1, status, changed]");
-    kvt_msgpack_version(&reader);
+    members =
+        kvt_msgpack_message(&reader, bytes, size, ANSWER_LEAST, "an answer: [1, status, changed]");
     (void)kvt_msgpack_u64(&reader, "a status");
     is = kvt_msgpack_uint(&reader, 1, "0 or 1: changed") == 1;
-    kvt_msgpack_rest(&reader, members, ANSWER_LEAST);
-    rc = kvt_msgpack_end(&reader, "answer", err);
+    rc = kvt_msgpack_close(&reader, members, ANSWER_LEAST, "answer", err);
     *changed = rc == KVT_OK && is;
     return rc;
 }

@@ -262,8 +262,7 @@ wire_route_sync_decode(const void *bytes, size_t size, struct wire_route_sync *m
 
     *message = (struct wire_route_sync){0};
     if (size > WIRE_ROUTE_SYNC_MAX)
-        return kvt_error_set(err, KVT_RANGE, "message of %zu bytes: more than %u", size,
-                             WIRE_ROUTE_SYNC_MAX);
+        return kvt_msgpack_refuse("message", size, WIRE_ROUTE_SYNC_MAX, err);
     kvt_msgpack_read(&reader, bytes, size);
     members = kvt_msgpack_array(&reader, HEAD_MEMBERS, "a message: [1, kind, router, ...]");
     version = kvt_msgpack_u64(&reader, "a version");

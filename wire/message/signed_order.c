@@ -10,7 +10,6 @@
 #include "base/text/msgpack.h"
 
 enum {
-    VERSION = 1,
     OUTER_MEMBERS = 2,
     PAYLOAD_MEMBERS = 10,
     PIN_MEMBERS = 11,  /* of a pin: when it ends, behind the items */
@@ -53,9 +52,7 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
-    kvt_msgpack_put_array(&writer, members_of(order));
-    kvt_msgpack_put_uint(&writer, VERSION);
+    kvt_msgpack_put_message(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE, members_of(order));
     kvt_msgpack_put_str(&writer, order->gateway);
     kvt_msgpack_put_str(&writer, order->namespace_);
     kvt_msgpack_put_uint(&writer, order->epoch);
@@ -160,10 +157,8 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     uint32_t members;
     size_t offset;
 
-    kvt_msgpack_read(&reader, bytes, size);
-    members =
-        kvt_msgpack_array(&reader, PAYLOAD_MEMBERS, "an order: an array of 10 members or more");
-    kvt_msgpack_version(&reader);
+    members = kvt_msgpack_message(&reader, bytes, size, PAYLOAD_MEMBERS,
+                                  "an order: an array of 10 members or more");
     kvt_msgpack_str(&reader, order->gateway, sizeof(order->gateway),
                     "a gateway name of at most 63 bytes");
     kvt_msgpack_str(&reader, order->namespace_, sizeof(order->namespace_),
@@ -210,15 +205,13 @@ wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *k
     items = order->items;
     *order = (struct kvt_order){.items = items};
     if (size > WIRE_ORDER_MAX)
-        return kvt_error_set(err, KVT_RANGE, "order of %zu bytes: more than %u", size,
-                             WIRE_ORDER_MAX);
+        return kvt_msgpack_refuse("order", size, WIRE_ORDER_MAX, err);
 
     kvt_msgpack_read(&reader, bytes, size);
     members = kvt_msgpack_array(&reader, OUTER_MEMBERS, "a signed order: [payload, mac]");
     payload = kvt_msgpack_bin(&reader, &payload_size, "the order's payload");
     mac = kvt_msgpack_bin(&reader, &mac_size, "the order's signature");
-    kvt_msgpack_rest(&reader, members, OUTER_MEMBERS);
-    rc = kvt_msgpack_end(&reader, "signed order", err);
+    rc = kvt_msgpack_close(&reader, members, OUTER_MEMBERS, "signed order", err);
     if (rc != KVT_OK)
         return rc;
 
