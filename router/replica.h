@@ -39,7 +39,7 @@
  *
  * How to drive it: one lock around slot table, replica and decision.  Under it: after each call of
  * router_request_table_merge(), _prefilled() or _end() that said `changed`, router_replica_tell();
- * for each message of the group's subject (wire_subject_route_sync()), router_replica_take(); from
+ * for each message of the group's subject (WIRE_SUBJECT_ROUTE_SYNC), router_replica_take(); from
  * a timer, router_request_table_expire() and router_replica_tick(), about every beat_ms / 4.
  * `send` must only hand the bytes to the bus.
  *

@@ -283,7 +283,8 @@ advisor_nats_responder_start(struct advisor_nats_responder **out, struct wire_bu
     responder->counters = *counters;
     rc = kvt_queue_new(&responder->queue, ADVISOR_NATS_RESPONDER_QUESTIONS_MAX);
     if (rc == KVT_OK && router != NULL && group[0] != '\0')
-        rc = wire_subject_route_sync(responder->shared, sizeof(responder->shared), group);
+        rc = wire_subject_named(WIRE_SUBJECT_ROUTE_SYNC, responder->shared,
+                                sizeof(responder->shared), group);
     if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
         rc = KVT_NOMEM;
     if (rc != KVT_OK) {

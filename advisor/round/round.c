@@ -209,7 +209,8 @@ send_orders(struct advisor_round *round)
             letter->about = order.id;
             (void)snprintf(letter->message_id, sizeof(letter->message_id), "%" PRIu64 ":%" PRIu64,
                            order.epoch, order.id);
-            rc = wire_subject_orders(letter->subject, sizeof(letter->subject), order.gateway);
+            rc = wire_subject_named(WIRE_SUBJECT_ORDERS, letter->subject, sizeof(letter->subject),
+                                    order.gateway);
         }
         if (rc == KVT_OK)
             rc = wire_order_encode(&order, round->options.order_key, &letter->bytes);

@@ -21,16 +21,15 @@ static enum kvt_err
 write_subject(const struct advisor_publisher *publisher, const struct advisor_question *question,
               struct advisor_outbox_message *letter)
 {
-    const bool range = question->what == ADVISOR_RESYNC_RANGE;
+    const enum wire_subject kind =
+        question->what == ADVISOR_RESYNC_RANGE ? WIRE_SUBJECT_RANGE : WIRE_SUBJECT_DUMP;
     const char *worker = publisher->row.worker;
     const size_t size = sizeof(letter->subject);
 
     if (publisher->failures % 2 == 1 &&
-        (range ? wire_subject_bare_range(letter->subject, size, worker)
-               : wire_subject_bare_dump(letter->subject, size, worker)) == KVT_OK)
+        wire_subject_bare(kind, letter->subject, size, worker) == KVT_OK)
         return KVT_OK;
-    return range ? wire_subject_range(letter->subject, size, worker)
-                 : wire_subject_dump(letter->subject, size, worker);
+    return wire_subject_named(kind, letter->subject, size, worker);
 }
 
 static enum kvt_err

@@ -205,7 +205,7 @@ advisor_router_thread_start(struct advisor_router_thread *thread, struct advisor
     thread->router = router;
     thread->bus = bus;
     if (group[0] != '\0')
-        rc = wire_subject_route_sync(thread->sync, sizeof(thread->sync), group);
+        rc = wire_subject_named(WIRE_SUBJECT_ROUTE_SYNC, thread->sync, sizeof(thread->sync), group);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "route.group: %s is no name of a group", group);
     if (pthread_create(&thread->thread, NULL, run, thread) != 0)

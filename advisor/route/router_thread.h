@@ -28,7 +28,7 @@ KVT_NODISCARD enum kvt_err advisor_router_thread_new(struct advisor_router_threa
                                                      struct kvt_metrics *metrics);
 /** router_send_fn: to the other replicas, or nowhere without a group. */
 void advisor_router_thread_send(void *arg, const void *bytes, size_t size);
-/** @param group  of wire_subject_route_sync(); "": alone */
+/** @param group  of WIRE_SUBJECT_ROUTE_SYNC; "": alone */
 KVT_NODISCARD enum kvt_err advisor_router_thread_start(struct advisor_router_thread *thread,
                                                        struct advisor_router *router,
                                                        struct wire_bus *bus, const char *group,

@@ -127,7 +127,7 @@ static void
 check_orders(struct cli_doctor_checks *checks, struct wire_bus *bus)
 {
     char subject[WIRE_SUBJECT_MAX];
-    enum kvt_err rc = wire_subject_orders(subject, sizeof(subject), "doctor");
+    enum kvt_err rc = wire_subject_named(WIRE_SUBJECT_ORDERS, subject, sizeof(subject), "doctor");
 
     if (rc == KVT_OK)
         rc = wire_bus_may_publish(bus, subject, PUBLISH_WAIT_MS);

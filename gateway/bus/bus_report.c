@@ -200,8 +200,8 @@ gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context
     report->pins = kvt_calloc(1, sizeof(*report->pins));
     rc = report->rows == NULL || report->pins == NULL
              ? KVT_NOMEM
-             : wire_subject_reports(report->subject, sizeof(report->subject),
-                                    context->identity.name);
+             : wire_subject_named(WIRE_SUBJECT_REPORTS, report->subject, sizeof(report->subject),
+                                  context->identity.name);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "reports");
         goto fail;

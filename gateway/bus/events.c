@@ -381,8 +381,10 @@ open_lane(struct gateway_events *events, uint32_t stream, const struct gateway_s
     named = name_publisher(lane->publisher, events->context->identity.name, stream) == KVT_OK &&
             wire_subject_events(lane->subject, sizeof(lane->subject), state->namespace_, 0,
                                 lane->publisher) == KVT_OK &&
-            wire_subject_dump(lane->dump, sizeof(lane->dump), lane->publisher) == KVT_OK &&
-            wire_subject_range(lane->range, sizeof(lane->range), lane->publisher) == KVT_OK;
+            wire_subject_named(WIRE_SUBJECT_DUMP, lane->dump, sizeof(lane->dump),
+                               lane->publisher) == KVT_OK &&
+            wire_subject_named(WIRE_SUBJECT_RANGE, lane->range, sizeof(lane->range),
+                               lane->publisher) == KVT_OK;
     assert(named); /* names are bounded so that subjects fit */
     for (unsigned i = 0; i < 2; i++) {
         struct subscription *subscription = &lane->asked[i];

@@ -582,9 +582,9 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_context *contex
     orders->report = report;
     orders->key = settings->key;
     orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
-    rc = orders->items == NULL
-             ? KVT_NOMEM
-             : wire_subject_orders(subject, sizeof(subject), context->identity.name);
+    rc = orders->items == NULL ? KVT_NOMEM
+                               : wire_subject_named(WIRE_SUBJECT_ORDERS, subject, sizeof(subject),
+                                                    context->identity.name);
     /* A consumer's name may hold less than a gateway's. */
     (void)snprintf(durable, sizeof(durable), "gateway-%s", context->identity.name);
     for (char *at = durable; *at != '\0'; at++)

@@ -72,16 +72,23 @@ finish(struct subject *subject)
     return KVT_OK;
 }
 
-/* A subject with one name at its end.  A token may not be empty. */
-static enum kvt_err
-named(char *out, size_t size, const char *prefix, const char *name)
+static const char *const prefixes[] = {
+    [WIRE_SUBJECT_ORDERS] = "kvtier.v1.orders.",
+    [WIRE_SUBJECT_REPORTS] = "kvtier.v1.reports.",
+    [WIRE_SUBJECT_DUMP] = "kvtier.v1.query.dump.",
+    [WIRE_SUBJECT_RANGE] = "kvtier.v1.query.range.",
+    [WIRE_SUBJECT_ROUTE_SYNC] = "kvtier.v1.route.sync.",
+};
+
+enum kvt_err
+wire_subject_named(enum wire_subject kind, char *out, size_t size, const char *name)
 {
     struct subject subject;
 
     begin(&subject, out, size);
     if (name[0] == '\0')
         return KVT_INVALID;
-    put_text(&subject, prefix);
+    put_text(&subject, prefixes[kind]);
     put_token(&subject, name);
     return finish(&subject);
 }
@@ -103,15 +110,15 @@ is_bare(const char *name)
     return differs && before != '.';
 }
 
-static enum kvt_err
-bare(char *out, size_t size, const char *prefix, const char *name)
+enum kvt_err
+wire_subject_bare(enum wire_subject kind, char *out, size_t size, const char *name)
 {
     struct subject subject;
 
     begin(&subject, out, size);
     if (!is_bare(name))
         return KVT_INVALID;
-    put_text(&subject, prefix);
+    put_text(&subject, prefixes[kind]);
     put_text(&subject, name);
     return finish(&subject);
 }
@@ -137,46 +144,4 @@ wire_subject_events(char *out, size_t size, const char *namespace_, uint32_t par
     put_text(&subject, number);
     put_token(&subject, worker);
     return finish(&subject);
-}
-
-enum kvt_err
-wire_subject_orders(char *out, size_t size, const char *gateway)
-{
-    return named(out, size, "kvtier.v1.orders.", gateway);
-}
-
-enum kvt_err
-wire_subject_reports(char *out, size_t size, const char *gateway)
-{
-    return named(out, size, "kvtier.v1.reports.", gateway);
-}
-
-enum kvt_err
-wire_subject_dump(char *out, size_t size, const char *worker)
-{
-    return named(out, size, "kvtier.v1.query.dump.", worker);
-}
-
-enum kvt_err
-wire_subject_range(char *out, size_t size, const char *worker)
-{
-    return named(out, size, "kvtier.v1.query.range.", worker);
-}
-
-enum kvt_err
-wire_subject_bare_dump(char *out, size_t size, const char *worker)
-{
-    return bare(out, size, "kvtier.v1.query.dump.", worker);
-}
-
-enum kvt_err
-wire_subject_bare_range(char *out, size_t size, const char *worker)
-{
-    return bare(out, size, "kvtier.v1.query.range.", worker);
-}
-
-enum kvt_err
-wire_subject_route_sync(char *out, size_t size, const char *group)
-{
-    return named(out, size, "kvtier.v1.route.sync.", group);
 }

@@ -29,24 +29,25 @@
 #define WIRE_SUBJECT_ROUTE       "kvtier.v1.query.route" /* answered by an advisor of a group */
 #define WIRE_SUBJECT_STEP        "kvtier.v1.route.step"  /* read by every advisor */
 
+/* Subjects with one name at their end. */
+enum wire_subject {
+    WIRE_SUBJECT_ORDERS,     /* "kvtier.v1.orders.<gateway>" */
+    WIRE_SUBJECT_REPORTS,    /* "kvtier.v1.reports.<gateway>" */
+    WIRE_SUBJECT_DUMP,       /* "kvtier.v1.query.dump.<publisher>": answered by that publisher */
+    WIRE_SUBJECT_RANGE,      /* "kvtier.v1.query.range.<publisher>": the same */
+    WIRE_SUBJECT_ROUTE_SYNC, /* "kvtier.v1.route.sync.<group>": between the routers of a group */
+};
+
 /** "kvtier.v1.events.<namespace>.<partition>.<worker>". */
 KVT_NODISCARD enum kvt_err wire_subject_events(char *out, size_t size, const char *namespace_,
                                                uint32_t partition, const char *worker);
-/** "kvtier.v1.orders.<gateway>". */
-KVT_NODISCARD enum kvt_err wire_subject_orders(char *out, size_t size, const char *gateway);
-/** "kvtier.v1.reports.<gateway>". */
-KVT_NODISCARD enum kvt_err wire_subject_reports(char *out, size_t size, const char *gateway);
-/** "kvtier.v1.query.dump.<publisher>": answered by that publisher. */
-KVT_NODISCARD enum kvt_err wire_subject_dump(char *out, size_t size, const char *worker);
-/** "kvtier.v1.query.range.<publisher>": answered by that publisher. */
-KVT_NODISCARD enum kvt_err wire_subject_range(char *out, size_t size, const char *worker);
+/** KVT_OK, KVT_RANGE, or KVT_INVALID: the name is empty. */
+KVT_NODISCARD enum kvt_err wire_subject_named(enum wire_subject kind, char *out, size_t size,
+                                              const char *name);
 
-/* The same two for a partner that does not encode its name.  KVT_INVALID, and "": the name has
- * nothing to encode, or is no part of a subject as it is. */
-KVT_NODISCARD enum kvt_err wire_subject_bare_dump(char *out, size_t size, const char *worker);
-KVT_NODISCARD enum kvt_err wire_subject_bare_range(char *out, size_t size, const char *worker);
-
-/** "kvtier.v1.route.sync.<group>": what routers of a group tell each other. */
-KVT_NODISCARD enum kvt_err wire_subject_route_sync(char *out, size_t size, const char *group);
+/** The same for a partner that does not encode its name.  KVT_INVALID, and "": the name has nothing
+ *  to encode, or is no part of a subject as it is. */
+KVT_NODISCARD enum kvt_err wire_subject_bare(enum wire_subject kind, char *out, size_t size,
+                                             const char *name);
 
 #endif /* WIRE_MESSAGE_SUBJECT_H */

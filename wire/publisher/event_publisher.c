@@ -122,14 +122,16 @@ make_state(struct wire_event_publisher *publisher)
     if (publisher->shared.ring == NULL || publisher->shared.questions == NULL ||
         publisher->sender.events == NULL || publisher->sender.answer == NULL)
         return KVT_NOMEM;
-    rc = wire_subject_dump(publisher->dump_subject, WIRE_SUBJECT_MAX, publisher->worker);
+    rc = wire_subject_named(WIRE_SUBJECT_DUMP, publisher->dump_subject, WIRE_SUBJECT_MAX,
+                            publisher->worker);
     if (rc == KVT_OK)
-        rc = wire_subject_range(publisher->range_subject, WIRE_SUBJECT_MAX, publisher->worker);
+        rc = wire_subject_named(WIRE_SUBJECT_RANGE, publisher->range_subject, WIRE_SUBJECT_MAX,
+                                publisher->worker);
     /* Who asks without encoding the name is answered, too. */
-    (void)!wire_subject_bare_dump(publisher->bare_dump_subject, WIRE_SUBJECT_MAX,
-                                  publisher->worker);
-    (void)!wire_subject_bare_range(publisher->bare_range_subject, WIRE_SUBJECT_MAX,
-                                   publisher->worker);
+    (void)!wire_subject_bare(WIRE_SUBJECT_DUMP, publisher->bare_dump_subject, WIRE_SUBJECT_MAX,
+                             publisher->worker);
+    (void)!wire_subject_bare(WIRE_SUBJECT_RANGE, publisher->bare_range_subject, WIRE_SUBJECT_MAX,
+                             publisher->worker);
     return rc;
 }
 

@@ -422,7 +422,9 @@ publish_report(struct wire_bus *bus, const struct kvt_report *report)
 
     kvt_buffer_init(&bytes, WIRE_REPORT_MAX);
     assert_int_equal(wire_report_encode(report, &bytes), KVT_OK);
-    assert_int_equal(wire_subject_reports(subject, sizeof(subject), report->gateway), KVT_OK);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_REPORTS, subject, sizeof(subject), report->gateway),
+        KVT_OK);
     assert_int_equal(wire_bus_publish_acked(bus, subject, NULL, bytes.data, bytes.size, 5000, NULL),
                      KVT_OK);
     kvt_buffer_release(&bytes);

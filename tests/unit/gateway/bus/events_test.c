@@ -193,7 +193,8 @@ dumps_are_whole(void **state)
     for (uint64_t i = 0; i < 50; i++)
         assert_int_equal(test_gateway_put(&f->gateway, i, SIZE), KVT_OK);
     wait_until_sent(f);
-    assert_int_equal(wire_subject_dump(subject, sizeof(subject), "gateway:gw0"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_DUMP, subject, sizeof(subject), "gateway:gw0"),
+                     KVT_OK);
     kvt_buffer_init(&question, 1024);
     do {
         const struct wire_query_dump dump = {.cursor = cursor, .limit = PAGE};
@@ -246,7 +247,8 @@ ranges_are_exact(void **state)
         assert_int_equal(test_gateway_put(&f->gateway, i, SIZE), KVT_OK);
     wait_until_sent(f);
     gateway_catalog_stats(f->gateway.context->catalog, &stats);
-    assert_int_equal(wire_subject_range(subject, sizeof(subject), "gateway:gw0"), KVT_OK);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_RANGE, subject, sizeof(subject), "gateway:gw0"), KVT_OK);
     kvt_buffer_init(&question, 1024);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct wire_query_range range = {
@@ -341,7 +343,8 @@ tiers_that_were_taken_out_are_named(void **state)
     wait_until_sent(f);
     assert_int_equal(read_stream(f, "gateway:gw0", TEST_NAMESPACE), stats.events);
 
-    assert_int_equal(wire_subject_range(subject, sizeof(subject), "gateway:gw0"), KVT_OK);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_RANGE, subject, sizeof(subject), "gateway:gw0"), KVT_OK);
     kvt_buffer_init(&question, 1024);
     assert_int_equal(wire_query_encode_range(
                          &(struct wire_query_range){

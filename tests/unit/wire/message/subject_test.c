@@ -32,23 +32,25 @@ names_become_tokens(void **state)
             wire_subject_events(out, sizeof(out), cases[i].namespace_, 7, cases[i].worker), KVT_OK);
         assert_string_equal(out, cases[i].subject);
     }
-    assert_int_equal(wire_subject_orders(out, sizeof(out), "gw.1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ORDERS, out, sizeof(out), "gw.1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.orders.gw%2E1");
-    assert_int_equal(wire_subject_reports(out, sizeof(out), "gw1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_REPORTS, out, sizeof(out), "gw1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.reports.gw1");
-    assert_int_equal(wire_subject_dump(out, sizeof(out), "w1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_DUMP, out, sizeof(out), "w1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.dump.w1");
-    assert_int_equal(wire_subject_bare_dump(out, sizeof(out), "host.a:1"), KVT_OK);
+    assert_int_equal(wire_subject_bare(WIRE_SUBJECT_DUMP, out, sizeof(out), "host.a:1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.dump.host.a:1");
-    assert_int_equal(wire_subject_bare_range(out, sizeof(out), "a.b.c"), KVT_OK);
+    assert_int_equal(wire_subject_bare(WIRE_SUBJECT_RANGE, out, sizeof(out), "a.b.c"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.range.a.b.c");
     for (size_t i = 0; i < sizeof(not_bare) / sizeof(not_bare[0]); i++) {
-        assert_int_equal(wire_subject_bare_dump(out, sizeof(out), not_bare[i]), KVT_INVALID);
+        assert_int_equal(wire_subject_bare(WIRE_SUBJECT_DUMP, out, sizeof(out), not_bare[i]),
+                         KVT_INVALID);
         assert_string_equal(out, "");
     }
-    assert_int_equal(wire_subject_range(out, sizeof(out), "w1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_RANGE, out, sizeof(out), "w1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.range.w1");
-    assert_int_equal(wire_subject_route_sync(out, sizeof(out), "llama 70b.eu"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ROUTE_SYNC, out, sizeof(out), "llama 70b.eu"),
+                     KVT_OK);
     assert_string_equal(out, "kvtier.v1.route.sync.llama%2070b%2Eeu");
 }
 
@@ -61,16 +63,20 @@ empty_names_and_long_ones_are_refused(void **state)
     (void)state;
     assert_int_equal(wire_subject_events(out, sizeof(out), "ns", 0, ""), KVT_INVALID);
     assert_string_equal(out, "");
-    assert_int_equal(wire_subject_orders(out, sizeof(out), ""), KVT_INVALID);
-    assert_int_equal(wire_subject_route_sync(out, sizeof(out), ""), KVT_INVALID);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ORDERS, out, sizeof(out), ""), KVT_INVALID);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ROUTE_SYNC, out, sizeof(out), ""),
+                     KVT_INVALID);
     memset(dots, '.', sizeof(dots) - 1);
     dots[sizeof(dots) - 1] = '\0';
     assert_int_equal(wire_subject_events(out, sizeof(out), dots, 0, dots), KVT_RANGE);
     assert_string_equal(out, "");
 
     /* Exactly fitting, and one byte less. */
-    assert_int_equal(wire_subject_orders(out, sizeof("kvtier.v1.orders.gw"), "gw"), KVT_OK);
-    assert_int_equal(wire_subject_orders(out, sizeof("kvtier.v1.orders.gw") - 1, "gw"), KVT_RANGE);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_ORDERS, out, sizeof("kvtier.v1.orders.gw"), "gw"), KVT_OK);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_ORDERS, out, sizeof("kvtier.v1.orders.gw") - 1, "gw"),
+        KVT_RANGE);
 }
 
 int

@@ -449,7 +449,8 @@ open_queue(struct wire_bus *bus, const char *gateway, uint64_t ack_wait_ms)
     struct wire_stream_options options = {
         .stream = WIRE_STREAM_ORDERS, .durable = gateway, .ack_wait_ms = ack_wait_ms};
 
-    assert_int_equal(wire_subject_orders(filter, sizeof(filter), gateway), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ORDERS, filter, sizeof(filter), gateway),
+                     KVT_OK);
     options.subject = filter;
     assert_int_equal(wire_stream_open(&stream, bus, &options), KVT_OK);
     return stream;
@@ -483,7 +484,8 @@ a_work_queue_repeats_what_was_not_acknowledged(void **state)
 
     (void)state;
     bus = test_bus_start(&server);
-    assert_int_equal(wire_subject_orders(orders, sizeof(orders), "gw.1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ORDERS, orders, sizeof(orders), "gw.1"),
+                     KVT_OK);
     stream = open_queue(bus, "gw.1", 500);
     assert_int_equal(wire_bus_publish_acked(bus, orders, "1:1", "one", 3, 1000, NULL), KVT_OK);
     assert_int_equal(wire_bus_publish_acked(bus, orders, "1:2", "two", 3, 1000, NULL), KVT_OK);
@@ -545,7 +547,8 @@ what_was_rejected_is_gone(void **state)
 
     (void)state;
     bus = test_bus_start(&server);
-    assert_int_equal(wire_subject_orders(orders, sizeof(orders), "gw1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_ORDERS, orders, sizeof(orders), "gw1"),
+                     KVT_OK);
     stream = open_queue(bus, "gw1", 500);
     assert_int_equal(wire_bus_publish_acked(bus, orders, "1:1", "bad", 3, 1000, NULL), KVT_OK);
     message = fetch_one(stream);

@@ -538,7 +538,8 @@ ask_range(struct wire_bus *bus, uint64_t incarnation, uint64_t from, uint64_t to
     enum kvt_err status;
     uint64_t cursor;
 
-    assert_int_equal(wire_subject_range(subject, sizeof(subject), "worker.1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_RANGE, subject, sizeof(subject), "worker.1"),
+                     KVT_OK);
     kvt_buffer_init(&question, WIRE_QUERY_MAX);
     assert_int_equal(wire_query_encode_range(&range, &question), KVT_OK);
     status = ask(bus, subject, &question, reader, &cursor, NULL);
@@ -568,7 +569,8 @@ dump_gives_all_that_is_held_in_pages(void **state)
     options.snapshot = snapshot;
     publisher = open_publisher(&options);
     give(publisher, 1, 77);
-    assert_int_equal(wire_subject_dump(subject, sizeof(subject), "worker.1"), KVT_OK);
+    assert_int_equal(wire_subject_named(WIRE_SUBJECT_DUMP, subject, sizeof(subject), "worker.1"),
+                     KVT_OK);
     kvt_buffer_init(&question, WIRE_QUERY_MAX);
     do {
         kvt_buffer_clear(&question);
