@@ -12,11 +12,9 @@
 #include "base/core/alloc.h"
 #include "base/http/http_daemon.h"
 #include "base/http/http_internal.h"
-#include "base/http/listen.h"
 
 enum {
     RETRY_AFTER_MAX = 16,
-    STALL_S = 30,
     STATUS_CLASSES = 6,
     ALLOW_MAX = 64,
     READY_MAX = 8192,
@@ -31,7 +29,6 @@ struct kvt_http {
     char *token;
     char *hosts;
     struct kvt_http_daemon life;
-    uint16_t port;
     size_t memory_max;
     _Atomic size_t memory;                      /* bytes of bodies and answers held now */
     struct kvt_metric *answers[STATUS_CLASSES]; /* by the status's first digit, from 2 */
@@ -527,26 +524,6 @@ unescape(void *arg, struct MHD_Connection *connection, char *text)
     return strstr(text, "%00") != NULL ? strlen(text) : MHD_http_unescape(text);
 }
 
-static enum kvt_err
-start_daemon(struct kvt_http *http, struct kvt_error *err)
-{
-    const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
-
-    http->life.daemon = MHD_start_daemon(
-        flags, http->port, kvt_http_daemon_accept, &http->life, on_request, http,
-        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_daemon_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
-        http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)KVT_HTTP_THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_UNESCAPE_CALLBACK, unescape,
-        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
-    if (http->life.daemon == NULL)
-        return kvt_error_set(err, KVT_IO, "start the HTTP server on %s port %u", http->bind,
-                             (unsigned)http->port);
-    http->life.fd = -1;
-    return KVT_OK;
-}
-
 static void
 register_metrics(struct kvt_http *http)
 {
@@ -577,7 +554,6 @@ kvt_http_start(struct kvt_http **out, const struct kvt_http_options *options, st
     http = kvt_calloc(1, sizeof(*http));
     if (http == NULL)
         return kvt_error_set(err, KVT_NOMEM, "HTTP server: out of memory");
-    http->life.fd = -1;
     http->options = *options;
     http->memory_max = options->memory_max == 0 ? KVT_HTTP_MEMORY_MAX : options->memory_max;
     register_metrics(http);
@@ -593,10 +569,19 @@ kvt_http_start(struct kvt_http **out, const struct kvt_http_options *options, st
                            KVT_HTTP_TOKEN_MAX - 1);
         goto fail;
     }
-    rc = kvt_listen(&http->life.fd, &http->port, options->bind, options->port, err);
-    if (rc != KVT_OK)
-        goto fail;
-    rc = start_daemon(http, err);
+    rc = kvt_http_daemon_start(
+        &http->life,
+        &(struct kvt_http_daemon_options){.bind = options->bind,
+                                          .port = options->port,
+                                          .what = "the HTTP server",
+                                          .area = "base.http",
+                                          .threads = KVT_HTTP_THREADS,
+                                          .connections_max = KVT_HTTP_CONNECTIONS_MAX,
+                                          .on_request = on_request,
+                                          .on_completed = on_completed,
+                                          .unescape = unescape,
+                                          .arg = http},
+        err);
     if (rc != KVT_OK)
         goto fail;
     *out = http;
@@ -610,7 +595,7 @@ fail:
 uint16_t
 kvt_http_port(const struct kvt_http *http)
 {
-    return http->port;
+    return http->life.port;
 }
 
 void

@@ -14,7 +14,6 @@
 #include "base/core/clock.h"
 #include "base/core/random.h"
 #include "base/http/http_daemon.h"
-#include "base/http/listen.h"
 #include "base/thread/queue.h"
 #include "gateway/block/reader.h"
 #include "gateway/http/connections.h"
@@ -22,7 +21,6 @@
 #include "gateway/tier/body_cache.h"
 
 enum {
-    STALL_S = 30,
     CONNECTION_MEMORY = 64 << 10, /* the library clears all of it for each request */
     IO_THREADS_MAX = 64,
     TAKE_WAIT_MS = 1000,
@@ -59,7 +57,6 @@ struct guest {
 struct gateway_s3_server {
     struct gateway_s3_server_options options;
     struct kvt_http_daemon life;
-    uint16_t port;
     struct kvt_queue *queue; /* of struct call */
     struct gateway_connections *callers;
     _Atomic uint64_t cut_ms; /* when the callers are looked at next; monotonic */
@@ -522,27 +519,29 @@ start_http(struct gateway_s3_server *front, struct kvt_error *err)
 {
     const struct gateway_s3_server_options *options = &front->options;
     const bool tls = options->tls != NULL;
-    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
-                           MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
     const struct MHD_OptionItem end = {MHD_OPTION_END, 0, NULL};
-    const struct MHD_OptionItem rest[] = {tls ? kvt_tls_option() : end, end};
+    const struct MHD_OptionItem more[] = {
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, front},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, front},
+        tls ? kvt_tls_option() : end,
+        end};
 
-    /* A pool of one thread is no pool. */
-    front->life.daemon = MHD_start_daemon(
-        flags, front->port, kvt_http_daemon_accept, &front->life, on_request, front,
-        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_daemon_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET,
-        front->life.fd, MHD_OPTION_THREAD_POOL_SIZE,
-        front->options.http_threads < 2 ? 0u : front->options.http_threads,
-        MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, front, MHD_OPTION_ARRAY, rest, MHD_OPTION_END);
-    if (front->life.daemon == NULL)
-        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u", front->options.bind,
-                             (unsigned)front->port);
-    front->life.fd = -1; /* the daemon's now */
-    return KVT_OK;
+    return kvt_http_daemon_start(
+        &front->life,
+        &(struct kvt_http_daemon_options){.bind = options->bind,
+                                          .port = options->port,
+                                          .what = "the S3 port",
+                                          .area = "gateway.front",
+                                          .flags = tls ? MHD_USE_TLS : 0u,
+                                          .threads = options->http_threads,
+                                          .connections_max = options->connections_max,
+                                          .on_request = on_request,
+                                          .on_completed = on_completed,
+                                          .unescape = keep_escapes,
+                                          .arg = front,
+                                          .more = more},
+        err);
 }
 
 enum kvt_err
@@ -558,7 +557,6 @@ gateway_s3_server_start(struct gateway_s3_server **out,
     if (front == NULL)
         return kvt_error_set(err, KVT_NOMEM, "S3 port");
     front->options = *options;
-    front->life.fd = -1;
     kvt_random_system(&id, sizeof(id));
     atomic_store(&front->next_id, id);
     rc = gateway_connections_new(&front->callers, options->patience_ms);
@@ -568,9 +566,6 @@ gateway_s3_server_start(struct gateway_s3_server **out,
         (void)kvt_error_set(err, rc, "S3 port");
         goto fail;
     }
-    rc = kvt_listen(&front->life.fd, &front->port, options->bind, options->port, err);
-    if (rc != KVT_OK)
-        goto fail;
     while (front->thread_count < options->io_threads && front->thread_count < IO_THREADS_MAX) {
         const int sys = pthread_create(&front->threads[front->thread_count], NULL, io_main, front);
 
@@ -594,7 +589,7 @@ fail:
 uint16_t
 gateway_s3_server_port(const struct gateway_s3_server *front)
 {
-    return front->port;
+    return front->life.port;
 }
 
 void

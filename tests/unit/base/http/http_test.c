@@ -1,6 +1,6 @@
 /*
- * What is tested: base/http/http.h, base/http/http_internal.h, base/http/listen.h and
- * base/http/fetch.h against each other, and by raw requests where a polite client could not
+ * What is tested: base/http/http.h, base/http/http_internal.h and base/http/fetch.h against each
+ * other, and by raw requests where a polite client could not
  * misbehave.
  */
 #include <arpa/inet.h>
@@ -18,7 +18,6 @@
 #include "base/http/fetch.h"
 #include "base/http/http.h"
 #include "base/http/http_internal.h"
-#include "base/http/listen.h"
 
 #include "tests/support/seed.h"
 
@@ -666,13 +665,13 @@ many_clients_at_once(void **state)
 static void
 fetch_bounds_size_and_time(void **state)
 {
+    struct kvt_http_options options = options_with(TOKEN);
     struct kvt_fetch fetch = {.timeout_ms = 100};
+    struct kvt_http *stopped;
     struct kvt_buffer answer;
     struct kvt_error err;
     unsigned status = 9;
     char url[128];
-    uint16_t port;
-    int fd;
 
     (void)state;
     kvt_buffer_init(&answer, 3);
@@ -684,10 +683,10 @@ fetch_bounds_size_and_time(void **state)
     assert_int_equal(kvt_fetch(&fetch, &status, &answer, &err), KVT_RANGE); /* "late" */
     assert_non_null(strstr(err.text, url));
     kvt_buffer_clear(&answer);
-    /* A port that was free a moment ago. */
-    assert_int_equal(kvt_listen(&fd, &port, "127.0.0.1", 0, &err), KVT_OK);
-    (void)close(fd);
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/", port);
+    options.metrics = NULL;
+    assert_int_equal(kvt_http_start(&stopped, &options, &err), KVT_OK);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/", kvt_http_port(stopped));
+    kvt_http_stop(stopped);
     assert_int_equal(kvt_fetch(&fetch, &status, &answer, &err), KVT_UNAVAILABLE);
     fetch.url = "gopher://127.0.0.1/";
     assert_int_equal(kvt_fetch(&fetch, &status, &answer, &err), KVT_INVALID);
