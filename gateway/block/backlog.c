@@ -245,7 +245,6 @@ gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_ro
         gateway_store_batch_free(flight);
         return;
     }
-    gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     gateway_claim_settle(context, backlog->claims, round->seen);
     round->uploaded = publish(backlog, round->seen);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "g4/object/check.h"
+#include "g4/object/kind.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/tombstone.h"
@@ -103,7 +104,7 @@ settle_by_body(struct gateway_context *context, struct gateway_claim *claim,
         context->tiers.buckets,
         gateway_body_read(&context->body_limits, gateway_bucket_tier_store(context->tiers.buckets),
                           claim->key, length, &seen));
-    reason = rc == KVT_OK ? gateway_damage_judge_head(&seen) : seen.error.text;
+    reason = rc == KVT_OK ? g4_kind_judge_block(&seen) : seen.error.text;
     if (rc == KVT_OK && reason == NULL &&
         g4_check_body(&seen.meta, NULL, seen.buffer, seen.buffer_size, &err) != KVT_OK)
         reason = err.text;
@@ -173,8 +174,6 @@ gateway_claim_settle(struct gateway_context *context, struct gateway_claim *clai
         gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
                                  claims[i].key, i);
     }
-    if (flight != NULL)
-        gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     gateway_commit_record_claims(context, claims, count);
 }
@@ -198,7 +197,6 @@ gateway_claim_perform(struct gateway_context *context, struct gateway_claim *cla
         return claim->status;
     }
     gateway_claim_send(context, flight, claim, 0);
-    gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     gateway_claim_settle(context, claim, 1);
     return claim->status;

@@ -6,6 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 #include "g4/object/commit.h"
+#include "g4/object/kind.h"
 #include "gateway/block/damage.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/key_lock.h"
@@ -84,7 +85,7 @@ on_head(struct committing *work, const struct g4_request *request, struct unit *
     if (!gateway_damage_judged(request->status)) {
         unit->status = gateway_bucket_tier_ended(work->context->tiers.buckets, request->status);
         unit->complete = false;
-    } else if (request->status != KVT_OK || gateway_damage_judge_head(request) != NULL) {
+    } else if (request->status != KVT_OK || g4_kind_judge_block(request) != NULL) {
         unit->complete = false;
     } else {
         add_rank(unit, unit->asked, meta->length, meta->crc32c, meta->fingerprint);

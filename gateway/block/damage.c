@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "g4/object/kind.h"
 #include "gateway/tier/body_read.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_tiers.h"
@@ -47,17 +48,11 @@ gateway_damage_is_tombstone(const struct g4_request *seen)
            strcmp(seen->meta.writer, GATEWAY_TOMBSTONE) == 0;
 }
 
-const char *
-gateway_damage_judge_head(const struct g4_request *seen)
-{
-    return g4_kind_judge_block(seen);
-}
-
 bool
 gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
                      uint64_t fingerprint)
 {
-    return gateway_damage_judge_head(seen) == NULL && seen->meta.length == length &&
+    return g4_kind_judge_block(seen) == NULL && seen->meta.length == length &&
            seen->meta.crc32c == crc32c &&
            (seen->meta.fingerprint == fingerprint || fingerprint == 0);
 }

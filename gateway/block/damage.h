@@ -28,9 +28,6 @@ bool gateway_damage_comes_again(struct gateway_context *context, const char *key
 /** Does this HEAD or GET answer show a tombstone? */
 bool gateway_damage_is_tombstone(const struct g4_request *seen);
 
-/** Does what HEAD shows look like a whole block?  NULL, or what is wrong. */
-const char *gateway_damage_judge_head(const struct g4_request *seen);
-
 /** Keep the evidence and count it. */
 void gateway_damage_keep(struct gateway_context *context, const char *key, unsigned tier,
                          const void *body, size_t size, const char *reason);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
-#include "base/core/clock.h"
 #include "g4/object/check.h"
+#include "g4/object/kind.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
 #include "gateway/block/recheck.h"
@@ -40,7 +40,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = gateway_bucket_tier_ended(reading->context->tiers.buckets, request->status);
     } else if (!opaque && gateway_damage_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
-    } else if (!opaque && gateway_damage_judge_head(request) != NULL) {
+    } else if (!opaque && g4_kind_judge_block(request) != NULL) {
         item->status = KVT_NOTFOUND;
         item->suspect = !bare; /* counted as what it is */
     } else {
@@ -161,8 +161,6 @@ find_records(struct reading *reading)
         gateway_store_batch_head(flight, gateway_bucket_tier_store(reading->context->tiers.buckets),
                                  keys[used++], i);
     }
-    if (flight != NULL)
-        gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     kvt_free(keys);
 }
@@ -187,8 +185,6 @@ gateway_get_find(struct gateway_context *context, struct gateway_item *items, si
         gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
                                  items[i].key, i);
     }
-    if (flight != NULL)
-        gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     for (size_t i = 0; i < count; i++)
         if (items[i].gone)

@@ -26,10 +26,7 @@ static enum kvt_err
 perform(struct gateway_context *context, struct g4_request *request)
 {
     request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS;
-    return gateway_bucket_tier_ended_of(
-        context->tiers.buckets, GATEWAY_COLD,
-        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, GATEWAY_COLD),
-                         request));
+    return gateway_bucket_tier_perform_in(context->tiers.buckets, GATEWAY_COLD, request);
 }
 
 /* Whose it is: this catalog's, in this life, at this time.  No two bodies are equal, so no two

@@ -234,8 +234,6 @@ confirm(struct putting *putting)
         gateway_store_batch_head(flight, gateway_bucket_tier_store(context->tiers.buckets),
                                  putting->items[i].key, i);
     }
-    if (flight != NULL)
-        gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
 }
 

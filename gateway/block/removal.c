@@ -7,6 +7,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "g4/object/commit.h"
+#include "g4/object/kind.h"
 #include "gateway/block/claim.h"
 #include "gateway/block/commit_record.h"
 #include "gateway/block/damage.h"
@@ -147,15 +148,9 @@ look_again(struct gateway_context *context, const char *key, const struct gatewa
 {
     enum kvt_err rc;
 
-    look->head =
-        (struct g4_request){.verb = G4_HEAD,
-                            .key = key,
-                            .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &look->head));
+    rc = gateway_bucket_tier_look(context->tiers.buckets, key, &look->head);
     if (!gateway_damage_judged(rc))
         return rc;
     look->renewed = rc == KVT_OK && (look->head.modified_ms + MARGIN_MS > marked->modified_ms ||
@@ -168,7 +163,7 @@ look_again(struct gateway_context *context, const char *key, const struct gatewa
 static bool
 is_whole(const struct g4_request *head)
 {
-    return head->meta.present ? gateway_damage_judge_head(head) == NULL : head->buffer_size > 0;
+    return head->meta.present ? g4_kind_judge_block(head) == NULL : head->buffer_size > 0;
 }
 
 /* May the far bucket have a copy, as the row says? */
@@ -222,12 +217,8 @@ give_up(struct gateway_context *context, const char *key, const struct g4_reques
 static enum kvt_err
 look_behind(struct gateway_context *context, const char *key, const struct gateway_record *noted)
 {
-    struct g4_request head = {.verb = G4_HEAD,
-                              .key = key,
-                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
-    const enum kvt_err rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
+    struct g4_request head;
+    const enum kvt_err rc = gateway_bucket_tier_look(context->tiers.buckets, key, &head);
 
     if (rc == KVT_OK && is_whole(&head))
         return give_up(context, key, &head, noted);
@@ -467,7 +458,6 @@ delete_cold_all(struct removal *removal, size_t grouped)
     }
     if (rc != KVT_OK)
         return rc;
-    gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     return KVT_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "g4/object/check.h"
+#include "g4/object/kind.h"
 #include "g4/pair/bucket_pair.h"
 #include "gateway/block/claim.h"
 #include "gateway/block/commit_record.h"
@@ -33,16 +34,12 @@ static bool
 write_off(struct gateway_context *context, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
-    struct g4_request head = {.verb = G4_HEAD,
-                              .key = change->key,
-                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    struct g4_request head;
     enum kvt_err rc;
 
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return false;
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
+    rc = gateway_bucket_tier_look(context->tiers.buckets, change->key, &head);
     if (rc == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
         record->tiers = gateway_record_bucket(&head);
@@ -246,7 +243,7 @@ is_sound(const struct g4_request *seen, const void *body, size_t size)
 {
     struct kvt_error err;
 
-    return seen->status == KVT_OK && gateway_damage_judge_head(seen) == NULL &&
+    return seen->status == KVT_OK && g4_kind_judge_block(seen) == NULL &&
            g4_check_body(&seen->meta, NULL, body, size, &err) == KVT_OK;
 }
 
@@ -337,13 +334,10 @@ gateway_repair_other(struct gateway_context *context, const char *key)
     struct gateway_record record;
     struct gateway_key_lock hold;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return;
     if (gateway_catalog_get(context->catalog, key, &record) == KVT_OK &&
-        gateway_bucket_tier_ended(
-            context->tiers.buckets,
-            g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head)) == KVT_OK &&
+        gateway_bucket_tier_perform(context->tiers.buckets, &head) == KVT_OK &&
         gateway_repair_is_other(context, &record, &head))
         forget(context, key, &record);
     gateway_key_lock_release(context->key_locks, &hold, 1);
@@ -369,9 +363,7 @@ bool
 gateway_repair_elsewhere(struct gateway_context *context, const char *key)
 {
     bool changed = false;
-    struct g4_request head = {.verb = G4_HEAD,
-                              .key = key,
-                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
+    struct g4_request head;
     struct gateway_change change = {.key = key};
     struct gateway_record *record = &change.record;
     struct gateway_key_lock hold;
@@ -379,13 +371,10 @@ gateway_repair_elsewhere(struct gateway_context *context, const char *key)
     if (!gateway_tier_exists(&context->tiers, GATEWAY_TIER_FAR) ||
         !gateway_bucket_tier_healthy(context->tiers.buckets))
         return false;
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return false;
     if (gateway_catalog_get(context->catalog, key, record) == KVT_OK &&
-        gateway_bucket_tier_ended(
-            context->tiers.buckets,
-            g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head)) == KVT_OK &&
+        gateway_bucket_tier_look(context->tiers.buckets, key, &head) == KVT_OK &&
         gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint) &&
         (gateway_record_elsewhere(record, &head) || has_lost_one(context, key, record, &head))) {
         record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
@@ -422,8 +411,7 @@ gateway_repair_cold(struct gateway_context *context, const char *key, const stru
         gateway_stats_add(context->stats, GATEWAY_STAT_FOREIGN, 1);
     gateway_damage_keep(context, key, seen->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR, body,
                         size, reason);
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return;
     rc = g4_store_perform(bucket_of(context, seen), &request);
     request.place = seen->place;
@@ -444,8 +432,7 @@ gateway_repair_gone(struct gateway_context *context, const char *key)
 {
     struct gateway_key_lock hold;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return;
     gateway_repair_gone_held(context, key);
     gateway_key_lock_release(context->key_locks, &hold, 1);
@@ -462,9 +449,7 @@ gateway_repair_inspect(struct gateway_context *context, const char *key)
 
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return;
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
+    rc = gateway_bucket_tier_perform(context->tiers.buckets, &request);
     if (rc != KVT_OK && rc != KVT_CORRUPT)
         return;
     length = rc == KVT_OK ? request.buffer_size : context->body_limits.object_max;
@@ -473,7 +458,7 @@ gateway_repair_inspect(struct gateway_context *context, const char *key)
         gateway_body_read(&context->body_limits, gateway_bucket_tier_store(context->tiers.buckets),
                           key, length, &request));
     if (rc == KVT_OK && !gateway_damage_is_tombstone(&request)) {
-        reason = gateway_damage_judge_head(&request);
+        reason = g4_kind_judge_block(&request);
         if (reason == NULL &&
             g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
             reason = err.text;

@@ -28,9 +28,7 @@ gateway_tombstone_put(struct gateway_context *context, const char *key, unsigned
         return rc;
     if (seen_etag != NULL)
         memcpy(put.etag, seen_etag, sizeof(put.etag));
-    rc = gateway_bucket_tier_ended_of(
-        context->tiers.buckets, tier,
-        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, tier), &put));
+    rc = gateway_bucket_tier_perform_in(context->tiers.buckets, tier, &put);
     (void)gateway_move_lock_sent(lock, rc);
     memcpy(etag, put.etag, sizeof(put.etag));
     return rc;
@@ -49,9 +47,7 @@ gateway_tombstone_delete(struct gateway_context *context, const char *key, unsig
         drop.condition = G4_IF_MATCH;
         memcpy(drop.etag, seen_etag, sizeof(drop.etag));
     }
-    rc = gateway_bucket_tier_ended_of(
-        context->tiers.buckets, tier,
-        g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, tier), &drop));
+    rc = gateway_bucket_tier_perform_in(context->tiers.buckets, tier, &drop);
     (void)gateway_move_lock_sent(lock, rc);
     /* PRECONDITION: somebody put it again, over the tombstone. */
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
@@ -177,11 +173,7 @@ gateway_tombstone_put_over(struct gateway_context *context, struct g4_request *p
         over.condition = G4_IF_MATCH;
         memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(
-            &lock,
-            gateway_bucket_tier_ended_of(
-                context->tiers.buckets, GATEWAY_COLD,
-                g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, GATEWAY_COLD),
-                                 &over)));
+            &lock, gateway_bucket_tier_perform_in(context->tiers.buckets, GATEWAY_COLD, &over));
     }
     gateway_move_lock_release(context, &lock);
     if (rc == KVT_OK)

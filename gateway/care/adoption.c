@@ -247,7 +247,6 @@ look(struct gateway_adoption *adoption, size_t count)
         request->attributes = adoption->strangers[i].attributes;
         gateway_store_batch_submit(flight, store, request);
     }
-    gateway_store_batch_drain(flight);
     gateway_store_batch_free(flight);
     return KVT_OK;
 }

@@ -459,8 +459,7 @@ adopt(struct gateway_context *context, const char *key, struct kvt_error *err)
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     gateway_get_find(context, &item, 1);
     rc = item.uncommitted ? KVT_OK : item.status;
@@ -485,8 +484,7 @@ recount(struct gateway_context *context, const char *key, unsigned tier, struct 
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     rc = gateway_catalog_get(context->catalog, key, record);
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
@@ -537,9 +535,7 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
     }
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
+    rc = gateway_bucket_tier_perform(context->tiers.buckets, &request);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "%.200s", request.error.text);
     rc = scene->known ? gateway_catalog_change(context->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
@@ -557,8 +553,7 @@ collect(struct gateway_context *context, const char *key, enum gateway_finding w
     struct scene scene;
     enum kvt_err rc;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     rc = inspect(&scene, context, key, &lock, &seen, err);
     if (rc == KVT_OK && seen.finding == wanted && seen.age_ms < remedy->older_ms)

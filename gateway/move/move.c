@@ -302,8 +302,7 @@ gateway_move_settle(struct gateway_context *context, const char *key)
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return KVT_BUSY;
     rc = gateway_bucket_move_settle(context, key);
     gateway_key_lock_release(context->key_locks, &hold, 1);

@@ -103,9 +103,7 @@ settle_intent_held(struct gateway_context *context, const char *key)
         return false;       /* its owner was quicker */
     rc = change.record.owed /* then nothing was sent there */
              ? KVT_CORRUPT
-             : gateway_bucket_tier_ended(
-                   context->tiers.buckets,
-                   g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &head));
+             : gateway_bucket_tier_perform(context->tiers.buckets, &head);
     if (rc == KVT_OK)
         adopt(&head, &change);
     else if (rc == KVT_CORRUPT ||
@@ -215,8 +213,7 @@ settle(struct round *round, const struct gateway_row *row)
         return settle_retiring(round, row->key);
     if (row->record.state == GATEWAY_STORED)
         return settle_move(round, row->key);
-    gateway_key_lock_init(&hold, row->key);
-    if (!gateway_key_lock_try(round->context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(round->context->key_locks, &hold, row->key))
         return false; /* a PUT is at it right now */
     settled = settle_intent_held(round->context, row->key);
     gateway_key_lock_release(round->context->key_locks, &hold, 1);
@@ -287,8 +284,7 @@ sweep(struct gateway_context *context, unsigned tier, const char *key)
     struct gateway_key_lock hold;
     enum kvt_err rc;
 
-    gateway_key_lock_init(&hold, key);
-    if (!gateway_key_lock_try(context->key_locks, &hold, 1))
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return;
     rc = gateway_catalog_get(context->catalog, key, &record);
     if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & tier) == 0)) &&

@@ -137,9 +137,7 @@ perform(struct gateway_context *context, struct g4_request *request)
 {
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
-    return gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), request));
+    return gateway_bucket_tier_perform(context->tiers.buckets, request);
 }
 
 /* "<id> <time> <open|closing>", the owner in a line of its own. */

@@ -31,9 +31,7 @@ gateway_opaque_find(struct gateway_context *context, struct gateway_opaque *obje
         return KVT_NOTFOUND;
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
-    (void)gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
+    (void)!gateway_bucket_tier_perform(context->tiers.buckets, &request);
     tell(object, &request);
     return request.status == KVT_CORRUPT ? KVT_IO : request.status;
 }
@@ -63,9 +61,7 @@ gateway_opaque_read(struct gateway_context *context, struct gateway_opaque *obje
                                  .sum = true};
     enum kvt_err rc;
 
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
+    rc = gateway_bucket_tier_perform(context->tiers.buckets, &request);
     tell(object, &request);
     if (rc == KVT_OK)
         rc = g4_check_answer(&request, NULL, &request.error);
@@ -96,8 +92,6 @@ gateway_opaque_read_span(struct gateway_context *context, const struct gateway_o
     enum kvt_err rc;
 
     memcpy(request.etag, object->store_etag, sizeof(request.etag));
-    rc = gateway_bucket_tier_ended(
-        context->tiers.buckets,
-        g4_store_perform(gateway_bucket_tier_store(context->tiers.buckets), &request));
+    rc = gateway_bucket_tier_perform(context->tiers.buckets, &request);
     return rc == KVT_OK && request.buffer_size != size ? KVT_IO : rc;
 }

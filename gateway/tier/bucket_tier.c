@@ -525,13 +525,40 @@ gateway_bucket_tier_ended_of(struct gateway_bucket_tier *buckets, unsigned tier,
 }
 
 enum kvt_err
-gateway_bucket_tier_head(struct gateway_bucket_tier *buckets, const char *key, unsigned tier,
-                         struct g4_request *request)
+gateway_bucket_tier_perform(struct gateway_bucket_tier *buckets, struct g4_request *request)
+{
+    return gateway_bucket_tier_ended(buckets, g4_store_perform(buckets->store, request));
+}
+
+enum kvt_err
+gateway_bucket_tier_perform_in(struct gateway_bucket_tier *buckets, unsigned tier,
+                               struct g4_request *request)
+{
+    return gateway_bucket_tier_ended_of(
+        buckets, tier, g4_store_perform(gateway_bucket_tier_bucket(buckets, tier), request));
+}
+
+static void
+prepare_look(const char *key, struct g4_request *request)
 {
     *request =
         (struct g4_request){.verb = G4_HEAD,
                             .key = key,
                             .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
-    return gateway_bucket_tier_ended_of(
-        buckets, tier, g4_store_perform(gateway_bucket_tier_bucket(buckets, tier), request));
+}
+
+enum kvt_err
+gateway_bucket_tier_look(struct gateway_bucket_tier *buckets, const char *key,
+                         struct g4_request *request)
+{
+    prepare_look(key, request);
+    return gateway_bucket_tier_perform(buckets, request);
+}
+
+enum kvt_err
+gateway_bucket_tier_head(struct gateway_bucket_tier *buckets, const char *key, unsigned tier,
+                         struct g4_request *request)
+{
+    prepare_look(key, request);
+    return gateway_bucket_tier_perform_in(buckets, tier, request);
 }

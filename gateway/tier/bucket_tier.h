@@ -154,6 +154,17 @@ bool gateway_bucket_tier_takes(struct gateway_bucket_tier *buckets, unsigned tie
 enum kvt_err gateway_bucket_tier_ended_of(struct gateway_bucket_tier *buckets, unsigned tier,
                                           enum kvt_err rc);
 
+/** Perform a request in the store, or in the bucket of one tier; its status counts as above. */
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_perform(struct gateway_bucket_tier *buckets,
+                                                       struct g4_request *request);
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_perform_in(struct gateway_bucket_tier *buckets,
+                                                          unsigned tier,
+                                                          struct g4_request *request);
+
+/** HEAD in the store, within GATEWAY_BUCKET_TIER_LOOK_MS; its status counts as above. */
+KVT_NODISCARD enum kvt_err gateway_bucket_tier_look(struct gateway_bucket_tier *buckets,
+                                                    const char *key, struct g4_request *request);
+
 /** HEAD in one bucket, within GATEWAY_BUCKET_TIER_LOOK_MS; its status counts as above. */
 KVT_NODISCARD enum kvt_err gateway_bucket_tier_head(struct gateway_bucket_tier *buckets,
                                                     const char *key, unsigned tier,

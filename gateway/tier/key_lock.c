@@ -104,6 +104,14 @@ gateway_key_lock_try(struct gateway_key_locks *holds, struct gateway_key_lock *a
     return taken;
 }
 
+bool
+gateway_key_lock_try_one(struct gateway_key_locks *holds, struct gateway_key_lock *hold,
+                         const char *key)
+{
+    gateway_key_lock_init(hold, key);
+    return gateway_key_lock_try(holds, hold, 1);
+}
+
 void
 gateway_key_lock_release(struct gateway_key_locks *holds, struct gateway_key_lock *array,
                          size_t count)

@@ -39,6 +39,10 @@ void gateway_key_lock_acquire(struct gateway_key_locks *holds, struct gateway_ke
 bool gateway_key_lock_try(struct gateway_key_locks *holds, struct gateway_key_lock *array,
                           size_t count);
 
+/** One key; false at once when another has it. */
+bool gateway_key_lock_try_one(struct gateway_key_locks *holds, struct gateway_key_lock *hold,
+                              const char *key);
+
 void gateway_key_lock_release(struct gateway_key_locks *holds, struct gateway_key_lock *array,
                               size_t count);
 

@@ -59,17 +59,6 @@ gateway_store_batch_new(struct gateway_store_batch **out, size_t window,
     return KVT_OK;
 }
 
-void
-gateway_store_batch_free(struct gateway_store_batch *flight)
-{
-    if (flight == NULL)
-        return;
-    assert(flight->airborne == 0);
-    (void)sem_destroy(&flight->landings);
-    kvt_free(flight->slots);
-    kvt_free(flight);
-}
-
 /* A store's thread: hand over and leave.  The owner may free the flight as soon as it was woken. */
 static void
 on_done(struct g4_request *request, void *arg)
@@ -182,4 +171,15 @@ gateway_store_batch_drain(struct gateway_store_batch *flight)
 {
     while (flight->airborne > 0)
         collect(flight);
+}
+
+void
+gateway_store_batch_free(struct gateway_store_batch *flight)
+{
+    if (flight == NULL)
+        return;
+    gateway_store_batch_drain(flight);
+    (void)sem_destroy(&flight->landings);
+    kvt_free(flight->slots);
+    kvt_free(flight);
 }

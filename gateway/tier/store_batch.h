@@ -30,7 +30,7 @@ typedef void gateway_store_batch_finish_fn(void *arg, struct g4_request *request
 KVT_NODISCARD enum kvt_err gateway_store_batch_new(struct gateway_store_batch **out, size_t window,
                                                    gateway_store_batch_finish_fn *finish,
                                                    void *arg);
-/** Everything must have landed. */
+/** Drains it first.  NULL is allowed. */
 void gateway_store_batch_free(struct gateway_store_batch *flight);
 
 /** An empty request to fill; it must be submitted next. */
