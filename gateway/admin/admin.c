@@ -124,9 +124,9 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
      * that takes nothing, once the backlog is full too, or a catalog that cannot be written. */
     gateway_catalog_stats(admin->context->catalog, &catalog);
     return !catalog.failed && (gateway_bucket_tier_writable(admin->context->tiers.buckets) ||
-                               (admin->context->write_back &&
+                               (admin->context->write_back.allowed &&
                                 gateway_bucket_tier_proven(admin->context->tiers.buckets) &&
-                                catalog.owed_bytes < admin->context->backlog_max));
+                                catalog.owed_bytes < admin->context->write_back.backlog_max));
 }
 
 static void
@@ -248,8 +248,9 @@ append_backlog(const struct gateway_admin *admin, struct kvt_buffer *out)
     kvt_buffer_printf(out,
                       "\"backlog\":{\"mode\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
                       ",\"max_bytes\":%" PRIu64 ",\"oldest_ms\":%" PRIu64 ",\"stuck\":%s",
-                      admin->context->write_back ? "back" : "through", state.blocks, state.bytes,
-                      admin->context->backlog_max, state.oldest_ms, state.stuck ? "true" : "false");
+                      admin->context->write_back.allowed ? "back" : "through", state.blocks,
+                      state.bytes, admin->context->write_back.backlog_max, state.oldest_ms,
+                      state.stuck ? "true" : "false");
     kvt_buffer_printf(out,
                       ",\"added\":%" PRIu64 ",\"uploaded\":%" PRIu64 ",\"failed\":%" PRIu64
                       ",\"lost\":%" PRIu64 ",\"full\":%" PRIu64 "},",

@@ -81,7 +81,7 @@ is_busy(struct gateway_backlog *backlog)
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(backlog->context->catalog, &stats);
-    return asked && stats.owed_bytes <= backlog->context->backlog_max / 2;
+    return asked && stats.owed_bytes <= backlog->context->write_back.backlog_max / 2;
 }
 
 static void

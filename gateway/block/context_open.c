@@ -422,8 +422,8 @@ gateway_context_open(struct gateway_context **out, const struct gateway_context_
     context->identity.revision = options->revision;
     context->body_limits.object_max = options->object_max;
     context->commit_ranks = options->commit_ranks;
-    context->write_back = options->write_back;
-    context->backlog_max = options->backlog_max;
+    context->write_back = (struct gateway_write_back){.allowed = options->write_back,
+                                                      .backlog_max = options->backlog_max};
     context->stats = options->stats;
     context->body_limits.budget = options->budget;
     rc = gateway_key_lock_new(&context->key_locks);

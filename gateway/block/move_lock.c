@@ -229,13 +229,13 @@ may_look(struct gateway_context *context, size_t looks, uint64_t end_ms)
 }
 
 size_t
-gateway_move_lock_sweep(struct gateway_context *context)
+gateway_move_lock_sweep(struct gateway_context *context, char swept[KVT_KEY_MAX])
 {
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_SWEEP_MS;
-    char after[sizeof(context->swept_lock)];
+    char after[KVT_KEY_MAX];
     struct g4_request list = {.verb = G4_LIST,
                               .key = GATEWAY_MOVE_LOCK_PREFIX,
-                              .after = context->swept_lock[0] == '\0' ? NULL : after,
+                              .after = swept[0] == '\0' ? NULL : after,
                               .listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed)),
                               .listed_wanted = GATEWAY_MOVE_LOCK_ROUND};
     size_t looks = 0;
@@ -244,13 +244,12 @@ gateway_move_lock_sweep(struct gateway_context *context)
 
     if (list.listed == NULL)
         return 0;
-    memcpy(after, context->swept_lock, sizeof(after));
+    memcpy(after, swept, sizeof(after));
     while (!end && may_look(context, looks, end_ms) && perform(context, &list) == KVT_OK) {
         size_t i = 0;
 
         for (; i < list.listed_count && may_look(context, looks, end_ms); i++, looks++) {
-            (void)snprintf(context->swept_lock, sizeof(context->swept_lock), "%s",
-                           list.listed[i].key);
+            (void)snprintf(swept, KVT_KEY_MAX, "%s", list.listed[i].key);
             freed += free_left(context, list.listed[i].key) ? 1 : 0;
         }
         if (i < list.listed_count)
@@ -258,7 +257,7 @@ gateway_move_lock_sweep(struct gateway_context *context)
         end = list.token[0] == '\0';
     }
     if (end)
-        context->swept_lock[0] = '\0';
+        swept[0] = '\0';
     kvt_free(list.listed);
     if (freed > 0)
         kvt_log_info("gateway.move", "locks_swept", "%zu, of gateways that are no more", freed);

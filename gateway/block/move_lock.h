@@ -81,8 +81,8 @@ void gateway_move_lock_release(struct gateway_context *context,
                                const struct gateway_move_lock *lock);
 
 /** Take away locks whose lease is over: of gateways that never came back.  Each is taken over
- *  first, as by who needs it.  By one thread at a time.  Returns how many went; what fails is tried
- *  again in the next round. */
-size_t gateway_move_lock_sweep(struct gateway_context *context);
+ *  first, as by who needs it.  `swept` is where the last sweep ended: "" at first.  Returns how
+ *  many went; what fails is tried again in the next round. */
+size_t gateway_move_lock_sweep(struct gateway_context *context, char swept[KVT_KEY_MAX]);
 
 #endif /* GATEWAY_BLOCK_MOVE_LOCK_H */

@@ -102,7 +102,7 @@ is_acknowledged(const struct gateway_record *record)
 static bool
 may_owe(const struct gateway_context *context, const struct work *work)
 {
-    if (!context->write_back || context->tiers.hot == NULL ||
+    if (!context->write_back.allowed || context->tiers.hot == NULL ||
         !gateway_bucket_tier_proven(context->tiers.buckets))
         return false;
     return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);

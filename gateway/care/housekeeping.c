@@ -36,6 +36,7 @@ struct gateway_housekeeping {
     uint64_t swept_ms;            /* end of the last whole sweep; 0: under way */
     unsigned sweep_tier;          /* the volume it is at */
     char sweep_token[G4_TOKEN_MAX];
+    char swept_lock[KVT_KEY_MAX]; /* where the last sweep of move locks ended */
     _Atomic bool stop;
     pthread_t thread;
 };
@@ -80,7 +81,7 @@ recover(struct gateway_housekeeping *keeper)
         gateway_unfinished_uploads_settle(keeper->context, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && gateway_tier_exists(&keeper->context->tiers, GATEWAY_TIER_FAR) &&
         gateway_bucket_tier_writable(keeper->context->tiers.buckets))
-        (void)gateway_move_lock_sweep(keeper->context);
+        (void)gateway_move_lock_sweep(keeper->context, keeper->swept_lock);
 }
 
 /* Many at a time, so that the file system commits once for all of them. */
@@ -150,7 +151,7 @@ show(struct gateway_housekeeping *keeper)
     gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_BLOCKS, stats.pinned_blocks);
     gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_BYTES, stats.pinned_bytes);
     gateway_stats_set(context->stats, GATEWAY_STAT_PINNED_MAX, stats.pinned_max);
-    gateway_stats_set(context->stats, GATEWAY_STAT_BACKLOG_MAX, context->backlog_max);
+    gateway_stats_set(context->stats, GATEWAY_STAT_BACKLOG_MAX, context->write_back.backlog_max);
     gateway_stats_set(context->stats, GATEWAY_STAT_EVENTS_PENDING,
                       stats.events - stats.events_acked);
     gateway_stats_set(context->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));

@@ -48,14 +48,19 @@ struct gateway_upload_stores {
               * at no S3 server, or there is none */
 };
 
+/* Blocks that are acknowledged from their hot copies: gateway/block/backlog.h. */
+struct gateway_write_back {
+    bool allowed;
+    uint64_t backlog_max; /* bytes of those that wait for their upload */
+};
+
 struct gateway_context {
     struct gateway_identity identity;
     struct gateway_tiers tiers;
     struct gateway_upload_stores uploads;
     struct gateway_body_limits body_limits;
     uint32_t commit_ranks; /* of each block of the namespace without a name; 0: no records of it */
-    bool write_back;       /* blocks may be acknowledged from their hot copies */
-    uint64_t backlog_max;  /* bytes of those that wait for their upload */
+    struct gateway_write_back write_back;
     struct gateway_catalog *catalog;
     struct gateway_hot_memory *hot_memory; /* hot files that are kept in memory; NULL: none */
     struct gateway_recheck *recheck;
@@ -65,9 +70,8 @@ struct gateway_context {
     struct gateway_access_counts *access_counts;
     struct gateway_stats *stats;
     char settled
-        [KVT_KEY_MAX]; /* where the last round of gateway/move/recover.h ended; its caller's */
-    char swept_lock[KVT_KEY_MAX]; /* the same of gateway_move_lock_sweep(); "": from the first */
-    _Atomic bool stopping;        /* long work of the gateway itself ends at its next item */
+        [KVT_KEY_MAX];     /* where the last round of gateway/move/recover.h ended; its caller's */
+    _Atomic bool stopping; /* long work of the gateway itself ends at its next item */
 };
 
 #endif /* GATEWAY_TIER_GATEWAY_CONTEXT_H */

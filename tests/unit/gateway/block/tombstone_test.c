@@ -661,13 +661,14 @@ its_locks_are_swept(void **state)
     static const char other[] = GATEWAY_MOVE_LOCK_PREFIX "another's";
     const struct g4_meta none = {.present = false};
     struct gateway_move_lock lock;
+    char swept[KVT_KEY_MAX] = "";
     struct gateway_context *sweeper;
     struct pair pair;
 
     (void)state;
     open_pair(&pair, true);
     sweeper = pair.gateways[1].context;
-    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0);
     assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, other, "x", 1, &none),
                      KVT_OK);
     for (uint64_t number = 0; number < MANY; number++) {
@@ -678,12 +679,12 @@ its_locks_are_swept(void **state)
                          KVT_OK);
     }
     for (unsigned round = 0; round < 2; round++)
-        assert_int_equal(gateway_move_lock_sweep(sweeper), 0); /* they are held */
+        assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0); /* they are held */
     pair.shelves[NEAR].now_ms += LIFE_MS;
     assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context, pair.key, &lock), KVT_OK);
-    assert_in_range(gateway_move_lock_sweep(sweeper), GATEWAY_MOVE_LOCK_ROUND - 2,
+    assert_in_range(gateway_move_lock_sweep(sweeper, swept), GATEWAY_MOVE_LOCK_ROUND - 2,
                     GATEWAY_MOVE_LOCK_ROUND);
-    (void)gateway_move_lock_sweep(sweeper);
+    (void)gateway_move_lock_sweep(sweeper, swept);
     assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 2);
     assert_non_null(shelf_find(&pair.shelves[NEAR], lock.name));
     assert_non_null(shelf_find(&pair.shelves[NEAR], other));
@@ -697,6 +698,7 @@ those_that_are_held_hide_none_that_is_left(void **state)
     static const char left[] = GATEWAY_MOVE_LOCK_PREFIX "ffffffffffffffffffffffffffffffff";
     const struct g4_meta none = {.present = false};
     struct gateway_move_lock lock;
+    char swept[KVT_KEY_MAX] = "";
     struct gateway_context *sweeper;
     struct pair pair;
 
@@ -713,13 +715,13 @@ those_that_are_held_hide_none_that_is_left(void **state)
                                                    test_gateway_key(key, number), &lock),
                          KVT_OK);
     }
-    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0);
     sweeper->stopping = true;
-    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0);
     sweeper->stopping = false;
-    assert_int_equal(gateway_move_lock_sweep(sweeper), 1);
+    assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 1);
     assert_null(shelf_find(&pair.shelves[NEAR], left));
-    assert_string_equal(sweeper->swept_lock, ""); /* and then from the first again */
+    assert_string_equal(swept, ""); /* and then from the first again */
     close_pair(&pair);
 }
 
