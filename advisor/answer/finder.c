@@ -61,10 +61,10 @@ compare_longest(const void *left, const void *right)
 }
 
 void
-advisor_finder_sort(struct index_match *matches, size_t count)
+advisor_finder_sort(void *matches, size_t count, size_t size)
 {
     if (count > 1)
-        qsort(matches, count, sizeof(*matches), compare_longest);
+        qsort(matches, count, size, compare_longest);
 }
 
 bool

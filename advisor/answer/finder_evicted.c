@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "advisor/answer/finder_private.h"
 #include "advisor/index/evicted.h"
 #include "base/core/alloc.h"
@@ -137,9 +135,8 @@ advisor_finder_evicted_ranks(const struct advisor_finder *finder, const char *na
 /* A holder of the first block.  Those of evicted blocks are known by name: a number of the index
  * that nobody gave is not made for a question. */
 struct candidate {
+    struct index_match match; /* holder UINT32_MAX: its number is not known */
     struct index_holder key;
-    uint32_t number; /* of the index; UINT32_MAX: not known */
-    uint32_t blocks;
 };
 
 struct descent {
@@ -189,7 +186,8 @@ add(struct descent *descent, const struct index_holder *key, uint32_t number)
     if (more == NULL)
         return KVT_NOMEM;
     descent->candidates = more;
-    descent->candidates[descent->count++] = (struct candidate){.key = *key, .number = number};
+    descent->candidates[descent->count++] =
+        (struct candidate){.match = {.holder = number}, .key = *key};
     return KVT_OK;
 }
 
@@ -203,12 +201,12 @@ deepen_numbered(struct descent *descent, size_t place_count, uint32_t depth)
     for (size_t i = 0; i < descent->numbered && at < place_count; i++) {
         struct candidate *candidate = &descent->candidates[i];
 
-        while (at < place_count && descent->places[at].holder < candidate->number)
+        while (at < place_count && descent->places[at].holder < candidate->match.holder)
             at++;
-        if (at == place_count || descent->places[at].holder != candidate->number ||
-            candidate->blocks != depth)
+        if (at == place_count || descent->places[at].holder != candidate->match.holder ||
+            candidate->match.blocks != depth)
             continue;
-        candidate->blocks++;
+        candidate->match.blocks++;
         alive++;
     }
     return alive;
@@ -223,12 +221,12 @@ is_placed(const struct merge *merge, const struct descent *descent, size_t place
         const uint32_t number = descent->places[i].holder;
         struct index_holder key;
 
-        if (candidate->number == UINT32_MAX) {
+        if (candidate->match.holder == UINT32_MAX) {
             index_holder_info(merge->index, number, &key, NULL, NULL);
             if (advisor_finder_same_holder(&key, &candidate->key))
-                candidate->number = number;
+                candidate->match.holder = number;
         }
-        if (number == candidate->number)
+        if (number == candidate->match.holder)
             return true;
     }
     return false;
@@ -243,9 +241,9 @@ deepen_named(const struct merge *merge, struct descent *descent, size_t place_co
     for (size_t i = descent->numbered; i < descent->count; i++) {
         struct candidate *candidate = &descent->candidates[i];
 
-        if (candidate->blocks != depth || !is_placed(merge, descent, place_count, candidate))
+        if (candidate->match.blocks != depth || !is_placed(merge, descent, place_count, candidate))
             continue;
-        candidate->blocks++;
+        candidate->match.blocks++;
         alive++;
     }
     return alive;
@@ -264,9 +262,9 @@ deepen_cold(struct merge *merge, struct descent *descent, uint32_t depth, size_t
                 return rc;
             candidate = &descent->candidates[descent->count - 1];
         }
-        if (candidate == NULL || candidate->blocks != depth)
+        if (candidate == NULL || candidate->match.blocks != depth)
             continue;
-        candidate->blocks++;
+        candidate->match.blocks++;
         (*alive)++;
     }
     return KVT_OK;
@@ -301,17 +299,6 @@ descend(struct merge *merge, struct descent *descent, uint32_t ns, const struct 
     return rc;
 }
 
-static int
-compare_longest(const void *left, const void *right)
-{
-    const struct candidate *a = left;
-    const struct candidate *b = right;
-
-    if (a->blocks != b->blocks)
-        return a->blocks > b->blocks ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
-}
-
 enum kvt_err
 advisor_finder_evicted(const struct advisor_finder *finder, uint32_t ns,
                        const struct wire_query *query, struct wire_query_holder *holders,
@@ -325,12 +312,11 @@ advisor_finder_evicted(const struct advisor_finder *finder, uint32_t ns,
     if (rc == KVT_OK)
         rc = descend(&merge, &descent, ns, query);
     if (rc == KVT_OK) {
-        if (descent.count > 1)
-            qsort(descent.candidates, descent.count, sizeof(*descent.candidates), compare_longest);
+        advisor_finder_sort(descent.candidates, descent.count, sizeof(*descent.candidates));
         *count = descent.count < capacity ? descent.count : capacity;
         for (size_t i = 0; i < *count; i++)
             advisor_finder_name(&holders[i], &descent.candidates[i].key,
-                                descent.candidates[i].blocks);
+                                descent.candidates[i].match.blocks);
     }
     merge_end(&merge);
     kvt_free(descent.candidates);

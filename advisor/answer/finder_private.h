@@ -3,17 +3,15 @@
  * three places.
  *
  * Why: RAM, RAM with what was evicted from it, and the store alone are each a page of their own.
- * Ownership: as advisor/answer/finder.h.
- * Threads:   as advisor/answer/finder.h.
- * Limits:    as advisor/answer/finder.h.
  */
 #ifndef ADVISOR_ANSWER_FINDER_PRIVATE_H
 #define ADVISOR_ANSWER_FINDER_PRIVATE_H
 
 #include "advisor/answer/finder.h"
 
-/** Longest first, of equal ones by number. */
-void advisor_finder_sort(struct index_match *matches, size_t count);
+/** Sorts values of `size` bytes, each beginning with a struct index_match: longest first, then by
+ *  number. */
+void advisor_finder_sort(void *matches, size_t count, size_t size);
 
 bool advisor_finder_same_holder(const struct index_holder *a, const struct index_holder *b);
 

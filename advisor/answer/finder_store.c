@@ -67,7 +67,7 @@ prefixes(const struct advisor_store_block *blocks, size_t block_count, struct in
         if (alive == 0)
             break;
     }
-    advisor_finder_sort(*matches, *count);
+    advisor_finder_sort(*matches, *count, sizeof(**matches));
     return KVT_OK;
 }
 

@@ -16,24 +16,26 @@ enum {
     COLD = UINT32_MAX - 1, /* a volume or bucket: in nobody's own tiers */
 };
 
-/* What a worker's own tiers have from the depth that was asked last. */
-struct reach {
+struct row {
+    /* What the worker's own tiers have from the depth that was asked last. */
     uint32_t stamp[OWN_TIERS]; /* which question that was */
     uint32_t blocks[OWN_TIERS];
+    uint32_t depth; /* blocks that are counted */
+    uint32_t tier;  /* own tiers that are settled */
+    uint32_t next;  /* row that waits at the same depth */
+};
+
+struct depth {
+    uint32_t waiting; /* first row that waits for an answer from here */
+    uint32_t cold;    /* blocks that G4 has from here on */
 };
 
 struct advisor_coverage_work {
-    /* By row. */
-    struct reach *reach;
-    uint32_t *depth; /* blocks that are counted */
-    uint8_t *tier;   /* own tiers that are settled */
-    uint32_t *next;  /* row that waits at the same depth */
-    struct wire_query_holder *doubtful;
+    struct row *rows;
+    struct wire_query_holder *doubtful; /* by row */
     size_t row_capacity;
-    /* By block; one more than there are. */
-    uint32_t *waiting; /* first row that waits for an answer from this depth */
-    uint32_t *cold;    /* blocks that G4 has from here on */
-    uint8_t *masks;
+    struct depth *depths; /* one more than there are blocks */
+    uint8_t *masks;       /* by block */
     size_t block_capacity;
     struct wire_query_holder *holders;
     size_t holder_capacity;
@@ -85,21 +87,13 @@ release_rows(struct advisor_coverage *coverage)
 {
     struct advisor_coverage_work *work = coverage->work;
 
-    for (size_t i = 0; i < ROUTER_TIERS; i++) {
-        kvt_free(coverage->cached[i]);
-        coverage->cached[i] = NULL;
-    }
+    kvt_free(coverage->cached[0]);
     kvt_free(coverage->uncertain);
-    kvt_free(work->reach);
-    kvt_free(work->depth);
-    kvt_free(work->tier);
-    kvt_free(work->next);
+    kvt_free(work->rows);
     kvt_free(work->doubtful);
+    memset(coverage->cached, 0, sizeof(coverage->cached));
     coverage->uncertain = NULL;
-    work->reach = NULL;
-    work->depth = NULL;
-    work->tier = NULL;
-    work->next = NULL;
+    work->rows = NULL;
     work->doubtful = NULL;
     work->row_capacity = 0;
 }
@@ -107,11 +101,9 @@ release_rows(struct advisor_coverage *coverage)
 static void
 release_blocks(struct advisor_coverage_work *work)
 {
-    kvt_free(work->waiting);
-    kvt_free(work->cold);
+    kvt_free(work->depths);
     kvt_free(work->masks);
-    work->waiting = NULL;
-    work->cold = NULL;
+    work->depths = NULL;
     work->masks = NULL;
     work->block_capacity = 0;
 }
@@ -157,26 +149,21 @@ reserve_rows(struct advisor_coverage *coverage, size_t count)
 {
     struct advisor_coverage_work *work = coverage->work;
     const size_t room = count + 1;
-    bool ok = true;
 
     if (room <= work->row_capacity)
         return KVT_OK;
     release_rows(coverage);
-    for (size_t i = 0; i < ROUTER_TIERS; i++) {
-        coverage->cached[i] = kvt_calloc(room, sizeof(**coverage->cached));
-        ok = ok && coverage->cached[i] != NULL;
-    }
+    coverage->cached[0] = kvt_calloc(room * ROUTER_TIERS, sizeof(**coverage->cached));
     coverage->uncertain = kvt_calloc(room, sizeof(*coverage->uncertain));
-    work->reach = kvt_calloc(room, sizeof(*work->reach));
-    work->depth = kvt_calloc(room, sizeof(*work->depth));
-    work->tier = kvt_calloc(room, sizeof(*work->tier));
-    work->next = kvt_calloc(room, sizeof(*work->next));
+    work->rows = kvt_calloc(room, sizeof(*work->rows));
     work->doubtful = kvt_calloc(room, sizeof(*work->doubtful));
-    if (!ok || coverage->uncertain == NULL || work->reach == NULL || work->depth == NULL ||
-        work->tier == NULL || work->next == NULL || work->doubtful == NULL) {
+    if (coverage->cached[0] == NULL || coverage->uncertain == NULL || work->rows == NULL ||
+        work->doubtful == NULL) {
         release_rows(coverage);
         return KVT_NOMEM;
     }
+    for (size_t i = 1; i < ROUTER_TIERS; i++)
+        coverage->cached[i] = coverage->cached[0] + i * room;
     work->row_capacity = room;
     return KVT_OK;
 }
@@ -189,10 +176,9 @@ reserve_blocks(struct advisor_coverage_work *work, size_t count)
     if (room <= work->block_capacity)
         return KVT_OK;
     release_blocks(work);
-    work->waiting = kvt_calloc(room, sizeof(*work->waiting));
-    work->cold = kvt_calloc(room, sizeof(*work->cold));
+    work->depths = kvt_calloc(room, sizeof(*work->depths));
     work->masks = kvt_calloc(room, sizeof(*work->masks));
-    if (work->waiting == NULL || work->cold == NULL || work->masks == NULL) {
+    if (work->depths == NULL || work->masks == NULL) {
         release_blocks(work);
         return KVT_NOMEM;
     }
@@ -298,8 +284,8 @@ ask_by_number(struct look *look, uint32_t depth)
             meet_cold(look, number);
         if (seat >= COLD)
             continue;
-        work->reach[seat / OWN_TIERS].stamp[seat % OWN_TIERS] = work->stamp;
-        work->reach[seat / OWN_TIERS].blocks[seat % OWN_TIERS] = work->matches[i].blocks;
+        work->rows[seat / OWN_TIERS].stamp[seat % OWN_TIERS] = work->stamp;
+        work->rows[seat / OWN_TIERS].blocks[seat % OWN_TIERS] = work->matches[i].blocks;
     }
     return rc;
 }
@@ -351,7 +337,8 @@ ask_from(struct look *look, uint32_t depth)
     enum kvt_err rc;
 
     if (++work->stamp == 0) {
-        memset(work->reach, 0, work->row_capacity * sizeof(*work->reach));
+        for (size_t i = 0; i < work->row_capacity; i++)
+            memset(work->rows[i].stamp, 0, sizeof(work->rows[i].stamp));
         work->stamp = 1;
     }
     work->asked++;
@@ -369,8 +356,8 @@ ask_from(struct look *look, uint32_t depth)
         row = advisor_worker_set_find(look->set, holder->name, holder->dp_rank);
         if (row == look->set->count)
             continue;
-        work->reach[row].stamp[holder->tier - KVT_TIER_G1] = work->stamp;
-        work->reach[row].blocks[holder->tier - KVT_TIER_G1] = holder->blocks;
+        work->rows[row].stamp[holder->tier - KVT_TIER_G1] = work->stamp;
+        work->rows[row].blocks[holder->tier - KVT_TIER_G1] = holder->blocks;
     }
     return rc;
 }
@@ -404,13 +391,13 @@ static void
 count_row(struct look *look, uint32_t row, uint32_t from)
 {
     struct advisor_coverage_work *work = look->work;
-    const struct reach *reach = &work->reach[row];
-    unsigned tier = work->tier[row];
-    uint32_t depth = work->depth[row];
+    struct row *of = &work->rows[row];
+    uint32_t tier = of->tier;
+    uint32_t depth = of->depth;
 
     for (; tier < OWN_TIERS; tier++) {
-        const bool known = reach->stamp[tier] == work->stamp;
-        const uint32_t end = from + (known ? reach->blocks[tier] : 0);
+        const bool known = of->stamp[tier] == work->stamp;
+        const uint32_t end = from + (known ? of->blocks[tier] : 0);
 
         /* One that ended before here may have more from here on. */
         if (end < depth && may_have(look, row, depth, tier))
@@ -420,14 +407,14 @@ count_row(struct look *look, uint32_t row, uint32_t from)
         look->coverage->cached[tier][row] = end - depth;
         depth = end;
     }
-    work->tier[row] = (uint8_t)tier;
-    work->depth[row] = depth;
+    of->tier = tier;
+    of->depth = depth;
     if (tier == OWN_TIERS) {
-        look->coverage->cached[OWN_TIERS][row] = work->cold[depth];
+        look->coverage->cached[OWN_TIERS][row] = work->depths[depth].cold;
         return;
     }
-    work->next[row] = work->waiting[depth];
-    work->waiting[depth] = row;
+    of->next = work->depths[depth].waiting;
+    work->depths[depth].waiting = row;
 }
 
 /* ---- the look ---- */
@@ -468,12 +455,13 @@ look_at_blocks(struct look *look)
 
     if (rc != KVT_OK)
         return rc;
-    work->cold[look->count] = 0;
-    for (uint32_t i = look->count; i-- > 0;)
-        work->cold[i] =
-            (work->masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0 ? work->cold[i + 1] + 1 : 0;
-    for (uint32_t i = 0; i <= look->count; i++)
-        work->waiting[i] = NOBODY;
+    work->depths[look->count] = (struct depth){.waiting = NOBODY, .cold = 0};
+    for (uint32_t i = look->count; i-- > 0;) {
+        const bool has = (work->masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0;
+
+        work->depths[i] =
+            (struct depth){.waiting = NOBODY, .cold = has ? work->depths[i + 1].cold + 1 : 0};
+    }
     return KVT_OK;
 }
 
@@ -484,7 +472,7 @@ descend(struct look *look)
     struct advisor_coverage_work *work = look->work;
 
     for (uint32_t depth = 0; depth < look->count; depth++) {
-        uint32_t row = work->waiting[depth];
+        uint32_t row = work->depths[depth].waiting;
         enum kvt_err rc;
 
         if (row == NOBODY)
@@ -492,9 +480,9 @@ descend(struct look *look)
         rc = ask_from(look, depth);
         if (rc != KVT_OK)
             return rc;
-        work->waiting[depth] = NOBODY;
+        work->depths[depth].waiting = NOBODY;
         while (row != NOBODY) {
-            const uint32_t next = work->next[row];
+            const uint32_t next = work->rows[row].next;
 
             count_row(look, row, depth);
             row = next;
@@ -536,16 +524,16 @@ advisor_coverage_look(struct advisor_coverage *coverage, const struct advisor_fi
         return rc;
     for (size_t i = 0; i < ROUTER_TIERS; i++)
         memset(coverage->cached[i], 0, set->count * sizeof(**coverage->cached));
-    memset(look.work->depth, 0, set->count * sizeof(*look.work->depth));
-    memset(look.work->tier, 0, set->count * sizeof(*look.work->tier));
     mark_uncertain(&look);
     any = may_go_on(&look, 0, 0) || may_go_on(&look, 0, 1) || may_go_on(&look, 0, 2);
     for (size_t i = 0; i < set->count; i++) {
+        look.work->rows[i].depth = 0;
+        look.work->rows[i].tier = 0;
         if (any) {
-            look.work->next[i] = look.work->waiting[0];
-            look.work->waiting[0] = (uint32_t)i;
+            look.work->rows[i].next = look.work->depths[0].waiting;
+            look.work->depths[0].waiting = (uint32_t)i;
         } else {
-            coverage->cached[OWN_TIERS][i] = look.work->cold[0];
+            coverage->cached[OWN_TIERS][i] = look.work->depths[0].cold;
         }
     }
     return descend(&look);

@@ -34,7 +34,7 @@ struct decision {
     double *scratch;
     uint64_t *busy; /* what ties are decided by */
     size_t chosen;
-    /* Room for columns of those that are allowed. */
+    /* Columns of those that are allowed, in two allocations. */
     uint64_t *prefill_tokens;
     uint64_t *decode_blocks;
     uint32_t *active_requests;
@@ -89,21 +89,15 @@ begin(struct decision *decision, struct kvt_error *err)
 static void
 release_candidates(struct decision *decision)
 {
-    for (size_t i = 0; i < ROUTER_TIERS; i++) {
-        kvt_free(decision->cached[i]);
-        decision->cached[i] = NULL;
-    }
     kvt_free(decision->allowed);
     kvt_free(decision->costs);
     kvt_free(decision->busy);
     kvt_free(decision->prefill_tokens);
-    kvt_free(decision->decode_blocks);
     kvt_free(decision->active_requests);
     decision->allowed = NULL;
     decision->costs = NULL;
     decision->busy = NULL;
     decision->prefill_tokens = NULL;
-    decision->decode_blocks = NULL;
     decision->active_requests = NULL;
     decision->allowed_count = 0;
 }
@@ -140,19 +134,17 @@ allow(struct decision *decision)
             decision->allowed[decision->allowed_count++] = (uint32_t)i;
     }
     room = decision->allowed_count + 1;
+    decision->prefill_tokens = kvt_calloc(2 * room, sizeof(*decision->prefill_tokens));
+    decision->active_requests =
+        kvt_calloc((1 + ROUTER_TIERS) * room, sizeof(*decision->active_requests));
+    if (decision->prefill_tokens == NULL || decision->active_requests == NULL)
+        return KVT_NOMEM;
+    decision->decode_blocks = decision->prefill_tokens + room;
     for (size_t t = 0; t < ROUTER_TIERS; t++) {
-        decision->cached[t] = kvt_calloc(room, sizeof(**decision->cached));
-        if (decision->cached[t] == NULL)
-            return KVT_NOMEM;
+        decision->cached[t] = decision->active_requests + (1 + t) * room;
         for (size_t i = 0; i < decision->allowed_count; i++)
             decision->cached[t][i] = decision->coverage->cached[t][decision->allowed[i]];
     }
-    decision->prefill_tokens = kvt_calloc(room, sizeof(*decision->prefill_tokens));
-    decision->decode_blocks = kvt_calloc(room, sizeof(*decision->decode_blocks));
-    decision->active_requests = kvt_calloc(room, sizeof(*decision->active_requests));
-    if (decision->prefill_tokens == NULL || decision->decode_blocks == NULL ||
-        decision->active_requests == NULL)
-        return KVT_NOMEM;
     return KVT_OK;
 }
 

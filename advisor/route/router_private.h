@@ -2,9 +2,6 @@
  * advisor/route/router_private.h -- what the files router*.c share.
  *
  * Why: deciding, and the table of requests with its clock, are a page each.
- * Ownership: as advisor/route/router.h.
- * Threads:   as advisor/route/router.h.
- * Limits:    as advisor/route/router.h.
  */
 #ifndef ADVISOR_ROUTE_ROUTER_PRIVATE_H
 #define ADVISOR_ROUTE_ROUTER_PRIVATE_H
