@@ -12,44 +12,44 @@ enum {
 enum kvt_err
 advisor_evicted_new(struct advisor_evicted **out, uint64_t filter_bytes_max)
 {
-    struct advisor_evicted *cold = kvt_calloc(1, sizeof(*cold));
+    struct advisor_evicted *evicted = kvt_calloc(1, sizeof(*evicted));
     enum kvt_err rc;
 
     *out = NULL;
-    if (cold == NULL)
+    if (evicted == NULL)
         return KVT_NOMEM;
-    cold->number = 1;
-    cold->pass_rows = ADVISOR_EVICTED_PASS_ROWS;
-    cold->places = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*cold->places));
-    rc = cold->places == NULL ? KVT_NOMEM
-                              : advisor_evicted_filter_new(&cold->filter, filter_bytes_max);
+    evicted->number = 1;
+    evicted->pass_rows = ADVISOR_EVICTED_PASS_ROWS;
+    evicted->places = kvt_calloc(INDEX_HOLDERS_MAX, sizeof(*evicted->places));
+    rc = evicted->places == NULL ? KVT_NOMEM
+                                 : advisor_evicted_filter_new(&evicted->filter, filter_bytes_max);
     if (rc != KVT_OK) {
-        advisor_evicted_free(cold);
+        advisor_evicted_free(evicted);
         return rc;
     }
-    *out = cold;
+    *out = evicted;
     return KVT_OK;
 }
 
 void
-advisor_evicted_free(struct advisor_evicted *cold)
+advisor_evicted_free(struct advisor_evicted *evicted)
 {
-    if (cold == NULL)
+    if (evicted == NULL)
         return;
-    advisor_evicted_filter_free(cold->filter);
-    advisor_evicted_row_release(&cold->row);
-    kvt_free(cold->places);
-    kvt_free(cold->evicted.rows);
-    kvt_free(cold->abouts.rows);
-    kvt_free(cold->coming.rows);
-    kvt_free(cold->edits.rows);
-    kvt_free(cold->drops.rows);
-    kvt_free(cold->changes.rows);
-    kvt_free(cold->came.rows);
-    kvt_free(cold->went.rows);
-    kvt_free(cold->refused.rows);
-    kvt_free(cold->void_rows.rows);
-    kvt_free(cold);
+    advisor_evicted_filter_free(evicted->filter);
+    advisor_evicted_row_release(&evicted->row);
+    kvt_free(evicted->places);
+    kvt_free(evicted->leaving.rows);
+    kvt_free(evicted->abouts.rows);
+    kvt_free(evicted->coming.rows);
+    kvt_free(evicted->edits.rows);
+    kvt_free(evicted->drops.rows);
+    kvt_free(evicted->changes.rows);
+    kvt_free(evicted->came.rows);
+    kvt_free(evicted->went.rows);
+    kvt_free(evicted->refused.rows);
+    kvt_free(evicted->void_rows.rows);
+    kvt_free(evicted);
 }
 
 void *
@@ -63,9 +63,9 @@ advisor_evicted_pile_reserve(struct advisor_evicted_pile *pile, size_t more, siz
 }
 
 void
-advisor_evicted_pass_rows(struct advisor_evicted *cold, size_t rows)
+advisor_evicted_pass_rows(struct advisor_evicted *evicted, size_t rows)
 {
-    cold->pass_rows = rows;
+    evicted->pass_rows = rows;
 }
 
 /* ---- the start ---- */
@@ -73,43 +73,44 @@ advisor_evicted_pass_rows(struct advisor_evicted *cold, size_t rows)
 static enum kvt_err
 load_row(void *arg, struct advisor_evicted_row *row)
 {
-    struct advisor_evicted *cold = arg;
-    uint32_t *prints = advisor_evicted_pile_reserve(&cold->came, 1, sizeof(*prints));
+    struct advisor_evicted *evicted = arg;
+    uint32_t *prints = advisor_evicted_pile_reserve(&evicted->came, 1, sizeof(*prints));
 
     if (prints == NULL)
         return KVT_NOMEM;
-    prints[cold->came.count++] = advisor_evicted_filter_print(cold->filter, row->ns, row->hash);
+    prints[evicted->came.count++] =
+        advisor_evicted_filter_print(evicted->filter, row->ns, row->hash);
     for (uint32_t i = 0; i < row->place_count; i++) {
         if (row->places[i].holder >= INDEX_HOLDERS_MAX)
             return KVT_CORRUPT;
-        cold->places[row->places[i].holder]++;
+        evicted->places[row->places[i].holder]++;
     }
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_evicted_load(struct advisor_evicted *cold, const struct advisor_txn *txn,
+advisor_evicted_load(struct advisor_evicted *evicted, const struct advisor_txn *txn,
                      const _Atomic bool *cancel)
 {
     uint64_t number;
     uint64_t next = 0;
     enum kvt_err rc = advisor_store_number(txn, ADVISOR_META_COLD_NUMBER, &number);
 
-    assert(cold->rows == 0 && cold->evicted.count == 0);
+    assert(evicted->rows == 0 && evicted->leaving.count == 0);
     if (rc != KVT_OK)
         return rc;
-    if (number > cold->number)
-        cold->number = number;
+    if (number > evicted->number)
+        evicted->number = number;
     do {
-        cold->came.count = 0;
+        evicted->came.count = 0;
         rc = cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)
                  ? KVT_CANCELLED
-                 : advisor_store_colds(txn, next, LOAD_ROWS, &next, load_row, cold);
-        advisor_evicted_filter_add(cold->filter, cold->came.rows, cold->came.count);
-        cold->rows += cold->came.count;
+                 : advisor_store_colds(txn, next, LOAD_ROWS, &next, load_row, evicted);
+        advisor_evicted_filter_add(evicted->filter, evicted->came.rows, evicted->came.count);
+        evicted->rows += evicted->came.count;
     } while (rc == KVT_OK && next != 0);
-    cold->came.count = 0;
-    atomic_store(&cold->count, cold->rows);
+    evicted->came.count = 0;
+    atomic_store(&evicted->count, evicted->rows);
     return rc;
 }
 
@@ -122,28 +123,28 @@ advisor_evicted_discard(const struct advisor_txn *txn)
 /* ---- answers ---- */
 
 uint64_t
-advisor_evicted_count(const struct advisor_evicted *cold)
+advisor_evicted_count(const struct advisor_evicted *evicted)
 {
-    return atomic_load(&cold->count);
+    return atomic_load(&evicted->count);
 }
 
 bool
-advisor_evicted_may_have_any(struct advisor_evicted *cold, uint32_t ns, const uint64_t *hashes,
+advisor_evicted_may_have_any(struct advisor_evicted *evicted, uint32_t ns, const uint64_t *hashes,
                              size_t count, bool *may)
 {
-    if (advisor_evicted_count(cold) > 0)
-        return advisor_evicted_filter_has(cold->filter, ns, hashes, count, may);
+    if (advisor_evicted_count(evicted) > 0)
+        return advisor_evicted_filter_has(evicted->filter, ns, hashes, count, may);
     for (size_t i = 0; i < count; i++)
         may[i] = false;
     return false;
 }
 
 bool
-advisor_evicted_may_have(struct advisor_evicted *cold, uint32_t ns, uint64_t hash)
+advisor_evicted_may_have(struct advisor_evicted *evicted, uint32_t ns, uint64_t hash)
 {
     bool may;
 
-    return advisor_evicted_may_have_any(cold, ns, &hash, 1, &may);
+    return advisor_evicted_may_have_any(evicted, ns, &hash, 1, &may);
 }
 
 /* A parent of 0 behind the first position means "the producer did not say". */
@@ -241,50 +242,50 @@ advisor_evicted_blocks(const struct advisor_txn *txn, uint64_t from, size_t max,
 /* What is known of the run's blocks, the first one's number; and that they may be here from now on,
  * for what follows in the group, and for who asks after the commit. */
 static enum kvt_err
-announce(struct advisor_evicted *cold, const struct index_run_view *run, uint32_t *first)
+announce(struct advisor_evicted *evicted, const struct index_run_view *run, uint32_t *first)
 {
     struct advisor_evicted_about *abouts =
-        advisor_evicted_pile_reserve(&cold->abouts, run->count, sizeof(*abouts));
+        advisor_evicted_pile_reserve(&evicted->abouts, run->count, sizeof(*abouts));
 
-    uint32_t *prints = advisor_evicted_pile_reserve(&cold->coming, run->count, sizeof(*prints));
+    uint32_t *prints = advisor_evicted_pile_reserve(&evicted->coming, run->count, sizeof(*prints));
 
-    *first = (uint32_t)cold->abouts.count;
+    *first = (uint32_t)evicted->abouts.count;
     if (abouts == NULL || prints == NULL)
         return KVT_NOMEM;
-    prints += cold->coming.count;
+    prints += evicted->coming.count;
     for (uint32_t i = 0; i < run->count; i++) {
-        prints[i] = advisor_evicted_filter_print(cold->filter, run->ns, run->hashes[i]);
+        prints[i] = advisor_evicted_filter_print(evicted->filter, run->ns, run->hashes[i]);
         abouts[*first + i] =
             (struct advisor_evicted_about){.parent = i == 0 ? run->parent : run->hashes[i - 1],
                                            .tokens_hash = run->tokens == NULL ? 0 : run->tokens[i],
                                            .size = run->size,
                                            .position = run->position + i};
     }
-    cold->abouts.count += run->count;
-    cold->evicted_abouts = cold->abouts.count;
-    advisor_evicted_filter_add(cold->filter, prints, run->count);
-    cold->coming.count += run->count;
-    atomic_fetch_add(&cold->count, run->count);
+    evicted->abouts.count += run->count;
+    evicted->leaving_abouts = evicted->abouts.count;
+    advisor_evicted_filter_add(evicted->filter, prints, run->count);
+    evicted->coming.count += run->count;
+    atomic_fetch_add(&evicted->count, run->count);
     return KVT_OK;
 }
 
 enum kvt_err
-advisor_evicted_evict(struct advisor_evicted *cold, struct advisor_event_log *log,
+advisor_evicted_evict(struct advisor_evicted *evicted, struct advisor_event_log *log,
                       const struct index_run_view *run)
 {
     uint32_t first;
     enum kvt_err rc;
 
-    assert(!cold->wrote && advisor_event_log_count(log) == cold->log_start);
+    assert(!evicted->wrote && advisor_event_log_count(log) == evicted->log_start);
     if (run->held_count == 0)
         return KVT_OK;
-    rc = announce(cold, run, &first);
+    rc = announce(evicted, run, &first);
     for (uint32_t h = 0; h < run->held_count && rc == KVT_OK; h++) {
         const struct index_held *held = &run->held[h];
         const struct advisor_event_log_place place = {
             .holder = held->holder, .ns = run->ns, .ranks = UINT32_MAX};
         struct advisor_evicted_edit *edits =
-            advisor_evicted_pile_reserve(&cold->evicted, held->count, sizeof(*edits));
+            advisor_evicted_pile_reserve(&evicted->leaving, held->count, sizeof(*edits));
 
         rc = edits == NULL
                  ? KVT_NOMEM
@@ -292,21 +293,21 @@ advisor_evicted_evict(struct advisor_evicted *cold, struct advisor_event_log *lo
         if (rc != KVT_OK)
             break;
         for (uint32_t i = held->from; i < held->from + held->count; i++)
-            edits[cold->evicted.count++] =
+            edits[evicted->leaving.count++] =
                 (struct advisor_evicted_edit){.kind = ADVISOR_EVICTED_EVICT,
                                               .hash = run->hashes[i],
                                               .ns = run->ns,
                                               .holder = held->holder,
                                               .ranks = held->ranks,
                                               .about = first + i};
-        cold->log_start += held->count;
+        evicted->log_start += held->count;
     }
     return rc;
 }
 
 bool
-advisor_evicted_holds(const struct advisor_evicted *cold, uint32_t holder)
+advisor_evicted_holds(const struct advisor_evicted *evicted, uint32_t holder)
 {
     assert(holder < INDEX_HOLDERS_MAX);
-    return cold->places[holder] > 0;
+    return evicted->places[holder] > 0;
 }

@@ -37,24 +37,24 @@ struct advisor_evicted;
 /** @param filter_bytes_max  of the filter; while it grows, half as much again is in use */
 KVT_NODISCARD enum kvt_err advisor_evicted_new(struct advisor_evicted **out,
                                                uint64_t filter_bytes_max);
-void advisor_evicted_free(struct advisor_evicted *cold);
+void advisor_evicted_free(struct advisor_evicted *evicted);
 /** Tests: look at fewer rows a commit. */
-void advisor_evicted_pass_rows(struct advisor_evicted *cold, size_t rows);
+void advisor_evicted_pass_rows(struct advisor_evicted *evicted, size_t rows);
 /** Go through all rows, once, at the start.  `cancel` may be set by anybody meanwhile, or be NULL:
  *  it stops at the next page with KVT_CANCELLED. */
-KVT_NODISCARD enum kvt_err advisor_evicted_load(struct advisor_evicted *cold,
+KVT_NODISCARD enum kvt_err advisor_evicted_load(struct advisor_evicted *evicted,
                                                 const struct advisor_txn *txn,
                                                 const _Atomic bool *cancel);
 /** Instead: nothing that is here counts (the log is not durable).  At the start. */
 KVT_NODISCARD enum kvt_err advisor_evicted_discard(const struct advisor_txn *txn);
 
 /** Blocks that are here; 0 costs questions nothing. */
-uint64_t advisor_evicted_count(const struct advisor_evicted *cold);
+uint64_t advisor_evicted_count(const struct advisor_evicted *evicted);
 /** False: it is not here. */
-bool advisor_evicted_may_have(struct advisor_evicted *cold, uint32_t ns, uint64_t hash);
+bool advisor_evicted_may_have(struct advisor_evicted *evicted, uint32_t ns, uint64_t hash);
 /** The same of several: `may[i]` of each, and whether any is true. */
-bool advisor_evicted_may_have_any(struct advisor_evicted *cold, uint32_t ns, const uint64_t *hashes,
-                                  size_t count, bool *may);
+bool advisor_evicted_may_have_any(struct advisor_evicted *evicted, uint32_t ns,
+                                  const uint64_t *hashes, size_t count, bool *may);
 
 /**
  * Add the places that are here to `block`: as advisor_store_get_block(), this or
@@ -75,7 +75,7 @@ KVT_NODISCARD enum kvt_err advisor_evicted_blocks(const struct advisor_txn *txn,
  *
  * @return KVT_OK or KVT_NOMEM: some of the run's holders may be evicted then, each as a whole
  */
-KVT_NODISCARD enum kvt_err advisor_evicted_evict(struct advisor_evicted *cold,
+KVT_NODISCARD enum kvt_err advisor_evicted_evict(struct advisor_evicted *evicted,
                                                  struct advisor_event_log *log,
                                                  const struct index_run_view *run);
 
@@ -83,15 +83,15 @@ KVT_NODISCARD enum kvt_err advisor_evicted_evict(struct advisor_evicted *cold,
  * What the group's log says goes from here too, and what was evicted comes; before the log is
  * appended to the store, for what collides leaves it.  May be repeated until it is saved.
  */
-KVT_NODISCARD enum kvt_err advisor_evicted_write(struct advisor_evicted *cold,
+KVT_NODISCARD enum kvt_err advisor_evicted_write(struct advisor_evicted *evicted,
                                                  const struct advisor_txn *txn,
                                                  struct advisor_event_log *log);
 /** What was written last is committed. */
-void advisor_evicted_saved(struct advisor_evicted *cold);
+void advisor_evicted_saved(struct advisor_evicted *evicted);
 
 /** Does a holder have places here, void ones included?  Then its number stays its own. */
-bool advisor_evicted_holds(const struct advisor_evicted *cold, uint32_t holder);
+bool advisor_evicted_holds(const struct advisor_evicted *evicted, uint32_t holder);
 /** Stores of the last group that collided. */
-uint32_t advisor_evicted_collisions(const struct advisor_evicted *cold);
+uint32_t advisor_evicted_collisions(const struct advisor_evicted *evicted);
 
 #endif /* ADVISOR_INDEX_EVICTED_H */

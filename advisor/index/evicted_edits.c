@@ -20,8 +20,8 @@ advisor_evicted_push(struct advisor_evicted_pile *pile, const struct advisor_evi
 /* Of the blocks of a STORE or REMOVE behind the first `skip`, those that may be here; the first is
  * at `at` in the log. */
 static enum kvt_err
-collect_blocks(struct advisor_evicted *cold, const struct advisor_event_log_op *op, uint32_t skip,
-               size_t at)
+collect_blocks(struct advisor_evicted *evicted, const struct advisor_event_log_op *op,
+               uint32_t skip, size_t at)
 {
     struct advisor_evicted_edit edit = {.kind = op->kind == ADVISOR_EVENT_LOG_STORE
                                                     ? ADVISOR_EVICTED_STORE
@@ -32,7 +32,7 @@ collect_blocks(struct advisor_evicted *cold, const struct advisor_event_log_op *
     bool may[ADVISOR_EVENT_LOG_BLOCKS_MAX];
     enum kvt_err rc = KVT_OK;
 
-    if (!advisor_evicted_may_have_any(cold, op->place.ns, op->hashes, op->count, may))
+    if (!advisor_evicted_may_have_any(evicted, op->place.ns, op->hashes, op->count, may))
         return KVT_OK;
     for (uint32_t i = skip; i < op->count && rc == KVT_OK; i++) {
         if (!may[i])
@@ -41,32 +41,32 @@ collect_blocks(struct advisor_evicted *cold, const struct advisor_event_log_op *
         edit.at = at + i;
         if (edit.kind == ADVISOR_EVICTED_STORE) {
             struct advisor_evicted_about *abouts =
-                advisor_evicted_pile_reserve(&cold->abouts, 1, sizeof(*abouts));
+                advisor_evicted_pile_reserve(&evicted->abouts, 1, sizeof(*abouts));
 
             if (abouts == NULL)
                 return KVT_NOMEM;
-            edit.about = (uint32_t)cold->abouts.count++;
+            edit.about = (uint32_t)evicted->abouts.count++;
             abouts[edit.about] = (struct advisor_evicted_about){
                 .parent = i == 0 ? op->parent : op->hashes[i - 1], .position = op->position + i};
         }
-        rc = advisor_evicted_push(&cold->edits, &edit);
+        rc = advisor_evicted_push(&evicted->edits, &edit);
     }
     return rc;
 }
 
 static enum kvt_err
-collect_drop(struct advisor_evicted *cold, const struct advisor_event_log_place *place)
+collect_drop(struct advisor_evicted *evicted, const struct advisor_event_log_place *place)
 {
     struct advisor_evicted_drop *drops;
 
     /* What the group itself evicts is not counted yet. */
-    if (cold->places[place->holder] == 0 && cold->evicted.count == 0)
+    if (evicted->places[place->holder] == 0 && evicted->leaving.count == 0)
         return KVT_OK;
-    drops = advisor_evicted_pile_reserve(&cold->drops, 1, sizeof(*drops));
+    drops = advisor_evicted_pile_reserve(&evicted->drops, 1, sizeof(*drops));
     if (drops == NULL)
         return KVT_NOMEM;
-    drops[cold->drops.count++] =
-        (struct advisor_evicted_drop){place->holder, place->ns, (uint32_t)cold->edits.count};
+    drops[evicted->drops.count++] =
+        (struct advisor_evicted_drop){place->holder, place->ns, (uint32_t)evicted->edits.count};
     return KVT_OK;
 }
 
@@ -108,7 +108,7 @@ sort_drops(struct advisor_evicted_pile *pile)
 
 /* The operations of a row; `at` counts as advisor_event_log_count() does. */
 static enum kvt_err
-collect_row(struct advisor_evicted *cold, const void *bytes, size_t size, size_t *at)
+collect_row(struct advisor_evicted *evicted, const void *bytes, size_t size, size_t *at)
 {
     struct advisor_event_log_reader reader;
     struct advisor_event_log_op op;
@@ -121,46 +121,46 @@ collect_row(struct advisor_evicted *cold, const void *bytes, size_t size, size_t
         if (rc != KVT_OK)
             break;
         if (op.kind == ADVISOR_EVENT_LOG_DROP) {
-            rc = collect_drop(cold, &op.place);
+            rc = collect_drop(evicted, &op.place);
             (*at)++;
             continue;
         }
-        skip = *at >= cold->log_start             ? 0
-               : cold->log_start - *at < op.count ? (uint32_t)(cold->log_start - *at)
-                                                  : op.count;
+        skip = *at >= evicted->log_start             ? 0
+               : evicted->log_start - *at < op.count ? (uint32_t)(evicted->log_start - *at)
+                                                     : op.count;
         if (skip < op.count)
-            rc = collect_blocks(cold, &op, skip, *at);
+            rc = collect_blocks(evicted, &op, skip, *at);
         *at += op.count;
     }
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 enum kvt_err
-advisor_evicted_collect(struct advisor_evicted *cold, const struct advisor_event_log *log)
+advisor_evicted_collect(struct advisor_evicted *evicted, const struct advisor_event_log *log)
 {
-    const struct advisor_evicted_edit *evicted = cold->evicted.rows;
+    const struct advisor_evicted_edit *leaving = evicted->leaving.rows;
     const void *bytes;
     size_t at = 0;
     size_t size;
     enum kvt_err rc = KVT_OK;
 
-    for (size_t i = 0; i < cold->evicted.count && rc == KVT_OK; i++)
-        rc = advisor_evicted_push(&cold->edits, &evicted[i]);
+    for (size_t i = 0; i < evicted->leaving.count && rc == KVT_OK; i++)
+        rc = advisor_evicted_push(&evicted->edits, &leaving[i]);
     for (size_t row = 0; rc == KVT_OK && advisor_event_log_row(log, row, &bytes, &size); row++)
-        rc = collect_row(cold, bytes, size, &at);
-    sort_drops(&cold->drops);
+        rc = collect_row(evicted, bytes, size, &at);
+    sort_drops(&evicted->drops);
     return rc;
 }
 
 bool
-advisor_evicted_drops(const struct advisor_evicted *cold, const struct advisor_evicted_edit *edit,
-                      uint32_t holder)
+advisor_evicted_drops(const struct advisor_evicted *evicted,
+                      const struct advisor_evicted_edit *edit, uint32_t holder)
 {
     const struct advisor_evicted_drop key = {.holder = holder, .ns = edit->ns};
     const struct advisor_evicted_drop *drop =
-        cold->drops.count == 0
+        evicted->drops.count == 0
             ? NULL
-            : bsearch(&key, cold->drops.rows, cold->drops.count, sizeof(key), compare_places);
+            : bsearch(&key, evicted->drops.rows, evicted->drops.count, sizeof(key), compare_places);
 
     return drop != NULL && drop->order <= edit->order;
 }

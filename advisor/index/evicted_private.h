@@ -1,10 +1,8 @@
 /*
- * advisor/index/evicted_private.h -- what the files cold*.c share.
+ * advisor/index/evicted_private.h -- what the files evicted*.c share.
  *
  * Why: what answers and what writes are a page each.
- * Ownership: as advisor/index/evicted.h.
  * Threads:   `count` and the filter are read by any; the rest is the engine's.
- * Limits:    as advisor/index/evicted.h.
  */
 #ifndef ADVISOR_INDEX_EVICTED_PRIVATE_H
 #define ADVISOR_INDEX_EVICTED_PRIVATE_H
@@ -73,10 +71,10 @@ struct advisor_evicted {
     uint64_t *places;       /* of each holder, in all rows */
 
     /* What is evicted with the next group. */
-    struct advisor_evicted_pile evicted; /* struct advisor_evicted_edit */
+    struct advisor_evicted_pile leaving; /* struct advisor_evicted_edit */
     struct advisor_evicted_pile abouts;
     struct advisor_evicted_pile coming; /* prints of the blocks, in the filter */
-    size_t evicted_abouts;
+    size_t leaving_abouts;
     size_t log_start; /* hashes at the log's beginning that are evicted */
 
     /* What the last write did; saved, or done again. */
@@ -104,13 +102,13 @@ struct advisor_evicted {
 KVT_NODISCARD enum kvt_err advisor_evicted_push(struct advisor_evicted_pile *pile,
                                                 const struct advisor_evicted_edit *edit);
 /** `edits` and `drops` of the group. */
-KVT_NODISCARD enum kvt_err advisor_evicted_collect(struct advisor_evicted *cold,
+KVT_NODISCARD enum kvt_err advisor_evicted_collect(struct advisor_evicted *evicted,
                                                    const struct advisor_event_log *log);
 /** Does the group drop the holder in front of the edit, in its namespace? */
-bool advisor_evicted_drops(const struct advisor_evicted *cold,
+bool advisor_evicted_drops(const struct advisor_evicted *evicted,
                            const struct advisor_evicted_edit *edit, uint32_t holder);
 /** The log without the blocks in `refused`.  KVT_OK or KVT_NOMEM: it is as it was. */
-KVT_NODISCARD enum kvt_err advisor_evicted_leave_out(struct advisor_evicted *cold,
+KVT_NODISCARD enum kvt_err advisor_evicted_leave_out(struct advisor_evicted *evicted,
                                                      struct advisor_event_log *log);
 
 /** Room for `more` rows of `size` bytes; NULL: no memory. */

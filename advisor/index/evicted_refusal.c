@@ -23,14 +23,14 @@ compare_at(const void *left, const void *right)
 
 /* The blocks of a STORE that begins at `at`, but for those refused from `next` on. */
 static enum kvt_err
-copy_store(const struct advisor_evicted *cold, struct advisor_event_log *to,
+copy_store(const struct advisor_evicted *evicted, struct advisor_event_log *to,
            const struct advisor_event_log_op *op, size_t at, size_t *next)
 {
-    const struct advisor_evicted_edit *refused = cold->refused.rows;
+    const struct advisor_evicted_edit *refused = evicted->refused.rows;
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t from = 0; from < op->count && rc == KVT_OK;) {
-        const bool ends = *next < cold->refused.count && refused[*next].at < at + op->count;
+        const bool ends = *next < evicted->refused.count && refused[*next].at < at + op->count;
         const uint32_t end = ends ? (uint32_t)(refused[*next].at - at) : op->count;
 
         assert(!ends || refused[*next].hash == op->hashes[end]);
@@ -44,11 +44,11 @@ copy_store(const struct advisor_evicted *cold, struct advisor_event_log *to,
 }
 
 static enum kvt_err
-copy_op(const struct advisor_evicted *cold, struct advisor_event_log *to,
+copy_op(const struct advisor_evicted *evicted, struct advisor_event_log *to,
         const struct advisor_event_log_op *op, size_t at, size_t *next)
 {
     switch (op->kind) {
-    case ADVISOR_EVENT_LOG_STORE: return copy_store(cold, to, op, at, next);
+    case ADVISOR_EVENT_LOG_STORE: return copy_store(evicted, to, op, at, next);
     case ADVISOR_EVENT_LOG_REMOVE:
         return advisor_event_log_remove(to, &op->place, op->hashes, op->count);
     case ADVISOR_EVENT_LOG_DROP: return advisor_event_log_drop(to, op->place.holder, op->place.ns);
@@ -59,7 +59,7 @@ copy_op(const struct advisor_evicted *cold, struct advisor_event_log *to,
 }
 
 static enum kvt_err
-copy_rest(const struct advisor_evicted *cold, struct advisor_event_log *to,
+copy_rest(const struct advisor_evicted *evicted, struct advisor_event_log *to,
           const struct advisor_event_log *log)
 {
     struct advisor_event_log_reader reader;
@@ -73,29 +73,30 @@ copy_rest(const struct advisor_evicted *cold, struct advisor_event_log *to,
     for (size_t row = 0; rc == KVT_OK && advisor_event_log_row(log, row, &bytes, &size); row++) {
         rc = advisor_event_log_open(&reader, bytes, size);
         while (rc == KVT_OK && (rc = advisor_event_log_next(&reader, &op)) == KVT_OK) {
-            rc = copy_op(cold, to, &op, at, &next);
+            rc = copy_op(evicted, to, &op, at, &next);
             at += op.kind == ADVISOR_EVENT_LOG_DROP ? 1 : op.count;
         }
         rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
     }
-    assert(rc != KVT_OK || next == cold->refused.count);
+    assert(rc != KVT_OK || next == evicted->refused.count);
     return rc;
 }
 
 enum kvt_err
-advisor_evicted_leave_out(struct advisor_evicted *cold, struct advisor_event_log *log)
+advisor_evicted_leave_out(struct advisor_evicted *evicted, struct advisor_event_log *log)
 {
     struct advisor_event_log *rest;
     enum kvt_err rc = advisor_event_log_new(&rest);
 
     if (rc != KVT_OK)
         return rc;
-    qsort(cold->refused.rows, cold->refused.count, sizeof(struct advisor_evicted_edit), compare_at);
-    rc = copy_rest(cold, rest, log);
+    qsort(evicted->refused.rows, evicted->refused.count, sizeof(struct advisor_evicted_edit),
+          compare_at);
+    rc = copy_rest(evicted, rest, log);
     if (rc == KVT_OK) {
         advisor_event_log_swap(log, rest);
-        cold->collisions += (uint32_t)cold->refused.count;
-        cold->refused.count = 0;
+        evicted->collisions += (uint32_t)evicted->refused.count;
+        evicted->refused.count = 0;
     }
     advisor_event_log_free(rest);
     return rc;

@@ -6,26 +6,26 @@
 /* ---- one row ---- */
 
 static enum kvt_err
-note(struct advisor_evicted *cold, uint32_t holder, bool came)
+note(struct advisor_evicted *evicted, uint32_t holder, bool came)
 {
     struct advisor_evicted_change *changes =
-        advisor_evicted_pile_reserve(&cold->changes, 1, sizeof(*changes));
+        advisor_evicted_pile_reserve(&evicted->changes, 1, sizeof(*changes));
 
     if (changes == NULL)
         return KVT_NOMEM;
-    changes[cold->changes.count++] = (struct advisor_evicted_change){holder, came};
+    changes[evicted->changes.count++] = (struct advisor_evicted_change){holder, came};
     return KVT_OK;
 }
 
 static enum kvt_err
-note_row(const struct advisor_evicted *cold, struct advisor_evicted_pile *pile,
+note_row(const struct advisor_evicted *evicted, struct advisor_evicted_pile *pile,
          const struct advisor_evicted_row *row)
 {
     uint32_t *prints = advisor_evicted_pile_reserve(pile, 1, sizeof(*prints));
 
     if (prints == NULL)
         return KVT_NOMEM;
-    prints[pile->count++] = advisor_evicted_filter_print(cold->filter, row->ns, row->hash);
+    prints[pile->count++] = advisor_evicted_filter_print(evicted->filter, row->ns, row->hash);
     return KVT_OK;
 }
 
@@ -45,11 +45,11 @@ is_known(uint64_t parent, uint32_t position)
 }
 
 static enum kvt_err
-do_evict(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
+do_evict(struct advisor_evicted *evicted, const struct advisor_evicted_edit *edit)
 {
     const struct advisor_evicted_about *about =
-        (const struct advisor_evicted_about *)cold->abouts.rows + edit->about;
-    struct advisor_evicted_row *row = &cold->row;
+        (const struct advisor_evicted_about *)evicted->abouts.rows + edit->about;
+    struct advisor_evicted_row *row = &evicted->row;
     struct advisor_evicted_place *place = find_place(row, edit->holder);
     enum kvt_err rc = KVT_OK;
 
@@ -66,21 +66,21 @@ do_evict(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
     if (place == NULL) {
         rc = advisor_evicted_row_reserve(row, row->place_count + 1);
         if (rc == KVT_OK)
-            rc = note(cold, edit->holder, true);
+            rc = note(evicted, edit->holder, true);
         if (rc != KVT_OK)
             return rc;
         place = &row->places[row->place_count++];
         *place = (struct advisor_evicted_place){.holder = edit->holder};
     }
     place->ranks |= edit->ranks;
-    place->number = cold->number;
+    place->number = evicted->number;
     return KVT_OK;
 }
 
 static enum kvt_err
-do_remove(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit, bool *changed)
+do_remove(struct advisor_evicted *evicted, const struct advisor_evicted_edit *edit, bool *changed)
 {
-    struct advisor_evicted_row *row = &cold->row;
+    struct advisor_evicted_row *row = &evicted->row;
     struct advisor_evicted_place *place = find_place(row, edit->holder);
 
     if (place == NULL || (place->ranks & edit->ranks) == 0)
@@ -90,76 +90,78 @@ do_remove(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit,
     if (place->ranks != 0)
         return KVT_OK;
     *place = row->places[--row->place_count];
-    return note(cold, edit->holder, false);
+    return note(evicted, edit->holder, false);
 }
 
 static bool
-is_held(const struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
+is_held(const struct advisor_evicted *evicted, const struct advisor_evicted_edit *edit)
 {
-    for (uint32_t i = 0; i < cold->row.place_count; i++)
-        if (!advisor_evicted_drops(cold, edit, cold->row.places[i].holder))
+    for (uint32_t i = 0; i < evicted->row.place_count; i++)
+        if (!advisor_evicted_drops(evicted, edit, evicted->row.places[i].holder))
             return true;
     return false;
 }
 
 /* A block that is here has its parent and its position, whoever stores it again. */
 static enum kvt_err
-do_store(struct advisor_evicted *cold, const struct advisor_evicted_edit *edit)
+do_store(struct advisor_evicted *evicted, const struct advisor_evicted_edit *edit)
 {
     const struct advisor_evicted_about *about =
-        (const struct advisor_evicted_about *)cold->abouts.rows + edit->about;
-    const struct advisor_evicted_row *row = &cold->row;
+        (const struct advisor_evicted_about *)evicted->abouts.rows + edit->about;
+    const struct advisor_evicted_row *row = &evicted->row;
 
     if (!is_known(row->parent, row->position) || !is_known(about->parent, about->position) ||
-        (row->parent == about->parent && row->position == about->position) || !is_held(cold, edit))
+        (row->parent == about->parent && row->position == about->position) ||
+        !is_held(evicted, edit))
         return KVT_OK;
-    return advisor_evicted_push(&cold->refused, edit);
+    return advisor_evicted_push(&evicted->refused, edit);
 }
 
-/* Void places of cold->row go. */
+/* Void places of evicted->row go. */
 static enum kvt_err
-prune(struct advisor_evicted *cold, const struct advisor_txn *txn, bool *changed)
+prune(struct advisor_evicted *evicted, const struct advisor_txn *txn, bool *changed)
 {
-    struct advisor_evicted_row *row = &cold->row;
+    struct advisor_evicted_row *row = &evicted->row;
     uint32_t gone;
     enum kvt_err rc = advisor_store_evicted_prune(txn, row, &gone);
 
     for (uint32_t i = 0; i < gone && rc == KVT_OK; i++)
-        rc = note(cold, row->places[row->place_count + i].holder, false);
+        rc = note(evicted, row->places[row->place_count + i].holder, false);
     *changed = gone > 0;
     return rc;
 }
 
 static enum kvt_err
-put_row(struct advisor_evicted *cold, const struct advisor_txn *txn, bool existed)
+put_row(struct advisor_evicted *evicted, const struct advisor_txn *txn, bool existed)
 {
-    struct advisor_evicted_row *row = &cold->row;
+    struct advisor_evicted_row *row = &evicted->row;
     enum kvt_err rc = KVT_OK;
 
     if (existed && row->place_count == 0)
-        rc = note_row(cold, &cold->went, row);
+        rc = note_row(evicted, &evicted->went, row);
     if (!existed && row->place_count > 0)
-        rc = note_row(cold, &cold->came, row);
+        rc = note_row(evicted, &evicted->came, row);
     return rc == KVT_OK ? advisor_store_put_cold(txn, row) : rc;
 }
 
 /* All edits of one block, from `first` on; `end` is where the next block's begin. */
 static enum kvt_err
-write_block(struct advisor_evicted *cold, const struct advisor_txn *txn, size_t first, size_t *end)
+write_block(struct advisor_evicted *evicted, const struct advisor_txn *txn, size_t first,
+            size_t *end)
 {
-    const struct advisor_evicted_edit *edits = cold->edits.rows;
+    const struct advisor_evicted_edit *edits = evicted->edits.rows;
     const struct advisor_evicted_edit *head = &edits[first];
-    enum kvt_err rc = advisor_store_get_cold(txn, head->ns, head->hash, &cold->row);
+    enum kvt_err rc = advisor_store_get_cold(txn, head->ns, head->hash, &evicted->row);
     const bool existed = rc == KVT_OK;
     bool changed = false;
     size_t at = first;
 
     *end = first;
     if (rc == KVT_OK)
-        rc = prune(cold, txn, &changed);
+        rc = prune(evicted, txn, &changed);
     else if (rc == KVT_NOTFOUND)
         rc = KVT_OK;
-    for (; at < cold->edits.count && rc == KVT_OK; at++) {
+    for (; at < evicted->edits.count && rc == KVT_OK; at++) {
         const struct advisor_evicted_edit *edit = &edits[at];
 
         if (edit->hash != head->hash || edit->ns != head->ns)
@@ -167,14 +169,14 @@ write_block(struct advisor_evicted *cold, const struct advisor_txn *txn, size_t 
         switch (edit->kind) {
         case ADVISOR_EVICTED_EVICT:
             changed = true;
-            rc = do_evict(cold, edit);
+            rc = do_evict(evicted, edit);
             break;
-        case ADVISOR_EVICTED_REMOVE: rc = do_remove(cold, edit, &changed); break;
-        case ADVISOR_EVICTED_STORE: rc = do_store(cold, edit); break;
+        case ADVISOR_EVICTED_REMOVE: rc = do_remove(evicted, edit, &changed); break;
+        case ADVISOR_EVICTED_STORE: rc = do_store(evicted, edit); break;
         }
     }
     *end = at;
-    return rc == KVT_OK && changed ? put_row(cold, txn, existed) : rc;
+    return rc == KVT_OK && changed ? put_row(evicted, txn, existed) : rc;
 }
 
 static int
@@ -191,33 +193,33 @@ compare_edits(const void *left, const void *right)
 }
 
 static enum kvt_err
-write_blocks(struct advisor_evicted *cold, const struct advisor_txn *txn)
+write_blocks(struct advisor_evicted *evicted, const struct advisor_txn *txn)
 {
     enum kvt_err rc = KVT_OK;
 
-    if (cold->edits.count > 0)
-        qsort(cold->edits.rows, cold->edits.count, sizeof(struct advisor_evicted_edit),
+    if (evicted->edits.count > 0)
+        qsort(evicted->edits.rows, evicted->edits.count, sizeof(struct advisor_evicted_edit),
               compare_edits);
-    for (size_t at = 0; at < cold->edits.count && rc == KVT_OK;)
-        rc = write_block(cold, txn, at, &at);
+    for (size_t at = 0; at < evicted->edits.count && rc == KVT_OK;)
+        rc = write_block(evicted, txn, at, &at);
     return rc;
 }
 
 /* ---- drops ---- */
 
 static enum kvt_err
-write_drops(struct advisor_evicted *cold, const struct advisor_txn *txn)
+write_drops(struct advisor_evicted *evicted, const struct advisor_txn *txn)
 {
-    const struct advisor_evicted_drop *drops = cold->drops.rows;
+    const struct advisor_evicted_drop *drops = evicted->drops.rows;
     enum kvt_err rc = KVT_OK;
 
-    for (size_t i = 0; i < cold->drops.count && rc == KVT_OK; i++)
-        rc = advisor_store_put_cold_drop(txn, drops[i].holder, drops[i].ns, cold->number);
+    for (size_t i = 0; i < evicted->drops.count && rc == KVT_OK; i++)
+        rc = advisor_store_put_cold_drop(txn, drops[i].holder, drops[i].ns, evicted->number);
     return rc;
 }
 
 struct pass {
-    struct advisor_evicted *cold;
+    struct advisor_evicted *evicted;
     const struct advisor_txn *txn;
 };
 
@@ -225,7 +227,7 @@ static enum kvt_err
 look_at(void *arg, struct advisor_evicted_row *row)
 {
     struct pass *pass = arg;
-    struct advisor_evicted_pile *pile = &pass->cold->void_rows;
+    struct advisor_evicted_pile *pile = &pass->evicted->void_rows;
     struct advisor_evicted_key *keys;
     uint32_t gone;
     enum kvt_err rc = advisor_store_evicted_prune(pass->txn, row, &gone);
@@ -241,33 +243,33 @@ look_at(void *arg, struct advisor_evicted_row *row)
 
 /* A bounded piece of the pass. */
 static enum kvt_err
-write_pass(struct advisor_evicted *cold, const struct advisor_txn *txn)
+write_pass(struct advisor_evicted *evicted, const struct advisor_txn *txn)
 {
-    struct pass pass = {cold, txn};
+    struct pass pass = {evicted, txn};
     const struct advisor_evicted_key *keys;
     bool changed;
     enum kvt_err rc;
 
-    cold->next_pass_number = cold->pass_number;
-    if (cold->pass_number == 0 && advisor_store_evicted_drop_count(txn) == 0)
+    evicted->next_pass_number = evicted->pass_number;
+    if (evicted->pass_number == 0 && advisor_store_evicted_drop_count(txn) == 0)
         return KVT_OK;
-    if (cold->pass_number == 0)
-        cold->next_pass_number = cold->number;
-    cold->void_rows.count = 0;
-    rc = advisor_store_colds(txn, cold->pass_from, cold->pass_rows, &cold->next_pass_from, look_at,
-                             &pass);
-    keys = cold->void_rows.rows;
-    for (size_t i = 0; i < cold->void_rows.count && rc == KVT_OK; i++) {
-        rc = advisor_store_get_cold(txn, keys[i].ns, keys[i].hash, &cold->row);
+    if (evicted->pass_number == 0)
+        evicted->next_pass_number = evicted->number;
+    evicted->void_rows.count = 0;
+    rc = advisor_store_colds(txn, evicted->pass_from, evicted->pass_rows, &evicted->next_pass_from,
+                             look_at, &pass);
+    keys = evicted->void_rows.rows;
+    for (size_t i = 0; i < evicted->void_rows.count && rc == KVT_OK; i++) {
+        rc = advisor_store_get_cold(txn, keys[i].ns, keys[i].hash, &evicted->row);
         if (rc == KVT_OK)
-            rc = prune(cold, txn, &changed);
+            rc = prune(evicted, txn, &changed);
         if (rc == KVT_OK)
-            rc = put_row(cold, txn, true);
+            rc = put_row(evicted, txn, true);
     }
-    if (rc != KVT_OK || cold->next_pass_from != 0)
+    if (rc != KVT_OK || evicted->next_pass_from != 0)
         return rc;
-    rc = advisor_store_delete_cold_drops(txn, cold->next_pass_number);
-    cold->next_pass_number = 0;
+    rc = advisor_store_delete_cold_drops(txn, evicted->next_pass_number);
+    evicted->next_pass_number = 0;
     return rc;
 }
 
@@ -275,88 +277,88 @@ write_pass(struct advisor_evicted *cold, const struct advisor_txn *txn)
 
 /* Whatever a write before this one did is not so. */
 static void
-start(struct advisor_evicted *cold, const struct advisor_event_log *log)
+start(struct advisor_evicted *evicted, const struct advisor_event_log *log)
 {
-    assert(advisor_event_log_count(log) >= cold->log_start);
-    if (!cold->wrote)
-        cold->collisions = 0;
-    cold->wrote = true;
-    advisor_evicted_filter_remove(cold->filter, cold->came.rows, cold->filtered);
-    cold->filtered = 0;
-    cold->abouts.count = cold->evicted_abouts;
-    cold->edits.count = 0;
-    cold->drops.count = 0;
-    cold->changes.count = 0;
-    cold->came.count = 0;
-    cold->went.count = 0;
-    cold->refused.count = 0;
-    cold->next_pass_from = 0;
-    cold->next_pass_number = 0;
+    assert(advisor_event_log_count(log) >= evicted->log_start);
+    if (!evicted->wrote)
+        evicted->collisions = 0;
+    evicted->wrote = true;
+    advisor_evicted_filter_remove(evicted->filter, evicted->came.rows, evicted->filtered);
+    evicted->filtered = 0;
+    evicted->abouts.count = evicted->leaving_abouts;
+    evicted->edits.count = 0;
+    evicted->drops.count = 0;
+    evicted->changes.count = 0;
+    evicted->came.count = 0;
+    evicted->went.count = 0;
+    evicted->refused.count = 0;
+    evicted->next_pass_from = 0;
+    evicted->next_pass_number = 0;
 }
 
 enum kvt_err
-advisor_evicted_write(struct advisor_evicted *cold, const struct advisor_txn *txn,
+advisor_evicted_write(struct advisor_evicted *evicted, const struct advisor_txn *txn,
                       struct advisor_event_log *log)
 {
     enum kvt_err rc;
 
-    if (cold->rows == 0 && cold->evicted.count == 0) {
-        cold->collisions = 0;
+    if (evicted->rows == 0 && evicted->leaving.count == 0) {
+        evicted->collisions = 0;
         return KVT_OK;
     }
-    start(cold, log);
-    rc = advisor_evicted_collect(cold, log);
+    start(evicted, log);
+    rc = advisor_evicted_collect(evicted, log);
     if (rc == KVT_OK)
-        rc = write_blocks(cold, txn);
+        rc = write_blocks(evicted, txn);
     if (rc == KVT_OK)
-        rc = write_drops(cold, txn);
+        rc = write_drops(evicted, txn);
     if (rc == KVT_OK)
-        rc = write_pass(cold, txn);
-    if (rc == KVT_OK && (cold->evicted.count > 0 || cold->drops.count > 0))
-        rc = advisor_store_put_number(txn, ADVISOR_META_COLD_NUMBER, cold->number + 1);
-    if (rc == KVT_OK && cold->refused.count > 0)
-        rc = advisor_evicted_leave_out(cold, log);
+        rc = write_pass(evicted, txn);
+    if (rc == KVT_OK && (evicted->leaving.count > 0 || evicted->drops.count > 0))
+        rc = advisor_store_put_number(txn, ADVISOR_META_COLD_NUMBER, evicted->number + 1);
+    if (rc == KVT_OK && evicted->refused.count > 0)
+        rc = advisor_evicted_leave_out(evicted, log);
     if (rc != KVT_OK)
         return rc;
     /* Whoever misses a block in RAM after the commit must find it here. */
-    advisor_evicted_filter_add(cold->filter, cold->came.rows, cold->came.count);
-    cold->filtered = cold->came.count;
+    advisor_evicted_filter_add(evicted->filter, evicted->came.rows, evicted->came.count);
+    evicted->filtered = evicted->came.count;
     return KVT_OK;
 }
 
 void
-advisor_evicted_saved(struct advisor_evicted *cold)
+advisor_evicted_saved(struct advisor_evicted *evicted)
 {
-    const struct advisor_evicted_change *changes = cold->changes.rows;
+    const struct advisor_evicted_change *changes = evicted->changes.rows;
 
-    if (!cold->wrote)
+    if (!evicted->wrote)
         return;
-    for (size_t i = 0; i < cold->changes.count; i++)
-        cold->places[changes[i].holder] += changes[i].came ? 1 : UINT64_MAX;
-    cold->rows += cold->came.count;
-    assert(cold->rows >= cold->went.count);
-    cold->rows -= cold->went.count;
-    atomic_store(&cold->count, cold->rows);
-    advisor_evicted_filter_remove(cold->filter, cold->went.rows, cold->went.count);
-    advisor_evicted_filter_remove(cold->filter, cold->coming.rows, cold->coming.count);
-    if (cold->evicted.count > 0 || cold->drops.count > 0)
-        cold->number++;
-    cold->pass_from = cold->next_pass_from;
-    cold->pass_number = cold->next_pass_number;
-    cold->evicted.count = 0;
-    cold->coming.count = 0;
-    cold->abouts.count = 0;
-    cold->evicted_abouts = 0;
-    cold->log_start = 0;
-    cold->changes.count = 0;
-    cold->came.count = 0;
-    cold->went.count = 0;
-    cold->filtered = 0;
-    cold->wrote = false;
+    for (size_t i = 0; i < evicted->changes.count; i++)
+        evicted->places[changes[i].holder] += changes[i].came ? 1 : UINT64_MAX;
+    evicted->rows += evicted->came.count;
+    assert(evicted->rows >= evicted->went.count);
+    evicted->rows -= evicted->went.count;
+    atomic_store(&evicted->count, evicted->rows);
+    advisor_evicted_filter_remove(evicted->filter, evicted->went.rows, evicted->went.count);
+    advisor_evicted_filter_remove(evicted->filter, evicted->coming.rows, evicted->coming.count);
+    if (evicted->leaving.count > 0 || evicted->drops.count > 0)
+        evicted->number++;
+    evicted->pass_from = evicted->next_pass_from;
+    evicted->pass_number = evicted->next_pass_number;
+    evicted->leaving.count = 0;
+    evicted->coming.count = 0;
+    evicted->abouts.count = 0;
+    evicted->leaving_abouts = 0;
+    evicted->log_start = 0;
+    evicted->changes.count = 0;
+    evicted->came.count = 0;
+    evicted->went.count = 0;
+    evicted->filtered = 0;
+    evicted->wrote = false;
 }
 
 uint32_t
-advisor_evicted_collisions(const struct advisor_evicted *cold)
+advisor_evicted_collisions(const struct advisor_evicted *evicted)
 {
-    return cold->collisions;
+    return evicted->collisions;
 }

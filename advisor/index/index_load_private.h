@@ -2,9 +2,6 @@
  * advisor/index/index_load_private.h -- what the files load*.c share.
  *
  * Why: reading the log, and guessing how much it comes to, are a page each.
- * Ownership: as advisor/index/index_load.h.
- * Threads:   as advisor/index/index_load.h.
- * Limits:    as advisor/index/index_load.h.
  */
 #ifndef ADVISOR_INDEX_INDEX_LOAD_PRIVATE_H
 #define ADVISOR_INDEX_INDEX_LOAD_PRIVATE_H
