@@ -186,7 +186,6 @@ KEPT_EXPORTS = {
     "advisor_bucket_listing_read": "a parser of bytes of others: cut and changed pages",
     "advisor_coverage_asked": "how many questions the search put: its bound is the promise",
     "advisor_departed_blocks_clear": "the bounds are met once full and once empty",
-    "advisor_discovery_odd": "what a scan passed over is counted, and shown nowhere yet",
     "advisor_discovery_workers": "who is there, which the product asks by endpoint only",
     "advisor_evicted_filter_blind": "a unit of its own: when a full filter stops answering",
     "advisor_evicted_pass_rows": "a pass of a few rows, so that a test can be between two of them",

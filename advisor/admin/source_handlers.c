@@ -43,6 +43,7 @@ add_source(struct kvt_buffer *out, const struct advisor_source_view *view)
     add_number(out, "received", view->received);
     add_number(out, "waiting", view->waiting);
     add_number(out, "dropped", view->dropped);
+    add_number(out, "discovery_skipped", view->discovery_skipped);
     add_number(out, "messages", counts->messages);
     add_number(out, "malformed", counts->malformed);
     add_number(out, "events", counts->events);

@@ -86,14 +86,15 @@ struct advisor_source_options {
 extern const struct advisor_source_options advisor_source_unset;
 
 struct advisor_source_state {
-    bool running;      /* there is something to read from */
-    uint64_t last_seq; /* JetStream: newest in the stream, as far as known */
-    uint64_t dropped;  /* core: messages there was no room for */
-    uint64_t messages; /* received */
-    uint64_t refused;  /* of them: too large, or not in the frames of their kind */
-    uint64_t waiting;  /* received and not taken */
-    uint64_t bytes;    /* of those */
-    char detail[128];  /* why it is not running */
+    bool running;               /* there is something to read from */
+    uint64_t last_seq;          /* JetStream: newest in the stream, as far as known */
+    uint64_t dropped;           /* core: messages there was no room for */
+    uint64_t messages;          /* received */
+    uint64_t refused;           /* of them: too large, or not in the frames of their kind */
+    uint64_t waiting;           /* received and not taken */
+    uint64_t bytes;             /* of those */
+    uint64_t discovery_skipped; /* records the last scan of the folder could not use */
+    char detail[128];           /* why it is not running */
 };
 
 /* What is asked of a source, when a publisher's events are missing. */

@@ -23,6 +23,9 @@ advisor_source_discovery_look(struct advisor_source *source, struct advisor_disc
 
     if (rc != KVT_OK)
         return rc;
+    (void)pthread_mutex_lock(&source->shared.lock);
+    source->shared.state.discovery_skipped = advisor_discovery_odd(discovery);
+    (void)pthread_mutex_unlock(&source->shared.lock);
     gone = advisor_discovery_gone(discovery, &count);
     for (size_t i = 0; i < count; i++) {
         struct advisor_inbox_item *item;

@@ -2,9 +2,7 @@
  * advisor/source/source_private.h -- what the kinds of sources share.
  *
  * Why: one hand-over and one state for all of them.
- * Ownership: as advisor/source/source.h.
  * Threads:   `shared` is guarded by its lock; the rest is constant or atomic.
- * Limits:    as advisor/source/source.h.
  */
 #ifndef ADVISOR_SOURCE_SOURCE_PRIVATE_H
 #define ADVISOR_SOURCE_SOURCE_PRIVATE_H

@@ -269,6 +269,7 @@ fill_view(struct advisor_source_view *view, const struct advisor_intake *intake,
     view->received = state.messages;
     view->waiting = state.waiting;
     view->dropped = state.dropped;
+    view->discovery_skipped = state.discovery_skipped;
     view->counts.malformed += state.refused; /* they never came as far as a decoder */
     view->events_per_second = rate;
     view->applied_seq = intake->taken.seq;

@@ -119,9 +119,10 @@ struct advisor_source_view {
     enum advisor_source_status status;
     char detail[128]; /* why it is not running; or "" */
     struct advisor_source_counts counts;
-    uint64_t received; /* messages, also those that still wait in its queue */
-    uint64_t waiting;  /* of them */
-    uint64_t dropped;  /* messages there was no room for */
+    uint64_t received;          /* messages, also those that still wait in its queue */
+    uint64_t waiting;           /* of them */
+    uint64_t dropped;           /* messages there was no room for */
+    uint64_t discovery_skipped; /* records the last scan of the folder could not use */
     uint64_t events_per_second;
     uint64_t applied_seq; /* JetStream */
     uint64_t committed_seq;
