@@ -2,9 +2,6 @@
  * advisor/archive/index_export_private.h -- what the files export*.c share.
  *
  * Why: rows of the store, rows of other systems' publishers and runs are each a page of their own.
- * Ownership: as advisor/archive/index_export.h.
- * Threads:   as advisor/archive/index_export.h.
- * Limits:    as advisor/archive/index_export.h.
  */
 #ifndef ADVISOR_ARCHIVE_INDEX_EXPORT_PRIVATE_H
 #define ADVISOR_ARCHIVE_INDEX_EXPORT_PRIVATE_H

@@ -2,9 +2,6 @@
  * advisor/archive/index_import_private.h -- what the files import*.c share.
  *
  * Why: the folder, rows and rows of other systems' publishers are each a page of their own.
- * Ownership: as advisor/archive/index_import.h.
- * Threads:   as advisor/archive/index_import.h.
- * Limits:    as advisor/archive/index_import.h.
  */
 #ifndef ADVISOR_ARCHIVE_INDEX_IMPORT_PRIVATE_H
 #define ADVISOR_ARCHIVE_INDEX_IMPORT_PRIVATE_H

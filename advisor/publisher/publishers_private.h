@@ -3,9 +3,7 @@
  *
  * Why: finding them, their rows, and what is shown of them are each a page of their own.
  *
- * Ownership: as advisor/publisher/publishers.h.
  * Threads:   `shared` is guarded by its lock; all else belongs to the engine's thread.
- * Limits:    as advisor/publisher/publishers.h.
  */
 #ifndef ADVISOR_PUBLISHER_PUBLISHERS_PRIVATE_H
 #define ADVISOR_PUBLISHER_PUBLISHERS_PRIVATE_H

@@ -2,9 +2,6 @@
  * advisor/store/durable_store_private.h -- what the files store*.c share: tables and keys.
  *
  * Why: rows, blocks and reading offline are each a page of their own.
- * Ownership: as advisor/store/durable_store.h.
- * Threads:   as advisor/store/durable_store.h.
- * Limits:    as advisor/store/durable_store.h.
  */
 #ifndef ADVISOR_STORE_DURABLE_STORE_PRIVATE_H
 #define ADVISOR_STORE_DURABLE_STORE_PRIVATE_H

@@ -2,9 +2,6 @@
  * advisor/store/event_log_private.h -- how a row of the log lies in memory and on disk.
  *
  * Why: writing (log.c) and reading (log_read.c) are a page each.
- * Ownership: as advisor/store/event_log.h.
- * Threads:   as advisor/store/event_log.h.
- * Limits:    as advisor/store/event_log.h.
  */
 #ifndef ADVISOR_STORE_EVENT_LOG_PRIVATE_H
 #define ADVISOR_STORE_EVENT_LOG_PRIVATE_H
