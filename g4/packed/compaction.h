@@ -2,11 +2,43 @@
  * g4/packed/compaction.h -- pack the small, cold blocks of a namespace into segments, and keep
  * those tidy.
  *
- * Why: see g4/DESIGN.md, "Packed namespaces", for the protocol and what may happen between any two
- * of its steps.  In short: write a segment, read it back, name its blocks in the next manifest as
- * pending, see that their own objects are still there, name them as packed, delete those objects.
- * Nothing of that remembers where it was: a run looks at bucket and manifest and does what is
- * missing, so one that is killed is finished by the next.
+ * Why: small, cold blocks lie together.  In short: write a segment, read it back, name its blocks
+ * in the next manifest as pending, see that their own objects are still there, name them as packed,
+ * delete those objects.  Nothing of that remembers where it was: a run
+ * looks at bucket and manifest and does what is missing, so one that is killed is finished by the
+ * next.
+ *
+ *     manifest  own object            what a pass does                               readers get
+ *     nothing   there                 GET, check, PUT segment, read it back; pending  the object
+ *     pending   there, the same       next manifest: packed; then DELETE the object   the object
+ *     pending   gone, or another      next manifest: nothing                          the object
+ *     packed    there, the same       DELETE the object                               the segment
+ *     packed    there, another        next manifest: nothing                          the segment
+ *     packed    gone                  nothing; copied on when its segment is sparse   the segment
+ *
+ * "The same" is the same length, crc and fingerprint.  Why pending: a gateway without the lock may
+ * delete a block while it is packed.  DELETE removes the object, then loads the newest manifest;
+ * compaction names the block as pending, then looks for the object.  The later of the two sees the
+ * other.
+ *
+ * Manifests and segments are created with If-None-Match, never changed, and never named twice.  Old
+ * manifests are deleted when 16 newer are there: a writer that slept until its number was free
+ * again finds newer ones far ahead, and takes its commit for not known.  Segments that no manifest
+ * names are deleted, of this epoch and older ones.
+ *
+ * A holder that finds a larger epoch stops.  A run adds a manifest before it deletes anything, so
+ * late requests of an older holder do no harm: a segment is unnamed and deleted; a manifest's
+ * number is taken; a segment or manifest is dead for good when its deletion is decided; a deleted
+ * object is packed.  One hole remains: a process stands still between its look at the clock and its
+ * DELETE of an object for longer than the rest of its lease, while that block is retired and put
+ * again.  ETags of equal bytes are equal, so a cached block is lost; no wrong byte is read.
+ *
+ * Segments are copied forward when less than live_min_ppm of their bodies is named, and when four
+ * or more are at most half full: bodies take at most 1.25 times what is named, and 88 bytes a
+ * block. Blocks without our metadata, with metadata of clients, or with an ETag of more than 32
+ * bytes are not packed.  A damaged newest manifest stops compaction, packed reads, deletions and
+ * overwriting. A purge is one empty manifest, then the deletion of all segments, then 16 more empty
+ * manifests.
  *
  * Ownership: options are borrowed for the call; a report is the caller's.
  * Threads:   one run of a namespace at a time, which the lock sees to; calls block.

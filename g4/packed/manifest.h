@@ -7,7 +7,7 @@
  *
  * A block is *pending* at first: its segment is written, but the object with its own key still
  * counts and is what readers get.  It is *packed* once that object was seen after the manifest
- * which made it pending: from then on it is read from the segment (g4/DESIGN.md says why).
+ * which made it pending: from then on it is read from the segment (compaction.h says why).
  *
  * Format (docs/formats.md): header, rows of segments by name, rows of blocks by block.
  *

@@ -3,10 +3,26 @@
  * object.
  *
  * Why: where a block lies is nobody's business but the packer's.  This stacks on a store of a
- * bucket and keeps, in one place, what g4/DESIGN.md asks of a gateway in a packed namespace: GET
- * and HEAD find a block in its segment, a listing has it once, a PUT meets it, and a deletion takes
- * it out of the manifest before it is acknowledged.  Keys of other namespaces pass through
- * untouched; segments and manifests are nobody's objects.
+ * bucket and keeps, in one place, what a gateway does in a packed namespace: GET and HEAD find a
+ * block in its segment, a listing has it once, a PUT meets it, and a deletion takes it out of the
+ * manifest before it is acknowledged.  Keys of other namespaces pass through untouched; segments
+ * and manifests are nobody's objects.
+ *
+ * GET, HEAD  the loaded manifest; a packed block from its segment; NOTFOUND there: load the newest
+ *            and try again.  Not packed, or damaged: the object; not there: the newest once more.
+ * PUT If-None-Match   the newest; packed is EXISTS; else PUT.  Pending: look again after it.
+ * other PUT  the newest; PUT (If-None-Match where If-Match names a packed block); the newest.  If
+ *            it then has the block with other bytes: take the lock, put the object again if it is
+ *            missing, take the entry that was seen out of the manifest.  Four rounds at most.
+ * DELETE     the object; the newest; if it has the block: take the lock, g4_compaction_retire().
+ *            With If-Match only the block seen with that ETag is retired; another one there under
+ *            the lock is PRECONDITION.  Many deletions that wait are one commit, and a packer is
+ *            asked to stop when a deletion has waited for five seconds.
+ * LIST       the bucket's page, then the newest manifest, merged.
+ *
+ * Known gap: a PUT If-None-Match that believes a manifest of the last second does not look again
+ * after it.  If its block was packed in that second, other bytes get OK instead of 412; the packed
+ * ones are read until a pass drops the entry.  Gateways ask for a block they have a row of first.
  *
  * How old may what is read be?  A manifest that was looked for less than G4_PACKED_STORE_FRESH_MS
  * ago is believed; so what another process deletes may be read that much longer.  Nothing is said

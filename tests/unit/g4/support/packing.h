@@ -48,7 +48,7 @@ void packing_free(struct packing *packing);
 /** Who reads as gateways do and knows no manifest yet; with the first it sees it is left behind. */
 struct g4_store *packing_reader(struct packing *packing);
 
-/** As a gateway does it (g4/DESIGN.md); acknowledged, or the test fails. */
+/** As a gateway does it (g4/packed/packed_store.h); acknowledged, or the test fails. */
 void packing_put(struct packing *packing, unsigned block);
 
 /** The same; KVT_OK: acknowledged; KVT_BUSY: somebody is packing. */
