@@ -108,24 +108,26 @@ KVT_NODISCARD enum kvt_err policy_simulation_new(struct policy_simulation **out,
                                                  const struct policy_simulation_options *options);
 
 /** NULL is allowed. */
-void policy_simulation_free(struct policy_simulation *ladder);
+void policy_simulation_free(struct policy_simulation *simulation);
 
 /** The next request, not before the former one.  KVT_OK, or KVT_NOMEM: it is of no more use. */
-KVT_NODISCARD enum kvt_err policy_simulation_request(struct policy_simulation *ladder,
+KVT_NODISCARD enum kvt_err policy_simulation_request(struct policy_simulation *simulation,
                                                      const struct policy_workload_request *request);
 
-struct policy_simulation_result policy_simulation_result(const struct policy_simulation *ladder);
+struct policy_simulation_result
+policy_simulation_result(const struct policy_simulation *simulation);
 
 /** Has the tier the block now? */
-bool policy_simulation_has(const struct policy_simulation *ladder, uint32_t tier, uint32_t block);
+bool policy_simulation_has(const struct policy_simulation *simulation, uint32_t tier,
+                           uint32_t block);
 
 /** Bytes that a tenant has in a tier. */
-uint64_t policy_simulation_used_by(const struct policy_simulation *ladder, uint32_t tenant,
+uint64_t policy_simulation_used_by(const struct policy_simulation *simulation, uint32_t tenant,
                                    uint32_t tier);
 
 /** What a rule of the policy did, and what kept it back. */
-struct policy_simulation_figures policy_simulation_figures(const struct policy_simulation *ladder,
-                                                           size_t rule);
+struct policy_simulation_figures
+policy_simulation_figures(const struct policy_simulation *simulation, size_t rule);
 
 /** Does a simulation leave this rule of the policy out? */
 bool policy_simulation_leaves_out(const struct policy_rule *rule);

@@ -1,5 +1,5 @@
 /*
- * policy/simulate/policy_simulation_private.h -- what the files ladder*.c share.
+ * policy/simulate/policy_simulation_private.h -- what the files of policy_simulation share.
  *
  * Why: requests, rules and quotas are a page each.
  * Ownership: as policy/simulate/policy_simulation.h.
@@ -74,7 +74,7 @@ struct policy_simulation {
     uint64_t bytes; /* of a block */
     uint64_t now_ms;
     uint64_t first_ms;
-    struct policy_simulation_tier_state rungs[POLICY_SIMULATION_TIERS_MAX];
+    struct policy_simulation_tier_state tiers[POLICY_SIMULATION_TIERS_MAX];
     uint32_t count; /* of them */
     uint32_t entry;
     int32_t through; /* the bucket that has all new blocks; -1: none */
@@ -98,9 +98,9 @@ struct policy_simulation {
 };
 
 static inline bool
-policy_simulation_is_in(const struct policy_simulation *ladder, uint32_t block, uint32_t tier)
+policy_simulation_is_in(const struct policy_simulation *simulation, uint32_t block, uint32_t tier)
 {
-    return (ladder->blocks[block].where >> tier & 1) != 0;
+    return (simulation->blocks[block].where >> tier & 1) != 0;
 }
 
 static inline uint64_t
@@ -119,71 +119,73 @@ policy_simulation_drains(const struct policy_rule *rule)
 /* policy_simulation.c */
 
 /** Is there room for one more block, unless it has one there already? */
-bool policy_simulation_has_room(const struct policy_simulation *ladder, uint32_t tier);
+bool policy_simulation_has_room(const struct policy_simulation *simulation, uint32_t tier);
 /** Bring the block to a tier.  KVT_OK, or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err policy_simulation_put(struct policy_simulation *ladder, uint32_t block,
-                                                 uint32_t tier);
+KVT_NODISCARD enum kvt_err policy_simulation_put(struct policy_simulation *simulation,
+                                                 uint32_t block, uint32_t tier);
 /** Demote, promote, or expire (`to` -1). */
-KVT_NODISCARD enum kvt_err policy_simulation_move(struct policy_simulation *ladder, uint32_t block,
-                                                  uint32_t from, int32_t to);
+KVT_NODISCARD enum kvt_err policy_simulation_move(struct policy_simulation *simulation,
+                                                  uint32_t block, uint32_t from, int32_t to);
 
 /* ladder_rules.c */
 /** The rule that has the block, behind the rule `former` (-1: of all).  One that pins a copy in
  *  another tier has it before one that would expire it. */
-int32_t policy_simulation_rule(const struct policy_simulation *ladder, uint32_t block,
+int32_t policy_simulation_rule(const struct policy_simulation *simulation, uint32_t block,
                                uint32_t tier, enum policy_event event, int32_t former);
 /** A rule that pins a copy of the block in another tier; -1: none does. */
-int32_t policy_simulation_pin_elsewhere(const struct policy_simulation *ladder, uint32_t block,
+int32_t policy_simulation_pin_elsewhere(const struct policy_simulation *simulation, uint32_t block,
                                         uint32_t tier);
 /** Does the rule, which has the block, pin it in this tier, and not a copy elsewhere? */
-bool policy_simulation_pins_here(const struct policy_simulation *ladder, uint32_t block,
+bool policy_simulation_pins_here(const struct policy_simulation *simulation, uint32_t block,
                                  uint32_t tier, int32_t rule);
 /** The rule with the highest watermarks that drains the tier; -1: none. */
-int32_t policy_simulation_last(const struct policy_simulation *ladder, uint32_t tier);
-int32_t policy_simulation_target(const struct policy_simulation *ladder,
+int32_t policy_simulation_last(const struct policy_simulation *simulation, uint32_t tier);
+int32_t policy_simulation_target(const struct policy_simulation *simulation,
                                  const struct policy_rule *rule, uint32_t tier);
 /** Is the rule asked about all blocks, now and then? */
 bool policy_simulation_is_swept(const struct policy_rule *rule);
 /** May it go there: is there room, or its copy? */
-bool policy_simulation_is_open(const struct policy_simulation *ladder, uint32_t block, int32_t to);
+bool policy_simulation_is_open(const struct policy_simulation *simulation, uint32_t block,
+                               int32_t to);
 /** Let rules and quotas act until nothing is left to be moved. */
-KVT_NODISCARD enum kvt_err policy_simulation_act(struct policy_simulation *ladder);
+KVT_NODISCARD enum kvt_err policy_simulation_act(struct policy_simulation *simulation);
 
 /* ladder_drain.c */
 /** Take blocks out of a tier down to its rules' stops, or until a limit keeps them back; `*moved`
  *  is set where one went. */
-KVT_NODISCARD enum kvt_err policy_simulation_drain(struct policy_simulation *ladder, uint32_t tier,
-                                                   bool *moved);
+KVT_NODISCARD enum kvt_err policy_simulation_drain(struct policy_simulation *simulation,
+                                                   uint32_t tier, bool *moved);
 /** Make copies of what leaves next where rules say `prestage`; `*moved` is set where one was. */
-KVT_NODISCARD enum kvt_err policy_simulation_stage(struct policy_simulation *ladder, uint32_t tier,
-                                                   bool *moved);
+KVT_NODISCARD enum kvt_err policy_simulation_stage(struct policy_simulation *simulation,
+                                                   uint32_t tier, bool *moved);
 
 /* ladder_limits.c */
-void policy_simulation_begin_limits(struct policy_simulation *ladder);
+void policy_simulation_begin_limits(struct policy_simulation *simulation);
 /** Is it among the blocks for which the policy is enforced?  Counts those that are not. */
-bool policy_simulation_in_canary(struct policy_simulation *ladder, uint32_t block);
+bool policy_simulation_in_canary(struct policy_simulation *simulation, uint32_t block);
 /** May the rule move one more block now? */
-enum policy_simulation_stop policy_simulation_may(struct policy_simulation *ladder, int32_t rule);
+enum policy_simulation_stop policy_simulation_may(struct policy_simulation *simulation,
+                                                  int32_t rule);
 /** The same of a rule that, when it `wants` more, is asked again once it may.  True: it may. */
-bool policy_simulation_may_or_waits(struct policy_simulation *ladder, int32_t rule, bool wants);
+bool policy_simulation_may_or_waits(struct policy_simulation *simulation, int32_t rule, bool wants);
 /** It moved one. */
-void policy_simulation_did(struct policy_simulation *ladder, int32_t rule);
+void policy_simulation_did(struct policy_simulation *simulation, int32_t rule);
 /** Its run is over, or a new one begins. */
-void policy_simulation_end_run(struct policy_simulation *ladder, int32_t rule);
+void policy_simulation_end_run(struct policy_simulation *simulation, int32_t rule);
 /** No rule waits, as far as is known. */
-void policy_simulation_begin_round(struct policy_simulation *ladder);
+void policy_simulation_begin_round(struct policy_simulation *simulation);
 /** When a rule that waits, or one for whose copies it is too soon, is to be asked again.
  *  UINT64_MAX: never. */
-uint64_t policy_simulation_next_ms(const struct policy_simulation *ladder);
+uint64_t policy_simulation_next_ms(const struct policy_simulation *simulation);
 /** Those that wait do until then. */
-void policy_simulation_count_waits(struct policy_simulation *ladder, uint64_t until_ms);
+void policy_simulation_count_waits(struct policy_simulation *simulation, uint64_t until_ms);
 
 /* ladder_quota.c */
 /** Would the tenant's quotas take one more block there? */
-bool policy_simulation_admits(const struct policy_simulation *ladder, uint32_t block,
+bool policy_simulation_admits(const struct policy_simulation *simulation, uint32_t block,
                               uint32_t tier);
 /** `*moved` is set where something moved. */
-KVT_NODISCARD enum kvt_err policy_simulation_drain_quotas(struct policy_simulation *ladder,
+KVT_NODISCARD enum kvt_err policy_simulation_drain_quotas(struct policy_simulation *simulation,
                                                           bool *moved);
 
 #endif /* POLICY_SIMULATE_POLICY_SIMULATION_PRIVATE_H */

@@ -387,18 +387,19 @@ model_wait(struct model *model, uint64_t until_ms)
 static void
 compare(const struct test_scene *scene, const struct model *model, uint32_t blocks)
 {
-    const struct policy_simulation_result result = policy_simulation_result(scene->ladder);
+    const struct policy_simulation_result result = policy_simulation_result(scene->simulation);
 
     assert_int_equal(result.staged, model->staged);
     for (size_t i = 0; i < RULES; i++)
-        assert_int_equal(policy_simulation_figures(scene->ladder, i).blocks, model->limits[i].did);
+        assert_int_equal(policy_simulation_figures(scene->simulation, i).blocks,
+                         model->limits[i].did);
     for (uint32_t tier = 0; tier < TIERS; tier++) {
         assert_int_equal(result.tiers[tier].reads, model->reads[tier]);
         assert_int_equal(result.tiers[tier].blocks, model->used[tier]);
         for (uint32_t to = 0; to < TIERS; to++)
             assert_int_equal(result.edges[tier][to].blocks, model->moved[tier][to]);
         for (uint32_t block = 0; block < blocks; block++)
-            assert_int_equal(policy_simulation_has(scene->ladder, tier, block),
+            assert_int_equal(policy_simulation_has(scene->simulation, tier, block),
                              model->blocks[block].in[tier]);
     }
 }
@@ -448,7 +449,7 @@ check_variant(const struct variant *variant, uint64_t random)
         for (uint64_t n = kvt_random_below(&random, 6); n > 0 || counts[at] == 0; n -= n > 0)
             sessions[at][counts[at]++] = blocks++;
         request.count = counts[at];
-        assert_int_equal(policy_simulation_request(scene.ladder, &request), KVT_OK);
+        assert_int_equal(policy_simulation_request(scene.simulation, &request), KVT_OK);
         model_wait(model, scene.now_ms);
         model_request(model, sessions[at], counts[at]);
         model_act(model);
@@ -462,7 +463,7 @@ check_variant(const struct variant *variant, uint64_t random)
     assert_true((model->staged > 0) == (variant->prestage > 0));
     for (size_t i = 0; i < RULES; i++)
         assert_true((variant->per_run[i] == 0 && variant->rate[i] == 0) ||
-                    kept_back(policy_simulation_figures(scene.ladder, i)));
+                    kept_back(policy_simulation_figures(scene.simulation, i)));
     test_scene_close(&scene);
     kvt_free(model);
 }
@@ -530,7 +531,7 @@ what_is_full_is_passed_by(void **state)
     test_scene_ask(&scene, "",
                    "abcd"); /* d and c find room in hot, b in warm, a in the bucket only */
     test_scene_ask(&scene, "", "abcd");
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     assert_int_equal(result.tiers[HOT].reads, 2);
     assert_int_equal(result.tiers[WARM].reads, 1);
     assert_int_equal(result.tiers[COLD].reads, 1);
@@ -559,7 +560,7 @@ tiers_have_prices(void **state)
     test_scene_open(&scene, text, "lru", 1, 0);
     test_scene_ask(&scene, "", "ab");
     test_scene_ask(&scene, "", "ab"); /* ten seconds later */
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     options.policy = scene.policy;
     assert_true(fabs(policy_simulation_money(&result, &options, 0) - months * gib * 8) < 1e-12);
     assert_true(fabs(policy_simulation_money(&result, &options, 1) -
@@ -582,16 +583,16 @@ a_tenant_leaves_down_to_its_quota(void **state)
     test_scene_ask(&scene, "zeta/llama", "abcdefgh");
     test_scene_ask(&scene, "acme/llama", "ab");
     test_scene_ask(&scene, "acme/qwen", "ab"); /* other blocks: one too many */
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     assert_int_equal(result.edges[HOT][WARM].blocks, 1);
-    assert_int_equal(policy_simulation_used_by(scene.ladder, 2, HOT),
+    assert_int_equal(policy_simulation_used_by(scene.simulation, 2, HOT),
                      1000); /* the end went first */
-    assert_int_equal(policy_simulation_used_by(scene.ladder, 3, HOT), 2000);
-    assert_int_equal(policy_simulation_used_by(scene.ladder, 1, HOT), 8000);
+    assert_int_equal(policy_simulation_used_by(scene.simulation, 3, HOT), 2000);
+    assert_int_equal(policy_simulation_used_by(scene.simulation, 1, HOT), 8000);
     /* Read again it may not come up: that would be above `hard`. */
     test_scene_ask(&scene, "acme/llama", "ab");
     test_scene_ask(&scene, "acme/llama", "ab");
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     assert_int_equal(result.refused, 1);
     assert_int_equal(result.edges[WARM][HOT].blocks, 0);
     test_scene_close(&scene);
@@ -612,9 +613,9 @@ what_a_rule_pins_stays(void **state)
     test_scene_ask(&scene, "", "def");
     test_scene_ask(&scene, "", "gh"); /* eight: four have to go */
     for (uint32_t block = 0; block < 8; block++)
-        assert_int_equal(policy_simulation_has(scene.ladder, HOT, block),
+        assert_int_equal(policy_simulation_has(scene.simulation, HOT, block),
                          block == 0 || block == 3 || block >= 6);
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     assert_int_equal(result.edges[HOT][COLD].blocks, 4);
     assert_int_equal(result.edges[HOT][COLD].copied, 0); /* the bucket has all */
     test_scene_close(&scene);
@@ -637,7 +638,7 @@ what_expired_is_lost(void **state)
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "cd");
     test_scene_ask(&scene, "", "ab");
-    result = policy_simulation_result(scene.ladder);
+    result = policy_simulation_result(scene.simulation);
     assert_int_equal(result.expired, 2);
     assert_int_equal(result.lost_reads, 2);
     assert_int_equal(result.known_reads, 0);
@@ -662,15 +663,15 @@ what_is_pinned_elsewhere_does_not_expire(void **state)
     test_scene_ask(&scene, "", "abc");
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "d");
-    assert_int_equal(policy_simulation_result(scene.ladder).expired, 2);
-    assert_true(policy_simulation_has(scene.ladder, HOT, 0) &&
-                policy_simulation_has(scene.ladder, COLD, 0));
-    assert_false(policy_simulation_has(scene.ladder, HOT, 1));
+    assert_int_equal(policy_simulation_result(scene.simulation).expired, 2);
+    assert_true(policy_simulation_has(scene.simulation, HOT, 0) &&
+                policy_simulation_has(scene.simulation, COLD, 0));
+    assert_false(policy_simulation_has(scene.simulation, HOT, 1));
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "e");
-    assert_false(policy_simulation_has(scene.ladder, HOT, 0));
-    assert_true(policy_simulation_has(scene.ladder, COLD, 3)); /* a root, and younger */
-    assert_int_equal(policy_simulation_result(scene.ladder).expired, 3);
+    assert_false(policy_simulation_has(scene.simulation, HOT, 0));
+    assert_true(policy_simulation_has(scene.simulation, COLD, 3)); /* a root, and younger */
+    assert_int_equal(policy_simulation_result(scene.simulation).expired, 3);
     test_scene_close(&scene);
 }
 
@@ -692,8 +693,8 @@ what_is_pinned_elsewhere_leaves_for_no_quota(void **state)
     test_scene_ask(&scene, "zeta/llama", "e"); /* time passes */
     for (uint32_t block = 0; block < 4; block++)
         for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
-            assert_int_equal(policy_simulation_has(scene.ladder, tier, block), block % 2 == 0);
-    assert_int_equal(policy_simulation_result(scene.ladder).expired, 2);
+            assert_int_equal(policy_simulation_has(scene.simulation, tier, block), block % 2 == 0);
+    assert_int_equal(policy_simulation_result(scene.simulation).expired, 2);
     test_scene_close(&scene);
 }
 
@@ -714,8 +715,8 @@ what_is_pinned_elsewhere_leaves_for_no_budget(void **state)
     test_scene_ask(&scene, "", "hi");
     for (uint32_t block = 0; block < 9; block++)
         for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
-            assert_int_equal(policy_simulation_has(scene.ladder, tier, block), block < 8);
-    assert_int_equal(policy_simulation_result(scene.ladder).expired, 1);
+            assert_int_equal(policy_simulation_has(scene.simulation, tier, block), block < 8);
+    assert_int_equal(policy_simulation_result(scene.simulation).expired, 1);
     test_scene_close(&scene);
 }
 
@@ -731,19 +732,19 @@ run_small(void *arg)
         .cold_reads = 2,
         .roster_bytes = 1 << 20};
     const uint64_t ids[] = {1, 2, 3, 4, 5};
-    struct policy_simulation *ladder = NULL;
+    struct policy_simulation *simulation = NULL;
     bool done =
         policy_workload_new((struct policy_workload **)(uintptr_t)&options.workload) == KVT_OK;
 
-    done = done && policy_simulation_new(&ladder, &options) == KVT_OK;
+    done = done && policy_simulation_new(&simulation, &options) == KVT_OK;
     done = done && policy_workload_add((struct policy_workload *)(uintptr_t)options.workload, 0,
                                        ids, 5) == KVT_OK;
     if (done) {
         const struct policy_workload_request request = policy_workload_request(options.workload, 0);
 
-        done = policy_simulation_request(ladder, &request) == KVT_OK;
+        done = policy_simulation_request(simulation, &request) == KVT_OK;
     }
-    policy_simulation_free(ladder);
+    policy_simulation_free(simulation);
     policy_workload_free((struct policy_workload *)(uintptr_t)options.workload);
     return done;
 }

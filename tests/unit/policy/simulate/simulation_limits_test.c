@@ -29,7 +29,7 @@ the_canary_share_alone_moves(void **state)
         chain[0] = (char)('A' + number);
         test_scene_ask(&scene, "", chain);
         for (uint32_t block = 0; block <= number; block++) {
-            const bool has = policy_simulation_has(scene.ladder, HOT, block);
+            const bool has = policy_simulation_has(scene.simulation, HOT, block);
 
             left += came[block] && !has;
             assert_true(!came[block] || has ||
@@ -37,7 +37,7 @@ the_canary_share_alone_moves(void **state)
             came[block] = has;
         }
     }
-    assert_true(left > 10 && policy_simulation_result(scene.ladder).observed > 0);
+    assert_true(left > 10 && policy_simulation_result(scene.simulation).observed > 0);
     test_scene_close(&scene);
 }
 
@@ -58,9 +58,9 @@ deletions_of_a_run_are_bounded(void **state)
     for (uint64_t run = 1; run <= 3; run++) {
         scene.now_ms += 400000;
         test_scene_ask(&scene, "", "xyz"); /* reads enough that all blocks are looked at again */
-        assert_int_equal(policy_simulation_result(scene.ladder).expired, run < 3 ? 2 * run : 5);
+        assert_int_equal(policy_simulation_result(scene.simulation).expired, run < 3 ? 2 * run : 5);
     }
-    figures = policy_simulation_figures(scene.ladder, 0);
+    figures = policy_simulation_figures(scene.simulation, 0);
     assert_int_equal(figures.blocks, 5);
     assert_int_equal(figures.stops[POLICY_SIMULATION_MAX_DELETE], 2);
     test_scene_close(&scene);
@@ -81,18 +81,18 @@ a_pass_goes_on_at_its_rate(void **state)
     test_scene_ask(&scene, "", "abcdefgh");
     scene.now_ms += 400000;
     test_scene_ask(&scene, "", "xyz");
-    assert_int_equal(policy_simulation_result(scene.ladder).edges[HOT][WARM].blocks,
+    assert_int_equal(policy_simulation_result(scene.simulation).edges[HOT][WARM].blocks,
                      3); /* what five seconds saved, and half a block on credit */
     scene.now_ms -= TEST_STEP_MS - 2950;
     test_scene_ask(
         &scene, "",
         "xyz"); /* one at 1.1 s, and the next would be at 3.1 s: what is owed is paid first */
-    assert_int_equal(policy_simulation_result(scene.ladder).edges[HOT][WARM].blocks, 4);
-    figures = policy_simulation_figures(scene.ladder, 0);
+    assert_int_equal(policy_simulation_result(scene.simulation).edges[HOT][WARM].blocks, 4);
+    figures = policy_simulation_figures(scene.simulation, 0);
     assert_int_equal(figures.waited_ms[POLICY_SIMULATION_RATE], 2950);
     test_scene_ask(&scene, "", "xyz");
-    assert_int_equal(policy_simulation_result(scene.ladder).edges[HOT][WARM].blocks, 8);
-    figures = policy_simulation_figures(scene.ladder, 0);
+    assert_int_equal(policy_simulation_result(scene.simulation).edges[HOT][WARM].blocks, 8);
+    figures = policy_simulation_figures(scene.simulation, 0);
     assert_int_equal(figures.blocks, 8);
     test_scene_close(&scene);
 }
@@ -109,13 +109,13 @@ a_drain_begins_when_it_is_due(void **state)
     (void)state;
     test_scene_open(&scene, text, "lru", 10, 100);
     test_scene_ask(&scene, "", "abcdefgh");
-    assert_int_equal(policy_simulation_result(scene.ladder).tiers[HOT].blocks, 4);
+    assert_int_equal(policy_simulation_result(scene.simulation).tiers[HOT].blocks, 4);
     test_scene_ask(&scene, "", "ijkl");
-    assert_int_equal(policy_simulation_result(scene.ladder).tiers[HOT].blocks, 8);
+    assert_int_equal(policy_simulation_result(scene.simulation).tiers[HOT].blocks, 8);
     scene.now_ms += 300000; /* in which its time comes */
     test_scene_ask(&scene, "", "m");
-    assert_int_equal(policy_simulation_result(scene.ladder).tiers[HOT].blocks, 5);
-    assert_int_equal(policy_simulation_figures(scene.ladder, 0).blocks, 8);
+    assert_int_equal(policy_simulation_result(scene.simulation).tiers[HOT].blocks, 5);
+    assert_int_equal(policy_simulation_figures(scene.simulation, 0).blocks, 8);
     test_scene_close(&scene);
 }
 
@@ -140,7 +140,7 @@ a_pass_ends_no_run_of_an_event(void **state)
     scene.now_ms += 100000;
     test_scene_ask(&scene, "", "b");
     test_scene_ask(&scene, "", "b");
-    figures = policy_simulation_figures(scene.ladder, 0);
+    figures = policy_simulation_figures(scene.simulation, 0);
     assert_int_equal(figures.blocks, 1);
     assert_int_equal(figures.dropped, 1);
     test_scene_close(&scene);

@@ -39,13 +39,13 @@ test_scene_open(struct test_scene *scene, const char *policy, const char *orderi
     assert_int_equal(policy_workload_new(&scene->workload), KVT_OK);
     options.policy = scene->policy;
     options.workload = scene->workload;
-    assert_int_equal(policy_simulation_new(&scene->ladder, &options), KVT_OK);
+    assert_int_equal(policy_simulation_new(&scene->simulation, &options), KVT_OK);
 }
 
 void
 test_scene_close(struct test_scene *scene)
 {
-    policy_simulation_free(scene->ladder);
+    policy_simulation_free(scene->simulation);
     policy_workload_free(scene->workload);
     policy_free(scene->policy);
 }
@@ -66,6 +66,6 @@ test_scene_ask(struct test_scene *scene, const char *namespace_, const char *ids
                      KVT_OK);
     request =
         policy_workload_request(scene->workload, policy_workload_requests(scene->workload) - 1);
-    assert_int_equal(policy_simulation_request(scene->ladder, &request), KVT_OK);
+    assert_int_equal(policy_simulation_request(scene->simulation, &request), KVT_OK);
     scene->now_ms += TEST_STEP_MS;
 }

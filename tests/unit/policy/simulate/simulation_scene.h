@@ -1,5 +1,5 @@
 /*
- * tests/unit/policy/simulate/simulation_scene.h -- a ladder under a policy of three tiers, to be
+ * tests/unit/policy/simulate/simulation_scene.h -- a simulation under a policy of three tiers, to be
  * asked by hand.
  *
  * Why: what all of policy/simulate/policy_simulation.h's tests begin with.
@@ -20,14 +20,14 @@ enum { TEST_BLOCK_BYTES = 1000, TEST_CHAIN_MAX = 24, TEST_STEP_MS = 10000 };
 struct test_scene {
     struct policy *policy;
     struct policy_workload *workload;
-    struct policy_simulation *ladder;
+    struct policy_simulation *simulation;
     uint64_t now_ms; /* of the next request */
 };
 
 /** The policy of a text, which is right. */
 struct policy *test_policy(const char *text);
 
-/** A ladder with so many blocks in the first two tiers, 0: endless. */
+/** A simulation with so many blocks in the first two tiers, 0: endless. */
 void test_scene_open(struct test_scene *scene, const char *policy, const char *ordering,
                      uint64_t hot, uint64_t warm);
 void test_scene_close(struct test_scene *scene);
