@@ -54,13 +54,13 @@ struct advisor_daemon {
     struct wire_bus *bus;
     struct advisor_planner *planner;
     struct advisor_jobs *jobs;
-    struct advisor_round *engine;
+    struct advisor_round *round;
     struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
     struct advisor_sources *sources;
     struct advisor_sources_file *sources_file; /* NULL: none */
-    struct advisor_outbox *courier;
-    struct advisor_nats_snapshot *deposit; /* NULL: none */
+    struct advisor_outbox *outbox;
+    struct advisor_nats_snapshot *nats_snapshot; /* NULL: none */
     struct advisor_nats_responder *responder;
     struct advisor_router_thread *router_thread;
     struct advisor_router *router; /* NULL: requests are not routed */
@@ -86,14 +86,14 @@ run(void *arg)
     bool connected = true;
 
     while (!atomic_load(&daemon->stopping) && atomic_load(&daemon->failed) == KVT_OK) {
-        advisor_round_step(daemon->engine, STEP_WAIT_MS);
-        atomic_store(&daemon->failed, advisor_round_failed(daemon->engine, &daemon->why));
+        advisor_round_step(daemon->round, STEP_WAIT_MS);
+        atomic_store(&daemon->failed, advisor_round_failed(daemon->round, &daemon->why));
         if (kvt_clock_mono_ms() >= settled_ms)
             wire_bus_tell(daemon->bus, "advisor.daemon", "no events come, no orders go",
                           &connected);
     }
-    advisor_round_step(daemon->engine, 0); /* what was changed in the last moment */
-    advisor_round_flush(daemon->engine);
+    advisor_round_step(daemon->round, 0); /* what was changed in the last moment */
+    advisor_round_flush(daemon->round);
     return NULL;
 }
 
@@ -173,10 +173,10 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
 }
 
 static enum kvt_err
-open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settings,
-            struct kvt_error *err)
+open_round(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+           struct kvt_error *err)
 {
-    const struct advisor_round_options engine = {
+    const struct advisor_round_options options = {
         .store = daemon->store,
         .index = daemon->index,
         .planner = daemon->planner,
@@ -192,7 +192,7 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .volatile_places = settings->volatile_places,
     };
 
-    return advisor_round_new(&daemon->engine, &engine, err);
+    return advisor_round_new(&daemon->round, &options, err);
 }
 
 static enum kvt_err
@@ -306,13 +306,13 @@ restore(struct advisor_daemon *daemon, const struct advisor_settings *settings,
 }
 
 static enum kvt_err
-open_deposit(struct advisor_daemon *daemon, const struct advisor_settings *settings,
-             struct kvt_error *err)
+open_nats_snapshot(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+                   struct kvt_error *err)
 {
     const struct advisor_nats_snapshot_options options = {
         .bus = daemon->bus,
         .store = daemon->store,
-        .memory = advisor_round_memory(daemon->engine),
+        .memory = advisor_round_memory(daemon->round),
         .counters = &daemon->counters,
         .bucket = settings->snapshot_bucket,
         .events = settings->snapshot_events,
@@ -320,7 +320,7 @@ open_deposit(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .size_max = settings->db_max * SNAPSHOT_SHARE,
     };
 
-    return settings->durable ? advisor_nats_snapshot_start(&daemon->deposit, &options, err)
+    return settings->durable ? advisor_nats_snapshot_start(&daemon->nats_snapshot, &options, err)
                              : KVT_OK;
 }
 
@@ -335,7 +335,7 @@ open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, c
     struct advisor_position reports;
     enum kvt_err rc;
 
-    advisor_round_positions(daemon->engine, &events, &reports);
+    advisor_round_positions(daemon->round, &events, &reports);
     (void)snprintf(options.name, sizeof(options.name), "%s", name);
     options.seq = events.seq;
     options.created_ms = events.created_ms;
@@ -358,7 +358,7 @@ open_other(struct advisor_daemon *daemon, const struct advisor_source_entry *ent
     struct advisor_position position;
     struct wire_bus *bus = NULL;
     uint32_t number;
-    enum kvt_err rc = advisor_round_source(daemon->engine, options.name, &number, &position);
+    enum kvt_err rc = advisor_round_source(daemon->round, options.name, &number, &position);
 
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "source %s: too many names of sources were used",
@@ -410,21 +410,21 @@ open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
     struct advisor_feeds feeds;
     enum kvt_err rc;
 
-    advisor_round_positions(daemon->engine, &events_at, &reports_at);
+    advisor_round_positions(daemon->round, &events_at, &reports_at);
     reports.seq = reports_at.seq;
     reports.created_ms = reports_at.created_ms;
     rc = advisor_source_open(&daemon->reports,
                              core ? &advisor_source_core : &advisor_source_jetstream, &reports);
     if (rc == KVT_OK)
-        rc = advisor_outbox_new(&daemon->courier, daemon->bus);
+        rc = advisor_outbox_new(&daemon->outbox, daemon->bus);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
     feeds = (struct advisor_feeds){.sources = daemon->sources,
                                    .reports = daemon->reports,
-                                   .courier = daemon->courier,
+                                   .outbox = daemon->outbox,
                                    .bus = daemon->bus,
                                    .workers = routed(daemon)};
-    advisor_round_attach(daemon->engine, &feeds);
+    advisor_round_attach(daemon->round, &feeds);
     if (pthread_create(&daemon->thread, NULL, run, daemon) != 0)
         return kvt_error_set(err, KVT_NOMEM, "no thread for the engine");
     daemon->threaded = true;
@@ -471,7 +471,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
     enum kvt_err rc;
 
     daemon->pages = (struct advisor_admin){
-        .engine = daemon->engine,
+        .round = daemon->round,
         .router = daemon->router,
         .presence = daemon->presence,
         .planner = daemon->planner,
@@ -480,9 +480,9 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .events = daemon->events,
         .sources = daemon->sources,
         .store = daemon->store,
-        .finder = {.memory = advisor_round_memory(daemon->engine),
+        .finder = {.memory = advisor_round_memory(daemon->round),
                    .store = daemon->store,
-                   .publishers = advisor_round_publishers(daemon->engine)},
+                   .publishers = advisor_round_publishers(daemon->round)},
         .bus = daemon->bus,
         .counters = &daemon->counters,
         .tally = daemon->tally,
@@ -556,7 +556,7 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     if (rc == KVT_OK)
         rc = open_router(daemon, &settings->route, err);
     if (rc == KVT_OK)
-        rc = open_engine(daemon, settings, err);
+        rc = open_round(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_presence(daemon, &settings->route, err);
     if (rc == KVT_OK)
@@ -564,7 +564,7 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     if (rc == KVT_OK)
         rc = open_feeds(daemon, settings->core, err);
     if (rc == KVT_OK)
-        rc = open_deposit(daemon, settings, err);
+        rc = open_nats_snapshot(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_fronts(daemon, settings, err);
     if (rc == KVT_OK)
@@ -592,20 +592,20 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_http_stream_free(daemon->stream);
     advisor_nats_responder_stop(daemon->responder);
     advisor_router_thread_free(daemon->router_thread);
-    advisor_nats_snapshot_stop(daemon->deposit);
+    advisor_nats_snapshot_stop(daemon->nats_snapshot);
     atomic_store(&daemon->stopping, true);
-    if (daemon->engine != NULL)
-        advisor_round_cancel(daemon->engine);
+    if (daemon->round != NULL)
+        advisor_round_cancel(daemon->round);
     if (daemon->threaded)
         (void)pthread_join(daemon->thread, NULL);
-    advisor_sources_stop(daemon->sources); /* the courier may be asking one */
-    advisor_outbox_free(daemon->courier);
+    advisor_sources_stop(daemon->sources); /* the outbox may be asking one */
+    advisor_outbox_free(daemon->outbox);
     advisor_source_close(daemon->reports);
     advisor_sources_free(daemon->sources);
     advisor_sources_file_free(daemon->sources_file);
     advisor_presence_close(daemon->presence);
     wire_bus_close(daemon->bus);
-    advisor_round_free(daemon->engine);
+    advisor_round_free(daemon->round);
     advisor_router_free(daemon->router);
     advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
@@ -628,7 +628,7 @@ advisor_daemon_reload(struct advisor_daemon *daemon)
         kvt_log_info("advisor.daemon", "reloaded", "nothing: there is no policy.file");
         return;
     }
-    if (advisor_rulebook_reload(daemon->rulebook, advisor_round_errands(daemon->engine),
+    if (advisor_rulebook_reload(daemon->rulebook, advisor_round_writer_calls(daemon->round),
                                 daemon->policy_file, &err) != KVT_OK)
         return; /* it is in the log, and in the status */
 }

@@ -3,7 +3,7 @@
  *
  * Why: main() only knows settings; tests start the same daemon with settings of their own.
  * Ownership: the daemon owns every part; strings in the settings must live until it is closed.
- * Threads:   open and close on one thread; own threads: the engine, the courier, the responder, the
+ * Threads:   open and close on one thread; own threads: the writer, the outbox, the responder, the
  *            router, the bucket of workers, snapshots, the sources' readers and the HTTP server's.
  * Limits:    as its parts.
  */

@@ -33,7 +33,7 @@ leave(struct advisor_admin *http)
     atomic_fetch_sub(&http->waiting, 1);
 }
 
-/* Handlers that hand something to the engine's thread, and wait. */
+/* Handlers that hand something to the writer's thread, and wait. */
 #define WAITS(name)                                                                                \
     static void name##_waiting(void *arg, const struct kvt_http_request *request,                  \
                                struct kvt_http_response *response)                                 \
@@ -99,7 +99,7 @@ const size_t advisor_admin_route_count =
 bool
 advisor_admin_loaded(const struct advisor_admin *http, struct kvt_http_response *response)
 {
-    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->round);
     const uint64_t total = atomic_load(&progress->bytes_total);
     const uint64_t done = atomic_load(&progress->bytes_done);
 
@@ -160,7 +160,7 @@ advisor_admin_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 static bool
 is_loading(const struct advisor_admin *http, struct kvt_buffer *why)
 {
-    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->round);
     const uint64_t total = atomic_load(&progress->bytes_total);
     const uint64_t done = atomic_load(&progress->bytes_done);
 
@@ -213,12 +213,12 @@ advisor_admin_ready(void *arg, struct kvt_buffer *why)
         ready = false;
     if (is_alone(http, why))
         ready = false;
-    if (advisor_round_blocked(http->engine, text)) {
+    if (advisor_round_blocked(http->round, text)) {
         kvt_buffer_printf(why, "index: takes nothing more: %s; raise db.max or free the disk\n",
                           text);
         ready = false;
     }
-    if (ready && !advisor_round_caught_up(http->engine)) {
+    if (ready && !advisor_round_caught_up(http->round)) {
         kvt_buffer_printf(why, "events: still reading what was sent before the start\n");
         ready = false;
     }

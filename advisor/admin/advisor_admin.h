@@ -24,13 +24,13 @@
 #include "base/http/http.h"
 
 #define ADVISOR_ADMIN_ROWS_MAX 10000
-/* Handlers that wait for the engine at once; the others answer meanwhile. */
+/* Handlers that wait for the writer at once; the others answer meanwhile. */
 #define ADVISOR_ADMIN_WAIT_MAX (KVT_HTTP_THREADS - 2)
 
 struct advisor_nats_responder;
 
 struct advisor_admin {
-    struct advisor_round *engine;
+    struct advisor_round *round;
     struct advisor_planner *planner;
     struct advisor_rulebook *rulebook;
     struct advisor_presence *presence;              /* NULL with `router` */
@@ -49,8 +49,8 @@ struct advisor_admin {
     uint64_t started_ms; /* monotonic */
     uint64_t silent_after_ms;
     uint64_t index_max;
-    atomic_bool stopping; /* who waits for the engine gives up */
-    atomic_uint waiting;  /* handlers that wait for the engine */
+    atomic_bool stopping; /* who waits for the writer gives up */
+    atomic_uint waiting;  /* handlers that wait for the writer */
 };
 
 /** The routes; handlers take a struct advisor_admin. */

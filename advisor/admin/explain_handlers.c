@@ -636,7 +636,7 @@ advisor_admin_explain(void *arg, const struct kvt_http_request *request,
         goto done;
     rc = policy_decision_new(&question->decision, question->rules->policy);
     if (rc == KVT_OK)
-        rc = advisor_writer_calls_do(advisor_round_errands(http->engine), look, question,
+        rc = advisor_writer_calls_do(advisor_round_writer_calls(http->round), look, question,
                                      ADVISOR_WRITER_CALLS_WAIT_MS, &err);
     if (rc == KVT_OK)
         answer(question, response);

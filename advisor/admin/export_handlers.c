@@ -12,7 +12,7 @@
 void
 advisor_admin_begin(const struct advisor_admin *http, struct kvt_buffer *out)
 {
-    const struct advisor_index_load_progress *progress = advisor_round_progress(http->engine);
+    const struct advisor_index_load_progress *progress = advisor_round_progress(http->round);
 
     kvt_buffer_printf(out, "{\"schema_version\":1,");
     if (atomic_load(&http->finder.memory->loading))

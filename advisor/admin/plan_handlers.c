@@ -22,7 +22,7 @@ enum {
     WARNING_MAX = 160,
     RATE_WARNING_S = 10, /* that a rule takes, and nobody expects */
     LOOK_MS = 20,        /* between two looks whether an order is made */
-    ENDS_MAX = 24,       /* times an errand is tried that gives back what was taken */
+    ENDS_MAX = 24,       /* times a call is tried that gives back what was taken */
 };
 
 /* ---- planning ---- */
@@ -136,7 +136,7 @@ note_quotas(struct planning *planning)
     }
 }
 
-/* A slice, on the engine's thread. */
+/* A slice, on the writer's thread. */
 static enum kvt_err
 plan_slice(void *arg, struct kvt_error *err)
 {
@@ -161,7 +161,7 @@ plan_slice(void *arg, struct kvt_error *err)
         note_quotas(planning);
     }
     planning->rc = planning->rc == KVT_OK && rc != KVT_AGAIN ? rc : planning->rc;
-    return rc == KVT_AGAIN ? KVT_BUSY : KVT_OK; /* apart from what errands answer themselves */
+    return rc == KVT_AGAIN ? KVT_BUSY : KVT_OK; /* apart from what the call answers themselves */
 }
 
 static enum kvt_err
@@ -197,7 +197,7 @@ given_up(const struct planning *planning)
 static enum kvt_err
 preview(struct planning *planning, struct kvt_error *err)
 {
-    struct advisor_writer_calls *errands = advisor_round_errands(planning->http->engine);
+    struct advisor_writer_calls *calls = advisor_round_writer_calls(planning->http->round);
     const char *why;
     enum kvt_err rc;
 
@@ -206,13 +206,13 @@ preview(struct planning *planning, struct kvt_error *err)
             kvt_clock_sleep_ms(LOOK_MS);
         why = given_up(planning);
         rc = why != NULL ? kvt_error_set(err, KVT_CANCELLED, "plan: %s", why)
-                         : advisor_writer_calls_do(errands, plan_slice, planning,
+                         : advisor_writer_calls_do(calls, plan_slice, planning,
                                                    ADVISOR_WRITER_CALLS_WAIT_MS, err);
     } while (rc == KVT_BUSY);
     if (rc == KVT_OK && planning->rc != KVT_OK)
         rc = kvt_error_set(err, planning->rc, "plan: %s", reason(planning->rc));
     for (int i = 0; planning->preview != NULL && i < ENDS_MAX; i++)
-        if (advisor_writer_calls_do(errands, plan_end, planning, ADVISOR_WRITER_CALLS_WAIT_MS,
+        if (advisor_writer_calls_do(calls, plan_end, planning, ADVISOR_WRITER_CALLS_WAIT_MS,
                                     NULL) != KVT_OK)
             kvt_log_warn("advisor.plan", "waits", "a plan waits to give back what it looked at");
     if (planning->preview != NULL)

@@ -214,7 +214,7 @@ advisor_admin_install(void *arg, const struct kvt_http_request *request,
     problems = kvt_calloc(1, sizeof(*problems));
     rc = problems == NULL
              ? kvt_error_set(&err, KVT_NOMEM, "out of memory")
-             : advisor_rulebook_install(http->rulebook, advisor_round_errands(http->engine),
+             : advisor_rulebook_install(http->rulebook, advisor_round_writer_calls(http->round),
                                         &change, problems, &version, &err);
     if (rc == KVT_OK)
         advisor_admin_policy(arg, request, response);
@@ -265,7 +265,7 @@ advisor_admin_rollback(void *arg, const struct kvt_http_request *request,
 
     if (!read_expected(request, response, &expected) || !read_version(request, response, &to))
         return;
-    rc = advisor_rulebook_rollback(http->rulebook, advisor_round_errands(http->engine), to,
+    rc = advisor_rulebook_rollback(http->rulebook, advisor_round_writer_calls(http->round), to,
                                    expected, &version, &err);
     if (rc == KVT_OK)
         advisor_admin_policy(arg, request, response);

@@ -128,7 +128,7 @@ static void
 add_publishers(const struct advisor_admin *http, struct kvt_buffer *out, uint32_t number)
 {
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_round_publishers(http->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(http->round), &views);
     const char *comma = "";
 
     kvt_buffer_printf(out, ",\"publisher_list\":[");

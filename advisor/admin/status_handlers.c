@@ -64,7 +64,7 @@ advisor_admin_reasons(struct advisor_admin *http, struct kvt_buffer *why)
     if (advisor_planner_paused(http->planner))
         kvt_buffer_printf(why, "orders: all are paused, of the policy and of jobs: tiers fill "
                                "until kvtier migrate resume\n");
-    advisor_publishers_doubts(advisor_round_publishers(http->engine), &live, &uncertain, &silent);
+    advisor_publishers_doubts(advisor_round_publishers(http->round), &live, &uncertain, &silent);
     if (uncertain > 0)
         kvt_buffer_printf(why, "publishers: %zu uncertain\n", uncertain);
     if (silent > 0)
@@ -199,7 +199,7 @@ advisor_admin_status(void *arg, const struct kvt_http_request *request,
     (void)request;
     kvt_buffer_init(&reasons, 16384);
     if (add_reasons(http, &reasons, &ready) > 0)
-        state = advisor_round_caught_up(http->engine) ? "degraded" : "starting";
+        state = advisor_round_caught_up(http->round) ? "degraded" : "starting";
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"program\":\"kvtier-advisor\",\"version\":\"%s\","
                       "\"uptime_ms\":%" PRIu64 ",\"state\":\"%s\",\"reasons\":[%s],"
@@ -307,7 +307,7 @@ advisor_admin_publishers(void *arg, const struct kvt_http_request *request,
     const struct advisor_admin *http = arg;
     struct kvt_buffer *out = &response->body;
     struct advisor_publisher_view *views;
-    const size_t count = advisor_publishers_views(advisor_round_publishers(http->engine), &views);
+    const size_t count = advisor_publishers_views(advisor_round_publishers(http->round), &views);
     uint64_t *blocks = count_blocks(http, views, count);
 
     (void)request;

@@ -115,9 +115,9 @@ advisor_admin_add_troubles(struct advisor_admin *http, struct kvt_buffer *out)
     gateway_count = add_gateways(http, &lines);
     copy = kvt_strdup(kvt_buffer_text(&lines));
     kvt_buffer_printf(out, "\"state\":\"%s\",\"troubles\":[",
-                      lines.size == 0 && ready                ? "ready"
-                      : advisor_round_caught_up(http->engine) ? "degraded"
-                                                              : "starting");
+                      lines.size == 0 && ready               ? "ready"
+                      : advisor_round_caught_up(http->round) ? "degraded"
+                                                             : "starting");
     if (copy != NULL)
         (void)add_rows(out, copy, first);
     else

@@ -3,10 +3,10 @@
  *
  * Why: a worker that hangs must cost the outbox two seconds and the writer none.
  *
- * Ownership: a letter belongs to whoever holds it: the sender until advisor_outbox_send() took it,
- *            then the courier, then whoever took it back with advisor_outbox_take().
+ * Ownership: a message belongs to whoever holds it: the sender until advisor_outbox_send() took it,
+ *            then the outbox, then whoever took it back with advisor_outbox_take().
  * Threads:   send and take on any thread; ADVISOR_OUTBOX_THREADS own threads.
- * Limits:    ADVISOR_OUTBOX_LETTERS_MAX letters under way; sending more is KVT_AGAIN.
+ * Limits:    ADVISOR_OUTBOX_MESSAGES_MAX messages under way; sending more is KVT_AGAIN.
  */
 #ifndef ADVISOR_ROUND_OUTBOX_H
 #define ADVISOR_ROUND_OUTBOX_H
@@ -18,11 +18,11 @@
 #include "base/core/buffer.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_OUTBOX_THREADS     2
-#define ADVISOR_OUTBOX_LETTERS_MAX 256
-#define ADVISOR_OUTBOX_WAIT_MS     2000
-#define ADVISOR_OUTBOX_FILL_MS     10000 /* what a worker holds may be much */
-#define ADVISOR_OUTBOX_ANSWER_MAX  (256u << 20)
+#define ADVISOR_OUTBOX_THREADS      2
+#define ADVISOR_OUTBOX_MESSAGES_MAX 256
+#define ADVISOR_OUTBOX_WAIT_MS      2000
+#define ADVISOR_OUTBOX_FILL_MS      10000 /* what a worker holds may be much */
+#define ADVISOR_OUTBOX_ANSWER_MAX   (256u << 20)
 
 struct wire_bus;
 struct advisor_outbox;
@@ -53,17 +53,17 @@ struct advisor_outbox_message {
 KVT_NODISCARD enum kvt_err advisor_outbox_message_new(struct advisor_outbox_message **out,
                                                       enum advisor_outbox_message_kind kind);
 /** NULL is allowed. */
-void advisor_outbox_message_free(struct advisor_outbox_message *letter);
+void advisor_outbox_message_free(struct advisor_outbox_message *message);
 
 KVT_NODISCARD enum kvt_err advisor_outbox_new(struct advisor_outbox **out, struct wire_bus *bus);
 /** Waits for what is under way, at most about ADVISOR_OUTBOX_FILL_MS. */
-void advisor_outbox_free(struct advisor_outbox *courier);
+void advisor_outbox_free(struct advisor_outbox *outbox);
 
 /** KVT_OK: taken over.  KVT_AGAIN: still the caller's. */
-KVT_NODISCARD enum kvt_err advisor_outbox_send(struct advisor_outbox *courier,
-                                               struct advisor_outbox_message *letter);
+KVT_NODISCARD enum kvt_err advisor_outbox_send(struct advisor_outbox *outbox,
+                                               struct advisor_outbox_message *message);
 
-/** A letter that is done, or NULL. */
-struct advisor_outbox_message *advisor_outbox_take(struct advisor_outbox *courier);
+/** A message that is done, or NULL. */
+struct advisor_outbox_message *advisor_outbox_take(struct advisor_outbox *outbox);
 
 #endif /* ADVISOR_ROUND_OUTBOX_H */

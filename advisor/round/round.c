@@ -192,32 +192,32 @@ take_reports(struct advisor_round *round)
     return total;
 }
 
-/* Orders that are durable go out; the courier brings back how it went. */
+/* Orders that are durable go out; the outbox brings back how it went. */
 static void
 send_orders(struct advisor_round *round)
 {
     struct advisor_planner *planner = round->options.planner;
     struct kvt_order order;
 
-    if (planner == NULL || round->options.order_key == NULL || round->feeds.courier == NULL)
+    if (planner == NULL || round->options.order_key == NULL || round->feeds.outbox == NULL)
         return;
     while (advisor_planner_next(planner, &order, kvt_clock_unix_ms())) {
-        struct advisor_outbox_message *letter = NULL;
-        enum kvt_err rc = advisor_outbox_message_new(&letter, ADVISOR_OUTBOX_MESSAGE_ORDER);
+        struct advisor_outbox_message *message = NULL;
+        enum kvt_err rc = advisor_outbox_message_new(&message, ADVISOR_OUTBOX_MESSAGE_ORDER);
 
         if (rc == KVT_OK) {
-            letter->about = order.id;
-            (void)snprintf(letter->message_id, sizeof(letter->message_id), "%" PRIu64 ":%" PRIu64,
+            message->about = order.id;
+            (void)snprintf(message->message_id, sizeof(message->message_id), "%" PRIu64 ":%" PRIu64,
                            order.epoch, order.id);
-            rc = wire_subject_named(WIRE_SUBJECT_ORDERS, letter->subject, sizeof(letter->subject),
+            rc = wire_subject_named(WIRE_SUBJECT_ORDERS, message->subject, sizeof(message->subject),
                                     order.gateway);
         }
         if (rc == KVT_OK)
-            rc = wire_order_encode(&order, round->options.order_key, &letter->bytes);
+            rc = wire_order_encode(&order, round->options.order_key, &message->bytes);
         if (rc == KVT_OK)
-            rc = advisor_outbox_send(round->feeds.courier, letter);
+            rc = advisor_outbox_send(round->feeds.outbox, message);
         if (rc != KVT_OK) {
-            advisor_outbox_message_free(letter);
+            advisor_outbox_message_free(message);
             advisor_planner_unsent(planner, order.id, kvt_clock_unix_ms());
         }
     }
@@ -327,7 +327,7 @@ go_on(struct advisor_round *round)
 {
     advisor_round_take_back(round);
     advisor_aliases_purge(round->aliases, floor_of, round);
-    advisor_round_take_letters(round);
+    advisor_round_take_messages(round);
     advisor_round_drain_held(round);
     return advisor_change_group_count(round->group) > 0 || has_work(round) ||
            (!round->options.volatile_places && advisor_round_has_changes(round));
@@ -402,7 +402,7 @@ advisor_round_step(struct advisor_round *round, uint64_t wait_ms)
 /* ---- any thread ---- */
 
 struct advisor_writer_calls *
-advisor_round_errands(struct advisor_round *round)
+advisor_round_writer_calls(struct advisor_round *round)
 {
     return round->writer_calls;
 }

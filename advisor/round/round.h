@@ -75,7 +75,7 @@ struct router_workers;
 struct advisor_feeds {
     struct advisor_sources *sources;
     struct advisor_source *reports; /* NULL: none */
-    struct advisor_outbox *courier; /* NULL: nobody is asked, no order leaves */
+    struct advisor_outbox *outbox;  /* NULL: nobody is asked, no order leaves */
     struct wire_bus *bus;           /* NULL: taken as connected */
     struct router_workers *workers; /* are told who lives by its events; NULL: nobody routes */
 };
@@ -102,7 +102,7 @@ const struct advisor_index_load_progress *advisor_round_progress(const struct ad
 void advisor_round_cancel(struct advisor_round *round);
 
 /** What is handed over is done in the next round. */
-struct advisor_writer_calls *advisor_round_errands(struct advisor_round *round);
+struct advisor_writer_calls *advisor_round_writer_calls(struct advisor_round *round);
 struct advisor_ram_index *advisor_round_memory(struct advisor_round *round);
 struct advisor_publishers *advisor_round_publishers(struct advisor_round *round);
 

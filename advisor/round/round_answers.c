@@ -19,31 +19,31 @@ enum { DUMP_PAGE = 4096, ASK_MAX = 64 };
 /* A publisher may listen under its name as it is: each second try in a row is for that one. */
 static enum kvt_err
 write_subject(const struct advisor_publisher *publisher, const struct advisor_question *question,
-              struct advisor_outbox_message *letter)
+              struct advisor_outbox_message *message)
 {
     const enum wire_subject kind =
         question->what == ADVISOR_RESYNC_RANGE ? WIRE_SUBJECT_RANGE : WIRE_SUBJECT_DUMP;
     const char *worker = publisher->row.worker;
-    const size_t size = sizeof(letter->subject);
+    const size_t size = sizeof(message->subject);
 
     if (publisher->failures % 2 == 1 &&
-        wire_subject_bare(kind, letter->subject, size, worker) == KVT_OK)
+        wire_subject_bare(kind, message->subject, size, worker) == KVT_OK)
         return KVT_OK;
-    return wire_subject_named(kind, letter->subject, size, worker);
+    return wire_subject_named(kind, message->subject, size, worker);
 }
 
 static enum kvt_err
 write_question(const struct advisor_publisher *publisher, const struct advisor_question *question,
-               struct advisor_outbox_message *letter)
+               struct advisor_outbox_message *message)
 {
     const struct wire_query_range range = {question->incarnation, question->from, question->to};
     const struct wire_query_dump dump = {question->cursor, DUMP_PAGE};
-    const enum kvt_err rc = write_subject(publisher, question, letter);
+    const enum kvt_err rc = write_subject(publisher, question, message);
 
     if (rc != KVT_OK)
         return rc;
-    return question->what == ADVISOR_RESYNC_RANGE ? wire_query_encode_range(&range, &letter->bytes)
-                                                  : wire_query_encode_dump(&dump, &letter->bytes);
+    return question->what == ADVISOR_RESYNC_RANGE ? wire_query_encode_range(&range, &message->bytes)
+                                                  : wire_query_encode_dump(&dump, &message->bytes);
 }
 
 /* KVTier's own worker is asked over NATS. */
@@ -86,22 +86,22 @@ address_foreign(const struct advisor_round *round, const struct advisor_publishe
     return KVT_OK;
 }
 
-/* False: the courier is busy, or memory is short: next round. */
+/* False: the outbox is busy, or memory is short: next round. */
 static bool
 ask(struct advisor_round *round, struct advisor_publisher *publisher,
     const struct advisor_question *question)
 {
-    struct advisor_outbox_message *letter = NULL;
-    enum kvt_err rc = publisher->is_foreign ? address_foreign(round, publisher, question, &letter)
-                                            : address_own(publisher, question, &letter);
+    struct advisor_outbox_message *message = NULL;
+    enum kvt_err rc = publisher->is_foreign ? address_foreign(round, publisher, question, &message)
+                                            : address_own(publisher, question, &message);
 
     if (rc == KVT_OK) {
-        letter->number = ++round->ask_number;
-        letter->about = publisher->row.number;
-        rc = advisor_outbox_send(round->feeds.courier, letter);
+        message->number = ++round->ask_number;
+        message->about = publisher->row.number;
+        rc = advisor_outbox_send(round->feeds.outbox, message);
     }
     if (rc != KVT_OK) {
-        advisor_outbox_message_free(letter);
+        advisor_outbox_message_free(message);
         return false;
     }
     advisor_publisher_asked(publisher, round->ask_number);
@@ -114,7 +114,7 @@ advisor_round_ask_publishers(struct advisor_round *round, uint64_t now_ms)
 {
     size_t asked = 0;
 
-    if (round->feeds.courier == NULL)
+    if (round->feeds.outbox == NULL)
         return;
     for (size_t i = 0; i < advisor_publishers_active_count(round->publishers) && asked < ASK_MAX;
          i++) {
@@ -185,7 +185,7 @@ take_page(struct advisor_round *round, struct advisor_publisher *publisher,
 
 static void
 take_answer(struct advisor_round *round, struct advisor_publisher *publisher,
-            const struct advisor_outbox_message *letter)
+            const struct advisor_outbox_message *message)
 {
     struct kvt_event_batch batch = {.events = round->decoded};
     struct advisor_page page = {.status = KVT_OK};
@@ -193,13 +193,13 @@ take_answer(struct advisor_round *round, struct advisor_publisher *publisher,
     const void *bytes = NULL;
     struct kvt_error err = {.text = ""};
     size_t size = 0;
-    enum kvt_err rc = letter->rc;
+    enum kvt_err rc = message->rc;
 
     if (rc != KVT_OK) {
         advisor_publisher_unanswered(publisher, kvt_err_text(rc), now_ms);
         return;
     }
-    rc = wire_query_decode_page(letter->answer.data, letter->answer.size, &page.status,
+    rc = wire_query_decode_page(message->answer.data, message->answer.size, &page.status,
                                 &page.next_cursor, &bytes, &size, &err);
     if (rc == KVT_OK && page.status == KVT_OK) {
         rc = wire_event_decode(bytes, size, &batch, KVT_EVENTS_PER_BATCH_MAX, &page.unknown, &err);
@@ -224,40 +224,40 @@ take_answer(struct advisor_round *round, struct advisor_publisher *publisher,
 }
 
 static void
-take_letter(struct advisor_round *round, struct advisor_outbox_message *letter)
+take_letter(struct advisor_round *round, struct advisor_outbox_message *message)
 {
     struct advisor_publisher *publisher;
 
-    switch (letter->kind) {
+    switch (message->kind) {
     case ADVISOR_OUTBOX_MESSAGE_ASK:
-        publisher = advisor_publishers_by_number(round->publishers, (uint32_t)letter->about);
+        publisher = advisor_publishers_by_number(round->publishers, (uint32_t)message->about);
         /* An answer nobody waits for any more (a newer life was seen meanwhile) is void. */
-        if (publisher != NULL && publisher->asked && publisher->ask_number == letter->number)
-            take_answer(round, publisher, letter);
+        if (publisher != NULL && publisher->asked && publisher->ask_number == message->number)
+            take_answer(round, publisher, message);
         break;
     case ADVISOR_OUTBOX_MESSAGE_ORDER:
-        if (letter->rc == KVT_OK)
+        if (message->rc == KVT_OK)
             break;
-        kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", letter->about,
-                     kvt_err_text(letter->rc));
-        advisor_planner_unsent(round->options.planner, letter->about, kvt_clock_unix_ms());
+        kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", message->about,
+                     kvt_err_text(message->rc));
+        advisor_planner_unsent(round->options.planner, message->about, kvt_clock_unix_ms());
         break;
     case ADVISOR_OUTBOX_MESSAGE_FILL:
-        if (advisor_round_fill(round, letter))
+        if (advisor_round_fill(round, message))
             return;
         break;
     }
-    advisor_outbox_message_free(letter);
+    advisor_outbox_message_free(message);
 }
 
 void
-advisor_round_take_letters(struct advisor_round *round)
+advisor_round_take_messages(struct advisor_round *round)
 {
-    struct advisor_outbox_message *letter;
+    struct advisor_outbox_message *message;
 
-    if (round->feeds.courier == NULL)
+    if (round->feeds.outbox == NULL)
         return;
     while (advisor_round_replay(round) && advisor_round_has_room(round) &&
-           (letter = advisor_outbox_take(round->feeds.courier)) != NULL)
-        take_letter(round, letter);
+           (message = advisor_outbox_take(round->feeds.outbox)) != NULL)
+        take_letter(round, message);
 }

@@ -206,13 +206,13 @@ void advisor_round_workers(struct advisor_round *round);
 void advisor_round_workers_all(struct advisor_round *round);
 
 /* round_answers.c */
-void advisor_round_take_letters(struct advisor_round *round);
+void advisor_round_take_messages(struct advisor_round *round);
 void advisor_round_ask_publishers(struct advisor_round *round, uint64_t now_ms);
 
 /* round_replay.c */
 struct advisor_outbox_message;
-/** The answer of another system's worker, or that there was none.  True: the letter was kept. */
-bool advisor_round_fill(struct advisor_round *round, struct advisor_outbox_message *letter);
+/** The answer of another system's worker, or that there was none.  True: the message was kept. */
+bool advisor_round_fill(struct advisor_round *round, struct advisor_outbox_message *message);
 /** Go on with it, as far as there is room.  False: there is more of it. */
 bool advisor_round_replay(struct advisor_round *round);
 void advisor_round_replay_free(struct advisor_round *round);

@@ -17,7 +17,7 @@ enum { MESSAGE_HEAD = 16 };
 
 /* An answer of another system's worker, applied a piece a round. */
 struct advisor_replay {
-    struct advisor_outbox_message *letter;
+    struct advisor_outbox_message *message;
     struct advisor_intake *intake;
     struct wire_dynamo_part part;
     size_t at;         /* MESSAGES: bytes taken */
@@ -33,7 +33,7 @@ advisor_round_replay_free(struct advisor_round *round)
 {
     if (round->replay == NULL)
         return;
-    advisor_outbox_message_free(round->replay->letter);
+    advisor_outbox_message_free(round->replay->message);
     kvt_free(round->replay);
     round->replay = NULL;
 }
@@ -137,7 +137,8 @@ end_range(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     const struct advisor_replay *replay = round->replay;
 
-    if (publisher->resync != ADVISOR_RESYNC_NONE && publisher->ask_number != replay->letter->number)
+    if (publisher->resync != ADVISOR_RESYNC_NONE &&
+        publisher->ask_number != replay->message->number)
         return; /* more was lost meanwhile, and that question is still to come */
     if (advisor_foreign_ranged(publisher, kvt_clock_mono_ms())) {
         kvt_log_info("advisor.publishers", "certain", "%s: certain again (events)",
@@ -175,8 +176,8 @@ static bool
 replay_query(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     struct advisor_replay *replay = round->replay;
-    const struct kvt_buffer *answer = &replay->letter->answer;
-    const bool http = replay->letter->answer_kind == ADVISOR_ANSWER_DUMP;
+    const struct kvt_buffer *answer = &replay->message->answer;
+    const bool http = replay->message->answer_kind == ADVISOR_ANSWER_DUMP;
     struct advisor_inbox_item item = {.subject = publisher->subject};
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
@@ -244,9 +245,9 @@ static bool
 replay_message(struct advisor_round *round, struct advisor_publisher *publisher)
 {
     struct advisor_replay *replay = round->replay;
-    const struct kvt_buffer *answer = &replay->letter->answer;
+    const struct kvt_buffer *answer = &replay->message->answer;
     const size_t left = answer->size - replay->at;
-    struct advisor_inbox_item item = {.subject = replay->letter->worker, .has_sequence = true};
+    struct advisor_inbox_item item = {.subject = replay->message->worker, .has_sequence = true};
 
     if (left >= MESSAGE_HEAD && !replay->hole) {
         const uint8_t *head = answer->data + replay->at;
@@ -287,14 +288,15 @@ bool
 advisor_round_replay(struct advisor_round *round)
 {
     while (round->replay != NULL && advisor_round_has_room(round)) {
-        const struct advisor_outbox_message *letter = round->replay->letter;
+        const struct advisor_outbox_message *message = round->replay->message;
         struct advisor_publisher *publisher =
-            advisor_publishers_by_number(round->publishers, (uint32_t)letter->about);
+            advisor_publishers_by_number(round->publishers, (uint32_t)message->about);
         bool done = true;
 
         if (publisher != NULL && still_holds(round->replay, publisher))
-            done = letter->answer_kind == ADVISOR_ANSWER_MESSAGES ? replay_message(round, publisher)
-                                                                  : replay_query(round, publisher);
+            done = message->answer_kind == ADVISOR_ANSWER_MESSAGES
+                       ? replay_message(round, publisher)
+                       : replay_query(round, publisher);
         if (done)
             advisor_round_replay_free(round);
     }
@@ -302,17 +304,17 @@ advisor_round_replay(struct advisor_round *round)
 }
 
 bool
-advisor_round_fill(struct advisor_round *round, struct advisor_outbox_message *letter)
+advisor_round_fill(struct advisor_round *round, struct advisor_outbox_message *message)
 {
     struct advisor_publisher *publisher =
-        advisor_publishers_by_number(round->publishers, (uint32_t)letter->about);
+        advisor_publishers_by_number(round->publishers, (uint32_t)message->about);
     struct advisor_replay *replay;
 
-    if (publisher == NULL || !publisher->asked || publisher->ask_number != letter->number)
+    if (publisher == NULL || !publisher->asked || publisher->ask_number != message->number)
         return false;
-    if (letter->rc != KVT_OK || letter->answer_kind == ADVISOR_ANSWER_PAGE) {
-        unanswered(round, publisher, letter->rc == KVT_OK ? KVT_INVALID : letter->rc,
-                   letter->err.text[0] == '\0' ? kvt_err_text(letter->rc) : letter->err.text);
+    if (message->rc != KVT_OK || message->answer_kind == ADVISOR_ANSWER_PAGE) {
+        unanswered(round, publisher, message->rc == KVT_OK ? KVT_INVALID : message->rc,
+                   message->err.text[0] == '\0' ? kvt_err_text(message->rc) : message->err.text);
         return false;
     }
     replay = kvt_calloc(1, sizeof(*replay));
@@ -320,7 +322,7 @@ advisor_round_fill(struct advisor_round *round, struct advisor_outbox_message *l
         unanswered(round, publisher, KVT_NOMEM, kvt_err_text(KVT_NOMEM));
         return false;
     }
-    replay->letter = letter;
+    replay->message = message;
     replay->intake = advisor_sources_by_number(round->feeds.sources, publisher->foreign.source);
     replay->began_at = publisher->row.last_seq;
     replay->life = publisher->row.incarnation;

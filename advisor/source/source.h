@@ -129,7 +129,7 @@ struct advisor_source_ops {
      *  foreign one, wire_dialect_decode() reads it. */
     enum kvt_err (*decode)(const void *bytes, size_t size, struct kvt_event_batch *batch,
                            size_t capacity, uint32_t *unknown, struct kvt_error *err);
-    /** Fill a gap.  Called on a courier's thread, also while others are; returns by the deadline.
+    /** Fill a gap.  Called by threads of the outbox at once; returns by the deadline.
      *  `kind` says how the answer is to be read: the same source may answer in several ways.
      *  KVT_OK, KVT_TIMEOUT, KVT_NOTFOUND (no longer there: dump instead), KVT_UNSUPPORTED (there is
      *  nobody to ask), KVT_UNAVAILABLE, KVT_AGAIN (it is known to be there, but not how to ask it).

@@ -157,12 +157,12 @@ make_engine(void *arg)
 }
 
 static bool
-make_courier(void *arg)
+make_outbox(void *arg)
 {
-    struct advisor_outbox *courier;
-    const enum kvt_err rc = advisor_outbox_new(&courier, arg);
+    struct advisor_outbox *outbox;
+    const enum kvt_err rc = advisor_outbox_new(&outbox, arg);
 
-    advisor_outbox_free(courier);
+    advisor_outbox_free(outbox);
     return rc == KVT_OK;
 }
 
@@ -186,7 +186,7 @@ every_allocation_may_fail(void **state)
     assert_true(test_sweep_allocations(fill_publishers, NULL) > 40);
     assert_true(test_sweep_allocations(report_to_planner, &counters) > 2);
     assert_true(test_sweep_allocations(make_engine, &parts) > 8);
-    assert_true(test_sweep_allocations(make_courier, NULL) > 2);
+    assert_true(test_sweep_allocations(make_outbox, NULL) > 2);
     advisor_store_close(parts.store);
     kvt_metrics_free(metrics);
     test_folder_remove(folder);

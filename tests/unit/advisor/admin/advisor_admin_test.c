@@ -83,10 +83,10 @@ says_how_far_it_has_loaded(void **state)
     engine.counters = &counters;
     assert_int_equal(index_new(&engine.index, 16u << 20), KVT_OK);
     assert_int_equal(advisor_store_open(&engine.store, &store, &err), KVT_OK);
-    assert_int_equal(advisor_round_new(&http.engine, &engine, &err), KVT_OK);
+    assert_int_equal(advisor_round_new(&http.round, &engine, &err), KVT_OK);
     assert_int_equal(wire_bus_open(&nats, &bus, &err), KVT_OK);
     http.bus = nats;
-    http.finder.memory = advisor_round_memory(http.engine);
+    http.finder.memory = advisor_round_memory(http.round);
     assert_false(advisor_admin_ready(&http, &why));
     assert_non_null(strstr(kvt_buffer_text(&why), "index: loading, 0 % of the log"));
     kvt_buffer_clear(&why);
@@ -94,7 +94,7 @@ says_how_far_it_has_loaded(void **state)
     assert_false(advisor_admin_ready(&http, &why)); /* there is no NATS */
     assert_null(strstr(kvt_buffer_text(&why), "loading"));
     wire_bus_close(nats);
-    advisor_round_free(http.engine);
+    advisor_round_free(http.round);
     advisor_store_close(engine.store);
     index_free(engine.index);
     kvt_metrics_free(metrics);

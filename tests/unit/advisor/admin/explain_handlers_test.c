@@ -55,7 +55,7 @@ serve(void *arg)
     struct scene *scene = arg;
 
     while (!atomic_load(&scene->stopping)) {
-        (void)advisor_writer_calls_serve(advisor_round_errands(scene->gateway->rig.engine));
+        (void)advisor_writer_calls_serve(advisor_round_writer_calls(scene->gateway->rig.engine));
         kvt_clock_sleep_ms(1);
     }
     return NULL;
@@ -92,7 +92,7 @@ begin(void)
     obedient_store(scene->gateway, OBEDIENT_COLD, 0, BLOCKS + 1);
     obedient_store(scene->gateway, OBEDIENT_HOT, 0, BLOCKS);
     (void)obedient_step(scene->gateway, 1000);
-    scene->pages = (struct advisor_admin){.engine = scene->gateway->rig.engine,
+    scene->pages = (struct advisor_admin){.round = scene->gateway->rig.engine,
                                           .planner = scene->gateway->rig.planner,
                                           .rulebook = scene->gateway->rig.rulebook,
                                           .store = scene->gateway->rig.store,

@@ -67,7 +67,7 @@ begin(struct scene *scene)
     http.route_count = advisor_admin_route_count;
     test_rig_open(&scene->rig, &rig);
     store_chain(scene);
-    scene->pages = (struct advisor_admin){.engine = scene->rig.engine,
+    scene->pages = (struct advisor_admin){.round = scene->rig.engine,
                                           .planner = scene->rig.planner,
                                           .store = scene->rig.store,
                                           .finder = scene->rig.finder,

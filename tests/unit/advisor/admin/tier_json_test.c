@@ -51,7 +51,7 @@ begin(struct scene *scene)
     assert_int_equal(advisor_traffic_new(&scene->tally, rig->metrics), KVT_OK);
     rig->planner->options.traffic = scene->tally;
     assert_int_equal(wire_bus_open(&scene->bus, &bus, NULL), KVT_OK);
-    scene->pages = (struct advisor_admin){.engine = rig->engine,
+    scene->pages = (struct advisor_admin){.round = rig->engine,
                                           .planner = rig->planner,
                                           .rulebook = rig->rulebook,
                                           .jobs = rig->jobs,

@@ -19,7 +19,7 @@ enum {
     EVENTS_MAX = 64, /* of a batch that is made */
     FIRST_INCARNATION = 1000,
     LATE_MAX = 12,   /* ticks until an answer is there */
-    BUSY_IN = 50,    /* one in so many: the courier takes no letter */
+    BUSY_IN = 50,    /* one in so many: the outbox takes no message */
     UNHEARD_IN = 80, /* a question gets no answer */
     EARLY_MAX = 2,   /* events in front of those a range asks for */
 };
@@ -375,34 +375,35 @@ answer_dump(uint32_t worker, uint64_t cursor, struct kvt_buffer *out)
 }
 
 static void
-answer(struct advisor_outbox_message *letter)
+answer(struct advisor_outbox_message *message)
 {
-    const uint32_t worker = test_crowd_worker(strrchr(letter->subject, '.') + 1);
+    const uint32_t worker = test_crowd_worker(strrchr(message->subject, '.') + 1);
     struct wire_query_range range;
     struct wire_query_dump dump;
     struct kvt_error err;
 
     if (test_crowd_below(UNHEARD_IN) == 0) {
         crowd.counts.unanswered++;
-        letter->rc = KVT_TIMEOUT;
-    } else if (strstr(letter->subject, ".range.") != NULL) {
+        message->rc = KVT_TIMEOUT;
+    } else if (strstr(message->subject, ".range.") != NULL) {
         assert_int_equal(
-            wire_query_decode_range(letter->bytes.data, letter->bytes.size, &range, &err), KVT_OK);
-        answer_range(worker, &range, &letter->answer);
+            wire_query_decode_range(message->bytes.data, message->bytes.size, &range, &err),
+            KVT_OK);
+        answer_range(worker, &range, &message->answer);
     } else {
         assert_int_equal(
-            wire_query_decode_dump(letter->bytes.data, letter->bytes.size, &dump, &err), KVT_OK);
-        answer_dump(worker, dump.cursor, &letter->answer);
+            wire_query_decode_dump(message->bytes.data, message->bytes.size, &dump, &err), KVT_OK);
+        answer_dump(worker, dump.cursor, &message->answer);
     }
 }
 
-/* ---- the courier ---- */
+/* ---- the outbox ---- */
 
 struct advisor_outbox {
     struct {
-        struct advisor_outbox_message *letter;
+        struct advisor_outbox_message *message;
         uint64_t due;
-    } letters[ADVISOR_OUTBOX_LETTERS_MAX];
+    } messages[ADVISOR_OUTBOX_MESSAGES_MAX];
     size_t count;
 };
 
@@ -422,39 +423,39 @@ advisor_outbox_new(struct advisor_outbox **out, struct wire_bus *bus)
 }
 
 void
-advisor_outbox_free(struct advisor_outbox *courier)
+advisor_outbox_free(struct advisor_outbox *outbox)
 {
-    for (size_t i = 0; courier != NULL && i < courier->count; i++)
-        advisor_outbox_message_free(courier->letters[i].letter);
-    kvt_free(courier);
+    for (size_t i = 0; outbox != NULL && i < outbox->count; i++)
+        advisor_outbox_message_free(outbox->messages[i].message);
+    kvt_free(outbox);
 }
 
 enum kvt_err
-advisor_outbox_send(struct advisor_outbox *courier, struct advisor_outbox_message *letter)
+advisor_outbox_send(struct advisor_outbox *outbox, struct advisor_outbox_message *message)
 {
-    if (courier->count == ADVISOR_OUTBOX_LETTERS_MAX || test_crowd_below(BUSY_IN) == 0)
+    if (outbox->count == ADVISOR_OUTBOX_MESSAGES_MAX || test_crowd_below(BUSY_IN) == 0)
         return KVT_AGAIN;
-    assert_int_equal(letter->kind, ADVISOR_OUTBOX_MESSAGE_ASK);
-    answer(letter);
-    courier->letters[courier->count].letter = letter;
-    courier->letters[courier->count++].due = crowd.ticks + test_crowd_below(LATE_MAX);
+    assert_int_equal(message->kind, ADVISOR_OUTBOX_MESSAGE_ASK);
+    answer(message);
+    outbox->messages[outbox->count].message = message;
+    outbox->messages[outbox->count++].due = crowd.ticks + test_crowd_below(LATE_MAX);
     return KVT_OK;
 }
 
 /* Those that are due, in any order. */
 struct advisor_outbox_message *
-advisor_outbox_take(struct advisor_outbox *courier)
+advisor_outbox_take(struct advisor_outbox *outbox)
 {
-    const size_t from = courier->count == 0 ? 0 : test_crowd_below((uint32_t)courier->count);
+    const size_t from = outbox->count == 0 ? 0 : test_crowd_below((uint32_t)outbox->count);
 
-    for (size_t i = 0; i < courier->count; i++) {
-        const size_t at = (from + i) % courier->count;
-        struct advisor_outbox_message *letter = courier->letters[at].letter;
+    for (size_t i = 0; i < outbox->count; i++) {
+        const size_t at = (from + i) % outbox->count;
+        struct advisor_outbox_message *message = outbox->messages[at].message;
 
-        if (courier->letters[at].due > crowd.ticks)
+        if (outbox->messages[at].due > crowd.ticks)
             continue;
-        courier->letters[at] = courier->letters[--courier->count];
-        return letter;
+        outbox->messages[at] = outbox->messages[--outbox->count];
+        return message;
     }
     return NULL;
 }

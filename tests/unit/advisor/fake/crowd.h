@@ -5,7 +5,7 @@
  * Why: an advisor's picture of a worker must be the worker's own as it was at the event the advisor
  * has come to, whatever was lost, doubled, late or asked for again on the way there.
  *
- * In a test that has this, crowd.c is the courier (advisor/round/outbox.h): questions to workers
+ * In a test that has this, crowd.c is the outbox (advisor/round/outbox.h): questions to workers
  * are answered from here, at once or later, or not at all, and from a ring and a snapshot as small
  * as real ones are in a hurry.
  *

@@ -306,7 +306,7 @@ doubt_survives(void **state)
         assert_int_equal(test_rig_view(&scene.rig).committed_seq, 50);
         assert_int_equal(view_of(&scene.rig).state, ADVISOR_UNCERTAIN);
     }
-    test_rig_close(&scene.rig); /* the courier may be asking */
+    test_rig_close(&scene.rig); /* the outbox may be asking */
     test_answer.rc = KVT_OK;
     test_answer.kind = ADVISOR_ANSWER_QUERY;
     kvt_buffer_printf(&test_answer.bytes, "{\"Events\":{\"events\":[");

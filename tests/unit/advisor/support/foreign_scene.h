@@ -4,7 +4,7 @@
  *
  * Why: what an engine makes of gaps, of silence and of answers is tested from several sides.
  * Ownership: begin/end; the bytes of test_answer belong to the scene.
- * Threads:   the test's; the courier's reads test_answer.
+ * Threads:   the test's; the outbox's reads test_answer.
  * Limits:    one scene at a time; TEST_SCENE_MESSAGE_MAX bytes of a message and of an answer.
  */
 #ifndef TESTS_UNIT_ADVISOR_SUPPORT_FOREIGN_SCENE_H

@@ -161,9 +161,9 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->events, 0), KVT_OK);
     open_foreign(rig, options);
     if (options->foreign != NULL || options->asks)
-        assert_int_equal(advisor_outbox_new(&rig->courier, NULL), KVT_OK);
+        assert_int_equal(advisor_outbox_new(&rig->outbox, NULL), KVT_OK);
     feeds.sources = rig->sources;
-    feeds.courier = rig->courier;
+    feeds.outbox = rig->outbox;
     feeds.reports = rig->reports;
     advisor_round_attach(rig->engine, &feeds);
     advisor_round_step(rig->engine, 0); /* the first one reads the index */
@@ -176,7 +176,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
 void
 test_rig_close(struct test_rig *rig)
 {
-    advisor_outbox_free(rig->courier);
+    advisor_outbox_free(rig->outbox);
     advisor_source_close(rig->reports);
     advisor_round_free(rig->engine);
     advisor_sources_free(rig->sources);

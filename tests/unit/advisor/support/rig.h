@@ -32,7 +32,7 @@ struct test_rig {
     struct advisor_source *events; /* of them */
     struct advisor_source *reports;
     struct advisor_source *foreign; /* of another system; NULL: none */
-    struct advisor_outbox *courier;
+    struct advisor_outbox *outbox;
     struct advisor_finder finder;
 };
 

@@ -1,6 +1,6 @@
 /*
- * tests/unit/policy/simulate/simulation_scene.h -- a simulation under a policy of three tiers, to be
- * asked by hand.
+ * tests/unit/policy/simulate/simulation_scene.h -- a simulation under a policy of three tiers, to
+ * be asked by hand.
  *
  * Why: what all of policy/simulate/policy_simulation.h's tests begin with.
  * Ownership: test_scene_close() ends what test_scene_open() made.
