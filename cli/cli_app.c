@@ -309,6 +309,8 @@ dispatch(struct line *line, struct cli_context *context)
 {
     const struct cli_command *command = line->command;
     struct kvt_error err = {0};
+    size_t min;
+    size_t max;
 
     if (load(line, &err) != KVT_OK) {
         (void)cli_context_fail(context, &err);
@@ -317,11 +319,12 @@ dispatch(struct line *line, struct cli_context *context)
     kvt_log_setup("kvtier",
                   (enum kvt_log_level)kvt_config_enum(line->settings, CLI_SETTING_LOG_LEVEL),
                   KVT_LOG_TEXT);
-    if (line->argument_count < command->argument_min)
+    cli_command_arguments(command, &min, &max);
+    if (line->argument_count < min)
         return cli_context_usage(context, "%s wants %s", command->path, command->arguments);
-    if (line->argument_count > command->argument_max)
+    if (line->argument_count > max)
         return cli_context_usage(context, "%s: one argument too many: \"%s\"", command->path,
-                                 line->arguments[command->argument_max]);
+                                 line->arguments[max]);
     if (is_bucket_nowhere(line))
         return cli_context_usage(context,
                                  "%s: --bucket is of the store at --s3; without that the gateway "

@@ -1,9 +1,9 @@
 #include "cli/command_table.h"
 
-#include "cli/command_options.h"
 #include "cli/events/event_commands.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/command.h"
+#include "cli/frame/options.h"
 #include "cli/g4/g4_commands.h"
 #include "cli/help/help_commands.h"
 #include "cli/index/index_commands.h"
@@ -12,9 +12,10 @@
 #include "cli/show/show_commands.h"
 #include "cli/workload/workload_commands.h"
 
-enum { ARGUMENTS_ANY = 65536 };
-
-#define OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
+/* A constant array of the rows of cli/frame/options.h. */
+#define ROWS(name) ((const struct kvt_param[]){CLI_OPTIONS_##name(KVT_PARAM_ROW)})
+#define OPTIONS(name)                                                                              \
+    .options = ROWS(name), .option_count = sizeof(ROWS(name)) / sizeof(struct kvt_param)
 
 /* In the order of the help. */
 static const struct cli_command commands[] = {
@@ -28,8 +29,7 @@ static const struct cli_command commands[] = {
          "STATE/advisor.yaml and STATE/gateway.yaml are honoured. When a child dies, all stop.",
      .example = "dev --state /tmp/kvtier-dev",
      .bucket_alone = true,
-     .words = "",
-     OPTIONS(dev_options),
+     OPTIONS(DEV),
      .run = cli_dev_run},
     {.path = "status",
      .arguments = "",
@@ -37,10 +37,9 @@ static const struct cli_command commands[] = {
      .details = "Asks advisor and gateway. When one of them is away the other's part is shown and "
                 "the exit status is 5.",
      .example = "status --watch=1s",
-     .words = "",
      .bare = "watch",
      .bare_as = "2s",
-     OPTIONS(status_options),
+     OPTIONS(STATUS),
      .run = cli_status_run},
     {.path = "top",
      .arguments = "",
@@ -51,8 +50,7 @@ static const struct cli_command commands[] = {
          "ages at reuse and hot prefixes. Keys: q quits, space stops and goes on, arrows and page "
          "keys scroll, ? explains. Without a terminal, and with --once or -o json, it prints once.",
      .example = "top --once",
-     .words = "",
-     OPTIONS(top_options),
+     OPTIONS(TOP),
      .run = cli_top_run},
     {.path = "doctor",
      .arguments = "",
@@ -62,25 +60,19 @@ static const struct cli_command commands[] = {
                 "of --bucket, under .kvtier-selftest/.",
      .example = "doctor --s3 http://127.0.0.1:9000 --bucket kvtier",
      .bucket_alone = true,
-     .words = "",
-     OPTIONS(doctor_options),
+     OPTIONS(DOCTOR),
      .run = cli_doctor_run},
     {.path = "block show",
      .arguments = "HASH",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Where a block is, who holds it and what the policy says",
      .details =
          "HASH is sixteen hex digits, 0x and hex digits, or decimal. With --offline children "
          "and policy are left out: they are the running advisor's.",
      .example = "block show 1f3c9a52b0d7e644",
-     .words = "",
-     OPTIONS(block_show_options),
+     OPTIONS(BLOCK_SHOW),
      .run = cli_block_show},
     {.path = "block explain",
      .arguments = "HASH",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "What the policy makes of a block, and why",
      .details =
          "For each volume and bucket that has it: the facts that rules ask for, every rule with "
@@ -89,8 +81,7 @@ static const struct cli_command commands[] = {
          "change of a fact that would make a false clause true. What is pinned only its gateway "
          "knows. Exit status 3 when it is in no volume and no bucket.",
      .example = "block explain 1f3c9a52b0d7e644 --on second_cold_hit",
-     .words = "",
-     OPTIONS(block_explain_options),
+     OPTIONS(BLOCK_EXPLAIN),
      .run = cli_block_explain},
     {.path = "index stats",
      .arguments = "",
@@ -99,18 +90,14 @@ static const struct cli_command commands[] = {
          "A holder is a worker's pool, or a tier behind a gateway. With --offline all of the "
          "index is read into memory first, which takes a while for millions of blocks.",
      .example = "index stats -o json",
-     .words = "",
-     OPTIONS(index_stats_options),
+     OPTIONS(INDEX_STATS),
      .run = cli_index_stats},
     {.path = "index match",
      .arguments = "HASH...",
-     .argument_min = 1,
-     .argument_max = ARGUMENTS_ANY,
      .summary = "Where these blocks are, and who has the longest prefix",
      .details = "Hashes are those of one prompt, root first.",
      .example = "index match 1f3c9a52b0d7e644 77aa01c3d2e4f590",
-     .words = "",
-     OPTIONS(index_match_options),
+     OPTIONS(INDEX_MATCH),
      .run = cli_index_match},
     {.path = "index dump",
      .arguments = "",
@@ -118,8 +105,7 @@ static const struct cli_command commands[] = {
      .details = "With -o json the lines are JSON objects. With --offline all of the index is read "
                 "into memory first.",
      .example = "index dump -o json",
-     .words = "",
-     OPTIONS(index_dump_options),
+     OPTIONS(INDEX_DUMP),
      .run = cli_index_dump},
     {.path = "index verify",
      .arguments = "",
@@ -132,13 +118,10 @@ static const struct cli_command commands[] = {
          "is also compared with a recording of the events it came from. Exit status 1 when "
          "something is wrong.",
      .example = "index verify --offline /var/lib/kvtier/advisor",
-     .words = "",
-     OPTIONS(index_verify_options),
+     OPTIONS(INDEX_VERIFY),
      .run = cli_index_verify},
     {.path = "index export",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Write the durable index to a file of JSON lines",
      .details =
          "FILE may be - for standard output. Asks the advisor, or with --offline reads the folder "
@@ -148,12 +131,10 @@ static const struct cli_command commands[] = {
          "out: they are asked again.",
      .example = "index export /tmp/index.jsonl --offline /var/lib/kvtier/advisor",
      .words = "FILE",
-     OPTIONS(index_export_options),
+     OPTIONS(INDEX_EXPORT),
      .run = cli_index_copy_export},
     {.path = "index import",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Make an advisor's durable index from an export",
      .details =
          "FILE may be - for standard input. The advisor of --state DIR must not run, and its index "
@@ -161,7 +142,7 @@ static const struct cli_command commands[] = {
          "read and is whole; else nothing changes. Run it as the user of the advisor.",
      .example = "index import /tmp/index.jsonl --state /tmp/kvtier-new",
      .words = "FILE",
-     OPTIONS(index_import_options),
+     OPTIONS(INDEX_IMPORT),
      .run = cli_index_copy_import},
     {.path = "sources ls",
      .arguments = "",
@@ -170,16 +151,12 @@ static const struct cli_command commands[] = {
                 "are uncertain, and the last thing that was wrong with it.",
      .example = "sources ls",
      .lists = "sources:name,kind,namespace,state,detail",
-     .words = "",
      .run = cli_sources_ls},
     {.path = "sources show",
      .arguments = "NAME",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "One source: counters, publishers and what is uncertain",
      .details = "Exit status 3 when there is none of that name.",
      .example = "sources show kvtier",
-     .words = "",
      .run = cli_sources_show},
     {.path = "events tail",
      .arguments = "",
@@ -189,13 +166,10 @@ static const struct cli_command commands[] = {
          "are shown in their producer's words; events that are not for us show the reason. With "
          "--from-recording the events of a file that events record made.",
      .example = "events tail --from-start --limit 20",
-     .words = "",
-     OPTIONS(events_tail_options),
+     OPTIONS(EVENTS_TAIL),
      .run = cli_events_tail},
     {.path = "events record",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Keep messages as they pass, byte for byte, in a file",
      .details =
          "Listens to --subject, or reads --stream, until Ctrl-C or a limit. The messages are kept "
@@ -203,12 +177,10 @@ static const struct cli_command commands[] = {
          "format of FILE. Exit status 4 when messages came faster than they could be written.",
      .example = "events record /tmp/events.rec --duration 1m",
      .words = "FILE",
-     OPTIONS(events_record_options),
+     OPTIONS(EVENTS_RECORD),
      .run = cli_record_run},
     {.path = "events replay",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Publish a recording again, in its order and time",
      .details =
          "FILE may be - for standard input. The messages keep what they say, also sequences and "
@@ -216,7 +188,7 @@ static const struct cli_command commands[] = {
          "FILE ends inside a record, 8 at a damaged one.",
      .example = "events replay /tmp/events.rec --speed max",
      .words = "FILE",
-     OPTIONS(events_replay_options),
+     OPTIONS(EVENTS_REPLAY),
      .run = cli_replay_run},
     {.path = "events inject",
      .arguments = "",
@@ -227,63 +199,50 @@ static const struct cli_command commands[] = {
          "the tier G1. The worker is gone when this command is: the advisor drops what it holds "
          "after publishers.gone_after.",
      .example = "events inject --file /tmp/events.jsonl --dry-run",
-     .words = "",
-     OPTIONS(events_inject_options),
+     OPTIONS(EVENTS_INJECT),
      .run = cli_inject_run},
     {.path = "g4 ls",
      .arguments = "[PREFIX]",
-     .argument_max = 1,
      .summary = "Objects in the gateway's catalog, or in the bucket itself",
      .details =
          "PREFIX limits the list to keys that begin with it. With --s3 the bucket is listed, with "
          "all that is in it: blocks, locks, commit records, and the objects of others. Lines come "
          "as the pages do; --after goes on behind a key.",
      .example = "g4 ls 0/ --tier hot",
-     .words = "",
-     OPTIONS(g4_ls_options),
+     OPTIONS(G4_LS),
      .run = cli_g4_ls},
     {.path = "g4 stat",
      .arguments = "KEY",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Length, checksum, fingerprint and copies of one object",
      .details =
          "With --s3 what the bucket has: its kind (block, tombstone, lock, meta, own, opaque), "
          "what it was written as, and what is wrong with it as far as its head tells. Exit status "
          "3 when there is none, 8 when it is damaged.",
      .example = "g4 stat 0/0:11Fu2GZ",
-     .words = "",
-     OPTIONS(g4_stat_options),
+     OPTIONS(G4_STAT),
      .run = cli_g4_stat},
     {.path = "g4 get",
      .arguments = "KEY [FILE]",
-     .argument_min = 1,
-     .argument_max = 2,
      .summary = "Read one object and check it",
      .details =
          "FILE may be - for standard output, which is also without FILE. What fails its check is "
          "not written: exit status 8; 3 when there is none, or a tombstone.",
      .example = "g4 get 0/0:11Fu2GZ /tmp/block --s3 http://127.0.0.1:9000",
      .bucket_alone = true,
-     .words = "",
-     OPTIONS(g4_get_options),
+     OPTIONS(G4_GET),
      .run = cli_g4_get},
     {.path = "g4 put",
      .arguments = "KEY FILE",
-     .argument_min = 2,
-     .argument_max = 2,
      .summary = "Store a file under a key, with its checksum",
      .details =
          "A key that reads as a block's is written only when there is nothing: exit status 6 "
          "otherwise. At a store past its gateway, g4 fsck --repair makes the gateway count it.",
      .example = "g4 put notes/a.txt /tmp/a.txt --s3 http://127.0.0.1:9480",
      .bucket_alone = true,
-     .words = "",
-     OPTIONS(g4_put_options),
+     OPTIONS(G4_PUT),
      .run = cli_g4_put},
     {.path = "g4 verify",
      .arguments = "[PREFIX]",
-     .argument_max = 1,
      .summary = "Read objects and check their bytes",
      .details =
          "Through the gateway every copy is compared with the catalog, which needs the admin "
@@ -292,19 +251,16 @@ static const struct cli_command commands[] = {
          "changed. Exit status 8 when one is bad, 3 when no key begins with PREFIX. --state FILE "
          "lets a run that was interrupted go on.",
      .example = "g4 verify --all",
-     .words = "",
-     OPTIONS(g4_verify_options),
+     OPTIONS(G4_VERIFY),
      .run = cli_g4_verify},
     {.path = "g4 usage",
      .arguments = "[PREFIX]",
-     .argument_max = 1,
      .summary = "Objects and bytes of each namespace, by kind and tier",
      .details =
          "As the gateway counts them, or with --s3 as the bucket lists them, the objects of others "
          "included: what counts against a cap is the first, what is paid for the second.",
      .example = "g4 usage",
-     .words = "",
-     OPTIONS(g4_usage_options),
+     OPTIONS(G4_USAGE),
      .run = cli_g4_usage},
     {.path = "g4 fsck",
      .arguments = "",
@@ -317,8 +273,7 @@ static const struct cli_command commands[] = {
          "Exit status 8 when a reader could meet what was found, 4 when a repair failed. "
          "docs/operations.md tells the findings one by one.",
      .example = "g4 fsck",
-     .words = "",
-     OPTIONS(g4_fsck_options),
+     OPTIONS(G4_FSCK),
      .run = cli_g4_fsck},
     {.path = "g4 adopt",
      .arguments = "",
@@ -332,13 +287,10 @@ static const struct cli_command commands[] = {
          "is changed. Needs the admin token. Exit status 4 when some objects could not be counted, "
          "7 when the catalog is full, 10 when it goes on or was stopped.",
      .example = "g4 adopt --rate 500",
-     .words = "",
-     OPTIONS(g4_adopt_options),
+     OPTIONS(G4_ADOPT),
      .run = cli_g4_adopt},
     {.path = "g4 compact",
      .arguments = "NAMESPACE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Have the gateway pack a namespace's small objects",
      .details =
          "The gateway packs the small, cold blocks of a namespace in packed.namespaces into "
@@ -351,8 +303,7 @@ static const struct cli_command commands[] = {
          "failed, "
          "10 when it goes on.",
      .example = "g4 compact acme/llama --dry-run",
-     .words = "",
-     OPTIONS(g4_compact_options),
+     OPTIONS(G4_COMPACT),
      .run = cli_g4_compact},
     {.path = "g4 gc",
      .arguments = "",
@@ -362,12 +313,10 @@ static const struct cli_command commands[] = {
          "own protocol: the object stays, so that epochs go on. With --s3 also gives up uploads "
          "that nobody completed. Never removes a block.",
      .example = "g4 gc --older-than 7d",
-     .words = "",
-     OPTIONS(g4_gc_options),
+     OPTIONS(G4_GC),
      .run = cli_g4_gc},
     {.path = "g4 quarantine",
      .arguments = "[ls|show|restore|drop] [ID|KEY]",
-     .argument_max = 2,
      .summary = "What the gateway found damaged, and why",
      .details =
          "Newest first. The bytes lie in quarantine/ of the gateway's state.dir, in the file that "
@@ -379,11 +328,10 @@ static const struct cli_command commands[] = {
      .example = "g4 quarantine ls",
      .lists = "entries:key,tier,reason,size,time_ms,file",
      .words = "ls|show|restore|drop",
-     OPTIONS(g4_quarantine_options),
+     OPTIONS(G4_QUARANTINE),
      .run = cli_g4_quarantine},
     {.path = "g4 locks",
      .arguments = "[ls|show|break] [KEY]",
-     .argument_max = 2,
      .summary = "Lock objects in the bucket: holder, age, over or not",
      .details =
          "Asks the bucket of --bucket at --s3, no gateway. ls takes a prefix; show and break take "
@@ -395,7 +343,7 @@ static const struct cli_command commands[] = {
          "such lock, 6 when it is held.",
      .example = "g4 locks ls --s3 http://127.0.0.1:9000",
      .words = "ls|show|break",
-     OPTIONS(g4_locks_options),
+     OPTIONS(G4_LOCKS),
      .run = cli_locks_run},
 #include "cli/command_stored.def"
 
@@ -408,54 +356,43 @@ static const struct cli_command commands[] = {
      .example = "orders ls --limit 10",
      .lists = "orders:epoch,id,gateway,namespace,verb,from,to,keep,reason,items,bytes,"
               "issued_ms,expires_ms,state,done,failed,bytes_moved,text",
-     .words = "",
-     OPTIONS(orders_ls_options),
+     OPTIONS(ORDERS_LS),
      .run = cli_orders_ls},
     {.path = "migrate status",
      .arguments = "[JOB]",
-     .argument_max = 1,
      .summary = "Jobs of moves: how far they are, and what failed",
      .details = "A job is what a plan, a purge or a pin of many blocks became; it goes on after a "
                 "restart. With JOB its times, and each batch of which something failed.",
      .example = "migrate status 12 --watch",
      .lists = "jobs:id,kind,title,key,state,blocks,done,failed,batches,batches_done,bytes,"
               "bytes_moved,parts,suspend_ppm,policy_version,created_ms,finished_ms,text",
-     .words = "",
      .bare = "watch",
      .bare_as = "2s",
-     OPTIONS(migrate_status_options),
+     OPTIONS(MIGRATE_STATUS),
      .run = cli_migrate_status},
     {.path = "migrate pause",
      .arguments = "[JOB]",
-     .argument_max = 1,
      .summary = "Pause a job, or stop all orders",
      .details =
          "Without JOB no order leaves any more, of the policy or of a job, until kvtier migrate "
          "resume, also over restarts. Orders that gateways have already come to their end.",
      .example = "migrate pause",
-     .words = "",
      .run = cli_migrate_pause},
     {.path = "migrate resume",
      .arguments = "[JOB]",
-     .argument_max = 1,
      .summary = "Go on with a job, or with all orders",
      .details = "With JOB that job, and what failed of it is tried again. Without it the stop of "
                 "kvtier migrate pause ends; jobs that are paused themselves stay so.",
      .example = "migrate resume 12",
-     .words = "",
      .run = cli_migrate_resume},
     {.path = "migrate cancel",
      .arguments = "JOB",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "End a job where it is",
      .details = "What was done stays done; orders that gateways have already come to their end.",
      .example = "migrate cancel 12",
-     .words = "",
      .run = cli_migrate_cancel},
     {.path = "policy show",
      .arguments = "[FILE]",
-     .argument_max = 1,
      .summary = "The policy in force, or what a policy file comes out as",
      .details =
          "Without FILE what the advisor follows: version, mode, ordering, watermarks, rules; "
@@ -463,11 +400,10 @@ static const struct cli_command commands[] = {
          "defaults and where each comes from.",
      .example = "policy show policy.yaml",
      .words = "FILE",
-     OPTIONS(policy_show_options),
+     OPTIONS(POLICY_SHOW),
      .run = cli_policy_show},
     {.path = "policy plan",
      .arguments = "[FILE]",
-     .argument_max = 1,
      .summary = "What a policy would move and delete now",
      .details =
          "Of the policy in FILE, or the one in force: what rules with a watermark drain, what "
@@ -477,12 +413,10 @@ static const struct cli_command commands[] = {
          "tier is drained.",
      .example = "policy plan policy.yaml --out plan.json",
      .words = "FILE",
-     OPTIONS(policy_plan_options),
+     OPTIONS(POLICY_PLAN),
      .run = cli_plan_make},
     {.path = "policy apply",
      .arguments = "PLAN",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Do what a plan says",
      .details =
          "Gives the moves to the advisor as one job, puts the policy in force and waits for the "
@@ -493,12 +427,10 @@ static const struct cli_command commands[] = {
          "changed; 10 without --yes.",
      .example = "policy apply plan.json --yes",
      .words = "FILE",
-     OPTIONS(policy_apply_options),
+     OPTIONS(POLICY_APPLY),
      .run = cli_plan_apply},
     {.path = "policy install",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Put a policy in force",
      .details =
          "Needs the admin token. All mistakes are told as by policy validate, and nothing is sent "
@@ -508,30 +440,25 @@ static const struct cli_command commands[] = {
          "force.",
      .example = "policy install policy.yaml",
      .words = "FILE",
-     OPTIONS(policy_change_options),
+     OPTIONS(POLICY_CHANGE),
      .run = cli_policy_install},
     {.path = "policy history",
      .arguments = "",
      .summary = "Versions of the policy, the newest first",
      .details = "The first is in force; the last 100 are kept.",
      .example = "policy history",
-     .words = "",
      .run = cli_policy_history},
     {.path = "policy rollback",
      .arguments = "[VERSION]",
-     .argument_max = 1,
      .summary = "Put an earlier version of the policy in force again",
      .details = "Needs the admin token. Without VERSION the one before this. It becomes a new "
                 "version with the old text, so that this can be taken back too. Exit status 3 when "
                 "it is not kept, 6 when --if-version is not in force.",
      .example = "policy rollback 3",
-     .words = "",
-     OPTIONS(policy_change_options),
+     OPTIONS(POLICY_CHANGE),
      .run = cli_policy_rollback},
     {.path = "policy validate",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Check a policy before the advisor sees it",
      .details =
          "FILE is a policy (docs/policies.md), or YAML with a policy: section, which is the "
@@ -543,8 +470,6 @@ static const struct cli_command commands[] = {
      .run = cli_policy_validate},
     {.path = "policy test",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Run a policy's own tests",
      .details = "Of a test that fails: what was expected, which rule won, and every rule that was "
                 "asked with each clause's truth and what would have made it true. Exit status 1 "
@@ -554,8 +479,6 @@ static const struct cli_command commands[] = {
      .run = cli_policy_test},
     {.path = "policy diff",
      .arguments = "OLD NEW",
-     .argument_min = 2,
-     .argument_max = 2,
      .summary = "What two policies do differently",
      .details =
          "Values that mean the same do not differ, however they are written, and neither "
@@ -563,20 +486,17 @@ static const struct cli_command commands[] = {
          "The policy in force is written to a file by kvtier policy show --text.",
      .example = "policy diff old.yaml new.yaml --detailed-exitcode",
      .words = "FILE",
-     OPTIONS(policy_diff_options),
+     OPTIONS(POLICY_DIFF),
      .run = cli_policy_file_diff},
     {.path = "policy schema",
      .arguments = "",
      .summary = "The JSON Schema of a policy",
      .details = "Draft 2020-12. Editors complete keys by it and underline mistakes.",
      .example = "policy schema",
-     .words = "",
-     OPTIONS(policy_schema_options),
+     OPTIONS(POLICY_SCHEMA),
      .run = cli_policy_file_schema},
     {.path = "policy mode",
      .arguments = "MODE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Switch the advisor to off, observe or enforce",
      .details =
          "Needs the admin token. In observe the rules decide and report, and give no order; plans "
@@ -587,7 +507,6 @@ static const struct cli_command commands[] = {
      .run = cli_policy_mode},
     {.path = "policy simulate",
      .arguments = "[FILE]",
-     .argument_max = 1,
      .summary = "What a policy, or sizes of a hot tier, make of a workload",
      .details =
          "FILE is a recording of events record, or a trace as workload generate writes it, which "
@@ -600,7 +519,7 @@ static const struct cli_command commands[] = {
          "that costs. Nothing is asked of any daemon.",
      .example = "policy simulate --requests 2000 --orderings rhi,lru --sizes 2%,10%",
      .words = "FILE",
-     OPTIONS(simulate_options),
+     OPTIONS(SIMULATE),
      .run = cli_policy_simulate},
     {.path = "workload generate",
      .arguments = "",
@@ -608,13 +527,10 @@ static const struct cli_command commands[] = {
      .details = "JSON lines with timestamp, input_length, output_length and hash_ids, as "
                 "kvtier-worker and public traces have them. docs/workload.md describes the shape.",
      .example = "workload generate --seed 7 --requests 1000 --out /tmp/workload.jsonl",
-     .words = "",
-     OPTIONS(generate_options),
+     OPTIONS(GENERATE),
      .run = cli_workload_generate},
     {.path = "workload stats",
      .arguments = "FILE",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Measure a workload or trace",
      .details = "FILE may be - for standard input. Counts requests, tokens, blocks, reuse and the "
                 "time between uses.",
@@ -623,8 +539,6 @@ static const struct cli_command commands[] = {
      .run = cli_workload_stats},
     {.path = "context add",
      .arguments = "NAME",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Keep addresses and files of an installation under a name",
      .details =
          "What is kept are the flags of this command line: addresses of advisor and gateway, the "
@@ -633,13 +547,10 @@ static const struct cli_command commands[] = {
          "is one of that name, without --replace.",
      .example = "context add prod --advisor-url http://advisor:9471",
      .bucket_alone = true,
-     .words = "",
-     OPTIONS(context_add_options),
+     OPTIONS(CONTEXT_ADD),
      .run = cli_context_command_add},
     {.path = "context use",
      .arguments = "NAME",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Ask this installation from now on",
      .details = "Flags and KVTIER_* still come first, the settings file afterwards. --context NAME "
                 "or KVTIER_CONTEXT choose one for a single call; NAME - is none. A call with "
@@ -654,13 +565,10 @@ static const struct cli_command commands[] = {
      .details = "-o wide shows all that they hold.",
      .example = "context ls",
      .lists = "contexts:name",
-     .words = "",
-     OPTIONS(context_ls_options),
+     OPTIONS(CONTEXT_LS),
      .run = cli_context_command_ls},
     {.path = "context rm",
      .arguments = "NAME",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Forget a context",
      .details = "Exit status 3 when there is none of that name.",
      .example = "context rm prod",
@@ -672,20 +580,16 @@ static const struct cli_command commands[] = {
      .details = "Flag before KVTIER_* before the context in use before " CLI_SETTINGS_FILE
                 " before default. With --config FILE the context in use does not count.",
      .example = "config show --origin",
-     .words = "",
-     OPTIONS(config_show_options),
+     OPTIONS(CONFIG_SHOW),
      .run = cli_config_show},
     {.path = "config example",
      .arguments = "",
      .summary = "A commented configuration file",
      .details = "Every setting with its default.",
      .example = "config example",
-     .words = "",
      .run = cli_config_example},
     {.path = "completion",
      .arguments = "SHELL",
-     .argument_min = 1,
-     .argument_max = 1,
      .summary = "Completion for bash, zsh or fish",
      .details =
          "For bash: source <(kvtier completion bash). For zsh: write it to a file _kvtier in "
@@ -699,14 +603,12 @@ static const struct cli_command commands[] = {
      .summary = "The manual page, for man -l -",
      .details = "Without COMMAND: the page of the program; else of the command.",
      .example = "manual status",
-     .words = "",
      .run = cli_manual_run},
     {.path = "version",
      .arguments = "",
      .summary = "The version",
      .details = "The same as --version.",
      .example = "version",
-     .words = "",
      .run = cli_help_version},
     {.path = "help",
      .arguments = "[COMMAND...]",
@@ -714,7 +616,6 @@ static const struct cli_command commands[] = {
      .summary = "This list, or the help of one command",
      .details = "The same as COMMAND --help.",
      .example = "help status",
-     .words = "",
      .run = cli_help_run},
 };
 

@@ -1,6 +1,7 @@
 #include "cli/frame/command.h"
 
 #include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,4 +76,18 @@ cli_command_suggest(const struct cli_command_list *list, const char *first, cons
         if (words[i] == near)
             return paths[i];
     return NULL;
+}
+
+void
+cli_command_arguments(const struct cli_command *command, size_t *min, size_t *max)
+{
+    *min = 0;
+    *max = 0;
+    for (const char *word = command->arguments; *word != '\0'; word += strspn(word, " ")) {
+        *min += word[0] != '[';
+        ++*max;
+        word += strcspn(word, " ");
+    }
+    if (strstr(command->arguments, "...") != NULL)
+        *max = command->argument_max > 0 ? command->argument_max : SIZE_MAX;
 }

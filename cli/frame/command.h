@@ -22,18 +22,16 @@ struct cli_context;
 struct cli_command {
     const char *path;      /* "block show" */
     const char *arguments; /* "HASH", "[PREFIX]", "HASH..." or "" */
-    unsigned argument_min;
-    unsigned argument_max;
-    const char *summary; /* one line, no final stop */
-    const char *details; /* a paragraph for help and manual */
-    const char *example; /* a command line that works, without "kvtier " */
-    const char
-        *lists; /* columns of its lists, for cli/output/csv_output.h; NULL: they are not known */
-    const char *words;   /* "a|b": completions of the first argument; "FILE" = a file name,
-                              "CONTEXT" = the name of a context; "" */
-    bool bucket_alone;   /* --bucket means something without --s3 too */
-    const char *bare;    /* flag that may come without a value, or NULL */
-    const char *bare_as; /* its value then */
+    size_t argument_max;   /* of "..."; 0: any number */
+    const char *summary;   /* one line, no final stop */
+    const char *details;   /* a paragraph for help and manual */
+    const char *example;   /* a command line that works, without "kvtier " */
+    const char *lists;     /* columns for cli/output/csv_output.h; NULL: they are not known */
+    const char *words;     /* "a|b": completions of the first argument; "FILE" = a file name,
+                              "CONTEXT" = the name of a context; NULL: there are none */
+    bool bucket_alone;     /* --bucket means something without --s3 too */
+    const char *bare;      /* flag that may come without a value, or NULL */
+    const char *bare_as;   /* its value then */
     const struct kvt_param *options;
     size_t option_count;
     enum cli_exit (*run)(const struct cli_context *context);
@@ -55,5 +53,9 @@ bool cli_command_is_noun(const struct cli_command_list *list, const char *noun);
 /** The path nearest to what was typed, or NULL. */
 const char *cli_command_suggest(const struct cli_command_list *list, const char *first,
                                 const char *second);
+
+/** How many arguments it takes, as its `arguments` say: NAME is one, [NAME] is one or none, and
+ *  NAME... is one or more. */
+void cli_command_arguments(const struct cli_command *command, size_t *min, size_t *max);
 
 #endif /* CLI_FRAME_COMMAND_H */

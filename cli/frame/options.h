@@ -462,59 +462,23 @@
 #define CLI_OPTIONS_ROUTE_REQUESTS(X)                                                              \
     X(CLI_ROUTE_LIMIT, "limit", INT, "100", "1", "10000", "", "At most this many.")
 
-#define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,
+/* T(NAME): the rows CLI_OPTIONS_NAME are the flags of a command or of several. */
+#define CLI_OPTION_TABLES(T)                                                                       \
+    T(STATUS)                                                                                      \
+    T(TOP) T(BLOCK_SHOW) T(INDEX_STATS) T(INDEX_MATCH) T(INDEX_DUMP) T(INDEX_VERIFY)               \
+        T(INDEX_EXPORT) T(INDEX_IMPORT) T(EVENTS_RECORD) T(EVENTS_REPLAY) T(EVENTS_INJECT)         \
+            T(EVENTS_TAIL) T(G4_LS) T(G4_STAT) T(G4_USAGE) T(G4_VERIFY) T(G4_FSCK) T(G4_ADOPT)     \
+                T(G4_COMPACT) T(G4_GC) T(G4_GET) T(G4_PUT) T(G4_QUARANTINE) T(G4_LOCKS)            \
+                    T(ROUTE_ASK) T(ROUTE_REQUESTS) T(ORDERS_LS) T(MIGRATE_STATUS) T(DOCTOR)        \
+                        T(GENERATE) T(SIMULATE) T(DEV) T(BLOCK_EXPLAIN) T(POLICY_SHOW)             \
+                            T(POLICY_CHANGE) T(POLICY_PLAN) T(POLICY_APPLY) T(POLICY_DIFF)         \
+                                T(POLICY_SCHEMA) T(PREFIX_TOP) T(PREFIX_TREE) T(PREFIX_PIN)        \
+                                    T(PREFIX_UNPIN) T(PREFIX_WARM) T(PREFIX_PURGE) T(TENANT_PURGE) \
+                                        T(CONTEXT_ADD) T(CONTEXT_LS) T(CONFIG_SHOW)
 
-enum cli_status_option { CLI_OPTIONS_STATUS(CLI_OPTION_ID) CLI_STATUS_COUNT };
-enum cli_top_option { CLI_OPTIONS_TOP(CLI_OPTION_ID) CLI_TOP_COUNT };
-enum cli_block_show_option { CLI_OPTIONS_BLOCK_SHOW(CLI_OPTION_ID) CLI_BLOCK_SHOW_COUNT };
-enum cli_index_stats_option { CLI_OPTIONS_INDEX_STATS(CLI_OPTION_ID) CLI_INDEX_STATS_COUNT };
-enum cli_index_match_option { CLI_OPTIONS_INDEX_MATCH(CLI_OPTION_ID) CLI_INDEX_MATCH_COUNT };
-enum cli_index_dump_option { CLI_OPTIONS_INDEX_DUMP(CLI_OPTION_ID) CLI_INDEX_DUMP_COUNT };
-enum cli_index_verify_option { CLI_OPTIONS_INDEX_VERIFY(CLI_OPTION_ID) CLI_INDEX_VERIFY_COUNT };
-enum cli_index_export_option { CLI_OPTIONS_INDEX_EXPORT(CLI_OPTION_ID) CLI_EXPORT_COUNT };
-enum cli_index_import_option { CLI_OPTIONS_INDEX_IMPORT(CLI_OPTION_ID) CLI_IMPORT_COUNT };
-enum cli_record_option { CLI_OPTIONS_EVENTS_RECORD(CLI_OPTION_ID) CLI_RECORD_OPTION_COUNT };
-enum cli_replay_option { CLI_OPTIONS_EVENTS_REPLAY(CLI_OPTION_ID) CLI_REPLAY_OPTION_COUNT };
-enum cli_inject_option { CLI_OPTIONS_EVENTS_INJECT(CLI_OPTION_ID) CLI_INJECT_OPTION_COUNT };
-enum cli_events_tail_option { CLI_OPTIONS_EVENTS_TAIL(CLI_OPTION_ID) CLI_EVENTS_TAIL_COUNT };
-enum cli_g4_ls_option { CLI_OPTIONS_G4_LS(CLI_OPTION_ID) CLI_G4_LS_COUNT };
-enum cli_g4_stat_option { CLI_OPTIONS_G4_STAT(CLI_OPTION_ID) CLI_G4_STAT_COUNT };
-enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUNT };
-enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
-enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
-enum cli_g4_adopt_option { CLI_OPTIONS_G4_ADOPT(CLI_OPTION_ID) CLI_ADOPT_COUNT };
-enum cli_g4_compact_option { CLI_OPTIONS_G4_COMPACT(CLI_OPTION_ID) CLI_COMPACT_COUNT };
-enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
-enum cli_g4_get_option { CLI_OPTIONS_G4_GET(CLI_OPTION_ID) CLI_G4_GET_COUNT };
-enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };
-enum cli_g4_quarantine_option { CLI_OPTIONS_G4_QUARANTINE(CLI_OPTION_ID) CLI_QUARANTINE_COUNT };
-enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
-enum cli_route_ask_option { CLI_OPTIONS_ROUTE_ASK(CLI_OPTION_ID) CLI_ROUTE_ASK_COUNT };
-enum cli_route_requests_option {
-    CLI_OPTIONS_ROUTE_REQUESTS(CLI_OPTION_ID) CLI_ROUTE_REQUESTS_COUNT
-};
-enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
-enum cli_migrate_option { CLI_OPTIONS_MIGRATE_STATUS(CLI_OPTION_ID) CLI_MIGRATE_COUNT };
-enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
-enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };
-enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUNT };
-enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
-enum cli_block_explain_option { CLI_OPTIONS_BLOCK_EXPLAIN(CLI_OPTION_ID) CLI_BLOCK_EXPLAIN_COUNT };
-enum cli_policy_show_option { CLI_OPTIONS_POLICY_SHOW(CLI_OPTION_ID) CLI_POLICY_SHOW_COUNT };
-enum cli_policy_change_option { CLI_OPTIONS_POLICY_CHANGE(CLI_OPTION_ID) CLI_POLICY_CHANGE_COUNT };
-enum cli_policy_plan_option { CLI_OPTIONS_POLICY_PLAN(CLI_OPTION_ID) CLI_PLAN_COUNT };
-enum cli_policy_apply_option { CLI_OPTIONS_POLICY_APPLY(CLI_OPTION_ID) CLI_APPLY_COUNT };
-enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
-enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
-enum cli_prefix_top_option { CLI_OPTIONS_PREFIX_TOP(CLI_OPTION_ID) CLI_PREFIX_TOP_COUNT };
-enum cli_prefix_tree_option { CLI_OPTIONS_PREFIX_TREE(CLI_OPTION_ID) CLI_PREFIX_TREE_COUNT };
-enum cli_prefix_pin_option { CLI_OPTIONS_PREFIX_PIN(CLI_OPTION_ID) CLI_PREFIX_PIN_COUNT };
-enum cli_prefix_unpin_option { CLI_OPTIONS_PREFIX_UNPIN(CLI_OPTION_ID) CLI_PREFIX_UNPIN_COUNT };
-enum cli_prefix_warm_option { CLI_OPTIONS_PREFIX_WARM(CLI_OPTION_ID) CLI_PREFIX_WARM_COUNT };
-enum cli_prefix_purge_option { CLI_OPTIONS_PREFIX_PURGE(CLI_OPTION_ID) CLI_PREFIX_PURGE_COUNT };
-enum cli_tenant_purge_option { CLI_OPTIONS_TENANT_PURGE(CLI_OPTION_ID) CLI_TENANT_PURGE_COUNT };
-enum cli_context_add_option { CLI_OPTIONS_CONTEXT_ADD(CLI_OPTION_ID) CLI_CONTEXT_ADD_COUNT };
-enum cli_context_ls_option { CLI_OPTIONS_CONTEXT_LS(CLI_OPTION_ID) CLI_CONTEXT_LS_COUNT };
-enum cli_config_show_option { CLI_OPTIONS_CONFIG_SHOW(CLI_OPTION_ID) CLI_CONFIG_SHOW_COUNT };
+/* The numbers of the rows of each: CLI_STATUS_WATCH, ... */
+#define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,
+#define CLI_OPTION_IDS(name)                                        enum { CLI_OPTIONS_##name(CLI_OPTION_ID) };
+CLI_OPTION_TABLES(CLI_OPTION_IDS)
 
 #endif /* CLI_FRAME_OPTIONS_H */

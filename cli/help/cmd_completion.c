@@ -16,6 +16,12 @@ is_context(const struct kvt_param *param)
     return strcmp(param->key, "context") == 0;
 }
 
+static const char *
+words_of(const struct cli_command *command)
+{
+    return command->words == NULL ? "" : command->words;
+}
+
 /* Words of "a|b" separated by blanks. */
 static void
 print_words(FILE *out, const char *words)
@@ -123,12 +129,12 @@ static void
 bash_command(FILE *out, const struct cli_command *command)
 {
     (void)fprintf(out, "        '%s'*) words=", command->path);
-    if (strcmp(command->words, "CONTEXT") == 0) {
+    if (strcmp(words_of(command), "CONTEXT") == 0) {
         (void)fputs("$(" NAMES ") flags='", out);
     } else {
         (void)fputc('\'', out);
-        if (strcmp(command->words, "FILE") != 0)
-            print_words(out, command->words);
+        if (strcmp(words_of(command), "FILE") != 0)
+            print_words(out, words_of(command));
         (void)fputs("' flags='", out);
     }
     print_flags(out, command->options, command->option_count);
@@ -269,13 +275,13 @@ print_zsh(FILE *out, const struct cli_command_list *list)
 
         (void)fprintf(out, "        '%s') _arguments \"$global[@]\"", command->path);
         zsh_params(out, command->options, command->option_count, command->bare);
-        if (strcmp(command->words, "FILE") == 0) {
+        if (strcmp(words_of(command), "FILE") == 0) {
             (void)fputs(" '*:file:_files'", out);
-        } else if (strcmp(command->words, "CONTEXT") == 0) {
+        } else if (strcmp(words_of(command), "CONTEXT") == 0) {
             (void)fputs(" '1:context:{compadd -- $(" NAMES ")}'", out);
-        } else if (command->words[0] != '\0') {
+        } else if (words_of(command)[0] != '\0') {
             (void)fputs(" '1:word:(", out);
-            print_words(out, command->words);
+            print_words(out, words_of(command));
             (void)fputs(")'", out);
         }
         (void)fputs(" ;;\n", out);
@@ -351,18 +357,18 @@ fish_command(FILE *out, const struct cli_command *command)
                    command->path, blank == NULL ? "" : "; and __fish_seen_subcommand_from",
                    blank == NULL ? "" : blank);
     fish_params(out, command->options, command->option_count, condition);
-    if (command->words[0] == '\0')
+    if (words_of(command)[0] == '\0')
         return;
     (void)fprintf(out, "complete -c kvtier%s", condition);
-    if (strcmp(command->words, "FILE") == 0) {
+    if (strcmp(words_of(command), "FILE") == 0) {
         (void)fputs(" -F\n", out);
         return;
     }
     (void)fputs(" -f -a '", out);
-    if (strcmp(command->words, "CONTEXT") == 0)
+    if (strcmp(words_of(command), "CONTEXT") == 0)
         (void)fputs("(" NAMES ")", out);
     else
-        print_words(out, command->words);
+        print_words(out, words_of(command));
     (void)fputs("'\n", out);
 }
 

@@ -355,7 +355,7 @@ cli_generator_options_default(struct cli_generator_options *out, struct kvt_erro
 {
     static const struct kvt_param rows[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
     struct kvt_config *config;
-    const enum kvt_err rc = kvt_config_new(&config, rows, CLI_GENERATE_COUNT, err);
+    const enum kvt_err rc = kvt_config_new(&config, rows, sizeof(rows) / sizeof(rows[0]), err);
 
     *out = (struct cli_generator_options){0};
     if (rc == KVT_OK)

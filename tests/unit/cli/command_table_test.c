@@ -16,16 +16,19 @@ every_row_is_complete(void **state)
     for (size_t i = 0; i < cli_command_table.count; i++) {
         const struct cli_command *command = &cli_command_table.rows[i];
         struct kvt_config *config;
+        size_t min;
+        size_t max;
 
         assert_non_null(command->run);
-        assert_non_null(command->words);
+        assert_true(command->words == NULL || command->words[0] != '\0');
         assert_non_null(command->arguments);
         assert_true(strlen(command->summary) <= 60);
         assert_true(command->summary[strlen(command->summary) - 1] != '.');
         assert_true(strlen(command->details) > 0);
         assert_int_equal(strncmp(command->example, command->path, strlen(command->path)), 0);
-        assert_true(command->argument_min <= command->argument_max);
-        assert_int_equal(command->argument_max > 0, command->arguments[0] != '\0');
+        cli_command_arguments(command, &min, &max);
+        assert_true(min <= max);
+        assert_int_equal(max > 0, command->arguments[0] != '\0');
         assert_true(command->bare == NULL || command->bare_as != NULL);
         if (command->option_count == 0)
             continue;
@@ -33,6 +36,33 @@ every_row_is_complete(void **state)
         assert_int_equal(kvt_config_new(&config, command->options, command->option_count, NULL),
                          KVT_OK);
         kvt_config_free(config);
+    }
+}
+
+static void
+arguments_are_counted_by_their_text(void **state)
+{
+    static const struct {
+        struct cli_command command;
+        size_t min;
+        size_t max;
+    } rows[] = {
+        {{.arguments = ""}, 0, 0},
+        {{.arguments = "HASH"}, 1, 1},
+        {{.arguments = "KEY [FILE]"}, 1, 2},
+        {{.arguments = "[ls|show] [ID|KEY]"}, 0, 2},
+        {{.arguments = "HASH..."}, 1, SIZE_MAX},
+        {{.arguments = "[COMMAND...]", .argument_max = 2}, 0, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t min;
+        size_t max;
+
+        cli_command_arguments(&rows[i].command, &min, &max);
+        assert_int_equal(min, rows[i].min);
+        assert_int_equal(max, rows[i].max);
     }
 }
 
@@ -96,8 +126,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_complete),    cmocka_unit_test(settings_rows_are_good),
-        cmocka_unit_test(no_flag_has_two_meanings), cmocka_unit_test(words_find_their_row),
+        cmocka_unit_test(every_row_is_complete),
+        cmocka_unit_test(arguments_are_counted_by_their_text),
+        cmocka_unit_test(settings_rows_are_good),
+        cmocka_unit_test(no_flag_has_two_meanings),
+        cmocka_unit_test(words_find_their_row),
         cmocka_unit_test(near_words_are_suggested),
     };
 
