@@ -463,22 +463,24 @@
     X(CLI_ROUTE_LIMIT, "limit", INT, "100", "1", "10000", "", "At most this many.")
 
 /* T(NAME): the rows CLI_OPTIONS_NAME are the flags of a command or of several. */
+/* clang-format off */
 #define CLI_OPTION_TABLES(T)                                                                       \
-    T(STATUS)                                                                                      \
-    T(TOP) T(BLOCK_SHOW) T(INDEX_STATS) T(INDEX_MATCH) T(INDEX_DUMP) T(INDEX_VERIFY)               \
-        T(INDEX_EXPORT) T(INDEX_IMPORT) T(EVENTS_RECORD) T(EVENTS_REPLAY) T(EVENTS_INJECT)         \
-            T(EVENTS_TAIL) T(G4_LS) T(G4_STAT) T(G4_USAGE) T(G4_VERIFY) T(G4_FSCK) T(G4_ADOPT)     \
-                T(G4_COMPACT) T(G4_GC) T(G4_GET) T(G4_PUT) T(G4_QUARANTINE) T(G4_LOCKS)            \
-                    T(ROUTE_ASK) T(ROUTE_REQUESTS) T(ORDERS_LS) T(MIGRATE_STATUS) T(DOCTOR)        \
-                        T(GENERATE) T(SIMULATE) T(DEV) T(BLOCK_EXPLAIN) T(POLICY_SHOW)             \
-                            T(POLICY_CHANGE) T(POLICY_PLAN) T(POLICY_APPLY) T(POLICY_DIFF)         \
-                                T(POLICY_SCHEMA) T(PREFIX_TOP) T(PREFIX_TREE) T(PREFIX_PIN)        \
-                                    T(PREFIX_UNPIN) T(PREFIX_WARM) T(PREFIX_PURGE) T(TENANT_PURGE) \
-                                        T(CONTEXT_ADD) T(CONTEXT_LS) T(CONFIG_SHOW)
+    T(STATUS) T(TOP) T(BLOCK_SHOW) T(INDEX_STATS) T(INDEX_MATCH) T(INDEX_DUMP) T(INDEX_VERIFY)     \
+    T(INDEX_EXPORT) T(INDEX_IMPORT) T(EVENTS_RECORD) T(EVENTS_REPLAY) T(EVENTS_INJECT)             \
+    T(EVENTS_TAIL) T(G4_LS) T(G4_STAT) T(G4_USAGE) T(G4_VERIFY) T(G4_FSCK) T(G4_ADOPT)             \
+    T(G4_COMPACT) T(G4_GC) T(G4_GET) T(G4_PUT) T(G4_QUARANTINE) T(G4_LOCKS) T(ROUTE_ASK)           \
+    T(ROUTE_REQUESTS) T(ORDERS_LS) T(MIGRATE_STATUS) T(DOCTOR) T(GENERATE) T(SIMULATE) T(DEV)      \
+    T(BLOCK_EXPLAIN) T(POLICY_SHOW) T(POLICY_CHANGE) T(POLICY_PLAN) T(POLICY_APPLY)                \
+    T(POLICY_DIFF) T(POLICY_SCHEMA) T(PREFIX_TOP) T(PREFIX_TREE) T(PREFIX_PIN) T(PREFIX_UNPIN)     \
+    T(PREFIX_WARM) T(PREFIX_PURGE) T(TENANT_PURGE) T(CONTEXT_ADD) T(CONTEXT_LS) T(CONFIG_SHOW)
 
 /* The numbers of the rows of each: CLI_STATUS_WATCH, ... */
 #define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,
-#define CLI_OPTION_IDS(name)                                        enum { CLI_OPTIONS_##name(CLI_OPTION_ID) };
+
+#define CLI_OPTION_IDS(name)                                                                       \
+    enum { CLI_OPTIONS_##name(CLI_OPTION_ID) };
+
 CLI_OPTION_TABLES(CLI_OPTION_IDS)
+/* clang-format on */
 
 #endif /* CLI_FRAME_OPTIONS_H */
