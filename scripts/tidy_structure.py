@@ -151,7 +151,6 @@ PRIVATE = re.compile(r"_(private|internal|state)$")
 
 # Exports that no product file calls, and why each stays.
 KEPT_EXPORTS = {
-    "g4_batch_client_corrupt": "no answer shows which misses were damaged bodies: a test counts",
     "g4_bucket_parse_locks": "a fuzzed parser of what a service answers",
     "g4_bucket_parse_rules": "a fuzzed parser of what a service answers",
     "g4_bucket_parse_uploads": "a fuzzed parser of what a service answers",
@@ -160,13 +159,10 @@ KEPT_EXPORTS = {
     "g4_commit_same": "the fuzzer of commit records compares two",
     "g4_lease_usable": "tests run many lease holders and look at each of their steps",
     "g4_s3_count": "no answer shows retries and hedges: tests count them",
-    "g4_segment_find": "tests and a fuzzer look every block of a segment up",
     "gateway_body_checksum_crc64nvme": "a test compares it with a slower one, in pieces",
     "gateway_condition_lists": "a fuzzed parser of a header's list",
     "kvt_alloc_fail_after": "every sweep of failed allocations; the counter is in the allocator",
     "kvt_alloc_live": "every test for leaks; the counter is in the allocator",
-    "wire_dynamo_decode_answer": "a whole answer in one batch: recorded answers of tests/fixtures, and the fuzzer",
-    "wire_dynamo_decode_dump": "a whole dump in one batch: recorded dumps, and the fuzzer",
     "wire_dynamo_rpc_read_request": "the worker's half of the protocol: stand-ins of a Dynamo worker speak it",
     "wire_dynamo_rpc_put_ack": "the worker's half of the protocol",
     "wire_dynamo_rpc_put_frame": "the worker's half of the protocol",
@@ -180,7 +176,6 @@ KEPT_EXPORTS = {
     "wire_route_decode_done": "the other half of a codec: clients of the message in the tests, benches and fuzzers",
     "wire_recording_attach": "a recording that is in memory: the fuzzer reads such",
     "wire_recording_offset": "where reading a recording ended: the fuzzer compares it",
-    "wire_message_deliveries": "shows that a message came again",
     "wire_object_remove": "an object store that cannot remove would be half a one; its tests need removed objects",
     "advisor_admin_format_quotas": "a pure function of the views: names, escapes and limits of the text",
     "advisor_bucket_listing_read": "a parser of bytes of others: cut and changed pages",

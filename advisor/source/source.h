@@ -113,8 +113,8 @@ struct advisor_ask {
 /* How an answer is to be read. */
 enum advisor_answer_kind {
     ADVISOR_ANSWER_PAGE,     /* wire/message/query.h, canonical */
-    ADVISOR_ANSWER_QUERY,    /* wire_dynamo_decode_answer() */
-    ADVISOR_ANSWER_DUMP,     /* wire_dynamo_decode_dump() */
+    ADVISOR_ANSWER_QUERY,    /* wire_dynamo_decode_answer_part() */
+    ADVISOR_ANSWER_DUMP,     /* wire_dynamo_decode_dump_part() */
     ADVISOR_ANSWER_MESSAGES, /* messages as they would have come, each behind two LE64: sequence,
                               * size; from the first number that is still there on.  Empty: there
                               * is nothing newer */

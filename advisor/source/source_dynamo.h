@@ -24,7 +24,7 @@ KVT_NODISCARD enum kvt_err advisor_dynamo_ask(struct advisor_source *source,
                                               enum advisor_answer_kind *kind,
                                               struct kvt_buffer *answer, struct kvt_error *err);
 
-/** Ask a worker at `target`.  The answer is a body for wire_dynamo_decode_answer().  KVT_OK,
+/** Ask a worker at `target`.  The answer is a body for wire_dynamo_decode_answer_part().  KVT_OK,
  *  KVT_TIMEOUT, KVT_UNAVAILABLE (nobody is there, or it refuses), KVT_INVALID (what came is no
  *  answer), KVT_RANGE, KVT_NOMEM or KVT_CANCELLED. */
 KVT_NODISCARD enum kvt_err advisor_dynamo_query(struct advisor_source *source,
@@ -32,7 +32,7 @@ KVT_NODISCARD enum kvt_err advisor_dynamo_query(struct advisor_source *source,
                                                 const struct advisor_ask *ask,
                                                 struct kvt_buffer *answer, struct kvt_error *err);
 
-/** GET <dump_url>/dump, for wire_dynamo_decode_dump(). */
+/** GET <dump_url>/dump, for wire_dynamo_decode_dump_part(). */
 KVT_NODISCARD enum kvt_err advisor_dynamo_dump(struct advisor_source *source,
                                                const struct advisor_ask *ask,
                                                struct kvt_buffer *answer, struct kvt_error *err);

@@ -57,7 +57,6 @@ struct g4_batch {
     uint64_t in_body_had;
     bool in_body;
     bool malformed;
-    uint64_t corrupt; /* bodies that failed their crc */
 };
 
 /** Ready to send from the start and to read an answer; at least one entry. */

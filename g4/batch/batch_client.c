@@ -43,7 +43,6 @@ struct g4_batch_client {
     void *progress_arg;
     CURL **handles;
     unsigned handle_count;
-    atomic_uint_fast64_t corrupt;
     atomic_bool stopping;
     atomic_uint_fast64_t stopped_ms;
 
@@ -274,7 +273,6 @@ attempt(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch
         rc = judge(&transfer, curl_easy_perform(transfer.easy), again, err);
     curl_slist_free_all(transfer.prepared.headers);
     give_handle(client, transfer.easy);
-    atomic_fetch_add(&client->corrupt, transfer.batch.corrupt);
     return rc;
 }
 
@@ -455,12 +453,6 @@ g4_batch_client_stop(struct g4_batch_client *client)
 {
     atomic_store(&client->stopped_ms, kvt_clock_mono_ms());
     atomic_store(&client->stopping, true);
-}
-
-uint64_t
-g4_batch_client_corrupt(struct g4_batch_client *client)
-{
-    return atomic_load(&client->corrupt);
 }
 
 static enum kvt_err

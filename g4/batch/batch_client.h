@@ -47,9 +47,6 @@ KVT_NODISCARD enum kvt_err g4_batch_client_open(struct g4_batch_client **out,
 void g4_batch_client_stop(struct g4_batch_client *client);
 void g4_batch_client_close(struct g4_batch_client *client);
 
-/** Bodies received so far that did not fit their crc and became misses. */
-uint64_t g4_batch_client_corrupt(struct g4_batch_client *client);
-
 /* Each sets every item's status; an item that the gateway is too busy for is asked again until
  * `retry_ms` have passed, then carries KVT_AGAIN.  KVT_OK: the batch was answered (items may
  * differ); otherwise the first request that failed, or KVT_CANCELLED; the items that were not asked

@@ -515,12 +515,6 @@ g4_segment_release(struct g4_segment *segment)
     memset(segment, 0, sizeof(*segment));
 }
 
-const struct g4_segment_entry *
-g4_segment_find(const struct g4_segment *segment, const struct g4_segment_entry *block)
-{
-    return bsearch(block, segment->entries, segment->count, sizeof(*segment->entries), compare);
-}
-
 enum kvt_err
 g4_segment_check(const struct g4_segment *segment, const void *bytes, size_t size,
                  struct kvt_error *err)

@@ -158,10 +158,6 @@ KVT_NODISCARD enum kvt_err g4_segment_open(struct g4_segment *segment, const voi
                                            struct kvt_error *err);
 void g4_segment_release(struct g4_segment *segment);
 
-/** NULL: not in it. */
-const struct g4_segment_entry *g4_segment_find(const struct g4_segment *segment,
-                                               const struct g4_segment_entry *block);
-
 /** Are these all the bytes of an opened segment: its header, and every body?  KVT_OK or CORRUPT. */
 KVT_NODISCARD enum kvt_err g4_segment_check(const struct g4_segment *segment, const void *bytes,
                                             size_t size, struct kvt_error *err);

@@ -438,23 +438,6 @@ wire_dynamo_decode_answer_part(const void *bytes, size_t size, struct wire_dynam
     return rc;
 }
 
-enum kvt_err
-wire_dynamo_decode_answer(const void *bytes, size_t size, enum wire_dynamo_answer *what,
-                          uint64_t *newest, struct wire_raw_batch *batch, struct kvt_error *err)
-{
-    struct wire_dynamo_part part = {.more = false};
-    enum kvt_err rc = wire_dynamo_decode_answer_part(bytes, size, &part, batch, err);
-
-    if (rc == KVT_OK && part.more) {
-        wire_raw_batch_clear(batch);
-        rc = kvt_error_set(err, KVT_RANGE, "dynamo answer of %zu bytes: more than one batch holds",
-                           size);
-    }
-    *what = rc == KVT_OK ? part.what : WIRE_DYNAMO_REFUSED;
-    *newest = rc == KVT_OK ? part.newest : 0;
-    return rc;
-}
-
 /* ---- the HTTP dump ---- */
 
 static enum kvt_err
@@ -564,28 +547,5 @@ wire_dynamo_decode_dump_part(const void *bytes, size_t size, struct wire_dynamo_
         wire_raw_batch_clear(batch);
         part->more = false;
     }
-    return rc;
-}
-
-enum kvt_err
-wire_dynamo_decode_dump(const void *bytes, size_t size, struct wire_raw_batch *batch,
-                        struct kvt_error *err)
-{
-    struct wire_dynamo_part part = {.more = false};
-    enum kvt_err rc;
-
-    wire_raw_batch_clear(batch);
-    do {
-        rc = dump_step(bytes, size, &part, batch, err);
-        if (rc == KVT_OK && part.left > 0 && part.what == WIRE_DYNAMO_REFUSED)
-            rc = kvt_error_set(err, KVT_UNAVAILABLE, "dynamo dump: group %.*s has no events",
-                               (int)(part.group.size < 100 ? part.group.size : 100),
-                               part.group.bytes);
-        else if (rc == KVT_OK && part.in_group)
-            rc = kvt_error_set(err, KVT_RANGE,
-                               "dynamo dump of %zu bytes: more than one batch holds", size);
-    } while (rc == KVT_OK && part.more);
-    if (rc != KVT_OK)
-        wire_raw_batch_clear(batch);
     return rc;
 }

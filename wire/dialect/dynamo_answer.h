@@ -28,17 +28,6 @@ enum wire_dynamo_answer {
  * (KVT_RANGE: the buffer's limit). */
 KVT_NODISCARD enum kvt_err wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank,
                                                     uint64_t from, struct kvt_buffer *out);
-/** The body of an answer, msgpack or JSON.  `newest` is the last event id it speaks for, where it
- * says. */
-KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer(const void *bytes, size_t size,
-                                                     enum wire_dynamo_answer *what,
-                                                     uint64_t *newest, struct wire_raw_batch *batch,
-                                                     struct kvt_error *err);
-/** `GET /dump`: {"<model>:<group>": {"block_size", "events"} | {"error"}}, all of them. */
-KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump(const void *bytes, size_t size,
-                                                   struct wire_raw_batch *batch,
-                                                   struct kvt_error *err);
-
 /** As wire_dynamo_encode_query(), in JSON, for releases whose request plane speaks that. */
 KVT_NODISCARD enum kvt_err wire_dynamo_encode_query_json(uint64_t worker, uint32_t dp_rank,
                                                          uint64_t from, struct kvt_buffer *out);
@@ -61,13 +50,14 @@ struct wire_dynamo_part {
     bool in_group;
 };
 
-/** As wire_dynamo_decode_answer(); part->what and part->newest are the same for all parts. */
+/** The body of an answer, msgpack or JSON.  part->newest is the last event id it speaks for, where
+ * it says; part->what and part->newest are the same for all parts. */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer_part(const void *bytes, size_t size,
                                                           struct wire_dynamo_part *part,
                                                           struct wire_raw_batch *batch,
                                                           struct kvt_error *err);
-/** As wire_dynamo_decode_dump(); a batch never holds two groups, and batch->namespace_ is its
- * group's name, "<model>:<group>". */
+/** `GET /dump`: {"<model>:<group>": {"block_size", "events"} | {"error"}}.  A batch never holds two
+ * groups, and batch->namespace_ is its group's name, "<model>:<group>". */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump_part(const void *bytes, size_t size,
                                                         struct wire_dynamo_part *part,
                                                         struct wire_raw_batch *batch,

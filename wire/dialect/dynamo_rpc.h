@@ -90,7 +90,7 @@ KVT_NODISCARD enum kvt_err wire_dynamo_rpc_read_ack(const void *bytes, size_t si
 enum wire_dynamo_rpc_kind {
     WIRE_DYNAMO_RPC_HANDSHAKE, /* `subject` says which stream this connection is */
     WIRE_DYNAMO_RPC_PROLOGUE,  /* `failed`: the question was refused; `text` says why */
-    WIRE_DYNAMO_RPC_DATA,      /* `body`: for wire_dynamo_decode_answer() */
+    WIRE_DYNAMO_RPC_DATA,      /* `body`: for wire_dynamo_decode_answer_part() */
     WIRE_DYNAMO_RPC_FINAL,     /* the answer was complete */
     WIRE_DYNAMO_RPC_END,       /* "sentinel": nothing more comes */
     WIRE_DYNAMO_RPC_OTHER,     /* a control message of no concern to an asker; pass over it */

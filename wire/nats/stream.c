@@ -51,7 +51,6 @@ struct wire_message {
     uint64_t stream_seq;
     uint64_t consumer_seq;
     uint64_t time_ms;
-    uint64_t deliveries;
     bool settled; /* the server knows that it is done or dropped */
 };
 
@@ -108,12 +107,6 @@ wire_message_time_ms(const struct wire_message *message)
     return message->time_ms;
 }
 
-uint64_t
-wire_message_deliveries(const struct wire_message *message)
-{
-    return message->deliveries;
-}
-
 void
 wire_message_free(struct wire_message *message)
 {
@@ -139,7 +132,6 @@ message_new(natsMsg *nats)
     message->stream_seq = meta->Sequence.Stream;
     message->consumer_seq = meta->Sequence.Consumer;
     message->time_ms = (uint64_t)(meta->Timestamp / NS_PER_MS);
-    message->deliveries = meta->NumDelivered;
     jsMsgMetaData_Destroy(meta);
     return message;
 }

@@ -32,8 +32,6 @@ const void *wire_message_bytes(const struct wire_message *message, size_t *size)
 const char *wire_message_subject(const struct wire_message *message);
 uint64_t wire_message_stream_seq(const struct wire_message *message);
 uint64_t wire_message_time_ms(const struct wire_message *message);
-/** Deliveries so far of a work-queue message (1 = first); a killed server may forget some. */
-uint64_t wire_message_deliveries(const struct wire_message *message);
 void wire_message_free(struct wire_message *message);
 
 struct wire_stream_state {

@@ -211,14 +211,14 @@ decode_answer(struct json_object *message, const void *payload, size_t size,
 {
     const char *kind = kvt_json_string(message, "answer");
     struct kvt_error err = {.code = KVT_OK};
-    enum wire_dynamo_answer what;
-    uint64_t newest;
+    struct wire_dynamo_part part = {.more = false};
 
-    if (wire_dynamo_decode_answer(payload, size, &what, &newest, batch, &err) != KVT_OK)
+    if (wire_dynamo_decode_answer_part(payload, size, &part, batch, &err) != KVT_OK)
         fail_msg("%s", err.text);
-    assert_int_equal(what, strcmp(kind, "dump") == 0 ? WIRE_DYNAMO_DUMP : WIRE_DYNAMO_EVENTS);
+    assert_false(part.more);
+    assert_int_equal(part.what, strcmp(kind, "dump") == 0 ? WIRE_DYNAMO_DUMP : WIRE_DYNAMO_EVENTS);
     if (kvt_json_member(message, "newest") != NULL)
-        assert_number(message, "newest", newest, 0);
+        assert_number(message, "newest", part.newest, 0);
 }
 
 static void
