@@ -139,9 +139,9 @@ too_many_ranks_are_refused(void **state)
 /* ---- in a bucket ---- */
 
 struct scene {
-    struct shelf shelf;
-    struct shelf_client client;
-    struct shelf_client rival;
+    struct memory_bucket memory;
+    struct memory_bucket_client client;
+    struct memory_bucket_client rival;
     struct g4_store *store;
     struct g4_store *rivals;
     struct g4_commit mine;
@@ -151,12 +151,12 @@ struct scene {
 static struct scene *
 open_scene(void)
 {
-    static struct scene scene; /* a shelf is large */
+    static struct scene scene; /* it is large */
 
     memset(&scene, 0, sizeof(scene));
-    scene.client.shelf = scene.rival.shelf = &scene.shelf;
-    scene.store = shelf_open(&scene.client);
-    scene.rivals = shelf_open(&scene.rival);
+    scene.client.memory = scene.rival.memory = &scene.memory;
+    scene.store = memory_bucket_open(&scene.client);
+    scene.rivals = memory_bucket_open(&scene.rival);
     scene.mine = (struct g4_commit){.ranks = 2, .rank = {{5, 1, 7}, {5, 2, 7}}, .writer = "gw0"};
     scene.other = (struct g4_commit){.ranks = 2, .rank = {{5, 1, 7}, {5, 3, 7}}, .writer = "gw1"};
     return &scene;
@@ -167,7 +167,7 @@ close_scene(struct scene *scene)
 {
     g4_store_close(scene->store);
     g4_store_close(scene->rivals);
-    shelf_clear(&scene->shelf);
+    memory_bucket_clear(&scene->memory);
 }
 
 static enum kvt_err
@@ -234,7 +234,7 @@ a_record_is_written_once(void **state)
     plant(scene->rivals, later);
     assert_int_equal(g4_commit_read(scene->store, KEY, &record, etag, NULL), KVT_UNSUPPORTED);
     assert_int_equal(write_record(scene->store, &scene->mine), KVT_OK);
-    assert_int_equal(shelf_find(&scene->shelf, KEY)->size, strlen(later)); /* as it was */
+    assert_int_equal(memory_bucket_find(&scene->memory, KEY)->size, strlen(later)); /* as it was */
     close_scene(scene);
 }
 
@@ -279,7 +279,7 @@ who_is_quicker_wins(void **state)
                 expect_record(scene, &scene->mine);
             } else {
                 assert_int_equal(rc, KVT_AGAIN);
-                assert_int_equal(shelf_count(&scene->shelf, KEY), removes != 0 ? 0 : 1);
+                assert_int_equal(memory_bucket_count(&scene->memory, KEY), removes != 0 ? 0 : 1);
             }
             close_scene(scene);
         }

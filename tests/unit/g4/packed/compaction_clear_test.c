@@ -23,11 +23,11 @@ enum { REQUESTS_MAX = 2000, ALLOCATIONS_MAX = 4000 };
 
 /* `allocations`: so many are served. */
 static enum kvt_err
-clear_within(struct packing *packing, struct shelf_client *client, size_t allocations,
+clear_within(struct packing *packing, struct memory_bucket_client *client, size_t allocations,
              uint64_t *blocks)
 {
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
-    struct g4_store *store = shelf_open(client);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
+    struct g4_store *store = memory_bucket_open(client);
     struct g4_lock *held;
     enum kvt_err rc;
 
@@ -46,19 +46,19 @@ clear_within(struct packing *packing, struct shelf_client *client, size_t alloca
 }
 
 static enum kvt_err
-clear(struct packing *packing, struct shelf_client *client, uint64_t *blocks)
+clear(struct packing *packing, struct memory_bucket_client *client, uint64_t *blocks)
 {
     return clear_within(packing, client, SIZE_MAX, blocks);
 }
 
-/* The shelf, counted the simple way. */
+/* The bucket, counted the simple way. */
 static struct g4_compaction_remains
 model_of(const struct packing *packing)
 {
     struct g4_compaction_remains model = {0};
 
-    for (size_t i = 0; i < packing->shelf.count; i++) {
-        const struct shelf_object *object = &packing->shelf.objects[i];
+    for (size_t i = 0; i < packing->memory.count; i++) {
+        const struct memory_bucket_object *object = &packing->memory.objects[i];
 
         if (strncmp(object->key, SEGMENTS, strlen(SEGMENTS)) == 0) {
             model.segments++;
@@ -90,8 +90,8 @@ blocks_of(const struct packing *packing)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < packing->shelf.count; i++)
-        count += packing_block(packing->shelf.objects[i].key) < PACKING_BLOCKS;
+    for (size_t i = 0; i < packing->memory.count; i++)
+        count += packing_block(packing->memory.objects[i].key) < PACKING_BLOCKS;
     return count;
 }
 
@@ -108,7 +108,7 @@ prepared(uint64_t seed)
 static void
 finish(struct packing *packing, size_t blocks)
 {
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     struct g4_compaction_remains remains;
     uint64_t cleared;
 
@@ -117,7 +117,7 @@ finish(struct packing *packing, size_t blocks)
     remains = remains_of(packing);
     assert_int_equal(remains.segments, 0);
     assert_int_equal(remains.manifests, 0);
-    assert_non_null(shelf_find(&packing->shelf, STRANGER));
+    assert_non_null(memory_bucket_find(&packing->memory, STRANGER));
     assert_int_equal(blocks_of(packing), blocks);
     assert_int_equal(clear(packing, &client, &cleared), KVT_OK);
     assert_int_equal(cleared, 0);
@@ -128,7 +128,7 @@ all_of_it_is_counted_and_goes(void **state)
 {
     struct packing *packing = prepared(test_seed());
     const size_t blocks = blocks_of(packing);
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     struct g4_compaction_remains remains = remains_of(packing);
     uint64_t cleared;
 
@@ -150,7 +150,8 @@ all_of_it_is_counted_and_goes(void **state)
 static void
 one_that_was_killed_is_finished_by_the_next(void **state)
 {
-    static const enum shelf_death deaths[] = {SHELF_DIES_BEFORE, SHELF_DIES_AFTER, SHELF_STUMBLES};
+    static const enum memory_bucket_death deaths[] = {
+        MEMORY_BUCKET_DIES_BEFORE, MEMORY_BUCKET_DIES_AFTER, MEMORY_BUCKET_STUMBLES};
     const uint64_t seed = test_seed();
 
     (void)state;
@@ -161,7 +162,8 @@ one_that_was_killed_is_finished_by_the_next(void **state)
              n += TEST_LONG_SHARE) {
             struct packing *packing = prepared(seed);
             const size_t blocks = blocks_of(packing);
-            struct shelf_client client = {.shelf = &packing->shelf, .at = n, .death = deaths[d]};
+            struct memory_bucket_client client = {
+                .memory = &packing->memory, .at = n, .death = deaths[d]};
             uint64_t cleared;
             const enum kvt_err rc = clear(packing, &client, &cleared);
 
@@ -181,9 +183,9 @@ static void
 without_the_lock_nothing_goes(void **state)
 {
     struct packing *packing = prepared(test_seed());
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
     const struct g4_compaction_remains before = remains_of(packing);
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     struct g4_compaction_remains after;
     struct g4_lock *held;
     uint64_t cleared;
@@ -212,7 +214,7 @@ memory_that_runs_out_is_told(void **state)
          n += 1 + (size_t)kvt_random_below(&random, 7)) {
         struct packing *packing = prepared(seed);
         const size_t blocks = blocks_of(packing);
-        struct shelf_client client = {.shelf = &packing->shelf};
+        struct memory_bucket_client client = {.memory = &packing->memory};
         uint64_t cleared;
         enum kvt_err rc;
 

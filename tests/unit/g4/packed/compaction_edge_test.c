@@ -41,9 +41,9 @@ segments_of_a_later_epoch_are_not_touched(void **state)
     put_orphan(packing, 1000, later);
     assert_int_equal(put_absent(packing->store, SEGMENTS "else", "x", 1, NULL), KVT_OK);
     packing_settle(packing);
-    assert_null(shelf_find(&packing->shelf, older));
-    assert_non_null(shelf_find(&packing->shelf, later));
-    assert_non_null(shelf_find(&packing->shelf, SEGMENTS "else"));
+    assert_null(memory_bucket_find(&packing->memory, older));
+    assert_non_null(memory_bucket_find(&packing->memory, later));
+    assert_non_null(memory_bucket_find(&packing->memory, SEGMENTS "else"));
     packing_free(packing);
 }
 
@@ -81,25 +81,25 @@ a_late_commit_finds_its_number_taken(void **state)
     for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
         struct packing *packing = packing_new(seed);
         struct about about = {.verb = G4_GET};
-        struct shelf_client client = {.shelf = &packing->shelf,
-                                      .at = n,
-                                      .death = SHELF_DIES_BEFORE,
-                                      .between = note,
-                                      .arg = &about};
+        struct memory_bucket_client client = {.memory = &packing->memory,
+                                              .at = n,
+                                              .death = MEMORY_BUCKET_DIES_BEFORE,
+                                              .between = note,
+                                              .arg = &about};
         struct g4_compaction_report report;
         size_t segments;
 
         packing_prepare(packing);
         (void)packing_compact(packing, &client, &report);
         through = client.calls < n;
-        segments = shelf_count(&packing->shelf, SEGMENTS);
+        segments = memory_bucket_count(&packing->memory, SEGMENTS);
         packing->settings.bytes_min = 1 << 20;
         packing->settings.live_min_ppm = 0;
         packing->settings.segment_bytes = 500; /* few are small */
         packing_sleep(packing);
         packing_settle(packing);
-        if (is_commit(&about) && shelf_count(&packing->shelf, SEGMENTS) < segments) {
-            assert_non_null(shelf_find(&packing->shelf, about.key));
+        if (is_commit(&about) && memory_bucket_count(&packing->memory, SEGMENTS) < segments) {
+            assert_non_null(memory_bucket_find(&packing->memory, about.key));
             commits++;
         }
         packing_check(packing);
@@ -119,11 +119,11 @@ a_commit_whose_answer_was_lost_is_found(void **state)
     for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
         struct packing *packing = packing_new(seed);
         struct about about = {.verb = G4_GET};
-        struct shelf_client client = {.shelf = &packing->shelf,
-                                      .at = n,
-                                      .death = SHELF_STUMBLES,
-                                      .between = note,
-                                      .arg = &about};
+        struct memory_bucket_client client = {.memory = &packing->memory,
+                                              .at = n,
+                                              .death = MEMORY_BUCKET_STUMBLES,
+                                              .between = note,
+                                              .arg = &about};
         struct g4_compaction_report report;
         enum kvt_err rc;
 
@@ -142,7 +142,7 @@ a_commit_whose_answer_was_lost_is_found(void **state)
 /* A deletion that is about to be sent, and the lock under which it is. */
 struct overseer {
     const struct g4_lock *held;
-    struct shelf *shelf;
+    struct memory_bucket *memory;
     unsigned deletions;
 };
 
@@ -150,7 +150,7 @@ static void
 oversee(void *arg, const struct g4_request *request)
 {
     struct overseer *overseer = arg;
-    const struct g4_lock_clock clock = shelf_clock(overseer->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(overseer->memory);
     const uint64_t rest_ms = g4_lock_stop_ms(overseer->held) - clock.mono_ms(clock.arg);
 
     if (request->verb != G4_DELETE)
@@ -171,10 +171,10 @@ no_deletion_outlives_the_lease(void **state)
     (void)state;
     for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
         struct packing *packing = packing_new(seed);
-        struct shelf_client client = {
-            .shelf = &packing->shelf, .between = oversee, .arg = &overseer};
-        struct g4_store *store = shelf_open(&client);
-        const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+        struct memory_bucket_client client = {
+            .memory = &packing->memory, .between = oversee, .arg = &overseer};
+        struct g4_store *store = memory_bucket_open(&client);
+        const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
         struct g4_compaction_options options;
         struct g4_compaction_report report;
         struct g4_lock *held;
@@ -182,7 +182,7 @@ no_deletion_outlives_the_lease(void **state)
         packing_prepare(packing);
         assert_int_equal(packing_lock(store, &clock, &held), KVT_OK);
         overseer.held = held;
-        overseer.shelf = &packing->shelf;
+        overseer.memory = &packing->memory;
         client.calls = 0; /* those of the lock are not meant */
         client.at = n;
         options = packing_options(packing, store, held, &clock);
@@ -202,9 +202,9 @@ static void
 an_older_epoch_stops(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client client = {.shelf = &packing->shelf};
-    struct g4_store *store = shelf_open(&client);
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    struct memory_bucket_client client = {.memory = &packing->memory};
+    struct g4_store *store = memory_bucket_open(&client);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
     struct g4_compaction_options options;
     struct g4_compaction_report report;
     struct g4_manifest manifest = {.number = 0};
@@ -243,9 +243,9 @@ static void
 an_older_epoch_with_a_good_lock_stops(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client client = {.shelf = &packing->shelf};
-    struct g4_store *store = shelf_open(&client);
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    struct memory_bucket_client client = {.memory = &packing->memory};
+    struct g4_store *store = memory_bucket_open(&client);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
     const struct g4_manifest_log log = {.store = store, .namespace_ = PACKING_NAMESPACE};
     struct g4_manifest next = {.number = 1, .epoch = 1000};
     struct g4_compaction_options options;
@@ -259,7 +259,7 @@ an_older_epoch_with_a_good_lock_stops(void **state)
     options = packing_options(packing, store, held, &clock);
     assert_int_equal(g4_manifest_log_commit(&log, &next, NULL), KVT_OK);
     assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_PRECONDITION);
-    assert_int_equal(shelf_count(&packing->shelf, SEGMENTS), 0);
+    assert_int_equal(memory_bucket_count(&packing->memory, SEGMENTS), 0);
     (void)g4_lock_release(held, NULL);
     g4_store_close(store);
     packing_free(packing);
@@ -270,9 +270,9 @@ static void
 a_lock_out_of_reach_ends_in_time(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client far = {.shelf = &packing->shelf};
-    struct g4_store *lock_store = shelf_open(&far);
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    struct memory_bucket_client far = {.memory = &packing->memory};
+    struct g4_store *lock_store = memory_bucket_open(&far);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
     struct g4_compaction_options options;
     struct g4_compaction_report report;
     struct g4_lock *held;
@@ -282,7 +282,7 @@ a_lock_out_of_reach_ends_in_time(void **state)
     assert_int_equal(packing_lock(lock_store, &clock, &held), KVT_OK);
     far.dead = true;
     options = packing_options(packing, packing->store, held, &clock);
-    packing->shelf.now_ms += G4_LOCK_TTL_DEFAULT_MS / 2;
+    packing->memory.now_ms += G4_LOCK_TTL_DEFAULT_MS / 2;
     assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_OK); /* still ours */
     packing_sleep(packing);
     assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_PRECONDITION);
@@ -296,8 +296,9 @@ static void
 a_long_listing_keeps_the_lock(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client slow = {.shelf = &packing->shelf,
-                                .slow_ms = G4_LOCK_TTL_DEFAULT_MS * SHELF_PAGE / PACKING_BLOCKS};
+    struct memory_bucket_client slow = {.memory = &packing->memory,
+                                        .slow_ms = G4_LOCK_TTL_DEFAULT_MS * MEMORY_BUCKET_PAGE /
+                                                   PACKING_BLOCKS};
     struct g4_compaction_report report;
 
     (void)state;
@@ -332,8 +333,9 @@ a_stop_ends_a_listing(void **state)
     for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
         struct packing *packing = packing_new(test_seed());
         atomic_bool stop = false;
-        struct shelf_client client = {.shelf = &packing->shelf, .between = stop_it, .arg = &stop};
-        struct g4_store *store = shelf_open(&client);
+        struct memory_bucket_client client = {
+            .memory = &packing->memory, .between = stop_it, .arg = &stop};
+        struct g4_store *store = memory_bucket_open(&client);
         struct g4_compaction_options options = packing_options(packing, store, NULL, NULL);
         struct g4_compaction_report report;
         enum kvt_err rc;
@@ -354,7 +356,8 @@ a_stop_ends_a_listing(void **state)
         packing_free(packing);
     }
     assert_true(through);
-    assert_in_range(listings, PACKING_BLOCKS / SHELF_PAGE - 1, PACKING_BLOCKS / SHELF_PAGE + 1);
+    assert_in_range(listings, PACKING_BLOCKS / MEMORY_BUCKET_PAGE - 1,
+                    PACKING_BLOCKS / MEMORY_BUCKET_PAGE + 1);
 }
 
 /* Deletions alone leave no more manifests than packing does. */
@@ -369,7 +372,8 @@ deletions_prune_manifests(void **state)
     packing_settle(packing);
     for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
         assert_int_equal(packing_delete(packing, i), KVT_OK);
-        assert_in_range(shelf_count(&packing->shelf, MANIFESTS), 1, 2 * G4_MANIFEST_KEEP - 1);
+        assert_in_range(memory_bucket_count(&packing->memory, MANIFESTS), 1,
+                        2 * G4_MANIFEST_KEEP - 1);
     }
     packing_check(packing);
     packing_free(packing);
@@ -401,7 +405,7 @@ a_number_that_is_free_again_is_no_commit(void **state)
     assert_int_equal(newest.number, 3 + G4_MANIFEST_KEEP);
     assert_int_equal(g4_manifest_log_prune(&log, newest.number, &deleted, NULL), KVT_OK);
     assert_int_equal(deleted, 1);
-    assert_int_equal(shelf_count(&packing->shelf, MANIFESTS), G4_MANIFEST_KEEP);
+    assert_int_equal(memory_bucket_count(&packing->memory, MANIFESTS), G4_MANIFEST_KEEP);
     g4_manifest_release(&newest);
     packing_free(packing);
 }
@@ -410,7 +414,7 @@ static void
 triggers_decide_what_is_packed(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     const struct g4_compaction_settings usual = packing->settings;
     struct g4_compaction_report report;
 
@@ -433,9 +437,9 @@ triggers_decide_what_is_packed(void **state)
     packing->settings = usual;
     packing->settings.block_max = 200;
     packing_settle(packing);
-    for (size_t i = 0; i < packing->shelf.count; i++) /* what is larger is as it was */
-        if (packing_block(packing->shelf.objects[i].key) < PACKING_BLOCKS)
-            assert_in_range(packing->shelf.objects[i].size, 201, PACKING_BODY_MAX);
+    for (size_t i = 0; i < packing->memory.count; i++) /* what is larger is as it was */
+        if (packing_block(packing->memory.objects[i].key) < PACKING_BLOCKS)
+            assert_in_range(packing->memory.objects[i].size, 201, PACKING_BODY_MAX);
     packing_check(packing);
     packing->settings.segment_bytes = 1;
     assert_int_equal(packing_compact(packing, &client, &report), KVT_RANGE);
@@ -447,7 +451,7 @@ static void
 a_damaged_block_is_a_miss(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     struct g4_compaction_report report;
     struct fetched *found = kvt_calloc(1, sizeof(*found));
     struct g4_store *reader = packing_reader(packing);
@@ -457,9 +461,9 @@ a_damaged_block_is_a_miss(void **state)
     for (unsigned i = 0; i < PACKING_BLOCKS; i++)
         packing_put(packing, i);
     packing_settle(packing);
-    for (size_t i = 0; i < packing->shelf.count; i++)
-        if (strncmp(packing->shelf.objects[i].key, SEGMENTS, strlen(SEGMENTS)) == 0) {
-            packing->shelf.objects[i].body[G4_SEGMENT_HEADER_SIZE + 5] ^= 4;
+    for (size_t i = 0; i < packing->memory.count; i++)
+        if (strncmp(packing->memory.objects[i].key, SEGMENTS, strlen(SEGMENTS)) == 0) {
+            packing->memory.objects[i].body[G4_SEGMENT_HEADER_SIZE + 5] ^= 4;
             break;
         }
     for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
@@ -510,8 +514,8 @@ a_reader_left_behind_catches_up(void **state)
     assert_int_equal(get(packing->stale, key, found), KVT_OK);
     assert_true(packing->user.calls > calls + 1);
 
-    for (size_t i = packing->shelf.count; i > 0; i--) {
-        memcpy(segment, packing->shelf.objects[i - 1].key, sizeof(segment));
+    for (size_t i = packing->memory.count; i > 0; i--) {
+        memcpy(segment, packing->memory.objects[i - 1].key, sizeof(segment));
         if (strncmp(segment, SEGMENTS, strlen(SEGMENTS)) == 0)
             assert_int_equal(del(packing->store, segment), KVT_OK);
     }
@@ -532,7 +536,7 @@ memory_may_run_out_anywhere(void **state)
     for (size_t n = 0; n < ALLOCATIONS_MAX && !through; n += 1 + n / 64) {
         const size_t live = kvt_alloc_live();
         struct packing *packing = packing_new(seed);
-        const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+        const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
         struct g4_compaction_options options;
         struct g4_compaction_report report;
         struct g4_lock *held;

@@ -21,7 +21,7 @@ static void
 small_blocks_become_segments(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    struct shelf_client client = {.shelf = &packing->shelf};
+    struct memory_bucket_client client = {.memory = &packing->memory};
     struct g4_compaction_report report;
     size_t objects;
 
@@ -39,10 +39,10 @@ small_blocks_become_segments(void **state)
     packing_check_tidy(packing);
 
     /* There is nothing more to do, and nothing is written to find out. */
-    objects = packing->shelf.count;
+    objects = packing->memory.count;
     assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
     assert_int_equal(report.segments_written + report.segments_deleted + report.removed, 0);
-    assert_int_equal(packing->shelf.count, objects);
+    assert_int_equal(packing->memory.count, objects);
 
     /* Deleted blocks make room once they are enough. */
     for (unsigned i = 0; i < PACKING_BLOCKS; i++)
@@ -59,7 +59,7 @@ small_blocks_become_segments(void **state)
         assert_int_equal(packing_delete(packing, i), KVT_OK);
     packing_settle(packing);
     packing_check(packing);
-    assert_int_equal(shelf_count(&packing->shelf, PACKING_NAMESPACE "/.kvt/segment/"), 0);
+    assert_int_equal(memory_bucket_count(&packing->memory, PACKING_NAMESPACE "/.kvt/segment/"), 0);
     packing_free(packing);
 }
 
@@ -67,7 +67,8 @@ small_blocks_become_segments(void **state)
 static void
 killed_at_every_request(void **state)
 {
-    const enum shelf_death deaths[] = {SHELF_DIES_BEFORE, SHELF_DIES_AFTER, SHELF_STUMBLES};
+    const enum memory_bucket_death deaths[] = {MEMORY_BUCKET_DIES_BEFORE, MEMORY_BUCKET_DIES_AFTER,
+                                               MEMORY_BUCKET_STUMBLES};
     const uint64_t seed = test_seed();
 
     (void)state;
@@ -77,7 +78,8 @@ killed_at_every_request(void **state)
         for (uint64_t n = 1 + seed % TEST_LONG_SHARE; n < REQUESTS_MAX && !through;
              n += TEST_LONG_SHARE) {
             struct packing *packing = packing_new(seed);
-            struct shelf_client client = {.shelf = &packing->shelf, .at = n, .death = deaths[kind]};
+            struct memory_bucket_client client = {
+                .memory = &packing->memory, .at = n, .death = deaths[kind]};
             struct g4_compaction_report report;
 
             packing_prepare(packing);
@@ -166,8 +168,8 @@ visit_every_request(void (*visitor)(void *arg, const struct g4_request *request)
         struct visit visit = {.packing = packing,
                               .block = (unsigned)kvt_random_below(&random, PACKING_BLOCKS),
                               .other = (unsigned)kvt_random_below(&random, PACKING_BLOCKS)};
-        struct shelf_client client = {
-            .shelf = &packing->shelf, .at = n, .between = visitor, .arg = &visit};
+        struct memory_bucket_client client = {
+            .memory = &packing->memory, .at = n, .between = visitor, .arg = &visit};
         struct g4_compaction_report report;
 
         packing->delete_if_match = kvt_random_below(&random, 2) == 0;
@@ -212,10 +214,11 @@ long_and_wild(void **state)
         struct visit visit = {.packing = packing,
                               .block = (unsigned)kvt_random_below(random, PACKING_BLOCKS),
                               .other = (unsigned)kvt_random_below(random, PACKING_BLOCKS)};
-        struct shelf_client client = {.shelf = &packing->shelf,
-                                      .at = 1 + kvt_random_below(random, 200),
-                                      .death = (enum shelf_death)kvt_random_below(random, 4),
-                                      .arg = &visit};
+        struct memory_bucket_client client = {
+            .memory = &packing->memory,
+            .at = 1 + kvt_random_below(random, 200),
+            .death = (enum memory_bucket_death)kvt_random_below(random, 4),
+            .arg = &visit};
         struct g4_compaction_report report;
 
         for (uint64_t i = kvt_random_below(random, 12); i > 0; i--) {

@@ -27,9 +27,9 @@ enum { DELETE_OBJECT = 1 };
 enum { WRITE_LOOK = 1, WRITE_OBJECT, WRITE_LOOK_BEHIND };
 
 struct scene {
-    struct shelf shelf;
-    struct shelf_client user;
-    struct shelf_client packer;
+    struct memory_bucket memory;
+    struct memory_bucket_client user;
+    struct memory_bucket_client packer;
     struct g4_store *store;  /* the user's */
     struct g4_store *packed; /* the packer's */
     uint64_t step;           /* the packer's request that it dies of */
@@ -58,10 +58,10 @@ scene_new(void)
     const struct kvt_block_id id = {.hash = 7, .parent = 6, .position = 100};
     struct scene *scene = kvt_calloc(1, sizeof(*scene));
 
-    scene->shelf.now_ms -= YEARS_MS; /* what is on it is old by the clock of those who pack */
-    scene->user.shelf = scene->packer.shelf = &scene->shelf;
-    scene->store = open_packed(shelf_open(&scene->user), "gw0");
-    scene->packed = open_packed(shelf_open(&scene->packer), "gw1");
+    scene->memory.now_ms -= YEARS_MS; /* what is on it is old by the clock of those who pack */
+    scene->user.memory = scene->packer.memory = &scene->memory;
+    scene->store = open_packed(memory_bucket_open(&scene->user), "gw0");
+    scene->packed = open_packed(memory_bucket_open(&scene->packer), "gw1");
     assert_int_equal(kvt_key_format(scene->key, KVT_KEY_MAX, KVT_KEY_KVBM_B, SPACE, 1, &id),
                      KVT_OK);
     assert_int_equal(put_absent(scene->store, scene->key, "right", 5, scene->etag), KVT_OK);
@@ -75,7 +75,7 @@ scene_free(struct scene *scene)
 {
     g4_store_close(scene->store);
     g4_store_close(scene->packed);
-    shelf_clear(&scene->shelf);
+    memory_bucket_clear(&scene->memory);
     kvt_free(scene);
 }
 
@@ -102,7 +102,7 @@ pack_until(struct scene *scene, uint64_t at)
 {
     scene->packer.calls = 0;
     scene->packer.at = at;
-    scene->packer.death = SHELF_DIES_AFTER;
+    scene->packer.death = MEMORY_BUCKET_DIES_AFTER;
     pack(scene);
     scene->packer.at = 0;
 }
@@ -282,7 +282,7 @@ first_named(void)
 
         assert_true(step < REQUESTS_MAX);
         pack_until(scene, step + 1);
-        named = shelf_count(&scene->shelf, SPACE "/.kvt/manifest/") > 0;
+        named = memory_bucket_count(&scene->memory, SPACE "/.kvt/manifest/") > 0;
         scene_free(scene);
     }
     return step;
@@ -359,7 +359,7 @@ dies_at_each_request(bool matches)
             memcpy(etag, scene->etag, sizeof(etag));
             scene->user.calls = 0;
             scene->user.at = at;
-            scene->user.death = SHELF_DIES_AFTER;
+            scene->user.death = MEMORY_BUCKET_DIES_AFTER;
             changed = (matches ? put_match(scene->store, scene->key, "left", 4, etag)
                                : put(scene->store, scene->key, "left", 4, NULL)) == KVT_OK &&
                       !scene->user.dead;
@@ -428,7 +428,7 @@ what_clients_say_is_not_packed(void **state)
     scene->user.between = settle_between;
     scene->user.arg = scene;
     assert_int_equal(g4_store_perform(scene->store, &request), KVT_OK);
-    assert_non_null(shelf_find(&scene->shelf, scene->key));
+    assert_non_null(memory_bucket_find(&scene->memory, scene->key));
     kvt_clock_sleep_ms(2 * FRESH_MS);
     expect_block(scene, "right");
     assert_int_equal(g4_packed_store_totals(scene->store, 0, &totals, NULL), KVT_OK);
@@ -444,7 +444,7 @@ plain_blocks_need_no_manifest(void **state)
     struct scene *scene = scene_new();
     struct fetched *found = &scene->fetched;
     const struct kvt_block_id id = {.hash = 9, .parent = 8, .position = 100};
-    struct g4_store *bucket = shelf_open(&scene->user);
+    struct g4_store *bucket = memory_bucket_open(&scene->user);
     char manifest[KVT_KEY_MAX];
     char plain[KVT_KEY_MAX];
     char etag[G4_ETAG_MAX];
@@ -515,7 +515,7 @@ a_page_without_rows_is_not_the_last(void **state)
         .name = "blank", .submit = submit_blank, .close = close_blank};
     struct scene *scene = scene_new();
     struct g4_listed *rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
-    struct blank blank = {.inner = shelf_open(&scene->user)};
+    struct blank blank = {.inner = memory_bucket_open(&scene->user)};
     struct g4_store *inner;
     struct g4_store *store;
     char token[G4_TOKEN_MAX] = "";

@@ -37,9 +37,9 @@ static const struct g4_selftest proved = {
 
 /* A bucket where the PUT of one key and one step of the thread that packs meet. */
 struct meeting {
-    struct shelf shelf;
-    struct shelf_client client;
-    struct g4_store *inner; /* the shelf's */
+    struct memory_bucket memory;
+    struct memory_bucket_client client;
+    struct g4_store *inner; /* of the memory bucket */
     struct g4_store *store; /* packed, on top of this */
     char key[KVT_KEY_MAX];  /* of the block, in "a" */
     char etag[G4_ETAG_MAX];
@@ -124,9 +124,9 @@ meeting_new(bool alone, uint64_t patience_ms)
     char key[KVT_KEY_MAX];
 
     meeting->packer = pthread_self();
-    meeting->shelf.now_ms -= YEARS_MS; /* what is on it is old by the clock of those who pack */
-    meeting->client.shelf = &meeting->shelf;
-    meeting->inner = shelf_open(&meeting->client);
+    meeting->memory.now_ms -= YEARS_MS; /* what is on it is old by the clock of those who pack */
+    meeting->client.memory = &meeting->memory;
+    meeting->inner = memory_bucket_open(&meeting->client);
     assert_int_equal(g4_store_new(&gate, &driver, meeting), KVT_OK);
     assert_int_equal(g4_packed_store_open(&meeting->store, gate, &options, NULL), KVT_OK);
     g4_packed_store_prove(meeting->store, &proved);
@@ -141,7 +141,7 @@ static void
 meeting_free(struct meeting *meeting)
 {
     g4_store_close(meeting->store);
-    shelf_clear(&meeting->shelf);
+    memory_bucket_clear(&meeting->memory);
     kvt_free(meeting);
 }
 
@@ -257,7 +257,7 @@ static void
 nobody_waits_for_others(void **state)
 {
     struct meeting *meeting = meeting_new(false, 0);
-    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&meeting->memory);
     struct g4_request request;
     struct g4_lock *held;
     char key[KVT_KEY_MAX];
@@ -293,7 +293,7 @@ static void
 a_block_is_deleted_twice(void **state)
 {
     struct meeting *meeting = meeting_new(false, 0);
-    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&meeting->memory);
     atomic_bool also_answered = false;
     struct g4_request requests[2];
     struct g4_lock *held;
@@ -345,7 +345,7 @@ static void
 what_was_put_since_is_not_deleted(void **state)
 {
     struct meeting *meeting = meeting_new(false, 0);
-    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&meeting->memory);
     struct g4_request request = {.verb = G4_DELETE,
                                  .key = meeting->key,
                                  .condition = G4_IF_MATCH,
@@ -372,7 +372,7 @@ static void
 a_stop_ends_the_waiting(void **state)
 {
     struct meeting *meeting = meeting_new(false, 10 * BOUND_MS);
-    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&meeting->memory);
     struct g4_request request;
     struct g4_lock *held;
 

@@ -8,84 +8,84 @@
 
 #include "tests/support/seed.h"
 
-#define SHELF_EPOCH_MS UINT64_C(1800000000000)
+#define MEMORY_BUCKET_EPOCH_MS UINT64_C(1800000000000)
 
 static uint64_t
-unix_ms(const struct shelf *shelf)
+unix_ms(const struct memory_bucket *bucket)
 {
-    return SHELF_EPOCH_MS + shelf->now_ms;
+    return MEMORY_BUCKET_EPOCH_MS + bucket->now_ms;
 }
 
 /* Where a key is, or would be. */
 static size_t
-place_of(const struct shelf *shelf, const char *key)
+place_of(const struct memory_bucket *bucket, const char *key)
 {
     size_t at = 0;
 
-    while (at < shelf->count && strcmp(shelf->objects[at].key, key) < 0)
+    while (at < bucket->count && strcmp(bucket->objects[at].key, key) < 0)
         at++;
     return at;
 }
 
-struct shelf_object *
-shelf_find(struct shelf *shelf, const char *key)
+struct memory_bucket_object *
+memory_bucket_find(struct memory_bucket *bucket, const char *key)
 {
-    const size_t at = place_of(shelf, key);
+    const size_t at = place_of(bucket, key);
 
-    return at < shelf->count && strcmp(shelf->objects[at].key, key) == 0 ? &shelf->objects[at]
-                                                                         : NULL;
+    return at < bucket->count && strcmp(bucket->objects[at].key, key) == 0 ? &bucket->objects[at]
+                                                                           : NULL;
 }
 
 size_t
-shelf_count(const struct shelf *shelf, const char *prefix)
+memory_bucket_count(const struct memory_bucket *bucket, const char *prefix)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < shelf->count; i++)
-        count += strncmp(shelf->objects[i].key, prefix, strlen(prefix)) == 0;
+    for (size_t i = 0; i < bucket->count; i++)
+        count += strncmp(bucket->objects[i].key, prefix, strlen(prefix)) == 0;
     return count;
 }
 
 static void
-take_away(struct shelf *shelf, struct shelf_object *object)
+take_away(struct memory_bucket *bucket, struct memory_bucket_object *object)
 {
     kvt_free(object->body);
     memmove(object, object + 1,
-            (size_t)(shelf->objects + shelf->count - (object + 1)) * sizeof(*object));
-    shelf->count--;
+            (size_t)(bucket->objects + bucket->count - (object + 1)) * sizeof(*object));
+    bucket->count--;
 }
 
 void
-shelf_clear(struct shelf *shelf)
+memory_bucket_clear(struct memory_bucket *bucket)
 {
-    while (shelf->count > 0)
-        take_away(shelf, &shelf->objects[shelf->count - 1]);
+    while (bucket->count > 0)
+        take_away(bucket, &bucket->objects[bucket->count - 1]);
 }
 
 static enum kvt_err
-put(struct shelf *shelf, struct g4_request *request)
+put(struct memory_bucket *bucket, struct g4_request *request)
 {
-    struct shelf_object *object = shelf_find(shelf, request->key);
+    struct memory_bucket_object *object = memory_bucket_find(bucket, request->key);
     uint8_t *body = kvt_calloc(request->body_size + 1, 1);
 
     if (body == NULL)
         return KVT_NOMEM;
     if (object == NULL) {
-        const size_t at = place_of(shelf, request->key);
+        const size_t at = place_of(bucket, request->key);
 
-        assert_true(shelf->count < SHELF_OBJECTS_MAX);
-        object = &shelf->objects[at];
-        memmove(object + 1, object, (shelf->count - at) * sizeof(*object));
+        assert_true(bucket->count < MEMORY_BUCKET_OBJECTS_MAX);
+        object = &bucket->objects[at];
+        memmove(object + 1, object, (bucket->count - at) * sizeof(*object));
         memset(object, 0, sizeof(*object));
         (void)snprintf(object->key, sizeof(object->key), "%s", request->key);
-        shelf->count++;
+        bucket->count++;
     }
     kvt_free(object->body);
     object->body = body;
     memcpy(object->body, request->body, request->body_size);
     object->size = request->body_size;
     object->meta = request->meta;
-    object->modified_ms = unix_ms(shelf);
+    object->modified_ms = unix_ms(bucket);
     (void)snprintf(object->etag, sizeof(object->etag), "%08x-%zu",
                    g4_check_crc32c(request->body, request->body_size), request->body_size);
     memcpy(request->etag, object->etag, sizeof(object->etag));
@@ -93,7 +93,7 @@ put(struct shelf *shelf, struct g4_request *request)
 }
 
 static enum kvt_err
-get(const struct shelf_object *object, struct g4_request *request)
+get(const struct memory_bucket_object *object, struct g4_request *request)
 {
     const bool part = request->range_size > 0;
     size_t size;
@@ -125,20 +125,20 @@ get(const struct shelf_object *object, struct g4_request *request)
 }
 
 static void
-list(const struct shelf *shelf, struct g4_request *request)
+list(const struct memory_bucket *bucket, struct g4_request *request)
 {
     const char *after = request->token[0] != '\0' ? request->token : request->after;
     const char *last = NULL;
 
     request->listed_count = 0;
-    for (size_t i = 0; i < shelf->count; i++) {
-        const struct shelf_object *object = &shelf->objects[i];
+    for (size_t i = 0; i < bucket->count; i++) {
+        const struct memory_bucket_object *object = &bucket->objects[i];
         struct g4_listed *row = &request->listed[request->listed_count];
 
         if (strncmp(object->key, request->key, strlen(request->key)) != 0 ||
             (after != NULL && strcmp(object->key, after) <= 0))
             continue;
-        if (request->listed_count == SHELF_PAGE) {
+        if (request->listed_count == MEMORY_BUCKET_PAGE) {
             (void)snprintf(request->token, sizeof(request->token), "%s", last);
             return;
         }
@@ -154,11 +154,12 @@ list(const struct shelf *shelf, struct g4_request *request)
 }
 
 static enum kvt_err
-serve(struct shelf *shelf, struct g4_request *request)
+serve(struct memory_bucket *bucket, struct g4_request *request)
 {
-    struct shelf_object *object = request->verb == G4_LIST ? NULL : shelf_find(shelf, request->key);
+    struct memory_bucket_object *object =
+        request->verb == G4_LIST ? NULL : memory_bucket_find(bucket, request->key);
 
-    request->server_ms = unix_ms(shelf) / 1000 * 1000;
+    request->server_ms = unix_ms(bucket) / 1000 * 1000;
     if (request->condition == G4_IF_ABSENT && object != NULL)
         return KVT_EXISTS;
     if (request->condition == G4_IF_MATCH && object == NULL)
@@ -168,12 +169,12 @@ serve(struct shelf *shelf, struct g4_request *request)
     switch (request->verb) {
     case G4_GET:
     case G4_HEAD: return get(object, request);
-    case G4_PUT: return put(shelf, request);
-    case G4_LIST: list(shelf, request); return KVT_OK;
+    case G4_PUT: return put(bucket, request);
+    case G4_LIST: list(bucket, request); return KVT_OK;
     case G4_DELETE:
         if (object == NULL)
             return KVT_NOTFOUND;
-        take_away(shelf, object);
+        take_away(bucket, object);
         return KVT_OK;
     }
     return KVT_INVALID;
@@ -194,28 +195,29 @@ lose_answer(struct g4_request *request, bool own_buffer)
 static enum kvt_err
 submit(void *self, struct g4_request *request)
 {
-    struct shelf_client *client = self;
-    struct shelf *shelf = client->shelf;
+    struct memory_bucket_client *client = self;
+    struct memory_bucket *bucket = client->memory;
     const bool own_buffer = request->buffer == NULL;
     bool hit;
 
-    pthread_mutex_lock(&shelf->lock);
+    pthread_mutex_lock(&bucket->lock);
     hit = ++client->calls == client->at;
-    pthread_mutex_unlock(&shelf->lock);
+    pthread_mutex_unlock(&bucket->lock);
     if (hit && client->between != NULL)
         client->between(client->arg, request);
-    pthread_mutex_lock(&shelf->lock);
-    shelf->now_ms += 1 + client->slow_ms;
-    client->dead = client->dead || (hit && client->death == SHELF_DIES_BEFORE);
-    request->status = client->dead ? KVT_UNAVAILABLE : serve(shelf, request);
-    if (hit && (client->death == SHELF_DIES_AFTER || client->death == SHELF_STUMBLES)) {
-        client->dead = client->death == SHELF_DIES_AFTER;
+    pthread_mutex_lock(&bucket->lock);
+    bucket->now_ms += 1 + client->slow_ms;
+    client->dead = client->dead || (hit && client->death == MEMORY_BUCKET_DIES_BEFORE);
+    request->status = client->dead ? KVT_UNAVAILABLE : serve(bucket, request);
+    if (hit &&
+        (client->death == MEMORY_BUCKET_DIES_AFTER || client->death == MEMORY_BUCKET_STUMBLES)) {
+        client->dead = client->death == MEMORY_BUCKET_DIES_AFTER;
         request->status = KVT_TIMEOUT;
         lose_answer(request, own_buffer);
     }
-    pthread_mutex_unlock(&shelf->lock);
+    pthread_mutex_unlock(&bucket->lock);
     if (request->status != KVT_OK)
-        (void)kvt_error_set(&request->error, request->status, "the shelf says %s",
+        (void)kvt_error_set(&request->error, request->status, "the bucket says %s",
                             kvt_err_text(request->status));
     request->done(request, request->arg);
     return KVT_OK;
@@ -228,10 +230,10 @@ leave(void *self)
 }
 
 struct g4_store *
-shelf_open(struct shelf_client *client)
+memory_bucket_open(struct memory_bucket_client *client)
 {
     static const struct g4_store_driver driver = {
-        .name = "shelf", .submit = submit, .close = leave};
+        .name = "bucket", .submit = submit, .close = leave};
     struct g4_store *store;
 
     assert_int_equal(g4_store_new(&store, &driver, client), KVT_OK);
@@ -241,7 +243,7 @@ shelf_open(struct shelf_client *client)
 static uint64_t
 clock_mono(void *arg)
 {
-    return 1000 + ((const struct shelf *)arg)->now_ms;
+    return 1000 + ((const struct memory_bucket *)arg)->now_ms;
 }
 
 static uint64_t
@@ -251,7 +253,7 @@ clock_unix(void *arg)
 }
 
 struct g4_lock_clock
-shelf_clock(struct shelf *shelf)
+memory_bucket_clock(struct memory_bucket *bucket)
 {
-    return (struct g4_lock_clock){.mono_ms = clock_mono, .unix_ms = clock_unix, .arg = shelf};
+    return (struct g4_lock_clock){.mono_ms = clock_mono, .unix_ms = clock_unix, .arg = bucket};
 }

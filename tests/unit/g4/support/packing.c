@@ -79,8 +79,8 @@ packing_reader(struct packing *packing)
         .namespaces = PACKING_NAMESPACE, .instance = "reader", .alone = true, .fresh_ms = HOUR_MS};
     struct g4_store *reader;
 
-    assert_int_equal(g4_packed_store_open(&reader, shelf_open(&packing->user), &options, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        g4_packed_store_open(&reader, memory_bucket_open(&packing->user), &options, NULL), KVT_OK);
     return reader;
 }
 
@@ -91,9 +91,9 @@ packing_new(uint64_t seed)
 
     assert_non_null(packing);
     packing->random = seed;
-    packing->shelf.now_ms = 5000;
-    packing->user.shelf = &packing->shelf;
-    packing->store = shelf_open(&packing->user);
+    packing->memory.now_ms = 5000;
+    packing->user.memory = &packing->memory;
+    packing->store = memory_bucket_open(&packing->user);
     assert_int_equal(g4_packed_new(&packing->newest, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
     packing->stale = packing_reader(packing);
     packing->fresh = packing_reader(packing);
@@ -119,7 +119,7 @@ packing_free(struct packing *packing)
     g4_store_close(packing->fresh);
     kvt_free(packing->rows);
     g4_store_close(packing->store);
-    shelf_clear(&packing->shelf);
+    memory_bucket_clear(&packing->memory);
     kvt_free(packing);
 }
 
@@ -177,7 +177,7 @@ packing_options(const struct packing *packing, struct g4_store *store, struct g4
 enum kvt_err
 packing_delete(struct packing *packing, unsigned block)
 {
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
     const struct kvt_key id = parsed(block);
     struct g4_compaction_retirement one = {.block = g4_segment_entry_of(&id)};
     struct g4_lock *held = NULL;
@@ -263,22 +263,22 @@ packing_check_tidy(struct packing *packing)
         assert_int_equal(manifest.blocks[i].state, G4_MANIFEST_PACKED);
         assert_int_equal(g4_segment_entry_key(key, PACKING_NAMESPACE, &manifest.blocks[i].entry),
                          KVT_OK);
-        assert_null(shelf_find(&packing->shelf, key));
+        assert_null(memory_bucket_find(&packing->memory, key));
     }
     for (size_t i = 0; i < manifest.segment_count; i++) {
         const struct g4_manifest_segment *segment = &manifest.segments[i];
         char key[KVT_KEY_MAX];
 
         assert_int_equal(g4_segment_key(key, PACKING_NAMESPACE, &segment->name), KVT_OK);
-        assert_non_null(shelf_find(&packing->shelf, key));
+        assert_non_null(memory_bucket_find(&packing->memory, key));
         live += segment->live_bytes;
         bodies += segment->size - G4_SEGMENT_HEADER_SIZE - G4_SEGMENT_TRAILER_SIZE -
                   (uint64_t)segment->blocks * G4_SEGMENT_ENTRY_SIZE;
     }
     assert_true(bodies * 10 <= live * 13);
-    assert_int_equal(shelf_count(&packing->shelf, PACKING_NAMESPACE "/.kvt/segment/"),
+    assert_int_equal(memory_bucket_count(&packing->memory, PACKING_NAMESPACE "/.kvt/segment/"),
                      manifest.segment_count);
-    assert_in_range(shelf_count(&packing->shelf, PACKING_NAMESPACE "/.kvt/manifest/"), 0,
+    assert_in_range(memory_bucket_count(&packing->memory, PACKING_NAMESPACE "/.kvt/manifest/"), 0,
                     G4_MANIFEST_KEEP);
     g4_manifest_release(&manifest);
 }
@@ -286,11 +286,11 @@ packing_check_tidy(struct packing *packing)
 /* ---- compactors ---- */
 
 enum kvt_err
-packing_compact(struct packing *packing, struct shelf_client *client,
+packing_compact(struct packing *packing, struct memory_bucket_client *client,
                 struct g4_compaction_report *report)
 {
-    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
-    struct g4_store *store = shelf_open(client);
+    const struct g4_lock_clock clock = memory_bucket_clock(&packing->memory);
+    struct g4_store *store = memory_bucket_open(client);
     struct g4_lock *held;
     enum kvt_err rc = packing_lock(store, &clock, &held);
 
@@ -312,7 +312,7 @@ packing_settle(struct packing *packing)
     struct g4_compaction_report report = {.more = true};
 
     for (int i = 0; i < 4 && report.more; i++) {
-        struct shelf_client client = {.shelf = &packing->shelf};
+        struct memory_bucket_client client = {.memory = &packing->memory};
 
         assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
     }
@@ -323,7 +323,7 @@ packing_settle(struct packing *packing)
 void
 packing_sleep(struct packing *packing)
 {
-    packing->shelf.now_ms += 3 * G4_LOCK_TTL_DEFAULT_MS;
+    packing->memory.now_ms += 3 * G4_LOCK_TTL_DEFAULT_MS;
 }
 
 void

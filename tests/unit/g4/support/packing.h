@@ -1,6 +1,6 @@
 /*
- * tests/unit/g4/support/packing.h -- a packed namespace on a shelf: users, compactors, and the
- * truth.
+ * tests/unit/g4/support/packing.h -- a packed namespace in a memory bucket: users, compactors, and
+ * the truth.
  *
  * Why: what compaction may break is what users were told; this writes down what they were told and
  * compares it with what can be read, by readers that know the newest manifest and by one that was
@@ -29,8 +29,8 @@ enum packing_truth {
 };
 
 struct packing {
-    struct shelf shelf;
-    struct shelf_client user;
+    struct memory_bucket memory;
+    struct memory_bucket_client user;
     struct g4_store *store;   /* the user's */
     struct g4_packed *newest; /* what users know before they change something */
     struct g4_store *stale;   /* a reader that looks for newer manifests only when it has to */
@@ -61,7 +61,7 @@ void packing_check(struct packing *packing);
 void packing_check_tidy(struct packing *packing);
 
 /** One compactor with a lock of its own, from its acquisition to its release. */
-enum kvt_err packing_compact(struct packing *packing, struct shelf_client *client,
+enum kvt_err packing_compact(struct packing *packing, struct memory_bucket_client *client,
                              struct g4_compaction_report *report);
 
 /** The parts of that: the namespace's lock, and what a run is told. */

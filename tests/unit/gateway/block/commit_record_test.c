@@ -23,11 +23,11 @@
 
 enum { RANKS = 2, BLOCKS = 2, SIZE = 100, HOT = 1 << 20, STEPS_MAX = 200 };
 
-/* A gateway on a shelf; the folder that test_gateway makes for a bucket stays empty. */
+/* A gateway on a memory bucket; the folder that test_gateway makes for a bucket stays empty. */
 struct world {
     struct test_waiting waiting;
-    struct shelf shelf;
-    struct shelf_client client;
+    struct memory_bucket memory;
+    struct memory_bucket_client client;
     struct g4_store *bucket;
     struct g4_store *unused;
     uint64_t base; /* of the blocks' numbers: each turn of a test has blocks of its own */
@@ -60,7 +60,7 @@ start(struct world *world)
     const struct gateway_backlog_options options = {.uploads = 4, .stuck_ms = 60000};
 
     gateway_backlog_stop(waiting->backlog);
-    world->client = (struct shelf_client){.shelf = &world->shelf};
+    world->client = (struct memory_bucket_client){.memory = &world->memory};
     test_gateway_interpose(&waiting->gateway, &driver, world, &world->unused);
     assert_int_equal(
         gateway_backlog_new(&waiting->backlog, waiting->gateway.context, &options, NULL), KVT_OK);
@@ -69,11 +69,11 @@ start(struct world *world)
 static struct world *
 open_world(bool write_back, uint32_t ranks)
 {
-    static struct world world; /* a shelf is large */
+    static struct world world; /* it is large */
     struct test_gateway *gateway = &world.waiting.gateway;
 
     memset(&world, 0, sizeof(world));
-    world.bucket = shelf_open(&world.client);
+    world.bucket = memory_bucket_open(&world.client);
     test_gateway_open(gateway, HOT, 0);
     gateway->options.commit_ranks = ranks;
     gateway->options.write_back = write_back;
@@ -87,12 +87,12 @@ close_world(struct world *world)
 {
     test_waiting_close(&world->waiting);
     g4_store_close(world->bucket);
-    shelf_clear(&world->shelf);
+    memory_bucket_clear(&world->memory);
 }
 
 /* Let it die at its `at`th request from here on. */
 static void
-doom(struct world *world, uint64_t at, enum shelf_death death)
+doom(struct world *world, uint64_t at, enum memory_bucket_death death)
 {
     world->client.calls = 0;
     world->client.at = at;
@@ -173,7 +173,7 @@ has_record(struct world *world, uint64_t block)
 {
     char key[KVT_KEY_MAX];
 
-    return shelf_find(&world->shelf, record_of(key, world->base + block)) != NULL;
+    return memory_bucket_find(&world->memory, record_of(key, world->base + block)) != NULL;
 }
 
 static bool
@@ -181,7 +181,7 @@ has_data(struct world *world, uint64_t block, uint32_t rank)
 {
     char key[KVT_KEY_MAX];
 
-    return shelf_find(&world->shelf, key_of(key, world->base + block, rank)) != NULL;
+    return memory_bucket_find(&world->memory, key_of(key, world->base + block, rank)) != NULL;
 }
 
 static void
@@ -195,12 +195,12 @@ expect_no_record_without_data(struct world *world)
 static void
 expect_whole(struct world *world, uint64_t block)
 {
-    const struct shelf_object *object;
+    const struct memory_bucket_object *object;
     struct g4_commit record;
     uint8_t body[SIZE];
     char key[KVT_KEY_MAX];
 
-    object = shelf_find(&world->shelf, record_of(key, world->base + block));
+    object = memory_bucket_find(&world->memory, record_of(key, world->base + block));
     assert_non_null(object);
     assert_int_equal(g4_commit_parse(&record, (const char *)object->body, object->size, NULL),
                      KVT_OK);
@@ -226,7 +226,7 @@ the_last_rank_writes_the_record(void **state)
     (void)state;
     assert_int_equal(put_one(world, 0, 1), KVT_OK);
     assert_false(has_record(world, 0));
-    doom(world, 0, SHELF_LIVES);
+    doom(world, 0, MEMORY_BUCKET_LIVES);
     assert_int_equal(put_one(world, 0, 0), KVT_OK);
     expect_whole(world, 0);
     assert_int_equal(world->client.calls, 3); /* the block, its record, a look at rank 1 */
@@ -236,7 +236,7 @@ the_last_rank_writes_the_record(void **state)
 
     world = open_world(false, 0); /* the leader of the engines writes them */
     assert_int_equal(put_all(world, true), (1u << (BLOCKS * RANKS)) - 1);
-    assert_null(shelf_find(&world->shelf, record_of(key, 0)));
+    assert_null(memory_bucket_find(&world->memory, record_of(key, 0)));
     close_world(world);
 
     world = open_world(false, 1);
@@ -274,7 +274,7 @@ ranks_of_others_count(void **state)
 
 /* Die at each request in turn; the two promises hold, and a start and a repeat mend all. */
 static void
-die_while_putting(bool write_back, bool together, enum shelf_death death)
+die_while_putting(bool write_back, bool together, enum memory_bucket_death death)
 {
     struct world *world = open_world(write_back, RANKS);
     bool lived = false;
@@ -310,15 +310,15 @@ static void
 a_put_may_die_anywhere(void **state)
 {
     (void)state;
-    die_while_putting(false, true, SHELF_DIES_BEFORE);
-    die_while_putting(false, false, SHELF_DIES_AFTER);
+    die_while_putting(false, true, MEMORY_BUCKET_DIES_BEFORE);
+    die_while_putting(false, false, MEMORY_BUCKET_DIES_AFTER);
 }
 
 static void
 an_upload_may_die_anywhere(void **state)
 {
     (void)state;
-    die_while_putting(true, true, SHELF_DIES_AFTER);
+    die_while_putting(true, true, MEMORY_BUCKET_DIES_AFTER);
 }
 
 /* ---- removal ---- */
@@ -342,7 +342,7 @@ a_removal_may_die_anywhere(void **state)
         assert_true(at < STEPS_MAX);
         (void)put_all(world, true);
         expect_whole(world, 0);
-        doom(world, at, SHELF_DIES_AFTER);
+        doom(world, at, MEMORY_BUCKET_DIES_AFTER);
         for (uint32_t rank = 0; rank < RANKS; rank++)
             (void)remove_one(world, 0, rank);
         lived = world->client.calls < at;
@@ -378,7 +378,7 @@ a_record_of_kvbm_goes_first_too(void **state)
     (void)put_all(world, true);
     assert_int_equal(gateway_put_opaque(context, &item, G4_ALWAYS), KVT_OK);
     assert_int_equal(gateway_catalog_get(context->catalog, key, &row), KVT_OK);
-    doom(world, 2, SHELF_DIES_BEFORE); /* the record goes, the data is about to */
+    doom(world, 2, MEMORY_BUCKET_DIES_BEFORE); /* the record goes, the data is about to */
     assert_int_not_equal(remove_one(world, 0, 1), KVT_OK);
     assert_false(has_record(world, 0));
     assert_true(has_data(world, 0, 1));
@@ -402,8 +402,8 @@ static void
 take_turn(void *arg, const struct g4_request *request)
 {
     const struct other *other = arg;
-    struct shelf_client client = {.shelf = &other->world->shelf};
-    struct g4_store *store = shelf_open(&client);
+    struct memory_bucket_client client = {.memory = &other->world->memory};
+    struct g4_store *store = memory_bucket_open(&client);
     char key[KVT_KEY_MAX];
     struct g4_request turn = {.verb = G4_DELETE, .key = other->drop, .body = ""};
 
@@ -419,7 +419,7 @@ take_turn(void *arg, const struct g4_request *request)
 static void
 let_take_turn(struct world *world, struct other *other, uint64_t at)
 {
-    doom(world, at, SHELF_LIVES);
+    doom(world, at, MEMORY_BUCKET_LIVES);
     world->client.between = take_turn;
     world->client.arg = other;
 }
@@ -510,13 +510,13 @@ what_is_damaged_or_gone_has_no_record(void **state)
     struct world *world = open_world(false, RANKS);
     char key[KVT_KEY_MAX];
     struct g4_request drop = {.verb = G4_DELETE};
-    struct shelf_object *object;
+    struct memory_bucket_object *object;
 
     (void)state;
     world->waiting.gateway.options.hot_capacity = 0; /* reads are the bucket's */
     start(world);
     (void)put_all(world, true);
-    object = shelf_find(&world->shelf, key_of(key, 0, 1));
+    object = memory_bucket_find(&world->memory, key_of(key, 0, 1));
     object->body[3] ^= 1;
     assert_int_equal(get_one(world, 0, 1), KVT_NOTFOUND);
     assert_false(has_record(world, 0));
@@ -616,7 +616,7 @@ a_check_looks_at_every_rank(void **state)
     struct world *world = open_world(false, RANKS);
     struct gateway_change forget = {.erase = true};
     struct gateway_context *context = world->waiting.gateway.context;
-    struct shelf_object *object;
+    struct memory_bucket_object *object;
     struct gateway_inspection seen;
     struct kvt_error err;
     char record[KVT_KEY_MAX];
@@ -630,7 +630,7 @@ a_check_looks_at_every_rank(void **state)
     forget.key = key_of(key, 0, 1); /* as after the loss of the catalog */
     assert_int_equal(gateway_catalog_change(context->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_NONE);
-    object = shelf_find(&world->shelf, key);
+    object = memory_bucket_find(&world->memory, key);
     object->size--;
     assert_int_equal(finding_of(world, record), GATEWAY_FINDING_META_WITHOUT_DATA);
     object->size++;

@@ -35,7 +35,7 @@ struct view {
     struct pair *pair;
     unsigned who;
     unsigned bucket;
-    struct shelf_client client;
+    struct memory_bucket_client client;
     struct g4_store *inner;
 };
 
@@ -48,7 +48,7 @@ struct pair {
     char state[2][256];
     char hot[2][256];
     struct view views[2][2];
-    struct shelf shelves[2];
+    struct memory_bucket memory[2];
     char key[KVT_KEY_MAX];
     bool deaf;              /* DELETE heeds no condition, as MinIO's */
     bool away;              /* the far bucket, for the first gateway */
@@ -111,8 +111,8 @@ open_gateway(struct pair *pair, unsigned who)
         *view = (struct view){.pair = pair,
                               .who = who,
                               .bucket = bucket,
-                              .client = {.shelf = &pair->shelves[bucket]}};
-        view->inner = shelf_open(&view->client);
+                              .client = {.memory = &pair->memory[bucket]}};
+        view->inner = memory_bucket_open(&view->client);
         assert_int_equal(g4_store_new(bucket == NEAR ? &options->cold_store : &options->far_store,
                                       &driver, view),
                          KVT_OK);
@@ -138,8 +138,8 @@ open_pair(struct pair *pair, bool deaf)
 {
     memset(pair, 0, sizeof(*pair));
     pair->deaf = deaf;
-    pthread_mutex_init(&pair->shelves[NEAR].lock, NULL);
-    pthread_mutex_init(&pair->shelves[FAR].lock, NULL);
+    pthread_mutex_init(&pair->memory[NEAR].lock, NULL);
+    pthread_mutex_init(&pair->memory[FAR].lock, NULL);
     (void)test_gateway_key(pair->key, 1);
     test_gateway_open(&pair->base, 1 << 20, 0);
     test_gateway_extend(&pair->base, 1 << 20, 0);
@@ -160,8 +160,8 @@ close_pair(struct pair *pair)
         gateway_context_close(pair->gateways[who].context);
     test_gateway_close(&pair->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
-        shelf_clear(&pair->shelves[bucket]);
-        pthread_mutex_destroy(&pair->shelves[bucket].lock);
+        memory_bucket_clear(&pair->memory[bucket]);
+        pthread_mutex_destroy(&pair->memory[bucket].lock);
     }
 }
 
@@ -174,8 +174,8 @@ settle(struct pair *pair)
             gateway_bucket_tier_probe(pair->gateways[who].context->tiers.buckets);
             (void)gateway_recover_pending(pair->gateways[who].context);
         }
-        pair->shelves[NEAR].now_ms += LIFE_MS;
-        pair->shelves[FAR].now_ms += LIFE_MS;
+        pair->memory[NEAR].now_ms += LIFE_MS;
+        pair->memory[FAR].now_ms += LIFE_MS;
     }
 }
 
@@ -200,7 +200,8 @@ says_removed(struct pair *pair)
 static bool
 has_block(struct pair *pair, unsigned bucket)
 {
-    const struct shelf_object *object = shelf_find(&pair->shelves[bucket], pair->key);
+    const struct memory_bucket_object *object =
+        memory_bucket_find(&pair->memory[bucket], pair->key);
 
     return object != NULL && object->size == SIZE;
 }
@@ -225,8 +226,8 @@ expect_gone(struct pair *pair)
     for (unsigned who = 0; who < 2; who++)
         assert_int_equal(test_gateway_get(&pair->gateways[who], 1, SIZE, NULL), KVT_NOTFOUND);
     for (unsigned bucket = 0; bucket < 2; bucket++)
-        assert_null(shelf_find(&pair->shelves[bucket], pair->key));
-    assert_int_equal(shelf_count(&pair->shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
+        assert_null(memory_bucket_find(&pair->memory[bucket], pair->key));
+    assert_int_equal(memory_bucket_count(&pair->memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
 }
 
 static void
@@ -287,7 +288,7 @@ another_delete_ends_it(void **state)
         assert_true(says_removed(&pair));
         assert_int_equal(gateway_remove(pair.gateways[1].context, pair.key), KVT_OK);
         for (unsigned bucket = 0; bucket < 2; bucket++)
-            assert_null(shelf_find(&pair.shelves[bucket], pair.key));
+            assert_null(memory_bucket_find(&pair.memory[bucket], pair.key));
         close_pair(&pair);
     }
 }
@@ -370,13 +371,13 @@ what_was_empty_is_replaced_under_the_lock(void **state)
 static bool
 note_behind_tombstone(struct pair *pair, const struct view *view, struct g4_request *request)
 {
-    struct shelf_object *far = shelf_find(&pair->shelves[FAR], pair->key);
+    struct memory_bucket_object *far = memory_bucket_find(&pair->memory[FAR], pair->key);
 
     if (view->who != 1 || view->bucket != FAR || request->verb != G4_HEAD ||
         strcmp(request->key, pair->key) != 0 || has_block(pair, NEAR))
         return false;
     pair->before = NULL;
-    pair->shelves[NEAR].now_ms += LIFE_MS;
+    pair->memory[NEAR].now_ms += LIFE_MS;
     assert_non_null(far);
     far->meta.crc32c++; /* another one */
     remove_noted(pair);
@@ -423,11 +424,11 @@ lose_behind_tombstone(struct pair *pair, const struct view *view, struct g4_requ
         strcmp(request->key, pair->key) != 0 || has_block(pair, NEAR))
         return false;
     pair->before = NULL;
-    shelf_find(&pair->shelves[FAR], pair->key)->meta.crc32c++;
+    memory_bucket_find(&pair->memory[FAR], pair->key)->meta.crc32c++;
     if (pair->seen == 2)
         pair->before = stumble;
     if (pair->seen == 1) { /* and another gateway has the lock */
-        pair->shelves[NEAR].now_ms += LIFE_MS;
+        pair->memory[NEAR].now_ms += LIFE_MS;
         assert_int_equal(gateway_move_lock_acquire(pair->gateways[0].context, pair->key, &lock),
                          KVT_OK);
     }
@@ -449,7 +450,8 @@ a_move_puts_back_what_it_has_in_memory(void **state)
         assert_null(pair.before);
         assert_true(has_block(&pair, NEAR));
         /* Nobody gives back what another one has, or what he does not know to be his. */
-        assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), i / 2 != 0);
+        assert_int_equal(memory_bucket_count(&pair.memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX),
+                         i / 2 != 0);
         close_pair(&pair);
     }
 }
@@ -512,7 +514,7 @@ a_late_delete_meets_nothing_new(void **state)
         assert_int_equal(test_gateway_put(&pair.gateways[1], 1, SIZE), KVT_OK);
         settle(&pair);
         assert_int_equal(test_gateway_get(&pair.gateways[0], 1, SIZE, NULL), KVT_OK);
-        assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
+        assert_int_equal(memory_bucket_count(&pair.memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
         close_pair(&pair);
     }
 }
@@ -546,7 +548,7 @@ a_late_tombstone_takes_nothing_that_was_put_again(void **state)
     assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
     deliver(&pair);
     assert_true(says_removed(&pair));
-    pair.shelves[NEAR].now_ms += LIFE_MS;
+    pair.memory[NEAR].now_ms += LIFE_MS;
     assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_OK);
     pair.away = false;
     settle(&pair);
@@ -614,10 +616,10 @@ a_late_release_frees_nobody_else(void **state)
     assert_null(pair.before);
     assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].context, pair.key, &next),
                      KVT_BUSY);
-    pair.shelves[NEAR].now_ms += LIFE_MS;
+    pair.memory[NEAR].now_ms += LIFE_MS;
     assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].context, pair.key, &next), KVT_OK);
     gateway_move_lock_release(pair.gateways[1].context, &next);
-    assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
+    assert_int_equal(memory_bucket_count(&pair.memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
     close_pair(&pair);
 }
 
@@ -631,7 +633,7 @@ see_repeats(struct pair *pair, const struct view *view, struct g4_request *reque
 
     (void)view;
     if (changes && strcmp(request->key, pair->key) == 0 && !request->once &&
-        shelf_count(&pair->shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX) != 0)
+        memory_bucket_count(&pair->memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX) != 0)
         pair->seen++;
     return false;
 }
@@ -680,14 +682,14 @@ its_locks_are_swept(void **state)
     }
     for (unsigned round = 0; round < 2; round++)
         assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0); /* they are held */
-    pair.shelves[NEAR].now_ms += LIFE_MS;
+    pair.memory[NEAR].now_ms += LIFE_MS;
     assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].context, pair.key, &lock), KVT_OK);
     assert_in_range(gateway_move_lock_sweep(sweeper, swept), GATEWAY_MOVE_LOCK_ROUND - 2,
                     GATEWAY_MOVE_LOCK_ROUND);
     (void)gateway_move_lock_sweep(sweeper, swept);
-    assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 2);
-    assert_non_null(shelf_find(&pair.shelves[NEAR], lock.name));
-    assert_non_null(shelf_find(&pair.shelves[NEAR], other));
+    assert_int_equal(memory_bucket_count(&pair.memory[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 2);
+    assert_non_null(memory_bucket_find(&pair.memory[NEAR], lock.name));
+    assert_non_null(memory_bucket_find(&pair.memory[NEAR], other));
     close_pair(&pair);
 }
 
@@ -707,7 +709,7 @@ those_that_are_held_hide_none_that_is_left(void **state)
     sweeper = pair.gateways[1].context;
     assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, left, "x", 1, &none),
                      KVT_OK);
-    pair.shelves[NEAR].now_ms += LIFE_MS;
+    pair.memory[NEAR].now_ms += LIFE_MS;
     for (uint64_t number = 0; number < HELD; number++) {
         char key[KVT_KEY_MAX];
 
@@ -720,7 +722,7 @@ those_that_are_held_hide_none_that_is_left(void **state)
     assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 0);
     sweeper->stopping = false;
     assert_int_equal(gateway_move_lock_sweep(sweeper, swept), 1);
-    assert_null(shelf_find(&pair.shelves[NEAR], left));
+    assert_null(memory_bucket_find(&pair.memory[NEAR], left));
     assert_string_equal(swept, ""); /* and then from the first again */
     close_pair(&pair);
 }

@@ -38,7 +38,7 @@ struct scene;
 struct view {
     struct scene *scene;
     unsigned who;
-    struct shelf_client client;
+    struct memory_bucket_client client;
     struct g4_store *inner;
 };
 
@@ -50,7 +50,7 @@ struct scene {
     char state[2][256];
     char hot[2][256];
     struct view views[2][2]; /* of a gateway: near, far */
-    struct shelf shelves[2];
+    struct memory_bucket memory[2];
     uint8_t body[SIZE];
     char key[KVT_KEY_MAX];
     bool deaf;         /* DELETE heeds no condition, as MinIO's */
@@ -123,7 +123,8 @@ end_turns(struct scene *scene, unsigned who)
 static bool
 has_copy(struct scene *scene, unsigned bucket)
 {
-    const struct shelf_object *object = shelf_find(&scene->shelves[bucket], scene->key);
+    const struct memory_bucket_object *object =
+        memory_bucket_find(&scene->memory[bucket], scene->key);
 
     return object != NULL && object->size == SIZE && memcmp(object->body, scene->body, SIZE) == 0;
 }
@@ -217,8 +218,8 @@ open_mover(struct scene *scene, unsigned who)
         struct view *view = &scene->views[who][bucket];
 
         *view =
-            (struct view){.scene = scene, .who = who, .client = {.shelf = &scene->shelves[bucket]}};
-        view->inner = shelf_open(&view->client);
+            (struct view){.scene = scene, .who = who, .client = {.memory = &scene->memory[bucket]}};
+        view->inner = memory_bucket_open(&view->client);
         assert_int_equal(
             g4_store_new(bucket == 0 ? &options->cold_store : &options->far_store, &driver, view),
             KVT_OK);
@@ -247,8 +248,8 @@ open_scene(struct scene *scene, bool deaf)
     scene->lives[0] = scene->lives[1] = UINT64_MAX;
     pthread_mutex_init(&scene->lock, NULL);
     pthread_cond_init(&scene->turn, NULL);
-    pthread_mutex_init(&scene->shelves[0].lock, NULL);
-    pthread_mutex_init(&scene->shelves[1].lock, NULL);
+    pthread_mutex_init(&scene->memory[0].lock, NULL);
+    pthread_mutex_init(&scene->memory[1].lock, NULL);
     (void)test_gateway_key(scene->key, 1);
     test_gateway_fill(scene->body, SIZE, 1);
     test_gateway_open(&scene->base, 1 << 20, 0);
@@ -272,8 +273,8 @@ close_scene(struct scene *scene)
         gateway_context_close(scene->movers[who].context);
     test_gateway_close(&scene->base);
     for (unsigned bucket = 0; bucket < 2; bucket++) {
-        shelf_clear(&scene->shelves[bucket]);
-        pthread_mutex_destroy(&scene->shelves[bucket].lock);
+        memory_bucket_clear(&scene->memory[bucket]);
+        pthread_mutex_destroy(&scene->memory[bucket].lock);
     }
     pthread_cond_destroy(&scene->turn);
     pthread_mutex_destroy(&scene->lock);
@@ -316,7 +317,7 @@ set_scene(struct scene *scene, const struct play *play)
 {
     scene->watched = false;
     for (unsigned bucket = 0; bucket < 2; bucket++) {
-        shelf_clear(&scene->shelves[bucket]);
+        memory_bucket_clear(&scene->memory[bucket]);
         if ((play->there & (bucket == 0 ? GATEWAY_COLD : GATEWAY_FAR)) != 0)
             put_copy(scene, bucket);
     }
@@ -372,8 +373,8 @@ settle_all(struct scene *scene)
             gateway_bucket_tier_probe(scene->movers[who].context->tiers.buckets);
             (void)gateway_recover_pending(scene->movers[who].context);
         }
-        scene->shelves[0].now_ms += LIFE_MS;
-        scene->shelves[1].now_ms += LIFE_MS;
+        scene->memory[0].now_ms += LIFE_MS;
+        scene->memory[1].now_ms += LIFE_MS;
     }
 }
 
@@ -392,9 +393,10 @@ expect_settled(struct scene *scene)
             fail_msg("%s: gateway %u is not done", scene->what, who);
     }
     for (unsigned bucket = 0; bucket < 2; bucket++)
-        if (shelf_find(&scene->shelves[bucket], scene->key) != NULL && !has_copy(scene, bucket))
+        if (memory_bucket_find(&scene->memory[bucket], scene->key) != NULL &&
+            !has_copy(scene, bucket))
             fail_msg("%s: something else is in bucket %u", scene->what, bucket);
-    if (shelf_count(&scene->shelves[0], GATEWAY_MOVE_LOCK_PREFIX) != 0)
+    if (memory_bucket_count(&scene->memory[0], GATEWAY_MOVE_LOCK_PREFIX) != 0)
         fail_msg("%s: a lock stays", scene->what);
 }
 
@@ -600,9 +602,9 @@ expect_removed(struct scene *scene)
         if (test_gateway_get(&scene->movers[who], 1, SIZE, NULL) != KVT_NOTFOUND)
             fail_msg("%s: gateway %u reads what was removed", scene->what, who);
     for (unsigned bucket = 0; bucket < 2; bucket++)
-        if (shelf_find(&scene->shelves[bucket], scene->key) != NULL)
+        if (memory_bucket_find(&scene->memory[bucket], scene->key) != NULL)
             fail_msg("%s: bucket %u has what was removed", scene->what, bucket);
-    if (shelf_count(&scene->shelves[0], GATEWAY_MOVE_LOCK_PREFIX) != 0)
+    if (memory_bucket_count(&scene->memory[0], GATEWAY_MOVE_LOCK_PREFIX) != 0)
         fail_msg("%s: a lock stays", scene->what);
 }
 

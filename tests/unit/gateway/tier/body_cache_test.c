@@ -14,7 +14,7 @@
 enum { LIMIT = 128 << 20, THREADS = 4, TURNS = 500 };
 
 static struct gateway_body_cache *
-new_shelf(size_t max)
+new_cache(size_t max)
 {
     struct gateway_body_cache *cache;
 
@@ -36,7 +36,7 @@ take(struct gateway_body_cache *cache, struct kvt_buffer *buffer, size_t size)
 static void
 memory_comes_again_for_bodies_of_its_size(void **state)
 {
-    struct gateway_body_cache *cache = new_shelf(8 << 20);
+    struct gateway_body_cache *cache = new_cache(8 << 20);
     struct kvt_buffer buffer;
     struct kvt_buffer other;
     void *first;
@@ -60,7 +60,7 @@ memory_comes_again_for_bodies_of_its_size(void **state)
 static void
 no_more_is_kept_than_was_said(void **state)
 {
-    struct gateway_body_cache *cache = new_shelf(3 * (64 << 10));
+    struct gateway_body_cache *cache = new_cache(3 * (64 << 10));
     struct kvt_buffer buffers[5];
     const size_t before = kvt_alloc_live();
 
@@ -87,7 +87,7 @@ no_more_is_kept_than_was_said(void **state)
 static void
 what_nobody_needs_goes(void **state)
 {
-    struct gateway_body_cache *cache = new_shelf(8 << 20);
+    struct gateway_body_cache *cache = new_cache(8 << 20);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffers[3];
 
@@ -112,7 +112,7 @@ what_nobody_needs_goes(void **state)
 static void
 what_has_no_place_comes_from_the_heap(void **state)
 {
-    struct gateway_body_cache *cache = new_shelf(LIMIT);
+    struct gateway_body_cache *cache = new_cache(LIMIT);
     const size_t before = kvt_alloc_live();
     struct kvt_buffer buffer;
 
@@ -150,7 +150,7 @@ a_failing_allocation_is_an_answer(void **state)
     assert_int_equal(gateway_body_cache_new(&cache, 1 << 20), KVT_NOMEM);
     kvt_alloc_fail_after(SIZE_MAX);
     assert_null(cache);
-    cache = new_shelf(1 << 20);
+    cache = new_cache(1 << 20);
     kvt_buffer_init(&buffer, LIMIT);
     kvt_alloc_fail_after(0);
     assert_null(gateway_body_cache_reserve(cache, &buffer, 64 << 10));
@@ -179,7 +179,7 @@ static void
 threads_share_it(void **state)
 {
     const size_t before = kvt_alloc_live();
-    struct gateway_body_cache *cache = new_shelf(1 << 20);
+    struct gateway_body_cache *cache = new_cache(1 << 20);
     pthread_t threads[THREADS];
 
     (void)state;
