@@ -21,6 +21,19 @@ on_bytes(char *bytes, size_t size, size_t count, void *arg)
     return kvt_buffer_ok(answer) ? size * count : 0; /* 0 makes curl stop with WRITE_ERROR */
 }
 
+/* What an answer may say before its body: libcurl would keep all of it. */
+static size_t
+on_header(char *line, size_t size, size_t count, void *arg)
+{
+    size_t *had = arg;
+
+    (void)line;
+    if (size * count > KVT_FETCH_HEADERS_MAX - *had)
+        return 0;
+    *had += size * count;
+    return size * count;
+}
+
 static void
 init_curl(void)
 {
@@ -49,7 +62,7 @@ is_loopback(const char *url)
 
 static bool
 prepare(CURL *easy, const struct kvt_fetch *fetch, struct curl_slist *headers,
-        struct kvt_buffer *answer, char *problem)
+        struct kvt_buffer *answer, size_t *header_bytes, char *problem)
 {
     const char *method = fetch->method == NULL ? "GET" : fetch->method;
     bool ok = true;
@@ -62,6 +75,8 @@ prepare(CURL *easy, const struct kvt_fetch *fetch, struct curl_slist *headers,
     ok = ok && curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, whole_ms(fetch->timeout_ms)) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer) == CURLE_OK;
+    ok = ok && curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) == CURLE_OK;
+    ok = ok && curl_easy_setopt(easy, CURLOPT_HEADERDATA, header_bytes) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK;
     if (fetch->direct || is_loopback(fetch->url))
         ok = ok && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
@@ -141,6 +156,7 @@ kvt_fetch(const struct kvt_fetch *fetch, unsigned *status, struct kvt_buffer *an
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct curl_slist *headers = NULL;
     char problem[CURL_ERROR_SIZE];
+    size_t header_bytes = 0;
     CURLcode result;
     enum kvt_err rc;
     CURL *easy;
@@ -153,7 +169,7 @@ kvt_fetch(const struct kvt_fetch *fetch, unsigned *status, struct kvt_buffer *an
     (void)pthread_once(&once, init_curl);
     easy = curl_easy_init();
     if (easy == NULL || !make_headers(&headers, fetch) ||
-        !prepare(easy, fetch, headers, answer, problem)) {
+        !prepare(easy, fetch, headers, answer, &header_bytes, problem)) {
         rc = kvt_error_set(err, KVT_NOMEM, "%s: out of memory", fetch->url);
         goto done;
     }

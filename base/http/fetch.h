@@ -4,7 +4,8 @@
  * Why: small control requests do not need the object client's machinery.
  * Ownership: the answer's body belongs to the caller's buffer.
  * Threads:   any; each call uses its own handle.
- * Limits:    the buffer's limit bounds the answer; `timeout_ms` bounds the wait.
+ * Limits:    the buffer's limit bounds the answer, KVT_FETCH_HEADERS_MAX what comes before it;
+ *            `timeout_ms` bounds the wait.
  */
 #ifndef BASE_HTTP_FETCH_H
 #define BASE_HTTP_FETCH_H
@@ -14,6 +15,8 @@
 
 #include "base/core/buffer.h"
 #include "kvtier/error.h"
+
+#define KVT_FETCH_HEADERS_MAX (64 * 1024) /* bytes of header lines, interim answers' included */
 
 struct kvt_fetch {
     const char *method; /* NULL: GET */

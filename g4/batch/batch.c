@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "g4/object/check.h"
+#include "g4/object/g4_store.h"
 #include "g4/object/little_endian.h"
 
 /* The request: a count, then for each entry a head, the key and, for PUT, the body. */
@@ -162,6 +163,10 @@ finish_head(struct g4_batch *batch)
         return;
     }
     item->crc32c = (uint32_t)g4_little_endian_get(batch->in_head + 4, 4);
+    if (g4_little_endian_get(batch->in_head + 8, 8) > G4_OBJECT_SIZE_MAX) {
+        batch->malformed = true;
+        return;
+    }
     if (batch->verb == G4_BATCH_HAS) {
         item->size = (size_t)g4_little_endian_get(batch->in_head + 8, 8);
         batch->in_entry++;

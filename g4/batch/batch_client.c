@@ -29,6 +29,7 @@ enum {
     STOP_PATIENCE_MS = 1000, /* what a request under way still gets after g4_batch_client_stop() */
     PATH_MAX_SIZE = 128,
     TROUBLE_MAX = 4096,
+    UNWANTED_MAX = 64 * 1024, /* of an error's body, before the connection is closed */
 };
 
 #define NO_END UINT64_MAX
@@ -70,6 +71,8 @@ struct transfer {
     char path[PATH_MAX_SIZE];
     char trouble[TROUBLE_MAX];
     size_t trouble_size;
+    size_t unwanted;
+    bool enough; /* an error's body was cut off */
 };
 
 static const char *
@@ -149,7 +152,9 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
         return g4_batch_write(&transfer->batch, bytes, size) ? size : 0;
     memcpy(transfer->trouble + transfer->trouble_size, bytes, kept);
     transfer->trouble_size += kept;
-    return size;
+    transfer->unwanted += size;
+    transfer->enough = transfer->unwanted > UNWANTED_MAX;
+    return transfer->enough ? 0 : size;
 }
 
 /* A gateway that hangs must not keep a program from ending. */
@@ -200,10 +205,10 @@ judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *e
 
     if (transfer->batch.malformed) {
         *again = false;
-        return kvt_error_set(err, KVT_IO, "%s: more in the answer than was asked for",
+        return kvt_error_set(err, KVT_IO, "%s: an answer that cannot be one to what was asked",
                              transfer->path);
     }
-    if (code != CURLE_OK) {
+    if (code != CURLE_OK && !transfer->enough) {
         rc = g4_endpoint_failure(code, again);
         return kvt_error_set(err, rc, "%s: %s", transfer->path, curl_easy_strerror(code));
     }

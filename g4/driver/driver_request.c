@@ -6,6 +6,8 @@
 #include "g4/driver/driver_store_internal.h"
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
+#include "g4/object/listing.h"
+#include "g4/object/receive_buffer.h"
 
 /* What an answer told of an object, and its body as far as it came. */
 struct reading {
@@ -13,8 +15,7 @@ struct reading {
     bool told;
     int64_t size; /* of what the answer brings; < 0 = not told */
     struct g4_foreign_said said;
-    bool own_buffer;
-    size_t received;
+    struct g4_receive_buffer body;
     enum kvt_err refused; /* why no more was taken */
 };
 
@@ -78,8 +79,8 @@ look(struct g4_foreign *foreign, struct g4_request *request, struct reading *rea
                                                   request->key, on_seen, reading));
     if (rc != KVT_OK)
         return rc;
-    if (!reading->told || reading->size < 0)
-        return fail_with(request, KVT_IO, "a HEAD without length");
+    if (!reading->told || reading->size < 0 || (uint64_t)reading->size > G4_OBJECT_SIZE_MAX)
+        return fail_with(request, KVT_IO, "a HEAD without a length that can be true");
     request->object_size = (uint64_t)reading->size;
     if (!request->meta.present)
         request->meta.length = request->object_size;
@@ -88,24 +89,28 @@ look(struct g4_foreign *foreign, struct g4_request *request, struct reading *rea
     return KVT_OK;
 }
 
+/* However often the driver tells of a size, no more is copied than there is memory for. */
 static int
 on_bytes(void *arg, const void *bytes, size_t size)
 {
     struct reading *reading = arg;
     struct g4_request *request = reading->request;
+    enum kvt_err rc;
 
-    if (reading->size < 0 || size > (uint64_t)reading->size - reading->received)
-        reading->refused = fail_with(request, KVT_IO, "more bytes than were said");
-    else if ((uint64_t)reading->size > request->buffer_capacity)
-        reading->refused = fail_with(request, KVT_RANGE, "larger than the room for it");
-    else if (request->buffer == NULL &&
-             (request->buffer = kvt_calloc((size_t)reading->size, 1)) == NULL)
-        reading->refused = fail_with(request, KVT_NOMEM, "out of memory");
     if (reading->refused != KVT_OK)
         return 0;
-    memcpy((uint8_t *)request->buffer + reading->received, bytes, size);
-    reading->received += size;
-    return 1;
+    if (reading->size < 0 || (uint64_t)reading->size < reading->body.size ||
+        size > (uint64_t)reading->size - reading->body.size) {
+        reading->refused = fail_with(request, KVT_IO, "more bytes than were said");
+        return 0;
+    }
+    rc = g4_receive_buffer_expect(&reading->body, (uint64_t)reading->size);
+    if (rc == KVT_OK)
+        (void)g4_receive_buffer_append(&reading->body, bytes, size, &rc);
+    if (rc != KVT_OK)
+        reading->refused = fail_with(
+            request, rc, rc == KVT_RANGE ? "larger than the room for it" : "out of memory");
+    return rc == KVT_OK;
 }
 
 /* One GET: of `count` bytes from `at` on, or of all.  What came is whole, or an error. */
@@ -115,8 +120,8 @@ fetch(struct g4_foreign *foreign, struct g4_request *request, uint64_t count,
 {
     int result;
 
-    *reading =
-        (struct reading){.request = request, .size = -1, .own_buffer = request->buffer == NULL};
+    *reading = (struct reading){.request = request, .size = -1};
+    g4_receive_buffer_init(&reading->body, request->buffer, request->buffer_capacity);
     memset(&request->meta, 0, sizeof(request->meta));
     if (request->attributes != NULL)
         request->attributes[0] = '\0';
@@ -126,12 +131,13 @@ fetch(struct g4_foreign *foreign, struct g4_request *request, uint64_t count,
         return reading->refused;
     if (status_of(request, result) != KVT_OK)
         return request->status;
-    if (!reading->told || reading->size < 0 || reading->received != (uint64_t)reading->size)
+    if (!reading->told || reading->size < 0 || reading->body.size != (uint64_t)reading->size)
         return fail_with(request, KVT_IO, "the body was cut short");
-    if (count != 0 && reading->received != count)
+    if (count != 0 && reading->body.size != count)
         return fail_with(request, KVT_IO, "other bytes than those asked for");
-    request->buffer_size = reading->received;
-    if (request->buffer == NULL && (request->buffer = kvt_calloc(1, 1)) == NULL)
+    request->buffer_size = reading->body.size;
+    request->buffer = g4_receive_buffer_take(&reading->body);
+    if (request->buffer == NULL)
         return fail_with(request, KVT_NOMEM, "out of memory");
     return reading->said.other_key ? fail_with(request, KVT_CORRUPT, "an object of another key")
                                    : KVT_OK;
@@ -175,7 +181,8 @@ get_seen(struct g4_foreign *foreign, struct g4_request *request, struct reading 
 static void
 get(struct g4_foreign *foreign, struct g4_request *request)
 {
-    struct reading reading = {.own_buffer = request->buffer == NULL};
+    const bool own_buffer = request->buffer == NULL;
+    struct reading reading = {.size = -1};
     const bool whole = request->range_size == 0;
     struct kvt_error err;
 
@@ -193,7 +200,8 @@ get(struct g4_foreign *foreign, struct g4_request *request)
         (void)fail_with(request, KVT_CORRUPT, err.text);
     if (request->status == KVT_OK || request->status == KVT_CORRUPT)
         return; /* bad bytes are evidence */
-    if (reading.own_buffer) {
+    g4_receive_buffer_release(&reading.body);
+    if (own_buffer) {
         kvt_free(request->buffer);
         request->buffer = NULL;
     }
@@ -356,6 +364,8 @@ list(struct g4_foreign *foreign, struct g4_request *request)
                                        G4_LIST_KEYS_MAX, on_row, &rows, &more));
     if (request->status == KVT_OK && more && rows.last[0] == '\0')
         (void)fail_with(request, KVT_IO, "a page of keys that are too long");
+    if (request->status == KVT_OK && g4_listing_check(request, after) != KVT_OK)
+        request->status = KVT_IO;
     if (request->status != KVT_OK)
         request->listed_count = 0;
     if (request->status == KVT_OK)

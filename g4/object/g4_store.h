@@ -26,12 +26,15 @@
 #include "kvtier/key.h"
 
 #define G4_ETAG_MAX        80
-#define G4_TOKEN_MAX       1024
+#define G4_TOKEN_MAX       1600
 #define G4_LIST_KEYS_MAX   1000
 /* Attributes: what clients want kept beside an object, as "name: value\n" lines of lower-case
  * names, at most G4_ATTRIBUTE_LINES: x-amz-meta-*, content-type, cache-control and their like. */
 #define G4_ATTRIBUTES_MAX  3072
 #define G4_ATTRIBUTE_LINES 40
+
+/* A store that says that an object is larger is not believed; S3's own limit is 5 TiB. */
+#define G4_OBJECT_SIZE_MAX (UINT64_C(1) << 48)
 
 enum g4_verb { G4_GET, G4_HEAD, G4_PUT, G4_DELETE, G4_LIST };
 

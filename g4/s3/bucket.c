@@ -103,7 +103,7 @@ take_row(const char **body, size_t *size, const char *open, const char *close, c
 static bool
 has(const char *body, size_t size, const char *text)
 {
-    return memmem(body, size, text, strlen(text)) != NULL;
+    return size > 0 && memmem(body, size, text, strlen(text)) != NULL;
 }
 
 static uint64_t
@@ -298,15 +298,33 @@ g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
     return rc;
 }
 
+/* Pages that do not end would be asked for ever. */
+static enum kvt_err
+check_markers(struct g4_bucket_uploads *page, const char *key_marker, struct kvt_error *err)
+{
+    const int order = strcmp(page->key_marker, key_marker);
+
+    if (page->key_marker[0] == '\0')
+        return KVT_OK;
+    page->stands = order == 0 ? page->stands + 1 : 0;
+    if (order >= 0 && page->stands < G4_BUCKET_STANDS_MAX)
+        return KVT_OK;
+    page->count = 0;
+    return kvt_error_set(err, KVT_IO, "uploads: the store goes on at %.80s after %.80s",
+                         page->key_marker, key_marker);
+}
+
 enum kvt_err
 g4_bucket_uploads_of(const struct g4_endpoint *endpoint, uint64_t timeout_ms, const char *prefix,
                      struct g4_bucket_uploads *page, struct kvt_error *err)
 {
+    char key_marker[KVT_KEY_MAX];
     struct kvt_buffer answer;
     struct kvt_buffer query;
     long http = 0;
     enum kvt_err rc;
 
+    memcpy(key_marker, page->key_marker, sizeof(key_marker));
     kvt_buffer_init(&answer, G4_BUCKET_ANSWER_MAX);
     kvt_buffer_init(&query, QUERY_MAX);
     kvt_buffer_printf(&query, "encoding-type=url");
@@ -335,8 +353,10 @@ g4_bucket_uploads_of(const struct g4_endpoint *endpoint, uint64_t timeout_ms, co
             timeout_ms, &answer, &http, err);
     if (rc == KVT_OK && http != 200)
         rc = refused(http, &answer, "uploads", err);
-    else if (rc == KVT_OK)
+    else if (rc == KVT_OK) {
         g4_bucket_parse_uploads(kvt_buffer_text(&answer), answer.size, page);
+        rc = check_markers(page, key_marker, err);
+    }
     kvt_buffer_release(&query);
     kvt_buffer_release(&answer);
     return rc;

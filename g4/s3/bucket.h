@@ -26,6 +26,7 @@
 #define G4_BUCKET_ANSWER_MAX  (1u << 20)
 #define G4_BUCKET_NAME_MAX    64
 #define G4_BUCKET_UPLOAD_MAX  512
+#define G4_BUCKET_STANDS_MAX  1000 /* pages of uploads of one key */
 
 enum g4_bucket_state {
     G4_BUCKET_UNKNOWN, /* the server does not say, or not to us */
@@ -80,9 +81,11 @@ struct g4_bucket_uploads {
     /* Where the next page begins; "" = that was the last.  Zero them before the first. */
     char key_marker[KVT_KEY_MAX];
     char id_marker[G4_BUCKET_UPLOAD_MAX];
+    unsigned stands; /* pages in a row that ended at the same key */
 };
 
-/** The next page of uploads that were begun and not completed. */
+/** The next page of uploads that were begun and not completed.  KVT_IO where the server's pages do
+ *  not get on: its keys go back, or G4_BUCKET_STANDS_MAX pages end at one. */
 KVT_NODISCARD enum kvt_err g4_bucket_uploads(const struct g4_endpoint *endpoint,
                                              uint64_t timeout_ms, struct g4_bucket_uploads *page,
                                              struct kvt_error *err);

@@ -244,6 +244,22 @@ make_headers(const struct g4_keys *keys, const struct g4_sigv4_request *request,
     return rc;
 }
 
+bool
+g4_endpoint_count_header(struct g4_endpoint_signed *prepared, size_t size)
+{
+    if (size > G4_ENDPOINT_ANSWER_HEADERS_MAX - prepared->answer_headers)
+        return false;
+    prepared->answer_headers += size;
+    return true;
+}
+
+static size_t
+on_header(char *line, size_t unit, size_t count, void *arg)
+{
+    (void)line;
+    return g4_endpoint_count_header(arg, unit * count) ? unit * count : 0;
+}
+
 static enum kvt_err
 set_options(const struct g4_endpoint *endpoint, CURL *easy, uint64_t timeout_ms)
 {
@@ -329,7 +345,10 @@ g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                                                      .service = "s3"},
                           &prepared->headers);
     }
-    if (rc == KVT_OK && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, prepared->headers) != CURLE_OK)
+    if (rc == KVT_OK &&
+        (curl_easy_setopt(easy, CURLOPT_HTTPHEADER, prepared->headers) != CURLE_OK ||
+         curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) != CURLE_OK ||
+         curl_easy_setopt(easy, CURLOPT_HEADERDATA, prepared) != CURLE_OK))
         rc = KVT_NOMEM;
     explicit_bzero(&keys, sizeof(keys));
     kvt_buffer_release(&path);

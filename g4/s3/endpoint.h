@@ -25,6 +25,10 @@
 #define G4_ENDPOINT_HEADERS_MAX 56
 #define G4_ENDPOINT_URL_MAX     8192
 
+/* Bytes of header lines that an answer may have, interim answers and trailers included: S3's own
+ * are below 8 KiB, with 2 KiB of the user's among them. */
+#define G4_ENDPOINT_ANSWER_HEADERS_MAX (64 * 1024)
+
 struct g4_endpoint_options {
     const char *url; /* http(s)://host[:port] */
     const char *bucket;
@@ -56,6 +60,7 @@ struct g4_endpoint_signed {
     struct curl_slist *headers; /* the list the handle uses; free it after the transfer */
     uint64_t keys;              /* which keys signed it */
     uint64_t moment_ms;         /* Unix, as the signature has it */
+    size_t answer_headers;      /* bytes of header lines that came */
 };
 
 struct g4_endpoint_call {
@@ -68,8 +73,10 @@ struct g4_endpoint_call {
 };
 
 /**
- * Set the handle up for a call: URL, signed headers, timeouts, TLS.  The caller adds what is done
- * with the bodies.
+ * Set the handle up for a call: URL, signed headers, timeouts, TLS, and a header callback that ends
+ * the transfer at G4_ENDPOINT_ANSWER_HEADERS_MAX.  The caller adds what is done with the bodies;
+ * one that sets a header callback of its own calls g4_endpoint_count_header() first.  `prepared`
+ * stays where it is until the transfer is over.
  *
  * @return KVT_OK, KVT_DENIED (no keys, for the time being), KVT_RANGE or KVT_NOMEM
  */
@@ -78,6 +85,9 @@ KVT_NODISCARD enum kvt_err g4_endpoint_prepare(const struct g4_endpoint *endpoin
                                                uint64_t timeout_ms,
                                                struct g4_endpoint_signed *prepared,
                                                struct kvt_error *err);
+
+/** A header line of `size` bytes came; false: no more are taken. */
+bool g4_endpoint_count_header(struct g4_endpoint_signed *prepared, size_t size);
 
 /**
  * The server refused what was signed: look for other keys, or take its clock for ours, where that

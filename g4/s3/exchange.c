@@ -1,20 +1,18 @@
 #include "g4/s3/exchange.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/core/alloc.h"
 #include "g4/object/check.h"
+#include "g4/s3/exchange_internal.h"
 #include "g4/s3/placement.h"
 #include "g4/s3/s3_answer.h"
 
 enum { HEADERS_MAX = 11 + G4_PLACEMENT_HEADERS_MAX + G4_ATTRIBUTE_LINES };
-enum { VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
+enum { QUERY_MAX = 8192 };
 
 enum kvt_err
 g4_exchange_init(struct g4_exchange *exchange)
@@ -30,6 +28,7 @@ forget(struct g4_exchange *exchange)
     exchange->prepared.headers = NULL;
     g4_s3_xml_free(exchange->listing);
     exchange->listing = NULL;
+    g4_receive_buffer_release(&exchange->body);
 }
 
 void
@@ -41,214 +40,25 @@ g4_exchange_release(struct g4_exchange *exchange)
     exchange->easy = NULL;
 }
 
-static void
-drop_buffer(struct g4_exchange *exchange)
-{
-    struct g4_request *request = exchange->request;
-
-    if (exchange->own_buffer && request->buffer != NULL) {
-        kvt_free(request->buffer);
-        request->buffer = NULL;
-    }
-    request->buffer_size = 0;
-}
-
-/* The header `name` in a "name: value" line: its value without blanks, copied; false for another.
- */
-static bool
-header_is(const char *line, size_t size, const char *name, char value[VALUE_MAX])
-{
-    const size_t name_size = strlen(name);
-    const char *at = line + name_size + 1;
-    const char *end = line + size;
-
-    if (size <= name_size || line[name_size] != ':' || strncasecmp(line, name, name_size) != 0)
-        return false;
-    while (at < end && (*at == ' ' || *at == '\t'))
-        at++;
-    while (end > at && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    if ((size_t)(end - at) >= VALUE_MAX)
-        return false;
-    memcpy(value, at, (size_t)(end - at));
-    value[end - at] = '\0';
-    return true;
-}
-
-static bool
-parse_number(const char *text, int base, uint64_t *value)
-{
-    char *end;
-
-    errno = 0;
-    *value = strtoull(text, &end, base);
-    return errno == 0 && end != text && *end == '\0' && text[0] != '-' && text[0] != '+';
-}
-
-static void
-take_etag(struct g4_request *request, const char *value)
-{
-    size_t size = strlen(value);
-
-    if (size >= 2 && value[0] == '"' && value[size - 1] == '"') {
-        value++;
-        size -= 2;
-    }
-    if (size >= sizeof(request->etag))
-        return;
-    memcpy(request->etag, value, size);
-    request->etag[size] = '\0';
-}
-
-static uint64_t
-parse_date(const char *value)
-{
-    const time_t seconds = curl_getdate(value, NULL);
-
-    return seconds < 0 ? 0 : (uint64_t)seconds * 1000;
-}
-
-/* What a block says of its key.  Copied to another block's key with all that is beside it, its
- * bytes would pass every other check; under a key that is no block's a copy is somebody's own. */
-static uint32_t
-mark_of(const char *key)
-{
-    return g4_check_crc32c(key, strlen(key));
-}
-
-/* True: the line is one of our own. */
-static bool
-take_meta(struct g4_exchange *exchange, const char *line, size_t size)
-{
-    struct g4_meta *meta = &exchange->request->meta;
-    char value[VALUE_MAX];
-    struct kvt_key parsed;
-    uint64_t number;
-
-    if (header_is(line, size, "x-amz-meta-kvt-length", value)) {
-        exchange->meta_length = parse_number(value, 10, &meta->length);
-    } else if (header_is(line, size, "x-amz-meta-kvt-crc32c", value)) {
-        exchange->meta_crc = parse_number(value, 16, &number) && number <= UINT32_MAX;
-        meta->crc32c = exchange->meta_crc ? (uint32_t)number : 0;
-    } else if (header_is(line, size, "x-amz-meta-kvt-fingerprint", value)) {
-        meta->fingerprint = parse_number(value, 16, &number) ? number : 0;
-    } else if (header_is(line, size, "x-amz-meta-kvt-key", value)) {
-        exchange->other_key =
-            kvt_key_parse(exchange->request->key, &parsed) == KVT_OK &&
-            (!parse_number(value, 16, &number) || number != mark_of(exchange->request->key));
-    } else if (header_is(line, size, "x-amz-meta-kvt-writer", value)) {
-        (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* Is the line one of those a client may want kept beside an object? */
-static bool
-is_attribute(const char *line, size_t size)
-{
-    static const char *const names[] = {
-        "x-amz-meta-",          "content-type:",     "content-encoding:", "cache-control:",
-        "content-disposition:", "content-language:", "expires:"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (size > strlen(names[i]) && strncasecmp(line, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
-/* Keep the line as an attribute, its name in lower case; what does not fit is left out. */
-static void
-take_attribute(struct g4_request *request, const char *line, size_t size)
-{
-    const char *colon = memchr(line, ':', size);
-    const size_t used = strlen(request->attributes);
-    const char *end = line + size;
-    const char *value;
-    char *out = request->attributes + used;
-
-    if (colon == NULL || !is_attribute(line, size))
-        return;
-    value = colon + 1;
-    while (value < end && (*value == ' ' || *value == '\t'))
-        value++;
-    while (end > value && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    if ((size_t)(colon - line) + (size_t)(end - value) + 4 > G4_ATTRIBUTES_MAX - used)
-        return;
-    for (const char *at = line; at < colon; at++)
-        *out++ = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
-    *out++ = ':';
-    *out++ = ' ';
-    memcpy(out, value, (size_t)(end - value));
-    out += end - value;
-    *out++ = '\n';
-    *out = '\0';
-}
-
-/* "bytes 5-9/100": where the part begins, and how large the whole is. */
-static void
-take_range(struct g4_exchange *exchange, char *value)
-{
-    char *dash = strchr(value, '-');
-    char *slash = strchr(value, '/');
-
-    if (strncmp(value, "bytes ", 6) != 0 || dash == NULL || slash == NULL)
-        return;
-    *dash = '\0';
-    exchange->range_known = parse_number(value + 6, 10, &exchange->range_at) &&
-                            parse_number(slash + 1, 10, &exchange->request->object_size);
-}
-
-/* libcurl's thread is ours: each header line of the answer. */
-static size_t
-on_header(char *line, size_t unit, size_t count, void *arg)
-{
-    struct g4_exchange *exchange = arg;
-    struct g4_request *request = exchange->request;
-    const size_t size = unit * count;
-    char value[VALUE_MAX];
-
-    if (header_is(line, size, "Content-Length", value))
-        exchange->length_known = parse_number(value, 10, &exchange->length);
-    else if (header_is(line, size, "Content-Range", value))
-        take_range(exchange, value);
-    else if (header_is(line, size, "Date", value))
-        request->server_ms = parse_date(value);
-    else if (header_is(line, size, "Last-Modified", value))
-        request->modified_ms = parse_date(value);
-    else if (header_is(line, size, "ETag", value))
-        take_etag(request, value);
-    else if ((request->verb == G4_GET || request->verb == G4_HEAD) &&
-             !take_meta(exchange, line, size) && request->attributes != NULL)
-        take_attribute(request, line, size);
-    return size;
-}
-
-/* Room for the whole body at its first byte; later only when the server did not say how long it is.
- */
 static enum kvt_err
-make_room(struct g4_exchange *exchange, size_t more)
+check_part(const struct g4_exchange *exchange, long http, struct kvt_error *err)
 {
-    struct g4_request *request = exchange->request;
-    const size_t wanted = request->buffer_size + more;
-    void *grown;
+    const struct g4_request *request = exchange->request;
+    const struct g4_exchange_said *said = &exchange->said;
+    const uint64_t size = said->range_end - said->range_at;
 
-    if (wanted > request->buffer_capacity || exchange->length > request->buffer_capacity)
-        return kvt_error_set(&request->error, KVT_RANGE, "%s: larger than %zu bytes", request->key,
-                             request->buffer_capacity);
-    if (!exchange->own_buffer)
-        return KVT_OK;
-    if (exchange->length_known) {
-        if (request->buffer == NULL)
-            request->buffer = kvt_aligned(ALIGNMENT, (size_t)exchange->length);
-        return request->buffer == NULL ? KVT_NOMEM : KVT_OK;
-    }
-    grown = kvt_realloc(request->buffer, wanted, 1);
-    if (grown == NULL)
-        return KVT_NOMEM;
-    request->buffer = grown;
+    if (http == 200 && request->range_at == 0 && said->length_known &&
+        said->length <= request->range_size)
+        return KVT_OK; /* the whole is no more than the part */
+    if (http != 206 || !said->range_known || said->range_at != request->range_at)
+        return kvt_error_set(err, KVT_IO,
+                             "%s: the server sent other bytes than those from %" PRIu64 " on",
+                             request->key, request->range_at);
+    if (size > request->range_size || (said->length_known && said->length != size))
+        return kvt_error_set(err, KVT_IO, "%s: more than %zu bytes for a part", request->key,
+                             request->range_size);
+    if (size < request->range_size && said->range_end != said->range_whole)
+        return kvt_error_set(err, KVT_IO, "%s: a part that ends before it should", request->key);
     return KVT_OK;
 }
 
@@ -258,23 +68,29 @@ check_range(struct g4_exchange *exchange, long http)
 {
     struct g4_request *request = exchange->request;
 
-    if (request->range_size == 0)
-        return http == 200 ? KVT_OK
-                           : kvt_error_set(&request->error, KVT_IO,
-                                           "%s: HTTP %ld, a part that "
-                                           "nobody asked for",
-                                           request->key, http);
-    if (http == 200 && request->range_at == 0 && exchange->length_known &&
-        exchange->length <= request->range_size)
-        return KVT_OK; /* the whole is no more than the part */
-    if (http != 206 || !exchange->range_known || exchange->range_at != request->range_at)
-        return kvt_error_set(&request->error, KVT_IO,
-                             "%s: the server sent other bytes than those from %" PRIu64 " on",
-                             request->key, request->range_at);
-    if (exchange->length_known && exchange->length > request->range_size)
-        return kvt_error_set(&request->error, KVT_IO, "%s: more than %zu bytes for a part",
-                             request->key, request->range_size);
-    return KVT_OK;
+    if (request->range_size != 0)
+        return check_part(exchange, http, &request->error);
+    if (http == 200)
+        return KVT_OK;
+    return kvt_error_set(&request->error, KVT_IO, "%s: HTTP %ld, a part that nobody asked for",
+                         request->key, http);
+}
+
+static enum kvt_err
+too_large(struct g4_request *request, enum kvt_err rc)
+{
+    if (rc != KVT_RANGE)
+        return kvt_error_set(&request->error, rc, "%s", request->key);
+    return kvt_error_set(&request->error, rc, "%s: larger than %zu bytes", request->key,
+                         request->buffer_capacity);
+}
+
+/* A body that nobody reads: it has to end. */
+static bool
+pass_over(struct g4_exchange *exchange, size_t size)
+{
+    exchange->unwanted += size < G4_EXCHANGE_UNWANTED_MAX ? size : G4_EXCHANGE_UNWANTED_MAX;
+    return exchange->unwanted <= G4_EXCHANGE_UNWANTED_MAX;
 }
 
 static size_t
@@ -285,31 +101,45 @@ keep_trouble(struct g4_exchange *exchange, const char *bytes, size_t size)
 
     memcpy(exchange->trouble + exchange->trouble_size, bytes, kept);
     exchange->trouble_size += kept;
-    return size;
+    exchange->enough = !pass_over(exchange, size);
+    return exchange->enough ? 0 : size;
 }
 
 /* Only steps of uploads are answered with more than headers; 0 stops the transfer. */
 static size_t
-keep_answer(const struct g4_request *request, const char *bytes, size_t size)
+keep_answer(struct g4_exchange *exchange, const char *bytes, size_t size)
 {
-    const struct g4_exchange_step *step = request->store_private;
+    const struct g4_exchange_step *step = exchange->request->store_private;
 
     if (step == NULL || step->answer == NULL)
-        return size;
+        return pass_over(exchange, size)
+                   ? size
+                   : g4_exchange_refuse(exchange, KVT_IO,
+                                        "the store sends a body that nobody asked for");
     kvt_buffer_append(step->answer, bytes, size);
     return kvt_buffer_ok(step->answer) ? size : 0;
 }
 
-/* What is summed is what was copied, not what it was copied from. */
-static void
-take_bytes(struct g4_request *request, const char *bytes, size_t size)
+/* Room for the whole body at its first byte where the server says how long it is; the memory grows
+ * where it does not, or says too little.  What is summed is what was copied, not what it was copied
+ * from. */
+static enum kvt_err
+take_bytes(struct g4_exchange *exchange, const char *bytes, size_t size)
 {
-    uint8_t *to = (uint8_t *)request->buffer + request->buffer_size;
+    struct g4_request *request = exchange->request;
+    const uint8_t *copy;
+    enum kvt_err rc = KVT_OK;
 
-    memcpy(to, bytes, size);
+    if (exchange->body.size == 0 && exchange->said.length_known)
+        rc = g4_receive_buffer_expect(&exchange->body, exchange->said.length);
+    if (rc != KVT_OK)
+        return too_large(request, rc);
+    copy = g4_receive_buffer_append(&exchange->body, bytes, size, &rc);
+    if (copy == NULL)
+        return too_large(request, rc);
     if (request->sum)
-        request->body_crc32c = g4_check_crc32c_more(request->body_crc32c, to, size);
-    request->buffer_size += size;
+        request->body_crc32c = g4_check_crc32c_more(request->body_crc32c, copy, size);
+    return KVT_OK;
 }
 
 static size_t
@@ -323,19 +153,15 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
     (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &http);
     if (http < 200 || http > 299)
         return keep_trouble(exchange, bytes, size);
+    if (request->verb != G4_LIST && request->verb != G4_GET)
+        return keep_answer(exchange, bytes, size);
     if (request->verb == G4_LIST)
         exchange->refused = g4_s3_xml_feed(exchange->listing, bytes, size, &request->error);
-    else if (request->verb == G4_GET)
-        exchange->refused = check_range(exchange, http);
     else
-        return keep_answer(request, bytes, size);
+        exchange->refused = check_range(exchange, http);
     if (exchange->refused == KVT_OK && request->verb == G4_GET)
-        exchange->refused = make_room(exchange, size);
-    if (exchange->refused != KVT_OK)
-        return 0;
-    if (request->verb == G4_GET)
-        take_bytes(request, bytes, size);
-    return size;
+        exchange->refused = take_bytes(exchange, bytes, size);
+    return exchange->refused == KVT_OK ? size : 0;
 }
 
 static size_t
@@ -422,7 +248,7 @@ add_meta_lines(struct lines *lines, const struct g4_request *request)
     /* What clients keep beside an object is theirs to copy, with it and by any tool. */
     if (request->attributes != NULL)
         return;
-    (void)snprintf(lines->key, sizeof(lines->key), "%08" PRIx32, mark_of(request->key));
+    (void)snprintf(lines->key, sizeof(lines->key), "%08" PRIx32, g4_exchange_mark(request->key));
     add(lines, "x-amz-meta-kvt-key", lines->key);
 }
 
@@ -505,7 +331,7 @@ set_body_options(struct g4_exchange *exchange)
     CURL *easy = exchange->easy;
     bool ok = true;
 
-    ok &= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) == CURLE_OK;
+    ok &= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, g4_exchange_on_header) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange) == CURLE_OK;
@@ -536,7 +362,7 @@ append_list_query(const struct g4_request *request, struct kvt_buffer *query)
 
     if (request->token[0] != '\0') {
         kvt_buffer_printf(query, "continuation-token=");
-        g4_sigv4_encode(query, request->token, false);
+        g4_sigv4_encode(query, g4_s3_xml_token(request->token), false);
         kvt_buffer_printf(query, "&");
     }
     kvt_buffer_printf(query, "encoding-type=url&list-type=2&max-keys=%zu&prefix=", wanted);
@@ -609,7 +435,8 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     exchange->easy = easy;
     exchange->endpoint = endpoint;
     exchange->request = request;
-    exchange->own_buffer = request->verb == G4_GET && request->buffer == NULL;
+    g4_receive_buffer_init(&exchange->body, request->buffer,
+                           request->verb == G4_GET ? request->buffer_capacity : 0);
     request->buffer_size = 0;
     request->object_size = 0;
     request->body_crc32c = 0;
@@ -640,6 +467,67 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     return rc;
 }
 
+/* A success must be one that the request can have, and all of it. */
+static enum kvt_err
+check_success(struct g4_exchange *exchange, long http)
+{
+    struct g4_request *request = exchange->request;
+    const struct g4_exchange_said *said = &exchange->said;
+
+    switch (request->verb) {
+    case G4_GET:
+        if (check_range(exchange, http) != KVT_OK)
+            return KVT_IO;
+        if ((said->length_known && said->length != exchange->body.size) ||
+            (http == 206 && said->range_end - said->range_at != exchange->body.size))
+            return kvt_error_set(&request->error, KVT_IO, "%s: %zu bytes, which is not all",
+                                 request->key, exchange->body.size);
+        return KVT_OK;
+    case G4_HEAD:
+        if (http == 200 && said->length_known)
+            return KVT_OK;
+        return kvt_error_set(&request->error, KVT_IO, "%s: HTTP %ld, and no size", request->key,
+                             http);
+    case G4_PUT:
+        if (exchange->sent != request->body_size)
+            return kvt_error_set(&request->error, KVT_IO, "%s: answered after %zu of %zu bytes",
+                                 request->key, exchange->sent, request->body_size);
+        /* 202 promises, and stores later. */
+        if (http == 200 || http == 201 || http == 204)
+            return KVT_OK;
+        break;
+    case G4_DELETE:
+        if (http == 200 || http == 204)
+            return KVT_OK;
+        break;
+    case G4_LIST:
+        if (http == 200)
+            return KVT_OK;
+        break;
+    }
+    return kvt_error_set(&request->error, KVT_IO, "%s: HTTP %ld, which says nothing", request->key,
+                         http);
+}
+
+/* What a GET or HEAD says of the object. */
+static void
+take_object(struct g4_exchange *exchange)
+{
+    struct g4_request *request = exchange->request;
+    const struct g4_exchange_said *said = &exchange->said;
+
+    request->meta.present = said->meta_length && said->meta_crc;
+    /* Of an object that was cut short behind our back only this length is true. */
+    request->buffer_size = request->verb == G4_HEAD ? said->length : exchange->body.size;
+    request->object_size =
+        request->http == 206 ? said->range_whole : (uint64_t)request->buffer_size;
+    if (!request->meta.present)
+        request->meta.length = request->object_size;
+    if (said->other_key)
+        request->status = kvt_error_set(&request->error, KVT_CORRUPT,
+                                        "%s: an object of another key", request->key);
+}
+
 /* The transfer came through: what did the server say? */
 static bool
 finish_answer(struct g4_exchange *exchange)
@@ -657,29 +545,33 @@ finish_answer(struct g4_exchange *exchange)
         return answer.again || g4_endpoint_refused(exchange->endpoint, exchange->easy,
                                                    &exchange->prepared, (int)http, answer.cause);
     }
-    if (request->verb == G4_LIST)
+    request->status = check_success(exchange, http);
+    if (request->status == KVT_OK && request->verb == G4_LIST)
         request->status = g4_s3_xml_end(exchange->listing, &request->error);
-    if (request->verb == G4_GET || request->verb == G4_HEAD) {
-        request->meta.present = exchange->meta_length && exchange->meta_crc;
-        /* Of an object that was cut short behind our back only this length is true. */
-        if (request->verb == G4_HEAD)
-            request->buffer_size = exchange->length;
-        if (!exchange->range_known)
-            request->object_size = request->buffer_size;
-        if (!request->meta.present)
-            request->meta.length = request->object_size;
-        if (exchange->other_key)
-            request->status = kvt_error_set(&request->error, KVT_CORRUPT,
-                                            "%s: an object of another key", request->key);
-    }
+    if (request->status == KVT_OK && (request->verb == G4_GET || request->verb == G4_HEAD))
+        take_object(exchange);
     request->summed = request->verb == G4_GET && request->sum;
-    /* An object of no bytes has no first byte to make room at. */
-    if (request->verb == G4_GET && request->buffer == NULL) {
-        request->buffer = kvt_aligned(ALIGNMENT, 0);
-        if (request->buffer == NULL)
-            request->status = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);
-    }
     return false;
+}
+
+/* The body that came, or the evidence of what is wrong with it, goes to the caller. */
+static void
+hand_over(struct g4_exchange *exchange)
+{
+    struct g4_request *request = exchange->request;
+    void *memory;
+
+    if (request->status != KVT_OK) {
+        request->buffer_size = 0;
+        return;
+    }
+    memory = g4_receive_buffer_take(&exchange->body);
+    if (memory == NULL) {
+        request->status = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);
+        request->buffer_size = 0;
+    } else {
+        request->buffer = memory;
+    }
 }
 
 bool
@@ -697,15 +589,19 @@ g4_exchange_finish(struct g4_exchange *exchange, CURLcode code)
             (void)kvt_error_set(&request->error, exchange->refused, "%s: %s", request->key,
                                 kvt_err_text(exchange->refused));
         again = false;
-    } else if (code == CURLE_OK) {
+    } else if (code == CURLE_OK || exchange->enough) {
         again = finish_answer(exchange);
     } else {
         request->status = g4_endpoint_failure(code, &again);
         (void)kvt_error_set(&request->error, request->status, "%s %s: %s", method_of(request),
                             request->key, curl_easy_strerror(code));
     }
-    if (request->verb == G4_GET && request->status != KVT_OK)
-        drop_buffer(exchange);
+    /* A success without an ETag must not leave the one that the request came with. */
+    if (request->verb != G4_DELETE && request->verb != G4_LIST &&
+        (request->status == KVT_OK || exchange->said.etag[0] != '\0'))
+        memcpy(request->etag, exchange->said.etag, sizeof(request->etag));
+    if (request->verb == G4_GET)
+        hand_over(exchange);
     if (request->verb == G4_LIST && request->status != KVT_OK)
         request->listed_count = 0;
     forget(exchange);
@@ -715,6 +611,6 @@ g4_exchange_finish(struct g4_exchange *exchange, CURLcode code)
 void
 g4_exchange_abandon(struct g4_exchange *exchange)
 {
-    drop_buffer(exchange);
+    exchange->request->buffer_size = 0;
     forget(exchange);
 }

@@ -7,7 +7,10 @@
  * Ownership: an exchange owns its libcurl handle for its life; the g4_request is borrowed from
  *            begin to finish.
  * Threads:   none; one owner.
- * Limits:    error bodies are kept up to G4_EXCHANGE_ERROR_MAX bytes.
+ * Limits:    G4_ENDPOINT_ANSWER_HEADERS_MAX bytes of headers, interim answers and trailers
+ *            included; G4_EXCHANGE_ERROR_MAX bytes of an error body are kept, and after
+ *            G4_EXCHANGE_UNWANTED_MAX of a body that nobody asked for the connection is closed; a
+ *            GET takes as many bytes as its memory has room for.
  */
 #ifndef G4_S3_EXCHANGE_H
 #define G4_S3_EXCHANGE_H
@@ -19,11 +22,13 @@
 
 #include "base/core/buffer.h"
 #include "g4/object/g4_store.h"
+#include "g4/object/receive_buffer.h"
 #include "g4/s3/endpoint.h"
 #include "g4/s3/s3_xml.h"
 #include "kvtier/error.h"
 
-#define G4_EXCHANGE_ERROR_MAX 4096
+#define G4_EXCHANGE_ERROR_MAX    4096
+#define G4_EXCHANGE_UNWANTED_MAX (64 * 1024)
 
 /* A request that is a step of an upload: what g4_request has no words for.  It hangs on
  * request->store_private. */
@@ -36,23 +41,38 @@ struct g4_exchange_step {
     unsigned attempts;         /* out: how often it was sent */
 };
 
+/* What the header lines of one answer say.  An interim answer (1xx) is not the answer: each status
+ * line begins anew.  What comes after the empty line is a trailer and says nothing. */
+struct g4_exchange_said {
+    bool interim;      /* a 1xx, after which another answer comes */
+    bool over;         /* the empty line was there */
+    bool length_known; /* Content-Length was there */
+    bool chunked;
+    bool meta_length; /* x-amz-meta-kvt-length and -crc32c were */
+    bool meta_crc;
+    bool other_key; /* x-amz-meta-kvt-key is that of another one */
+    bool range_known;
+    uint64_t length;
+    uint64_t range_at;    /* Content-Range: the first byte, */
+    uint64_t range_end;   /* ... the one behind the last, */
+    uint64_t range_whole; /* ... and the size of the object */
+    unsigned attribute_lines;
+    char etag[G4_ETAG_MAX];
+};
+
 struct g4_exchange {
     CURL *easy;
     struct g4_endpoint *endpoint;
     struct g4_request *request;
     struct g4_endpoint_signed prepared;
     struct g4_s3_xml *listing;
-    size_t sent;       /* PUT: bytes of body handed out */
-    bool own_buffer;   /* GET: the caller gave none */
-    bool length_known; /* Content-Length was there */
-    bool meta_length;  /* x-amz-meta-kvt-length and -crc32c were */
-    bool meta_crc;
-    bool other_key;    /* x-amz-meta-kvt-key is that of another one */
-    bool keys_refused; /* another attempt needs other credentials than `prepared` has */
-    uint64_t length;
-    uint64_t range_at; /* Content-Range, of a part */
-    bool range_known;
-    enum kvt_err refused; /* why the write callback stopped the transfer */
+    size_t sent; /* PUT: bytes of body handed out */
+    struct g4_exchange_said said;
+    struct g4_receive_buffer body; /* GET */
+    bool keys_refused;             /* another attempt needs other credentials than `prepared` has */
+    bool enough;                   /* an error body that is too long was cut off */
+    size_t unwanted;               /* bytes of a body that is not read */
+    enum kvt_err refused;          /* why a callback stopped the transfer */
     char trouble[G4_EXCHANGE_ERROR_MAX];
     size_t trouble_size;
 };

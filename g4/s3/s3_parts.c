@@ -266,7 +266,8 @@ on_first(struct job *job, struct g4_request *first)
     void *buffer = first->buffer;
     struct kvt_error cause;
 
-    if (first->status == KVT_RANGE || (first->status == KVT_IO && first->http == 200)) {
+    if (first->status == KVT_RANGE ||
+        (first->status == KVT_IO && (first->http == 200 || first->http == 206))) {
         begin_whole(job);
         return;
     }
@@ -298,10 +299,14 @@ on_part(struct job *job, struct leg *leg)
 {
     struct g4_request *request = &leg->request;
 
-    if (request->status != KVT_OK)
+    const bool cut = request->status == KVT_IO && request->etag[0] != '\0';
+
+    /* Whatever the server makes of If-Match; a part of another version may be of another size. */
+    if ((request->status == KVT_OK || cut) && strcmp(request->etag, job->etag) != 0)
+        fail(job, KVT_PRECONDITION, NULL, request->http);
+    else if (request->status != KVT_OK)
         fail(job, request->status, &request->error, request->http);
-    else if (strcmp(request->etag, job->etag) != 0 || /* whatever the server makes of If-Match */
-             request->object_size != job->parent->object_size)
+    else if (request->object_size != job->parent->object_size)
         fail(job, KVT_PRECONDITION, NULL, request->http);
     else if (request->buffer_size != request->range_size)
         fail(job, KVT_IO, NULL, request->http);
@@ -456,7 +461,6 @@ take_etag(const struct job *job, char etag[G4_ETAG_MAX])
 {
     char text[2 * G4_ETAG_MAX];
     const char *at = text;
-    size_t size;
 
     etag[0] = '\0';
     if (!g4_s3_xml_element((const char *)job->answer.data, job->answer.size, "<ETag>", text,
@@ -468,9 +472,7 @@ take_etag(const struct job *job, char etag[G4_ETAG_MAX])
         at += 5;
     else if (*at == '"')
         at++;
-    size = strcspn(at, "&\"");
-    if (size < G4_ETAG_MAX)
-        (void)snprintf(etag, G4_ETAG_MAX, "%.*s", (int)size, at);
+    g4_s3_xml_etag(at, strcspn(at, "&\""), etag);
 }
 
 /* "200" may be sent before the work is done: then only the body says how it ended. */

@@ -10,8 +10,17 @@
 #include "base/core/buffer.h"
 #include "base/core/clock.h"
 #include "base/text/hex.h"
+#include "base/text/parse.h"
+#include "g4/object/listing.h"
 
 enum { DEPTH_MAX = 16, TEXT_MAX = 4096 };
+
+/* A tag or comment may be so long: expat reads it from its start with each piece that comes. */
+enum { MARKUP_MAX = 64 * 1024 };
+
+/* Our token: this, pages in a row without a key, bytes of the last key, the key, the server's. */
+#define TOKEN_SIGN "kvt1:"
+enum { TOKEN_SIGN_SIZE = 5, TOKEN_HEAD = TOKEN_SIGN_SIZE + 8 };
 
 enum element { OTHER, KEY, SIZE, ETAG, MODIFIED, TRUNCATED, TOKEN, ENCODING };
 
@@ -34,9 +43,17 @@ struct g4_s3_xml {
     char text[TEXT_MAX];
     size_t text_size;
     bool text_cut;
-    char token[G4_TOKEN_MAX];
+    char token[G4_S3_XML_TOKEN_MAX]; /* the server's, of the next page */
+    char asked[G4_S3_XML_TOKEN_MAX]; /* ... and of this one */
+    char last[KVT_KEY_MAX];          /* the key that this page begins behind */
+    unsigned empty;                  /* pages in a row without a key */
+    size_t fed;
+    bool has_key; /* of the row */
+    bool has_size;
     struct kvt_error error;
 };
+
+_Static_assert(TOKEN_HEAD + KVT_KEY_MAX + G4_S3_XML_TOKEN_MAX <= G4_TOKEN_MAX, "tokens fit");
 
 static void
 fail(struct g4_s3_xml *listing, const char *what)
@@ -85,6 +102,7 @@ on_start(void *arg, const char *name, const char **attributes)
     if (listing->depth == 2 && strcmp(name, "Contents") == 0) {
         listing->in_contents = true;
         listing->key[0] = '\0';
+        listing->has_key = listing->has_size = false;
         memset(&listing->row, 0, sizeof(listing->row));
     }
     listing->element = element_of(listing, name);
@@ -130,37 +148,51 @@ g4_s3_xml_key(const char *text, char key[KVT_KEY_MAX])
     return size > 0;
 }
 
-static void
-take_etag(struct g4_s3_xml *listing)
+void
+g4_s3_xml_etag(const char *text, size_t size, char etag[G4_ETAG_MAX])
 {
-    const char *text = listing->text;
-    size_t size = listing->text_size;
-
     if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
         text++;
         size -= 2;
     }
-    if (size < sizeof(listing->row.etag))
-        memcpy(listing->row.etag, text, size);
+    etag[0] = '\0';
+    if (size >= G4_ETAG_MAX)
+        return;
+    for (size_t i = 0; i < size; i++)
+        if (text[i] <= 0x20 || text[i] >= 0x7f || strchr("\"<>&", text[i]) != NULL)
+            return;
+    memcpy(etag, text, size);
+    etag[size] = '\0';
+}
+
+static void
+take_key(struct g4_s3_xml *listing)
+{
+    if (listing->has_key)
+        fail(listing, "a row with two keys");
+    listing->has_key = true;
+    if (!listing->text_cut && listing->text_size < sizeof(listing->key))
+        memcpy(listing->key, listing->text, listing->text_size + 1);
+}
+
+static void
+take_size(struct g4_s3_xml *listing)
+{
+    if (listing->has_size || listing->text_cut ||
+        kvt_parse_u64(listing->text, &listing->row.size) != KVT_OK ||
+        listing->row.size > G4_OBJECT_SIZE_MAX)
+        fail(listing, "Size is not a number of bytes");
+    listing->has_size = true;
 }
 
 static void
 take_text(struct g4_s3_xml *listing)
 {
-    char *end;
-
     listing->text[listing->text_size] = '\0';
     switch (listing->element) {
-    case KEY:
-        if (!listing->text_cut && listing->text_size < sizeof(listing->key))
-            memcpy(listing->key, listing->text, listing->text_size + 1);
-        break;
-    case SIZE:
-        listing->row.size = strtoull(listing->text, &end, 10);
-        if (end == listing->text || *end != '\0')
-            fail(listing, "Size is not a number");
-        break;
-    case ETAG: take_etag(listing); break;
+    case KEY: take_key(listing); break;
+    case SIZE: take_size(listing); break;
+    case ETAG: g4_s3_xml_etag(listing->text, listing->text_size, listing->row.etag); break;
     case MODIFIED: (void)kvt_clock_parse(listing->text, &listing->row.modified_ms); break;
     case TRUNCATED: listing->truncated = strcmp(listing->text, "true") == 0; break;
     case ENCODING: listing->url_encoded = strcmp(listing->text, "url") == 0; break;
@@ -182,6 +214,10 @@ finish_row(struct g4_s3_xml *listing)
     struct g4_listed *row;
 
     listing->in_contents = false;
+    if (!listing->has_key || !listing->has_size) {
+        fail(listing, "a row without a key or a size");
+        return;
+    }
     if (request->listed_count == G4_LIST_KEYS_MAX) {
         fail(listing, "more keys than were asked for");
         return;
@@ -248,6 +284,64 @@ on_doctype(void *arg, const char *name, const char *system, const char *public, 
     fail(arg, "a document type is not accepted");
 }
 
+const char *
+g4_s3_xml_token(const char *token)
+{
+    unsigned long long size;
+    char head[9] = "";
+
+    if (strncmp(token, TOKEN_SIGN, TOKEN_SIGN_SIZE) != 0 || strlen(token) < TOKEN_HEAD)
+        return token;
+    memcpy(head, token + TOKEN_SIGN_SIZE + 4, 4);
+    size = strtoull(head, NULL, 16);
+    return size >= KVT_KEY_MAX || strlen(token) < TOKEN_HEAD + size ? token
+                                                                    : token + TOKEN_HEAD + size;
+}
+
+/* Where the page begins, as the request's token says; one that is not ours says only itself. */
+static bool
+read_token(struct g4_s3_xml *listing, const struct g4_request *request)
+{
+    const char *token = request->token;
+    const char *theirs = g4_s3_xml_token(token);
+    char head[9] = "";
+
+    if (strlen(theirs) >= sizeof(listing->asked))
+        return false;
+    memcpy(listing->asked, theirs, strlen(theirs) + 1);
+    if (theirs != token) {
+        memcpy(head, token + TOKEN_SIGN_SIZE, 4);
+        listing->empty = (unsigned)strtoul(head, NULL, 16);
+        memcpy(listing->last, token + TOKEN_HEAD, (size_t)(theirs - token) - TOKEN_HEAD);
+    } else if (token[0] == '\0' && request->after != NULL) {
+        memcpy(listing->last, request->after, strnlen(request->after, sizeof(listing->last) - 1));
+    }
+    return true;
+}
+
+/* The next page's token: the server has to get on. */
+static enum kvt_err
+write_token(struct g4_s3_xml *listing, struct kvt_error *err)
+{
+    struct g4_request *request = listing->request;
+
+    memset(request->token, 0, sizeof(request->token));
+    if (!listing->truncated)
+        return KVT_OK;
+    if (strcmp(listing->token, listing->asked) == 0)
+        return kvt_error_set(err, KVT_IO, "list: the store gave the same continuation token twice");
+    listing->empty = request->listed_count > 0 ? 0 : listing->empty + 1;
+    if (listing->empty > G4_LISTING_EMPTY_MAX)
+        return kvt_error_set(err, KVT_IO, "list: %d pages in a row without a key",
+                             G4_LISTING_EMPTY_MAX);
+    if (request->listed_count > 0)
+        memcpy(listing->last, request->listed[request->listed_count - 1].key,
+               sizeof(listing->last));
+    (void)snprintf(request->token, sizeof(request->token), TOKEN_SIGN "%04x%04zx%s%s",
+                   listing->empty, strlen(listing->last), listing->last, listing->token);
+    return KVT_OK;
+}
+
 enum kvt_err
 g4_s3_xml_new(struct g4_s3_xml **out, struct g4_request *request)
 {
@@ -260,6 +354,10 @@ g4_s3_xml_new(struct g4_s3_xml **out, struct g4_request *request)
     if (listing->parser == NULL) {
         kvt_free(listing);
         return KVT_NOMEM;
+    }
+    if (!read_token(listing, request)) {
+        g4_s3_xml_free(listing);
+        return KVT_INVALID;
     }
     kvt_buffer_init(&listing->keys, (size_t)G4_LIST_KEYS_MAX * sizeof(listing->key));
     listing->request = request;
@@ -285,9 +383,15 @@ g4_s3_xml_free(struct g4_s3_xml *listing)
 static enum kvt_err
 parse(struct g4_s3_xml *listing, const char *bytes, size_t size, bool last, struct kvt_error *err)
 {
+    listing->fed += size;
+    if (listing->fed > G4_S3_XML_PAGE_MAX)
+        fail(listing, "the page is too long");
     if (!listing->failed && XML_Parse(listing->parser, bytes, (int)size, last) != XML_STATUS_OK &&
         !listing->failed)
         fail(listing, XML_ErrorString(XML_GetErrorCode(listing->parser)));
+    if (!listing->failed && (XML_Index)listing->fed - XML_GetCurrentByteIndex(listing->parser) >
+                                (XML_Index)size + MARKUP_MAX)
+        fail(listing, "a tag that is too long");
     if (!listing->failed)
         return KVT_OK;
     if (err != NULL)
@@ -311,10 +415,12 @@ g4_s3_xml_end(struct g4_s3_xml *listing, struct kvt_error *err)
     if (listing->truncated && listing->token[0] == '\0')
         return kvt_error_set(err, KVT_IO, "list: truncated without a continuation token");
     place_keys(listing);
-    memset(listing->request->token, 0, sizeof(listing->request->token));
-    if (listing->truncated)
-        memcpy(listing->request->token, listing->token, sizeof(listing->token));
-    return KVT_OK;
+    if (g4_listing_check(listing->request, listing->last) != KVT_OK) {
+        if (err != NULL)
+            *err = listing->request->error;
+        return KVT_IO;
+    }
+    return write_token(listing, err);
 }
 
 /* Such bodies are small and of one level; a whole XML parser would only add ways to fail. */
@@ -323,7 +429,7 @@ g4_s3_xml_element(const char *body, size_t size, const char *open, char *out, si
 {
     const size_t open_size = strlen(open);
     const char *const end = body + size;
-    const char *at = memmem(body, size, open, open_size);
+    const char *at = size == 0 ? NULL : memmem(body, size, open, open_size);
     size_t count = 0;
 
     out[0] = '\0';

@@ -370,6 +370,26 @@ bytes_are_given_out_whole_or_not_at_all(void **state)
     }
 }
 
+/* Told of a larger object when the memory is there already: bytes were written beyond its end. */
+static void
+a_size_that_grows_is_no_overflow(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_request whole = {.verb = G4_GET, .key = KEY, .buffer_capacity = FAKE_STORE_BODY_MAX};
+    char body[5000];
+
+    fill(body, sizeof(body), 3);
+    assert_int_equal(put(f->store, KEY, body, sizeof(body), NULL), KVT_OK);
+    lie(f, FAKE_STORE_GET_TWICE);
+    assert_int_equal(g4_store_perform(f->store, &whole), KVT_CORRUPT);
+    kvt_free(whole.buffer);
+    whole.buffer = NULL;
+    whole.buffer_capacity = sizeof(body);
+    assert_int_equal(g4_store_perform(f->store, &whole), KVT_RANGE);
+    assert_null(whole.buffer);
+    lie(f, FAKE_STORE_HONEST);
+}
+
 int
 main(void)
 {
@@ -384,6 +404,7 @@ main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waiting_for_a_thread_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_put_is_what_a_look_shows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_size_that_grows_is_no_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_are_given_out_whole_or_not_at_all, set_up, tear_down),
     };
 

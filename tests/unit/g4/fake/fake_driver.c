@@ -105,6 +105,11 @@ do_get(void *self, uint64_t deadline_ms, const char *key, uint64_t at, uint64_t 
         size /= 2;
     if (lie == FAKE_STORE_GET_LONG)
         size++;
+    if (lie == FAKE_STORE_GET_TWICE && take(arg, object->body, 1) != 0) {
+        tell(object, FAKE_STORE_BODY_MAX, seen, arg);
+        at = 0;
+        size = FAKE_STORE_BODY_MAX - 1;
+    }
     for (size_t sent = 0; sent < size; sent += 1000)
         if (take(arg, object->body + at + sent, size - sent < 1000 ? size - sent : 1000) == 0)
             return G4_FOREIGN_STOPPED;

@@ -301,6 +301,29 @@ lengths_are_not_believed(void **state)
     kvt_free(f);
 }
 
+/* libcurl follows the chunks and not Content-Length: memory that was allocated for one and filled
+ * from the other was written beyond its end. */
+static void
+chunks_beyond_the_length_are_refused(void **state)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
+                               "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n2000\r\n";
+    static char text[sizeof(head) + 0x2000 + 8];
+    const char *const replies[] = {text};
+    struct g4_request request = {.verb = G4_GET, .key = "k", .buffer_capacity = 1 << 20};
+    struct fixture *f;
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    memcpy(text, head, sizeof(head) - 1);
+    memcpy(text + sizeof(head) - 1 + 0x2000, "\r\n0\r\n\r\n", 8);
+    f = start(replies, 1, 5000);
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_IO);
+    assert_null(request.buffer);
+    stop(f);
+    kvt_free(f);
+}
+
 /* The whole in place of a part, another part, a part too long, and one of an unknown place. */
 static void
 other_bytes_than_those_asked_for_are_refused(void **state)
@@ -555,6 +578,7 @@ main(void)
         cmocka_unit_test(nobody_there_is_unavailable),
         cmocka_unit_test(a_name_that_is_not_known_is_unavailable),
         cmocka_unit_test(lengths_are_not_believed),
+        cmocka_unit_test(chunks_beyond_the_length_are_refused),
         cmocka_unit_test(other_bytes_than_those_asked_for_are_refused),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
         cmocka_unit_test(an_object_of_another_key_is_damage),
