@@ -6,7 +6,8 @@
 #include "kvtier/block.h"
 
 static enum kvt_err
-refuse(struct kvt_error *err, const char *name, const char *text, size_t offset, const char *what)
+refuse(struct kvt_error *err, enum kvt_err code, const char *name, const char *text, size_t offset,
+       const char *what)
 {
     size_t line = 1;
     size_t column = 1;
@@ -15,7 +16,26 @@ refuse(struct kvt_error *err, const char *name, const char *text, size_t offset,
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n' ? 1 : 0;
     }
-    return kvt_error_set(err, KVT_INVALID, "%s:%zu:%zu: %s", name, line, column, what);
+    return kvt_error_set(err, code, "%s:%zu:%zu: %s", name, line, column, what);
+}
+
+/* Every comma outside of a string stands before one value more: the offset of the first that is too
+ * many, or `size`. */
+static size_t
+find_too_many(const char *text, size_t size)
+{
+    bool in_string = false;
+    unsigned commas = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"')
+            in_string = !in_string;
+        else if (in_string)
+            i += text[i] == '\\' ? 1 : 0;
+        else if (text[i] == ',' && ++commas >= KVT_JSON_VALUES_MAX)
+            return i;
+    }
+    return size;
 }
 
 enum kvt_err
@@ -31,6 +51,9 @@ kvt_json_parse(struct json_object **out, const char *text, size_t size, const ch
     *out = NULL;
     if (size > INT_MAX - 1)
         return kvt_error_set(err, KVT_RANGE, "%s: larger than %d bytes", name, INT_MAX - 1);
+    end = find_too_many(text, size);
+    if (end < size)
+        return refuse(err, KVT_RANGE, name, text, end, "more values than are read at once");
     tokener = json_tokener_new_ex(KVT_JSON_DEPTH_MAX);
     if (tokener == NULL)
         return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", name);
@@ -43,17 +66,17 @@ kvt_json_parse(struct json_object **out, const char *text, size_t size, const ch
         value = json_tokener_parse_ex(tokener, "", 1);
         error = json_tokener_get_error(tokener);
         if (error != json_tokener_success)
-            rc = refuse(err, name, text, size, "the text ends too early");
+            rc = refuse(err, KVT_INVALID, name, text, size, "the text ends too early");
     } else if (error == json_tokener_success) {
         while (end < size && strchr(" \t\r\n", text[end]) != NULL && text[end] != '\0')
             end++;
         if (end < size)
-            rc = refuse(err, name, text, end, "more text after the value");
+            rc = refuse(err, KVT_INVALID, name, text, end, "more text after the value");
     } else {
-        rc = refuse(err, name, text, end, json_tokener_error_desc(error));
+        rc = refuse(err, KVT_INVALID, name, text, end, json_tokener_error_desc(error));
     }
     if (rc == KVT_OK && value == NULL)
-        rc = refuse(err, name, text, 0, "null");
+        rc = refuse(err, KVT_INVALID, name, text, 0, "null");
     json_tokener_free(tokener);
     if (rc != KVT_OK) {
         (void)json_object_put(value);

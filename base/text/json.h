@@ -5,7 +5,8 @@
  * json-c keeps all 64 bits of an integer, which hashes need.
  * Ownership: an object belongs to the caller, who ends it with json_object_put().
  * Threads:   any; one object, one thread.
- * Limits:    KVT_JSON_DEPTH_MAX levels; the caller bounds the text's size.
+ * Limits:    KVT_JSON_DEPTH_MAX levels, KVT_JSON_VALUES_MAX values (two bytes of text can take 200
+ *            bytes of memory); the caller bounds the text's size.
  */
 #ifndef BASE_TEXT_JSON_H
 #define BASE_TEXT_JSON_H
@@ -17,14 +18,15 @@
 
 #include "kvtier/error.h"
 
-#define KVT_JSON_DEPTH_MAX 32
+#define KVT_JSON_DEPTH_MAX  32
+#define KVT_JSON_VALUES_MAX (1u << 19)
 
 /**
  * Parse all of `text`.
  *
  * @param[out] out  receives the value, NULL on failure; a lone `null` is KVT_INVALID
  * @param name      what the text is, the start of "<name>:line:column: ..."
- * @return KVT_OK, KVT_INVALID, KVT_RANGE (larger than an int counts) or KVT_NOMEM
+ * @return KVT_OK, KVT_INVALID, KVT_RANGE (more values, or bytes than an int counts) or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvt_json_parse(struct json_object **out, const char *text, size_t size,
                                           const char *name, struct kvt_error *err);

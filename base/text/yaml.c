@@ -115,6 +115,167 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, struct kv
                          parser->problem == NULL ? "not YAML" : parser->problem, within);
 }
 
+/* ---- limits ---- */
+
+static enum kvt_err refuse_mark(const struct kvt_yaml *file, const yaml_mark_t *mark,
+                                struct kvt_yaml_mark *place, struct kvt_error *err,
+                                const char *format, ...) KVT_PRINTF(5, 6);
+
+static enum kvt_err
+refuse_mark(const struct kvt_yaml *file, const yaml_mark_t *mark, struct kvt_yaml_mark *place,
+            struct kvt_error *err, const char *format, ...)
+{
+    char text[KVT_ERROR_TEXT_MAX];
+    char where[KVT_YAML_WHERE_MAX];
+    va_list args;
+
+    *place = (struct kvt_yaml_mark){mark->line + 1, mark->column + 1};
+    format_where(file, mark, where);
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    return kvt_error_set(err, KVT_INVALID, "%s: %s", where, text);
+}
+
+/* What the tokens so far add up to. */
+struct shape {
+    unsigned depth;
+    unsigned anchors;
+    unsigned aliases;
+    unsigned values;
+};
+
+static enum kvt_err
+count_token(const struct kvt_yaml *file, const yaml_token_t *token, struct shape *shape,
+            struct kvt_yaml_mark *place, struct kvt_error *err)
+{
+    const yaml_mark_t *mark = &token->start_mark;
+
+    switch (token->type) {
+    case YAML_TAG_DIRECTIVE_TOKEN:
+        return refuse_mark(file, mark, place, err, "%%TAG is not supported: remove the line");
+    case YAML_FLOW_SEQUENCE_START_TOKEN:
+    case YAML_FLOW_MAPPING_START_TOKEN:
+    case YAML_BLOCK_SEQUENCE_START_TOKEN:
+    case YAML_BLOCK_MAPPING_START_TOKEN:
+        if (++shape->depth > KVT_YAML_DEPTH_MAX)
+            return refuse_mark(file, mark, place, err, "nested deeper than %d levels",
+                               KVT_YAML_DEPTH_MAX);
+        shape->values++;
+        break;
+    case YAML_FLOW_SEQUENCE_END_TOKEN:
+    case YAML_FLOW_MAPPING_END_TOKEN:
+    case YAML_BLOCK_END_TOKEN: shape->depth -= shape->depth > 0 ? 1 : 0; break;
+    case YAML_ANCHOR_TOKEN: shape->anchors++; break;
+    case YAML_ALIAS_TOKEN: shape->aliases++; break;
+    case YAML_SCALAR_TOKEN: shape->values++; break;
+    /* A key, a value or an element that is left empty becomes a node too. */
+    case YAML_KEY_TOKEN:
+    case YAML_VALUE_TOKEN:
+    case YAML_BLOCK_ENTRY_TOKEN:
+    case YAML_FLOW_ENTRY_TOKEN:
+    case YAML_TAG_TOKEN:
+    case YAML_NO_TOKEN:
+    case YAML_STREAM_START_TOKEN:
+    case YAML_STREAM_END_TOKEN:
+    case YAML_VERSION_DIRECTIVE_TOKEN:
+    case YAML_DOCUMENT_START_TOKEN:
+    case YAML_DOCUMENT_END_TOKEN: break;
+    }
+    if (shape->anchors > KVT_YAML_ANCHORS_MAX)
+        return refuse_mark(file, mark, place, err, "more than %d anchors", KVT_YAML_ANCHORS_MAX);
+    if (shape->values + shape->aliases > KVT_YAML_VALUES_MAX)
+        return refuse_mark(file, mark, place, err, "more than %u values", KVT_YAML_VALUES_MAX);
+    return KVT_OK;
+}
+
+/*
+ * Look through the tokens before anything is built of them.  libyaml takes time quadratic in the
+ * depth, in the number of anchors and in that of %TAG lines, and copies a tag's prefix for every
+ * value; its scanner alone reads at most 1024 characters ahead.  What is no YAML at all is left for
+ * the parser to refuse, in its words.
+ */
+static enum kvt_err
+check_tokens(const struct kvt_yaml *file, bool *aliases, struct kvt_yaml_mark *place,
+             struct kvt_error *err)
+{
+    struct shape shape = {0};
+    enum kvt_err rc = KVT_OK;
+    yaml_parser_t parser;
+    bool more = true;
+
+    *aliases = false;
+    if (!yaml_parser_initialize(&parser))
+        return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", file->path);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)file->source, file->source_size);
+    while (more && rc == KVT_OK) {
+        yaml_token_t token;
+
+        if (!yaml_parser_scan(&parser, &token))
+            break;
+        more = token.type != YAML_STREAM_END_TOKEN && token.type != YAML_NO_TOKEN;
+        rc = count_token(file, &token, &shape, place, err);
+        yaml_token_delete(&token);
+    }
+    yaml_parser_delete(&parser);
+    *aliases = shape.aliases > 0;
+    return rc;
+}
+
+/* A list that is left off in a key's line counts no level of its own in the tokens. */
+enum { LEVELS_MAX = 2 * KVT_YAML_DEPTH_MAX };
+
+/* The node at `at` of a list, or key and value in turn of a section; 0 after the last. */
+static int
+child_at(const yaml_node_t *node, size_t at)
+{
+    if (node->type == YAML_SEQUENCE_NODE) {
+        const yaml_node_item_t *item = node->data.sequence.items.start + at;
+
+        return item < node->data.sequence.items.top ? *item : 0;
+    }
+    if (node->type == YAML_MAPPING_NODE) {
+        const yaml_node_pair_t *pair = node->data.mapping.pairs.start + at / 2;
+
+        if (pair < node->data.mapping.pairs.top)
+            return at % 2 == 0 ? pair->key : pair->value;
+    }
+    return 0;
+}
+
+/* Walk through the document as a reader does, aliases followed: one that contains itself is
+ * endless, and a few lines of them can stand for millions of values. */
+static enum kvt_err
+check_aliases(struct kvt_yaml *file, struct kvt_yaml_mark *place, struct kvt_error *err)
+{
+    struct {
+        const yaml_node_t *node;
+        size_t at;
+    } levels[LEVELS_MAX] = {{.node = yaml_document_get_root_node(&file->document)}};
+    size_t depth = 1;
+    size_t values = 0;
+
+    while (depth > 0) {
+        const yaml_node_t *node = levels[depth - 1].node;
+        const int child = child_at(node, levels[depth - 1].at++);
+
+        if (child == 0) {
+            depth--;
+            continue;
+        }
+        if (++values > KVT_YAML_VALUES_MAX)
+            return refuse_mark(file, &node->start_mark, place, err,
+                               "aliases repeat more than %u values", KVT_YAML_VALUES_MAX);
+        if (depth == LEVELS_MAX)
+            return refuse_mark(file, &node->start_mark, place, err,
+                               "aliases nest deeper than %d levels, or one contains itself",
+                               LEVELS_MAX);
+        levels[depth].node = yaml_document_get_node(&file->document, child);
+        levels[depth++].at = 0;
+    }
+    return KVT_OK;
+}
+
 /* One document, and nothing behind it. */
 static enum kvt_err
 load_document(struct kvt_yaml *file, yaml_parser_t *parser, struct kvt_yaml_mark *place,
@@ -122,22 +283,25 @@ load_document(struct kvt_yaml *file, yaml_parser_t *parser, struct kvt_yaml_mark
 {
     yaml_document_t second;
     const yaml_node_t *root;
-    char where[KVT_YAML_WHERE_MAX];
-    enum kvt_err rc = KVT_OK;
+    bool aliases;
+    enum kvt_err rc = check_tokens(file, &aliases, place, err);
 
+    if (rc != KVT_OK)
+        return rc;
     if (!yaml_parser_load(parser, &file->document))
         return syntax_error(file, parser, place, err);
     file->loaded = true;
     if (yaml_document_get_root_node(&file->document) == NULL)
         return KVT_OK;
+    if (aliases)
+        rc = check_aliases(file, place, err);
+    if (rc != KVT_OK)
+        return rc;
     if (!yaml_parser_load(parser, &second))
         return syntax_error(file, parser, place, err);
     root = yaml_document_get_root_node(&second);
-    if (root != NULL) {
-        *place = (struct kvt_yaml_mark){root->start_mark.line + 1, root->start_mark.column + 1};
-        format_where(file, &root->start_mark, where);
-        rc = kvt_error_set(err, KVT_INVALID, "%s: a second document", where);
-    }
+    if (root != NULL)
+        rc = refuse_mark(file, &root->start_mark, place, err, "a second document");
     yaml_document_delete(&second);
     return rc;
 }

@@ -7,8 +7,9 @@
  *
  * Ownership: a document belongs to the caller until kvt_yaml_free(); values point into it.
  * Threads:   none; one owner.
- * Limits:    KVT_YAML_FILE_MAX bytes; KVT_YAML_FIELDS_MAX fields in a section.  Anchors and aliases
- *            are allowed; reading is as deep as the tables are.
+ * Limits:    KVT_YAML_FILE_MAX bytes, KVT_YAML_DEPTH_MAX levels, KVT_YAML_VALUES_MAX values (those
+ *            that aliases repeat count again), KVT_YAML_ANCHORS_MAX anchors, no %TAG; all of them
+ *            are checked before a value is read.  KVT_YAML_FIELDS_MAX fields in a section.
  */
 #ifndef BASE_TEXT_YAML_H
 #define BASE_TEXT_YAML_H
@@ -20,6 +21,9 @@
 #include "kvtier/error.h"
 
 #define KVT_YAML_FILE_MAX       (1u << 20)
+#define KVT_YAML_DEPTH_MAX      32
+#define KVT_YAML_VALUES_MAX     (1u << 18)
+#define KVT_YAML_ANCHORS_MAX    256
 #define KVT_YAML_FIELDS_MAX     64
 #define KVT_YAML_PATH_SHOWN_MAX 96 /* a place names the last bytes of a path */
 #define KVT_YAML_WHERE_MAX      (KVT_YAML_PATH_SHOWN_MAX + 48)

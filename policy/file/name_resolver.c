@@ -71,18 +71,34 @@ unknown(struct policy_problems *problems, struct kvt_yaml_mark mark, const char 
 }
 
 static int32_t
-find_tier(const struct policy *policy, const char *name, struct policy_problems *problems,
-          struct kvt_yaml_mark mark)
+tier_index(const struct policy *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->tiers.count; i++)
+        if (strcmp(policy_tier_at(policy, i)->name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+static void
+unknown_tier(const struct policy *policy, const char *name, struct policy_problems *problems,
+             struct kvt_yaml_mark mark)
 {
     const char *words[POLICY_TIERS_MAX];
 
-    for (size_t i = 0; i < policy->tiers.count; i++) {
+    for (size_t i = 0; i < policy->tiers.count; i++)
         words[i] = policy_tier_at(policy, i)->name;
-        if (strcmp(words[i], name) == 0)
-            return (int32_t)i;
-    }
     unknown(problems, mark, "tier", name, words, policy->tiers.count);
-    return -1;
+}
+
+static int32_t
+find_tier(const struct policy *policy, const char *name, struct policy_problems *problems,
+          struct kvt_yaml_mark mark)
+{
+    const int32_t index = tier_index(policy, name);
+
+    if (index < 0)
+        unknown_tier(policy, name, problems, mark);
+    return index;
 }
 
 static void
@@ -161,8 +177,8 @@ bind_classes(const struct condition *condition, struct policy_problems *problems
         if (index >= 0)
             policy_expression_bind(condition->when, at, (uint32_t)index);
         else
-            unknown(problems, kvt_yaml_mark_at(condition->value, offset), "class", name, words,
-                    policy->classes.count);
+            unknown(problems, policy_problems_mark(problems, condition->value, offset), "class",
+                    name, words, policy->classes.count);
     }
 }
 
@@ -175,8 +191,9 @@ check_words(const struct condition *condition, struct policy_problems *problems)
     for (size_t at = 0;
          (word = policy_expression_word(condition->when, POLICY_FACT_TIER, at, &offset)) != NULL;
          at++)
-        (void)find_tier(condition->policy, word, problems,
-                        kvt_yaml_mark_at(condition->value, offset));
+        if (tier_index(condition->policy, word) < 0)
+            unknown_tier(condition->policy, word, problems,
+                         policy_problems_mark(problems, condition->value, offset));
 }
 
 static void

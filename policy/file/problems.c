@@ -23,6 +23,15 @@ policy_problems_add(struct policy_problems *problems, struct kvt_yaml_mark mark,
     va_end(args);
 }
 
+struct kvt_yaml_mark
+policy_problems_mark(const struct policy_problems *problems, struct kvt_yaml_value value,
+                     size_t offset)
+{
+    if (problems->count == POLICY_PROBLEMS_MAX)
+        return (struct kvt_yaml_mark){0, 0};
+    return kvt_yaml_mark_at(value, offset);
+}
+
 static bool
 is_before(const struct kvt_yaml_mark *left, const struct kvt_yaml_mark *right)
 {

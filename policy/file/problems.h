@@ -30,6 +30,11 @@ struct policy_problems {
 void policy_problems_add(struct policy_problems *problems, struct kvt_yaml_mark mark,
                          const char *format, ...) KVT_PRINTF(3, 4);
 
+/** Where byte `offset` of a scalar stands.  Counting to it takes time by the size of the document,
+ *  so it is 0:0 once no more problems are kept. */
+struct kvt_yaml_mark policy_problems_mark(const struct policy_problems *problems,
+                                          struct kvt_yaml_value value, size_t offset);
+
 /** By place; those of one place stay in the order in which they were found. */
 void policy_problems_sort(struct policy_problems *problems);
 

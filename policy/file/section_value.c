@@ -189,7 +189,8 @@ read_when(struct policy_reader *reader, struct kvt_yaml_value value, const struc
     if (rc == KVT_NOMEM)
         reader->rc = rc;
     for (size_t i = 0; i < faults.count; i++)
-        policy_problems_add(reader->problems, kvt_yaml_mark_at(value, faults.list[i].offset),
+        policy_problems_add(reader->problems,
+                            policy_problems_mark(reader->problems, value, faults.list[i].offset),
                             "%s: %s", key->key, faults.list[i].text);
     reader->problems->left_out += faults.left_out;
     return rc == KVT_OK;

@@ -2,11 +2,13 @@
  * What is tested: base/text/json.h: where errors point, 64-bit numbers to the last bit, and that
  * nothing but the asked-for type is taken.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/core/random.h"
 #include "base/text/json.h"
 
+#include "tests/support/long_text.h"
 #include "tests/support/seed.h"
 
 static struct json_object *
@@ -155,6 +157,63 @@ damaged_text_never_does_worse_than_fail(void **state)
     assert_true(refused_count > 1000);
 }
 
+static void
+no_text_takes_long(void **state)
+{
+    static const struct {
+        const char *head;
+        const char *line;
+        const char *tail;
+        enum kvt_err rc;
+    } texts[] = {
+        {"", "[", "", KVT_INVALID},
+        {"", "{\"a\":", "", KVT_INVALID},
+        {"", "[{\"a\":[", "", KVT_INVALID},
+        {"[0", ",0", "]", KVT_RANGE},
+        {"[[]", ",[]", "]", KVT_RANGE},
+        {"{\"b\":0", ",\"a\":0", "}", KVT_RANGE},
+        {"{\"b\":0", ",\"#aaaaaaaa\":0", "}", KVT_OK},
+        {"[\"", "a", "\"]", KVT_OK},
+        {"[\"", "\\u0041", "\"]", KVT_OK},
+        {"[\"", "\\ud83d", "\"]", KVT_OK},
+        {"[\"", "\\", "\"]", KVT_INVALID},
+        {"[", "1", "]", KVT_OK},
+        {"[0.", "1", "]", KVT_OK},
+        {"[1e", "1", "]", KVT_OK},
+        {"[\"", ",", "\"]", KVT_OK},
+        {"", " ", "1", KVT_OK},
+        {"1", "\n", "", KVT_OK},
+        {"", "/*", "", KVT_INVALID},
+        {"\"a\"", "\"", "", KVT_INVALID},
+    };
+    static const size_t sizes[] = {100u << 10, 1u << 20, 8u << 20};
+    char *text = test_malloc((8u << 20) + 8);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        for (size_t j = 0; j < 3; j++) {
+            size_t size = test_long_text(text, sizes[j], texts[i].head, texts[i].line);
+            const uint64_t start = test_cpu_ms();
+            struct json_object *value;
+            struct kvt_error err;
+            enum kvt_err rc;
+            uint64_t took;
+
+            memcpy(text + size, texts[i].tail, strlen(texts[i].tail));
+            size += strlen(texts[i].tail);
+            rc = kvt_json_parse(&value, text, size, "body", &err);
+            took = test_cpu_ms() - start;
+            (void)json_object_put(value);
+            if (took > 4000)
+                fail_msg("\"%s\" of %zu bytes took %" PRIu64 " ms", texts[i].line, size, took);
+            /* A smaller one may be within the limit. */
+            if (rc != texts[i].rc && !(j < 2 && texts[i].rc == KVT_RANGE))
+                fail_msg("\"%s\" of %zu bytes: %s", texts[i].line, size, kvt_err_text(rc));
+        }
+    }
+    test_free(text);
+}
+
 int
 main(void)
 {
@@ -164,6 +223,7 @@ main(void)
         cmocka_unit_test(only_so_deep),
         cmocka_unit_test(members_are_read_by_type),
         cmocka_unit_test(lone_values_parse_too),
+        cmocka_unit_test(no_text_takes_long),
         cmocka_unit_test(damaged_text_never_does_worse_than_fail),
     };
 

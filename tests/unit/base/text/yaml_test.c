@@ -2,12 +2,14 @@
  * What is tested: base/text/yaml.h.
  * How: a table of small files, each with what is read or the exact words it is refused with.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/file.h"
 #include "base/text/yaml.h"
 
+#include "tests/support/long_text.h"
 #include "tests/support/seed.h"
 
 /* What a file of the table is read into. */
@@ -288,6 +290,109 @@ text_at_hand(void **state)
     kvt_yaml_free(file);
 }
 
+/* ---- texts made to take long ---- */
+
+static void
+no_text_takes_long(void **state)
+{
+    static const struct {
+        const char *head;
+        const char *line;
+        const char *error; /* what the message has, or NULL: it is read */
+    } texts[] = {
+        {"", "[", "f:1:33: nested deeper than 32 levels"},
+        {"", "{a: ", "nested deeper than 32 levels"},
+        {"", "{[", "nested deeper than 32 levels"},
+        {"", "[{? ", "nested deeper than 32 levels"},
+        {"", "- ", "nested deeper than 32 levels"},
+        {"", "? ", "nested deeper than 32 levels"},
+        {"", "- ? ", "nested deeper than 32 levels"},
+        {"a:\n", "- - ", "nested deeper than 32 levels"},
+        {"", "[\n", "f:33:1: nested deeper than 32 levels"},
+        {"", "&a# [", "nested deeper than 32 levels"},
+        {"", "[]: ", ""},
+        {"", "- &a# x\n", "more than 256 anchors"},
+        {"", "- &a x\n", "more than 256 anchors"},
+        {"- &a x\n", "- *a\n", NULL},
+        {"", "%TAG !a#! x:\n", "f:1:1: %TAG is not supported"},
+        {"%TAG ! ", "x", "%TAG is not supported"},
+        {"", "%YAML 1.1\n", ""},
+        {"", "--- a\n", "f:2:5: a second document"},
+        {"[", "a,", "more than 262144 values"},
+        {"[", ",", ""},
+        {"", "- a\n", NULL},
+        {"", "k#: 1\n", NULL},
+        {"", "a", NULL},
+        {"\"", "\\n", ""},
+        {"'", "''", ""},
+        {"|\n", " a\n", NULL},
+        {">\n", " a\n\n", NULL},
+        {"a: ", " ", NULL},
+        {"a:\n", "\n", NULL},
+        {"", "# a\n", NULL},
+        {"", "!!a ", ""},
+        {"", "!!str a\n", NULL},
+        {"a: !<", "a", ""},
+        {"", "? a\n", NULL},
+        {"", "\t", ""},
+        {"", "]", ""},
+        {"", "&", ""},
+    };
+    static const size_t sizes[] = {100u << 10, KVT_YAML_FILE_MAX};
+    char *text = test_malloc(KVT_YAML_FILE_MAX);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        for (size_t j = 0; j < 2; j++) {
+            const size_t size = test_long_text(text, sizes[j], texts[i].head, texts[i].line);
+            const uint64_t start = test_cpu_ms();
+            struct kvt_yaml_value root;
+            struct kvt_yaml *file;
+            struct kvt_error err = {.text = ""};
+            const enum kvt_err rc = kvt_yaml_parse(&file, "f", text, size, &root, NULL, &err);
+            const uint64_t took = test_cpu_ms() - start;
+
+            kvt_yaml_free(file);
+            if (took > 1000)
+                fail_msg("\"%s\" of %zu bytes took %" PRIu64 " ms", texts[i].line, size, took);
+            /* The small one of a count may be within the limit. */
+            if (texts[i].error != NULL && j == 1 &&
+                (rc != KVT_INVALID || strstr(err.text, texts[i].error) == NULL))
+                fail_msg("\"%s\": %s", texts[i].line, err.text);
+            if (texts[i].error == NULL && rc != KVT_OK)
+                fail_msg("\"%s\": %s", texts[i].line, err.text);
+        }
+    }
+    test_free(text);
+}
+
+static void
+aliases_do_not_multiply(void **state)
+{
+    struct kvt_yaml_value root;
+    struct kvt_error err;
+    struct kvt_yaml *file;
+    char text[2000];
+    size_t size;
+
+    (void)state;
+    size = (size_t)snprintf(text, sizeof(text), "- &a0 [x,x,x,x,x,x,x,x,x]\n");
+    for (int i = 1; i < 20; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size,
+                                 "- &a%d [*a%d,*a%d,*a%d,*a%d,*a%d]\n", i, i - 1, i - 1, i - 1,
+                                 i - 1, i - 1);
+    assert_int_equal(kvt_yaml_parse(&file, "f", text, size, &root, NULL, &err), KVT_INVALID);
+    assert_non_null(strstr(err.text, "aliases repeat more than 262144 values"));
+    size = (size_t)snprintf(text, sizeof(text), "a: &a\n  b: [*a]\n");
+    assert_int_equal(kvt_yaml_parse(&file, "f", text, size, &root, NULL, &err), KVT_INVALID);
+    assert_non_null(strstr(err.text, "or one contains itself"));
+    size = (size_t)snprintf(text, sizeof(text), "- &a0 x\n");
+    for (int i = 1; i < 100; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "- &a%d [*a%d]\n", i, i - 1);
+    assert_int_equal(kvt_yaml_parse(&file, "f", text, size, &root, NULL, &err), KVT_INVALID);
+    assert_non_null(strstr(err.text, "aliases nest deeper than 64 levels"));
+}
+
 int
 main(void)
 {
@@ -299,6 +404,8 @@ main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(places_within_a_text),
         cmocka_unit_test(text_at_hand),
+        cmocka_unit_test(no_text_takes_long),
+        cmocka_unit_test(aliases_do_not_multiply),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

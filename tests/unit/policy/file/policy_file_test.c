@@ -6,6 +6,7 @@
  * allocations.
  */
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "policy/file/policy_parse.h"
 #include "policy/file/policy_rows.h"
 #include "policy/file/policy_schema.h"
+#include "tests/support/long_text.h"
 #include "tests/support/seed.h"
 
 enum { PATH_SIZE = 512, FILE_LIMIT = 1 << 20, MUTATIONS = 4000 };
@@ -271,13 +273,53 @@ aliases_are_bounded(void **state)
     kvt_buffer_printf(&text, "version: 1\ntiers: {a: {level: G4}}\nrules:\n  - &r\n");
     for (size_t i = 0; i < 5000; i++)
         kvt_buffer_printf(&text, "    key%zu: 1\n", i);
-    for (size_t i = 0; i < 100; i++)
+    for (size_t i = 0; i < 20; i++)
         kvt_buffer_printf(&text, "  - *r\n");
     assert_int_equal(
         policy_parse(&policy, "policy", kvt_buffer_text(&text), text.size, &problems, &err),
         KVT_INVALID);
     assert_int_equal(problems.count, POLICY_PROBLEMS_MAX);
     assert_true(problems.left_out < 70000);
+    kvt_buffer_release(&text);
+}
+
+/* Conditions at the end of a large file, each with many words, and each word with a place that has
+ * to be counted out. */
+static void
+places_take_no_time(void **state)
+{
+    static struct policy_problems problems;
+    struct kvt_buffer text;
+    struct policy *policy;
+    struct kvt_error err;
+    uint64_t start;
+    uint64_t took;
+
+    (void)state;
+    kvt_buffer_init(&text, FILE_LIMIT);
+    kvt_buffer_printf(&text, "version: 1\ntiers: {a: {level: G4}}\n");
+    while (text.size < FILE_LIMIT - 32000)
+        kvt_buffer_printf(&text, "# A line that nobody reads.\n");
+    kvt_buffer_printf(&text, "rules:\n  - id: r\n    in: a\n    do: expire\n    when: &w >-\n"
+                             "      tier in (a");
+    for (size_t i = 0; i < 120; i++)
+        kvt_buffer_printf(&text, ",\n      a");
+    kvt_buffer_printf(&text, ")");
+    for (size_t i = 0; i < 100; i++)
+        kvt_buffer_printf(&text, "\n      and class(none%zu)", i);
+    for (size_t i = 1; i < 128; i++)
+        kvt_buffer_printf(&text, "\n  - {id: r%zu, in: a, do: expire, when: *w}", i);
+    kvt_buffer_printf(&text, "\n");
+    assert_true(kvt_buffer_ok(&text));
+    start = test_cpu_ms();
+    assert_int_equal(
+        policy_parse(&policy, "policy", kvt_buffer_text(&text), text.size, &problems, &err),
+        KVT_INVALID);
+    took = test_cpu_ms() - start;
+    assert_int_equal(problems.count, POLICY_PROBLEMS_MAX);
+    assert_true(problems.count + problems.left_out >= 128 * 100);
+    if (took > 10000)
+        fail_msg("took %" PRIu64 " ms", took);
     kvt_buffer_release(&text);
 }
 
@@ -467,6 +509,7 @@ main(void)
         cmocka_unit_test(damage_is_told),
         cmocka_unit_test(limits_hold_at_their_edges),
         cmocka_unit_test(aliases_are_bounded),
+        cmocka_unit_test(places_take_no_time),
         cmocka_unit_test(classes_are_asked_once),
         cmocka_unit_test(rows_say_values_and_origins),
         cmocka_unit_test(what_means_the_same_does_not_differ),
