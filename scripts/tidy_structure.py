@@ -31,7 +31,7 @@ INSIDE = {
         "thread": {"core"},
         "text": {"core"},
         "store": {"core"},
-        "config": {"core", "text"},
+        "config": {"core", "text", "thread"},
         "http": {"core", "thread"},
     },
     "wire": {

@@ -2,8 +2,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +16,13 @@
 
 #include "base/core/clock.h"
 #include "base/core/log.h"
+#include "base/thread/cond.h"
 #include "kvtier/version.h"
 
 #define NAME_PREFIX    "kvtier-"
 #define DEFAULT_FOLDER "/etc/kvtier"
 
-enum { EXIT_USAGE = 2, FLUSH_EVERY_MS = 1000 };
+enum { EXIT_USAGE = 2, FLUSH_EVERY_MS = 1000, LAST_WORDS_S = 5 };
 
 /* What the command line asks for besides settings. */
 enum action { ACTION_RUN, ACTION_HELP, ACTION_VERSION, ACTION_SHOW, ACTION_EXAMPLE, ACTION_MAN };
@@ -30,14 +34,19 @@ struct line {
     bool json;
 };
 
-/* A process has one set of signals and one service manager; main's thread alone uses this. */
+/* A process has one set of signals and one service manager.  The rest is main's thread's. */
 static struct {
-    bool stopping;
-    bool part;            /* of a program that another process speaks for */
+    struct {
+        pthread_mutex_t lock; /* guards what is in here */
+        pthread_cond_t changed;
+        bool stopping;
+    } shared;
+    _Atomic bool part;    /* of a program that another process speaks for */
+    uint64_t timeout_ms;  /* from the first signal to the end */
     uint64_t watchdog_ms; /* how often to ping; 0: nobody asked */
     uint64_t pinged_ms;
     uint64_t flushed_ms;
-} service;
+} service = {.shared = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 static void
 stop_signals(sigset_t *set)
@@ -47,42 +56,99 @@ stop_signals(sigset_t *set)
     (void)sigaddset(set, SIGINT);
 }
 
-/* Block SIGTERM and SIGINT for kvt_program_wait() and ignore SIGPIPE.  A child process inherits the
- * blocked signals: unblock them between fork() and exec(). */
 static void
-handle_signals(void)
+on_first_signal(int number)
+{
+    const struct sigaction fatal = {.sa_handler = SIG_DFL};
+    sigset_t set;
+
+    /* From here the default action is right: whoever asks twice does not want to wait.  The alarm
+     * is for a log that hangs as well. */
+    (void)sigaction(SIGALRM, &fatal, NULL);
+    stop_signals(&set);
+    (void)sigaddset(&set, SIGALRM);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    (void)alarm((unsigned)(service.timeout_ms / 1000) + LAST_WORDS_S);
+    (void)sd_notify(0, "STOPPING=1");
+    kvt_log(atomic_load(&service.part) ? KVT_LOG_DEBUG : KVT_LOG_INFO, "program", "stopping",
+            "%s received, draining for at most %" PRIu64 " ms (stop.timeout); once more ends at "
+            "once",
+            number == SIGINT ? "SIGINT" : "SIGTERM", service.timeout_ms);
+    (void)pthread_mutex_lock(&service.shared.lock);
+    service.shared.stopping = true;
+    (void)pthread_cond_broadcast(&service.shared.changed);
+    (void)pthread_mutex_unlock(&service.shared.lock);
+}
+
+_Noreturn static void
+end_now(void)
+{
+    kvt_log_error("program", "stop_timeout",
+                  "not ended %" PRIu64 " ms after the signal (stop.timeout): ending now, as by "
+                  "kill -9; requests that ran are cut off, what was acknowledged stays",
+                  service.timeout_ms);
+    (void)sd_notify(0, "STATUS=did not end within stop.timeout");
+    _exit(EXIT_FAILURE);
+}
+
+/*
+ * The thread that takes SIGTERM and SIGINT, whatever the others do: main's thread may start, read
+ * settings again or wait for a request when they come.  It is there until the process ends, also
+ * while main frees what the program had and libraries end theirs.
+ */
+static void *
+guard_stop(void *arg)
+{
+    uint64_t deadline_ms;
+    int number = 0;
+    sigset_t set;
+
+    (void)arg;
+    stop_signals(&set);
+    while (sigwait(&set, &number) != 0)
+        continue;
+    deadline_ms = kvt_clock_mono_ms() + service.timeout_ms;
+    on_first_signal(number);
+    for (uint64_t now_ms; (now_ms = kvt_clock_mono_ms()) < deadline_ms;)
+        kvt_clock_sleep_ms(deadline_ms - now_ms);
+    end_now();
+}
+
+/* Block SIGTERM and SIGINT for guard_stop() and ignore SIGPIPE.  A child process inherits the
+ * blocked signals: unblock them between fork() and exec(). */
+static enum kvt_err
+handle_signals(uint64_t timeout_ms, struct kvt_error *err)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     uint64_t watchdog_us;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t old;
     sigset_t set;
+    int error;
 
-    stop_signals(&set);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
     /* Three pings a period: one late wake-up must not look like a hang. */
     if (sd_watchdog_enabled(0, &watchdog_us) > 0)
         service.watchdog_ms = watchdog_us / 3000;
+    service.timeout_ms = timeout_ms;
+    if (!kvt_cond_init(&service.shared.changed))
+        return kvt_error_set(err, KVT_NOMEM, "signals");
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&thread, NULL, guard_stop, NULL);
+    if (error == 0)
+        (void)pthread_detach(thread);
+    stop_signals(&set);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return error == 0 ? KVT_OK : kvt_error_sys(err, error, "start the thread of signals");
 }
 
 void
 kvt_program_ready(const char *status)
 {
     (void)sd_notifyf(0, "READY=1\nSTATUS=%s", status);
-}
-
-static void
-on_first_signal(int number)
-{
-    sigset_t set;
-
-    service.stopping = true;
-    kvt_log(service.part ? KVT_LOG_DEBUG : KVT_LOG_INFO, "program", "stopping",
-            "%s received, draining; once more ends at once",
-            number == SIGINT ? "SIGINT" : "SIGTERM");
-    (void)sd_notify(0, "STOPPING=1");
-    /* From here the default action is right: whoever asks twice does not want to wait. */
-    stop_signals(&set);
-    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void
@@ -98,35 +164,43 @@ do_chores(uint64_t now_ms)
     }
 }
 
+/* Until it stops, for at most `wait_ms`. */
+static bool
+wait_for_stop(uint64_t wait_ms)
+{
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
+    bool stopping;
+
+    (void)pthread_mutex_lock(&service.shared.lock);
+    while (!service.shared.stopping && wait_ms > 0)
+        if (!kvt_cond_wait(&service.shared.changed, &service.shared.lock, &deadline))
+            break;
+    stopping = service.shared.stopping;
+    (void)pthread_mutex_unlock(&service.shared.lock);
+    return stopping;
+}
+
 bool
 kvt_program_wait(uint64_t wait_ms)
 {
     const uint64_t start_ms = kvt_clock_mono_ms();
     uint64_t now_ms = start_ms;
-    sigset_t set;
 
-    stop_signals(&set);
-    while (!service.stopping) {
+    for (;;) {
         const uint64_t past_ms = now_ms - start_ms;
         uint64_t slice_ms = past_ms < wait_ms ? wait_ms - past_ms : 0;
-        struct timespec slice;
-        int number;
 
         do_chores(now_ms);
         if (slice_ms > FLUSH_EVERY_MS)
             slice_ms = FLUSH_EVERY_MS;
         if (service.watchdog_ms > 0 && slice_ms > service.watchdog_ms)
             slice_ms = service.watchdog_ms;
-        slice.tv_sec = (time_t)(slice_ms / 1000);
-        slice.tv_nsec = (long)(slice_ms % 1000) * 1000000;
-        number = sigtimedwait(&set, NULL, &slice);
-        if (number > 0)
-            on_first_signal(number);
+        if (wait_for_stop(slice_ms))
+            return true;
         now_ms = kvt_clock_mono_ms();
         if (now_ms - start_ms >= wait_ms)
-            break;
+            return false;
     }
-    return service.stopping;
 }
 
 /* ---- settings ---- */
@@ -174,7 +248,7 @@ set_up_log(const char *name, const struct kvt_config *config)
 void
 kvt_program_part(const char *name, const struct kvt_config *config)
 {
-    service.part = true;
+    atomic_store(&service.part, true);
     set_up_log(name, config);
 }
 
@@ -220,8 +294,8 @@ print_man(const struct kvt_program *program, const struct kvt_config *config)
     kvt_config_print_man(config, stdout);
     (void)printf(".SH FILES\n.TP\n.I %s/%s.yaml\nSettings; \\fB%s config example\\fR prints one.\n",
                  DEFAULT_FOLDER, short_name(program->name), program->name);
-    (void)printf(".SH EXIT STATUS\n0 done or stopped by SIGTERM, 1 failed, 2 wrong usage or "
-                 "settings.\n");
+    (void)printf(".SH EXIT STATUS\n0 done or stopped by SIGTERM, 1 failed or not stopped within "
+                 "stop.timeout, 2 wrong usage or settings.\n");
 }
 
 static enum kvt_err
@@ -351,8 +425,9 @@ run_program(const struct kvt_program *program, const struct kvt_config *config)
     enum kvt_err rc;
 
     set_up_log(program->name, config);
-    handle_signals();
-    rc = program->run(config, &err);
+    rc = handle_signals(kvt_config_u64(config, KVT_COMMON_STOP_TIMEOUT), &err);
+    if (rc == KVT_OK)
+        rc = program->run(config, &err);
     if (rc != KVT_OK) {
         kvt_log_error("program", "failed", "%s", err.text[0] == '\0' ? kvt_err_text(rc) : err.text);
         (void)sd_notifyf(0, "STATUS=failed: %s", err.text);
@@ -401,6 +476,7 @@ kvt_program_main(int argc, char **argv, const struct kvt_program *program)
     assert(program->param_count >= KVT_COMMON_COUNT);
     assert(strcmp(program->params[KVT_COMMON_LOG_LEVEL].key, "log.level") == 0);
     assert(strcmp(program->params[KVT_COMMON_LOG_FORMAT].key, "log.format") == 0);
+    assert(strcmp(program->params[KVT_COMMON_STOP_TIMEOUT].key, "stop.timeout") == 0);
     if (read_line(&line, config, argc, argv, &err) != KVT_OK) {
         (void)fprintf(stderr, "%s: %s\n", program->name, err.text);
         print_usage(stderr, program);

@@ -7,11 +7,12 @@
  * `--no-x`.
  *
  * Ownership: the description is static; the config belongs to kvt_program_main().
- * Threads:   kvt_program_wait() and _ready() from the main thread; signals are blocked in every
- *            thread and read by kvt_program_wait().
- * Limits:    none of its own.
+ * Threads:   kvt_program_wait() and _ready() from the main thread.  SIGTERM and SIGINT are blocked
+ *            in every thread but one, which takes them and ends the process when it has not ended
+ *            within stop.timeout, whatever the others do.
  *
- * Every table must start with the common rows (config/common.def): log.level, log.format.
+ * Every table must start with the common rows (config/common.def): log.level, log.format,
+ * stop.timeout.
  */
 #ifndef BASE_CONFIG_PROGRAM_H
 #define BASE_CONFIG_PROGRAM_H
@@ -48,6 +49,6 @@ void kvt_program_ready(const char *status);
 bool kvt_program_wait(uint64_t wait_ms);
 
 /** Common rows at the start of every table, in this order. */
-enum { KVT_COMMON_LOG_LEVEL, KVT_COMMON_LOG_FORMAT, KVT_COMMON_COUNT };
+enum { KVT_COMMON_LOG_LEVEL, KVT_COMMON_LOG_FORMAT, KVT_COMMON_STOP_TIMEOUT, KVT_COMMON_COUNT };
 
 #endif /* BASE_CONFIG_PROGRAM_H */

@@ -33,8 +33,8 @@ static const struct kvt_param params[COUNT] = {
 #undef PARAM
 };
 
-/* "admin.port" says how the program should behave: 1 fails, 2 ignores the first signal for a while.
- */
+/* "admin.port" says how the program should behave: 1 fails, 2 takes long after the first signal, 3
+ * hangs before it waits for one. */
 static enum kvt_err
 run(const struct kvt_config *config, struct kvt_error *err)
 {
@@ -44,6 +44,9 @@ run(const struct kvt_config *config, struct kvt_error *err)
     kvt_log_debug("main", "up", "port %u dry %d", (unsigned)port, kvt_config_bool(config, DRY));
     if (port == 1)
         return kvt_error_set(err, KVT_BUSY, "the port is taken");
+    if (port == 3)
+        for (;;)
+            kvt_clock_sleep_ms(1000);
     while (!kvt_program_wait(50))
         continue;
     assert(kvt_program_wait(0)); /* then and ever after */
@@ -307,6 +310,75 @@ a_second_signal_ends_it_at_once(void **state)
     (void)close(fd);
 }
 
+/* Also while it starts, and while it frees what it had. */
+static void
+a_program_that_hangs_is_ended(void **state)
+{
+    static const char *const hanging[] = {"2", "3"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct outcome outcome;
+        uint64_t took_ms;
+        char path[108];
+        pid_t child;
+        int fd;
+
+        fd = listen_for_notes(path);
+        child = start(WORDS("--admin-port", hanging[i], "--stop-timeout", "1500ms"));
+        expect_note(fd, "READY=1");
+        took_ms = kvt_clock_mono_ms();
+        assert_int_equal(kill(child, SIGTERM), 0);
+        expect_note(fd, "STOPPING=1");
+        finish(child, &outcome);
+        took_ms = kvt_clock_mono_ms() - took_ms;
+        if (!WIFEXITED(outcome.status) || WEXITSTATUS(outcome.status) != 1)
+            fail_msg("status %x: %s", (unsigned)outcome.status, outcome.err);
+        assert_in_range(took_ms, 1400, 10000);
+        assert_non_null(strstr(outcome.err,
+                               "\"event\":\"stop_timeout\",\"msg\":\"not ended 1500 ms "
+                               "after the signal (stop.timeout): ending now"));
+        outcome_release(&outcome);
+        assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+        (void)close(fd);
+        (void)unlink(path);
+    }
+}
+
+/* Nobody reads the log, and its pipe is full. */
+static void
+a_log_that_hangs_keeps_nothing(void **state)
+{
+    static const char filling[4096];
+    int pipes[2];
+    pid_t child;
+    int status;
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(fcntl(pipes[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(pipes[1], filling, sizeof(filling)) > 0)
+        continue;
+    assert_int_equal(fcntl(pipes[1], F_SETFL, 0), 0);
+    (void)fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char words[4][20] = {"kvtier-testing", "--stop-timeout", "1s", "--log-level=debug"};
+        char *argv[] = {words[0], words[1], words[2], words[3], NULL};
+
+        (void)dup2(pipes[1], STDERR_FILENO);
+        _exit(kvt_program_main(4, argv, &program));
+    }
+    kvt_clock_sleep_ms(300);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    for (unsigned i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; i++)
+        kvt_clock_sleep_ms(100);
+    assert_int_equal(kill(child, 0), -1);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
 static void
 asking_into_a_full_disk_is_a_failure(void **state)
 {
@@ -341,6 +413,8 @@ main(void)
         TEST(a_failed_run_exits_1_and_says_why),
         TEST(a_service_says_ready_pings_and_stops),
         TEST(a_second_signal_ends_it_at_once),
+        TEST(a_program_that_hangs_is_ended),
+        TEST(a_log_that_hangs_keeps_nothing),
         TEST(asking_into_a_full_disk_is_a_failure),
     };
 
