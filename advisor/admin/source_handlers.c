@@ -49,6 +49,7 @@ add_source(struct kvt_buffer *out, const struct advisor_source_view *view)
     add_number(out, "events", counts->events);
     add_number(out, "events_per_second", view->events_per_second);
     add_number(out, "duplicates", counts->duplicates);
+    add_number(out, "number_conflicts", counts->number_conflicts);
     add_number(out, "gaps", counts->gaps);
     add_skipped(out, counts);
     add_number(out, "unmatched", counts->unmatched);
@@ -117,6 +118,7 @@ add_publisher(struct kvt_buffer *out, const struct advisor_publisher_view *view)
     kvt_buffer_printf(out, ",\"state\":\"%s\",\"silent\":%s", state_name(view->state),
                       view->silent ? "true" : "false");
     add_number(out, "gaps", view->row.gaps);
+    add_number(out, "conflicts", view->conflicts);
     add_number(out, "resyncs", view->row.resyncs);
     add_number(out, "last_event_ms", view->row.last_event_ms);
     kvt_buffer_printf(out, ",");

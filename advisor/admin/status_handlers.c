@@ -159,12 +159,14 @@ add_events(const struct advisor_admin *http, struct kvt_buffer *out)
 
     kvt_buffer_printf(out,
                       "\"events\":{\"applied\":%" PRId64 ",\"skipped\":%" PRId64
-                      ",\"malformed\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"gaps\":%" PRId64
-                      ",\"resyncs\":%" PRId64 ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
+                      ",\"malformed\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"conflicts\":%" PRId64
+                      ",\"unproven\":%" PRId64 ",\"gaps\":%" PRId64 ",\"resyncs\":%" PRId64
+                      ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
                       ",\"stream_seq\":%" PRId64 ",\"committed_seq\":%" PRId64 ",\"lag\":%" PRId64
                       ",\"lag_ms\":%" PRId64 ",\"last_event_ms\":%" PRId64 "}",
                       kvt_metric_get(counters->applied), kvt_metric_get(counters->unknown),
                       kvt_metric_get(counters->malformed), kvt_metric_get(counters->duplicates),
+                      kvt_metric_get(counters->conflicts), kvt_metric_get(counters->unproven),
                       kvt_metric_get(counters->gaps), kvt_metric_get(counters->resyncs),
                       kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
                       last, committed, last > done ? last - done : 0,
@@ -327,11 +329,11 @@ advisor_admin_publishers(void *arg, const struct kvt_http_request *request,
         kvt_buffer_printf(out,
                           ",\"incarnation\":%" PRIu64 ",\"last_seq\":%" PRIu64
                           ",\"state\":\"%s\",\"silent\":%s,\"gaps\":%" PRIu64
-                          ",\"resyncs\":%" PRIu64 ",\"blocks\":%" PRIu64
+                          ",\"conflicts\":%" PRIu64 ",\"resyncs\":%" PRIu64 ",\"blocks\":%" PRIu64
                           ",\"last_event_ms\":%" PRIu64 ",",
                           view->row.incarnation, view->row.last_seq, state_name(view->state),
-                          view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
-                          blocks[i], view->row.last_event_ms);
+                          view->silent ? "true" : "false", view->row.gaps, view->conflicts,
+                          view->row.resyncs, blocks[i], view->row.last_event_ms);
         advisor_admin_text(out, "last_error", view->error);
         add_foreign(http, out, view);
         kvt_buffer_printf(out, "}");

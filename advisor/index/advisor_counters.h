@@ -15,6 +15,8 @@
     X(applied, COUNTER, "events_applied_total", "Events applied to the index.")                    \
     X(unknown, COUNTER, "events_skipped_total", "Events of an unknown kind, left out.")            \
     X(duplicates, COUNTER, "events_duplicate_total", "Events seen before and dropped.")            \
+    X(conflicts, COUNTER, "events_conflicting_total", "Numbers seen twice with other events.")     \
+    X(unproven, COUNTER, "events_unproven_total", "Repeated numbers too old to be compared.")      \
     X(malformed, COUNTER, "messages_malformed_total", "Messages that could not be read.")          \
     X(refused, COUNTER, "messages_refused_total", "Messages there was no room for in a table.")    \
     X(gaps, COUNTER, "gaps_total", "Gaps found in the numbers of a publisher.")                    \

@@ -83,6 +83,7 @@ renew(struct advisor_publisher *publisher, uint64_t life)
     publisher->foreign.groups_partial = 0;
     publisher->row.incarnation++;
     publisher->row.last_seq = 0;
+    advisor_seen_events_vouch(&publisher->seen, 0);
     publisher->row.gone = 0;
     publisher->row.gen++;
     publisher->foreign.floor = publisher->row.gen;
@@ -269,6 +270,26 @@ see_stranger(struct advisor_publisher *publisher, const struct advisor_mark *mar
     changed(publisher);
 }
 
+/* A number that was applied comes again.  Answers repeat what is known, and are not compared. */
+static void
+see_again(struct advisor_publisher *publisher, const struct advisor_mark *mark, uint64_t now_ms,
+          struct advisor_foreign_step *step)
+{
+    if (mark->held || mark->digest == 0 || mark->number <= publisher->seen.vouched ||
+        advisor_seen_events_compare_digest(&publisher->seen, mark->number, mark->digest) !=
+            ADVISOR_SEEN_OTHER)
+        return;
+    step->conflict = true;
+    advisor_seen_events_count(&publisher->seen, 1);
+    changed(publisher);
+    if (publisher->foreign.lost != 0)
+        return; /* it is uncertain for good already */
+    if (publisher->foreign.messages != 0)
+        advisor_foreign_lose(publisher, "two messages had one number: somebody else sends as it");
+    else if (publisher->row.need_dump == 0)
+        advisor_foreign_want_dump(publisher, now_ms);
+}
+
 struct advisor_foreign_step
 advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_mark *mark,
                     uint64_t now_ms)
@@ -297,8 +318,10 @@ advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_ma
     if (mark->number <= *last && publisher->leapt && !mark->held &&
         mark->number > publisher->leapt_from)
         see_lie(publisher, now_ms);
-    if (mark->number <= *last)
+    if (mark->number <= *last) {
+        see_again(publisher, mark, now_ms, &step);
         return step;
+    }
     if (publisher->away && publisher->foreign.lost == 0 && !mark->held) {
         see_stranger(publisher, mark, now_ms, &step);
         return step;
@@ -306,6 +329,7 @@ advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_ma
     if (publisher->rebase) {
         publisher->rebase = false;
         publisher->row.last_seq = mark->number - 1;
+        advisor_seen_events_vouch(&publisher->seen, mark->number - 1);
     }
     if (mark->number == *last + 1 && publisher->resync != ADVISOR_RESYNC_DUMP &&
         publisher->row.need_dump == 0) {
@@ -486,8 +510,10 @@ advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
     publisher->answered = true;
     publisher->rebase = number == 0;
     publisher->after_dump = number != 0;
-    if (number != 0)
+    if (number != 0) {
         publisher->row.last_seq = number; /* also backwards: it is asked what is behind it */
+        advisor_seen_events_vouch(&publisher->seen, number);
+    }
     changed(publisher);
     if (!missed)
         return;

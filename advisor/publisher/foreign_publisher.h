@@ -33,15 +33,17 @@ struct advisor_mark {
     uint64_t life;   /* 0: not said */
     bool new_life;   /* known to have started anew */
     bool clears;     /* it empties all the publisher holds */
+    uint64_t digest; /* of what comes under the number; 0: not known */
     bool held;       /* it was held back, or comes with an answer */
 };
 
 struct advisor_foreign_step {
     enum advisor_verdict verdict;
-    bool gap;     /* a gap was found */
-    bool late;    /* it was there before we heard of it */
-    bool renewed; /* another life: what the former held is void, also what is held back */
-    bool certain; /* what was missing is there */
+    bool gap;      /* a gap was found */
+    bool late;     /* it was there before we heard of it */
+    bool renewed;  /* another life: what the former held is void, also what is held back */
+    bool certain;  /* what was missing is there */
+    bool conflict; /* something else came under this number before: see own_publisher.h */
     uint64_t first_missing;
     uint64_t last_missing;
 };

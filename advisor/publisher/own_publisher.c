@@ -52,6 +52,7 @@ renew(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
     step->replaced = row->incarnation != 0;
     row->incarnation = batch->incarnation;
     row->last_seq = 0;
+    advisor_seen_events_vouch(&publisher->seen, 0);
     publisher->denials = 0;
     row->gone = 0;
     row->gen++;
@@ -65,10 +66,18 @@ renew(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
 static bool
 doubt_former(struct advisor_publisher *publisher, uint64_t now_ms)
 {
-    if (publisher->resync != ADVISOR_RESYNC_NONE ||
-        now_ms - publisher->former_ms < ADVISOR_RETRY_MAX_MS)
+    if (publisher->resync != ADVISOR_RESYNC_NONE || publisher->row.need_dump != 0)
         return false;
-    publisher->former_ms = now_ms;
+    if (publisher->former_ms != 0 && now_ms - publisher->former_ms < ADVISOR_RETRY_MAX_MS) {
+        /* Where the later life has answered, the message is late.  Else the publisher is uncertain
+         * at once, and is asked when it is time. */
+        if (publisher->proven == publisher->row.incarnation)
+            return false;
+        publisher->row.gone = 0;
+        advisor_publisher_refused(publisher, publisher->former_ms);
+        return true;
+    }
+    publisher->former_ms = now_ms == 0 ? 1 : now_ms;
     if (publisher->row.gone != 0) {
         publisher->row.gone = 0;
         publisher->row.need_dump = 1;
@@ -76,6 +85,44 @@ doubt_former(struct advisor_publisher *publisher, uint64_t now_ms)
     } else {
         advisor_publisher_doubt(publisher);
     }
+    return true;
+}
+
+/* The publisher says that it has not sent all that was applied: mostly an old heartbeat. */
+static bool
+doubt_numbers(struct advisor_publisher *publisher, uint64_t first_seq, uint64_t now_ms)
+{
+    if (first_seq <= publisher->ranged || first_seq <= publisher->seen.vouched)
+        return false;
+    return doubt_former(publisher, now_ms);
+}
+
+/* All it has must be asked for: what was applied may be another's. */
+static void
+want_dump(struct advisor_publisher *publisher)
+{
+    publisher->row.gone = 0;
+    publisher->row.need_dump = 1;
+    changed(publisher);
+    if (publisher->resync != ADVISOR_RESYNC_DUMP)
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
+}
+
+/* Numbers that were applied come again.  False: as they were. */
+static bool
+see_again(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
+          uint32_t unknown, struct advisor_step *step)
+{
+    const uint64_t last = publisher->row.last_seq;
+
+    switch (advisor_seen_events_compare(&publisher->seen, batch, unknown, publisher->seen.vouched,
+                                        last)) {
+    case ADVISOR_SEEN_SAME: return false;
+    case ADVISOR_SEEN_OTHER: step->conflict = true; break;
+    case ADVISOR_SEEN_UNKNOWN: step->unproven = true; break;
+    }
+    advisor_seen_events_count(&publisher->seen, step->conflict ? 1 : 0);
+    want_dump(publisher);
     return true;
 }
 
@@ -98,8 +145,15 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
     if (batch->incarnation > row->incarnation)
         renew(publisher, batch, &step);
     next = row->last_seq + 1;
+    if (count == 0 && batch->first_seq < next)
+        step.behind = doubt_numbers(publisher, batch->first_seq, now_ms);
     if (count > 0 && batch->first_seq + count <= next) {
-        step.duplicates = (uint32_t)count;
+        if (!see_again(publisher, batch, unknown, &step))
+            step.duplicates = (uint32_t)count;
+        return step; /* a dump that is asked for now has all of it */
+    }
+    if (count > 0 && batch->first_seq < next && see_again(publisher, batch, unknown, &step)) {
+        step.verdict = ADVISOR_SEE_HOLD;
         return step;
     }
     if (row->gone != 0 && batch->first_seq >= next) {
@@ -150,6 +204,7 @@ advisor_publisher_applied(struct advisor_publisher *publisher, const struct kvt_
     const uint64_t last = batch->first_seq + batch->event_count + unknown - 1;
 
     assert(last >= row->last_seq);
+    advisor_seen_events_add(&publisher->seen, batch, unknown, row->last_seq + 1);
     row->last_seq = last;
     publisher->denials = 0;
     if (batch->time_ms > row->last_event_ms)
@@ -284,6 +339,7 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     const struct kvt_event_batch *batch = page->batch;
     const uint64_t next = publisher->row.last_seq + 1;
     struct advisor_page_step step = {0};
+    struct advisor_step seen = {.conflict = false};
     uint64_t end;
 
     if (page->status != KVT_OK || batch == NULL ||
@@ -292,9 +348,20 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
         advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         return step;
     }
+    publisher->proven = batch->incarnation;
     end = batch->first_seq + batch->event_count + page->unknown;
+    if (end < next ||
+        (batch->first_seq < next && see_again(publisher, batch, page->unknown, &seen))) {
+        /* It has not sent what was applied, or not so. */
+        step.conflict = true;
+        if (!seen.conflict)
+            advisor_seen_events_count(&publisher->seen, 1);
+        want_dump(publisher);
+        return step;
+    }
     if (end <= next) { /* it has no more than we do */
-        publisher->denials++;
+        if (publisher->range_to != UINT64_MAX)
+            publisher->denials++;
         step.finished = true;
         return step;
     }
@@ -346,6 +413,7 @@ answer_dump(struct advisor_publisher *publisher, const struct advisor_page *page
         step.fresh = true;
         step.replaced = batch->incarnation != row->incarnation;
         row->incarnation = batch->incarnation;
+        publisher->proven = batch->incarnation;
         row->gen++;
         publisher->dump_incarnation = batch->incarnation;
         publisher->dump_seq = batch->first_seq;
@@ -378,8 +446,10 @@ void
 advisor_publisher_paged(struct advisor_publisher *publisher, const struct advisor_page *page,
                         const struct advisor_page_step *step)
 {
-    if (publisher->resync == ADVISOR_RESYNC_RANGE && step->apply)
+    if (publisher->resync == ADVISOR_RESYNC_RANGE && step->apply) {
         advisor_publisher_applied(publisher, page->batch, page->unknown);
+        publisher->ranged = publisher->row.last_seq;
+    }
     if (publisher->resync == ADVISOR_RESYNC_DUMP && step->apply) {
         publisher->dump_cursor = page->next_cursor;
         if (page->batch->time_ms > publisher->row.last_event_ms)
@@ -387,6 +457,8 @@ advisor_publisher_paged(struct advisor_publisher *publisher, const struct adviso
         if (step->finished) {
             /* Also backwards: what was applied beyond the snapshot is asked for again. */
             publisher->row.last_seq = publisher->dump_seq;
+            publisher->ranged = 0;
+            advisor_seen_events_vouch(&publisher->seen, publisher->dump_seq);
             publisher->row.need_dump = 0;
         }
         changed(publisher);

@@ -18,6 +18,10 @@
  *          stepped back the living one's is the lower.
  * While uncertain, newer messages are held back and applied behind the answer.
  *
+ * A number that comes again is compared with what came under it (seen_events.h).  Other content, or
+ * one too old to compare, makes the publisher uncertain, and a DUMP decides; so does a publisher
+ * that denies numbers which were applied.  A former life that speaks makes it uncertain too.
+ *
  * Ownership: the publisher owns the messages it holds back.
  * Threads:   none; the engine's thread.
  * Limits:    ADVISOR_HOLD_MESSAGES_MAX messages and ADVISOR_HOLD_BYTES_MAX bytes held back; beyond
@@ -30,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "advisor/publisher/seen_events.h"
 #include "advisor/source/inbox.h"
 #include "advisor/store/durable_store.h"
 #include "advisor/store/foreign_rows.h"
@@ -81,6 +86,8 @@ struct advisor_publisher {
     uint32_t failures; /* questions in a row without an answer */
     uint32_t denials;  /* answers in a row that there is nothing behind what was applied */
     uint64_t range_to; /* RANGE: last missing sequence, as far as known */
+    uint64_t proven;   /* the life that has answered; 0: none since the start */
+    uint64_t ranged;   /* its newest answer to RANGE went to this number */
     uint64_t dump_cursor;
     uint64_t dump_seq;         /* DUMP: sequence of the first page */
     uint64_t dump_incarnation; /* 0: no page yet */
@@ -93,6 +100,7 @@ struct advisor_publisher {
     uint32_t held_count;
 
     struct advisor_staff staff;
+    struct advisor_seen_events seen; /* durable with `row` */
 
     /* Publishers of other systems (foreign.h). */
     bool is_foreign;
@@ -128,6 +136,9 @@ struct advisor_step {
     bool gap;            /* a gap was found */
     bool lie;            /* dropped: the publisher itself denies what must come before it */
     bool former;         /* a former life speaks, and it is asked who lives */
+    bool conflict;       /* its numbers were used for other events: everything is asked for */
+    bool unproven;       /* the same: they are too old to be compared */
+    bool behind;         /* it says that it has not sent numbers that were applied: it is asked */
     bool replaced;       /* a newer life: what the older held in G1..G3 is void */
     bool renewed;        /* a newer life, or the first: held messages of the older are void */
 };
@@ -194,6 +205,7 @@ struct advisor_page_step {
     bool replaced; /* the dump is of another life, a newer or (see above) a lower one */
     bool sweep;    /* DUMP, last page: what its locations in G4 held before is void */
     bool finished; /* certain again: apply what is held back */
+    bool conflict; /* RANGE: it denies numbers that were applied: everything is asked for */
 };
 
 /** The publisher answered.  As with see, apply first, then call advisor_publisher_paged(). */

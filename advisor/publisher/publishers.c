@@ -7,6 +7,7 @@
 
 #include "advisor/publisher/publishers_private.h"
 #include "base/core/alloc.h"
+#include "base/core/random.h"
 
 enum { KEY_NUMBERS = 4 };
 
@@ -41,6 +42,8 @@ advisor_publishers_new(struct advisor_publishers **out)
     if (table == NULL)
         return KVT_NOMEM;
     table->next_number = 1;
+    kvt_random_system(&table->seen_key, sizeof(table->seen_key));
+    table->seen_key |= 1;
     if (pthread_mutex_init(&table->shared.lock, NULL) != 0) {
         kvt_free(table);
         return KVT_NOMEM;
@@ -62,6 +65,7 @@ advisor_publishers_free(struct advisor_publishers *table)
         return;
     for (size_t i = 0; i < table->count; i++) {
         advisor_publisher_unhold_all(table->slots[i]);
+        advisor_seen_events_release(&table->slots[i]->seen);
         kvt_free(table->slots[i]);
     }
     advisor_number_map_free(table->by_name);
@@ -121,6 +125,7 @@ evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
             heir->active = true;
         }
     advisor_publisher_unhold_all(publisher);
+    advisor_seen_events_release(&publisher->seen);
     kvt_free(publisher);
 }
 
@@ -135,6 +140,7 @@ advisor_publishers_place(struct advisor_publishers *table, const struct advisor_
         return KVT_NOMEM;
     *publisher = *model;
     publisher->slot = (uint32_t)slot;
+    publisher->seen.key = table->seen_key;
     if (advisor_number_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK) {
         kvt_free(publisher);
         return KVT_NOMEM;

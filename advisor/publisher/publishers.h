@@ -93,6 +93,7 @@ struct advisor_publisher_view {
     char namespace_[KVT_NAMESPACE_MAX];
     struct advisor_foreign_row foreign; /* all 0: one of our own */
     enum advisor_publisher_state state;
+    uint64_t conflicts; /* numbers seen twice with other content */
     bool silent;
     char error[KVT_ERROR_TEXT_MAX];
 };

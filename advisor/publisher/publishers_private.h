@@ -27,6 +27,8 @@ struct advisor_publishers {
     uint32_t saved_number;                    /* `next_number` in the store */
     uint32_t evicted[ADVISOR_PUBLISHERS_MAX]; /* rows to delete with the next save */
     size_t evicted_count;
+    uint64_t seen_key;       /* of digests of events */
+    uint64_t saved_seen_key; /* in the store */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */

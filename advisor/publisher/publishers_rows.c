@@ -70,17 +70,42 @@ load_row(void *arg, const void *data)
     return advisor_publishers_place(load->table, &model, load->table->count);
 }
 
+/* Of a publisher that is not there any more: a former version evicted it. */
+static enum kvt_err
+load_seen(void *arg, const void *data)
+{
+    const struct advisor_seen_row *row = data;
+    struct advisor_publisher *publisher = advisor_publishers_by_number(arg, row->publisher);
+
+    return publisher == NULL ? KVT_OK : advisor_seen_events_load(&publisher->seen, row);
+}
+
+static enum kvt_err
+load_seen_key(struct advisor_publishers *table, const struct advisor_txn *txn)
+{
+    const enum kvt_err rc =
+        advisor_store_number(txn, ADVISOR_META_SEEN_KEY, &table->saved_seen_key);
+
+    if (rc == KVT_OK && table->saved_seen_key != 0)
+        table->seen_key = table->saved_seen_key;
+    return rc;
+}
+
 enum kvt_err
 advisor_publishers_load(struct advisor_publishers *table, const struct advisor_txn *txn,
                         const struct advisor_name_table *names, uint64_t now_ms)
 {
     struct load load = {.table = table, .names = names, .now_ms = now_ms};
     uint64_t next = 0;
-    enum kvt_err rc = advisor_store_walk(txn, ADVISOR_ROW_FOREIGN, load_foreign, &load);
+    enum kvt_err rc = load_seen_key(table, txn);
 
+    if (rc == KVT_OK)
+        rc = advisor_store_walk(txn, ADVISOR_ROW_FOREIGN, load_foreign, &load);
     if (rc == KVT_OK)
         rc = advisor_store_walk(txn, ADVISOR_ROW_PUBLISHER, load_row, &load);
     kvt_free(load.foreign);
+    if (rc == KVT_OK)
+        rc = advisor_store_walk(txn, ADVISOR_ROW_SEEN, load_seen, table);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_PUBLISHER_NEXT, &next);
     if (next > table->next_number)
@@ -105,19 +130,27 @@ save_gone(const struct advisor_txn *txn, uint32_t number)
 {
     const struct advisor_publisher_row row = {.number = number};
     const struct advisor_foreign_row foreign = {.number = number};
-    const enum kvt_err rc = advisor_store_delete(txn, ADVISOR_ROW_PUBLISHER, &row);
+    enum kvt_err rc = advisor_store_delete(txn, ADVISOR_ROW_PUBLISHER, &row);
 
-    return rc == KVT_OK ? advisor_store_delete(txn, ADVISOR_ROW_FOREIGN, &foreign) : rc;
+    if (rc == KVT_OK)
+        rc = advisor_store_delete(txn, ADVISOR_ROW_FOREIGN, &foreign);
+    for (uint32_t slot = 0; slot < ADVISOR_SEEN_CHUNKS && rc == KVT_OK; slot++) {
+        const struct advisor_seen_row seen = {.publisher = number, .slot = slot};
+
+        rc = advisor_store_delete(txn, ADVISOR_ROW_SEEN, &seen);
+    }
+    return rc;
 }
 
 static enum kvt_err
 save_one(const struct advisor_txn *txn, const struct advisor_publisher *publisher)
 {
-    const enum kvt_err rc = advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &publisher->row);
+    enum kvt_err rc = advisor_store_put(txn, ADVISOR_ROW_PUBLISHER, &publisher->row);
 
-    return rc == KVT_OK && publisher->is_foreign
-               ? advisor_store_put(txn, ADVISOR_ROW_FOREIGN, &publisher->foreign)
-               : rc;
+    if (rc == KVT_OK && publisher->is_foreign)
+        rc = advisor_store_put(txn, ADVISOR_ROW_FOREIGN, &publisher->foreign);
+    return rc == KVT_OK ? advisor_seen_events_save(&publisher->seen, txn, publisher->row.number)
+                        : rc;
 }
 
 enum kvt_err
@@ -132,6 +165,8 @@ advisor_publishers_save(struct advisor_publishers *table, const struct advisor_t
             rc = save_one(txn, table->active[i]);
     if (rc == KVT_OK && table->saved_number != table->next_number)
         rc = advisor_store_put_number(txn, ADVISOR_META_PUBLISHER_NEXT, table->next_number);
+    if (rc == KVT_OK && table->saved_seen_key != table->seen_key)
+        rc = advisor_store_put_number(txn, ADVISOR_META_SEEN_KEY, table->seen_key);
     return rc;
 }
 
@@ -140,6 +175,9 @@ advisor_publishers_saved(struct advisor_publishers *table)
 {
     table->evicted_count = 0;
     table->saved_number = table->next_number;
-    for (size_t i = 0; i < table->active_count; i++)
+    table->saved_seen_key = table->seen_key;
+    for (size_t i = 0; i < table->active_count; i++) {
         table->active[i]->dirty = false;
+        table->active[i]->seen.dirty = 0;
+    }
 }

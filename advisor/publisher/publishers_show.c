@@ -15,6 +15,7 @@ fill_view(struct advisor_publisher_view *view, struct advisor_publisher *publish
     view->foreign = publisher->foreign;
     memcpy(view->namespace_, publisher->namespace_, sizeof(view->namespace_));
     memcpy(view->error, publisher->error, sizeof(view->error));
+    view->conflicts = publisher->seen.conflicts;
     view->silent = publisher->silent && publisher->row.gone == 0;
     view->state = publisher->row.gone != 0                ? ADVISOR_GONE
                   : advisor_publisher_doubtful(publisher) ? ADVISOR_UNCERTAIN

@@ -160,6 +160,14 @@ take_page(struct advisor_round *round, struct advisor_publisher *publisher,
     const enum advisor_resync what = publisher->resync;
     struct advisor_page_step step = advisor_publisher_answer(publisher, page, kvt_clock_mono_ms());
 
+    if (step.conflict) {
+        kvt_metric_inc(round->counters.conflicts, 1);
+        kvt_log_warn("advisor.publishers", "conflict",
+                     "%s has not sent event %" PRIu64
+                     " as it was applied: it is uncertain, and asked for all it has; another "
+                     "program publishes under its name",
+                     publisher->row.worker, publisher->row.last_seq);
+    }
     if (step.fresh && step.replaced) {
         publisher->staff.anew = true;
         advisor_publisher_unhold_all(publisher);

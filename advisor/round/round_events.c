@@ -246,6 +246,27 @@ tell(struct advisor_round *round, struct advisor_intake *intake,
                      "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch->worker,
                      publisher->row.last_seq + 1, batch->first_seq - 1);
     }
+    if (step->conflict) {
+        kvt_metric_inc(round->counters.conflicts, 1);
+        intake->counts.number_conflicts++;
+        kvt_log_warn("advisor.publishers", "conflict",
+                     "%s: events from %" PRIu64
+                     " on came before with other content: it is uncertain, and asked for all it "
+                     "has; if it is one program, another one publishes under its name",
+                     batch->worker, batch->first_seq);
+    }
+    if (step->unproven) {
+        kvt_metric_inc(round->counters.unproven, 1);
+        kvt_log_warn("advisor.publishers", "unproven",
+                     "%s: events from %" PRIu64
+                     " on come again, too late to be compared: it is asked for all it has",
+                     batch->worker, batch->first_seq);
+    }
+    if (step->behind)
+        kvt_log_warn("advisor.publishers", "behind",
+                     "%s says that its next event is %" PRIu64 ", and %" PRIu64
+                     " were applied: it is asked what it sent",
+                     batch->worker, batch->first_seq, publisher->row.last_seq);
     if (step->lie) {
         kvt_metric_inc(round->counters.malformed, 1);
         intake->counts.malformed++;
@@ -290,7 +311,10 @@ feed(struct advisor_round *round, struct advisor_intake *intake, struct advisor_
         return false;
     }
     if (!held && publisher->held_count > 0 && batch.incarnation == publisher->row.incarnation) {
-        /* Behind those that wait already: it may not overtake them. */
+        /* Behind those that wait already: it may not overtake them.  A heartbeat would be old then,
+         * and the next one is near. */
+        if (batch.event_count + unknown == 0)
+            return false;
         publisher->heard_ms = round->now_ms;
         (void)advisor_publisher_hold(publisher, item);
         return true;

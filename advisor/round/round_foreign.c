@@ -263,6 +263,14 @@ tell(const struct advisor_hearing *hearing, struct advisor_round *round,
     if (step->late)
         kvt_log_info("advisor.publishers", "late", "%s of %s was there before we heard of it", name,
                      hearing->intake->name);
+    if (step->conflict) {
+        kvt_metric_inc(round->counters.conflicts, 1);
+        hearing->intake->counts.number_conflicts++;
+        kvt_log_warn("advisor.publishers", "conflict",
+                     "%s of %s: a number came before with other content: it is uncertain; another "
+                     "program publishes under its name",
+                     name, hearing->intake->name);
+    }
     if (!step->gap)
         return;
     kvt_metric_inc(round->counters.gaps, 1);
@@ -322,11 +330,28 @@ turn(struct advisor_round *round, const struct advisor_hearing *hearing,
     }
     if (step.verdict == ADVISOR_SEE_HOLD && hearing->only == NULL)
         hold(round, hearing, publisher);
-    if (step.verdict == ADVISOR_SEE_DROP) {
+    if (step.verdict == ADVISOR_SEE_DROP && !step.conflict) {
         hearing->intake->counts.duplicates++;
         kvt_metric_inc(round->counters.duplicates, 1);
     }
     return step.verdict;
+}
+
+/* What an event says, without what differs between deliveries. */
+static uint64_t
+digest_event(const struct advisor_publisher *publisher, const struct wire_raw_batch *raw,
+             const struct wire_raw_event *event)
+{
+    const uint64_t said[] = {event->parent, event->count,          event->ranks,
+                             event->size,   (uint64_t)event->tier, (uint64_t)event->kind};
+    uint64_t digest = XXH3_64bits_withSeed(said, sizeof(said), publisher->seen.key);
+
+    for (uint32_t i = 0; i < event->count; i++) {
+        const struct wire_raw_block *block = &raw->blocks[event->first + i];
+
+        digest = XXH3_64bits_withSeed(&block->hash, sizeof(block->hash), digest);
+    }
+    return digest == 0 ? 1 : digest;
 }
 
 static bool
@@ -345,11 +370,10 @@ hear_events(struct advisor_round *round, const struct advisor_hearing *hearing)
 
     for (uint32_t i = 0; i < raw->event_count; i++) {
         const struct wire_raw_event *event = &raw->events[i];
-        const struct advisor_mark mark = {.number =
-                                              event->id == UINT64_MAX ? event->id : event->id + 1,
-                                          .life = raw->publisher,
-                                          .clears = clears_all(event),
-                                          .held = hearing->only != NULL};
+        struct advisor_mark mark = {.number = event->id == UINT64_MAX ? event->id : event->id + 1,
+                                    .life = raw->publisher,
+                                    .clears = clears_all(event),
+                                    .held = hearing->only != NULL};
         enum advisor_verdict verdict;
 
         if (event->unnumbered) {
@@ -365,12 +389,14 @@ hear_events(struct advisor_round *round, const struct advisor_hearing *hearing)
         }
         if (former == NULL || (hearing->only != NULL && publisher != hearing->only))
             continue;
+        mark.digest = digest_event(publisher, raw, event);
         verdict = turn(round, hearing, publisher, &mark);
         if (verdict == ADVISOR_SEE_HOLD && hearing->only != NULL)
             return ADVISOR_HEARD_HOLD;
         if (verdict != ADVISOR_SEE_APPLY)
             continue;
         advisor_round_apply_raw(round, hearing->intake, publisher, event);
+        advisor_seen_events_add_digest(&publisher->seen, mark.number, mark.digest);
         advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     }
     return ADVISOR_HEARD;
@@ -383,11 +409,11 @@ hear_message(struct advisor_round *round, const struct advisor_hearing *hearing)
     struct wire_raw_batch *raw = round->raw;
     const bool numbered = numbering_of(hearing->intake, raw) == NUMBERED_MESSAGES;
     const struct wire_raw_event *first = raw->event_count > 0 ? raw->events : NULL;
-    const struct advisor_mark mark = {.number = numbered ? raw->sequence + 1 : 0,
-                                      .life = hearing->item->epoch,
-                                      .new_life = hearing->item->new_life,
-                                      .clears = first != NULL && clears_all(first),
-                                      .held = hearing->only != NULL};
+    struct advisor_mark mark = {.number = numbered ? raw->sequence + 1 : 0,
+                                .life = hearing->item->epoch,
+                                .new_life = hearing->item->new_life,
+                                .clears = first != NULL && clears_all(first),
+                                .held = hearing->only != NULL};
     struct wire_engine_groups groups;
     struct advisor_publisher *publisher;
     enum advisor_verdict verdict;
@@ -396,6 +422,9 @@ hear_message(struct advisor_round *round, const struct advisor_hearing *hearing)
         return ADVISOR_HEARD;
     if (hearing->only != NULL && publisher != hearing->only)
         return ADVISOR_HEARD;
+    if (numbered)
+        mark.digest =
+            XXH3_64bits_withSeed(hearing->item->bytes, hearing->item->size, publisher->seen.key);
     verdict = turn(round, hearing, publisher, &mark);
     if (verdict != ADVISOR_SEE_APPLY)
         return verdict == ADVISOR_SEE_HOLD ? ADVISOR_HEARD_HOLD : ADVISOR_HEARD;
@@ -408,8 +437,10 @@ hear_message(struct advisor_round *round, const struct advisor_hearing *hearing)
     }
     for (uint32_t i = 0; i < raw->event_count; i++)
         advisor_round_apply_raw(round, hearing->intake, publisher, &raw->events[i]);
-    if (numbered)
+    if (numbered) {
         publisher->foreign.digest = advisor_round_digest(hearing->item);
+        advisor_seen_events_add_digest(&publisher->seen, mark.number, mark.digest);
+    }
     advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     return ADVISOR_HEARD;
 }

@@ -34,6 +34,7 @@ struct advisor_source_counts {
     uint64_t events;   /* applied */
     uint64_t gaps;     /* in numbers of its publishers or of the stream */
     uint64_t duplicates;
+    uint64_t number_conflicts;            /* numbers seen twice with other content */
     uint64_t malformed;                   /* messages */
     uint64_t skipped[WIRE_RAW_WHY_COUNT]; /* events left out, by reason */
     uint64_t unmatched;                   /* removes of blocks nobody stored */

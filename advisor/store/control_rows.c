@@ -194,6 +194,10 @@ static const struct row_kind kinds[ADVISOR_ROW_COUNT] = {
                          .size = sizeof(struct advisor_job_row),
                          .is_sound = advisor_job_row_is_sound,
                          .key = {PART(struct advisor_job_row, id, 8)}},
+    [ADVISOR_ROW_SEEN] = {.table = ADVISOR_TABLE_SEEN,
+                          .size = sizeof(struct advisor_seen_row),
+                          .key = {PART(struct advisor_seen_row, publisher, 4),
+                                  PART(struct advisor_seen_row, slot, 4)}},
 };
 
 union any_row {
@@ -205,6 +209,7 @@ union any_row {
     struct advisor_foreign_row foreign;
     struct advisor_alias_row alias;
     struct advisor_job_row job;
+    struct advisor_seen_row seen;
 };
 
 /* The row's key, in `bytes`. */

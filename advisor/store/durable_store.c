@@ -20,7 +20,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
     "meta", "namespaces", "holders", "publishers", "sweeps",  "gateways",  "orders", "blocks",
     "held", "positions",  "foreign", "aliases",    "orphans", "journal",   "runs_a", "runs_b",
-    "cold", "cold_drops", "learned", "policies",   "jobs",    "job_moves", "pins",
+    "cold", "cold_drops", "learned", "policies",   "jobs",    "job_moves", "pins",   "seen",
 };
 
 enum kvt_err
@@ -62,7 +62,7 @@ open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
         const int code =
             mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]);
 
-        if (code == MDB_NOTFOUND && i == ADVISOR_TABLE_PINS) {
+        if (code == MDB_NOTFOUND && (i == ADVISOR_TABLE_PINS || i == ADVISOR_TABLE_SEEN)) {
             store->tables[i] = 0;
             continue;
         }

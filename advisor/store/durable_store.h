@@ -81,6 +81,7 @@ enum advisor_meta {
     ADVISOR_META_VOLATILE,    /* 1: workers' places were not written, and no log of before counts */
     ADVISOR_META_PAUSED,      /* 1: no order leaves until somebody says so */
     ADVISOR_META_JOB_NEXT,    /* numbers of jobs are never used twice */
+    ADVISOR_META_SEEN_KEY,    /* of the digests of events; secret, never 0 once it is put */
     ADVISOR_META_COUNT,
 };
 
@@ -119,6 +120,19 @@ struct advisor_publisher_row {
     uint32_t buckets : 24; /* G4 holders it speaks for: advisor_publishers_reported() */
     uint32_t unused : 4;
     char worker[KVT_NAME_MAX];
+};
+
+#define ADVISOR_SEEN_CHUNK_EVENTS 64
+
+/* Digests of a publisher's events, by number (advisor/publisher/seen_events.h).  A folder of a
+ * former version has none. */
+struct advisor_seen_row {
+    uint64_t base;      /* number of digests[0], a multiple of ADVISOR_SEEN_CHUNK_EVENTS */
+    uint64_t vouched;   /* slot 0: the publisher itself told all up to this number, in a dump */
+    uint64_t conflicts; /* slot 0: numbers that came twice with other content */
+    uint32_t publisher;
+    uint32_t slot;
+    uint32_t digests[ADVISOR_SEEN_CHUNK_EVENTS]; /* 0: not known */
 };
 
 /* Places of `holder` that `publisher` reported with a generation below `floor` are to be removed.
@@ -176,6 +190,7 @@ enum advisor_row {
     ADVISOR_ROW_FOREIGN,
     ADVISOR_ROW_ALIAS,
     ADVISOR_ROW_JOB, /* advisor/store/job_rows.h; walked oldest first */
+    ADVISOR_ROW_SEEN,
     ADVISOR_ROW_COUNT,
 };
 

@@ -36,6 +36,7 @@ enum advisor_table {
     ADVISOR_TABLE_JOBS,
     ADVISOR_TABLE_JOB_MOVES,
     ADVISOR_TABLE_PINS, /* a folder of a former version has none */
+    ADVISOR_TABLE_SEEN, /* the same */
     ADVISOR_TABLE_COUNT,
 };
 

@@ -273,10 +273,12 @@ print_advisor(FILE *out, struct json_object *advisor)
                   cli_json_u64(advisor, "index.collisions"));
     (void)fprintf(out,
                   "events   %" PRIu64 " applied, lag %" PRIu64 " messages (%" PRIu64
-                  " ms), last %s; %" PRIu64 " gaps, %" PRIu64 " resyncs, %" PRIu64 " malformed\n",
+                  " ms), last %s; %" PRIu64 " gaps, %" PRIu64 " conflicts, %" PRIu64
+                  " resyncs, %" PRIu64 " malformed\n",
                   cli_json_u64(events, "applied"), cli_json_u64(events, "lag"),
                   cli_json_u64(events, "lag_ms"), age, cli_json_u64(events, "gaps"),
-                  cli_json_u64(events, "resyncs"), cli_json_u64(events, "malformed"));
+                  cli_json_u64(events, "conflicts"), cli_json_u64(events, "resyncs"),
+                  cli_json_u64(events, "malformed"));
     (void)fprintf(out, "sources  %" PRIu64 " publisher%s, %" PRIu64 " uncertain; NATS %s\n",
                   cli_json_u64(events, "publishers"),
                   cli_json_u64(events, "publishers") == 1 ? "" : "s",
