@@ -52,7 +52,8 @@ take_own(struct g4_request *request, struct g4_foreign_said *said, const char *n
         said->other_key = kvt_key_parse(key, &parsed) == KVT_OK &&
                           (!hex_of(value, &number) || number != g4_check_crc32c(key, strlen(key)));
     } else if (strcasecmp(name, "kvt-writer") == 0) {
-        (void)snprintf(meta->writer, sizeof(meta->writer), "%s", value);
+        if (g4_attribute_plain("", 0, value, strlen(value)))
+            (void)snprintf(meta->writer, sizeof(meta->writer), "%s", value);
     } else if (strcasecmp(name, "kvt-nonce") == 0) {
         (void)snprintf(said->nonce, sizeof(said->nonce), "%s", value);
     } else {
@@ -90,6 +91,8 @@ take_attribute(struct g4_request *request, const char *name, const char *value)
     char *out = request->attributes + used;
     int size;
 
+    if (!g4_attribute_plain(name, strlen(name), value, strlen(value)))
+        return;
     if (coded)
         size =
             snprintf(out, room, "%s: %s", name + strlen(CODED_PREFIX), value + strlen(CODED_SIGN));
@@ -113,7 +116,8 @@ g4_driver_meta_take(struct g4_request *request, const struct g4_foreign_meta *me
 {
     *said = (struct g4_foreign_said){.other_key = false};
     for (size_t i = 0; i < count; i++)
-        if (!take_own(request, said, meta[i].name, meta[i].value) && request->attributes != NULL)
+        if (!take_own(request, said, meta[i].name, meta[i].value) && request->attributes != NULL &&
+            i < G4_ATTRIBUTE_LINES)
             take_attribute(request, meta[i].name, meta[i].value);
     request->meta.present = said->length_known && said->crc_known;
 }

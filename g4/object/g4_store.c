@@ -58,6 +58,18 @@ condition_valid(const struct g4_request *request)
     return false;
 }
 
+bool
+g4_attribute_plain(const char *name, size_t name_size, const char *value, size_t value_size)
+{
+    for (size_t i = 0; i < name_size; i++)
+        if (name[i] <= 0x20 || name[i] >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", name[i]) != NULL)
+            return false;
+    for (size_t i = 0; i < value_size; i++)
+        if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
+            return false;
+    return true;
+}
+
 static bool
 attributes_valid(const char *text)
 {

@@ -121,6 +121,10 @@ struct g4_request {
     void *store_private;    /* the store's own; callers need not look at it */
 };
 
+/** Can a client have sent it as a header: a name of visible characters, and a value without control
+ *  bytes?  What a store tells of an object is kept only then. */
+bool g4_attribute_plain(const char *name, size_t name_size, const char *value, size_t value_size);
+
 struct g4_store;
 
 /* One store: a constant table and its own state.  g4_store_new() binds them. */

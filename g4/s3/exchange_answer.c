@@ -98,7 +98,8 @@ take_meta(struct g4_exchange *exchange, const char *line, size_t size)
                                    (!parse_number(value, 16, &number) ||
                                     number != g4_exchange_mark(exchange->request->key));
     } else if (header_is(line, size, "x-amz-meta-kvt-writer", value)) {
-        (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
+        if (g4_attribute_plain("", 0, value, strlen(value)))
+            (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
     } else {
         return false;
     }
@@ -117,20 +118,6 @@ is_attribute(const char *line, size_t size)
         if (size > strlen(names[i]) && strncasecmp(line, names[i], strlen(names[i])) == 0)
             return true;
     return false;
-}
-
-/* One that a client could have sent: a name of letters, digits, '-', '_' and '.', a value without
- * control bytes. */
-static bool
-attribute_plain(const char *name, size_t name_size, const char *value, size_t value_size)
-{
-    for (size_t i = 0; i < name_size; i++)
-        if (name[i] <= 0x20 || name[i] >= 0x7f || strchr("\"(),/;<=>?@[\\]{}", name[i]) != NULL)
-            return false;
-    for (size_t i = 0; i < value_size; i++)
-        if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
-            return false;
-    return true;
 }
 
 /* Keep the line as an attribute, its name in lower case; what does not fit, or could not be put
@@ -154,7 +141,7 @@ take_attribute(struct g4_exchange *exchange, const char *line, size_t size)
         end--;
     if (exchange->said.attribute_lines == G4_ATTRIBUTE_LINES ||
         (size_t)(colon - line) + (size_t)(end - value) + 4 > G4_ATTRIBUTES_MAX - used ||
-        !attribute_plain(line, (size_t)(colon - line), value, (size_t)(end - value)))
+        !g4_attribute_plain(line, (size_t)(colon - line), value, (size_t)(end - value)))
         return;
     exchange->said.attribute_lines++;
     for (const char *at = line; at < colon; at++)

@@ -370,6 +370,21 @@ bytes_are_given_out_whole_or_not_at_all(void **state)
     }
 }
 
+static void
+pairs_that_are_no_headers_are_left_out(void **state)
+{
+    struct fixture *f = *state;
+    char attributes[G4_ATTRIBUTES_MAX];
+    struct g4_request request = {.verb = G4_HEAD, .key = KEY, .attributes = attributes};
+
+    assert_int_equal(put(f->store, KEY, "body", 4, NULL), KVT_OK);
+    lie(f, FAKE_STORE_META_ODD);
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+    assert_string_equal(attributes, "x-amz-meta-j: k\n");
+    assert_string_equal(request.meta.writer, "");
+    lie(f, FAKE_STORE_HONEST);
+}
+
 /* Told of a larger object when the memory is there already: bytes were written beyond its end. */
 static void
 a_size_that_grows_is_no_overflow(void **state)
@@ -404,6 +419,7 @@ main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waiting_for_a_thread_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_put_is_what_a_look_shows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pairs_that_are_no_headers_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_size_that_grows_is_no_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_are_given_out_whole_or_not_at_all, set_up, tear_down),
     };

@@ -49,6 +49,9 @@ static void
 tell(const struct object *object, int64_t size, g4_foreign_seen_fn *seen, void *arg)
 {
     struct g4_foreign_object told = {.size = size, .modified_s = 1800000000};
+    static const struct g4_foreign_meta odd[] = {
+        {"a", "b\nx-amz-meta-c: d"}, {"e\n", "f"}, {"g:h", "i"},
+        {"kvt-writer", "w\r\nX: y"}, {"j", "k"},   {"", "\x7f"}};
     struct g4_foreign_meta meta[PAIRS_MAX];
 
     (void)snprintf(told.etag, sizeof(told.etag), "v%u", object->version);
@@ -58,7 +61,10 @@ tell(const struct object *object, int64_t size, g4_foreign_seen_fn *seen, void *
                                                    strcasecmp(object->pairs[i].name, "kvt-key") == 0
                                                ? "0/0:11111113"
                                                : object->pairs[i].value};
-    seen(arg, &told, meta, object->pair_count);
+    if (fake_store_controls.lie == FAKE_STORE_META_ODD)
+        seen(arg, &told, odd, sizeof(odd) / sizeof(odd[0]));
+    else
+        seen(arg, &told, meta, object->pair_count);
 }
 
 static int

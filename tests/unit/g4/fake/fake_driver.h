@@ -27,6 +27,7 @@ enum fake_store_lie {
     FAKE_STORE_GET_SHORT,   /* half of the body, says OK */
     FAKE_STORE_GET_LONG,    /* more than it said */
     FAKE_STORE_GET_TWICE,   /* tells of a larger object after the first bytes, and sends it */
+    FAKE_STORE_META_ODD,    /* pairs that no header line can carry */
     FAKE_STORE_GET_FLIPPED, /* one bit */
     FAKE_STORE_HEAD_AWAY,   /* nobody there, to each HEAD but the first */
     FAKE_STORE_HEAD_LENGTHLESS,
