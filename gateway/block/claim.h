@@ -37,6 +37,9 @@ struct gateway_claim {
     const char *writer;
     bool rewrite; /* equal content is not enough: the object must be written anew, */
     bool noted;   /* and under the lock of moves: its tombstone may still be on its way */
+    /* These bytes were acknowledged under the key: an object without our metadata with other bytes
+     * took their place.  Otherwise such an object was there first. */
+    bool acknowledged;
     enum gateway_claim_state state;
     enum kvt_err status;
     bool present;  /* STORED, and it was there before */

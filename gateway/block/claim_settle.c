@@ -63,10 +63,41 @@ take_present(struct gateway_context *context, struct gateway_claim *claim,
 
 /* Written by KVBM itself: our bytes, without our metadata? */
 static bool
-is_bare(const struct gateway_claim *claim, const struct g4_request *seen)
+is_same_bare(const struct gateway_claim *claim, const struct g4_request *seen)
 {
     return !seen->meta.present && seen->buffer_size == claim->size &&
            memcmp(seen->buffer, claim->body, claim->size) == 0;
+}
+
+/* Did somebody put an object without our metadata there first?  Nothing proves it bad. */
+static bool
+is_others_bare(const struct gateway_claim *claim, const struct g4_request *head,
+               const struct g4_request *seen)
+{
+    return !claim->acknowledged && ((seen->status == KVT_OK && gateway_damage_is_bare(seen)) ||
+                                    (head->status == KVT_OK && gateway_damage_is_bare(head) &&
+                                     gateway_damage_judged(seen->status)));
+}
+
+/* The first writer wins.  Its bytes are refused for when they come twice: an answer may be cut
+ * short or flipped on its way. */
+static void
+refuse_bare(struct gateway_context *context, struct gateway_claim *claim,
+            const struct g4_request *head, const struct g4_request *seen)
+{
+    const uint64_t length =
+        head->status == KVT_OK ? head->buffer_size : context->body_limits.object_max;
+    const bool whole = seen->status == KVT_RANGE ||
+                       (seen->status == KVT_OK &&
+                        (head->status != KVT_OK || seen->buffer_size == head->buffer_size));
+
+    if (whole && gateway_damage_comes_again(context, claim->key, seen, seen->buffer,
+                                            seen->buffer_size, length)) {
+        claim->state = GATEWAY_CLAIM_REFUSED;
+        claim->status = KVT_PRECONDITION;
+    } else {
+        gateway_claim_doubt(claim, KVT_AGAIN);
+    }
 }
 
 /* A bad object leaves its evidence.  It is written over when it is bad again: an answer that was
@@ -114,13 +145,15 @@ settle_by_body(struct gateway_context *context, struct gateway_claim *claim,
     } else if (rc == KVT_OK && reason == NULL) {
         claim->state = GATEWAY_CLAIM_REFUSED;
         claim->status = KVT_PRECONDITION;
-    } else if (rc == KVT_OK && is_bare(claim, &seen)) {
+    } else if (rc == KVT_OK && is_same_bare(claim, &seen)) {
         if (claim->rewrite)
             replace(context, claim, seen.etag);
         else
             gateway_claim_stored(claim, &seen); /* the row knows what it is */
     } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_damage_is_tombstone(&seen))) {
         replace(context, claim, seen.etag);
+    } else if (is_others_bare(claim, head, &seen)) {
+        refuse_bare(context, claim, head, &seen);
     } else if (gateway_damage_judged(rc)) {
         replace_bad(context, claim, head, &seen, reason);
     } else {

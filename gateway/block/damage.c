@@ -58,6 +58,28 @@ gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t cr
 }
 
 bool
+gateway_damage_is_bare(const struct g4_request *seen)
+{
+    return !seen->meta.present && seen->buffer_size > 0;
+}
+
+bool
+gateway_damage_is_known_bare(const struct g4_request *seen, const struct gateway_record *record)
+{
+    return gateway_damage_is_bare(seen) && !record->overwritten &&
+           (record->summed || !record->foreign) && gateway_record_in_bucket(record) &&
+           seen->buffer_size == record->length && record->etag[0] != '\0' &&
+           strcmp(seen->etag, record->etag) == 0;
+}
+
+bool
+gateway_damage_fits(const struct g4_request *seen, const struct gateway_record *record)
+{
+    return gateway_damage_shows(seen, record->length, record->crc32c, record->fingerprint) ||
+           gateway_damage_is_known_bare(seen, record);
+}
+
+bool
 gateway_damage_judged(enum kvt_err status)
 {
     return status == KVT_OK || status == KVT_CORRUPT || status == KVT_RANGE ||

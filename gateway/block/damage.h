@@ -36,6 +36,17 @@ void gateway_damage_keep(struct gateway_context *context, const char *key, unsig
 bool gateway_damage_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
                           uint64_t fingerprint);
 
+/** Is it an object without our metadata that is not empty?  KVBM writes such. */
+bool gateway_damage_is_bare(const struct g4_request *seen);
+
+/** Is it the object without our metadata whose bytes the row knows? */
+bool gateway_damage_is_known_bare(const struct g4_request *seen,
+                                  const struct gateway_record *record);
+
+/** Does a HEAD or GET answer show the block of this row: by its metadata, or as the object without
+ *  our metadata that was compared when the row was made? */
+bool gateway_damage_fits(const struct g4_request *seen, const struct gateway_record *record);
+
 /** Did a read show what lies there?  One that failed half-way tells nothing about the object. */
 bool gateway_damage_judged(enum kvt_err status);
 

@@ -11,6 +11,7 @@
 #include "gateway/block/recheck.h"
 #include "gateway/block/repair.h"
 #include "gateway/tier/access_counts.h"
+#include "gateway/tier/body_read.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/key_lock.h"
@@ -23,13 +24,47 @@ struct reading {
     size_t count;
 };
 
+static bool
+is_bad(enum kvt_err status)
+{
+    return status == KVT_CORRUPT || status == KVT_RANGE;
+}
+
+/* Are blocks without our metadata served under this key?  As KVBM has no namespaces, in none. */
+static bool
+serves_bare(const char *key)
+{
+    struct kvt_key parsed;
+
+    return gateway_object_key_is_block(key, &parsed) && parsed.namespace_[0] == '\0';
+}
+
+/* HEAD shows an object that is no block by its metadata. */
+static void
+take_unmarked(struct gateway_item *item, const struct g4_request *head)
+{
+    const bool counted = item->record.foreign &&
+                         (strcmp(item->record.etag, head->etag) == 0 || item->record.overwritten);
+
+    if (item->record.foreign && gateway_damage_is_known_bare(head, &item->record) &&
+        serves_bare(item->key))
+        return; /* as its row says */
+    if (!gateway_damage_is_bare(head) || item->record.overwritten || !serves_bare(item->key)) {
+        item->status = KVT_NOTFOUND;
+        item->suspect = !counted;
+        return;
+    }
+    gateway_record_of_head(head, false, &item->record);
+    item->record.foreign = true;
+    item->unsummed = true;
+}
+
 static void
 on_head(void *arg, struct g4_request *request, size_t index)
 {
     struct reading *reading = arg;
     struct gateway_item *item = &reading->items[index];
     const bool opaque = !gateway_object_key_is_block(item->key, NULL);
-    const bool bare = item->record.foreign && strcmp(item->record.etag, request->etag) == 0;
 
     item->status = request->status;
     item->gone = item->gone && request->status == KVT_NOTFOUND;
@@ -41,8 +76,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
     } else if (!opaque && gateway_damage_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
     } else if (!opaque && g4_kind_judge_block(request) != NULL) {
-        item->status = KVT_NOTFOUND;
-        item->suspect = !bare; /* counted as what it is */
+        take_unmarked(item, request);
     } else {
         gateway_record_of_head(request, opaque, &item->record);
     }
@@ -79,6 +113,7 @@ find_known(struct gateway_context *context, struct gateway_item *item)
     item->suspect = false;
     item->uncommitted = false;
     item->gone = false;
+    item->unsummed = false;
     item->size = 0;
     item->tier = GATEWAY_TIER_COLD;
     if (!gateway_object_key_is_allowed(item->key)) {
@@ -165,6 +200,75 @@ find_records(struct reading *reading)
     kvt_free(keys);
 }
 
+/* Only a row of the same kind gives way: what was acknowledged here says more, and so does what is
+ * on its way. */
+static bool
+may_note_sum(struct gateway_context *context, const char *key)
+{
+    struct gateway_record record;
+    const enum kvt_err rc = gateway_catalog_get(context->catalog, key, &record);
+
+    return rc == KVT_NOTFOUND ||
+           (rc == KVT_OK && record.state == GATEWAY_STORED && record.foreign &&
+            !record.overwritten && (record.tiers & GATEWAY_VOLUMES) == 0 && record.moving == 0);
+}
+
+/* Without the key the row is left for the next read, which only costs. */
+static void
+note_sum(struct gateway_context *context, const struct gateway_item *item)
+{
+    struct gateway_change change = {.key = item->key, .record = item->record};
+    struct gateway_key_lock hold;
+
+    if (!gateway_key_lock_try_one(context->key_locks, &hold, item->key))
+        return;
+    if (may_note_sum(context, item->key))
+        (void)!gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
+    gateway_key_lock_release(context->key_locks, &hold, 1);
+}
+
+/* Read an object without our metadata whole.  The store's own word of its length must fit what
+ * came; who reads it next compares with this sum. */
+static void
+sum_bare(struct gateway_context *context, struct gateway_item *item)
+{
+    struct g4_request seen;
+    enum kvt_err rc = gateway_bucket_tier_ended(
+        context->tiers.buckets,
+        gateway_body_read(&context->body_limits, gateway_bucket_tier_store(context->tiers.buckets),
+                          item->key, item->record.length, &seen));
+
+    if (rc == KVT_OK && (seen.meta.present || seen.buffer_size != item->record.length ||
+                         strcmp(seen.etag, item->record.etag) != 0))
+        rc = KVT_AGAIN; /* it was written again, or cut short on its way */
+    if (rc == KVT_OK) {
+        item->record.crc32c = g4_check_crc32c(seen.buffer, seen.buffer_size);
+        item->record.tiers = gateway_record_bucket(&seen);
+        item->record.summed = true;
+        note_sum(context, item);
+    }
+    gateway_body_release(&context->body_limits, &seen);
+    item->status = is_bad(rc) ? KVT_NOTFOUND : rc;
+}
+
+static void
+sum_all(struct reading *reading)
+{
+    size_t left = GATEWAY_GET_SUMS_MAX;
+
+    for (size_t i = 0; i < reading->count; i++) {
+        struct gateway_item *item = &reading->items[i];
+
+        if (!item->unsummed || item->status != KVT_OK)
+            continue;
+        if (item->for_body || left > 0)
+            sum_bare(reading->context, item);
+        else
+            item->status = KVT_NOTFOUND;
+        left -= left > 0 ? 1 : 0;
+    }
+}
+
 void
 gateway_get_find(struct gateway_context *context, struct gateway_item *items, size_t count)
 {
@@ -190,6 +294,7 @@ gateway_get_find(struct gateway_context *context, struct gateway_item *items, si
         if (items[i].gone)
             gateway_repair_gone(context, items[i].key);
     find_records(&reading);
+    sum_all(&reading);
 }
 
 void
@@ -230,12 +335,6 @@ check_file(const struct gateway_item *item, const struct g4_request *request, st
         meta->crc32c == record->crc32c && meta->fingerprint == record->fingerprint)
         return KVT_OK;
     return check(item, request, err);
-}
-
-static bool
-is_bad(enum kvt_err status)
-{
-    return status == KVT_CORRUPT || status == KVT_RANGE;
 }
 
 static void
@@ -288,7 +387,7 @@ on_cold(struct gateway_context *context, struct gateway_item *item,
     if (item->record.opaque)
         item->status = gateway_bucket_tier_ended(context->tiers.buckets, rc);
     else if (is_bad(rc) && !item->known)
-        item->suspect = true; /* its key may be held by us: looked at afterwards */
+        item->suspect = !item->record.foreign; /* its key may be held by us: looked at afterwards */
     else if (is_bad(rc))
         gateway_repair_cold(context, item->key, request, request->buffer, request->buffer_size,
                             err.text);

@@ -23,6 +23,7 @@ struct gateway_item {
     bool suspect;                 /* something is there that is not a whole block */
     bool uncommitted;             /* NOTFOUND: a whole block is there, without its record */
     bool gone;                    /* NOTFOUND: the catalog has a row, and nothing is there */
+    bool unsummed;                /* it is there without our metadata, and was not read yet */
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;
@@ -33,8 +34,12 @@ struct gateway_item {
     unsigned tier;       /* bodies: enum gateway_tier, which served it */
 };
 
+/* Blocks without our metadata that are read in one call which asks for no bodies. */
+#define GATEWAY_GET_SUMS_MAX 64
+
 /** Where and what is each key?  Catalog first, then HEAD on the bucket for what it does not know
- * and for opaque keys. */
+ * and for opaque keys.  A block of the namespace without a name that has none of our metadata is
+ * read whole the first time; its row has its crc then.  Past GATEWAY_GET_SUMS_MAX: NOTFOUND. */
 void gateway_get_find(struct gateway_context *context, struct gateway_item *items, size_t count);
 
 /** The same where the catalog alone answers; false: gateway_get_find() knows more. */

@@ -92,7 +92,7 @@ validate(const struct gateway_context *context, const struct gateway_put_item *i
 static bool
 is_acknowledged(const struct gateway_record *record)
 {
-    if (record->foreign) /* not by us, and nobody here can tell it from what is put */
+    if (record->foreign) /* not by us; its bytes are not compared on the row's word alone */
         return false;
     return record->state == GATEWAY_STORED || (record->state == GATEWAY_INTENT && record->kept);
 }
@@ -152,6 +152,25 @@ present_owed(struct putting *putting, size_t index)
         refuse(putting, index, KVT_AGAIN);
 }
 
+/* Was this very content acknowledged, and in the bucket at one time?  Then what lies there without
+ * our metadata was put over it. */
+static bool
+was_in_bucket(const struct gateway_put_item *item, const struct work *work)
+{
+    const struct gateway_record *known = &work->before;
+
+    return work->had && known->state == GATEWAY_STORED && !known->owed &&
+           (!known->foreign || known->overwritten) && same_content(item, known);
+}
+
+/* Does a HEAD decide?  Of an object without our metadata whose bytes are known it does, too. */
+static bool
+may_confirm(const struct gateway_record *known)
+{
+    return gateway_record_in_bucket(known) &&
+           (is_acknowledged(known) || (known->summed && !known->overwritten));
+}
+
 /* What the catalog knows decides most repeats without sending their bodies. */
 static void
 decide(struct putting *putting, size_t index)
@@ -176,15 +195,36 @@ decide(struct putting *putting, size_t index)
         .fingerprint = item->fingerprint,
         .writer = putting->context->identity.name,
         .rewrite = work->had && known->state == GATEWAY_RETIRING,
-        .noted = work->had && known->state == GATEWAY_RETIRING && known->moving != 0};
-    if (!work->had || !is_acknowledged(known))
-        return;
-    if (gateway_record_in_bucket(known))
+        .noted = work->had && known->state == GATEWAY_RETIRING && known->moving != 0,
+        .acknowledged = was_in_bucket(item, work)};
+    if (work->had && may_confirm(known))
         work->step = STEP_KNOWN;
-    else if (!same_content(item, known))
+    if (!work->had || !is_acknowledged(known) || work->step == STEP_KNOWN)
+        return;
+    if (!same_content(item, known))
         refuse(putting, index, KVT_PRECONDITION);
     else if (gateway_record_waits(known))
         present_owed(putting, index);
+}
+
+/* An object without our metadata lies there.  The row decides: it knows these bytes, or other ones
+ * that were acknowledged under the key. */
+static void
+confirm_bare(struct putting *putting, size_t index, const struct g4_request *head)
+{
+    struct work *work = &putting->work[index];
+    const struct gateway_record *known = &work->before;
+    const bool seen = gateway_damage_is_known_bare(head, known);
+    const bool same = same_content(&putting->items[index], known);
+
+    if (!same && (seen || !known->foreign)) {
+        refuse(putting, index, KVT_PRECONDITION);
+    } else if (seen && !known->foreign) {
+        gateway_recheck_seen(putting->context->recheck, putting->items[index].key);
+        set_present(putting, index);
+    } else {
+        work->step = STEP_THROUGH; /* its bytes decide; of known ones the row becomes a block's */
+    }
 }
 
 /* The bucket's word on a block that the catalog says it has.  What is not there, or is not the
@@ -204,6 +244,8 @@ on_confirmed(void *arg, struct g4_request *request, size_t index)
             set_present(putting, index);
         else
             refuse(putting, index, KVT_PRECONDITION);
+    } else if (request->status == KVT_OK && gateway_damage_is_bare(request)) {
+        confirm_bare(putting, index, request);
     } else if (gateway_damage_judged(request->status)) {
         work->step = STEP_THROUGH;
         work->had = same; /* a row of other bytes than these speaks of nothing any more */

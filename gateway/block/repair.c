@@ -91,6 +91,28 @@ drop_tier(struct gateway_context *context, const char *key, unsigned tier)
     return true;
 }
 
+/* An object without our metadata took the place of the row's block, or of what is known of it.  The
+ * row stays and says so: what was acknowledged is not answered with other bytes, and may be put
+ * again. */
+static void
+mark_overwritten(struct gateway_context *context, const char *key, unsigned tier)
+{
+    struct gateway_change change = {.key = key};
+    struct gateway_record *record = &change.record;
+
+    if (gateway_catalog_get(context->catalog, key, record) != KVT_OK ||
+        record->state != GATEWAY_STORED || record->overwritten)
+        return;
+    if (record->foreign || record->owed || record->moving != 0 || (record->tiers & ~tier) != 0 ||
+        (record->tiers & tier) == 0) {
+        (void)!drop_tier(context, key, tier);
+        return;
+    }
+    record->foreign = true;
+    record->overwritten = true;
+    (void)!gateway_catalog_change(context->catalog, &change, 1, GATEWAY_DURABLE);
+}
+
 void
 gateway_repair_second(struct gateway_context *context, const char *key, const void *body,
                       size_t size)
@@ -324,7 +346,7 @@ gateway_repair_is_other(const struct gateway_context *context, const struct gate
 {
     return gateway_record_in_bucket(record) && seen->meta.present &&
            strcmp(seen->meta.writer, context->identity.name) != 0 &&
-           !gateway_damage_shows(seen, record->length, record->crc32c, record->fingerprint);
+           !gateway_damage_fits(seen, record);
 }
 
 void
@@ -375,7 +397,7 @@ gateway_repair_elsewhere(struct gateway_context *context, const char *key)
         return false;
     if (gateway_catalog_get(context->catalog, key, record) == KVT_OK &&
         gateway_bucket_tier_look(context->tiers.buckets, key, &head) == KVT_OK &&
-        gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint) &&
+        gateway_damage_fits(&head, record) &&
         (gateway_record_elsewhere(record, &head) || has_lost_one(context, key, record, &head))) {
         record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
         memcpy(record->etag, head.etag, sizeof(record->etag));
@@ -420,8 +442,10 @@ gateway_repair_cold(struct gateway_context *context, const char *key, const stru
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(context, key, seen, body, size, &request)) {
         stays = foreign || is_anothers(context, key, seen, body, size);
-        if (drop_tier(context, key, gateway_record_bucket(seen)) && !stays &&
-            request.etag[0] != '\0' && gateway_removal_record(context, key) == KVT_OK)
+        if (foreign)
+            mark_overwritten(context, key, gateway_record_bucket(seen));
+        else if (drop_tier(context, key, gateway_record_bucket(seen)) && !stays &&
+                 request.etag[0] != '\0' && gateway_removal_record(context, key) == KVT_OK)
             neutralise(context, gateway_record_bucket(seen), key, &request);
     }
     gateway_key_lock_release(context->key_locks, &hold, 1);

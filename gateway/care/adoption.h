@@ -7,8 +7,8 @@
  * ones.  So the bucket is walked once, in the background; its cap holds from the end of that walk.
  *
  * What becomes of an object: a block with our metadata gets the row its writer's gateway has.  A
- * block without (KVBM's) gets a foreign one, which counts and is not served; so does one that a
- * commit record has to vouch for, as readers ask for that.  Any other key gets an opaque one.
+ * block without (KVBM's) gets a foreign one, which counts; so does one that a commit record has to
+ * vouch for, as readers ask for that.  Any other key gets an opaque one.
  * Locks, commit records, tombstones and what is the gateway's own get none, and a block that is not
  * what was written is left to `kvtier g4 fsck`.
  *

@@ -174,6 +174,8 @@ judge_known_cold(const struct scene *scene, struct gateway_inspection *seen, str
     else if (!record->opaque && g4_kind_of_object(cold) == G4_KIND_TOMBSTONE)
         find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, scene->tier,
              "the catalog says the bucket has it, a tombstone is there");
+    else if (!record->opaque && !record->foreign && gateway_damage_is_known_bare(cold, record))
+        return KVT_OK;
     else if (!record->opaque && !record->foreign)
         wrong = g4_kind_judge_block(cold);
     if (wrong != NULL)
@@ -462,10 +464,11 @@ adopt(struct gateway_context *context, const char *key, struct kvt_error *err)
     if (!gateway_key_lock_try_one(context->key_locks, &hold, key))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     gateway_get_find(context, &item, 1);
-    rc = item.uncommitted ? KVT_OK : item.status;
+    rc = item.uncommitted && !item.record.foreign ? KVT_OK : item.status;
     if (rc == KVT_OK && !item.known) {
         change.record = item.record;
-        change.record.foreign = item.uncommitted && !complete(context, key, &item.record);
+        change.record.foreign =
+            item.record.foreign || (item.uncommitted && !complete(context, key, &item.record));
         rc = gateway_catalog_change(context->catalog, &change, 1, GATEWAY_APPLIED);
     }
     gateway_key_lock_release(context->key_locks, &hold, 1);
@@ -490,8 +493,7 @@ recount(struct gateway_context *context, const char *key, unsigned tier, struct 
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
         rc =
             g4_store_perform(gateway_bucket_tier_bucket(context->tiers.buckets, 1u << tier), &head);
-        if (rc == KVT_OK &&
-            gateway_damage_shows(&head, record->length, record->crc32c, record->fingerprint)) {
+        if (rc == KVT_OK && gateway_damage_fits(&head, record)) {
             record->tiers |= 1u << tier;
             if (tier == GATEWAY_TIER_COLD) /* readers see this one from now on */
                 memcpy(record->etag, head.etag, sizeof(record->etag));

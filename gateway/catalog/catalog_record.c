@@ -12,7 +12,10 @@ enum {
     FLAG_FOREIGN = 8,
     FLAG_TO_COLD = 16, /* `moving` */
     FLAG_TO_FAR = 32,
-    FLAGS = FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED | FLAG_FOREIGN | FLAG_TO_COLD | FLAG_TO_FAR,
+    FLAG_SUMMED = 64, /* foreign only, as FLAG_OVERWRITTEN */
+    FLAG_OVERWRITTEN = 128,
+    FLAGS = FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED | FLAG_FOREIGN | FLAG_TO_COLD | FLAG_TO_FAR |
+            FLAG_SUMMED | FLAG_OVERWRITTEN,
 };
 
 struct writer {
@@ -170,6 +173,8 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u8(&writer,
              (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) | (record->kept ? FLAG_KEPT : 0) |
                        (record->owed ? FLAG_OWED : 0) | (record->foreign ? FLAG_FOREIGN : 0) |
+                       (record->summed ? FLAG_SUMMED : 0) |
+                       (record->overwritten ? FLAG_OVERWRITTEN : 0) |
                        ((record->moving & GATEWAY_COLD) != 0 ? FLAG_TO_COLD : 0) |
                        ((record->moving & GATEWAY_FAR) != 0 ? FLAG_TO_FAR : 0)));
     write_u64(&writer, record->length);
@@ -200,6 +205,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     record->kept = (flags & FLAG_KEPT) != 0;
     record->owed = (flags & FLAG_OWED) != 0;
     record->foreign = (flags & FLAG_FOREIGN) != 0;
+    record->summed = (flags & FLAG_SUMMED) != 0;
+    record->overwritten = (flags & FLAG_OVERWRITTEN) != 0;
     record->moving = ((flags & FLAG_TO_COLD) != 0 ? GATEWAY_COLD : 0u) |
                      ((flags & FLAG_TO_FAR) != 0 ? GATEWAY_FAR : 0u);
     record->length = read_u64(&reader);
@@ -212,7 +219,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
         read_text(&reader, record->shown, sizeof(record->shown));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
            (record->tiers & ~(GATEWAY_VOLUMES | GATEWAY_BUCKETS)) == 0 &&
-           record->moving != GATEWAY_BUCKETS && (flags & ~(unsigned)FLAGS) == 0;
+           record->moving != GATEWAY_BUCKETS && (flags & ~(unsigned)FLAGS) == 0 &&
+           (record->foreign || (!record->summed && !record->overwritten));
 }
 
 size_t

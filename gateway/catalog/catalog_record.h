@@ -49,8 +49,13 @@ struct gateway_record {
     unsigned tiers;
     bool opaque;  /* not a block: no events, never hot */
     bool foreign; /* a block's key, written by others without our metadata: it counts and has its
-                     events, and as nobody knows its checksum it is a miss for every reader */
-    bool kept;    /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
+                     events; a miss for every reader unless it is `summed` */
+    bool summed;  /* foreign only: `length` and `crc32c` are of the object with this ETag, which was
+                     read whole */
+    bool overwritten; /* foreign only: `length` and `crc32c` are of a block that was acknowledged,
+                         and an object without our metadata and with other bytes took its place: a
+                         miss until the block's own bytes are put again */
+    bool kept; /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
     bool owed; /* STORED: acknowledged from its hot copy, the bucket is still to get one.  INTENT:
                     it is to become so, and nothing was sent to the bucket */
     /* STORED: on its way between the buckets, to GATEWAY_COLD or GATEWAY_FAR; 0: not.  While that

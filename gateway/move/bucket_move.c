@@ -212,9 +212,7 @@ shows(struct gateway_context *context, const char *key, const struct gateway_rec
         return KVT_NOTFOUND;
     if (rc != KVT_OK)
         return rc;
-    return gateway_damage_shows(&seen, record->length, record->crc32c, record->fingerprint)
-               ? KVT_OK
-               : KVT_NOTFOUND;
+    return gateway_damage_fits(&seen, record) ? KVT_OK : KVT_NOTFOUND;
 }
 
 /* The other copy is not to be seen behind the tombstone: what is in memory may be all there is.

@@ -11,6 +11,7 @@
 #include "gateway/block/unsynced.h"
 #include "gateway/move/move.h"
 #include "gateway/tier/attribute_lines.h"
+#include "gateway/tier/body_read.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/key_lock.h"
@@ -21,9 +22,32 @@ enum {
     BUSY_MAX = 2, /* namespaces that are packed by somebody, in a round */
 };
 
+/* Is it the block of this intent?  A PUT is acknowledged, too, when an object without our metadata
+ * has the same bytes: such a one is read.  An error: nobody can tell now. */
+static enum kvt_err
+is_ours(struct gateway_context *context, const struct g4_request *head,
+        const struct gateway_record *record, bool *ours)
+{
+    struct g4_request seen;
+    enum kvt_err rc;
+
+    *ours = gateway_damage_shows(head, record->length, record->crc32c, record->fingerprint);
+    if (*ours || record->opaque || !gateway_damage_is_bare(head) ||
+        head->buffer_size != record->length)
+        return KVT_OK;
+    rc = gateway_bucket_tier_ended(
+        context->tiers.buckets,
+        gateway_body_read_block(&context->body_limits,
+                                gateway_bucket_tier_store(context->tiers.buckets), head->key,
+                                record, &seen));
+    gateway_body_release(&context->body_limits, &seen);
+    *ours = rc == KVT_OK;
+    return rc == KVT_CORRUPT ? KVT_OK : rc;
+}
+
 /* The bucket has something under an intent's key: ours?  Then the PUT did happen. */
 static void
-adopt(const struct g4_request *head, struct gateway_change *change)
+adopt(const struct g4_request *head, bool ours, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
 
@@ -33,7 +57,7 @@ adopt(const struct g4_request *head, struct gateway_change *change)
             record->shown[0] = '\0';
         record->length = head->meta.present ? head->meta.length : head->buffer_size;
         record->crc32c = head->meta.crc32c;
-    } else if (!gateway_damage_shows(head, record->length, record->crc32c, record->fingerprint)) {
+    } else if (!ours) {
         change->erase = true;
         return;
     }
@@ -96,6 +120,7 @@ settle_intent_held(struct gateway_context *context, const char *key)
                               .attributes = attributes,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_BUCKET_TIER_LOOK_MS};
     struct gateway_change change = {.key = key};
+    bool ours = false;
     enum kvt_err rc;
 
     if (gateway_catalog_get(context->catalog, key, &change.record) != KVT_OK ||
@@ -105,7 +130,9 @@ settle_intent_held(struct gateway_context *context, const char *key)
              ? KVT_CORRUPT
              : gateway_bucket_tier_perform(context->tiers.buckets, &head);
     if (rc == KVT_OK)
-        adopt(&head, &change);
+        rc = is_ours(context, &head, &change.record, &ours);
+    if (rc == KVT_OK)
+        adopt(&head, ours, &change);
     else if (rc == KVT_CORRUPT ||
              (rc == KVT_NOTFOUND && gateway_bucket_tier_absent(context->tiers.buckets, key)))
         change.erase = true;

@@ -143,14 +143,26 @@ def rewritten(client, bad):
         expect(status == "OK" and body == block.body, f"stored again, then read: {status}")
 
 
-def judge(run, where, gateway, stored, tier, also_good=False):
+def refused(client, bad):
+    """An object without metadata of ours is nobody's damage: the first writer wins."""
+    statuses = client.batch_put([(block.key, block.body) for block in bad], FINGERPRINT)
+    expect(set(statuses) == {"PRECONDITION"}, f"over objects without metadata: {set(statuses)}")
+    for block in bad:
+        status = client.get(block.key).status
+        expect(status == 404, f"GET of a planted object: {status}")
+
+
+def judge(run, where, gateway, stored, tier, also_good=False, unknown=()):
     client = run.client(gateway)
     for kind, bad in stored.bad.items():
         with run.case(f"{where}, {kind}: never served, and in quarantine"):
             read_every_way(client, stored.good, bad, also_good)
             quarantined(gateway, bad, tier, run)
     with run.case(f"{where}: the right blocks can be stored again"):
-        rewritten(client, stored.all_bad)
+        rewritten(client, [block for block in stored.all_bad if block not in unknown])
+    if unknown:
+        with run.case(f"{where}: what has no metadata, and no row, stays"):
+            refused(client, unknown)
     client.close()
 
 
@@ -170,7 +182,7 @@ def poison_bucket(run, nats, server, count):
         for block in planted:
             status = client.get(block.key).status
             expect(status == 404, f"GET of a planted object: {status}")
-        rewritten(client, planted)
+        refused(client, planted)
     with run.case(f"{where}: nothing changes when the gateway starts again"):
         gateway.kill()
         gateway.start()
@@ -180,7 +192,8 @@ def poison_bucket(run, nats, server, count):
     damage_bucket(bucket, others)
     peer = run.gateway(nats, f"gwpeer{server.name}", server, hot_capacity=0,
                        quarantine_max=2000).start()
-    judge(run, f"{where}, read by a gateway that did not write it", peer, others, "cold")
+    judge(run, f"{where}, read by a gateway that did not write it", peer, others, "cold",
+          unknown=others.bad["foreign"])
     return gateway, peer
 
 

@@ -31,7 +31,7 @@ expect_all(struct test_waiting *w, const char *what)
 }
 
 /* Every way to the bucket: two new blocks, one that is there though nobody knows, and one that
- * meets half an object. */
+ * meets an empty object. */
 static void
 prepare(struct test_waiting *w)
 {
@@ -45,7 +45,7 @@ prepare(struct test_waiting *w)
     for (uint64_t i = 1; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&w->gateway, i, SIZE), KVT_OK);
     assert_int_equal(
-        test_gateway_store_put(w->gateway.bucket, test_gateway_key(key, 1), "half", 4, &bare),
+        test_gateway_store_put(w->gateway.bucket, test_gateway_key(key, 1), "", 0, &bare),
         KVT_OK);
 }
 
