@@ -112,7 +112,7 @@ struct advisor_round {
     struct advisor_life *life;
     struct advisor_replay *replay;      /* an answer that is being applied; NULL: none */
     struct advisor_publisher *speaking; /* whose blocks are being named */
-    size_t poll_from;                   /* the source that is polled first */
+    size_t poll_from;                   /* counts rounds: which source is polled first */
     size_t held_bytes; /* for other systems' publishers, reckoned anew each round */
     uint64_t message;  /* counts messages taken */
 

@@ -255,9 +255,12 @@ poll_all(struct advisor_round *round, uint64_t wait_ms)
     const uint64_t each_ms = count == 0 || wait_ms == 0 ? 0 : (wait_ms + count - 1) / count;
     size_t taken = 0;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = (round->poll_from + i) % count;
+
         taken +=
-            poll_one(round, advisor_sources_at(round->feeds.sources, i), taken > 0 ? 0 : each_ms);
+            poll_one(round, advisor_sources_at(round->feeds.sources, at), taken > 0 ? 0 : each_ms);
+    }
     return taken;
 }
 
@@ -272,6 +275,9 @@ advisor_round_poll(struct advisor_round *round, uint64_t wait_ms)
         count = poll_all(round, total == 0 ? wait_ms : 0);
         total += count;
     } while (count > 0 && kvt_clock_mono_ms() - began_ms < round->options.commit_max_wait_ms / 2);
+    /* The first ones may take all the room there is in a round: so each source is first in its
+     * turn. */
+    round->poll_from++;
     return total;
 }
 

@@ -708,6 +708,47 @@ no_room_for_names(void **state)
     test_scene_end(&scene);
 }
 
+/* Our own workers send more than a round has room for: the other source has its turn all the same.
+ */
+static void
+a_flood_leaves_others_their_turn(void **state)
+{
+    enum { FLOOD = 160, EVENTS = 1000 };
+    struct kvt_event *events = kvt_calloc(EVENTS, sizeof(*events));
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_begin(&scene, &test_scene_dynamo, false);
+    for (uint64_t message = 0; message < FLOOD; message++) {
+        const struct kvt_event_batch batch = {
+            .incarnation = 1,
+            .first_seq = message * EVENTS + 1,
+            .time_ms = 5,
+            .worker = "flood",
+            .location_count = 1,
+            .locations = {{.tier = KVT_TIER_G2, .name = "host"}},
+            .events = events,
+            .event_count = EVENTS,
+        };
+
+        for (uint64_t i = 0; i < EVENTS; i++)
+            events[i] = (struct kvt_event){.type = KVT_EVENT_STORE,
+                                           .sequence_hash = batch.first_seq + i,
+                                           .block_size = 1,
+                                           .ranks = 1};
+        test_rig_batch(&scene.rig, message + 1, &batch);
+    }
+    store(&scene, 1, &first_blocks);
+    for (unsigned round = 0; round < 2; round++)
+        advisor_round_step(scene.rig.engine, 0);
+    assert_int_equal(count_places(&scene.rig, 1, 0), 1);
+    assert_true(test_rig_value(scene.rig.counters.events_seq) < FLOOD);
+    test_rig_run(&scene.rig);
+    assert_int_equal(test_rig_value(scene.rig.counters.events_seq), FLOOD);
+    kvt_free(events);
+    test_scene_end(&scene);
+}
+
 int
 main(void)
 {
@@ -727,6 +768,7 @@ main(void)
         cmocka_unit_test(engine_that_restarts),
         cmocka_unit_test(nonsense_leaves_a_gap),
         cmocka_unit_test(no_room_for_names),
+        cmocka_unit_test(a_flood_leaves_others_their_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
