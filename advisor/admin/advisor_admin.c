@@ -7,6 +7,7 @@
 #include "advisor/index/index_load.h"
 #include "advisor/round/outbox.h"
 #include "base/core/alloc.h"
+#include "base/core/redact.h"
 #include "base/text/parse.h"
 #include "wire/nats/bus.h"
 
@@ -203,7 +204,8 @@ advisor_admin_ready(void *arg, struct kvt_buffer *why)
     if (http->events != NULL)
         advisor_source_state(http->events, &source);
     if (!wire_bus_connected(http->bus)) {
-        kvt_buffer_printf(why, "nats: no connection to %s\n", http->nats_url);
+        kvt_redact_url(text, sizeof(text), http->nats_url);
+        kvt_buffer_printf(why, "nats: no connection to %s\n", text);
         ready = false;
     } else if (!source.running) {
         kvt_buffer_printf(why, "events: %s\n", source.detail);

@@ -9,6 +9,7 @@
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/redact.h"
 #include "kvtier/version.h"
 #include "wire/nats/bus.h"
 
@@ -196,6 +197,7 @@ advisor_admin_status(void *arg, const struct kvt_http_request *request,
     struct kvt_buffer *out = &response->body;
     struct kvt_buffer reasons;
     const char *state = "ready";
+    char shown[KVT_REDACT_URL_MAX];
     bool ready;
 
     (void)request;
@@ -224,7 +226,8 @@ advisor_admin_status(void *arg, const struct kvt_http_request *request,
         kvt_metric_get(counters->orders_issued), kvt_metric_get(counters->orders_pending),
         kvt_metric_get(counters->orders_done), kvt_metric_get(counters->orders_failed),
         kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
-    advisor_admin_text(out, "url", http->nats_url);
+    kvt_redact_url(shown, sizeof(shown), http->nats_url);
+    advisor_admin_text(out, "url", shown);
     kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
                       wire_bus_connected(http->bus) ? "true" : "false",
                       wire_bus_reconnects(http->bus));

@@ -4,6 +4,7 @@
 #include "base/config/config_private.h"
 #include "base/core/alloc.h"
 #include "base/core/escape.h"
+#include "base/core/redact.h"
 
 enum { HELP_WIDTH = 80 }; /* of a terminal */
 
@@ -234,8 +235,25 @@ print_origin(FILE *out, const struct kvt_config_value *value, bool json)
     print_quoted(out, value->where == NULL ? "" : value->where);
 }
 
+/* Addresses may have a password in them. */
 static void
-print_json_value(FILE *out, const struct kvt_config *config, size_t index)
+format_value(const struct kvt_config *config, size_t index, char text[KVT_CONFIG_VALUE_MAX])
+{
+    const char *key = config->params[index].key;
+    const char *dot = strrchr(key, '.');
+    const char *last = dot == NULL ? key : dot + 1;
+
+    if (strcmp(last, "url") == 0 || strcmp(last, "endpoint") == 0 ||
+        strcmp(last, "data_url") == 0) {
+        kvt_redact_url(text, KVT_CONFIG_VALUE_MAX, config->values[index].text);
+        return;
+    }
+    (void)snprintf(text, KVT_CONFIG_VALUE_MAX, "%s", config->values[index].text);
+    kvt_redact(text);
+}
+
+static void
+print_json_value(FILE *out, const struct kvt_config *config, size_t index, const char *shown)
 {
     const struct kvt_config_value *value = &config->values[index];
 
@@ -244,7 +262,7 @@ print_json_value(FILE *out, const struct kvt_config *config, size_t index)
     else if (config->params[index].type == KVT_CONFIG_INT && value->text[0] != '\0')
         (void)fprintf(out, "%" PRIu64, value->number);
     else
-        print_quoted(out, value->text);
+        print_quoted(out, shown);
 }
 
 void
@@ -254,17 +272,18 @@ kvt_config_print_show(const struct kvt_config *config, FILE *out, bool origin, b
         (void)fputs("{", out);
     for (size_t i = 0; i < config->count; i++) {
         const struct kvt_config_value *value = &config->values[i];
+        char shown[KVT_CONFIG_VALUE_MAX];
 
+        format_value(config, i, shown);
         if (json) {
             (void)fprintf(out, "%s\n  \"%s\": ", i == 0 ? "" : ",", config->params[i].key);
             (void)fputs(origin ? "{\"value\":" : "", out);
-            print_json_value(out, config, i);
+            print_json_value(out, config, i, shown);
             if (origin)
                 print_origin(out, value, true);
             (void)fputs(origin ? "}" : "", out);
         } else {
-            (void)fprintf(out, "%s: %s", config->params[i].key,
-                          value->text[0] == '\0' ? "\"\"" : value->text);
+            (void)fprintf(out, "%s: %s", config->params[i].key, shown[0] == '\0' ? "\"\"" : shown);
             if (origin)
                 print_origin(out, value, false);
             (void)fputc('\n', out);

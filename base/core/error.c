@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/redact.h"
+
 struct row {
     const char *name;
     const char *text;
@@ -64,6 +66,7 @@ fill(struct kvt_error *err, enum kvt_err code, int sys, const char *format, va_l
         size = strlen(text);
         (void)snprintf(text + size, sizeof(text) - size, ": %s", why);
     }
+    kvt_redact(text);
     err->code = code;
     err->sys = sys;
     memcpy(err->text, text, sizeof(text));

@@ -11,6 +11,7 @@
 #include "base/core/clock.h"
 #include "base/core/escape.h"
 #include "base/core/log_limiter.h"
+#include "base/core/redact.h"
 
 /* The process's one sink.  `program`, `least` and `format` are set before threads start. */
 static struct {
@@ -110,6 +111,7 @@ kvt_log(enum kvt_log_level level, const char *area, const char *event, const cha
     if (vsnprintf(message, sizeof(message), format, args) < 0)
         message[0] = '\0';
     va_end(args);
+    kvt_redact(message);
     write_line(level, area, event, message);
 }
 

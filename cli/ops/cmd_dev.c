@@ -10,6 +10,7 @@
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
 #include "base/core/file.h"
+#include "base/core/redact.h"
 #include "base/text/json.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/interrupt.h"
@@ -387,6 +388,7 @@ print_endpoints(const struct dev *dev)
     const char *folder = dev->state.folder;
     FILE *out = dev->context->out;
     char path[CLI_DEV_PATH_MAX];
+    char shown[KVT_REDACT_URL_MAX];
     char *text = NULL;
     size_t size;
 
@@ -398,11 +400,12 @@ print_endpoints(const struct dev *dev)
         (void)fflush(out);
         return;
     }
+    kvt_redact_url(shown, sizeof(shown), at->nats_url);
     (void)fprintf(out, "KVTier runs; Ctrl-C stops it.\n\n");
     (void)fprintf(out, "  S3, bucket %-12s %s\n  gateway admin           %s\n", at->bucket,
                   at->data_url, at->gateway_url);
     (void)fprintf(out, "  advisor admin           %s\n  NATS                    %s\n",
-                  at->advisor_url, at->nats_url);
+                  at->advisor_url, shown);
     (void)fprintf(out, "  state, logs, secrets    %s\n\ntry:\n", folder);
     (void)fprintf(out, "  kvtier --config %s/cli.yaml status --watch\n", folder);
     (void)fprintf(out, "  kvtier --config %s/cli.yaml doctor --state %s\n", folder, folder);

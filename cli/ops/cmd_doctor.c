@@ -7,6 +7,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/redact.h"
 #include "base/text/parse.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/daemon_settings.h"
@@ -148,6 +149,7 @@ check_nats(const struct cli_context *context, struct cli_doctor_checks *checks)
 {
     static const char *const streams[] = {WIRE_STREAM_EVENTS, WIRE_STREAM_ORDERS,
                                           WIRE_STREAM_REPORTS};
+    char shown[KVT_REDACT_URL_MAX];
     struct wire_bus *bus;
     struct kvt_error err = {0};
 
@@ -156,8 +158,9 @@ check_nats(const struct cli_context *context, struct cli_doctor_checks *checks)
                              err.text);
         return;
     }
-    cli_doctor_check_add(checks, CLI_DOCTOR_CHECK_OK, "nats", "", "connected to %s",
-                         kvt_config_string(context->settings, CLI_SETTING_NATS_URL));
+    kvt_redact_url(shown, sizeof(shown),
+                   kvt_config_string(context->settings, CLI_SETTING_NATS_URL));
+    cli_doctor_check_add(checks, CLI_DOCTOR_CHECK_OK, "nats", "", "connected to %s", shown);
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
         check_stream(checks, bus, streams[i]);
     check_orders(checks, bus);

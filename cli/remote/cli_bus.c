@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/redact.h"
 #include "cli/frame/cli_settings.h"
 #include "cli/frame/command.h"
 
@@ -34,6 +35,7 @@ cli_bus_open(const struct cli_context *context, struct wire_bus **bus, struct kv
 {
     const struct kvt_config *settings = context->settings;
     struct wire_bus_options options = wire_bus_options_of(settings, CLI_SETTING_NATS_URL);
+    char shown[KVT_REDACT_URL_MAX];
     struct kvt_error cause = {0};
     const char *answer;
     enum kvt_err rc;
@@ -44,14 +46,15 @@ cli_bus_open(const struct cli_context *context, struct wire_bus **bus, struct kv
     if (rc == KVT_OK)
         return KVT_OK;
     *bus = NULL;
-    answer = without_address(cause.text, options.url);
+    kvt_redact_url(shown, sizeof(shown), options.url);
+    answer = without_address(cause.text, shown);
     if (answer == NULL)
         return kvt_error_set(err, rc, "NATS: %.*s", CAUSE_MAX, cause.text);
     if (rc == KVT_DENIED)
-        return kvt_error_set(err, rc, "NATS at %s refuses %s: %.*s", options.url,
+        return kvt_error_set(err, rc, "NATS at %s refuses %s: %.*s", shown,
                              given(settings) ? "these credentials" : "us without credentials",
                              CAUSE_MAX, answer);
-    return kvt_error_set(err, rc, "no NATS at %s: %.*s", options.url, CAUSE_MAX, answer);
+    return kvt_error_set(err, rc, "no NATS at %s: %.*s", shown, CAUSE_MAX, answer);
 }
 
 const char *

@@ -6,6 +6,7 @@
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/redact.h"
 #include "base/text/json.h"
 #include "g4/object/check.h"
 #include "gateway/admin/admin_internal.h"
@@ -297,6 +298,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     struct kvt_buffer *out = &response->body;
     struct gateway_catalog_stats catalog;
     struct gateway_stream stream;
+    char shown[KVT_REDACT_URL_MAX];
 
     (void)request;
     gateway_catalog_stats(admin->context->catalog, &catalog);
@@ -328,7 +330,8 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
         catalog.incarnation, stream.next_seq, stream.acked_seq,
         catalog.events - catalog.events_acked, catalog.events_lost, catalog.entries, catalog.bytes,
         catalog.bytes_max, catalog.pending, atomic_load(&admin->budget->used), admin->budget->max);
-    kvt_buffer_json_string(out, admin->settings->bus.url);
+    kvt_redact_url(shown, sizeof(shown), admin->settings->bus.url);
+    kvt_buffer_json_string(out, shown);
     kvt_buffer_printf(out, ",\"connected\":%s}}\n",
                       admin->bus != NULL && wire_bus_connected(admin->bus) ? "true" : "false");
 }

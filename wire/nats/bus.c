@@ -8,6 +8,7 @@
 #include "base/core/alloc.h"
 #include "base/core/log.h"
 #include "base/core/random.h"
+#include "base/core/redact.h"
 #include "wire/message/subject.h"
 #include "wire/nats/bus_state.h"
 
@@ -267,7 +268,7 @@ connect_now(struct wire_bus *bus, const struct wire_bus_options *options, struct
         s = natsConnection_JetStream(&bus->js, bus->nc, &js);
     }
     if (s != NATS_OK)
-        return kvt_error_set(err, wire_bus_error(s), "NATS %s: %s", options->url,
+        return kvt_error_set(err, wire_bus_error(s), "NATS %s: %s", bus->url,
                              natsStatus_GetText(s));
     return KVT_OK;
 }
@@ -275,18 +276,20 @@ connect_now(struct wire_bus *bus, const struct wire_bus_options *options, struct
 enum kvt_err
 wire_bus_open(struct wire_bus **out, const struct wire_bus_options *options, struct kvt_error *err)
 {
+    char shown[KVT_REDACT_URL_MAX];
     struct wire_bus *bus;
     enum kvt_err rc;
 
     assert(out != NULL && options != NULL && options->url != NULL);
     *out = NULL;
+    kvt_redact_url(shown, sizeof(shown), options->url);
     bus = kvt_calloc(1, sizeof(*bus));
     if (bus == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", options->url);
+        return kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", shown);
     (void)pthread_mutex_init(&bus->shared.lock, NULL);
     (void)pthread_cond_init(&bus->shared.completed, NULL);
-    bus->url = kvt_strdup(options->url);
-    rc = bus->url == NULL ? kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", options->url)
+    bus->url = kvt_strdup(shown);
+    rc = bus->url == NULL ? kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", shown)
                           : connect_now(bus, options, err);
     if (rc != KVT_OK) {
         wire_bus_close(bus);

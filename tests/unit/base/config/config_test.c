@@ -499,6 +499,27 @@ show_tells_values_and_where_they_come_from(void **state)
     kvt_free(text);
 }
 
+static void
+show_hides_passwords(void **state)
+{
+    static const char *const urls[] = {"nats://user:geheim@h:4222", "user:geheim@h:4222",
+                                       "nats://geheim@h,nats://u:geheim@i"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        char *text;
+
+        assert_int_equal(kvt_config_set_flag(world.config, "nats-url", urls[i], NULL), KVT_OK);
+        text = printed(print_json);
+        assert_null(strstr(text, "geheim"));
+        assert_non_null(strstr(text, "***@h"));
+        kvt_free(text);
+        text = printed(print_text);
+        assert_null(strstr(text, "geheim"));
+        kvt_free(text);
+    }
+}
+
 static bool
 build_once(void *arg)
 {
@@ -578,6 +599,7 @@ main(void)
         TEST(the_example_file_says_what_the_defaults_say),
         TEST(help_and_manual_name_every_setting),
         TEST(show_tells_values_and_where_they_come_from),
+        TEST(show_hides_passwords),
         TEST(survives_every_allocation_failure),
         TEST(damaged_files_are_refused_and_nothing_worse),
     };
