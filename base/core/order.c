@@ -12,3 +12,16 @@ kvt_order_verb_name(enum kvt_order_verb verb)
     }
     return "none";
 }
+
+const char *
+kvt_delete_cause_name(enum kvt_delete_cause_kind kind)
+{
+    switch (kind) {
+#define X(name, text)                                                                              \
+    case KVT_DELETE_##name: return text;
+        KVT_DELETE_CAUSES(X)
+#undef X
+    case KVT_DELETE_CAUSE_COUNT: break;
+    }
+    return "other";
+}

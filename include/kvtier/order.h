@@ -8,6 +8,9 @@
  * Ownership: plain values; an order borrows its item array.
  * Threads:   no shared state.
  * Limits:    KVT_ORDER_ITEMS_MAX blocks in one order.
+ *
+ * A DELETE also carries its cause, which the gateway checks against its own catalog before it
+ * removes anything (gateway/bus/delete_guard.h).
  */
 #ifndef KVTIER_ORDER_H
 #define KVTIER_ORDER_H
@@ -44,6 +47,32 @@ enum kvt_order_verb {
 #undef X
 };
 
+/* X(name, text): why a block is to be deleted. */
+#define KVT_DELETE_CAUSES(X)                                                                       \
+    X(OTHER, "other")   /* not stated, as by an advisor of a release before it was */              \
+    X(ROOM, "room")     /* a rule drains a tier that is above its stop mark */                     \
+    X(QUOTA, "quota")   /* a tenant has more than its quota */                                     \
+    X(EXPIRE, "expire") /* a rule without watermarks */                                            \
+    X(JOB, "job")       /* a person asked for it */
+
+enum kvt_delete_cause_kind {
+#define X(name, text) KVT_DELETE_##name,
+    KVT_DELETE_CAUSES(X)
+#undef X
+        KVT_DELETE_CAUSE_COUNT
+};
+
+/* Members that its kind does not need are 0 or "". */
+struct kvt_delete_cause {
+    enum kvt_delete_cause_kind kind;
+    uint64_t policy_version; /* ROOM, QUOTA, EXPIRE */
+    char rule[KVT_NAME_MAX]; /* of that version */
+    uint64_t job;            /* JOB */
+    char tier[KVT_NAME_MAX]; /* ROOM: a holder of the gateway's reports, as "cold@near" */
+    uint32_t stop_ppm;       /* ROOM: the rule's stop mark, in millionths of the tier's capacity */
+    uint64_t capacity;       /* ROOM: the policy's capacity of the tier, in bytes; 0: it has none */
+};
+
 struct kvt_order_item {
     struct kvt_block_id block;
     uint32_t ranks; /* bitmap of the shards meant */
@@ -57,8 +86,9 @@ struct kvt_order {
     uint64_t issued_ms; /* Unix milliseconds */
     uint64_t expires_ms;
     enum kvt_order_verb verb;
-    char reason[KVT_NAME_MAX]; /* the rule that asked, for people */
-    uint64_t until_ms;         /* PIN only: Unix milliseconds when it ends; 0: with an unpin */
+    char reason[KVT_NAME_MAX];     /* the rule that asked, for people */
+    uint64_t until_ms;             /* PIN only: Unix milliseconds when it ends; 0: with an unpin */
+    struct kvt_delete_cause cause; /* DELETE only */
     /* Moves only: two holders of that gateway's reports, as "hot@g1" and "warm@g1".  Both "": the
      * hot volume and the bucket, in the direction of the verb. */
     char from[KVT_NAME_MAX];
@@ -88,6 +118,9 @@ kvt_order_verb_moves(enum kvt_order_verb verb)
 
 /** The text of its row above, as "demote"; "none" otherwise. */
 const char *kvt_order_verb_name(enum kvt_order_verb verb);
+
+/** The text of its row above, as "room"; "other" otherwise. */
+const char *kvt_delete_cause_name(enum kvt_delete_cause_kind kind);
 
 #ifdef __cplusplus
 }

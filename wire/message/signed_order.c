@@ -15,6 +15,9 @@ enum {
     PIN_MEMBERS = 11,  /* of a pin: when it ends, behind the items */
     EDGE_MEMBERS = 11, /* of a move that names its tiers: they, behind the items */
     EDGE_PARTS = 3,
+    CAUSE_MEMBERS = 11, /* of a deletion that states its cause: it, behind the items */
+    CAUSE_PARTS = 7,
+    PPM = 1000000,
     ITEM_MEMBERS = 4,
     MAC_SIZE = 32,
     ENVELOPE_SIZE = 64, /* more than the outer array, the two heads and the MAC take */
@@ -39,12 +42,33 @@ has_edge(const struct kvt_order *order)
     return kvt_order_verb_moves(order->verb) && order->to[0] != '\0';
 }
 
+static bool
+has_cause(const struct kvt_order *order)
+{
+    return order->verb == KVT_ORDER_DELETE && order->cause.kind != KVT_DELETE_OTHER;
+}
+
 static uint32_t
 members_of(const struct kvt_order *order)
 {
     if (has_edge(order))
         return EDGE_MEMBERS;
+    if (has_cause(order))
+        return CAUSE_MEMBERS;
     return order->verb == KVT_ORDER_PIN ? PIN_MEMBERS : PAYLOAD_MEMBERS;
+}
+
+static void
+put_cause(struct kvt_msgpack_writer *writer, const struct kvt_delete_cause *cause)
+{
+    kvt_msgpack_put_array(writer, CAUSE_PARTS);
+    kvt_msgpack_put_uint(writer, (uint64_t)cause->kind);
+    kvt_msgpack_put_uint(writer, cause->policy_version);
+    kvt_msgpack_put_str(writer, cause->rule);
+    kvt_msgpack_put_uint(writer, cause->job);
+    kvt_msgpack_put_str(writer, cause->tier);
+    kvt_msgpack_put_uint(writer, cause->stop_ppm);
+    kvt_msgpack_put_uint(writer, cause->capacity);
 }
 
 static enum kvt_err
@@ -79,6 +103,8 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
         kvt_msgpack_put_str(&writer, order->to);
         kvt_msgpack_put_bool(&writer, order->keep);
     }
+    if (has_cause(order))
+        put_cause(&writer, &order->cause);
     return kvt_msgpack_done(&writer);
 }
 
@@ -149,6 +175,27 @@ read_edge(struct kvt_msgpack_reader *reader, struct kvt_order *order)
         kvt_msgpack_fail(reader, offset, KVT_INVALID, wanted);
 }
 
+/* A kind that this release does not know counts as none stated. */
+static void
+read_cause(struct kvt_msgpack_reader *reader, struct kvt_delete_cause *cause)
+{
+    const uint32_t members = kvt_msgpack_array(
+        reader, CAUSE_PARTS,
+        "the cause of a deletion: [kind, version, rule, job, tier, stop, capacity]");
+    const uint64_t kind = kvt_msgpack_u64(reader, "the kind of a cause");
+
+    cause->kind =
+        kind < KVT_DELETE_CAUSE_COUNT ? (enum kvt_delete_cause_kind)kind : KVT_DELETE_OTHER;
+    cause->policy_version = kvt_msgpack_u64(reader, "the version of a policy");
+    kvt_msgpack_str(reader, cause->rule, sizeof(cause->rule), "a rule of at most 63 bytes");
+    cause->job = kvt_msgpack_u64(reader, "the id of a job");
+    kvt_msgpack_str(reader, cause->tier, sizeof(cause->tier), "a holder of at most 63 bytes");
+    cause->stop_ppm =
+        (uint32_t)kvt_msgpack_uint(reader, PPM, "a stop mark of at most 1000000 millionths");
+    cause->capacity = kvt_msgpack_u64(reader, "the capacity of a tier");
+    kvt_msgpack_rest(reader, members, CAUSE_PARTS);
+}
+
 static enum kvt_err
 decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t capacity,
                struct kvt_error *err)
@@ -180,6 +227,9 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     } else if (kvt_order_verb_moves(order->verb) && members >= EDGE_MEMBERS) {
         read_edge(&reader, order);
         kvt_msgpack_rest(&reader, members, EDGE_MEMBERS);
+    } else if (order->verb == KVT_ORDER_DELETE && members >= CAUSE_MEMBERS) {
+        read_cause(&reader, &order->cause);
+        kvt_msgpack_rest(&reader, members, CAUSE_MEMBERS);
     } else {
         kvt_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
     }

@@ -92,6 +92,9 @@ verbs_have_names(void **state)
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_PIN), "pin");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_UNPIN), "unpin");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_WARM), "warm");
+    assert_string_equal(kvt_delete_cause_name(KVT_DELETE_ROOM), "room");
+    assert_string_equal(kvt_delete_cause_name(KVT_DELETE_JOB), "job");
+    assert_string_equal(kvt_delete_cause_name(KVT_DELETE_CAUSE_COUNT), "other");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_NONE), "none");
     assert_string_equal(kvt_order_verb_name((enum kvt_order_verb)99), "none");
 }

@@ -14,7 +14,7 @@
 enum { INPUT_MAX = 256, ITEMS = 4 };
 
 /* A pin of a block until 3000; the same of a sender that names no end; a pin with another member
- * behind; and a deletion with one behind its items, which is none of its. */
+ * behind; and a deletion with a number behind its items, where its cause would be. */
 static const char *const pin_hex =
     "92c4279b01a3677731a26e730304cd03e8cd07d005a36c72759194cfffffffffffffffff010203cd"
     "0bb8c420fb31df6376077cd1db51e5ca21815b957e6df4c36224117348db8c37ae3e1470";
@@ -56,6 +56,23 @@ static const char *const unknown_hex =
     "92c4249a01a3677731a26e730304cd03e8cd07d008a36c72759194cfffffffffffffffff010203c4"
     "202a19c5517a7de3fdc70d8e56af29f5fb13b2f66422dfb8c342fa48c460f4808d";
 
+/* Deletions: for room in cold@near above 90% of 1 TiB, by rule down of version 7; by job 9; by a
+ * cause that is not known here, with a member behind; and with a mark above the whole. */
+static const char *const room_hex =
+    "92c4429b01a3677731a16e0304cd03e8cd07d003a1729194cfffffffffffffffff010203970107a4646f776e00a963"
+    "6f6c64406e656172ce000dbba0cf0000010000000000c42053b3171c6d56af77dd83f79099f373d933b11b717fe6c5"
+    "8ff5414b0ee569ae0a";
+static const char *const job_hex =
+    "92c4299b01a3677731a16e0304cd03e8cd07d003a1729194cfffffffffffffffff010203970400a009a00000c4200c"
+    "f20b73e54133bff338f7977f940402fc08a7e0ad2e0a2c77bfa49e1998bb65";
+static const char *const cause_hex =
+    "92c42a9b01a3677731a16e0304cd03e8cd07d003a1729194cfffffffffffffffff010203980900a000a0000001c420"
+    "8703a78d39e334c87b892c2ebc9133911ed3193204acd714a9eaffdad4d52f99";
+static const char *const mark_hex =
+    "92c43a9b01a3677731a16e0304cd03e8cd07d003a1729194cfffffffffffffffff010203970107a4646f776e00a963"
+    "6f6c64406e656172ce000f424100c4204e461a2892953aad0eb2872244421c7b57017df9f8f785b24255e98dfbadb5"
+    "62";
+
 static const struct wire_order_key order_key = {.bytes = "0123456789abcdef", .size = 16};
 
 struct sample {
@@ -67,7 +84,7 @@ struct sample {
 
 static const struct sample samples[] = {
     {pin_hex, KVT_ORDER_PIN, 3000, true},    {endless_hex, KVT_ORDER_PIN, 0, false},
-    {later_hex, KVT_ORDER_PIN, 3000, false}, {longer_hex, KVT_ORDER_DELETE, 0, false},
+    {later_hex, KVT_ORDER_PIN, 3000, false}, {cause_hex, KVT_ORDER_DELETE, 0, false},
     {warm_hex, KVT_ORDER_WARM, 0, true},
 };
 
@@ -153,6 +170,41 @@ a_move_says_from_where_to_where(void **state)
     assert_int_equal(decode(number_hex, strlen(number_hex) / 2, &order), KVT_INVALID);
 }
 
+static void
+a_deletion_says_why(void **state)
+{
+    struct kvt_order_item items[ITEMS];
+    struct kvt_order order = {.items = items};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const char *hex = i == 0 ? room_hex : job_hex;
+        const size_t size = strlen(hex) / 2;
+        uint8_t bytes[INPUT_MAX];
+        struct kvt_buffer out;
+
+        assert_int_equal(decode(hex, size, &order), KVT_OK);
+        assert_int_equal(order.cause.kind, i == 0 ? KVT_DELETE_ROOM : KVT_DELETE_JOB);
+        assert_int_equal(order.cause.policy_version, i == 0 ? 7 : 0);
+        assert_string_equal(order.cause.rule, i == 0 ? "down" : "");
+        assert_int_equal(order.cause.job, i == 0 ? 0 : 9);
+        assert_string_equal(order.cause.tier, i == 0 ? "cold@near" : "");
+        assert_int_equal(order.cause.stop_ppm, i == 0 ? 900000 : 0);
+        assert_int_equal(order.cause.capacity, i == 0 ? UINT64_C(1) << 40 : 0);
+        kvt_buffer_init(&out, WIRE_ORDER_MAX);
+        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        assert_true(kvt_hex_parse(hex, size, bytes));
+        assert_int_equal(out.size, size);
+        assert_memory_equal(out.data, bytes, size);
+        kvt_buffer_release(&out);
+    }
+    assert_int_equal(decode(cause_hex, strlen(cause_hex) / 2, &order), KVT_OK);
+    assert_int_equal(order.cause.kind, KVT_DELETE_OTHER);
+    assert_int_equal(decode(mark_hex, strlen(mark_hex) / 2, &order), KVT_INVALID);
+    assert_int_equal(decode(longer_hex, strlen(longer_hex) / 2, &order), KVT_INVALID);
+    assert_int_equal(order.cause.kind, KVT_DELETE_OTHER);
+}
+
 /* Without names there is no place for it: what was to stay would go. */
 static void
 a_copy_that_stays_needs_its_tiers(void **state)
@@ -206,6 +258,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pin_says_when_it_ends),
         cmocka_unit_test(a_move_says_from_where_to_where),
+        cmocka_unit_test(a_deletion_says_why),
         cmocka_unit_test(a_copy_that_stays_needs_its_tiers),
         cmocka_unit_test(every_truncation_is_refused),
     };
