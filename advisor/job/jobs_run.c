@@ -211,6 +211,10 @@ order_batch(struct advisor_jobs *jobs, const struct advisor_job *job,
     model.row.keep = (batch->flags & ADVISOR_BATCH_KEEP) != 0 ? 1 : 0;
     (void)snprintf(model.row.reason, sizeof(model.row.reason), "job %" PRIu64 ": %.40s",
                    job->row.id, job->row.title);
+    if (batch->verb == KVT_ORDER_DELETE) {
+        model.cause.kind = KVT_DELETE_JOB;
+        model.cause.job = job->row.id;
+    }
     advisor_jobs_place_order(jobs->options.planner, &model);
     rc = advisor_planner_add_order(jobs->options.planner, &model);
     *number = rc == KVT_OK ? jobs->options.planner->next_id : 0;

@@ -466,6 +466,7 @@ advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order, u
         order->expires_ms = next->row.expires_ms;
         order->verb = (enum kvt_order_verb)next->row.verb;
         order->until_ms = next->until_ms;
+        order->cause = next->cause;
         order->items = next->items;
         order->item_count = next->row.items;
         next->unsent = false;

@@ -5,6 +5,7 @@
 #include "advisor/order/planner_tick.h"
 #include "advisor/selection/active_rules.h"
 #include "advisor/selection/edge.h"
+#include "advisor/selection/planner_tables.h"
 #include "advisor/selection/ranking.h"
 #include "advisor/selection/rule_set.h"
 #include "advisor/selection/tenant_quotas.h"
@@ -64,6 +65,27 @@ say_why(const struct advisor_tick *plan, const struct policy_rule *rule, char *t
         advisor_quota_reason(policy_quota_at(plan->policy, plan->set->quota - 1), rule, text, size);
 }
 
+/* Why the rule deletes, as its gateway checks it.  Nothing of it comes from a report: all is of the
+ * policy, which no message changes. */
+static void
+state_cause(const struct advisor_tick *plan, const struct policy_rule *rule,
+            const struct advisor_edge *edge, struct kvt_delete_cause *cause)
+{
+    const struct advisor_tier *tier = &plan->planner->tiers[edge->from];
+
+    cause->kind = plan->set->quota != 0       ? KVT_DELETE_QUOTA
+                  : advisor_rule_drains(rule) ? KVT_DELETE_ROOM
+                                              : KVT_DELETE_EXPIRE;
+    cause->policy_version = plan->planner->rules->version;
+    (void)snprintf(cause->rule, sizeof(cause->rule), "%s", rule->id);
+    if (cause->kind != KVT_DELETE_ROOM)
+        return;
+    (void)snprintf(cause->tier, sizeof(cause->tier), "%s", tier->name);
+    cause->stop_ppm = (uint32_t)rule->trigger.stop;
+    if (tier->place >= 0)
+        cause->capacity = policy_tier_at(plan->policy, (size_t)tier->place)->capacity;
+}
+
 /* Those of the set that are like block number `first`. */
 static enum kvt_err
 order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
@@ -97,6 +119,8 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
         memcpy(order.row.from, planner->tiers[edge->from].name, sizeof(order.row.from));
         memcpy(order.row.to, planner->tiers[edge->to].name, sizeof(order.row.to));
     }
+    if (order.row.verb == KVT_ORDER_DELETE)
+        state_cause(plan, rule, edge, &order.cause);
     say_why(plan, rule, order.row.reason, sizeof(order.row.reason));
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
                    advisor_name_table_namespace_text(planner->names, order.ns));

@@ -119,8 +119,9 @@ struct advisor_gateway {
 
 struct advisor_order {
     struct advisor_order_row row;
-    struct kvt_order_item *items; /* NULL: of an earlier start */
-    uint64_t until_ms;            /* of a pin */
+    struct kvt_order_item *items;  /* NULL: of an earlier start */
+    uint64_t until_ms;             /* of a pin */
+    struct kvt_delete_cause cause; /* of a deletion */
     uint32_t ns;
     uint32_t from;     /* the tier that it relieves; ADVISOR_NONE: none, or of an earlier start */
     uint32_t to;       /* the tier that it fills; the same */

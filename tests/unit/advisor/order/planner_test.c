@@ -288,6 +288,12 @@ cold_is_capped_by_deleting(void **state)
     report(gateway, NULL);
     while (plan(gateway)) {
         assert_int_equal(gateway->order.verb, KVT_ORDER_DELETE);
+        assert_int_equal(gateway->order.cause.kind, KVT_DELETE_ROOM);
+        assert_true(gateway->order.cause.policy_version > 0);
+        assert_string_not_equal(gateway->order.cause.rule, "");
+        assert_string_equal(gateway->order.cause.tier, "cold@b");
+        assert_int_equal(gateway->order.cause.stop_ppm, 900000);
+        assert_int_equal(gateway->order.cause.capacity, 0); /* of a report, which proves nothing */
         gateway->now_ms += 1000;
         obey(gateway);
         orders++;

@@ -385,9 +385,35 @@ move(struct obedient *gateway, const struct kvt_order *order, uint32_t block,
     return OBEDIENT_SIZE;
 }
 
+/* What gateway/bus/delete_guard.h asks of a deletion: it refuses none of the planner's. */
+static void
+guard(const struct obedient *gateway, const struct kvt_order *order, uint32_t block,
+      uint64_t used[OBEDIENT_TIERS_MAX])
+{
+    const struct kvt_delete_cause *cause = &order->cause;
+
+    assert_int_not_equal(cause->kind, KVT_DELETE_OTHER);
+    if (cause->kind == KVT_DELETE_JOB) {
+        assert_true(cause->job > 0);
+        return;
+    }
+    assert_true(cause->policy_version > 0 && cause->rule[0] != '\0');
+    for (int t = 0; t < OBEDIENT_TIERS_MAX && cause->kind == KVT_DELETE_ROOM; t++) {
+        uint64_t capacity = gateway->capacity[t];
+
+        if (strcmp(names[t], cause->tier) != 0 || !gateway->held[t][block])
+            continue;
+        if (capacity == 0 || (cause->capacity != 0 && cause->capacity < capacity))
+            capacity = cause->capacity;
+        assert_true(used[t] > (uint64_t)((unsigned __int128)capacity * cause->stop_ppm / 1000000));
+        used[t] -= OBEDIENT_SIZE;
+    }
+}
+
 static void
 obey(struct obedient *gateway, const struct kvt_order *order)
 {
+    uint64_t used[OBEDIENT_TIERS_MAX] = {0};
     struct kvt_order_result result = {.epoch = order->epoch, .id = order->id, .verb = order->verb};
     const bool leaves =
         (order->verb == KVT_ORDER_DEMOTE && !order->keep) || order->verb == KVT_ORDER_DELETE;
@@ -395,6 +421,8 @@ obey(struct obedient *gateway, const struct kvt_order *order)
 
     for (int i = 0; i < OBEDIENT_OWNERS && order->verb == KVT_ORDER_COMPACT; i++)
         gateway->compacted[i] += strcmp(order->namespace_, obedient_owners[i]) == 0;
+    for (int t = 0; t < OBEDIENT_TIERS_MAX && order->verb == KVT_ORDER_DELETE; t++)
+        used[t] = obedient_used(gateway, t);
     begin(&changes, order->item_count);
     for (uint32_t i = 0; i < order->item_count; i++) {
         const uint32_t block = (uint32_t)order->items[i].block.hash - 1;
@@ -406,6 +434,8 @@ obey(struct obedient *gateway, const struct kvt_order *order)
             result.failed++;
             continue;
         }
+        if (order->verb == KVT_ORDER_DELETE)
+            guard(gateway, order, block, used);
         result.done++;
         gateway->moved[order->verb]++;
         result.bytes_moved += move(gateway, order, block, &changes);
