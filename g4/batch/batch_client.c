@@ -42,7 +42,7 @@ struct g4_batch_client {
     char fingerprint[17]; /* "": of any layout */
     bool (*progress)(void *arg, size_t done, size_t count);
     void *progress_arg;
-    CURLM **handles; /* each keeps its connection; a transfer brings its own easy handle */
+    CURL **handles;
     unsigned handle_count;
     atomic_bool stopping;
     atomic_uint_fast64_t stopped_ms;
@@ -50,7 +50,7 @@ struct g4_batch_client {
     struct {
         pthread_mutex_t lock; /* guards the free handles: the first `free_count` of `free` */
         pthread_cond_t changed;
-        CURLM **free;
+        CURL **free;
         unsigned free_count;
     } shared;
 };
@@ -90,10 +90,10 @@ time_left(uint64_t end_ms)
 }
 
 /* NULL: none came free in time. */
-static CURLM *
+static CURL *
 take_handle(struct g4_batch_client *client, uint64_t end_ms)
 {
-    CURLM *multi = NULL;
+    CURL *easy = NULL;
 
     pthread_mutex_lock(&client->shared.lock);
     while (client->shared.free_count == 0 && time_left(end_ms) > 0) {
@@ -103,16 +103,16 @@ take_handle(struct g4_batch_client *client, uint64_t end_ms)
     }
     /* The one given back last: its connection is the warmest. */
     if (client->shared.free_count > 0)
-        multi = client->shared.free[--client->shared.free_count];
+        easy = client->shared.free[--client->shared.free_count];
     pthread_mutex_unlock(&client->shared.lock);
-    return multi;
+    return easy;
 }
 
 static void
-give_handle(struct g4_batch_client *client, CURLM *multi)
+give_handle(struct g4_batch_client *client, CURL *easy)
 {
     pthread_mutex_lock(&client->shared.lock);
-    client->shared.free[client->shared.free_count++] = multi;
+    client->shared.free[client->shared.free_count++] = easy;
     pthread_cond_signal(&client->shared.changed);
     pthread_mutex_unlock(&client->shared.lock);
 }
@@ -240,29 +240,7 @@ request_ms(const struct g4_batch_client *client, uint64_t end_ms)
     return left_ms < client->timeout_ms ? left_ms : client->timeout_ms;
 }
 
-/* curl_easy_perform(), but for the connection, which stays with `multi` when `easy` goes. */
-static CURLcode
-perform(CURLM *multi, CURL *easy)
-{
-    CURLcode code = CURLE_OUT_OF_MEMORY;
-    struct CURLMsg *message;
-    int running = 1;
-    int left;
-
-    if (curl_multi_add_handle(multi, easy) != CURLM_OK)
-        return code;
-    while (running > 0)
-        if (curl_multi_perform(multi, &running) != CURLM_OK ||
-            (running > 0 && curl_multi_poll(multi, NULL, 0, NAP_MS, NULL) != CURLM_OK))
-            break;
-    while ((message = curl_multi_info_read(multi, &left)) != NULL)
-        if (message->msg == CURLMSG_DONE && message->easy_handle == easy)
-            code = message->data.result;
-    (void)curl_multi_remove_handle(multi, easy);
-    return code;
-}
-
-/* Send one request once, with an easy handle of its own (g4/s3/exchange.c says why). */
+/* Send one request once. */
 static enum kvt_err
 attempt(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
         size_t count, uint64_t end_ms, bool *again, struct kvt_error *err)
@@ -271,26 +249,21 @@ attempt(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch
                                               {"x-kvtier-fingerprint", client->fingerprint}};
     struct transfer transfer = {.client = client, .began_ms = kvt_clock_mono_ms()};
     uint64_t timeout_ms;
-    CURLM *multi;
     enum kvt_err rc;
 
     *again = false;
     (void)snprintf(transfer.path, sizeof(transfer.path), "/_kvtier/v1/%s/%s", verb_name(verb),
                    g4_endpoint_bucket(client->endpoint));
     g4_batch_begin(&transfer.batch, verb, entries, count);
-    multi = take_handle(client, end_ms);
-    if (multi == NULL)
+    transfer.easy = take_handle(client, end_ms);
+    if (transfer.easy == NULL)
         return kvt_error_set(err, KVT_TIMEOUT, "%s: every connection was in use", transfer.path);
     timeout_ms = request_ms(client, end_ms);
     if (timeout_ms == 0) {
-        give_handle(client, multi);
+        give_handle(client, transfer.easy);
         return kvt_error_set(err, KVT_TIMEOUT, "%s: no time is left", transfer.path);
     }
-    transfer.easy = curl_easy_init();
-    if (transfer.easy == NULL) {
-        give_handle(client, multi);
-        return kvt_error_set(err, KVT_NOMEM, "%s", transfer.path);
-    }
+    curl_easy_reset(transfer.easy);
     rc = g4_endpoint_prepare(
         client->endpoint, transfer.easy,
         &(struct g4_endpoint_call){.method = "POST",
@@ -302,10 +275,9 @@ attempt(struct g4_batch_client *client, enum g4_batch_verb verb, struct g4_batch
     if (rc == KVT_OK && !set_body_options(&transfer))
         rc = kvt_error_set(err, KVT_NOMEM, "%s", transfer.path);
     if (rc == KVT_OK)
-        rc = judge(&transfer, perform(multi, transfer.easy), again, err);
-    curl_easy_cleanup(transfer.easy);
+        rc = judge(&transfer, curl_easy_perform(transfer.easy), again, err);
     curl_slist_free_all(transfer.prepared.headers);
-    give_handle(client, multi);
+    give_handle(client, transfer.easy);
     return rc;
 }
 
@@ -496,12 +468,12 @@ make_handles(struct g4_batch_client *client, unsigned count)
     if (client->handles == NULL || client->shared.free == NULL)
         return KVT_NOMEM;
     for (; client->handle_count < count; client->handle_count++) {
-        CURLM *multi = curl_multi_init();
+        CURL *easy = curl_easy_init();
 
-        if (multi == NULL)
+        if (easy == NULL)
             return KVT_NOMEM;
-        client->handles[client->handle_count] = multi;
-        client->shared.free[client->shared.free_count++] = multi;
+        client->handles[client->handle_count] = easy;
+        client->shared.free[client->shared.free_count++] = easy;
     }
     return KVT_OK;
 }
@@ -565,7 +537,7 @@ g4_batch_client_close(struct g4_batch_client *client)
         return;
     assert(client->shared.free_count == client->handle_count); /* no call is under way */
     for (unsigned i = 0; i < client->handle_count; i++)
-        (void)curl_multi_cleanup(client->handles[i]);
+        curl_easy_cleanup(client->handles[i]);
     kvt_free(client->handles);
     kvt_free(client->shared.free);
     g4_endpoint_free(client->endpoint);

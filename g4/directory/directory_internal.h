@@ -93,8 +93,8 @@ void g4_stage_release(struct g4_stage *stage);
 /** Fill one page of a G4_LIST request.  The token is the last key of the page before. */
 KVT_NODISCARD enum kvt_err g4_tree_walk_list(struct g4_tree *tree, struct g4_request *request);
 
-/** Count bodies, put misplaced files into their folders (of the two halves of a rename one is
- *  dropped), remove empty folders and the files that were on their way when their process ended. */
+/** Count bodies, put misplaced files into their folders, remove empty folders and the files that
+ *  were on their way when their process ended. */
 KVT_NODISCARD enum kvt_err g4_tree_walk_recover(struct g4_tree *tree, struct kvt_error *err);
 
 #endif /* G4_DIRECTORY_DIRECTORY_INTERNAL_H */

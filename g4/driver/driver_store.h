@@ -4,7 +4,7 @@
  * Why: appliances that speak only the old signature are reached through a library that cannot be
  * part of our programs, reports failed PUTs as stored and bodies that were cut short as whole.  So
  * every GET is checked by length and crc, and every PUT stands between two HEADs: the first is its
- * condition, the second its proof.  A range or a version is of the object that a HEAD saw, by ETag.
+ * condition, the second its proof.
  *
  * Ownership: options are copied; the shared object stays loaded from then on.
  * Threads:   `threads` I/O threads, a blocking request each.

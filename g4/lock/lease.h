@@ -12,9 +12,7 @@
  *
  * The rules: create with If-None-Match, change with If-Match; judge the age of others by the
  * server's clock alone (Date - Last-Modified of one answer); after any answer but a success read
- * what is there, which is ours when it carries our nonce; release by a tombstone, which frees the
- * lock at once.  For others a lease is over when its age exceeds it by more than
- * G4_LEASE_GRACE_MS; for its holder at 80 % of it, counted from before the request.  DELETE
+ * what is there; count the own time from before the request; release by a tombstone.  DELETE
  * If-Match is not used: MinIO ignores it, versitygw checks it and deletes later, so that one which
  * comes late may take away the lock of who took over meanwhile.
  *

@@ -5,8 +5,7 @@
  * byte may be given out.  Pieces are checked one by one, while they are in the processor's cache,
  * and together they have the whole body's crc: they cannot say anything else than it does.
  *
- * Limits:    G4_PIECES_MAX pieces, all of one size but the last: 128 KiB, more in a body of more
- *            than 8 MiB.
+ * Limits:    G4_PIECES_MAX pieces, all of one size but the last.
  */
 #ifndef G4_OBJECT_PIECES_H
 #define G4_OBJECT_PIECES_H

@@ -22,13 +22,11 @@
  * other.
  *
  * Manifests and segments are created with If-None-Match, never changed, and never named twice.  Old
- * manifests are deleted when 16 newer are there, by each pass and by each retirement whose number
- * is a multiple of 16: a writer that slept until its number was free again finds newer ones far
- * ahead, and takes its commit for not known.  Segments that no manifest names are deleted, of this
- * epoch and older ones.
+ * manifests are deleted when 16 newer are there: a writer that slept until its number was free
+ * again finds newer ones far ahead, and takes its commit for not known.  Segments that no manifest
+ * names are deleted, of this epoch and older ones.
  *
- * A request is sent only while the lock is held, with a deadline within the rest of its lease.  A
- * holder that finds a larger epoch stops.  A run adds a manifest before it deletes anything, so
+ * A holder that finds a larger epoch stops.  A run adds a manifest before it deletes anything, so
  * late requests of an older holder do no harm: a segment is unnamed and deleted; a manifest's
  * number is taken; a segment or manifest is dead for good when its deletion is decided; a deleted
  * object is packed.  One hole remains: a process stands still between its look at the clock and its
@@ -39,10 +37,8 @@
  * or more are at most half full: bodies take at most 1.25 times what is named, and 88 bytes a
  * block. Blocks without our metadata, with metadata of clients, or with an ETag of more than 32
  * bytes are not packed.  A damaged newest manifest stops compaction, packed reads, deletions and
- * overwriting; blocks with objects of their own are still read.  Ages are judged by our clock.  A
- * purge is one empty manifest, then the deletion of all segments, then 16 more empty manifests: so
- * all that named a block may be deleted, and no number is free again.  A retry finds each step done
- * or undone.
+ * overwriting. A purge is one empty manifest, then the deletion of all segments, then 16 more empty
+ * manifests.
  *
  * Ownership: options are borrowed for the call; a report is the caller's.
  * Threads:   one run of a namespace at a time, which the lock sees to; calls block.

@@ -12,11 +12,8 @@
  *            and try again.  Not packed, or damaged: the object; not there: the newest once more.
  * PUT If-None-Match   the newest; packed is EXISTS; else PUT.  Pending: look again after it.
  * other PUT  the newest; PUT (If-None-Match where If-Match names a packed block); the newest.  If
- *            it then has the block with other bytes (ETag, length, crc or fingerprint): take the
- *            lock, put the object again if it is missing, take the entry that was seen out of the
- *            manifest.  Four rounds at most.  The lock is needed because a packer may have seen the
- *            old object and delete the new one, where DELETE If-Match is not heeded.  A crash
- *            leaves the old block or the new one.
+ *            it then has the block with other bytes: take the lock, put the object again if it is
+ *            missing, take the entry that was seen out of the manifest.  Four rounds at most.
  * DELETE     the object; the newest; if it has the block: take the lock, g4_compaction_retire().
  *            With If-Match only the block seen with that ETag is retired; another one there under
  *            the lock is PRECONDITION.  Many deletions that wait are one commit, and a packer is
@@ -25,8 +22,7 @@
  *
  * Known gap: a PUT If-None-Match that believes a manifest of the last second does not look again
  * after it.  If its block was packed in that second, other bytes get OK instead of 412; the packed
- * ones are read until a pass drops the entry.  Gateways ask for a block they have a row of first,
- * so this concerns blocks that another gateway put.
+ * ones are read until a pass drops the entry.  Gateways ask for a block they have a row of first.
  *
  * How old may what is read be?  A manifest that was looked for less than G4_PACKED_STORE_FRESH_MS
  * ago is believed; so what another process deletes may be read that much longer.  Nothing is said

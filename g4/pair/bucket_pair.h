@@ -12,19 +12,14 @@
  * of the near bucket that says G4_KIND_REMOVED is the last word: the far one is not asked, whatever
  * lies there.  Keys that are no blocks are the near one's alone.
  *
- * DELETE begins with the far one, so nothing is deleted while that is away.  DELETE If-Match asks
- * both by HEAD: PRECONDITION where neither has that ETag, and the far copy goes first.  PUT
- * If-Match goes to the far one when the near one has another version or none and HEAD shows that
- * ETag in the far one.
- *
  * The far bucket has its own troubles: what needs it and gets no answer is KVT_AGAIN, never
  * UNAVAILABLE or TIMEOUT, which are said of the near one.
  *
  * Ownership: takes over both stores when opening succeeds, and closes them.
  * Threads:   any; none of its own: `done` runs on threads of the stores below.
  * Limits:    up to three requests below for one above, each with the whole deadline; a listing of
- *            blocks goes on by key, not by the stores' tokens: on MinIO a walk of the folder a
- *            page.  Objects of one key in both buckets are one object, the near one's.
+ *            blocks goes on by key, not by the stores' tokens.  Objects of one key in both buckets
+ *            are one object, the near one's.
  */
 #ifndef G4_PAIR_BUCKET_PAIR_H
 #define G4_PAIR_BUCKET_PAIR_H

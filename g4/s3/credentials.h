@@ -8,7 +8,7 @@
  * The chain, first to last: what the program was given; AWS_ACCESS_KEY_ID and its companions; the
  * profile (AWS_PROFILE) in the shared files; web identity; the container's URI; instance metadata,
  * version 2.  The first link that is set up is the one: when it fails, no other identity is taken
- * in its place.  Messages never quote values.
+ * in its place.
  *
  * Ownership: options are copied; closing wipes every secret.
  * Threads:   any thread takes, rejects and asks; one thread of ours renews.

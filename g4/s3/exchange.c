@@ -17,25 +17,8 @@ enum { QUERY_MAX = 8192 };
 enum kvt_err
 g4_exchange_init(struct g4_exchange *exchange)
 {
-    *exchange = (struct g4_exchange){.easy = curl_easy_init(), .fresh = true};
+    *exchange = (struct g4_exchange){.easy = curl_easy_init()};
     return exchange->easy == NULL ? KVT_NOMEM : KVT_OK;
-}
-
-/* libcurl 7.88 keeps a pointer to the last header line of a handle's answer and frees the line when
- * the next transfer begins.  An answer that begins with a folded line is then appended through that
- * pointer.  So a handle gets one answer; connections belong to the multi handle and are kept. */
-static enum kvt_err
-renew_handle(struct g4_exchange *exchange)
-{
-    CURL *easy = exchange->fresh ? exchange->easy : curl_easy_init();
-
-    if (easy == NULL)
-        return KVT_NOMEM;
-    if (!exchange->fresh)
-        curl_easy_cleanup(exchange->easy);
-    exchange->easy = easy;
-    exchange->fresh = false;
-    return KVT_OK;
 }
 
 static void
@@ -444,7 +427,6 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
                   struct g4_request *request, uint64_t timeout_ms)
 {
     const struct g4_exchange_step *step = request->store_private;
-    const enum kvt_err renewed = renew_handle(exchange);
     CURL *easy = exchange->easy;
     enum kvt_err rc;
 
@@ -465,8 +447,6 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
         memset(&request->meta, 0, sizeof(request->meta));
     if (request->verb != G4_PUT && request->attributes != NULL)
         request->attributes[0] = '\0'; /* of an attempt before */
-    if (renewed != KVT_OK)
-        return kvt_error_set(&request->error, renewed, "%s", request->key);
     if (!line_safe(request->meta.writer) || !line_safe(request->etag))
         return kvt_error_set(&request->error, KVT_INVALID, "%s: writer or etag is not plain text",
                              request->key);
@@ -475,6 +455,7 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     if (step == NULL && request->meta.present && request->meta.length != request->body_size)
         return kvt_error_set(&request->error, KVT_CORRUPT, "%s: the body to put fails its check",
                              request->key);
+    curl_easy_reset(easy);
     rc = prepare(exchange, timeout_ms);
     if (rc == KVT_OK && !set_body_options(exchange))
         rc = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);

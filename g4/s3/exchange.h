@@ -4,8 +4,8 @@
  * Why: making the request, taking the answer apart and deciding what it means are the same whoever
  * drives the transfer: an I/O thread with many at once, or a single call.
  *
- * Ownership: an exchange owns its libcurl handle, another one for each attempt; the g4_request is
- *            borrowed from begin to finish.
+ * Ownership: an exchange owns its libcurl handle for its life; the g4_request is borrowed from
+ *            begin to finish.
  * Threads:   none; one owner.
  * Limits:    G4_ENDPOINT_ANSWER_HEADERS_MAX bytes of headers, interim answers and trailers
  *            included; G4_EXCHANGE_ERROR_MAX bytes of an error body are kept, and after
@@ -62,7 +62,6 @@ struct g4_exchange_said {
 
 struct g4_exchange {
     CURL *easy;
-    bool fresh; /* `easy` had no transfer yet */
     struct g4_endpoint *endpoint;
     struct g4_request *request;
     struct g4_endpoint_signed prepared;

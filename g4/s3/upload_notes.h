@@ -4,8 +4,7 @@
  * Why: an upload that nobody completes holds bytes that no listing of objects shows, and there are
  * servers (MinIO) that list uploads by whole key only: whoever does not know the key never finds
  * them.  So each upload has a note, a small durable file with its key, from before the bucket hears
- * of it until it is an object, was refused (4xx at the first attempt) or was given up.  A note that
- * cannot be written fails the PUT.  What a crash, or an answer that was lost, leaves in
+ * of it until it is an object or was given up.  What a crash, or an answer that was lost, leaves in
  * the bucket is found by its note.
  *
  * Ownership: a call belongs to its caller until `done` ran.

@@ -18,7 +18,10 @@
 #include "gateway/tier/quarantine.h"
 #include "kvtier/version.h"
 
-enum { REASONS_MAX = 8 };
+enum {
+    REASONS_MAX = 8,
+    DELETES_REFUSED_MS = 600000, /* a deletion that was refused is a condition for so long */
+};
 
 /* ---- state ---- */
 
@@ -53,6 +56,25 @@ add_backlog_reasons(const struct gateway_admin *admin, struct reasons *reasons)
     if (gateway_stats_get(admin->context->stats, GATEWAY_STAT_BACKLOG_LOST) > 0)
         add_reason(reasons, "acknowledged blocks were lost before they were in the bucket: see the "
                             "quarantine and the log");
+}
+
+static void
+add_delete_reasons(const struct gateway_admin *admin, struct reasons *reasons)
+{
+    struct gateway_delete_limits *limits = &admin->context->deletes;
+    const uint64_t refused_ms = atomic_load(&limits->refused_ms);
+    char text[KVT_ERROR_TEXT_MAX];
+
+    if (refused_ms == 0 || kvt_clock_unix_ms() > refused_ms + DELETES_REFUSED_MS)
+        return;
+    (void)snprintf(
+        text, sizeof(text),
+        "deletes-refused: order %" PRIu64 " (cause %s) was to delete blocks that its "
+        "cause does not cover; nothing was lost: is the advisor misled? See "
+        "delete_refused in the log, and kvtier status of the advisor",
+        atomic_load(&limits->refused_order),
+        kvt_delete_cause_name((enum kvt_delete_cause_kind)atomic_load(&limits->refused_kind)));
+    add_reason(reasons, text);
 }
 
 static void
@@ -104,6 +126,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, "the far bucket is at far.capacity: no block is moved there");
     if (admin->bus != NULL && !wire_bus_connected(admin->bus))
         add_reason(reasons, "NATS is away: events wait in the outbox");
+    add_delete_reasons(admin, reasons);
     add_backlog_reasons(admin, reasons);
     add_reload_reasons(admin, reasons);
     if (catalog.events_lost > 0)
@@ -274,6 +297,23 @@ append_pins(const struct gateway_admin *admin, const struct gateway_catalog_stat
 }
 
 static void
+append_deletes(const struct gateway_admin *admin, struct kvt_buffer *out)
+{
+    struct gateway_delete_limits *limits = &admin->context->deletes;
+    uint64_t refused = 0;
+
+    for (unsigned kind = 0; kind < KVT_DELETE_CAUSE_COUNT; kind++)
+        refused += gateway_stats_get(
+            admin->context->stats, (enum gateway_stat)(GATEWAY_STAT_DELETES_REFUSED_OTHER + kind));
+    kvt_buffer_printf(
+        out, "\"deletes\":{\"refused\":%" PRIu64 ",\"refused_ms\":%" PRIu64 ",\"cause\":\"%s\"},",
+        refused, atomic_load(&limits->refused_ms),
+        refused == 0 ? ""
+                     : kvt_delete_cause_name(
+                           (enum kvt_delete_cause_kind)atomic_load(&limits->refused_kind)));
+}
+
+static void
 append_state(const struct gateway_admin *admin, struct kvt_buffer *out)
 {
     struct reasons reasons;
@@ -317,6 +357,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     append_tiers(admin, &catalog, out);
     append_counts(admin, out);
     append_pins(admin, &catalog, out);
+    append_deletes(admin, out);
     append_backlog(admin, out);
     gateway_admin_packing_status(admin->context->packer, out);
     kvt_buffer_printf(out, "\"adoption\":");

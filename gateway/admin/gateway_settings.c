@@ -353,6 +353,8 @@ load_context(struct gateway_settings *settings, const struct kvt_config *config,
     options->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
     options->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     options->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
+    options->delete_mark_ppm = kvt_config_ppm(config, GATEWAY_SETTING_ORDERS_ROOM_MARK);
+    options->delete_share_ppm = kvt_config_ppm(config, GATEWAY_SETTING_ORDERS_MAX_DELETE_SHARE);
     options->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
     options->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
     settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);

@@ -422,6 +422,8 @@ gateway_context_open(struct gateway_context **out, const struct gateway_context_
     context->identity.revision = options->revision;
     context->body_limits.object_max = options->object_max;
     context->commit_ranks = options->commit_ranks;
+    context->deletes.mark_ppm = options->delete_mark_ppm;
+    context->deletes.share_ppm = options->delete_share_ppm;
     context->write_back = (struct gateway_write_back){.allowed = options->write_back,
                                                       .backlog_max = options->backlog_max};
     context->stats = options->stats;

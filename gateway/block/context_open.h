@@ -40,10 +40,12 @@ struct gateway_context_options {
     uint64_t far_capacity;
     uint64_t catalog_max;
     uint64_t object_max;
-    uint32_t commit_ranks; /* up to KVT_RANKS_MAX */
-    bool write_back;       /* needs a hot volume */
-    uint64_t backlog_max;  /* bytes; of write-back */
-    uint64_t recheck_ms;   /* gateway/block/recheck.h */
+    uint32_t commit_ranks;     /* up to KVT_RANKS_MAX */
+    uint32_t delete_mark_ppm;  /* of a tier's capacity: orders for room leave so much */
+    uint32_t delete_share_ppm; /* of all rows that orders without a cause may delete an hour */
+    bool write_back;           /* needs a hot volume */
+    uint64_t backlog_max;      /* bytes; of write-back */
+    uint64_t recheck_ms;       /* gateway/block/recheck.h */
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
     enum kvt_key_revision revision;

@@ -11,6 +11,7 @@
 #include "base/core/clock.h"
 #include "base/core/log.h"
 #include "gateway/block/removal.h"
+#include "gateway/bus/delete_guard.h"
 #include "gateway/move/move.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/packer.h"
@@ -23,6 +24,8 @@ enum {
     WORKING_MS = 10000, /* how often the queue is told that an order is still being worked on */
     MATCHES_MAX = 8,
     KEYS_MAX = 4096,
+    LEAVING_PAGE = 256,   /* rows */
+    LEAVING_PAGES = 4096, /* more rows to be settled: no order makes room before that */
 };
 
 struct gateway_orders {
@@ -95,7 +98,9 @@ struct execution {
     void (*working)(void *arg);
     void *arg;
     uint64_t told_ms;
-    uint32_t pinned[KVT_ORDER_ITEMS_MAX]; /* of each item the shards that stay as they are */
+    uint32_t pinned[KVT_ORDER_ITEMS_MAX];  /* of each item the shards that stay as they are */
+    uint32_t refused[KVT_ORDER_ITEMS_MAX]; /* of each item the shards that may not be deleted */
+    const char *refused_why;               /* the first of them */
     struct {
         pthread_mutex_t lock;            /* guards what is behind it */
         struct kvt_order_result *result; /* its counts and its text */
@@ -171,10 +176,12 @@ absence_is_done(enum kvt_order_verb verb)
 
 /* Of an item that failed with `rc`, for people. */
 static const char *
-why(const struct execution *execution, bool pinned, enum kvt_err rc)
+why(const struct execution *execution, size_t index, uint32_t bit, enum kvt_err rc)
 {
-    if (pinned)
+    if ((execution->pinned[index] & bit) != 0)
         return "pinned";
+    if ((execution->refused[index] & bit) != 0)
+        return execution->refused_why;
     if (rc == KVT_FULL && execution->order->verb == KVT_ORDER_PIN)
         return "over half of the hot capacity";
     return kvt_err_text(rc);
@@ -197,7 +204,7 @@ execute_item(void *arg, size_t index)
         if ((item->ranks & bit) == 0)
             continue;
         rc = find_key(execution->context, execution->order->namespace_, &item->block, rank, key);
-        if (rc == KVT_OK && (execution->pinned[index] & bit) != 0)
+        if (rc == KVT_OK && ((execution->pinned[index] | execution->refused[index]) & bit) != 0)
             rc = KVT_DENIED;
         else if (rc == KVT_OK)
             rc = move_one(execution, key, &bytes);
@@ -207,8 +214,7 @@ execute_item(void *arg, size_t index)
         if (rc == KVT_OK || (rc == KVT_NOTFOUND && absence_is_done(execution->order->verb)))
             continue;
         outcome.worst = rc;
-        note(outcome.text, sizeof(outcome.text), key,
-             why(execution, (execution->pinned[index] & bit) != 0, rc));
+        note(outcome.text, sizeof(outcome.text), key, why(execution, index, bit, rc));
     }
     if (execution->pinned[index] != 0)
         gateway_stats_add(execution->context->stats, GATEWAY_STAT_ITEMS_PINNED, 1);
@@ -248,6 +254,143 @@ find_pinned(struct execution *execution)
     return KVT_OK;
 }
 
+/* ---- what may be deleted ---- */
+
+/* Bytes of the tier that are marked for their removal.  KVT_FULL: too many to be counted. */
+static enum kvt_err
+count_leaving(struct gateway_context *context, unsigned tier, uint64_t *bytes)
+{
+    struct gateway_row *rows = kvt_calloc(LEAVING_PAGE, sizeof(*rows));
+    struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = LEAVING_PAGE};
+    enum kvt_err rc = rows == NULL ? KVT_NOMEM : KVT_OK;
+
+    *bytes = 0;
+    for (unsigned page = 0; rc == KVT_OK && !scan.end; page++) {
+        rc = page == LEAVING_PAGES ? KVT_FULL : gateway_catalog_scan(context->catalog, &scan);
+        for (size_t i = 0; rc == KVT_OK && i < scan.count; i++)
+            if (rows[i].record.state == GATEWAY_RETIRING &&
+                (gateway_record_counted(&rows[i].record) & tier) != 0)
+                *bytes += rows[i].record.length;
+    }
+    kvt_free(rows);
+    return rc;
+}
+
+/* What the order's cause is to be compared with. */
+static enum kvt_err
+find_facts(struct gateway_context *context, const struct kvt_delete_cause *cause,
+           const struct gateway_deletions *deletions, struct gateway_delete_facts *facts)
+{
+    struct gateway_catalog_stats stats;
+    enum gateway_tier tier;
+
+    gateway_catalog_stats(context->catalog, &stats);
+    *facts = (struct gateway_delete_facts){
+        .rows = stats.entries,
+        .deleted = gateway_deletions_sum(deletions, kvt_clock_unix_ms()),
+        .mark_ppm = context->deletes.mark_ppm,
+        .share_ppm = context->deletes.share_ppm};
+    if (cause->kind != KVT_DELETE_ROOM ||
+        !gateway_tier_of_holder(&context->tiers, cause->tier, &tier))
+        return KVT_OK;
+    facts->tier = 1u << tier;
+    facts->used = stats.used[tier];
+    facts->capacity = gateway_tier_capacity(&context->tiers, context->catalog, tier);
+    return stats.pending == 0 ? KVT_OK : count_leaving(context, facts->tier, &facts->leaving);
+}
+
+/* One row of an item: may it go?  One that is marked already goes on going. */
+static enum kvt_err
+admit(struct execution *execution, struct gateway_delete_guard *guard, uint32_t index,
+      uint32_t rank, uint64_t *rows)
+{
+    const struct kvt_order *order = execution->order;
+    struct gateway_record record;
+    char key[KVT_KEY_MAX];
+    const char *refusal;
+    enum kvt_err rc =
+        find_key(execution->context, order->namespace_, &order->items[index].block, rank, key);
+
+    if (rc == KVT_OK)
+        rc = gateway_catalog_get(execution->context->catalog, key, &record);
+    if (rc == KVT_NOTFOUND || (rc == KVT_OK && record.state == GATEWAY_RETIRING))
+        return KVT_OK;
+    if (rc != KVT_OK)
+        return rc;
+    refusal = gateway_delete_guard_admit(guard, gateway_record_counted(&record), record.length);
+    if (refusal == NULL) {
+        ++*rows;
+        return KVT_OK;
+    }
+    execution->refused[index] |= UINT32_C(1) << rank;
+    if (execution->refused_why == NULL)
+        execution->refused_why = refusal;
+    return KVT_OK;
+}
+
+/* That something was refused, for the status, the metrics and the log. */
+static void
+tell_refused(const struct execution *execution, uint32_t items, const char *refusal)
+{
+    const struct kvt_order *order = execution->order;
+    struct gateway_delete_limits *limits = &execution->context->deletes;
+
+    _Static_assert(GATEWAY_STAT_DELETES_REFUSED_JOB - GATEWAY_STAT_DELETES_REFUSED_OTHER ==
+                       (int)KVT_DELETE_JOB - (int)KVT_DELETE_OTHER,
+                   "counters stand in the order of the causes");
+    gateway_stats_add(
+        execution->context->stats,
+        (enum gateway_stat)(GATEWAY_STAT_DELETES_REFUSED_OTHER + (unsigned)order->cause.kind),
+        items);
+    atomic_store(&limits->refused_kind, (unsigned)order->cause.kind);
+    atomic_store(&limits->refused_order, order->id);
+    atomic_store(&limits->refused_ms, kvt_clock_unix_ms());
+    kvt_log_warn("gateway.orders", "delete_refused",
+                 "order %" PRIu64 " of epoch %" PRIu64 " (%s, cause %s): %u of %u blocks stay: %s",
+                 order->id, order->epoch, order->reason, kvt_delete_cause_name(order->cause.kind),
+                 (unsigned)items, (unsigned)order->item_count, refusal);
+}
+
+/* Which rows of the order may be deleted.  KVT_DENIED: none, and the result says why. */
+static enum kvt_err
+guard_deletion(struct execution *execution)
+{
+    const struct kvt_order *order = execution->order;
+    struct gateway_catalog *catalog = execution->context->catalog;
+    struct gateway_delete_guard guard;
+    struct gateway_delete_facts facts;
+    struct gateway_deletions deletions;
+    const char *refusal;
+    uint64_t rows = 0;
+    uint32_t refused = 0;
+    enum kvt_err rc = gateway_catalog_deletions(catalog, &deletions);
+
+    if (rc == KVT_OK)
+        rc = find_facts(execution->context, &order->cause, &deletions, &facts);
+    if (rc != KVT_OK)
+        return rc;
+    refusal = gateway_delete_guard_begin(&guard, &order->cause, &facts);
+    if (refusal != NULL) {
+        note(execution->shared.result->text, sizeof(execution->shared.result->text), "refused",
+             refusal);
+        tell_refused(execution, order->item_count, refusal);
+        return KVT_DENIED;
+    }
+    for (uint32_t i = 0; i < order->item_count; i++) {
+        for (uint32_t rank = 0; rc == KVT_OK && rank < KVT_RANKS_MAX; rank++)
+            if ((order->items[i].ranks & ~execution->pinned[i] & (UINT32_C(1) << rank)) != 0)
+                rc = admit(execution, &guard, i, rank, &rows);
+        refused += execution->refused[i] != 0;
+    }
+    if (rc == KVT_OK && order->cause.kind == KVT_DELETE_OTHER && rows > 0) {
+        gateway_deletions_add(&deletions, kvt_clock_unix_ms(), rows);
+        rc = gateway_catalog_keep_deletions(catalog, &deletions); /* before anything goes */
+    }
+    if (rc == KVT_OK && refused > 0)
+        tell_refused(execution, refused, execution->refused_why);
+    return rc;
+}
+
 /* A deletion is two-phase: all its rows are marked in one durable step before any copy goes. */
 static enum kvt_err
 mark_all(const struct execution *execution)
@@ -260,7 +403,8 @@ mark_all(const struct execution *execution)
 
     for (uint32_t i = 0; rc == KVT_OK && i < order->item_count; i++) {
         for (uint32_t rank = 0; rc == KVT_OK && rank < KVT_RANKS_MAX; rank++) {
-            const uint32_t wanted = order->items[i].ranks & ~execution->pinned[i];
+            const uint32_t wanted =
+                order->items[i].ranks & ~(execution->pinned[i] | execution->refused[i]);
 
             if ((wanted & (UINT32_C(1) << rank)) == 0 ||
                 find_key(execution->context, order->namespace_, &order->items[i].block, rank,
@@ -379,6 +523,8 @@ gateway_orders_execute(struct gateway_context *context, struct gateway_mover *mo
     }
     if (heeds_pins(context, order, &execution.move))
         result->code = find_pinned(&execution);
+    if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
+        result->code = guard_deletion(&execution);
     if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
         result->code = mark_all(&execution);
     if (result->code != KVT_OK) {

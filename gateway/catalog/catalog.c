@@ -112,6 +112,12 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
         if (rc != 0)
             return rc;
     }
+    if (job->deletions != NULL) {
+        const int rc = gateway_catalog_store_deletions(catalog, txn, job->deletions);
+
+        if (rc != 0)
+            return rc;
+    }
     if (job->synced_count > 0) {
         const int rc = gateway_catalog_apply_synced(catalog, txn, job);
 

@@ -32,6 +32,18 @@
 #include "kvtier/key.h"
 #include "kvtier/order.h"
 
+/* Rows that orders deleted without a cause that can be checked, by minutes (Unix). */
+#define GATEWAY_DELETION_SLOTS 61 /* any full hour lies within them */
+
+struct gateway_deletion_slot {
+    uint64_t minute;
+    uint64_t rows;
+};
+
+struct gateway_deletions {
+    struct gateway_deletion_slot slots[GATEWAY_DELETION_SLOTS]; /* at minute % SLOTS */
+};
+
 /* How far the rows cover what the bucket has; kept with the rows (gateway/care/adoption.h). */
 enum gateway_adoption_state {
     GATEWAY_ADOPTION_UNSEEN,  /* the bucket was not looked at yet */
@@ -190,6 +202,15 @@ KVT_NODISCARD enum kvt_err gateway_catalog_finished(struct gateway_catalog *cata
 /** What became of it: KVT_OK, KVT_NOTFOUND (not finished, or long ago) or KVT_IO. */
 KVT_NODISCARD enum kvt_err gateway_catalog_recall(struct gateway_catalog *catalog, uint64_t epoch,
                                                   uint64_t id, struct kvt_order_result *result);
+
+/** What was kept last; all 0: nothing was.  KVT_OK or KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_deletions(struct gateway_catalog *catalog,
+                                                     struct gateway_deletions *deletions);
+
+/** Keep them, durably. */
+KVT_NODISCARD enum kvt_err
+gateway_catalog_keep_deletions(struct gateway_catalog *catalog,
+                               const struct gateway_deletions *deletions);
 
 /**
  * Write rows of what the bucket has, those that are there already left alone, and how far the walk

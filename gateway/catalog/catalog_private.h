@@ -4,9 +4,9 @@
  * catalog_orders.c (what became of orders), catalog_backlog.c (what waits for its upload),
  * catalog_adoption.c (how far the rows cover the bucket), catalog_pins.c (what orders leave
  * alone), catalog_unsynced.c (hot copies a power cut may take), catalog_volume.c (which volumes,
- * which far bucket).
+ * which far bucket), catalog_deletions.c (how much was deleted of late).
  *
- * Why: nine short files instead of a long one.
+ * Why: ten short files instead of a long one.
  * Ownership: as gateway/catalog/catalog.h.
  * Threads:   as gateway/catalog/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -85,6 +85,7 @@ struct gateway_job {
     const struct kvt_order_result *result;     /* not NULL: keep it */
     const struct gateway_adoption_mark *mark;  /* not NULL: keep it, with what became of changes */
     const struct gateway_pinning *pinning;     /* not NULL: do it */
+    const struct gateway_deletions *deletions; /* not NULL: keep them */
     const struct gateway_unsynced_row *synced; /* so many of them are no longer unsynced */
     size_t synced_count;
     enum gateway_catalog_wait wait;
@@ -194,6 +195,9 @@ int gateway_catalog_mark(struct gateway_catalog *catalog, MDB_txn *txn,
 int gateway_catalog_store_mark(struct gateway_catalog *catalog, MDB_txn *txn,
                                const struct gateway_adoption_mark *mark);
 int gateway_catalog_load_mark(struct gateway_catalog *catalog, MDB_txn *txn);
+
+int gateway_catalog_store_deletions(struct gateway_catalog *catalog, MDB_txn *txn,
+                                    const struct gateway_deletions *deletions);
 
 /** Drop events that need not be kept, a bounded number a call. */
 int gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn);

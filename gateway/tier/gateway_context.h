@@ -54,6 +54,15 @@ struct gateway_write_back {
     uint64_t backlog_max; /* bytes of those that wait for their upload */
 };
 
+/* What orders may delete, and what was refused last: gateway/bus/delete_guard.h. */
+struct gateway_delete_limits {
+    uint32_t mark_ppm;             /* of a tier's capacity: room is made down to it at most */
+    uint32_t share_ppm;            /* of all rows, an hour, where an order states no cause */
+    _Atomic uint64_t refused_ms;   /* Unix; 0: nothing was */
+    _Atomic unsigned refused_kind; /* enum kvt_delete_cause_kind */
+    _Atomic uint64_t refused_order;
+};
+
 struct gateway_context {
     struct gateway_identity identity;
     struct gateway_tiers tiers;
@@ -61,6 +70,7 @@ struct gateway_context {
     struct gateway_body_limits body_limits;
     uint32_t commit_ranks; /* of each block of the namespace without a name; 0: no records of it */
     struct gateway_write_back write_back;
+    struct gateway_delete_limits deletes;
     struct gateway_catalog *catalog;
     struct gateway_hot_memory *hot_memory; /* hot files that are kept in memory; NULL: none */
     struct gateway_recheck *recheck;

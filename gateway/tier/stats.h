@@ -59,6 +59,16 @@
       "Blocks of orders by outcome.")                                                              \
     X(ITEMS_PINNED, COUNTER, "order_items_pinned_total", "",                                       \
       "Blocks that an order was to demote or delete, and that stay because they are pinned.")      \
+    X(DELETES_REFUSED_OTHER, COUNTER, "deletes_refused_total", "cause=\"other\"",                  \
+      "Blocks that an order was to delete and that stay, by the cause that it states.")            \
+    X(DELETES_REFUSED_ROOM, COUNTER, "deletes_refused_total", "cause=\"room\"",                    \
+      "Blocks that an order was to delete and that stay, by the cause that it states.")            \
+    X(DELETES_REFUSED_QUOTA, COUNTER, "deletes_refused_total", "cause=\"quota\"",                  \
+      "Blocks that an order was to delete and that stay, by the cause that it states.")            \
+    X(DELETES_REFUSED_EXPIRE, COUNTER, "deletes_refused_total", "cause=\"expire\"",                \
+      "Blocks that an order was to delete and that stay, by the cause that it states.")            \
+    X(DELETES_REFUSED_JOB, COUNTER, "deletes_refused_total", "cause=\"job\"",                      \
+      "Blocks that an order was to delete and that stay, by the cause that it states.")            \
     X(BYTES_MOVED, COUNTER, "bytes_moved_total", "", "Bytes copied between tiers.")                \
     X(BATCHES, COUNTER, "event_batches_total", "", "Event batches acknowledged by the bus.")       \
     X(REPORTS, COUNTER, "reports_total", "", "Reports acknowledged by the bus.")                   \

@@ -10,17 +10,18 @@ from harness import expect, wait_until
 
 EXPIRY_MS = 600000
 VERBS = {name: number for number, name in bus.VERBS.items()}
+JOB_CAUSE = (4, 0, "", 1, "", 0, 0)
 RESULT = ("epoch", "id", "verb", "code", "done", "failed", "bytes_moved", "text")
 
 
 class Issuer:
     """Orders to one gateway about one namespace."""
 
-    def __init__(self, run, nats, gateway, namespace, first_id=1):
+    def __init__(self, run, nats, gateway, namespace, first_id=1, epoch=1):
         with open(os.path.join(run.folder, "orders.key"), encoding="utf-8") as file:
             self.key = bytes.fromhex(file.read().strip())
         self.run, self.name, self.namespace = run, gateway.name, namespace
-        self.next_id, self.results = first_id, {}
+        self.epoch, self.next_id, self.results = epoch, first_id, {}
         self.bus = bus.Nats(nats.url)
         self.bus.subscribe(f"kvtier.v1.reports.{self.name}", self.on_report)
 
@@ -29,13 +30,17 @@ class Issuer:
             result = dict(zip(RESULT, row))
             self.results[result["id"]] = result
 
-    def send(self, verb, items, until_ms=None, edge=None):
-        """`items`: [hash, parent, position, ranks]; `edge` of a move: (from, to, keep).  The order's id."""
+    def send(self, verb, items, until_ms=None, edge=None, cause=None):
+        """`items`: [hash, parent, position, ranks]; `edge` of a move: (from, to, keep); `cause` of a
+        deletion: a job's, or () for none.  The order's id."""
         now, number = int(time.time() * 1000), self.next_id
         self.next_id += 1
-        payload = bus.pack([1, self.name, self.namespace, 1, number, now, now + EXPIRY_MS, VERBS[verb],
+        if verb == "delete" and cause is None:
+            cause = JOB_CAUSE
+        payload = bus.pack([1, self.name, self.namespace, self.epoch, number, now, now + EXPIRY_MS, VERBS[verb],
                             "issuer", items] + ([] if until_ms is None else [until_ms])
-                           + ([] if edge is None else [list(edge)]))
+                           + ([] if edge is None else [list(edge)])
+                           + ([list(cause)] if cause else []))
         mac = hmac.new(self.key, payload, hashlib.sha256).digest()
         self.bus.publish(f"kvtier.v1.orders.{self.name}", bus.pack([payload, mac]))
         return number

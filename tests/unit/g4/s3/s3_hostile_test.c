@@ -324,24 +324,6 @@ chunks_beyond_the_length_are_refused(void **state)
     kvt_free(f);
 }
 
-/* libcurl 7.88 would append the folded line to a header of the answer before, which is freed. */
-static void
-a_folded_line_has_nothing_to_be_appended_to(void **state)
-{
-    static const char *const replies[] = {
-        OK_HELLO,
-        "HTTP/1.1 200 OK\r\n folded: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"};
-    struct fixture *f = start(replies, 2, 5000);
-
-    (void)state;
-    for (int i = 0; i < 4; i++) {
-        (void)get(f->store, "k", &f->fetched);
-        f->script.seen = 1;
-    }
-    stop(f);
-    kvt_free(f);
-}
-
 /* The whole in place of a part, another part, a part too long, and one of an unknown place. */
 static void
 other_bytes_than_those_asked_for_are_refused(void **state)
@@ -597,7 +579,6 @@ main(void)
         cmocka_unit_test(a_name_that_is_not_known_is_unavailable),
         cmocka_unit_test(lengths_are_not_believed),
         cmocka_unit_test(chunks_beyond_the_length_are_refused),
-        cmocka_unit_test(a_folded_line_has_nothing_to_be_appended_to),
         cmocka_unit_test(other_bytes_than_those_asked_for_are_refused),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
         cmocka_unit_test(an_object_of_another_key_is_damage),

@@ -1,7 +1,7 @@
 /*
  * What is tested: gateway/bus/orders.h without a bus: what is refused, what an order does to
  * blocks of several shards, that it may come twice and is then answered with the result kept; pins
- * and warming.
+ * and warming; and that a deletion whose cause does not hold here changes nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static const struct kvt_order plain = {.gateway = "gw0",
                                        .id = 1,
                                        .issued_ms = 1000,
                                        .expires_ms = 2000,
-                                       .verb = KVT_ORDER_DEMOTE};
+                                       .verb = KVT_ORDER_DEMOTE,
+                                       .cause = {.kind = KVT_DELETE_JOB, .job = 7}};
 
 static void
 refusals(void **state)
@@ -397,6 +398,175 @@ warming_takes_the_room_there_is(void **state)
     test_gateway_close(&g);
 }
 
+/* ---- the cause of a deletion ---- */
+
+static struct kvt_order_result
+delete_because(struct test_gateway *g, const struct kvt_delete_cause *cause, uint32_t first,
+               uint32_t count)
+{
+    struct kvt_order_item items[BLOCKS];
+    struct kvt_order order = plain;
+    struct kvt_order_result result;
+
+    for (uint32_t i = 0; i < count; i++)
+        items[i] = (struct kvt_order_item){.block = block_of(first + i), .ranks = 3};
+    order.verb = KVT_ORDER_DELETE;
+    order.cause = *cause;
+    order.items = items;
+    order.item_count = count;
+    assert_true(gateway_orders_execute(g->context, NULL, &order, &result, NULL, NULL));
+    assert_int_equal(result.done + result.failed, count);
+    return result;
+}
+
+static unsigned
+held(struct test_gateway *g)
+{
+    unsigned count = 0;
+
+    for (uint32_t i = 0; i < BLOCKS * RANKS; i++)
+        count += tiers_of(g, i / RANKS, i % RANKS) != 0;
+    return count;
+}
+
+/* An advisor that was told of a full tier signs a good order: the catalog knows better. */
+static void
+room_is_made_above_the_mark_alone(void **state)
+{
+    struct kvt_delete_cause cause = {.kind = KVT_DELETE_ROOM,
+                                     .policy_version = 2,
+                                     .rule = "cap",
+                                     .tier = "cold@kvtier",
+                                     .stop_ppm = 900000};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, (uint64_t)2 * BLOCKS * RANKS * SIZE);
+    store_all(&g);
+    result = delete_because(&g, &cause, 0, BLOCKS); /* half full */
+    assert_int_equal(result.code, KVT_OK);
+    assert_int_equal(result.failed, BLOCKS);
+    assert_non_null(strstr(result.text, ": not above its stop mark"));
+    assert_int_equal(held(&g), BLOCKS * RANKS);
+    assert_int_equal(gateway_stats_get(&g.stats, GATEWAY_STAT_DELETES_REFUSED_ROOM), BLOCKS);
+    assert_int_equal(atomic_load(&g.context->deletes.refused_kind), KVT_DELETE_ROOM);
+    assert_true(atomic_load(&g.context->deletes.refused_ms) > 0);
+    (void)snprintf(cause.tier, sizeof(cause.tier), "cold@another");
+    result = delete_because(&g, &cause, 0, BLOCKS);
+    assert_int_equal(result.code, KVT_DENIED);
+    (void)snprintf(cause.tier, sizeof(cause.tier), "warm@gw0"); /* none here */
+    assert_int_equal(delete_because(&g, &cause, 0, BLOCKS).code, KVT_DENIED);
+    assert_int_equal(held(&g), BLOCKS * RANKS);
+    /* From 8 of 16 rows to 5: the rest of the order fails. */
+    (void)snprintf(cause.tier, sizeof(cause.tier), "cold@kvtier");
+    cause.stop_ppm = 5 * 1000000 / 16;
+    result = delete_because(&g, &cause, 0, BLOCKS);
+    assert_int_equal(result.code, KVT_OK);
+    assert_int_equal(result.done, 1);
+    assert_int_equal(held(&g), BLOCKS * RANKS - 3);
+    result = delete_because(&g, &cause, 0, BLOCKS);
+    assert_int_equal(held(&g), BLOCKS * RANKS - 3);
+    test_gateway_close(&g);
+}
+
+/* Rows that are on their way out make room already, though their bytes still count. */
+static void
+room_counts_what_leaves_already(void **state)
+{
+    const struct kvt_delete_cause cause = {.kind = KVT_DELETE_ROOM,
+                                           .policy_version = 2,
+                                           .rule = "cap",
+                                           .tier = "cold@kvtier",
+                                           .stop_ppm = 500000};
+    const char *names[4];
+    char keys[4][KVT_KEY_MAX];
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, (uint64_t)BLOCKS * RANKS * SIZE);
+    store_all(&g); /* full: four rows are to go */
+    for (uint32_t i = 0; i < 4; i++)
+        names[i] = key_of(keys[i], i / RANKS, i % RANKS);
+    assert_int_equal(gateway_removal_mark(g.context, names, 4), KVT_OK);
+    assert_int_equal(delete_because(&g, &cause, 2, 2).failed, 2);
+    assert_int_equal(held(&g), BLOCKS * RANKS); /* tiers of marked rows stay until they went */
+    assert_int_equal(delete_because(&g, &cause, 0, 2).done, 2); /* what was marked is finished */
+    assert_int_equal(held(&g), BLOCKS * RANKS - 4);
+    test_gateway_close(&g);
+}
+
+static void
+a_tier_without_a_capacity_needs_no_room(void **state)
+{
+    struct kvt_delete_cause cause = {
+        .kind = KVT_DELETE_ROOM, .policy_version = 2, .rule = "cap", .tier = "cold@kvtier"};
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    assert_int_equal(delete_because(&g, &cause, 0, BLOCKS).code, KVT_DENIED);
+    assert_int_equal(held(&g), BLOCKS * RANKS);
+    cause.capacity = (uint64_t)BLOCKS * RANKS * SIZE; /* of the policy */
+    cause.stop_ppm = 500000;
+    assert_int_equal(delete_because(&g, &cause, 0, BLOCKS).done, 2);
+    assert_int_equal(held(&g), BLOCKS * RANKS / 2);
+    test_gateway_close(&g);
+}
+
+static void
+rules_and_jobs_delete_by_name(void **state)
+{
+    struct kvt_delete_cause cause = {.kind = KVT_DELETE_QUOTA};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    result = delete_because(&g, &cause, 0, 1);
+    assert_int_equal(result.code, KVT_DENIED);
+    assert_non_null(strstr(result.text, "policy version and rule"));
+    cause.kind = KVT_DELETE_EXPIRE;
+    assert_int_equal(delete_because(&g, &cause, 0, 1).code, KVT_DENIED);
+    cause.kind = KVT_DELETE_JOB;
+    assert_int_equal(delete_because(&g, &cause, 0, 1).code, KVT_DENIED);
+    assert_int_equal(held(&g), BLOCKS * RANKS);
+    cause = (struct kvt_delete_cause){.kind = KVT_DELETE_QUOTA, .policy_version = 1, .rule = "r"};
+    assert_int_equal(delete_because(&g, &cause, 0, 1).done, 1);
+    cause.kind = KVT_DELETE_EXPIRE;
+    assert_int_equal(delete_because(&g, &cause, 1, 1).done, 1);
+    test_gateway_close(&g);
+}
+
+/* Without a cause a share may go in an hour, and a restart gives no other one. */
+static void
+without_a_cause_a_share_goes(void **state)
+{
+    const struct kvt_delete_cause none = {.kind = KVT_DELETE_OTHER};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    g.options.delete_share_ppm = 500000;
+    test_gateway_reopen(&g);
+    store_all(&g);
+    assert_int_equal(delete_because(&g, &none, 0, 1).done, 1);
+    test_gateway_reopen(&g);
+    result = delete_because(&g, &none, 1, BLOCKS - 1);
+    assert_int_equal(result.done, 1);
+    assert_non_null(strstr(result.text, ": beyond orders.max_delete_share"));
+    assert_int_equal(held(&g), BLOCKS * RANKS / 2);
+    test_gateway_reopen(&g);
+    assert_int_equal(delete_because(&g, &none, 2, 2).failed, 2);
+    assert_int_equal(delete_because(&g, &none, 0, 2).failed, 0); /* they are gone */
+    assert_int_equal(held(&g), BLOCKS * RANKS / 2);
+    assert_int_equal(gateway_stats_get(&g.stats, GATEWAY_STAT_DELETES_REFUSED_OTHER), 4);
+    test_gateway_close(&g);
+}
+
 /* What was reported once is the answer for good: a repeat must not delete what came since. */
 static void
 finished_orders_are_remembered(void **state)
@@ -480,6 +650,11 @@ main(void)
         cmocka_unit_test(pins_end),
         cmocka_unit_test(pins_are_bounded),
         cmocka_unit_test(warming_takes_the_room_there_is),
+        cmocka_unit_test(room_is_made_above_the_mark_alone),
+        cmocka_unit_test(room_counts_what_leaves_already),
+        cmocka_unit_test(a_tier_without_a_capacity_needs_no_room),
+        cmocka_unit_test(rules_and_jobs_delete_by_name),
+        cmocka_unit_test(without_a_cause_a_share_goes),
         cmocka_unit_test(finished_orders_are_remembered),
         cmocka_unit_test(the_oldest_results_are_forgotten),
     };

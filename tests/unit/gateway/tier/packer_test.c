@@ -332,6 +332,7 @@ order_of(enum kvt_order_verb verb, struct kvt_order_item *items, uint32_t count)
                               .id = 1,
                               .expires_ms = 2000,
                               .verb = verb,
+                              .cause = {.kind = KVT_DELETE_JOB, .job = 1},
                               .items = items,
                               .item_count = count};
 }
