@@ -160,7 +160,6 @@ KEPT_EXPORTS = {
     "g4_lease_usable": "tests run many lease holders and look at each of their steps",
     "g4_s3_count": "no answer shows retries and hedges: tests count them",
     "gateway_body_checksum_crc64nvme": "a test compares it with a slower one, in pieces",
-    "gateway_condition_lists": "a fuzzed parser of a header's list",
     "kvt_alloc_fail_after": "every sweep of failed allocations; the counter is in the allocator",
     "kvt_alloc_live": "every test for leaks; the counter is in the allocator",
     "wire_dynamo_rpc_read_request": "the worker's half of the protocol: stand-ins of a Dynamo worker speak it",

@@ -376,14 +376,24 @@ remove_held(struct gateway_context *context, const char *key)
 enum kvt_err
 gateway_remove(struct gateway_context *context, const char *key)
 {
+    return gateway_remove_if(context, key, NULL, NULL);
+}
+
+enum kvt_err
+gateway_remove_if(struct gateway_context *context, const char *key,
+                  enum kvt_err (*check)(void *arg), void *arg)
+{
     struct gateway_key_lock hold;
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
     if (!gateway_bucket_tier_healthy(context->tiers.buckets))
         return KVT_UNAVAILABLE;
     gateway_key_lock_init(&hold, key);
     gateway_key_lock_acquire(context->key_locks, &hold, 1);
-    rc = remove_held(context, key);
+    if (check != NULL)
+        rc = check(arg);
+    if (rc == KVT_OK)
+        rc = remove_held(context, key);
     if (rc == KVT_EXISTS)
         rc = remove_held(context, key);
     gateway_key_lock_release(context->key_locks, &hold, 1);

@@ -35,8 +35,13 @@ KVT_NODISCARD enum kvt_err gateway_removal_finish(struct gateway_context *contex
 /** Both steps for one key, also one the catalog does not know. */
 KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_context *context, const char *key);
 
-/** The same for many keys: their copies in the bucket go at once, so that a packed namespace takes
- *  them out of its manifest together.  A key may stand there twice.
+/** The same, unless `check` says otherwise with the key held: its error is returned then, and
+ *  nothing was removed. */
+KVT_NODISCARD enum kvt_err gateway_remove_if(struct gateway_context *context, const char *key,
+                                             enum kvt_err (*check)(void *arg), void *arg);
+
+/** As gateway_remove() for many keys: their copies in the bucket go at once, so that a packed
+ *  namespace takes them out of its manifest together.  A key may stand there twice.
  *
  *  @param count  at most GATEWAY_REMOVAL_TOGETHER
  *  @param[out] statuses  of each key, as gateway_remove() */

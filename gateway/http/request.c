@@ -175,8 +175,10 @@ gateway_request_fail(struct gateway_request *request, enum gateway_s3_error faul
                       "<Error><Code>%s</Code><Message>%s</Message><Resource>",
                       row->code, row->message);
     gateway_xml_write_text(&request->answer, request->target.path);
-    kvt_buffer_printf(&request->answer, "</Resource><RequestId>%s</RequestId></Error>\n",
-                      request->id);
+    kvt_buffer_printf(&request->answer, "</Resource>");
+    if (request->target.key != NULL && request->target.key[0] != '\0')
+        gateway_xml_write_element(&request->answer, "Key", request->target.key);
+    kvt_buffer_printf(&request->answer, "<RequestId>%s</RequestId></Error>\n", request->id);
     request->body_size = request->answer.size;
     return fault;
 }

@@ -6,6 +6,7 @@
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_read.h"
 #include "gateway/http/xml_write.h"
+#include "gateway/s3/conditional_delete.h"
 #include "gateway/s3/s3_handlers.h"
 
 enum { KEYS_MAX = 1000 };
@@ -15,9 +16,9 @@ struct deletes {
     struct kvt_buffer keys;
     size_t count;
     bool quiet;
-    bool versioned;  /* a version was named: there is none but "null" */
-    bool particular; /* of the row that is read: only this one of the key's objects is meant */
-    bool particulars[KEYS_MAX];
+    bool versioned; /* a version was named: there is none but "null" */
+    /* Of each row, the one that is read among them: only this one of the key's objects is meant. */
+    struct gateway_conditional_delete conditions[KEYS_MAX + 1];
     char key[GATEWAY_XML_READ_TEXT_MAX];
 };
 
@@ -30,9 +31,9 @@ on_text(void *arg, bool in_row, const char *name, const char *text)
         (void)snprintf(deletes->key, sizeof(deletes->key), "%s", text);
     else if (in_row && strcmp(name, "VersionId") == 0)
         deletes->versioned = deletes->versioned || (text[0] != '\0' && strcmp(text, "null") != 0);
-    else if (in_row && (strcmp(name, "ETag") == 0 || strcmp(name, "LastModifiedTime") == 0 ||
-                        strcmp(name, "Size") == 0))
-        deletes->particular = true;
+    else if (in_row && deletes->count <= KEYS_MAX &&
+             gateway_conditional_delete_element(name, text, &deletes->conditions[deletes->count]))
+        return true;
     else if (!in_row && strcmp(name, "Quiet") == 0)
         deletes->quiet = strcmp(text, "true") == 0 || strcmp(text, "True") == 0;
     return true;
@@ -48,8 +49,6 @@ on_row(void *arg)
         return false;
     kvt_buffer_append(&deletes->keys, deletes->key, size + 1);
     deletes->key[0] = '\0';
-    deletes->particulars[deletes->count - 1] = deletes->particular;
-    deletes->particular = false;
     return kvt_buffer_ok(&deletes->keys);
 }
 
@@ -65,28 +64,41 @@ struct together {
 
 /* Is there anything to do for it?  Else its code is known. */
 static bool
-may_go(const struct gateway_request *request, const char *key, bool particular,
-       char stored[KVT_KEY_MAX], const char **code)
+may_go(const struct gateway_request *request, const char *key, char stored[KVT_KEY_MAX],
+       const char **code)
 {
     *code = NULL;
     if (!gateway_auth_may(request->principal, GATEWAY_DELETE, &request->bucket, key))
         *code = gateway_request_code(GATEWAY_S3_ERROR_FORBIDDEN);
-    else if (particular)
-        *code = gateway_request_code(GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
     /* What cannot be a key here is not there, which is what was asked for. */
     return *code == NULL && gateway_client_bucket_key(&request->bucket, key, stored) == KVT_OK;
+}
+
+static const char *
+code_of(enum gateway_s3_error fault)
+{
+    return fault == GATEWAY_S3_ERROR_NONE ? NULL : gateway_request_code(fault);
 }
 
 /* False: one has to be asked for again. */
 static bool
 remove_together(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
-                const bool *particulars, size_t count, struct together *together)
+                const struct gateway_conditional_delete *conditions, size_t count,
+                struct together *together)
 {
     bool all = true;
+    enum gateway_s3_error one;
 
     together->count = 0;
     for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
-        if (may_go(request, key, particulars[i], together->stored[i], &together->codes[i])) {
+        if (!may_go(request, key, together->stored[i], &together->codes[i])) {
+            if (together->codes[i] == NULL && conditions[i].asked)
+                together->codes[i] = gateway_request_code(GATEWAY_S3_ERROR_NO_SUCH_KEY);
+        } else if (conditions[i].asked) { /* in its turn: the others go together */
+            one = gateway_conditional_delete_run(s3, together->stored[i], &conditions[i]);
+            together->codes[i] = code_of(one);
+            all = all && one != GATEWAY_S3_ERROR_SLOW_DOWN;
+        } else {
             together->keys[together->count] = together->stored[i];
             together->places[together->count++] = i;
         }
@@ -133,7 +145,7 @@ remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct 
         for (size_t i = 0; i < count; i++)
             together->codes[i] = gateway_request_code(GATEWAY_S3_ERROR_SLOW_DOWN);
         if (tries)
-            tries = remove_together(s3, request, key, deletes->particulars + at, count, together);
+            tries = remove_together(s3, request, key, deletes->conditions + at, count, together);
         for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
             tell(out, deletes, key, together->codes[i]);
     }

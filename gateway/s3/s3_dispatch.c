@@ -153,7 +153,9 @@ answer_object(struct gateway_s3 *s3, struct gateway_request *request)
     const bool upload = gateway_target_has(&request->target, "uploadId") ||
                         gateway_target_has(&request->target, "uploads");
 
-    if (upload)
+    if (upload && gateway_request_header(request, "x-amz-if-match-initiated-time") != NULL)
+        (void)gateway_request_fail(request, GATEWAY_S3_ERROR_NOT_IMPLEMENTED);
+    else if (upload)
         gateway_multipart_answer(s3, request);
     else if (gateway_s3_object_attributes_is(request))
         gateway_s3_object_attributes_answer(s3, request);

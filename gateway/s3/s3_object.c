@@ -15,10 +15,14 @@
 #include "gateway/http/attributes.h"
 #include "gateway/http/condition.h"
 #include "gateway/http/range.h"
+#include "gateway/s3/conditional_delete.h"
 #include "gateway/s3/opaque.h"
 #include "gateway/tier/body_cache.h"
 #include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"
+
+/* Looks at an object that grows each time it is read; each takes a writer that is as quick. */
+enum { LOOKS_MAX = 64 };
 
 static bool
 is_head(const struct gateway_request *request)
@@ -270,16 +274,18 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
     begin_stream(request, item.size);
 }
 
-/* One GET into `room`. */
+/* One GET into `room`, of `object->length` bytes at most.  `*grew`: the object is larger than that;
+ * what was taken for it is given back. */
 static enum gateway_s3_error
 fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
-             struct gateway_opaque *object)
+             struct gateway_opaque *object, bool *grew)
 {
     const uint64_t length = object->length;
     enum gateway_s3_error fault = take_memory(s3, request, length);
     enum kvt_err rc;
     uint8_t *bytes;
 
+    *grew = false;
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     if (room->limit <= length) /* the budget is the bound */
@@ -288,8 +294,12 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
     if (bytes == NULL)
         return GATEWAY_S3_ERROR_SLOW_DOWN;
     rc = gateway_opaque_read(s3->context, object, bytes, (size_t)length);
-    /* It grew since it was looked at: the client's next try sees the larger one. */
-    return rc == KVT_RANGE ? GATEWAY_S3_ERROR_SLOW_DOWN : gateway_request_fault_of(rc);
+    *grew = rc == KVT_RANGE;
+    if (!*grew)
+        return gateway_request_fault_of(rc);
+    gateway_budget_give(s3->budget, length);
+    request->taken -= length;
+    return GATEWAY_S3_ERROR_SLOW_DOWN;
 }
 
 /* Of each kind the object has, the checksum of the part that is given: computed, as only those of
@@ -370,13 +380,20 @@ static enum gateway_s3_error
 look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                struct gateway_opaque *object)
 {
-    enum gateway_s3_error fault =
-        gateway_request_fault_of(gateway_opaque_find(s3->context, object));
+    enum gateway_s3_error fault = GATEWAY_S3_ERROR_SLOW_DOWN;
+    uint64_t largest = 0;
+    bool grew = true;
 
-    if (fault == GATEWAY_S3_ERROR_NONE)
-        fault = gateway_condition_read(request, object->etag, object->modified_ms);
-    if (fault == GATEWAY_S3_ERROR_NONE && !is_head(request)) {
-        fault = fetch_opaque(s3, request, &request->answer, object);
+    for (unsigned tries = 0; grew && tries < LOOKS_MAX; tries++) {
+        grew = false;
+        fault = gateway_request_fault_of(gateway_opaque_find(s3->context, object));
+        if (fault == GATEWAY_S3_ERROR_NONE)
+            fault = gateway_condition_read(request, object->etag, object->modified_ms);
+        if (fault != GATEWAY_S3_ERROR_NONE || is_head(request))
+            break;
+        largest = object->length > largest ? object->length : largest;
+        object->length = largest; /* room for each that was seen */
+        fault = fetch_opaque(s3, request, &request->answer, object, &grew);
         if (fault == GATEWAY_S3_ERROR_NONE)
             fault = gateway_condition_read(request, object->etag, object->modified_ms);
     }
@@ -391,11 +408,12 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
     struct gateway_opaque object = {.key = request->stored};
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
     bool hinted;
+    bool grew;
 
     /* What was put through here and is asked for as it is needs one request, not two. */
     hinted = !is_head(request) && !has_conditions(request) &&
              gateway_opaque_hint(s3->context, &object) &&
-             (fault = fetch_opaque(s3, request, &request->answer, &object)) !=
+             (fault = fetch_opaque(s3, request, &request->answer, &object, &grew)) !=
                  GATEWAY_S3_ERROR_SLOW_DOWN;
     if (!hinted)
         fault = look_and_fetch(s3, request, &object);
@@ -457,13 +475,14 @@ gateway_s3_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
 {
     struct gateway_item item = {.key = object->key, .for_body = !has_copy_conditions(request)};
     enum gateway_s3_error fault;
+    bool grew;
 
     if (!gateway_object_key_is_block(object->key, NULL)) {
         fault = gateway_request_fault_of(gateway_opaque_find(s3->context, object));
         if (fault == GATEWAY_S3_ERROR_NONE)
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
         if (fault == GATEWAY_S3_ERROR_NONE)
-            fault = fetch_opaque(s3, request, room, object);
+            fault = fetch_opaque(s3, request, room, object, &grew);
         if (fault == GATEWAY_S3_ERROR_NONE) /* of what came: another may have been put meanwhile */
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
         room->size = fault == GATEWAY_S3_ERROR_NONE ? (size_t)object->length : 0;
@@ -718,10 +737,14 @@ gateway_s3_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 void
 gateway_s3_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_s3_error fault = GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
+    struct gateway_conditional_delete condition;
+    enum gateway_s3_error fault;
 
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_DELETE, 1);
-    if (gateway_request_header(request, "if-match") == NULL)
+    gateway_conditional_delete_headers(request, &condition);
+    if (condition.asked)
+        fault = gateway_conditional_delete_run(s3, request->stored, &condition);
+    else
         fault = gateway_request_fault_of(gateway_remove(s3->context, request->stored));
     if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);

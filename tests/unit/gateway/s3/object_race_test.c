@@ -17,6 +17,7 @@ struct rival {
     struct g4_store *inner;
     const char *key; /* NULL: not again */
     enum g4_verb before;
+    unsigned growing; /* puts that are still to come, each larger than the one before */
 };
 
 struct fixture {
@@ -38,7 +39,14 @@ rival_submit(void *self, struct g4_request *request)
                                  .body_size = 5,
                                  .attributes = attributes};
 
-        rival->key = NULL;
+        if (rival->growing > 0) { /* larger than what was looked at just now */
+            static const char larger[64] = "a body that grows";
+
+            put.body = larger;
+            put.body_size = sizeof(larger) - rival->growing--;
+        }
+        if (rival->growing == 0)
+            rival->key = NULL;
         assert_int_equal(g4_store_perform(rival->inner, &put), KVT_OK);
     }
     return g4_store_submit(rival->inner, request);
@@ -180,6 +188,19 @@ a_copy_onto_itself_keeps_what_is_later(void **state)
     assert_int_equal(ask(f, "PUT", "/kvtier/k", "", only_later, NULL), 412);
 }
 
+/* Somebody replaces it by a larger one each time between the look and the read: it is looked at
+ * again, and never a reason to send the client away. */
+static void
+a_read_outlasts_growth(void **state)
+{
+    struct fixture *f = *state;
+
+    arm(f, G4_GET);
+    f->rival.growing = 20;
+    assert_int_equal(ask(f, "GET", "/kvtier/k", "", NULL, NULL), 200);
+    assert_int_equal(f->rival.growing, 0);
+}
+
 int
 main(void)
 {
@@ -188,6 +209,7 @@ main(void)
         TEST(reads_are_of_what_was_asked_for),
         TEST(copies_are_of_what_was_asked_for),
         TEST(a_copy_onto_itself_keeps_what_is_later),
+        TEST(a_read_outlasts_growth),
     };
 #undef TEST
 

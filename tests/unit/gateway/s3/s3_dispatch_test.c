@@ -61,10 +61,13 @@ objects(void **state)
     assert_int_equal(test_scene_status(s, "GET", raw, "", "If-Match", "\"x\""), 412);
     assert_int_equal(test_scene_status(s, "GET", raw, "", "If-None-Match", etag), 304);
     assert_int_equal(test_scene_status(s, "GET", raw, "", "If-None-Match", "\"x\", \"y\""), 200);
-    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "If-Match", etag), 501);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "If-Match", "\"x\""), 412);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "x-amz-if-match-size", "999"), 412);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", NULL, NULL), 200);
     assert_int_equal(test_scene_status(s, "POST", raw, "", NULL, NULL), 405);
-    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "If-Match", etag), 204);
     assert_int_equal(test_scene_status(s, "GET", raw, "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "If-Match", etag), 404);
     assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
 }
 

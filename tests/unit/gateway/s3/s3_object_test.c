@@ -119,30 +119,88 @@ deletes_with_conditions(void **state)
 {
     static const char text[] =
         "<Delete><Object><Key>a</Key><ETag>\"x\"</ETag></Object>"
-        "<Object><Size>1</Size><Key>b</Key></Object>"
+        "<Object><Size>2</Size><Key>b</Key></Object>"
         "<Object><Key>c</Key><LastModifiedTime>Sat, 29 Oct 1994 19:43:31 GMT</LastModifiedTime>"
-        "</Object><Object><Key>d</Key></Object></Delete>";
-    static const char *const kept[] = {"a", "b", "c"};
+        "</Object><Object><Key>d</Key></Object>"
+        "<Object><Key>e</Key><Size>1</Size><ETag>9dd4e461268c8034f5c8564e155c67a6</ETag></Object>"
+        "<Object><Key>f</Key><Size>1</Size></Object><Object><Key>g</Key><Size>x</Size></Object>"
+        "</Delete>";
+    static const struct {
+        const char *row;
+        const char *raw;
+        unsigned status; /* of a GET afterwards */
+    } rows[] = {{"<Error><Key>a</Key><Code>PreconditionFailed</Code>", "/kvtier/a", 200},
+                {"<Error><Key>b</Key><Code>PreconditionFailed</Code>", "/kvtier/b", 200},
+                {"<Error><Key>c</Key><Code>PreconditionFailed</Code>", "/kvtier/c", 200},
+                {"<Deleted><Key>d</Key></Deleted>", "/kvtier/d", 404},
+                {"<Deleted><Key>e</Key></Deleted>", "/kvtier/e", 404},
+                {"<Error><Key>f</Key><Code>NoSuchKey</Code>", "/kvtier/f", 404},
+                {"<Error><Key>g</Key><Code>InvalidArgument</Code>", "/kvtier/g", 200}};
     struct test_scene *s = *state;
     struct gateway_request *request;
-    char part[80];
 
-    for (const char *key = "abcd"; *key != '\0'; key++) {
-        (void)snprintf(part, sizeof(part), "/kvtier/%c", *key);
-        assert_int_equal(test_scene_status(s, "PUT", part, "x", NULL, NULL), 200);
-    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].raw, "/kvtier/f") != 0)
+            assert_int_equal(test_scene_status(s, "PUT", rows[i].raw, "x", NULL, NULL), 200);
     request = test_scene_ask(s, "POST", "/kvtier?delete", text, sizeof(text) - 1, NULL, NULL);
     assert_int_equal(request->status, 200);
-    for (size_t i = 0; i < 3; i++) {
-        (void)snprintf(part, sizeof(part), "<Error><Key>%s</Key><Code>NotImplemented</Code>",
-                       kept[i]);
-        assert_non_null(strstr(kvt_buffer_text(&request->answer), part));
-        (void)snprintf(part, sizeof(part), "/kvtier/%s", kept[i]);
-        assert_int_equal(test_scene_status(s, "GET", part, "", NULL, NULL), 200);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_non_null(strstr(kvt_buffer_text(&request->answer), rows[i].row));
+        assert_int_equal(test_scene_status(s, "GET", rows[i].raw, "", NULL, NULL), rows[i].status);
     }
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Deleted><Key>d</Key></Deleted>"));
     test_scene_done(s, request);
-    assert_int_equal(test_scene_status(s, "GET", "/kvtier/d", "", NULL, NULL), 404);
+}
+
+/* The same of one DELETE: today's object goes, and no other. */
+static void
+a_delete_with_conditions(void **state)
+{
+    static const char *const refused[][2] = {
+        {"If-Match", "\"x\""},
+        {"x-amz-if-match-size", "2"},
+        {"x-amz-if-match-last-modified-time", "Sat, 29 Oct 1994 19:43:31 GMT"}};
+    static const char *const invalid[][2] = {{"x-amz-if-match-size", "-1"},
+                                             {"x-amz-if-match-size", ""},
+                                             {"x-amz-if-match-last-modified-time", "yesterday"}};
+    static const char *const unoffered[] = {"If-None-Match", "If-Modified-Since",
+                                            "If-Unmodified-Since"};
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+    char modified[64];
+
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", NULL, NULL), 200);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(
+            test_scene_status(s, "DELETE", "/kvtier/k", "", refused[i][0], refused[i][1]), 412);
+        assert_int_equal(
+            test_scene_status(s, "DELETE", "/kvtier/none", "", refused[i][0], refused[i][1]), 404);
+        assert_int_equal(
+            test_scene_status(s, "DELETE", "/kvtier/k", "", invalid[i][0], invalid[i][1]), 400);
+        assert_int_equal(test_scene_status(s, "DELETE", "/kvtier/k", "", unoffered[i], "*"), 501);
+    }
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier/k?uploadId=1", "",
+                                       "x-amz-if-match-initiated-time", "x"),
+                     501);
+    request = test_scene_ask(s, "GET", "/kvtier/k", NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    (void)snprintf(modified, sizeof(modified), "%s", test_scene_field(request, "Last-Modified"));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier/k", "",
+                                       "x-amz-if-match-last-modified-time", modified),
+                     204);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/k", "", NULL, NULL), 404);
+}
+
+/* Which of many keys it was that an error is about. */
+static void
+an_error_names_its_key(void **state)
+{
+    struct test_scene *s = *state;
+    struct gateway_request *request = test_scene_ask(s, "GET", "/kvtier/a%3Cb", "", 0, NULL, NULL);
+
+    assert_int_equal(request->status, 404);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Key>a&lt;b</Key>"));
+    test_scene_done(s, request);
 }
 
 int
@@ -154,6 +212,8 @@ main(void)
         TEST(ranges_of_what_is_held),
         TEST(writes_that_are_not_offered),
         TEST(deletes_with_conditions),
+        TEST(a_delete_with_conditions),
+        TEST(an_error_names_its_key),
     };
 #undef TEST
 
