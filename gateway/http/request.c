@@ -207,6 +207,7 @@ gateway_request_fault_of(enum kvt_err code)
     case KVT_INVALID: return GATEWAY_S3_ERROR_INVALID_REQUEST;
     case KVT_RANGE: return GATEWAY_S3_ERROR_TOO_LARGE;
     case KVT_UNSUPPORTED: return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
+    case KVT_DENIED: return GATEWAY_S3_ERROR_REFUSED;
     default: return GATEWAY_S3_ERROR_INTERNAL;
     }
 }

@@ -37,6 +37,7 @@ struct gateway_reader;
     X(NONE, 200, "", "")                                                                           \
     X(ACCESS_DENIED, 403, "AccessDenied", "Sign the request with AWS Signature Version 4.")        \
     X(FORBIDDEN, 403, "AccessDenied", "This access key has no right to do that.")                  \
+    X(REFUSED, 403, "AccessDenied", "The bucket behind this gateway refuses that.")                \
     X(EXPIRED, 403, "AccessDenied", "Request has expired.")                                        \
     X(SIGV2, 400, "InvalidRequest",                                                                \
       "Signature Version 2 is not offered: sign with Version 4 (signature_version=s3v4).")         \

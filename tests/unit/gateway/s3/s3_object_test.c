@@ -203,6 +203,22 @@ an_error_names_its_key(void **state)
     test_scene_done(s, request);
 }
 
+/* A refusal of the store is told as one, and so is a key that only the gateway may write. */
+static void
+what_the_store_refuses(void **state)
+{
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+
+    test_gateway_fault(&s->gateway, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
+    request = test_scene_ask(s, "PUT", "/kvtier/k", "x", 1, NULL, NULL);
+    assert_int_equal(request->status, 403);
+    assert_non_null(
+        strstr(kvt_buffer_text(&request->answer), "The bucket behind this gateway refuses that."));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/k", "", NULL, NULL), 404);
+}
+
 int
 main(void)
 {
@@ -214,6 +230,7 @@ main(void)
         TEST(deletes_with_conditions),
         TEST(a_delete_with_conditions),
         TEST(an_error_names_its_key),
+        TEST(what_the_store_refuses),
     };
 #undef TEST
 
