@@ -23,6 +23,7 @@
 #include "advisor/source/sources_file.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/conditions.h"
 #include "base/core/file.h"
 #include "base/core/log.h"
 #include "base/http/http_stream.h"
@@ -68,7 +69,8 @@ struct advisor_daemon {
     struct kvt_http *http;
     struct kvt_http_stream *stream;
     struct advisor_admin pages;
-    struct wire_order_key order_key;
+    struct wire_key_ring order_keys;
+    struct kvt_conditions conditions;
     char *ports_file;            /* NULL: none written */
     char consumer[KVT_NAME_MAX]; /* of our events; "": not durable */
     pthread_t thread;
@@ -128,7 +130,7 @@ open_planner(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .index = daemon->index,
         .traffic = daemon->tally,
         .mode = settings->mode,
-        .can_enforce = daemon->order_key.size > 0,
+        .can_enforce = daemon->order_keys.count > 0,
         .hot_start_ppm = settings->hot_start_ppm,
         .hot_stop_ppm = settings->hot_stop_ppm,
         .cold_start_ppm = settings->cold_start_ppm,
@@ -181,7 +183,9 @@ open_round(struct advisor_daemon *daemon, const struct advisor_settings *setting
         .index = daemon->index,
         .planner = daemon->planner,
         .jobs = daemon->jobs,
-        .order_key = daemon->order_key.size > 0 ? &daemon->order_key : NULL,
+        .order_keys = daemon->order_keys.count > 0 ? &daemon->order_keys : NULL,
+        .conditions = &daemon->conditions,
+        .observes_unsigned = settings->observes_unsigned,
         .counters = &daemon->counters,
         .cold_bytes = settings->index_max / 16,
         .commit_max_wait_ms = settings->commit_max_wait_ms,
@@ -485,6 +489,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
                    .publishers = advisor_round_publishers(daemon->round)},
         .bus = daemon->bus,
         .counters = &daemon->counters,
+        .conditions = &daemon->conditions,
         .tally = daemon->tally,
         .nats_url = settings->bus.url,
         .started_ms = kvt_clock_mono_ms(),
@@ -534,7 +539,8 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     *out = NULL;
     if (daemon == NULL)
         return kvt_error_set(err, KVT_NOMEM, "advisor");
-    daemon->order_key = settings->order_key;
+    daemon->order_keys = settings->order_keys;
+    kvt_conditions_init(&daemon->conditions);
     rc = kvt_metrics_new(&daemon->metrics);
     if (rc != KVT_OK) {
         rc = kvt_error_set(err, rc, "metrics");
@@ -615,7 +621,8 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_store_close(daemon->store);
     kvt_metrics_free(daemon->metrics);
     kvt_free(daemon->ports_file);
-    explicit_bzero(&daemon->order_key, sizeof(daemon->order_key));
+    wire_key_ring_wipe(&daemon->order_keys);
+    kvt_conditions_release(&daemon->conditions);
     kvt_free(daemon);
 }
 

@@ -15,7 +15,7 @@
 
 #include "advisor/order/planner.h"
 #include "kvtier/error.h"
-#include "wire/message/signed_order.h"
+#include "wire/message/key_ring.h"
 #include "wire/nats/bus.h"
 
 #include "router/cost.h"
@@ -49,7 +49,8 @@ struct advisor_settings {
     const char *policy_file; /* NULL or "": none */
     uint64_t plan_interval_ms;
     uint64_t order_expiry_ms;
-    struct wire_order_key order_key; /* size 0: none */
+    struct wire_key_ring order_keys; /* count 0: none */
+    bool observes_unsigned;          /* reports without a signature are shown */
     struct advisor_route_settings {
         const char *workers; /* "name[:ranks],..." */
         const char *bucket;  /* "": none */

@@ -32,13 +32,13 @@ static const struct kvt_param params[] = {
 #undef PARAM
 };
 
-enum { WAIT_MS = 1000, SECRET_MAX = 256 };
+enum { WAIT_MS = 1000 };
 
 static enum kvt_err
 read_secrets(const struct kvt_config *config, struct advisor_settings *settings, char *token,
              size_t token_size, struct kvt_error *err)
 {
-    char text[SECRET_MAX];
+    char text[WIRE_KEY_FILE_MAX];
     enum kvt_err rc;
 
     token[0] = '\0';
@@ -49,10 +49,17 @@ read_secrets(const struct kvt_config *config, struct advisor_settings *settings,
     }
     if (!kvt_config_is_set(config, ADVISOR_ORDERS_KEY_FILE))
         return KVT_OK;
-    rc = kvt_config_secret(config, ADVISOR_ORDERS_KEY_FILE, text, sizeof(text), err);
+    rc = kvt_config_secret_lines(config, ADVISOR_ORDERS_KEY_FILE, text, sizeof(text), err);
     if (rc == KVT_OK)
-        rc = wire_order_key_parse(&settings->order_key, text, err);
+        rc = wire_key_ring_parse(&settings->order_keys, text, "orders.key_file", err);
     explicit_bzero(text, sizeof(text));
+    for (size_t i = 0; i < settings->order_keys.count && rc == KVT_OK; i++)
+        if (settings->order_keys.lines[i].master.size == 0)
+            rc = kvt_error_set(
+                err, KVT_INVALID,
+                "orders.key_file: key %zu is one of gateway %s, and the advisor needs "
+                "the master it was derived from",
+                i + 1, settings->order_keys.lines[i].name);
     return rc;
 }
 
@@ -94,6 +101,8 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .index_max = kvt_config_u64(config, ADVISOR_INDEX_MAX),
         .commit_max_wait_ms = kvt_config_u64(config, ADVISOR_COMMIT_MAX_WAIT),
         .volatile_places = !kvt_config_bool(config, ADVISOR_INDEX_DURABLE),
+        .observes_unsigned =
+            strcmp(kvt_config_string(config, ADVISOR_REPORTS_UNSIGNED), "observe") == 0,
         .core = strcmp(kvt_config_string(config, ADVISOR_EVENTS_TRANSPORT), "core") == 0,
         .durable = kvt_config_bool(config, ADVISOR_DURABLE_KV_EVENTS),
         .consumer = kvt_config_string(config, ADVISOR_EVENTS_CONSUMER),
@@ -155,7 +164,7 @@ run(const struct kvt_config *config, struct kvt_error *err)
     settings.admin_token = token;
     rc = advisor_daemon_open(&daemon, &settings, err);
     explicit_bzero(token, sizeof(token));
-    explicit_bzero(&settings.order_key, sizeof(settings.order_key));
+    wire_key_ring_wipe(&settings.order_keys);
     if (rc != KVT_OK)
         return rc;
     kvt_log_info("advisor.daemon", "started", "admin port %u, policy mode %s",

@@ -99,12 +99,18 @@ start_bus(struct app *app, struct kvt_error *err)
         return rc;
     rc = gateway_events_start(&app->events, app->context, app->bus, err);
     if (rc == KVT_OK)
-        rc = gateway_bus_report_start(&app->report, app->context, app->bus, app->settings.report_ms,
-                                      err);
-    if (rc == KVT_OK && app->settings.orders.key.size > 0)
+        rc = gateway_bus_report_start(&app->report, app->context, app->bus,
+                                      &app->settings.orders.keys, app->settings.report_ms, err);
+    if (rc == KVT_OK && app->settings.orders.keys.count > 0)
         rc = gateway_orders_start(&app->orders, app->context, app->bus, app->report,
                                   &app->settings.orders, err);
-    if (app->settings.orders.key.size == 0)
+    if (wire_key_ring_has_master(&app->settings.orders.keys))
+        kvt_log_warn(
+            "gateway", "master_key",
+            "orders.key_file holds the advisor's master: give this gateway keys of its own "
+            "(kvtier key derive --gateway %s)",
+            app->context->identity.name);
+    if (app->settings.orders.keys.count == 0)
         kvt_log_info("gateway", "no_orders", "orders.key_file is not set: no orders are taken");
     return rc;
 }

@@ -28,6 +28,7 @@
 #define ADVISOR_ADMIN_WAIT_MAX (KVT_HTTP_THREADS - 2)
 
 struct advisor_nats_responder;
+struct kvt_conditions;
 
 struct advisor_admin {
     struct advisor_round *round;
@@ -43,6 +44,7 @@ struct advisor_admin {
     struct advisor_finder finder;
     struct wire_bus *bus;
     const struct advisor_counters *counters;
+    struct kvt_conditions *conditions;
     struct advisor_traffic *tally;
     struct kvt_http_stream *stream; /* of the overview */
     const char *nats_url;

@@ -4,11 +4,13 @@
 
 #include "advisor/admin/advisor_admin.h"
 #include "advisor/admin/troubles.h"
+#include "advisor/round/observed_reports.h"
 #include "advisor/selection/tenant_quotas.h"
 #include "advisor/selection/tier_kind.h"
 #include "advisor/store/number_map.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/conditions.h"
 #include "base/core/redact.h"
 #include "kvtier/version.h"
 #include "wire/nats/bus.h"
@@ -49,6 +51,74 @@ add_stuck_quotas(struct advisor_admin *http, struct kvt_buffer *why)
     kvt_free(quotas);
 }
 
+static void
+add_condition_reasons(const struct advisor_admin *http, struct kvt_buffer *why)
+{
+    struct kvt_condition *rows = kvt_calloc(KVT_CONDITIONS_MAX, sizeof(*rows));
+    const size_t count = rows == NULL || http->conditions == NULL
+                             ? 0
+                             : kvt_conditions_list(http->conditions, kvt_clock_unix_ms(), rows);
+
+    for (size_t i = 0; i < count; i++)
+        if (!rows[i].minor)
+            kvt_buffer_printf(why, "condition %s: %s (%" PRIu64 " times)\n", rows[i].name,
+                              rows[i].text, rows[i].count);
+    kvt_free(rows);
+}
+
+/* ,"conditions":[{name, text, since_ms, last_ms, count, minor}] */
+static void
+add_conditions(const struct advisor_admin *http, struct kvt_buffer *out)
+{
+    struct kvt_condition *rows = kvt_calloc(KVT_CONDITIONS_MAX, sizeof(*rows));
+    const size_t count = rows == NULL || http->conditions == NULL
+                             ? 0
+                             : kvt_conditions_list(http->conditions, kvt_clock_unix_ms(), rows);
+
+    kvt_buffer_printf(out, ",\"conditions\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_admin_text(out, "name", rows[i].name);
+        kvt_buffer_printf(out, ",");
+        advisor_admin_text(out, "text", rows[i].text);
+        kvt_buffer_printf(
+            out,
+            ",\"since_ms\":%" PRIu64 ",\"last_ms\":%" PRIu64 ",\"count\":%" PRIu64 ",\"minor\":%s}",
+            rows[i].since_ms, rows[i].last_ms, rows[i].count, rows[i].minor ? "true" : "false");
+    }
+    kvt_buffer_printf(out, "]");
+    kvt_free(rows);
+}
+
+/* ,"observed":[{gateway, last_report_ms, tiers: [{name, used_bytes, capacity_bytes, blocks}]}] */
+static void
+add_observed(const struct advisor_admin *http, struct kvt_buffer *out)
+{
+    struct advisor_observed_report *rows = kvt_calloc(ADVISOR_OBSERVED_MAX, sizeof(*rows));
+    const size_t count =
+        rows == NULL ? 0 : advisor_observed_reports_list(advisor_round_observed(http->round), rows);
+
+    kvt_buffer_printf(out, ",\"observed\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_admin_text(out, "gateway", rows[i].gateway);
+        kvt_buffer_printf(out, ",\"last_report_ms\":%" PRIu64 ",\"tiers\":[",
+                          rows[i].last_report_ms);
+        for (uint32_t n = 0; n < rows[i].tier_count; n++) {
+            kvt_buffer_printf(out, "%s{", n > 0 ? "," : "");
+            advisor_admin_text(out, "name", rows[i].tiers[n].name);
+            kvt_buffer_printf(out,
+                              ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+                              ",\"blocks\":%" PRIu64 "}",
+                              rows[i].tiers[n].used_bytes, rows[i].tiers[n].capacity_bytes,
+                              rows[i].tiers[n].blocks);
+        }
+        kvt_buffer_printf(out, "]}");
+    }
+    kvt_buffer_printf(out, "]");
+    kvt_free(rows);
+}
+
 /* Lines of readiness; what does not stop readiness is added here. */
 bool
 advisor_admin_reasons(struct advisor_admin *http, struct kvt_buffer *why)
@@ -86,6 +156,7 @@ advisor_admin_reasons(struct advisor_admin *http, struct kvt_buffer *why)
                           wrong.text);
     add_stuck_tiers(http, why);
     add_stuck_quotas(http, why);
+    add_condition_reasons(http, why);
     return ready;
 }
 
@@ -233,6 +304,8 @@ advisor_admin_status(void *arg, const struct kvt_http_request *request,
                       wire_bus_reconnects(http->bus));
     advisor_admin_add_route(http, out);
     advisor_admin_add_gateways(http, true, out);
+    add_conditions(http, out);
+    add_observed(http, out);
     kvt_buffer_printf(out, "}");
 }
 

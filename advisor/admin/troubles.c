@@ -22,6 +22,8 @@ static const struct {
     {"policy: enforce", "kvtier policy show"},
     {"policy:", "kvtier orders ls"},
     {"gateway", "kvtier status"},
+    {"condition reports-unsigned", "kvtier key derive --help"},
+    {"condition", "kvtier doctor"},
     {"orders: all are paused", "kvtier migrate resume"},
     {"orders:", "kvtier orders ls"},
 };

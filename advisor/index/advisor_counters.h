@@ -26,6 +26,12 @@
     X(commits, COUNTER, "commits_total", "Transactions committed to the durable index.")           \
     X(commit_failures, COUNTER, "commit_failures_total", "Transactions that failed.")              \
     X(reports, COUNTER, "reports_applied_total", "Gateway reports applied.")                       \
+    X(reports_unsigned, COUNTER, "reports_unsigned_total", "Reports without a signature.")         \
+    X(reports_denied, COUNTER, "reports_denied_total",                                             \
+      "Reports that were refused: wrong signature, gateway or tier.")                              \
+    X(reports_former, COUNTER, "reports_former_total",                                             \
+      "Reports of an earlier life of a gateway, or repeated.")                                     \
+    X(conditions, GAUGE, "conditions", "Named states that a person should know of.")               \
     X(events_last, GAUGE, "stream_last_sequence", "Newest sequence of the event stream.")          \
     X(events_seq, GAUGE, "stream_committed_sequence", "Sequence of the stream that is durable.")   \
     X(events_done, GAUGE, "stream_applied_sequence", "Sequence of the stream that is applied.")    \

@@ -80,6 +80,15 @@ advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
 }
 
 bool
+advisor_planner_is_verified(const struct advisor_planner *planner, const char *gateway)
+{
+    const uint32_t number = advisor_gateway_number(planner, gateway);
+
+    return planner->options.can_enforce && number != ADVISOR_NONE &&
+           planner->gateways[number].reads_known;
+}
+
+bool
 advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
                        const struct index_holder *key)
 {
@@ -130,7 +139,9 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
     advisor_planner_take_results(planner, report, now_ms);
     if (report->incarnation == gateway->row.incarnation && report->seq <= gateway->row.seq)
         return false;
-    if (report->incarnation < gateway->row.incarnation && !is_silent(gateway, now_ms))
+    /* Signed reports of an earlier life can be replayed by any client. */
+    if (report->incarnation < gateway->row.incarnation &&
+        (planner->options.can_enforce || !is_silent(gateway, now_ms)))
         return false;
     if (report->incarnation < gateway->row.incarnation)
         kvt_log_warn("advisor.planner", "former",
@@ -155,14 +166,20 @@ static enum kvt_err
 load_gateway(void *arg, const void *data)
 {
     const struct advisor_gateway_row *row = data;
+    struct advisor_planner *planner = arg;
     struct advisor_gateway *gateway;
 
     if (memchr(row->name, '\0', sizeof(row->name)) == NULL)
         return KVT_CORRUPT;
-    gateway = advisor_planner_find_gateway(arg, row->name);
+    gateway = advisor_planner_find_gateway(planner, row->name);
     if (gateway == NULL)
         return KVT_NOMEM;
     gateway->row = *row;
+    /* Whoever wrote these numbers, it was not proven. */
+    if (planner->options.can_enforce && planner->reports_signed == 0) {
+        gateway->row.incarnation = gateway->row.seq = 0;
+        gateway->dirty = true;
+    }
     return KVT_OK;
 }
 
@@ -176,7 +193,9 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
 
     planner->names = names;
     planner->store = txn->store;
-    rc = advisor_store_walk(txn, ADVISOR_ROW_GATEWAY, load_gateway, planner);
+    rc = advisor_store_number(txn, ADVISOR_META_REPORTS_SIGNED, &planner->reports_signed);
+    if (rc == KVT_OK)
+        rc = advisor_store_walk(txn, ADVISOR_ROW_GATEWAY, load_gateway, planner);
     if (rc == KVT_OK)
         rc = advisor_planner_load_orders(planner, txn);
     if (rc == KVT_OK)
@@ -236,6 +255,9 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
         rc = advisor_planner_save_pins(planner, txn);
     if (rc == KVT_OK && planner->epoch_dirty)
         rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
+    if (rc == KVT_OK && planner->epoch_dirty)
+        rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SIGNED,
+                                      planner->options.can_enforce ? 1 : 0);
     (void)pthread_mutex_lock(&planner->shared.lock);
     planner->written_mode = planner->shared.mode;
     mode_dirty = planner->shared.mode_dirty;

@@ -72,8 +72,11 @@ void advisor_planner_depart(struct advisor_planner *planner,
 void advisor_planner_count(struct advisor_planner *planner,
                            const struct advisor_byte_sums_row *sums, size_t count);
 
-/** A report; false when it was seen before (its results count all the same).  Its accesses are the
- *  round's business. */
+/** Did it sign a report since the start? */
+bool advisor_planner_is_verified(const struct advisor_planner *planner, const char *gateway);
+
+/** A report, verified where there is a key; false when it was seen before (its results count all
+ *  the same).  Its accesses are the round's business. */
 bool advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                             uint64_t now_ms);
 

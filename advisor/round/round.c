@@ -13,6 +13,7 @@
 #include "advisor/round/round_private.h"
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "base/core/conditions.h"
 #include "base/core/log.h"
 #include "wire/message/signed_order.h"
 #include "wire/message/subject.h"
@@ -59,6 +60,7 @@ advisor_round_new(struct advisor_round **out, const struct advisor_round_options
         kvt_free(round);
         return kvt_error_set(err, KVT_NOMEM, "engine");
     }
+    advisor_observed_reports_init(&round->observed);
     rc = advisor_name_table_new(&round->names, options->index,
                                 options->holders_max == 0 ? INDEX_HOLDERS_MAX
                                                           : options->holders_max);
@@ -113,6 +115,7 @@ advisor_round_free(struct advisor_round *round)
 {
     if (round == NULL)
         return;
+    advisor_observed_reports_release(&round->observed);
     advisor_round_foreign_free(round);
     advisor_index_eviction_free(round->evict);
     advisor_evicted_free(round->evicted);
@@ -192,6 +195,18 @@ take_reports(struct advisor_round *round)
     return total;
 }
 
+/* A gateway of a former version knows the shared key alone.  It is one as long as it does not sign
+ * its reports. */
+static enum kvt_err
+encode_order(const struct advisor_round *round, const struct kvt_order *order,
+             struct kvt_buffer *out)
+{
+    const bool shared = round->options.observes_unsigned &&
+                        !advisor_planner_is_verified(round->options.planner, order->gateway);
+
+    return wire_order_encode(order, round->options.order_keys, shared, out);
+}
+
 /* Orders that are durable go out; the outbox brings back how it went. */
 static void
 send_orders(struct advisor_round *round)
@@ -199,7 +214,7 @@ send_orders(struct advisor_round *round)
     struct advisor_planner *planner = round->options.planner;
     struct kvt_order order;
 
-    if (planner == NULL || round->options.order_key == NULL || round->feeds.outbox == NULL)
+    if (planner == NULL || round->options.order_keys == NULL || round->feeds.outbox == NULL)
         return;
     while (advisor_planner_next(planner, &order, kvt_clock_unix_ms())) {
         struct advisor_outbox_message *message = NULL;
@@ -213,7 +228,7 @@ send_orders(struct advisor_round *round)
                                     order.gateway);
         }
         if (rc == KVT_OK)
-            rc = wire_order_encode(&order, round->options.order_key, &message->bytes);
+            rc = encode_order(round, &order, &message->bytes);
         if (rc == KVT_OK)
             rc = advisor_outbox_send(round->feeds.outbox, message);
         if (rc != KVT_OK) {
@@ -241,6 +256,8 @@ show_counts(struct advisor_round *round)
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->evicted, (int64_t)cold);
     kvt_metric_set(counters->log_bytes, (int64_t)round->log.bytes);
+    kvt_metric_set(counters->conditions,
+                   (int64_t)kvt_conditions_count(round->options.conditions, kvt_clock_unix_ms()));
     kvt_metric_set(counters->spilled, advisor_ram_index_whole(&round->memory) ? 0 : 1);
 }
 

@@ -27,6 +27,7 @@
 #include "advisor/store/durable_store.h"
 #include "index/index.h"
 
+struct advisor_observed_reports;
 struct advisor_outbox;
 struct advisor_round;
 struct advisor_writer_calls;
@@ -34,14 +35,17 @@ struct advisor_jobs;
 struct advisor_index_load_progress;
 struct advisor_planner;
 struct wire_bus;
-struct wire_order_key;
+struct wire_key_ring;
+struct kvt_conditions;
 
 struct advisor_round_options {
     struct advisor_store *store;
     struct index *index;
     struct advisor_planner *planner;        /* NULL: plans nothing */
     struct advisor_jobs *jobs;              /* NULL: takes no jobs */
-    const struct wire_order_key *order_key; /* NULL: no order leaves */
+    const struct wire_key_ring *order_keys; /* NULL: no order leaves, and no report is verified */
+    struct kvt_conditions *conditions;
+    bool observes_unsigned; /* unsigned reports are shown though there are keys */
     const struct advisor_counters *counters;
     uint64_t commit_max_wait_ms;
     uint64_t silent_after_ms;
@@ -111,5 +115,8 @@ bool advisor_round_blocked(struct advisor_round *round, char text[KVT_ERROR_TEXT
 
 /** True once everything that was in the stream at the start is applied. */
 bool advisor_round_caught_up(struct advisor_round *round);
+
+/** How full tiers are by reports that are not verified; any thread. */
+struct advisor_observed_reports *advisor_round_observed(struct advisor_round *round);
 
 #endif /* ADVISOR_ROUND_ROUND_H */

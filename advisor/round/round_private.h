@@ -20,6 +20,7 @@
 #include "advisor/index/sweeper.h"
 #include "advisor/publisher/identity.h"
 #include "advisor/publisher/orphans.h"
+#include "advisor/round/observed_reports.h"
 #include "advisor/round/round.h"
 #include "advisor/store/event_log_table.h"
 #include "advisor/store/name_table.h"
@@ -87,7 +88,8 @@ struct advisor_round {
     struct kvt_report_access *accesses;
     struct kvt_order_result *results;
     struct kvt_report_pin *pins; /* of a report */
-    uint32_t reclaim_from;       /* next holder to look at */
+    struct advisor_observed_reports observed;
+    uint32_t reclaim_from; /* next holder to look at */
     uint64_t ask_number;
     uint64_t aged_ms;
     uint64_t planned_ms;

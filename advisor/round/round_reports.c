@@ -1,9 +1,11 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "advisor/order/planner.h"
 #include "advisor/round/round_private.h"
 #include "base/core/clock.h"
+#include "base/core/conditions.h"
 #include "base/core/log.h"
 #include "wire/message/report_codec.h"
 
@@ -38,6 +40,21 @@ apply_access(struct advisor_round *round, const struct kvt_report *report, uint3
         kvt_metric_inc(round->counters.refused, 1);
 }
 
+/* Volumes belong to one gateway; a report about another's is none. */
+static const char *
+foreign_tier(const struct kvt_report *report)
+{
+    for (uint32_t i = 0; i < report->tier_count; i++) {
+        const char *name = report->tiers[i].name;
+        const char *at = strchr(name, '@');
+        const bool volume = strncmp(name, "hot@", 4) == 0 || strncmp(name, "warm@", 5) == 0;
+
+        if (volume && strcmp(at + 1, report->gateway) != 0)
+            return name;
+    }
+    return NULL;
+}
+
 static void
 apply_report(struct advisor_round *round, const struct kvt_report *report)
 {
@@ -47,6 +64,11 @@ apply_report(struct advisor_round *round, const struct kvt_report *report)
 
     if (!advisor_planner_report(planner, report, kvt_clock_unix_ms())) {
         kvt_metric_inc(round->counters.duplicates, report->access_count);
+        kvt_metric_inc(round->counters.reports_former, 1);
+        kvt_conditions_note(round->options.conditions, "reports-repeated", kvt_clock_unix_ms(),
+                            "gateway %s: report %" PRIu64 " of life %" PRIu64
+                            " was repeated or overtaken, and changed nothing",
+                            report->gateway, report->seq, report->incarnation);
         return;
     }
     kvt_metric_inc(round->counters.reports, 1);
@@ -57,13 +79,75 @@ apply_report(struct advisor_round *round, const struct kvt_report *report)
         apply_access(round, report, ns, &report->accesses[i]);
 }
 
-void
-advisor_round_take_report(struct advisor_round *round, struct advisor_inbox_item *item)
+/* It is of no gateway that we know to be one: for people at most. */
+static void
+take_unsigned(struct advisor_round *round, const struct kvt_report *report)
+{
+    const bool has_keys = round->options.order_keys != NULL;
+
+    kvt_metric_inc(round->counters.reports_unsigned, 1);
+    if (!has_keys) { /* no order can be signed, so nothing follows from it */
+        kvt_conditions_note(round->options.conditions, "reports-unsigned", kvt_clock_unix_ms(),
+                            "gateway %s: its reports are not verified, and no order leaves: set "
+                            "orders.key_file",
+                            report->gateway);
+        apply_report(round, report);
+        return;
+    }
+    kvt_conditions_raise(
+        round->options.conditions, "reports-unsigned", kvt_clock_unix_ms(),
+        "gateway %s: a report without a signature was %s: give it a key (kvtier key derive)",
+        report->gateway,
+        round->options.observes_unsigned ? "shown, and orders nothing" : "refused");
+    if (round->options.observes_unsigned &&
+        !advisor_planner_is_verified(round->options.planner, report->gateway))
+        advisor_observed_reports_take(&round->observed, report, kvt_clock_unix_ms());
+}
+
+static void
+deny(struct advisor_round *round, const struct kvt_error *err)
+{
+    kvt_metric_inc(round->counters.reports_denied, 1);
+    kvt_conditions_raise(round->options.conditions, "reports-denied", kvt_clock_unix_ms(),
+                         "%s; compare the clients of NATS and the gateway's orders.key_file",
+                         err->text);
+}
+
+static void
+take_message(struct advisor_round *round, const struct advisor_inbox_item *item)
 {
     struct kvt_report report = {
         .accesses = round->accesses, .results = round->results, .pins = {.rows = round->pins}};
     struct kvt_error err;
+    bool verified;
+    enum kvt_err rc = wire_report_open(item->bytes, item->size, item->subject,
+                                       round->options.order_keys, &report, &verified, &err);
 
+    if (rc == KVT_OK && foreign_tier(&report) != NULL)
+        rc = kvt_error_set(&err, KVT_DENIED, "report of gateway %s: it tells of %s", report.gateway,
+                           foreign_tier(&report));
+    if (rc == KVT_DENIED) {
+        deny(round, &err);
+        return;
+    }
+    if (rc != KVT_OK) {
+        kvt_metric_inc(round->counters.malformed, 1);
+        kvt_log_warn("advisor.reports", "malformed", "%s:%" PRIu64 ": %s", item->subject,
+                     item->stream_seq, err.text);
+        return;
+    }
+    report.time_ms = advisor_round_time(report.time_ms);
+    if (!verified) {
+        take_unsigned(round, &report);
+        return;
+    }
+    advisor_observed_reports_forget(&round->observed, report.gateway);
+    apply_report(round, &report);
+}
+
+void
+advisor_round_take_report(struct advisor_round *round, struct advisor_inbox_item *item)
+{
     if (item->kind == ADVISOR_INBOX_ITEM_START) {
         round->reports =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
@@ -78,14 +162,13 @@ advisor_round_take_report(struct advisor_round *round, struct advisor_inbox_item
             round->reports.seq = item->stream_seq;
             round->moved = true;
         }
-        if (wire_report_decode(item->bytes, item->size, &report, &err) == KVT_OK) {
-            report.time_ms = advisor_round_time(report.time_ms);
-            apply_report(round, &report);
-        } else {
-            kvt_metric_inc(round->counters.malformed, 1);
-            kvt_log_warn("advisor.reports", "malformed", "%s:%" PRIu64 ": %s", item->subject,
-                         item->stream_seq, err.text);
-        }
+        take_message(round, item);
     }
     advisor_inbox_item_free(item);
+}
+
+struct advisor_observed_reports *
+advisor_round_observed(struct advisor_round *round)
+{
+    return &round->observed;
 }

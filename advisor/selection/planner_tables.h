@@ -108,7 +108,7 @@ struct advisor_gateway {
     uint64_t report_ms;                   /* its clock */
     uint64_t heard_ms;                    /* our clock */
     uint64_t reads[KVT_READ_RESULTS];     /* as reported last */
-    bool reads_known;                     /* it reported since the start */
+    bool reads_known;                     /* it reported since the start; with a key: it signs */
     uint32_t tiers[KVT_REPORT_TIERS_MAX]; /* as it reported them last */
     uint32_t tier_count;
     uint32_t hot;  /* the first volume and bucket of them, or ADVISOR_NONE: what an order that */
@@ -237,6 +237,7 @@ struct advisor_planner {
     size_t forget_count; /* the first of `kept` that are to be deleted with the next save */
     uint64_t epoch;
     uint64_t next_id;
+    uint64_t reports_signed; /* ADVISOR_META_REPORTS_SIGNED of the last start */
     bool epoch_dirty;
     bool learned_dirty;
     uint64_t learned_ms;            /* when it became so last */

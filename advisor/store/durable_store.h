@@ -82,6 +82,7 @@ enum advisor_meta {
     ADVISOR_META_PAUSED,      /* 1: no order leaves until somebody says so */
     ADVISOR_META_JOB_NEXT,    /* numbers of jobs are never used twice */
     ADVISOR_META_SEEN_KEY,    /* of the digests of events; secret, never 0 once it is put */
+    ADVISOR_META_REPORTS_SIGNED, /* 1: rows of gateways are of verified reports */
     ADVISOR_META_COUNT,
 };
 

@@ -240,6 +240,16 @@
     X(CLI_DOCTOR_STATE, "state", PATH, "/var/lib/kvtier", "", "", "",                              \
       "Folder whose free space is checked.")
 
+#define CLI_OPTIONS_KEY_NEW(X)                                                                     \
+    X(CLI_KEY_NEW_OUT, "out", PATH, "", "", "", "",                                                \
+      "Write it to this new file, which only its owner can read.")
+
+#define CLI_OPTIONS_KEY_DERIVE(X)                                                                  \
+    X(CLI_KEY_DERIVE_GATEWAY, "gateway", STRING, "", "", "", "",                                   \
+      "Keys that verify the orders to this gateway and sign its reports.")                         \
+    X(CLI_KEY_DERIVE_OUT, "out", PATH, "", "", "", "",                                             \
+      "Write them to this new file, which only its owner can read.")
+
 #define CLI_OPTIONS_GENERATE(X)                                                                    \
     X(CLI_GENERATE_SEED, "seed", INT, "1", "", "", "", "Same seed and flags, same bytes.")         \
     X(CLI_GENERATE_REQUESTS, "requests", INT, "10000", "1", "10000000", "", "Lines to write.")     \
@@ -472,7 +482,8 @@
     T(ROUTE_REQUESTS) T(ORDERS_LS) T(MIGRATE_STATUS) T(DOCTOR) T(GENERATE) T(SIMULATE) T(DEV)      \
     T(BLOCK_EXPLAIN) T(POLICY_SHOW) T(POLICY_CHANGE) T(POLICY_PLAN) T(POLICY_APPLY)                \
     T(POLICY_DIFF) T(POLICY_SCHEMA) T(PREFIX_TOP) T(PREFIX_TREE) T(PREFIX_PIN) T(PREFIX_UNPIN)     \
-    T(PREFIX_WARM) T(PREFIX_PURGE) T(TENANT_PURGE) T(CONTEXT_ADD) T(CONTEXT_LS) T(CONFIG_SHOW)
+    T(PREFIX_WARM) T(PREFIX_PURGE) T(TENANT_PURGE) T(CONTEXT_ADD) T(CONTEXT_LS) T(KEY_NEW)      \
+    T(KEY_DERIVE) T(CONFIG_SHOW)
 
 /* The numbers of the rows of each: CLI_STATUS_WATCH, ... */
 #define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,

@@ -1,6 +1,6 @@
 /*
  * cli/ops/ops_commands.h -- run functions of `kvtier dev`, `doctor`, `migrate`, `tenant`,
- * `config`, `context`.
+ * `config`, `context`, `key`.
  *
  * Why: the command table needs one function of each command.
  * Threads:   the main thread.
@@ -35,5 +35,9 @@ enum cli_exit cli_context_command_add(const struct cli_context *context);
 enum cli_exit cli_context_command_use(const struct cli_context *context);
 enum cli_exit cli_context_command_ls(const struct cli_context *context);
 enum cli_exit cli_context_command_rm(const struct cli_context *context);
+
+/* Keys that messages are signed with (wire/message/key_ring.h). */
+enum cli_exit cli_key_new(const struct cli_context *context);
+enum cli_exit cli_key_derive(const struct cli_context *context);
 
 #endif /* CLI_OPS_OPS_COMMANDS_H */

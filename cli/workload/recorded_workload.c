@@ -12,6 +12,7 @@
 #include "wire/message/event_codec.h"
 #include "wire/message/recording.h"
 #include "wire/message/report_codec.h"
+#include "wire/message/signature.h"
 #include "wire/message/subject.h"
 
 enum {
@@ -258,7 +259,14 @@ static enum kvt_err
 take_report(struct reading *reading, const struct wire_recording *record, struct kvt_error *err)
 {
     struct kvt_report *report = &reading->report;
-    enum kvt_err rc = wire_report_decode(record->bytes, record->size, report, err);
+    struct wire_envelope envelope = {.payload = record->bytes, .size = record->size};
+    enum kvt_err rc = KVT_OK;
+
+    /* A recording is taken as it is: whoever signed a report, what it says happened. */
+    if (wire_envelope_is(record->bytes, record->size))
+        rc = wire_envelope_read(record->bytes, record->size, &envelope, err);
+    if (rc == KVT_OK)
+        rc = wire_report_decode(envelope.payload, envelope.size, report, err);
 
     if (rc != KVT_OK)
         return rc;

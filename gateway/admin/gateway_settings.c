@@ -376,17 +376,25 @@ static enum kvt_err
 load_orders(struct gateway_settings *settings, const struct kvt_config *config,
             struct kvt_error *err)
 {
-    char text[GATEWAY_SECRET_MAX];
+    char text[WIRE_KEY_FILE_MAX];
+    const char *name = kvt_config_string(config, GATEWAY_SETTING_NAME);
     enum kvt_err rc;
 
     settings->orders.mover.at_once =
         (unsigned)kvt_config_u64(config, GATEWAY_SETTING_ORDERS_AT_ONCE);
     settings->orders.mover.rate = kvt_config_u64(config, GATEWAY_SETTING_ORDERS_RATE);
-    rc = secret(config, GATEWAY_SETTING_ORDERS_KEY_FILE, text, sizeof(text), err);
-    if (rc != KVT_OK || text[0] == '\0')
+    if (!kvt_config_is_set(config, GATEWAY_SETTING_ORDERS_KEY_FILE))
+        return KVT_OK;
+    rc = kvt_config_secret_lines(config, GATEWAY_SETTING_ORDERS_KEY_FILE, text, sizeof(text), err);
+    if (rc != KVT_OK)
         return rc;
-    rc = wire_order_key_parse(&settings->orders.key, text, err);
+    rc = wire_key_ring_parse(&settings->orders.keys, text, "orders.key_file", err);
     explicit_bzero(text, sizeof(text));
+    if (rc == KVT_OK && !wire_key_ring_signs(&settings->orders.keys, WIRE_KEY_REPORTS, name))
+        rc = kvt_error_set(err, KVT_INVALID,
+                           "orders.key_file: its first key is not one of gateway %s: kvtier key "
+                           "derive --gateway %s MASTER-FILE",
+                           name, name);
     return rc;
 }
 

@@ -17,7 +17,7 @@
 #include "gateway/bus/orders.h"
 #include "gateway/http/client_credentials.h"
 #include "kvtier/error.h"
-#include "wire/message/signed_order.h"
+#include "wire/message/key_ring.h"
 #include "wire/nats/bus.h"
 
 enum gateway_setting {

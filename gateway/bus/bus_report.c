@@ -15,6 +15,7 @@
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "wire/message/report_codec.h"
+#include "wire/message/signature.h"
 #include "wire/message/subject.h"
 
 enum { ACK_MS = 2000, STEP_MS = 50 };
@@ -22,6 +23,7 @@ enum { ACK_MS = 2000, STEP_MS = 50 };
 struct gateway_bus_report {
     struct gateway_context *context;
     struct wire_bus *bus;
+    const struct wire_key_ring *keys;
     uint64_t interval_ms;
     uint64_t incarnation;
     char subject[WIRE_SUBJECT_MAX];
@@ -68,17 +70,23 @@ fill(struct gateway_bus_report *report, struct kvt_report *out)
 static enum kvt_err
 send(struct gateway_bus_report *report, const struct kvt_report *out)
 {
+    struct kvt_buffer payload;
     struct kvt_buffer bytes;
     char id[KVT_NAME_MAX + 48];
     enum kvt_err rc;
 
     (void)snprintf(id, sizeof(id), "%s:%" PRIu64 ":%" PRIu64, out->gateway, out->incarnation,
                    out->seq);
-    kvt_buffer_init(&bytes, WIRE_REPORT_MAX);
-    rc = wire_report_encode(out, &bytes);
+    kvt_buffer_init(&payload, WIRE_REPORT_MAX);
+    kvt_buffer_init(&bytes, WIRE_REPORT_MAX + WIRE_ENVELOPE_MAX);
+    rc = wire_report_encode(out, report->keys->count == 0 ? &bytes : &payload);
+    if (rc == KVT_OK && report->keys->count > 0)
+        rc = wire_envelope_sign(report->keys, WIRE_SIGNED_REPORT, out->gateway, payload.data,
+                                payload.size, &bytes);
     if (rc == KVT_OK)
         rc = wire_bus_publish_acked(report->bus, report->subject, id, bytes.data, bytes.size,
                                     ACK_MS, NULL);
+    kvt_buffer_release(&payload);
     kvt_buffer_release(&bytes);
     if (rc == KVT_OK)
         gateway_stats_add(report->context->stats, GATEWAY_STAT_REPORTS, 1);
@@ -182,7 +190,8 @@ report_main(void *arg)
 
 enum kvt_err
 gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context *context,
-                         struct wire_bus *bus, uint64_t interval_ms, struct kvt_error *err)
+                         struct wire_bus *bus, const struct wire_key_ring *keys,
+                         uint64_t interval_ms, struct kvt_error *err)
 {
     struct gateway_bus_report *report = kvt_calloc(1, sizeof(*report));
     enum kvt_err rc;
@@ -193,6 +202,7 @@ gateway_bus_report_start(struct gateway_bus_report **out, struct gateway_context
         return kvt_error_set(err, KVT_NOMEM, "reports");
     report->context = context;
     report->bus = bus;
+    report->keys = keys;
     report->interval_ms = interval_ms;
     report->incarnation = kvt_clock_unix_ms();
     atomic_store(&report->next_seq, 1);

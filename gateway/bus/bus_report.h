@@ -5,7 +5,7 @@
  * Why: a policy needs more than where things are; and an order counts as done only when its
  * result is on the bus, so results are published before the order is acknowledged.
  *
- * Ownership: borrows context and bus.
+ * Ownership: borrows context, bus and keys; without a key reports are not signed.
  * Threads:   one of its own for the regular report; gateway_bus_report_result() from any other.
  * Limits:    as kvtier/report.h; accesses not delivered are dropped, the next interval has new
  *            ones.
@@ -18,14 +18,16 @@
 #include "gateway/tier/gateway_context.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
+#include "wire/message/key_ring.h"
 #include "wire/nats/bus.h"
 
 struct gateway_bus_report;
 
 KVT_NODISCARD enum kvt_err gateway_bus_report_start(struct gateway_bus_report **out,
                                                     struct gateway_context *context,
-                                                    struct wire_bus *bus, uint64_t interval_ms,
-                                                    struct kvt_error *err);
+                                                    struct wire_bus *bus,
+                                                    const struct wire_key_ring *keys,
+                                                    uint64_t interval_ms, struct kvt_error *err);
 void gateway_bus_report_stop(struct gateway_bus_report *report);
 
 /** Publish one order's result and wait for the bus's word. */

@@ -15,6 +15,7 @@
 #include "gateway/move/move.h"
 #include "gateway/tier/gateway_tiers.h"
 #include "gateway/tier/packer.h"
+#include "wire/message/signed_order.h"
 #include "wire/message/subject.h"
 #include "wire/nats/stream.h"
 
@@ -32,7 +33,7 @@ struct gateway_orders {
     struct gateway_context *context;
     struct wire_bus *bus;
     struct gateway_bus_report *report;
-    struct wire_order_key key;
+    struct wire_key_ring keys;
     struct gateway_mover *mover;
     struct wire_stream *stream;
     struct kvt_order_item *items; /* KVT_ORDER_ITEMS_MAX */
@@ -638,7 +639,8 @@ handle(struct gateway_orders *orders, struct wire_message *message)
     enum kvt_err rc;
 
     bytes = wire_message_bytes(message, &size);
-    rc = wire_order_decode(bytes, size, &orders->key, &order, KVT_ORDER_ITEMS_MAX, &err);
+    rc = wire_order_decode(bytes, size, &orders->keys, orders->context->identity.name, &order,
+                           KVT_ORDER_ITEMS_MAX, &err);
     if (rc != KVT_OK) {
         /* Nobody we know sent this: no answer, and never again. */
         gateway_stats_add(orders->context->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
@@ -726,7 +728,7 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_context *contex
     orders->context = context;
     orders->bus = bus;
     orders->report = report;
-    orders->key = settings->key;
+    orders->keys = settings->keys;
     orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
     rc = orders->items == NULL ? KVT_NOMEM
                                : wire_subject_named(WIRE_SUBJECT_ORDERS, subject, sizeof(subject),

@@ -22,7 +22,7 @@
 #include "gateway/tier/gateway_context.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
-#include "wire/message/signed_order.h"
+#include "wire/message/key_ring.h"
 #include "wire/nats/bus.h"
 
 #define GATEWAY_ORDERS_FETCH 16
@@ -30,7 +30,7 @@
 struct gateway_orders;
 
 struct gateway_orders_options {
-    struct wire_order_key key;
+    struct wire_key_ring keys;
     struct gateway_mover_options mover;
 };
 

@@ -12,7 +12,8 @@
 
 #include "tests/fuzz/target.h"
 
-static const struct wire_order_key key = {.bytes = "0123456789abcdef", .size = 16};
+static const struct wire_key_ring key = {
+    .lines = {{.master = {.bytes = "0123456789abcdef", .size = 16}}}, .count = 1};
 
 static void
 decode(const void *bytes, size_t size)
@@ -20,7 +21,8 @@ decode(const void *bytes, size_t size)
     static struct kvt_order_item items[KVT_ORDER_ITEMS_MAX];
     struct kvt_order order = {.items = items};
     struct kvt_error err;
-    const enum kvt_err rc = wire_order_decode(bytes, size, &key, &order, KVT_ORDER_ITEMS_MAX, &err);
+    const enum kvt_err rc =
+        wire_order_decode(bytes, size, &key, "g1", &order, KVT_ORDER_ITEMS_MAX, &err);
 
     assert(rc == KVT_OK || rc == KVT_INVALID || rc == KVT_RANGE || rc == KVT_DENIED);
     if (rc != KVT_OK) {
@@ -45,7 +47,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     unsigned mac_size = sizeof(mac);
 
     decode(bytes, size);
-    if (HMAC(EVP_sha256(), key.bytes, (int)key.size, bytes, size, mac, &mac_size) == NULL)
+    if (HMAC(EVP_sha256(), key.lines[0].master.bytes, (int)key.lines[0].master.size, bytes, size,
+             mac, &mac_size) == NULL)
         return 0;
     kvt_buffer_init(&out, 2 * WIRE_ORDER_MAX);
     kvt_msgpack_write(&writer, &out, 2 * WIRE_ORDER_MAX);

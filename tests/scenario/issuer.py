@@ -6,6 +6,7 @@ import os
 import time
 
 import bus
+import keys
 from harness import expect, wait_until
 
 EXPIRY_MS = 600000
@@ -26,7 +27,7 @@ class Issuer:
         self.bus.subscribe(f"kvtier.v1.reports.{self.name}", self.on_report)
 
     def on_report(self, _subject, data):
-        for row in bus.unpack(data)[9]:
+        for row in bus.unpack(keys.payload_of(data))[9]:
             result = dict(zip(RESULT, row))
             self.results[result["id"]] = result
 

@@ -7,6 +7,7 @@ import threading
 import time
 
 import bus
+import keys
 import harness
 from harness import expect, wait_until
 from publisher import Publisher, differences
@@ -28,6 +29,7 @@ class Load:
         self.gateway = Publisher(self.nats, "gw-sim")
         self.incarnation, self.reports = time.time_ns() // 1000, 0
         self.reads = {}
+        self.master = keys.master_of(run)
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.work, daemon=True)
 
@@ -54,7 +56,7 @@ class Load:
             accesses.append([block, 0, count, 4096 * count])
         data = bus.pack([1, "gw-sim", "sim", self.reports, self.incarnation, int(time.time() * 1000), True,
                          [["hot@gw-sim", 1 << 20, 1 << 30, 10], ["cold@sim", 1 << 20, 0, 10]], accesses, []])
-        self.nats.publish("kvtier.v1.reports.gw-sim", data,
+        self.nats.publish("kvtier.v1.reports.gw-sim", keys.seal_report(self.master, "gw-sim", data),
                           {"Nats-Msg-Id": f"gw-sim:{self.incarnation}:{self.reports}"})
 
     def work(self):

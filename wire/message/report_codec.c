@@ -1,8 +1,11 @@
 #include "wire/message/report_codec.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/text/msgpack.h"
+#include "wire/message/signature.h"
+#include "wire/message/subject.h"
 
 enum {
     HEADER_MEMBERS = 12,
@@ -245,4 +248,36 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
         *report =
             (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
     return rc;
+}
+
+enum kvt_err
+wire_report_open(const void *bytes, size_t size, const char *subject,
+                 const struct wire_key_ring *keys, struct kvt_report *report, bool *verified,
+                 struct kvt_error *err)
+{
+    const bool is_signed = wire_envelope_is(bytes, size);
+    struct wire_envelope envelope = {.payload = bytes, .size = size};
+    char wanted[WIRE_SUBJECT_MAX];
+    enum kvt_err rc = KVT_OK;
+
+    *verified = false;
+    if (is_signed)
+        rc = wire_envelope_read(bytes, size, &envelope, err);
+    if (rc == KVT_OK)
+        rc = wire_report_decode(envelope.payload, envelope.size, report, err);
+    if (rc != KVT_OK)
+        return rc;
+    if (wire_subject_named(WIRE_SUBJECT_REPORTS, wanted, sizeof(wanted), report->gateway) !=
+            KVT_OK ||
+        strcmp(wanted, subject) != 0)
+        return kvt_error_set(err, KVT_DENIED, "report of gateway %s: it came as another's",
+                             report->gateway);
+    if (!is_signed || keys == NULL)
+        return KVT_OK;
+    if (!wire_envelope_verify(keys, WIRE_SIGNED_REPORT, report->gateway, &envelope))
+        return kvt_error_set(err, KVT_DENIED,
+                             "report of gateway %s: no key of that gateway signed it",
+                             report->gateway);
+    *verified = true;
+    return KVT_OK;
 }

@@ -1,16 +1,12 @@
 #include "wire/message/signed_order.h"
 
 #include <assert.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <string.h>
 
-#include "base/text/hex.h"
 #include "base/text/msgpack.h"
+#include "wire/message/signature.h"
 
 enum {
-    OUTER_MEMBERS = 2,
     PAYLOAD_MEMBERS = 10,
     PIN_MEMBERS = 11,  /* of a pin: when it ends, behind the items */
     EDGE_MEMBERS = 11, /* of a move that names its tiers: they, behind the items */
@@ -19,22 +15,7 @@ enum {
     CAUSE_PARTS = 7,
     PPM = 1000000,
     ITEM_MEMBERS = 4,
-    MAC_SIZE = 32,
-    ENVELOPE_SIZE = 64, /* more than the outer array, the two heads and the MAC take */
 };
-
-static enum kvt_err
-sign(const struct wire_order_key *key, const void *payload, size_t size, uint8_t mac[MAC_SIZE])
-{
-    unsigned length = 0;
-
-    if (key->size < WIRE_ORDER_KEY_MIN || key->size > WIRE_ORDER_KEY_MAX)
-        return KVT_INVALID;
-    if (HMAC(EVP_sha256(), key->bytes, (int)key->size, payload, size, mac, &length) == NULL)
-        return KVT_NOMEM;
-    assert(length == MAC_SIZE);
-    return KVT_OK;
-}
 
 static bool
 has_edge(const struct kvt_order *order)
@@ -76,7 +57,7 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
 {
     struct kvt_msgpack_writer writer;
 
-    kvt_msgpack_put_message(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE, members_of(order));
+    kvt_msgpack_put_message(&writer, out, WIRE_ORDER_MAX - WIRE_ENVELOPE_MAX, members_of(order));
     kvt_msgpack_put_str(&writer, order->gateway);
     kvt_msgpack_put_str(&writer, order->namespace_);
     kvt_msgpack_put_uint(&writer, order->epoch);
@@ -109,15 +90,13 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
 }
 
 enum kvt_err
-wire_order_encode(const struct kvt_order *order, const struct wire_order_key *key,
+wire_order_encode(const struct kvt_order *order, const struct wire_key_ring *keys, bool shared,
                   struct kvt_buffer *out)
 {
-    struct kvt_msgpack_writer writer;
     struct kvt_buffer payload;
-    uint8_t mac[MAC_SIZE];
     enum kvt_err rc;
 
-    assert(order != NULL && key != NULL && out != NULL);
+    assert(order != NULL && keys != NULL && out != NULL);
     assert((order->from[0] == '\0') == (order->to[0] == '\0'));
     if (order->item_count > KVT_ORDER_ITEMS_MAX)
         return KVT_RANGE;
@@ -125,15 +104,11 @@ wire_order_encode(const struct kvt_order *order, const struct wire_order_key *ke
         return KVT_INVALID;
     kvt_buffer_init(&payload, WIRE_ORDER_MAX);
     rc = encode_payload(order, &payload);
-    if (rc == KVT_OK)
-        rc = sign(key, payload.data, payload.size, mac);
-    if (rc == KVT_OK) {
-        kvt_msgpack_write(&writer, out, WIRE_ORDER_MAX);
-        kvt_msgpack_put_array(&writer, OUTER_MEMBERS);
-        kvt_msgpack_put_bin(&writer, payload.data, payload.size);
-        kvt_msgpack_put_bin(&writer, mac, sizeof(mac));
-        rc = kvt_msgpack_done(&writer);
-    }
+    if (rc == KVT_OK && shared)
+        rc = wire_envelope_sign_shared(keys, payload.data, payload.size, out);
+    else if (rc == KVT_OK)
+        rc = wire_envelope_sign(keys, WIRE_SIGNED_ORDER, order->gateway, payload.data, payload.size,
+                                out);
     kvt_buffer_release(&payload);
     return rc;
 }
@@ -237,63 +212,30 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
 }
 
 enum kvt_err
-wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *key,
-                  struct kvt_order *order, size_t capacity, struct kvt_error *err)
+wire_order_decode(const void *bytes, size_t size, const struct wire_key_ring *keys,
+                  const char *gateway, struct kvt_order *order, size_t capacity,
+                  struct kvt_error *err)
 {
-    struct kvt_msgpack_reader reader;
+    struct wire_envelope envelope;
     struct kvt_order_item *items;
-    uint8_t wanted[MAC_SIZE];
-    const void *payload;
-    const void *mac;
-    size_t payload_size;
-    size_t mac_size;
-    uint32_t members;
     enum kvt_err rc;
 
-    assert(key != NULL && order != NULL);
+    assert(keys != NULL && order != NULL);
     assert(order->items != NULL || capacity == 0);
     items = order->items;
     *order = (struct kvt_order){.items = items};
     if (size > WIRE_ORDER_MAX)
         return kvt_msgpack_refuse("order", size, WIRE_ORDER_MAX, err);
-
-    kvt_msgpack_read(&reader, bytes, size);
-    members = kvt_msgpack_array(&reader, OUTER_MEMBERS, "a signed order: [payload, mac]");
-    payload = kvt_msgpack_bin(&reader, &payload_size, "the order's payload");
-    mac = kvt_msgpack_bin(&reader, &mac_size, "the order's signature");
-    rc = kvt_msgpack_close(&reader, members, OUTER_MEMBERS, "signed order", err);
+    rc = wire_envelope_read(bytes, size, &envelope, err);
     if (rc != KVT_OK)
         return rc;
 
     /* Nothing of the payload is looked at before its signature fits. */
-    rc = sign(key, payload, payload_size, wanted);
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "order: the key must have 16 to 64 bytes");
-    if (mac_size != MAC_SIZE || CRYPTO_memcmp(mac, wanted, MAC_SIZE) != 0)
+    if (!wire_envelope_verify(keys, WIRE_SIGNED_ORDER, gateway, &envelope) &&
+        !wire_envelope_verify_shared(keys, &envelope))
         return kvt_error_set(err, KVT_DENIED, "order: the signature does not fit");
-    rc = decode_payload(payload, payload_size, order, capacity, err);
+    rc = decode_payload(envelope.payload, envelope.size, order, capacity, err);
     if (rc != KVT_OK)
         *order = (struct kvt_order){.items = items};
     return rc;
-}
-
-enum kvt_err
-wire_order_key_parse(struct wire_order_key *key, const char *text, struct kvt_error *err)
-{
-    const size_t size = strlen(text);
-
-    *key = (struct wire_order_key){.size = 0};
-    if (size >= (size_t)2 * WIRE_ORDER_KEY_MIN && size <= (size_t)2 * WIRE_ORDER_KEY_MAX &&
-        size % 2 == 0 && kvt_hex_parse(text, size / 2, key->bytes)) {
-        key->size = size / 2;
-        return KVT_OK;
-    }
-    *key = (struct wire_order_key){.size = 0};
-    if (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX)
-        return kvt_error_set(
-            err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
-            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
-    memcpy(key->bytes, text, size);
-    key->size = size;
-    return KVT_OK;
 }

@@ -3,46 +3,34 @@
  * "Orders").
  *
  * Why: whoever can publish on the bus must not be able to delete blocks: the order's bytes carry an
- * HMAC-SHA256 under a key that advisor and gateway share.
+ * HMAC-SHA256 under a key that the advisor derived for that gateway.
  * Ownership: decoding copies into the caller's order and item array.
- * Limits:    KVT_ORDER_ITEMS_MAX items; WIRE_ORDER_MAX encoded bytes; a key of 16..64 bytes.
+ * Limits:    KVT_ORDER_ITEMS_MAX items; WIRE_ORDER_MAX encoded bytes.
  */
 #ifndef WIRE_MESSAGE_SIGNED_ORDER_H
 #define WIRE_MESSAGE_SIGNED_ORDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/core/buffer.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
+#include "wire/message/key_ring.h"
 
-#define WIRE_ORDER_MAX     (128u << 10)
-#define WIRE_ORDER_KEY_MIN 16
-#define WIRE_ORDER_KEY_MAX 64
-
-struct wire_order_key {
-    uint8_t bytes[WIRE_ORDER_KEY_MAX];
-    size_t size;
-};
-
+#define WIRE_ORDER_MAX (128u << 10)
 /**
- * Take a key as it stands in its file: hex digits that make 16..64 bytes, or 16..64 bytes of
- * anything else.
- *
- * @param[out] key  size 0 on failure
- * @return KVT_OK or KVT_INVALID
+ * @param shared  sign with the shared key itself, for gateways of former versions
+ * @return KVT_NOTFOUND: the first key is not one for that gateway
  */
-KVT_NODISCARD enum kvt_err wire_order_key_parse(struct wire_order_key *key, const char *text,
-                                                struct kvt_error *err);
-
 KVT_NODISCARD enum kvt_err wire_order_encode(const struct kvt_order *order,
-                                             const struct wire_order_key *key,
+                                             const struct wire_key_ring *keys, bool shared,
                                              struct kvt_buffer *out);
 
-/** KVT_DENIED: the signature does not fit.  KVT_INVALID: malformed (offset in `err`). */
+/** `gateway`: whose keys may have signed it, whatever the order says.  KVT_DENIED: the signature
+ *  does not fit.  KVT_INVALID: malformed (offset in `err`). */
 KVT_NODISCARD enum kvt_err wire_order_decode(const void *bytes, size_t size,
-                                             const struct wire_order_key *key,
+                                             const struct wire_key_ring *keys, const char *gateway,
                                              struct kvt_order *order, size_t capacity,
                                              struct kvt_error *err);
 

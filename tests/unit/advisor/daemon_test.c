@@ -13,6 +13,7 @@
 #include "base/text/json.h"
 #include "wire/message/query.h"
 #include "wire/message/report_codec.h"
+#include "wire/message/signature.h"
 #include "wire/message/signed_order.h"
 #include "wire/message/subject.h"
 #include "wire/nats/bus.h"
@@ -412,16 +413,23 @@ totals_candidates_and_history(void **state)
 
 /* ---- orders ---- */
 
-static const struct wire_order_key order_key = {.bytes = "a key of 20 letters!", .size = 20};
+static const struct wire_key_ring order_key = {
+    .lines = {{.master = {.bytes = "a key of 20 letters!", .size = 20}}}, .count = 1};
 
 static void
 publish_report(struct wire_bus *bus, const struct kvt_report *report)
 {
     char subject[WIRE_SUBJECT_MAX];
+    struct kvt_buffer payload;
     struct kvt_buffer bytes;
 
-    kvt_buffer_init(&bytes, WIRE_REPORT_MAX);
-    assert_int_equal(wire_report_encode(report, &bytes), KVT_OK);
+    kvt_buffer_init(&payload, WIRE_REPORT_MAX);
+    kvt_buffer_init(&bytes, WIRE_REPORT_MAX + WIRE_ENVELOPE_MAX);
+    assert_int_equal(wire_report_encode(report, &payload), KVT_OK);
+    assert_int_equal(wire_envelope_sign(&order_key, WIRE_SIGNED_REPORT, report->gateway,
+                                        payload.data, payload.size, &bytes),
+                     KVT_OK);
+    kvt_buffer_release(&payload);
     assert_int_equal(
         wire_subject_named(WIRE_SUBJECT_REPORTS, subject, sizeof(subject), report->gateway),
         KVT_OK);
@@ -448,8 +456,9 @@ receive_order(struct wire_bus *bus, struct kvt_order *order)
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
     bytes = wire_message_bytes(message, &size);
-    assert_int_equal(wire_order_decode(bytes, size, &order_key, order, KVT_ORDER_ITEMS_MAX, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        wire_order_decode(bytes, size, &order_key, "gw0", order, KVT_ORDER_ITEMS_MAX, NULL),
+        KVT_OK);
     assert_int_equal(wire_stream_ack(stream, message), KVT_OK);
     wire_message_free(message);
     wire_stream_close(stream);
@@ -479,7 +488,9 @@ full_tier_is_ordered_down(void **state)
     begin(&scene, true);
     (void)snprintf(path, sizeof(path), "%s/key", scene.advisor.folder);
     (void)snprintf(flag, sizeof(flag), "--orders-key-file=%s", path);
-    assert_int_equal(kvt_file_write(path, order_key.bytes, order_key.size, 0600, NULL), KVT_OK);
+    assert_int_equal(kvt_file_write(path, order_key.lines[0].master.bytes,
+                                    order_key.lines[0].master.size, 0600, NULL),
+                     KVT_OK);
     (void)snprintf(path, sizeof(path), "%s/token", scene.advisor.folder);
     (void)snprintf(token, sizeof(token), "--admin-token-file=%s", path);
     assert_int_equal(kvt_file_write(path, "test-token-0123456789", 21, 0600, NULL), KVT_OK);

@@ -9,6 +9,7 @@
 #include "base/core/clock.h"
 #include "wire/message/event_codec.h"
 #include "wire/message/report_codec.h"
+#include "wire/message/subject.h"
 
 #include "policy/ordering/builtin_orderings.h"
 #include "policy/ordering/ordering_table.h"
@@ -216,13 +217,13 @@ test_rig_copy_free(struct test_rig_copy *copy)
 }
 
 static void
-push(struct advisor_source *source, uint64_t stream_seq, const void *bytes, size_t size)
+push(struct advisor_source *source, const char *subject, uint64_t stream_seq, const void *bytes,
+     size_t size)
 {
     struct advisor_inbox_item *item;
 
     assert_int_equal(
-        advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, "kvtier.v1.test", bytes, size),
-        KVT_OK);
+        advisor_inbox_item_new(&item, ADVISOR_INBOX_ITEM_MESSAGE, subject, bytes, size), KVT_OK);
     item->stream_seq = stream_seq;
     item->time_ms = kvt_clock_unix_ms();
     assert_true(advisor_source_push_wait(source, item));
@@ -231,7 +232,7 @@ push(struct advisor_source *source, uint64_t stream_seq, const void *bytes, size
 void
 test_rig_bytes(struct test_rig *rig, uint64_t stream_seq, const void *bytes, size_t size)
 {
-    push(rig->events, stream_seq, bytes, size);
+    push(rig->events, "kvtier.v1.test", stream_seq, bytes, size);
 }
 
 void
@@ -241,7 +242,7 @@ test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event
 
     kvt_buffer_init(&bytes, WIRE_EVENT_BATCH_MAX);
     assert_int_equal(wire_event_encode(batch, &bytes), KVT_OK);
-    push(rig->events, stream_seq, bytes.data, bytes.size);
+    push(rig->events, "kvtier.v1.test", stream_seq, bytes.data, bytes.size);
     kvt_buffer_release(&bytes);
 }
 
@@ -279,11 +280,15 @@ test_rig_view(struct test_rig *rig)
 void
 test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt_report *report)
 {
+    char subject[WIRE_SUBJECT_MAX];
     struct kvt_buffer bytes;
 
     kvt_buffer_init(&bytes, WIRE_REPORT_MAX);
     assert_int_equal(wire_report_encode(report, &bytes), KVT_OK);
-    push(rig->reports, stream_seq, bytes.data, bytes.size);
+    assert_int_equal(
+        wire_subject_named(WIRE_SUBJECT_REPORTS, subject, sizeof(subject), report->gateway),
+        KVT_OK);
+    push(rig->reports, subject, stream_seq, bytes.data, bytes.size);
     kvt_buffer_release(&bytes);
 }
 

@@ -38,7 +38,8 @@ static const char *const page_hex = "9401004dc403616263";
 static const char *const dump_hex = "930105cd0100";
 static const char *const range_hex = "94010607cd03e8";
 
-static const struct wire_order_key order_key = {.bytes = "0123456789abcdef", .size = 16};
+static const struct wire_key_ring order_key = {
+    .lines = {{.master = {.bytes = "0123456789abcdef", .size = 16}}}, .count = 1};
 
 /* Room for what any decoder writes. */
 struct room {
@@ -83,7 +84,7 @@ decode_event(struct room *room, const void *bytes, size_t size)
 static enum kvt_err
 decode_order(struct room *room, const void *bytes, size_t size)
 {
-    return wire_order_decode(bytes, size, &order_key, &room->order, KVT_ORDER_ITEMS_MAX,
+    return wire_order_decode(bytes, size, &order_key, "g1", &room->order, KVT_ORDER_ITEMS_MAX,
                              &room->err);
 }
 
@@ -259,7 +260,7 @@ orders_have_these_bytes(void **state)
     assert_int_equal(order->items[0].block.position, 2);
     assert_int_equal(order->items[0].ranks, 3);
     kvt_buffer_init(&out, WIRE_ORDER_MAX);
-    assert_int_equal(wire_order_encode(order, &order_key, &out), KVT_OK);
+    assert_int_equal(wire_order_encode(order, &order_key, true, &out), KVT_OK);
     assert_bytes(&out, order_hex);
     kvt_buffer_release(&out);
     kvt_free(room);
@@ -269,15 +270,15 @@ orders_have_these_bytes(void **state)
 static void
 an_order_with_another_signature_is_refused(void **state)
 {
-    struct wire_order_key other = order_key;
+    struct wire_key_ring other = order_key;
     struct room *room = room_new();
     uint8_t bytes[INPUT_MAX];
     const size_t size = from_hex(order_hex, bytes);
 
     (void)state;
-    other.bytes[15] ^= 1;
+    other.lines[0].master.bytes[15] ^= 1;
     assert_int_equal(
-        wire_order_decode(bytes, size, &other, &room->order, KVT_ORDER_ITEMS_MAX, &room->err),
+        wire_order_decode(bytes, size, &other, "g1", &room->order, KVT_ORDER_ITEMS_MAX, &room->err),
         KVT_DENIED);
     assert_int_equal(room->order.item_count, 0);
     /* Any single flipped bit of payload or signature. */
@@ -287,10 +288,10 @@ an_order_with_another_signature_is_refused(void **state)
         bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
     }
     assert_int_equal(decode_order(room, bytes, size), KVT_OK);
-    other.size = WIRE_ORDER_KEY_MIN - 1;
+    other.lines[0].master.size = WIRE_KEY_MIN - 1;
     assert_int_equal(
-        wire_order_decode(bytes, size, &other, &room->order, KVT_ORDER_ITEMS_MAX, &room->err),
-        KVT_INVALID);
+        wire_order_decode(bytes, size, &other, "g1", &room->order, KVT_ORDER_ITEMS_MAX, &room->err),
+        KVT_DENIED);
     kvt_free(room);
 }
 
@@ -707,11 +708,11 @@ limits_are_answers(void **state)
     kvt_buffer_init(&out, WIRE_EVENT_BATCH_MAX);
     kvt_alloc_fail_after(0);
     assert_int_equal(wire_event_encode(&room->batch, &out), KVT_NOMEM);
-    assert_int_equal(wire_order_encode(&room->order, &order_key, &out), KVT_NOMEM);
+    assert_int_equal(wire_order_encode(&room->order, &order_key, true, &out), KVT_NOMEM);
     kvt_alloc_fail_after(SIZE_MAX);
     kvt_buffer_release(&out);
     room->order.item_count = KVT_ORDER_ITEMS_MAX + 1;
-    assert_int_equal(wire_order_encode(&room->order, &order_key, &out), KVT_RANGE);
+    assert_int_equal(wire_order_encode(&room->order, &order_key, true, &out), KVT_RANGE);
     room->report.access_count = KVT_REPORT_ACCESSES_MAX + 1;
     assert_int_equal(wire_report_encode(&room->report, &out), KVT_RANGE);
     room->query.hash_count = WIRE_QUERY_HASHES_MAX + 1;
@@ -748,33 +749,6 @@ typical_events_are_small(void **state)
     kvt_free(room);
 }
 
-static void
-keys_as_text(void **state)
-{
-    struct wire_order_key key;
-    struct kvt_error err;
-    char text[200];
-
-    (void)state;
-    assert_int_equal(wire_order_key_parse(&key, "0123456789abcde", &err), KVT_INVALID);
-    assert_int_equal(wire_order_key_parse(&key, "0123456789abcdef", &err), KVT_OK);
-    assert_int_equal(key.size, 16); /* too short for hex: taken as it is */
-    assert_int_equal(wire_order_key_parse(&key, "000102030405060708090A0b0c0d0eff", &err), KVT_OK);
-    assert_int_equal(key.size, 16);
-    assert_int_equal(key.bytes[10], 10);
-    assert_int_equal(key.bytes[15], 255);
-    memset(text, 'z', sizeof(text));
-    text[64] = '\0';
-    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_OK);
-    memset(text, 'z', 65);
-    text[65] = '\0';
-    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_INVALID);
-    memset(text, 'a', 128);
-    text[128] = '\0';
-    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_OK);
-    assert_int_equal(key.size, 64);
-}
-
 int
 main(void)
 {
@@ -792,7 +766,6 @@ main(void)
         cmocka_unit_test(unknown_members_are_ignored_and_unknown_values_are_counted),
         cmocka_unit_test(malformed_batches_say_where_and_what),
         cmocka_unit_test(limits_are_answers),
-        cmocka_unit_test(keys_as_text),
         cmocka_unit_test(typical_events_are_small),
     };
 

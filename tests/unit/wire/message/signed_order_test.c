@@ -73,7 +73,8 @@ static const char *const mark_hex =
     "6f6c64406e656172ce000f424100c4204e461a2892953aad0eb2872244421c7b57017df9f8f785b24255e98dfbadb5"
     "62";
 
-static const struct wire_order_key order_key = {.bytes = "0123456789abcdef", .size = 16};
+static const struct wire_key_ring order_key = {
+    .lines = {{.master = {.bytes = "0123456789abcdef", .size = 16}}}, .count = 1};
 
 struct sample {
     const char *hex;
@@ -99,7 +100,7 @@ decode(const char *hex, size_t size, struct kvt_order *order)
     enum kvt_err rc;
 
     assert_true(kvt_hex_parse(hex, size, bytes));
-    rc = wire_order_decode(bytes, size, &order_key, order, ITEMS, &err);
+    rc = wire_order_decode(bytes, size, &order_key, "g1", order, ITEMS, &err);
     kvt_free(bytes);
     return rc;
 }
@@ -122,7 +123,7 @@ a_pin_says_when_it_ends(void **state)
         assert_int_equal(order.item_count, 1);
         assert_int_equal(items[0].ranks, 3);
         kvt_buffer_init(&out, WIRE_ORDER_MAX);
-        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        assert_int_equal(wire_order_encode(&order, &order_key, true, &out), KVT_OK);
         assert_true(kvt_hex_parse(samples[i].hex, size, bytes));
         assert_int_equal(out.size == size && memcmp(out.data, bytes, size) == 0,
                          samples[i].canonical);
@@ -160,7 +161,7 @@ a_move_says_from_where_to_where(void **state)
         assert_string_equal(order.to, moves[i].to);
         assert_int_equal(order.keep, moves[i].keep);
         kvt_buffer_init(&out, WIRE_ORDER_MAX);
-        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        assert_int_equal(wire_order_encode(&order, &order_key, true, &out), KVT_OK);
         assert_true(kvt_hex_parse(moves[i].hex, size, bytes));
         assert_int_equal(out.size == size && memcmp(out.data, bytes, size) == 0,
                          moves[i].canonical);
@@ -192,7 +193,7 @@ a_deletion_says_why(void **state)
         assert_int_equal(order.cause.stop_ppm, i == 0 ? 900000 : 0);
         assert_int_equal(order.cause.capacity, i == 0 ? UINT64_C(1) << 40 : 0);
         kvt_buffer_init(&out, WIRE_ORDER_MAX);
-        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        assert_int_equal(wire_order_encode(&order, &order_key, true, &out), KVT_OK);
         assert_true(kvt_hex_parse(hex, size, bytes));
         assert_int_equal(out.size, size);
         assert_memory_equal(out.data, bytes, size);
@@ -221,10 +222,10 @@ a_copy_that_stays_needs_its_tiers(void **state)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         order.verb = verbs[i];
         order.keep = true;
-        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_INVALID);
+        assert_int_equal(wire_order_encode(&order, &order_key, true, &out), KVT_INVALID);
         assert_int_equal(out.size, 0);
         order.keep = false;
-        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        assert_int_equal(wire_order_encode(&order, &order_key, true, &out), KVT_OK);
         kvt_buffer_clear(&out);
     }
     kvt_buffer_release(&out);
