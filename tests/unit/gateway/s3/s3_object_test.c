@@ -219,6 +219,20 @@ what_the_store_refuses(void **state)
     assert_int_equal(test_scene_status(s, "GET", "/kvtier/k", "", NULL, NULL), 404);
 }
 
+/* No rules for browsers are offered, and docs/api.md says what is answered. */
+static void
+there_is_no_cors(void **state)
+{
+    struct test_scene *s = *state;
+
+    assert_int_equal(test_scene_status(s, "OPTIONS", "/kvtier/k", "", NULL, NULL), 405);
+    assert_int_equal(test_scene_status(s, "OPTIONS", "/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?cors", "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier?cors", "", NULL, NULL), 501);
+    s->who = NULL;
+    assert_int_equal(test_scene_status(s, "OPTIONS", "/kvtier/k", "", NULL, NULL), 403);
+}
+
 int
 main(void)
 {
@@ -231,6 +245,7 @@ main(void)
         TEST(a_delete_with_conditions),
         TEST(an_error_names_its_key),
         TEST(what_the_store_refuses),
+        TEST(there_is_no_cors),
     };
 #undef TEST
 
