@@ -73,21 +73,37 @@ escape(const char *key, char codes[CODES_MAX])
     return size;
 }
 
+/* The byte that the code at `at` stands for, if it is one; 0: it is none. */
+static unsigned char
+byte_of(const char *at)
+{
+    const int high = at[0] == '\0' ? -1 : kvt_hex_digit(at[1]);
+    const int low = high < 0 ? -1 : kvt_hex_digit(at[2]);
+
+    if (at[0] == '.')
+        return at[1] == 'd' ? '.' : '/';
+    if (at[0] == '_' && (at[1] == '_' || at[1] == 'a'))
+        return at[1] == '_' ? '_' : '`';
+    if (at[0] == 'z' && at[1] == '0')
+        return 'z';
+    if (strchr("(=_z", at[0]) == NULL)
+        return (unsigned char)at[0];
+    return low < 0 ? 0 : (unsigned char)(high * 16 + low);
+}
+
 /* The byte whose code is at `at`, and the code's size; 0: none. */
 static size_t
 take_code(const char *at, char *byte)
 {
+    const unsigned char value = byte_of(at);
     char code[CODE_MAX + 1];
+    size_t size;
 
-    for (unsigned value = 1; value < 256; value++) {
-        const size_t size = put_code((unsigned char)value, code);
-
-        if (strncmp(at, code, size) == 0) {
-            *byte = (char)value;
-            return size;
-        }
-    }
-    return 0;
+    if (value == 0)
+        return 0;
+    size = put_code(value, code);
+    *byte = (char)value;
+    return strncmp(at, code, size) == 0 ? size : 0;
 }
 
 static bool
@@ -347,6 +363,26 @@ g4_object_name_key(const char *bucket, const char *name, char key[G4_CLIENT_KEY_
 }
 
 bool
+g4_object_name_bucket(const char *name, char bucket[G4_OBJECT_BUCKET_MAX])
+{
+    const size_t escaped = strlen(G4_OBJECT_NAME_ESCAPED);
+    const size_t hashed = strlen(G4_OBJECT_NAME_HASHED);
+    const char *folder = strncmp(name, G4_OBJECT_NAME_ESCAPED, escaped) == 0 ? name + escaped
+                         : strncmp(name, G4_OBJECT_NAME_HASHED, hashed) == 0 ? name + hashed
+                                                                             : NULL;
+    const size_t size = folder == NULL ? 0 : strcspn(folder, "/");
+
+    bucket[0] = '\0';
+    if (folder == NULL || (size == strlen(CONFIGURED) && memcmp(folder, CONFIGURED, size) == 0))
+        return true;
+    if (size == 0 || size >= G4_OBJECT_BUCKET_MAX)
+        return false;
+    memcpy(bucket, folder, size);
+    bucket[size] = '\0';
+    return true;
+}
+
+bool
 g4_object_name_form(const char *bucket, const char *name, enum g4_object_form *form)
 {
     char key[G4_CLIENT_KEY_MAX];
@@ -412,6 +448,22 @@ g4_object_name_prefix(struct g4_object_name *out, const char *bucket, enum g4_ob
     return writer.fits ? KVT_OK : KVT_NOTFOUND;
 }
 
+/* How much of `key` an identity name can begin with: a store refuses some other texts. */
+static size_t
+identity_size(const char *key)
+{
+    size_t size = 0;
+
+    for (; key[size] != '\0' && size + 2 < G4_OBJECT_NAME_MAX; size++) {
+        const bool first = size == 0 || key[size - 1] == '/';
+
+        if (first ? key[size] == '.' || !is_safe(key[size])
+                  : !is_safe(key[size]) && key[size] != '/' && key[size] != ':')
+            break;
+    }
+    return size;
+}
+
 void
 g4_object_name_after(struct g4_object_name *out, const char *bucket, enum g4_object_form form,
                      const char *key, bool beyond)
@@ -422,10 +474,7 @@ g4_object_name_after(struct g4_object_name *out, const char *bucket, enum g4_obj
 
     out->text[0] = '\0';
     if (form == G4_OBJECT_IDENTITY) {
-        /* Up to the first byte that no identity name has: a store need not be shown others. */
-        for (size = 0; key[size] != '\0' && size + 2 < G4_OBJECT_NAME_MAX; size++)
-            if (!is_safe(key[size]) && key[size] != '/' && key[size] != ':')
-                break;
+        size = identity_size(key);
         writer = (struct writer){.text = out->text, .fits = true};
         add(&writer, key, size);
         if (beyond && key[size] == '\0')

@@ -54,6 +54,12 @@ struct g4_object_name {
 KVT_NODISCARD enum kvt_err g4_object_name_make(struct g4_object_name *name, const char *bucket,
                                                const char *key);
 
+/**
+ * Whose name it is, by where it is: the bucket's id, "" for the configured one.  False: it is in
+ * the folder of no bucket.  What is outside those folders is of the configured bucket.
+ */
+bool g4_object_name_bucket(const char *name, char bucket[G4_OBJECT_BUCKET_MAX]);
+
 /** The form of a name that g4_object_name_make() gives; false: no client's key has this name. */
 bool g4_object_name_form(const char *bucket, const char *name, enum g4_object_form *form);
 

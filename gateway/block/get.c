@@ -116,7 +116,7 @@ find_known(struct gateway_context *context, struct gateway_item *item)
     item->unsummed = false;
     item->size = 0;
     item->tier = GATEWAY_TIER_COLD;
-    if (!gateway_object_key_is_allowed(item->key)) {
+    if (!gateway_object_key_is_stored(item->key)) {
         item->status = KVT_INVALID;
         return true;
     }

@@ -78,8 +78,8 @@ refuse(struct putting *putting, size_t index, enum kvt_err status)
 static enum kvt_err
 validate(const struct gateway_context *context, const struct gateway_put_item *item)
 {
-    if (!gateway_object_key_is_allowed(item->key) ||
-        !gateway_object_key_is_block(item->key, NULL) || item->size == 0)
+    if (!gateway_object_key_is_stored(item->key) || !gateway_object_key_is_block(item->key, NULL) ||
+        item->size == 0)
         return KVT_INVALID;
     if (item->size > context->body_limits.object_max)
         return KVT_RANGE;

@@ -9,6 +9,7 @@
 #include "base/core/log.h"
 #include "g4/lock/lock.h"
 #include "g4/object/kind.h"
+#include "g4/object/object_name.h"
 #include "g4/packed/packed_store.h"
 #include "gateway/block/removal.h"
 #include "gateway/care/purge_private.h"
@@ -184,15 +185,68 @@ packed_part(struct gateway_purge *purge, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* ---- forms of names ---- */
+
+/* `after` says which form is looked at. */
+static enum g4_object_form
+form_of(const struct gateway_purge *purge)
+{
+    if (strncmp(purge->after, G4_OBJECT_NAME_ESCAPED, strlen(G4_OBJECT_NAME_ESCAPED)) == 0)
+        return G4_OBJECT_ESCAPED;
+    if (strncmp(purge->after, G4_OBJECT_NAME_HASHED, strlen(G4_OBJECT_NAME_HASHED)) == 0)
+        return G4_OBJECT_HASHED;
+    return G4_OBJECT_IDENTITY;
+}
+
+/* How names of this form begin, of the keys of the namespace.  Also of those that no key has: KVBM
+ * writes to the bucket itself. */
+static void
+names_of(const struct gateway_purge *purge, enum g4_object_form form, struct g4_object_name *names)
+{
+    if (form == G4_OBJECT_IDENTITY)
+        (void)snprintf(names->text, sizeof(names->text), "%s", purge->prefix);
+    else
+        (void)!g4_object_name_prefix(names, "", form, purge->prefix);
+}
+
+/* Hashed names have only the beginning of a key: of a longer one, others' keys begin so too. */
+static bool
+is_cut(const struct gateway_purge *purge)
+{
+    struct g4_object_name escaped;
+    struct g4_object_name hashed;
+
+    names_of(purge, G4_OBJECT_ESCAPED, &escaped);
+    names_of(purge, G4_OBJECT_HASHED, &hashed);
+    return strcmp(escaped.text + strlen(G4_OBJECT_NAME_ESCAPED),
+                  hashed.text + strlen(G4_OBJECT_NAME_HASHED)) != 0;
+}
+
+/* Names of one form are done with: go to the next, or end the part. */
+static void
+end_form(struct gateway_purge *purge, enum g4_object_form form)
+{
+    struct g4_object_name names;
+
+    purge->after[0] = '\0';
+    if (form == G4_OBJECT_HASHED || (form == G4_OBJECT_ESCAPED && is_cut(purge)))
+        return;
+    names_of(purge, form == G4_OBJECT_IDENTITY ? G4_OBJECT_ESCAPED : G4_OBJECT_HASHED, &names);
+    (void)snprintf(purge->after, sizeof(purge->after), "%s", names.text);
+}
+
 /* ---- the catalog ---- */
 
 static enum kvt_err
 rows_part(struct gateway_purge *purge, struct kvt_error *err)
 {
-    struct gateway_scan scan = {.prefix = purge->prefix, .capacity = PAGE};
+    const enum g4_object_form form = form_of(purge);
+    struct g4_object_name names;
+    struct gateway_scan scan = {.prefix = names.text, .capacity = PAGE};
     const char **keys = kvt_calloc(PAGE, sizeof(*keys));
     enum kvt_err rc = KVT_NOMEM;
 
+    names_of(purge, form, &names);
     memcpy(scan.after, purge->after, sizeof(scan.after));
     scan.rows = kvt_calloc(scan.capacity, sizeof(*scan.rows));
     if (scan.rows != NULL && keys != NULL)
@@ -209,7 +263,7 @@ rows_part(struct gateway_purge *purge, struct kvt_error *err)
     for (size_t i = 0; !purge->act && purge->listing == GATEWAY_PURGE_WHOLE && i < scan.count; i++)
         (void)gateway_purge_uploads_to(purge, keys[i]);
     if (scan.end)
-        purge->after[0] = '\0';
+        end_form(purge, form);
     else
         memcpy(purge->after, scan.after, sizeof(purge->after));
 done:
@@ -220,16 +274,20 @@ done:
 
 /* ---- listings ---- */
 
-/* The next page of a store, behind `after`; `after` is set to its last key, or to "" when that was
- * the last page. */
+/* The next page of a store, behind `after`; `after` is set to its last key, or to the next form in
+ * the bucket, or to "" when that was the last page. */
 static enum kvt_err
 next_page(struct gateway_purge *purge, struct g4_store *store, const char *what,
           struct g4_request *page, struct kvt_error *err)
 {
+    const bool volume = store != gateway_bucket_tier_store(purge->context->tiers.buckets);
+    const enum g4_object_form form = form_of(purge);
+    struct g4_object_name names;
     enum kvt_err rc;
 
+    names_of(purge, form, &names);
     *page = (struct g4_request){.verb = G4_LIST,
-                                .key = purge->prefix,
+                                .key = names.text,
                                 .after = purge->after[0] == '\0' ? NULL : purge->after,
                                 .listed_wanted = PAGE};
     page->listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*page->listed));
@@ -241,8 +299,11 @@ next_page(struct gateway_purge *purge, struct g4_store *store, const char *what,
         page->listed = NULL;
         return rc;
     }
-    if (page->token[0] == '\0' || page->listed_count == 0)
-        purge->after[0] = '\0';
+    page->key = NULL;
+    if ((page->token[0] == '\0' || page->listed_count == 0) && !volume)
+        end_form(purge, form);
+    else if (page->token[0] == '\0' || page->listed_count == 0)
+        purge->after[0] = '\0'; /* a volume has blocks only */
     else
         (void)snprintf(purge->after, sizeof(purge->after), "%s",
                        page->listed[page->listed_count - 1].key);

@@ -278,15 +278,19 @@ gateway_purge_uploads(struct gateway_purge *purge, struct kvt_error *err)
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "the uploads here could not be listed: %s", kvt_err_text(rc));
     for (size_t i = 0; rc == KVT_OK && i < count; i++) {
-        enum kvt_err found = gateway_uploads_find(purge->context, ids[i], NULL, upload);
+        enum kvt_err found = gateway_uploads_find(purge->context, ids[i], upload);
+        struct g4_object_name name;
 
         if (found == KVT_NOTFOUND ||
-            (found == KVT_OK && strncmp(upload->key, purge->prefix, strlen(purge->prefix)) != 0))
+            (found == KVT_OK &&
+             (upload->bucket[0] != '\0' ||
+              strncmp(upload->key, purge->prefix, strlen(purge->prefix)) != 0 ||
+              g4_object_name_make(&name, upload->bucket, upload->key) != KVT_OK)))
             continue;
         if (found == KVT_OK)
             purge->report->uploads++;
         if (found == KVT_OK && purge->listing == GATEWAY_PURGE_WHOLE &&
-            !is_looked_at(purge, upload->key) && !gateway_purge_uploads_to(purge, upload->key))
+            !is_looked_at(purge, name.text) && !gateway_purge_uploads_to(purge, name.text))
             continue; /* its key is wanted */
         if (found == KVT_OK && purge->act)
             found = gateway_uploads_drop(purge->context, ids[i]);

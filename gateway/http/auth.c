@@ -326,7 +326,7 @@ right_of(const struct gateway_request *request)
 static bool
 may_bucket(const struct gateway_request *request)
 {
-    char prefix[KVT_KEY_MAX];
+    char prefix[G4_CLIENT_KEY_MAX];
 
     if (gateway_request_is(request, "HEAD") || gateway_target_has(&request->target, "location"))
         return true;

@@ -1,7 +1,8 @@
 #include "gateway/http/client_bucket.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "base/text/json_pull.h"
 
 static bool
 is_plain(char c)
@@ -52,43 +53,21 @@ gateway_client_bucket_configured(const struct gateway_client_bucket *bucket)
     return bucket->id[0] == '\0';
 }
 
-void
-gateway_client_bucket_prefix(const struct gateway_client_bucket *bucket,
-                             char out[GATEWAY_CLIENT_BUCKET_KEY])
+static bool
+is_utf8(const char *text)
 {
-    out[0] = '\0';
-    if (!gateway_client_bucket_configured(bucket))
-        (void)snprintf(out, GATEWAY_CLIENT_BUCKET_KEY, GATEWAY_OBJECT_KEY_BUCKET_OBJECTS "%s/",
-                       bucket->id);
+    size_t size = strlen(text);
+    size_t step = 1;
+
+    for (; size > 0 && step > 0; text += step, size -= step)
+        step = kvt_json_utf8(text, size);
+    return step > 0;
 }
 
 enum kvt_err
 gateway_client_bucket_key(const struct gateway_client_bucket *bucket, const char *key,
-                          char out[KVT_KEY_MAX])
+                          struct g4_object_name *name)
 {
-    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
-    size_t size;
-
-    gateway_client_bucket_prefix(bucket, prefix);
-    size = strlen(prefix);
-    out[0] = '\0';
-    if (size + strlen(key) >= KVT_KEY_MAX)
-        return KVT_RANGE;
-    if (size == 0 ? !gateway_object_key_is_allowed(key) : key[0] == '\0')
-        return KVT_INVALID;
-    memcpy(out, prefix, size);
-    memcpy(out + size, key, strlen(key) + 1);
-    if (gateway_object_key_is_stored(out))
-        return KVT_OK;
-    out[0] = '\0';
-    return KVT_INVALID;
-}
-
-const char *
-gateway_client_bucket_shown(const struct gateway_client_bucket *bucket, const char *stored)
-{
-    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
-
-    gateway_client_bucket_prefix(bucket, prefix);
-    return stored + strlen(prefix);
+    name->text[0] = '\0';
+    return is_utf8(key) ? g4_object_name_make(name, bucket->id, key) : KVT_INVALID;
 }

@@ -84,13 +84,10 @@ struct gateway_reader;
     X(NOT_IMPLEMENTED, 501, "NotImplemented", "This part of S3 is not offered here.")              \
     X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
     X(INVALID_ARGUMENT, 400, "InvalidArgument", "An argument is not valid.")                       \
-    X(RESERVED, 400, "InvalidArgument",                                                            \
-      "Keys that begin with .kvtier- are the KVTier gateway's own.")                               \
     X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
     X(HEADERS_LARGE, 400, "RequestHeaderSectionTooLarge",                                          \
       "Headers have at most 64 lines and 16 KiB here.")                                            \
-    X(KEY_TOO_LONG, 400, "KeyTooLongError",                                                        \
-      "Keys have at most 511 bytes in the gateway's own bucket, 479 in others.")                   \
+    X(KEY_TOO_LONG, 400, "KeyTooLongError", "Your key is too long: keys have at most 1024 bytes.") \
     X(TOO_LARGE, 400, "EntityTooLarge",                                                            \
       "A body has at most front.batch_max bytes, an object of parts a quarter of memory.max.")     \
     X(NO_LENGTH, 411, "MissingContentLength", "Send a Content-Length.")                            \
@@ -131,7 +128,7 @@ struct gateway_request {
     char *raw; /* target as it came */
     struct gateway_target target;
     struct gateway_client_bucket bucket; /* the target's, once that is known */
-    char stored[KVT_KEY_MAX]; /* where the target's key is in the store; "" while unknown */
+    struct g4_object_name stored;        /* of the target's key, in the store; "" while unknown */
     struct g4_sigv4_header headers[GATEWAY_HEADERS_MAX];
     size_t header_count;
     char *header_text; /* GATEWAY_HEADER_BYTES the headers point into */

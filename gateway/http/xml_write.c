@@ -1,6 +1,11 @@
 #include "gateway/http/xml_write.h"
 
+#include <string.h>
+
 #include "base/core/clock.h"
+#include "base/text/json_pull.h"
+
+enum { UTF8_MAX = 4 };
 
 void
 gateway_xml_write_begin(struct kvt_buffer *out, const char *root)
@@ -74,30 +79,6 @@ gateway_xml_write_checksum(struct kvt_buffer *out, enum gateway_body_checksum ch
     kvt_buffer_printf(out, "</Checksum%s>", gateway_body_checksum_word(checksum));
 }
 
-/* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
-static size_t
-utf8_length(const unsigned char *at)
-{
-    size_t size;
-    unsigned code;
-
-    if (at[0] < 0x80)
-        return at[0] >= 0x20 || at[0] == '\t' || at[0] == '\n' || at[0] == '\r' ? 1 : 0;
-    if (at[0] < 0xc2 || at[0] > 0xf4)
-        return 0;
-    size = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    code = at[0] & (0x7fu >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    if ((size == 3 && code < 0x800) || (size == 4 && (code < 0x10000 || code > 0x10ffff)) ||
-        (code >= 0xd800 && code <= 0xdfff) || code == 0xfffe || code == 0xffff)
-        return 0;
-    return size;
-}
-
 /* How much of it is ASCII that stands for itself: all of most keys. */
 static size_t
 plain_length(const unsigned char *at)
@@ -110,6 +91,18 @@ plain_length(const unsigned char *at)
     return size;
 }
 
+/* What must not stand for itself: control characters, line ends that a parser would change, and
+ * U+FFFE and U+FFFF.  XML 1.0 has no way to hold some of them; S3 gives their numbers all the same.
+ * 0: it stands for itself. */
+static unsigned
+number_of(const unsigned char *at, size_t size)
+{
+    if (size == 1)
+        return at[0] < 0x20 ? at[0] : 0;
+    return size == 3 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe ? 0xffc0u | (at[2] & 0x3f)
+                                                                        : 0;
+}
+
 void
 gateway_xml_write_text(struct kvt_buffer *out, const char *text)
 {
@@ -117,24 +110,26 @@ gateway_xml_write_text(struct kvt_buffer *out, const char *text)
 
     for (;;) {
         const size_t plain = plain_length(at);
+        unsigned number;
         size_t size;
 
         kvt_buffer_append(out, at, plain);
         at += plain;
         if (*at == '\0')
             return;
-        size = utf8_length(at);
-
+        size = kvt_json_utf8((const char *)at, strnlen((const char *)at, UTF8_MAX));
+        number = number_of(at, size);
         switch (size == 1 ? *at : 0) {
         case '&': kvt_buffer_append(out, "&amp;", 5); break;
         case '<': kvt_buffer_append(out, "&lt;", 4); break;
         case '>': kvt_buffer_append(out, "&gt;", 4); break;
         case '"': kvt_buffer_append(out, "&quot;", 6); break;
         case '\'': kvt_buffer_append(out, "&apos;", 6); break;
-        case '\r': kvt_buffer_append(out, "&#13;", 5); break;
         default:
             if (size == 0)
                 kvt_buffer_append(out, "?", 1);
+            else if (number != 0)
+                kvt_buffer_printf(out, "&#%u;", number);
             else
                 kvt_buffer_append(out, at, size);
             break;

@@ -32,7 +32,7 @@ void gateway_xml_write_owner(struct kvt_buffer *out, const char *name, const cha
 void gateway_xml_write_checksum(struct kvt_buffer *out, enum gateway_body_checksum checksum,
                                 const char *value);
 
-/** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
+/** Append `text` escaped for XML: control characters as numbers; what is no UTF-8 becomes '?'. */
 void gateway_xml_write_text(struct kvt_buffer *out, const char *text);
 
 #endif /* GATEWAY_HTTP_XML_WRITE_H */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/alloc.h"
+#include "gateway/http/client_bucket.h"
 
 enum { ROW_BYTES = 16 }; /* status u32, crc32c u32, length u64 */
 
@@ -57,7 +58,7 @@ take_key(struct reader *reader, size_t size, char **names, const char **key)
     memcpy(*names, bytes, size);
     (*names)[size] = '\0';
     *names += size + 1;
-    return size > 0 && size < KVT_KEY_MAX && memchr(bytes, '\0', size) == NULL;
+    return size > 0 && size < G4_CLIENT_KEY_MAX && memchr(bytes, '\0', size) == NULL;
 }
 
 static enum kvt_err
@@ -68,7 +69,7 @@ parse_asked(struct reader *reader, char **names, struct gateway_item *item, stru
     if (!take_number(reader, 2, &length))
         return broken(reader, err, "expected a key's length");
     if (!take_key(reader, (size_t)length, names, &item->key))
-        return broken(reader, err, "expected a key of 1 to 511 bytes");
+        return broken(reader, err, "expected a key of 1 to 1024 bytes");
     return KVT_OK;
 }
 
@@ -88,7 +89,7 @@ parse_put(struct reader *reader, char **names, struct gateway_put_item *item, st
     if (flags != 0)
         return broken(reader, err, "unknown flags");
     if (!take_key(reader, (size_t)key_length, names, &item->key))
-        return broken(reader, err, "expected a key of 1 to 511 bytes");
+        return broken(reader, err, "expected a key of 1 to 1024 bytes");
     if (length > (uint64_t)(reader->end - reader->at))
         return broken(reader, err, "body is longer than the request");
     (void)take(reader, (size_t)length, &body);
@@ -139,9 +140,36 @@ void
 gateway_batch_request_release(struct gateway_batch_request *batch)
 {
     kvt_free(batch->names);
+    kvt_free(batch->stored);
     kvt_free(batch->items);
     kvt_free(batch->puts);
     *batch = (struct gateway_batch_request){0};
+}
+
+/* From the client's keys to names in the store.  A key that cannot be one becomes "", which nothing
+ * has. */
+static enum kvt_err
+name_keys(struct gateway_batch_request *batch)
+{
+    static const struct gateway_client_bucket configured = {.id = ""};
+    size_t used = 0;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const char **key = batch->puts != NULL ? &batch->puts[i].key : &batch->items[i].key;
+        struct g4_object_name name;
+
+        if (gateway_client_bucket_key(&configured, *key, &name) != KVT_OK) {
+            *key = "";
+        } else if (strcmp(name.text, *key) != 0) { /* no key of a block, nearly always */
+            if (batch->stored == NULL)
+                batch->stored = kvt_calloc(batch->count - i, sizeof(*batch->stored));
+            if (batch->stored == NULL)
+                return KVT_NOMEM;
+            batch->stored[used] = name;
+            *key = batch->stored[used++].text;
+        }
+    }
+    return KVT_OK;
 }
 
 static void
@@ -312,6 +340,11 @@ gateway_batch_request_run(struct gateway_context *context, enum gateway_batch_re
     rc = gateway_batch_request_parse(&batch, verb, bytes, size, err);
     if (rc != KVT_OK)
         return rc;
+    rc = name_keys(&batch);
+    if (rc != KVT_OK) {
+        gateway_batch_request_release(&batch);
+        return kvt_error_set(err, rc, "names of the keys");
+    }
     switch (verb) {
     case GATEWAY_BATCH_REQUEST_HAS: run_has(context, &batch, fingerprint, answer); break;
     case GATEWAY_BATCH_REQUEST_GET:

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/core/buffer.h"
+#include "g4/object/object_name.h"
 #include "gateway/block/get.h"
 #include "gateway/block/put.h"
 #include "gateway/tier/budget.h"
@@ -28,7 +29,8 @@ enum gateway_batch_request_verb {
 
 struct gateway_batch_request {
     size_t count;
-    char *names;                   /* every key with its NUL */
+    char *names;                   /* every key of the client's with its NUL */
+    struct g4_object_name *stored; /* names in the store that are not their key, while it runs */
     struct gateway_item *items;    /* has, get */
     struct gateway_put_item *puts; /* put */
 };

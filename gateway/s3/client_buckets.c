@@ -348,15 +348,13 @@ gateway_client_buckets_make(struct gateway_client_buckets *buckets, struct gatew
     return rc == KVT_OK ? KVT_EXISTS : rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
-/* KVT_BUSY when there is an object in it. */
+/* KVT_BUSY when a name begins so. */
 static enum kvt_err
-look_empty(struct gateway_context *context, const struct gateway_client_bucket *bucket)
+look_below(struct gateway_context *context, const char *prefix)
 {
-    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
-    struct g4_request request = {.verb = G4_LIST, .key = prefix};
+    struct g4_request request = {.verb = G4_LIST, .key = prefix, .listed_wanted = 1};
     enum kvt_err rc;
 
-    gateway_client_bucket_prefix(bucket, prefix);
     request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
     if (request.listed == NULL)
         return KVT_NOMEM;
@@ -365,6 +363,48 @@ look_empty(struct gateway_context *context, const struct gateway_client_bucket *
         rc = KVT_BUSY;
     kvt_free(request.listed);
     return rc;
+}
+
+/* KVT_BUSY when there is an object in it, also of a version that named objects otherwise. */
+static enum kvt_err
+look_empty(struct gateway_context *context, const struct gateway_client_bucket *bucket)
+{
+    static const enum g4_object_form forms[] = {G4_OBJECT_ESCAPED, G4_OBJECT_HASHED};
+    struct g4_object_name prefix;
+    char older[sizeof(GATEWAY_CLIENT_BUCKET_OLD) + GATEWAY_CLIENT_BUCKET_ID];
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; rc == KVT_OK && i < sizeof(forms) / sizeof(forms[0]); i++) {
+        rc = g4_object_name_prefix(&prefix, bucket->id, forms[i], "");
+        if (rc == KVT_OK)
+            rc = look_below(context, prefix.text);
+    }
+    (void)snprintf(older, sizeof(older), GATEWAY_CLIENT_BUCKET_OLD "%s/", bucket->id);
+    return rc == KVT_OK ? look_below(context, older) : rc;
+}
+
+/* The keys of its long names: objects go without them, since another one may be on its way. */
+static void
+drop_records(struct gateway_context *context, const struct gateway_client_bucket *bucket)
+{
+    char prefix[sizeof(G4_OBJECT_NAME_RECORD) + GATEWAY_CLIENT_BUCKET_ID];
+    struct g4_request list = {.verb = G4_LIST, .key = prefix};
+    enum kvt_err rc;
+
+    (void)snprintf(prefix, sizeof(prefix), G4_OBJECT_NAME_RECORD "%s/", bucket->id);
+    list.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed));
+    if (list.listed == NULL)
+        return; /* kvtier g4 fsck --repair removes them */
+    do {
+        rc = perform(context, &list);
+        for (size_t i = 0; rc == KVT_OK && i < list.listed_count; i++) {
+            struct g4_request drop = {.verb = G4_DELETE, .key = list.listed[i].key};
+
+            rc = perform(context, &drop);
+            rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
+        }
+    } while (rc == KVT_OK && list.token[0] != '\0');
+    kvt_free(list.listed);
 }
 
 static enum kvt_err
@@ -409,6 +449,8 @@ gateway_client_buckets_remove(struct gateway_client_buckets *buckets,
     /* Not all stores look at If-Match here: late, it might be another's mark. */
     if (rc == KVT_OK && kvt_clock_mono_ms() < until_ms) {
         rc = drop_marker(context, &marked);
+        if (rc == KVT_OK)
+            drop_records(context, bucket);
     } else {
         marked.closing = false;
         (void)!put_marker(context, &marked, G4_IF_MATCH); /* else it runs out */

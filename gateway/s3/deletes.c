@@ -55,7 +55,7 @@ on_row(void *arg)
 /* Keys that go together, and what becomes of each. */
 struct together {
     const char *codes[GATEWAY_REMOVAL_TOGETHER]; /* NULL: deleted */
-    char stored[GATEWAY_REMOVAL_TOGETHER][KVT_KEY_MAX];
+    struct g4_object_name stored[GATEWAY_REMOVAL_TOGETHER];
     const char *keys[GATEWAY_REMOVAL_TOGETHER]; /* of those that may be removed */
     size_t places[GATEWAY_REMOVAL_TOGETHER];
     enum kvt_err statuses[GATEWAY_REMOVAL_TOGETHER];
@@ -64,7 +64,7 @@ struct together {
 
 /* Is there anything to do for it?  Else its code is known. */
 static bool
-may_go(const struct gateway_request *request, const char *key, char stored[KVT_KEY_MAX],
+may_go(const struct gateway_request *request, const char *key, struct g4_object_name *stored,
        const char **code)
 {
     *code = NULL;
@@ -91,15 +91,15 @@ remove_together(struct gateway_s3 *s3, const struct gateway_request *request, co
 
     together->count = 0;
     for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
-        if (!may_go(request, key, together->stored[i], &together->codes[i])) {
+        if (!may_go(request, key, &together->stored[i], &together->codes[i])) {
             if (together->codes[i] == NULL && conditions[i].asked)
                 together->codes[i] = gateway_request_code(GATEWAY_S3_ERROR_NO_SUCH_KEY);
         } else if (conditions[i].asked) { /* in its turn: the others go together */
-            one = gateway_conditional_delete_run(s3, together->stored[i], &conditions[i]);
+            one = gateway_conditional_delete_run(s3, together->stored[i].text, &conditions[i]);
             together->codes[i] = code_of(one);
             all = all && one != GATEWAY_S3_ERROR_SLOW_DOWN;
         } else {
-            together->keys[together->count] = together->stored[i];
+            together->keys[together->count] = together->stored[i].text;
             together->places[together->count++] = i;
         }
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_DELETE, together->count);

@@ -71,7 +71,8 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
         fault = GATEWAY_S3_ERROR_META_LARGE;
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
-    memcpy(upload->key, request->stored, sizeof(upload->key));
+    (void)snprintf(upload->bucket, sizeof(upload->bucket), "%s", request->bucket.id);
+    (void)snprintf(upload->key, sizeof(upload->key), "%s", request->target.key);
     fault = gateway_request_fault_of(gateway_uploads_create(s3->context, upload));
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
@@ -135,8 +136,8 @@ static enum gateway_s3_error
 copy_part(struct gateway_s3 *s3, struct gateway_request *request,
           const struct gateway_upload *upload, unsigned number)
 {
-    char key[KVT_KEY_MAX];
-    struct gateway_opaque source = {.key = key};
+    struct g4_object_name name;
+    struct gateway_opaque source = {.key = name.text};
     struct gateway_body_checksums checksums = {.text = {""}};
     char etag[GATEWAY_MD5_TEXT];
     struct kvt_buffer body;
@@ -145,7 +146,7 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request,
     size_t size;
 
     kvt_buffer_init(&body, (size_t)s3->context->body_limits.object_max + 1);
-    fault = gateway_object_copy_source(s3, request, key);
+    fault = gateway_object_copy_source(s3, request, &name);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_fetch(s3, request, &body, &source);
     if (fault == GATEWAY_S3_ERROR_NONE)
@@ -448,7 +449,7 @@ static enum gateway_s3_error
 complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload,
               struct completion *completion)
 {
-    struct gateway_put_item item = {.key = upload->key};
+    struct gateway_put_item item = {.key = request->stored.text};
     char parts[GATEWAY_COMPLETED_PARTS_TEXT];
     char etag[G4_ETAG_MAX];
     enum gateway_s3_error fault;
@@ -521,7 +522,7 @@ etag_of_named(const struct completion *completion, char etag[G4_ETAG_MAX])
 static enum gateway_s3_error
 complete_again(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_opaque object = {.key = request->stored};
+    struct gateway_opaque object = {.key = request->stored.text};
     struct completion completion = {.wanted = {.algorithm = GATEWAY_BODY_CHECKSUM_COUNT}};
     enum gateway_s3_error fault = read_list(request, &completion);
     char etag[G4_ETAG_MAX];
@@ -550,7 +551,10 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
         return GATEWAY_S3_ERROR_NOT_IMPLEMENTED;
     if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
         return GATEWAY_S3_ERROR_UPLOAD;
-    fault = fault_of(gateway_uploads_find(s3->context, id, request->stored, upload));
+    fault = fault_of(gateway_uploads_find(s3->context, id, upload));
+    if (fault == GATEWAY_S3_ERROR_NONE && (strcmp(upload->bucket, request->bucket.id) != 0 ||
+                                           strcmp(upload->key, request->target.key) != 0))
+        fault = GATEWAY_S3_ERROR_UPLOAD; /* to another object */
     if (fault == GATEWAY_S3_ERROR_UPLOAD && gateway_request_is(request, "POST"))
         return complete_again(s3, request);
     if (fault != GATEWAY_S3_ERROR_NONE)

@@ -16,7 +16,7 @@
 
 enum gateway_s3_error
 gateway_object_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
-                           char key[KVT_KEY_MAX])
+                           struct g4_object_name *name)
 {
     const char *text = gateway_request_header(request, "x-amz-copy-source");
     struct gateway_target *target;
@@ -24,7 +24,7 @@ gateway_object_copy_source(struct gateway_s3 *s3, const struct gateway_request *
     char raw[GATEWAY_PATH_MAX * 2];
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_INVALID_ARGUMENT;
 
-    key[0] = '\0';
+    name->text[0] = '\0';
     if (text == NULL || strlen(text) + 2 > sizeof(raw))
         return fault;
     target = kvt_calloc(1, sizeof(*target));
@@ -40,7 +40,7 @@ gateway_object_copy_source(struct gateway_s3 *s3, const struct gateway_request *
         !gateway_auth_may(request->principal, GATEWAY_READ, &bucket, target->key))
         fault = GATEWAY_S3_ERROR_FORBIDDEN;
     if (fault == GATEWAY_S3_ERROR_NONE &&
-        gateway_client_bucket_key(&bucket, target->key, key) != KVT_OK)
+        gateway_client_bucket_key(&bucket, target->key, name) != KVT_OK)
         fault = GATEWAY_S3_ERROR_NO_SUCH_KEY;
     kvt_free(target);
     return fault;
@@ -101,14 +101,14 @@ gateway_object_copy_tell(struct gateway_request *request, const char *root, cons
 void
 gateway_object_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    char key[KVT_KEY_MAX];
-    struct gateway_opaque source = {.key = key};
-    struct gateway_put_item item = {.key = request->stored};
+    struct g4_object_name name;
+    struct gateway_opaque source = {.key = name.text};
+    struct gateway_put_item item = {.key = request->stored.text};
     struct kvt_buffer body;
     enum gateway_s3_error fault;
 
     kvt_buffer_init(&body, (size_t)s3->context->body_limits.object_max + 1);
-    fault = gateway_object_copy_source(s3, request, key);
+    fault = gateway_object_copy_source(s3, request, &name);
     if (fault == GATEWAY_S3_ERROR_NONE)
         fault = gateway_s3_object_fetch(s3, request, &body, &source);
     if (fault == GATEWAY_S3_ERROR_NONE) {

@@ -18,7 +18,7 @@ void gateway_object_copy_answer(struct gateway_s3 *s3, struct gateway_request *r
  *  version, FORBIDDEN without the right to read it. */
 enum gateway_s3_error gateway_object_copy_source(struct gateway_s3 *s3,
                                                  const struct gateway_request *request,
-                                                 char key[KVT_KEY_MAX]);
+                                                 struct g4_object_name *name);
 
 /** Answer that a copy was made: of an object, or as a part; `root` says which.  `checksums` are
  *  told, NULL = none. */

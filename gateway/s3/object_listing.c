@@ -10,19 +10,16 @@
 #include "base/text/hex.h"
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
-#include "gateway/s3/listing_prefetch.h"
+#include "gateway/s3/key_cursor.h"
 #include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/object_key.h"
 
 enum {
     ROWS_MAX = 1000,
     KIND_MAX = 32,
-    TOKEN_MAX = KVT_KEY_MAX + KIND_MAX + G4_TOKEN_MAX,
+    TOKEN_MAX = G4_CLIENT_KEY_MAX + KIND_MAX + GATEWAY_KEY_CURSOR_WAYS * GATEWAY_KEY_CURSOR_WAY,
     HEX_MAX = 2 * TOKEN_MAX + 1
 };
-
-/* Behind every key that goes on from here: the last character there is. */
-#define LAST "\xf4\x8f\xbf\xbf"
 
 static const char *const known_arguments[] = {
     "list-type",   "prefix",      "delimiter",          "max-keys", "encoding-type",
@@ -31,26 +28,23 @@ static const char *const known_of_versions[] = {"versions",      "prefix",     "
                                                 "max-keys",      "key-marker", "version-id-marker",
                                                 "encoding-type", "list-type"};
 
-enum { START_MAX = GATEWAY_CLIENT_BUCKET_KEY + KVT_KEY_MAX + sizeof(LAST) };
-
 /* One listing while it is being made. */
 struct listing {
     struct gateway_s3 *s3;
     const struct gateway_client_bucket *bucket;
-    char root[GATEWAY_CLIENT_BUCKET_KEY]; /* in front of all its keys in the store */
     bool versions; /* ListObjectVersions: each object is the only one of its key */
     bool v2;
     bool encode; /* encoding-type=url */
-    char prefix[KVT_KEY_MAX];
-    char delimiter[KVT_KEY_MAX];
-    char after[KVT_KEY_MAX];   /* keys up to here are done with */
-    char page[G4_TOKEN_MAX];   /* the store's token of the page that goes on behind them, or "" */
-    const char *kind;          /* of store: a token of one is a key of another */
-    char start[KVT_KEY_MAX];   /* start-after or marker, as asked */
-    char given_token[HEX_MAX]; /* continuation-token, as asked */
+    char prefix[G4_CLIENT_KEY_MAX];
+    char delimiter[G4_CLIENT_KEY_MAX];
+    char after[G4_CLIENT_KEY_MAX];                              /* keys up to here are done with */
+    char ways[GATEWAY_KEY_CURSOR_WAYS][GATEWAY_KEY_CURSOR_WAY]; /* how the cursor goes on */
+    const char *kind;              /* of store: a token of one is a key of another */
+    char start[G4_CLIENT_KEY_MAX]; /* start-after or marker, as asked */
+    char given_token[HEX_MAX];     /* continuation-token, as asked */
     bool has_token;
-    bool owner;             /* fetch-owner, and always in version 1 */
-    char fold[KVT_KEY_MAX]; /* the common prefix given last */
+    bool owner;                   /* fetch-owner, and always in version 1 */
+    char fold[G4_CLIENT_KEY_MAX]; /* the common prefix given last */
     size_t max_keys;
     size_t given;
     bool truncated;
@@ -77,49 +71,51 @@ append_element(const struct listing *listing, struct kvt_buffer *out, const char
 }
 
 /* A continuation token is how far we were, and then, each behind a NUL, the kind of the store and
- * how far that was: MinIO lists a folder from its beginning for whoever only names a key.  In hex:
- * opaque to clients, and good on any gateway. */
+ * the ways of the cursor: MinIO lists a folder from its beginning for a request that only names a
+ * key.  In hex: opaque to clients, and good on any gateway. */
 static bool
 read_token(struct listing *listing, const char *hex)
 {
     const size_t size = strlen(hex) / 2;
     char token[TOKEN_MAX + 1];
-    const char *kind;
-    const char *page;
-    size_t key_size;
+    const char *at = token;
+    bool same;
 
     if (strlen(hex) % 2 != 0 || size >= TOKEN_MAX || !kvt_hex_parse(hex, size, token))
         return false;
     token[size] = '\0';
-    key_size = strlen(token);
-    if (key_size >= sizeof(listing->after))
+    if (strlen(token) >= sizeof(listing->after))
         return false;
-    memcpy(listing->after, token, key_size + 1);
-    if (size == key_size)
+    memcpy(listing->after, token, strlen(token) + 1);
+    at += strlen(at) + 1;
+    if (at > token + size)
         return true;
-    kind = token + key_size + 1;
-    page = kind + strlen(kind) + 1;
-    if (page >= token + size || page + strlen(page) != token + size ||
-        strlen(page) >= sizeof(listing->page))
-        return false;
-    if (strcmp(kind, listing->kind) == 0)
-        memcpy(listing->page, page, strlen(page) + 1);
-    return true;
+    same = strcmp(at, listing->kind) == 0;
+    for (unsigned i = 0; i < GATEWAY_KEY_CURSOR_WAYS; i++) {
+        at += strlen(at) + 1;
+        if (at > token + size || strlen(at) >= sizeof(listing->ways[i]))
+            return false;
+        if (same)
+            memcpy(listing->ways[i], at, strlen(at) + 1);
+    }
+    return at + strlen(at) == token + size;
 }
 
 static void
 append_token(const struct listing *listing, struct kvt_buffer *out)
 {
-    const size_t key_size = strlen(listing->after);
+    const char *texts[2 + GATEWAY_KEY_CURSOR_WAYS] = {listing->after, listing->kind};
     char token[TOKEN_MAX];
     char hex[HEX_MAX];
-    int more = 0;
+    size_t size = 0;
 
-    memcpy(token, listing->after, key_size + 1);
-    if (listing->page[0] != '\0')
-        more = snprintf(token + key_size + 1, sizeof(token) - key_size - 1, "%s%c%s", listing->kind,
-                        '\0', listing->page);
-    kvt_hex_format(token, more > 0 ? key_size + 1 + (size_t)more : key_size, hex);
+    for (unsigned i = 0; i < GATEWAY_KEY_CURSOR_WAYS; i++)
+        texts[2 + i] = listing->ways[i];
+    for (unsigned i = 0; i < 2 + GATEWAY_KEY_CURSOR_WAYS; i++) {
+        memcpy(token + size, texts[i], strlen(texts[i]) + 1);
+        size += strlen(texts[i]) + 1;
+    }
+    kvt_hex_format(token, size - 1, hex);
     gateway_xml_write_element(out, "NextContinuationToken", hex);
 }
 
@@ -175,14 +171,14 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
 
 /* The common prefix this key folds into, or false. */
 static bool
-fold_of(const struct listing *listing, const char *key, char fold[KVT_KEY_MAX])
+fold_of(const struct listing *listing, const char *key, char fold[G4_CLIENT_KEY_MAX])
 {
     const char *rest = key + strlen(listing->prefix);
     const char *cut = listing->delimiter[0] == '\0' ? NULL : strstr(rest, listing->delimiter);
 
     if (cut == NULL)
         return false;
-    (void)snprintf(fold, KVT_KEY_MAX, "%.*s",
+    (void)snprintf(fold, G4_CLIENT_KEY_MAX, "%.*s",
                    (int)(cut - key + (ptrdiff_t)strlen(listing->delimiter)), key);
     return true;
 }
@@ -191,7 +187,7 @@ fold_of(const struct listing *listing, const char *key, char fold[KVT_KEY_MAX])
 static bool
 fold_ends(const struct listing *listing, const char *text)
 {
-    char fold[KVT_KEY_MAX];
+    char fold[G4_CLIENT_KEY_MAX];
 
     return strncmp(text, listing->prefix, strlen(listing->prefix)) == 0 &&
            fold_of(listing, text, fold) && strcmp(fold, text) == 0;
@@ -238,27 +234,17 @@ pass_over(struct listing *listing, const char *key)
         (void)snprintf(listing->after, sizeof(listing->after), "%s", key);
 }
 
-/* The gateway's own things among the configured bucket's keys, and what cannot be a key. */
-static bool
-is_reserved(const struct listing *listing, const char *key)
-{
-    return gateway_client_bucket_configured(listing->bucket) && !gateway_object_key_is_allowed(key);
-}
-
 /* False when the answer is full. */
 static bool
-give(struct listing *listing, const struct g4_listed *object)
+give(struct listing *listing, struct gateway_key_cursor *cursor, const char *key,
+     const struct g4_listed *object)
 {
-    const char *key = gateway_client_bucket_shown(listing->bucket, object->key);
-    char fold[KVT_KEY_MAX];
-    bool folds;
+    char fold[G4_CLIENT_KEY_MAX];
+    const bool folds = fold_of(listing, key, fold);
 
-    if (strcmp(key, listing->after) <= 0 || is_reserved(listing, key))
-        return true;
-    folds = fold_of(listing, key, fold);
-    /* A prefix that was given as marker, or just now, covers all its keys. */
-    if (folds && (strcmp(fold, listing->fold) == 0 || strcmp(fold, listing->after) <= 0)) {
-        memcpy(listing->fold, fold, sizeof(fold));
+    /* A prefix that was given as marker covers all its keys. */
+    if (folds && strcmp(fold, listing->after) <= 0) {
+        gateway_key_cursor_skip(cursor, fold);
         return true;
     }
     /* Tombstones of quarantined blocks: not there for anybody. */
@@ -271,8 +257,8 @@ give(struct listing *listing, const struct g4_listed *object)
         gateway_xml_write_open(&listing->folded, "CommonPrefixes");
         append_element(listing, &listing->folded, "Prefix", fold);
         gateway_xml_write_close(&listing->folded, "CommonPrefixes");
-        memcpy(listing->fold, fold, sizeof(fold));
         memcpy(listing->after, fold, sizeof(fold));
+        gateway_key_cursor_skip(cursor, fold);
     } else {
         give_object(listing, key, object);
         pass_over(listing, key);
@@ -280,70 +266,7 @@ give(struct listing *listing, const struct g4_listed *object)
     return true;
 }
 
-/* Where the next page of the store begins: a prefix that was given is passed over whole. */
-static void
-set_start(const struct listing *listing, char start[START_MAX])
-{
-    const bool fold = listing->delimiter[0] != '\0' && fold_ends(listing, listing->after);
-
-    start[0] = '\0';
-    if (listing->after[0] != '\0')
-        (void)snprintf(start, START_MAX, "%s%s%s", listing->root, listing->after, fold ? LAST : "");
-}
-
-/* Where to go on behind this page, when that is not where it ends; false: there. */
-static bool
-leap(const struct listing *listing, const char *last, char start[START_MAX])
-{
-    const char *from = NULL;
-
-    /* The rest of a prefix that was given need not be listed, and nothing that is hidden. */
-    if (listing->fold[0] != '\0' && strncmp(last, listing->fold, strlen(listing->fold)) == 0)
-        from = listing->fold;
-    else if (gateway_client_bucket_configured(listing->bucket) &&
-             strncmp(last, GATEWAY_OBJECT_KEY_RESERVED, strlen(GATEWAY_OBJECT_KEY_RESERVED)) == 0)
-        from = GATEWAY_OBJECT_KEY_RESERVED;
-    if (from != NULL)
-        (void)snprintf(start, START_MAX, "%s%s" LAST, listing->root, from);
-    return from != NULL;
-}
-
-/* The store's next page.  A token that it does not know any more is none of the client's business:
- * the page is asked for by the key it begins behind. */
-static enum kvt_err
-fetch(struct listing *listing, struct g4_request *request, const char *start)
-{
-    struct g4_store *store = gateway_bucket_tier_store(listing->s3->context->tiers.buckets);
-    struct gateway_listing_prefetch *prefetch = listing->s3->prefetch;
-    enum kvt_err rc;
-
-    memcpy(listing->page, request->token, sizeof(listing->page));
-    if (prefetch != NULL && listing->has_token && request->token[0] != '\0' &&
-        gateway_listing_prefetch_take(prefetch, request))
-        return KVT_OK;
-    request->after = start[0] == '\0' ? NULL : start;
-    rc = g4_store_perform(store, request);
-    if (listing->page[0] == '\0' || (rc != KVT_INVALID && request->http != 400))
-        return rc;
-    listing->page[0] = '\0';
-    request->token[0] = '\0';
-    return g4_store_perform(store, request);
-}
-
-/* Who asks for one full page after the other has the next one fetched while this one is told. */
-static void
-look_ahead(const struct listing *listing, const struct g4_request *request)
-{
-    if (listing->s3->prefetch != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
-        listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
-        request->token[0] != '\0')
-        gateway_listing_prefetch_fetch(
-            listing->s3->prefetch, gateway_bucket_tier_store(listing->s3->context->tiers.buckets),
-            request->key, request->token);
-}
-
-/* The answer is full, the store's page done with, and nothing of what follows can be part of what
- * was given. */
+/* The answer is full, and nothing of what follows can be part of what was given. */
 static bool
 is_full(const struct listing *listing)
 {
@@ -351,67 +274,64 @@ is_full(const struct listing *listing)
 }
 
 static enum kvt_err
-collect(struct listing *listing, struct g4_listed *room)
+walk(struct listing *listing, struct gateway_key_cursor *cursor)
 {
-    char prefix[KVT_KEY_MAX];
-    char start[START_MAX];
-    char last[KVT_KEY_MAX] = ""; /* that the store told of */
-    struct g4_request request = {.verb = G4_LIST, .key = prefix, .listed = room};
+    const struct g4_listed *object;
+    const char *key;
+    enum kvt_err rc;
 
-    if (strlen(listing->root) + strlen(listing->prefix) >= sizeof(prefix))
-        return KVT_OK; /* longer than any key */
-    memcpy(prefix, listing->root, strlen(listing->root));
-    memcpy(prefix + strlen(listing->root), listing->prefix, strlen(listing->prefix) + 1);
-    set_start(listing, start);
-    memcpy(request.token, listing->page, sizeof(request.token));
-    for (unsigned pages = 0; listing->max_keys > 0; pages++) {
-        const struct g4_listed *told = NULL;
-        enum kvt_err rc;
-
-        if (pages == GATEWAY_OBJECT_LISTING_PAGES) {
+    while (!listing->truncated) {
+        rc = gateway_key_cursor_peek(cursor, &key, &object);
+        if (rc == KVT_NOTFOUND)
+            return KVT_OK;
+        if (rc == KVT_AGAIN) {
             /* Perhaps none of these keys was given: the next request must not see them again. */
-            pass_over(listing, last);
-            memcpy(listing->page, request.token, sizeof(listing->page));
+            pass_over(listing, gateway_key_cursor_reached(cursor));
             listing->truncated = true;
-            return KVT_OK;
-        }
-        /* No more than is asked for, so that the next request begins with a page of the store. */
-        request.listed_wanted = pages == 0 && listing->delimiter[0] == '\0' ? listing->max_keys : 0;
-        rc = fetch(listing, &request, start);
-        if (rc != KVT_OK)
+        } else if (rc != KVT_OK) {
             return rc;
-        look_ahead(listing, &request);
-        for (size_t i = 0; i < request.listed_count; i++) {
-            /* What no store should tell of, also not for a token that somebody made up. */
-            if (strncmp(room[i].key, prefix, strlen(prefix)) != 0)
-                continue;
-            if (!give(listing, &room[i])) {
-                listing->truncated = true;
-                return KVT_OK;
-            }
-            told = &room[i];
-        }
-        if (told != NULL)
-            (void)snprintf(last, sizeof(last), "%s",
-                           gateway_client_bucket_shown(listing->bucket, told->key));
-        if (request.token[0] == '\0')
-            return KVT_OK;
-        if (is_full(listing)) {
-            memcpy(listing->page, request.token, sizeof(listing->page));
+        } else if (give(listing, cursor, key, object)) {
+            gateway_key_cursor_pass(cursor);
+            listing->truncated = is_full(listing) && gateway_key_cursor_more(cursor);
+            if (is_full(listing))
+                break;
+        } else {
             listing->truncated = true;
-            return KVT_OK;
         }
-        if (leap(listing, last, start))
-            request.token[0] = '\0';
     }
+    if (listing->has_token && is_full(listing) && listing->max_keys == ROWS_MAX)
+        gateway_key_cursor_look_ahead(cursor);
     return KVT_OK;
 }
 
-static void
-set_bucket(struct listing *listing, const struct gateway_client_bucket *bucket)
+static enum kvt_err
+collect(struct listing *listing)
 {
-    listing->bucket = bucket;
-    gateway_client_bucket_prefix(bucket, listing->root);
+    struct gateway_key_cursor_start start = {
+        .bucket = listing->bucket->id,
+        .prefix = listing->prefix,
+        .after = listing->after,
+        .beyond = listing->delimiter[0] != '\0' && fold_ends(listing, listing->after),
+        /* No more than is asked for, so that the next request begins with a page of the store. */
+        .wanted = listing->delimiter[0] == '\0' ? listing->max_keys : 0,
+        .most = listing->max_keys + 1,
+        .prefetch = listing->has_token ? listing->s3->prefetch : NULL};
+    struct gateway_key_cursor *cursor;
+    enum kvt_err rc;
+
+    if (listing->max_keys == 0)
+        return KVT_OK;
+    for (unsigned i = 0; i < GATEWAY_KEY_CURSOR_WAYS; i++)
+        start.ways[i] = listing->ways[i];
+    rc = gateway_key_cursor_new(
+        &cursor, gateway_bucket_tier_store(listing->s3->context->tiers.buckets), &start);
+    if (rc != KVT_OK)
+        return rc;
+    rc = walk(listing, cursor);
+    for (unsigned i = 0; i < GATEWAY_KEY_CURSOR_WAYS; i++)
+        gateway_key_cursor_way(cursor, i, listing->ways[i]);
+    gateway_key_cursor_free(cursor);
+    return rc;
 }
 
 static enum gateway_s3_error
@@ -454,7 +374,6 @@ void
 gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct listing *listing = kvt_calloc(1, sizeof(*listing));
-    struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_SLOW_DOWN;
     enum kvt_err rc;
 
@@ -462,16 +381,16 @@ gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
     if (listing != NULL) {
         listing->s3 = s3;
         listing->kind = g4_store_name(gateway_bucket_tier_store(s3->context->tiers.buckets));
-        set_bucket(listing, &request->bucket);
-        kvt_buffer_init(&listing->contents, 4u << 20);
-        kvt_buffer_init(&listing->folded, 2u << 20);
-        fault = room == NULL ? GATEWAY_S3_ERROR_SLOW_DOWN : read_arguments(listing, request);
+        listing->bucket = &request->bucket;
+        kvt_buffer_init(&listing->contents, 8u << 20);
+        kvt_buffer_init(&listing->folded, 8u << 20);
+        fault = read_arguments(listing, request);
         if (fault == GATEWAY_S3_ERROR_NONE &&
             !gateway_auth_may(request->principal, GATEWAY_LIST, &request->bucket, listing->prefix))
             fault = GATEWAY_S3_ERROR_FORBIDDEN;
     }
     if (fault == GATEWAY_S3_ERROR_NONE) {
-        rc = collect(listing, room);
+        rc = collect(listing);
         if (rc == KVT_OK &&
             (!kvt_buffer_ok(&listing->contents) || !kvt_buffer_ok(&listing->folded)))
             rc = KVT_NOMEM;
@@ -486,7 +405,6 @@ gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
         kvt_buffer_release(&listing->folded);
     }
     kvt_free(listing);
-    kvt_free(room);
 }
 
 enum gateway_s3_error
@@ -494,20 +412,18 @@ gateway_object_listing_empty(struct gateway_s3 *s3, const struct gateway_client_
                              bool *empty)
 {
     struct listing *listing = kvt_calloc(1, sizeof(*listing));
-    struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
     enum kvt_err rc = KVT_NOMEM;
 
     *empty = false;
-    if (listing != NULL && room != NULL) {
+    if (listing != NULL) {
         listing->s3 = s3;
-        set_bucket(listing, bucket);
+        listing->bucket = bucket;
         listing->max_keys = 1;
         kvt_buffer_init(&listing->contents, 1u << 16);
-        rc = collect(listing, room);
+        rc = collect(listing);
         *empty = rc == KVT_OK && listing->given == 0 && !listing->truncated;
         kvt_buffer_release(&listing->contents);
     }
     kvt_free(listing);
-    kvt_free(room);
     return gateway_request_fault_of(rc);
 }

@@ -4,15 +4,13 @@
  * Why: the bucket is the truth about what is there, whoever wrote it; prefixes are folded here
  * because stores only list keys.
  * Ownership: borrowed for the call.
- * Limits:    1000 rows an answer; GATEWAY_OBJECT_LISTING_PAGES store pages looked at in one
- *            request, then the answer is cut short with a token to go on.
+ * Limits:    1000 rows an answer; GATEWAY_KEY_CURSOR_PAGES store pages looked at in one request,
+ *            then the answer is cut short with a token to go on.
  */
 #ifndef GATEWAY_S3_OBJECT_LISTING_H
 #define GATEWAY_S3_OBJECT_LISTING_H
 
 #include "gateway/s3/s3_context.h"
-
-#define GATEWAY_OBJECT_LISTING_PAGES 64
 
 /** GET on the bucket without a subresource. */
 void gateway_object_listing_answer(struct gateway_s3 *s3, struct gateway_request *request);

@@ -280,10 +280,8 @@ void
 gateway_s3_bucket_remove(struct gateway_s3 *s3, struct gateway_request *request)
 {
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_FORBIDDEN;
-    char prefix[GATEWAY_CLIENT_BUCKET_KEY];
     enum kvt_err rc;
 
-    gateway_client_bucket_prefix(&request->bucket, prefix);
     if (gateway_client_bucket_configured(&request->bucket)) {
         if (gateway_auth_may(request->principal, GATEWAY_DELETE, NULL, ""))
             fault = keep_configured(s3, request);
@@ -294,7 +292,7 @@ gateway_s3_bucket_remove(struct gateway_s3 *s3, struct gateway_request *request)
                 : rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET
                                      : gateway_request_fault_of(rc);
         if (fault == GATEWAY_S3_ERROR_NONE)
-            gateway_uploads_drop_all(s3->context, prefix);
+            gateway_uploads_drop_all(s3->context, request->bucket.id);
     }
     if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);

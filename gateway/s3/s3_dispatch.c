@@ -108,15 +108,11 @@ place(struct gateway_request *request)
 {
     const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
 
-    switch (gateway_client_bucket_key(&request->bucket, request->target.key, request->stored)) {
+    switch (gateway_client_bucket_key(&request->bucket, request->target.key, &request->stored)) {
     case KVT_OK: return GATEWAY_S3_ERROR_NONE;
     case KVT_RANGE: return get ? GATEWAY_S3_ERROR_NO_SUCH_KEY : GATEWAY_S3_ERROR_KEY_TOO_LONG;
-    default: break;
+    default: return GATEWAY_S3_ERROR_INVALID_URI; /* no UTF-8 */
     }
-    if (get)
-        return GATEWAY_S3_ERROR_NO_SUCH_KEY;
-    return gateway_object_key_is_reserved(request->target.key) ? GATEWAY_S3_ERROR_RESERVED
-                                                               : GATEWAY_S3_ERROR_INVALID_ARGUMENT;
 }
 
 /* Without versions there is one, whose name is "null". */
@@ -139,7 +135,7 @@ settle(struct gateway_s3 *s3, struct gateway_request *request)
     if (rc == KVT_OK)
         return;
     if (rc == KVT_NOTFOUND)
-        (void)!gateway_remove(s3->context, request->stored);
+        (void)!gateway_remove(s3->context, request->stored.text);
     (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_S3_ERROR_NO_SUCH_BUCKET
                                         : rc == KVT_AGAIN  ? GATEWAY_S3_ERROR_ABORTED
                                                            : gateway_request_fault_of(rc));
@@ -314,7 +310,9 @@ handle(struct gateway_s3 *s3, struct gateway_request *request)
     if (is_batch(request)) {
         handle_batch(s3, request);
     } else if (request->target.bucket[0] == '\0') {
-        if (gateway_request_is(request, "GET"))
+        if (request->target.key[0] != '\0') /* "//bucket/key" is in no bucket */
+            (void)gateway_request_fail(request, GATEWAY_S3_ERROR_INVALID_URI);
+        else if (gateway_request_is(request, "GET"))
             gateway_s3_bucket_list(s3, request);
         else
             (void)gateway_request_fail(request, GATEWAY_S3_ERROR_METHOD);

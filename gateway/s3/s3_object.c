@@ -18,6 +18,7 @@
 #include "gateway/s3/conditional_delete.h"
 #include "gateway/s3/opaque.h"
 #include "gateway/tier/body_cache.h"
+#include "gateway/tier/bucket_tier.h"
 #include "gateway/tier/object_key.h"
 #include "gateway/upload/completed_parts.h"
 
@@ -249,7 +250,7 @@ has_copy_conditions(const struct gateway_request *request)
 static void
 read_block(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_item item = {.key = request->stored,
+    struct gateway_item item = {.key = request->stored.text,
                                 .for_body = !is_head(request) && !has_conditions(request)};
     enum gateway_s3_error fault;
 
@@ -405,7 +406,7 @@ look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
 static void
 read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_opaque object = {.key = request->stored};
+    struct gateway_opaque object = {.key = request->stored.text};
     enum gateway_s3_error fault = GATEWAY_S3_ERROR_NONE;
     bool hinted;
     bool grew;
@@ -433,7 +434,7 @@ gateway_s3_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 {
     gateway_stats_add(s3->context->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET,
                       1);
-    if (gateway_object_key_is_block(request->stored, NULL))
+    if (gateway_object_key_is_block(request->stored.text, NULL))
         read_block(s3, request);
     else
         read_opaque(s3, request);
@@ -442,9 +443,9 @@ gateway_s3_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 bool
 gateway_s3_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_item item = {.key = request->stored, .for_body = true};
+    struct gateway_item item = {.key = request->stored.text, .for_body = true};
 
-    if (!request->takes_reader || !gateway_object_key_is_block(request->stored, NULL) ||
+    if (!request->takes_reader || !gateway_object_key_is_block(request->stored.text, NULL) ||
         has_conditions(request) || gateway_request_header(request, "range") != NULL ||
         !gateway_get_known(s3->context, &item))
         return false;
@@ -524,10 +525,10 @@ enum gateway_s3_error
 gateway_s3_object_there(struct gateway_s3 *s3, const struct gateway_request *request,
                         struct gateway_opaque *object)
 {
-    struct gateway_item item = {.key = request->stored};
+    struct gateway_item item = {.key = request->stored.text};
 
-    *object = (struct gateway_opaque){.key = request->stored};
-    if (!gateway_object_key_is_block(request->stored, NULL))
+    *object = (struct gateway_opaque){.key = request->stored.text};
+    if (!gateway_object_key_is_block(request->stored.text, NULL))
         return gateway_request_fault_of(gateway_opaque_find(s3->context, object));
     gateway_get_find(s3->context, &item, 1);
     tell_block(&item.record, object);
@@ -635,9 +636,42 @@ read_condition(struct gateway_s3 *s3, const struct gateway_request *request,
     return fault;
 }
 
+/* Before an object with a hashed name is stored, its record says its key.  Another gateway may have
+ * written the record: its content is the same. */
 static enum gateway_s3_error
-store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
-            char attributes[G4_ATTRIBUTES_MAX], const char *etag, enum g4_condition condition)
+store_key(struct gateway_s3 *s3, const struct gateway_request *request)
+{
+    const char *key = request->target.key;
+    struct g4_object_name record;
+    char found[G4_CLIENT_KEY_MAX] = "";
+    struct g4_request put = {.verb = G4_PUT,
+                             .key = record.text,
+                             .condition = G4_IF_ABSENT,
+                             .body = key,
+                             .body_size = strlen(key)};
+    struct g4_request get = {
+        .verb = G4_GET, .key = record.text, .buffer = found, .buffer_capacity = sizeof(found) - 1};
+    enum kvt_err rc;
+
+    if (!g4_object_name_record(request->bucket.id, request->stored.text, &record))
+        return GATEWAY_S3_ERROR_NONE;
+    rc = gateway_bucket_tier_perform(s3->context->tiers.buckets, &put);
+    if (rc != KVT_EXISTS)
+        return gateway_request_fault_of(rc);
+    rc = gateway_bucket_tier_perform(s3->context->tiers.buckets, &get);
+    if (rc == KVT_OK && strcmp(found, key) == 0)
+        return GATEWAY_S3_ERROR_NONE;
+    if (rc != KVT_OK && kvt_err_retryable(rc))
+        return gateway_request_fault_of(rc);
+    /* Damaged: nothing else can have this name. */
+    put.condition = G4_ALWAYS;
+    return gateway_request_fault_of(gateway_bucket_tier_perform(s3->context->tiers.buckets, &put));
+}
+
+static enum gateway_s3_error
+store_under(struct gateway_s3 *s3, const struct gateway_request *request,
+            struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX], const char *etag,
+            enum g4_condition condition)
 {
     char shown[G4_ETAG_MAX];
     enum gateway_s3_error fault;
@@ -648,6 +682,9 @@ store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
         gateway_s3_object_md5(item->body, item->size, shown);
     if (!gateway_attribute_lines_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown))
         return GATEWAY_S3_ERROR_META_LARGE;
+    fault = store_key(s3, request);
+    if (fault != GATEWAY_S3_ERROR_NONE)
+        return fault;
     item->attributes = attributes;
     item->shown = shown;
     fault = gateway_request_fault_of(gateway_put_opaque(s3->context, item, condition));
@@ -666,8 +703,9 @@ gateway_s3_object_store(struct gateway_s3 *s3, const struct gateway_request *req
     enum gateway_s3_error fault;
 
     fault = read_condition(s3, request, item, &condition);
-    return fault == GATEWAY_S3_ERROR_NONE ? store_under(s3, item, attributes, etag, condition)
-                                          : fault;
+    return fault == GATEWAY_S3_ERROR_NONE
+               ? store_under(s3, request, item, attributes, etag, condition)
+               : fault;
 }
 
 enum gateway_s3_error
@@ -680,7 +718,7 @@ gateway_s3_object_replace(struct gateway_s3 *s3, const struct gateway_request *r
     if (fault != GATEWAY_S3_ERROR_NONE)
         return fault;
     memcpy(item->etag, seen->store_etag, sizeof(item->etag));
-    fault = store_under(s3, item, attributes, NULL, G4_IF_MATCH);
+    fault = store_under(s3, request, item, attributes, NULL, G4_IF_MATCH);
     /* Someone was quicker: the client's next try sees what is there then. */
     return fault == GATEWAY_S3_ERROR_PRECONDITION ? GATEWAY_S3_ERROR_SLOW_DOWN : fault;
 }
@@ -715,8 +753,9 @@ gateway_s3_object_checksums(struct gateway_request *request)
 void
 gateway_s3_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_put_item item = {
-        .key = request->stored, .body = gateway_request_bytes(request), .size = request->body.size};
+    struct gateway_put_item item = {.key = request->stored.text,
+                                    .body = gateway_request_bytes(request),
+                                    .size = request->body.size};
     enum gateway_s3_error fault;
 
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_PUT, 1);
@@ -743,9 +782,9 @@ gateway_s3_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
     gateway_stats_add(s3->context->stats, GATEWAY_STAT_DELETE, 1);
     gateway_conditional_delete_headers(request, &condition);
     if (condition.asked)
-        fault = gateway_conditional_delete_run(s3, request->stored, &condition);
+        fault = gateway_conditional_delete_run(s3, request->stored.text, &condition);
     else
-        fault = gateway_request_fault_of(gateway_remove(s3->context, request->stored));
+        fault = gateway_request_fault_of(gateway_remove(s3->context, request->stored.text));
     if (fault != GATEWAY_S3_ERROR_NONE)
         (void)gateway_request_fail(request, fault);
     else

@@ -6,7 +6,6 @@
 #include "gateway/http/auth.h"
 #include "gateway/http/xml_write.h"
 #include "gateway/s3/s3_handlers.h"
-#include "gateway/tier/object_key.h"
 #include "gateway/upload/uploads.h"
 
 enum { ROWS_MAX = 1000 };
@@ -14,17 +13,17 @@ enum { ROWS_MAX = 1000 };
 #define ROOT "ListMultipartUploadsResult"
 
 struct page {
-    char prefix[KVT_KEY_MAX];
-    char delimiter[KVT_KEY_MAX];
-    char key_marker[KVT_KEY_MAX];
+    char prefix[G4_CLIENT_KEY_MAX];
+    char delimiter[G4_CLIENT_KEY_MAX];
+    char key_marker[G4_CLIENT_KEY_MAX];
     char id_marker[GATEWAY_UPLOAD_ID];
     bool encode;
     size_t max;
     size_t given;
     bool truncated;
-    char last_key[KVT_KEY_MAX]; /* given last: an upload's, or a common prefix */
+    char last_key[G4_CLIENT_KEY_MAX]; /* given last: an upload's, or a common prefix */
     char last_id[GATEWAY_UPLOAD_ID];
-    char fold[KVT_KEY_MAX];
+    char fold[G4_CLIENT_KEY_MAX];
     struct kvt_buffer folded;
 };
 
@@ -90,24 +89,19 @@ find_uploads(struct gateway_s3 *s3, const struct gateway_client_bucket *bucket, 
              struct gateway_upload *found, size_t *count)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
-    char root[GATEWAY_CLIENT_BUCKET_KEY];
     size_t all = 0;
     enum kvt_err rc = KVT_NOMEM;
 
     *count = 0;
-    gateway_client_bucket_prefix(bucket, root);
     if (ids != NULL)
         rc = gateway_uploads_list(s3->context, ids, &all);
     for (size_t i = 0; rc == KVT_OK && i < all; i++) {
         struct gateway_upload *upload = &found[*count];
 
-        if (gateway_uploads_find(s3->context, ids[i], NULL, upload) != KVT_OK)
+        if (gateway_uploads_find(s3->context, ids[i], upload) != KVT_OK)
             continue; /* gone meanwhile */
-        if (gateway_client_bucket_configured(bucket)
-                ? !gateway_object_key_is_allowed(upload->key)
-                : strncmp(upload->key, root, strlen(root)) != 0)
-            continue;
-        if (strncmp(gateway_client_bucket_shown(bucket, upload->key), prefix, strlen(prefix)) == 0)
+        if (strcmp(upload->bucket, bucket->id) == 0 &&
+            strncmp(upload->key, prefix, strlen(prefix)) == 0)
             (*count)++;
     }
     kvt_free(ids);
@@ -143,10 +137,10 @@ give_row(struct gateway_request *request, const struct page *page, const char *k
 static bool
 give_upload(struct gateway_request *request, struct page *page, const struct gateway_upload *upload)
 {
-    const char *key = gateway_client_bucket_shown(&request->bucket, upload->key);
+    const char *key = upload->key;
     const char *cut =
         page->delimiter[0] == '\0' ? NULL : strstr(key + strlen(page->prefix), page->delimiter);
-    char fold[KVT_KEY_MAX];
+    char fold[G4_CLIENT_KEY_MAX];
 
     if (cut == NULL && !is_behind(page, key, upload->id))
         return true;
@@ -212,7 +206,7 @@ gateway_upload_listing_answer(struct gateway_s3 *s3, struct gateway_request *req
     size_t count;
 
     if (page != NULL)
-        kvt_buffer_init(&page->folded, 2u << 20);
+        kvt_buffer_init(&page->folded, 8u << 20);
     if (found != NULL && page != NULL)
         fault = read_page(request, page);
     if (fault == GATEWAY_S3_ERROR_NONE &&

@@ -1,5 +1,5 @@
 /*
- * gateway/tier/object_key.h -- whose a key of the gateway's store is.
+ * gateway/tier/object_key.h -- whose a name in the gateway's store is.
  *
  * Why: blocks, objects of clients and the gateway's own objects are in one bucket.
  */
@@ -10,21 +10,16 @@
 
 #include "kvtier/key.h"
 
-/* All keys of the gateway's own begin with RESERVED. */
-#define GATEWAY_OBJECT_KEY_RESERVED       ".kvtier-"
-#define GATEWAY_OBJECT_KEY_BUCKET_OBJECTS ".kvtier-object/" /* and a bucket's ID, '/', a key */
+/* All names of KVTier's own begin with RESERVED. */
+#define GATEWAY_OBJECT_KEY_RESERVED ".kvtier-"
 
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_object_key_is_block(const char *key, struct kvt_key *parsed);
 
-/** Does it begin as the gateway's own keys do? */
+/** Does it begin as KVTier's own names do? */
 bool gateway_object_key_is_reserved(const char *key);
 
-/** May clients use this key of the configured bucket?  Not "", too long, reserved, or with control
- * bytes. */
-bool gateway_object_key_is_allowed(const char *key);
-
-/** Is it such a key, or where an object of another bucket is (gateway/http/client_bucket.h)? */
-bool gateway_object_key_is_stored(const char *key);
+/** Is it the name of an object of a client, in any bucket (g4/object/object_name.h)? */
+bool gateway_object_key_is_stored(const char *name);
 
 #endif /* GATEWAY_TIER_OBJECT_KEY_H */

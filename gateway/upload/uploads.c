@@ -10,7 +10,11 @@
 #include "base/core/random.h"
 #include "gateway/http/attributes.h"
 
-enum { NAME_SIZE = GATEWAY_UPLOAD_ID + 8, NUMBER_DIGITS = 5 };
+enum {
+    NAME_SIZE = GATEWAY_UPLOAD_ID + 8,
+    NUMBER_DIGITS = 5,
+    RECORD_MAX = G4_OBJECT_BUCKET_MAX + G4_CLIENT_KEY_MAX
+};
 
 /* Every name begins with an id; only ours come in here, but they come from clients. */
 static bool
@@ -70,6 +74,7 @@ gateway_uploads_create(struct gateway_context *context, struct gateway_upload *u
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     uint64_t random[2];
+    char record[RECORD_MAX];
     char name[NAME_SIZE];
     enum kvt_err rc;
     size_t count;
@@ -88,19 +93,37 @@ gateway_uploads_create(struct gateway_context *context, struct gateway_upload *u
                    upload->created_ms & UINT64_C(0xffffffffffff), (unsigned)(random[0] & 0xffff),
                    random[1]);
     name_of_upload(upload->id, name);
-    return put(context, name, upload->key, strlen(upload->key), upload->attributes);
+    (void)snprintf(record, sizeof(record), "%s\n%s", upload->bucket, upload->key);
+    return put(context, name, record, strlen(record), upload->attributes);
+}
+
+/* Versions before 2.3 kept the name in the store alone, which has no newline: nothing continues
+ * those uploads, and they are dropped by age. */
+static bool
+read_record(char *record, struct gateway_upload *upload)
+{
+    char *key = strchr(record, '\n');
+
+    if (key == NULL || key - record >= G4_OBJECT_BUCKET_MAX)
+        return false;
+    *key++ = '\0';
+    if (key[0] == '\0' || strlen(key) >= sizeof(upload->key))
+        return false;
+    (void)snprintf(upload->bucket, sizeof(upload->bucket), "%s", record);
+    (void)snprintf(upload->key, sizeof(upload->key), "%s", key);
+    return true;
 }
 
 enum kvt_err
-gateway_uploads_find(struct gateway_context *context, const char *id, const char *key,
-                     struct gateway_upload *upload)
+gateway_uploads_find(struct gateway_context *context, const char *id, struct gateway_upload *upload)
 {
+    char record[RECORD_MAX];
     char name[NAME_SIZE];
     struct g4_request request = {.verb = G4_GET,
                                  .key = name,
                                  .attributes = upload->attributes,
-                                 .buffer = upload->key,
-                                 .buffer_capacity = sizeof(upload->key) - 1};
+                                 .buffer = record,
+                                 .buffer_capacity = sizeof(record) - 1};
     enum kvt_err rc;
 
     if (!id_valid(id))
@@ -109,10 +132,12 @@ gateway_uploads_find(struct gateway_context *context, const char *id, const char
     rc = g4_store_perform(context->uploads.parts, &request);
     if (rc != KVT_OK)
         return rc;
-    upload->key[request.buffer_size] = '\0';
+    record[request.buffer_size] = '\0';
+    if (!read_record(record, upload))
+        return KVT_NOTFOUND;
     upload->created_ms = request.modified_ms;
     (void)snprintf(upload->id, sizeof(upload->id), "%s", id);
-    return key == NULL || strcmp(key, upload->key) == 0 ? KVT_OK : KVT_NOTFOUND;
+    return KVT_OK;
 }
 
 enum kvt_err
@@ -232,7 +257,7 @@ gateway_uploads_drop(struct gateway_context *context, const char *id)
 }
 
 void
-gateway_uploads_drop_all(struct gateway_context *context, const char *prefix)
+gateway_uploads_drop_all(struct gateway_context *context, const char *bucket)
 {
     char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
     struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
@@ -240,8 +265,8 @@ gateway_uploads_drop_all(struct gateway_context *context, const char *prefix)
 
     if (ids != NULL && upload != NULL && gateway_uploads_list(context, ids, &count) == KVT_OK)
         for (size_t i = 0; i < count; i++)
-            if (gateway_uploads_find(context, ids[i], NULL, upload) == KVT_OK &&
-                strncmp(upload->key, prefix, strlen(prefix)) == 0)
+            if (gateway_uploads_find(context, ids[i], upload) == KVT_OK &&
+                strcmp(upload->bucket, bucket) == 0)
                 (void)!gateway_uploads_drop(context, ids[i]);
     kvt_free(upload);
     kvt_free(ids);
@@ -262,7 +287,7 @@ is_stale(struct gateway_context *context, const struct g4_listed *listed, uint64
     if (upload == NULL)
         return false;
     (void)snprintf(id, sizeof(id), "%.32s", listed->key);
-    rc = gateway_uploads_find(context, id, NULL, upload);
+    rc = gateway_uploads_find(context, id, upload);
     stale = rc == KVT_NOTFOUND || rc == KVT_CORRUPT ||
             (rc == KVT_OK && upload->created_ms + GATEWAY_UPLOADS_AGE_MS <= now_ms);
     kvt_free(upload);

@@ -5,7 +5,8 @@
  * Why: a part that was acknowledged must be there when the upload is completed, also after a crash.
  * They lie in a directory store of their own under the state folder, which knows how to write files
  * that are whole or not there:
- *   <id>/upload   what the upload is for: the key as body, the client's attributes beside it
+ *   <id>/upload   what the upload is for: "<bucket's id>\n<key>" as body, the client's attributes
+ *                 beside it
  *   <id>/<number> a part, five digits; its MD5 and checksums beside it
  *
  * Ownership: borrows the context, which owns the store.
@@ -19,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "g4/object/object_name.h"
 #include "gateway/http/body_checksum.h"
 #include "gateway/tier/gateway_context.h"
 
@@ -29,7 +31,8 @@
 
 struct gateway_upload {
     char id[GATEWAY_UPLOAD_ID];
-    char key[KVT_KEY_MAX];
+    char bucket[G4_OBJECT_BUCKET_MAX]; /* id of the client's bucket; "" = the configured one */
+    char key[G4_CLIENT_KEY_MAX];       /* the client's */
     uint64_t created_ms;
     char attributes[G4_ATTRIBUTES_MAX];
 };
@@ -43,13 +46,14 @@ struct gateway_part {
     char checksum[GATEWAY_BODY_CHECKSUM_TEXT]; /* of that algorithm; "" = none is known */
 };
 
-/** Begin one for upload->key with upload->attributes; its id and time are filled in. */
+/** Begin one for upload->key of upload->bucket with upload->attributes; its id and time are filled
+ *  in. */
 KVT_NODISCARD enum kvt_err gateway_uploads_create(struct gateway_context *context,
                                                   struct gateway_upload *upload);
 
-/** KVT_NOTFOUND: no such upload, or it is for another key than `key` (NULL: for any). */
+/** KVT_NOTFOUND: no such upload. */
 KVT_NODISCARD enum kvt_err gateway_uploads_find(struct gateway_context *context, const char *id,
-                                                const char *key, struct gateway_upload *upload);
+                                                struct gateway_upload *upload);
 
 /** Keep a part, in place of one with its number; `attributes` get its ETag added. */
 KVT_NODISCARD enum kvt_err gateway_uploads_put(struct gateway_context *context, const char *id,
@@ -77,8 +81,8 @@ KVT_NODISCARD enum kvt_err gateway_uploads_list(struct gateway_context *context,
 /** Forget it and its parts.  KVT_OK also when there is none. */
 KVT_NODISCARD enum kvt_err gateway_uploads_drop(struct gateway_context *context, const char *id);
 
-/** Forget all of keys that begin with `prefix`; what cannot be is dropped by age. */
-void gateway_uploads_drop_all(struct gateway_context *context, const char *prefix);
+/** Forget all of a client's bucket; what cannot be is dropped by age. */
+void gateway_uploads_drop_all(struct gateway_context *context, const char *bucket);
 
 /** Drop what is too old, and parts that belong to nothing. */
 void gateway_uploads_expire(struct gateway_context *context, uint64_t now_ms);

@@ -45,7 +45,7 @@ def fill(run, server, count):
     for _ in range(count):
         kinds[blocks.key(rng.getrandbits(64), namespace=f"tenant{rng.randrange(3)}/model")] = OURS
         kinds[blocks.key(rng.getrandbits(64))] = BARE
-        kinds[f"{rng.choice(('nixl', 'lm cache', 'ä+=%2F'))}/{rng.getrandbits(64):016x}"] = OPAQUE
+        kinds[f"{rng.choice(('nixl', 'lm-cache', 'a+=,@'))}/{rng.getrandbits(64):016x}.bin"] = OPAQUE
     signs = [f"{key.split('/', 1)[1]}.meta" for key, kind in kinds.items() if kind == BARE][:count // 10]
     signs += [f"batch{n}.lock" for n in range(10)]
     body = bytes(SIZE)

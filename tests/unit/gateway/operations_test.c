@@ -514,9 +514,10 @@ removal_is_two_phase(void **state)
 static void
 a_busy_namespace_stops_no_other(void **state)
 {
-    struct gateway_put_item item = {.key = "zz", .body = "note", .size = 4};
+    struct gateway_put_item item = {.key = "zz.md", .body = "note", .size = 4};
     char keys[2][KVT_KEY_MAX];
-    const char *const names[] = {test_gateway_key(keys[0], 1), test_gateway_key(keys[1], 2), "zz"};
+    const char *const names[] = {test_gateway_key(keys[0], 1), test_gateway_key(keys[1], 2),
+                                 "zz.md"};
     struct gateway_record record;
     struct test_gateway g;
 
@@ -529,7 +530,7 @@ a_busy_namespace_stops_no_other(void **state)
     assert_int_equal(gateway_removal_mark(g.context, names, 3), KVT_OK);
     test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_AGAIN, 1);
     assert_int_equal(gateway_recover_pending(g.context), 1); /* the second was not even tried */
-    assert_int_equal(gateway_catalog_get(g.context->catalog, "zz", &record), KVT_NOTFOUND);
+    assert_int_equal(gateway_catalog_get(g.context->catalog, "zz.md", &record), KVT_NOTFOUND);
     assert_int_equal(gateway_recover_pending(g.context), 2);
     assert_int_equal(test_gateway_tiers(&g, 1, NULL) + test_gateway_tiers(&g, 2, NULL), 0);
     test_gateway_close(&g);
@@ -662,7 +663,7 @@ orphans_are_swept(void **state)
 static void
 opaque_objects(void **state)
 {
-    struct gateway_put_item item = {.key = "models/a b.bin", .body = "one", .size = 3};
+    struct gateway_put_item item = {.key = "models/a-b.bin", .body = "one", .size = 3};
     struct gateway_catalog_stats stats;
     struct test_gateway g;
 

@@ -2,16 +2,15 @@
  * Names in the store: every key has one, no two keys share one, none is another's folder, and they
  * sort as the keys do.
  */
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/random.h"
 #include "g4/object/object_name.h"
+
+#include "tests/support/seed.h"
 
 #define BUCKET "0123456789abcdef"
 
@@ -103,26 +102,27 @@ a_name_in_the_store_is_safe(const char *name)
 
 /* Short keys over few characters, so that they are often near each other; some very long. */
 static void
-draw_key(char key[G4_CLIENT_KEY_MAX])
+draw_key(uint64_t *random, char key[G4_CLIENT_KEY_MAX])
 {
     static const char bytes[] = "//..aazZ09:!()~-_=\t\x7f\xc3\xa9kvt";
     static const char *const words[] = {".kvtier-", "0/0:",  "11111111",    "..", "//",    ".txt",
                                         ".meta",    ".lock", "configured/", "/",  "a.bin", ")/"};
-    const size_t limit = rand() % 20 == 0 ? G4_CLIENT_KEY_MAX - 1 : (size_t)(rand() % 40) + 1;
+    const size_t limit = kvt_random_below(random, 20) == 0 ? G4_CLIENT_KEY_MAX - 1
+                                                           : kvt_random_below(random, 40) + 1;
     size_t size = 0;
 
     if (limit > 100) {
-        size = (size_t)(rand() % (int)limit);
-        memset(key, "a/"[rand() % 2], size);
+        size = kvt_random_below(random, limit);
+        memset(key, "a/"[kvt_random_below(random, 2)], size);
     }
     while (size < limit) {
-        const char *word = words[rand() % (int)(sizeof(words) / sizeof(words[0]))];
+        const char *word = words[kvt_random_below(random, sizeof(words) / sizeof(words[0]))];
 
-        if (rand() % 2 == 0 && size + strlen(word) < limit) {
+        if (kvt_random_below(random, 2) == 0 && size + strlen(word) < limit) {
             memcpy(key + size, word, strlen(word));
             size += strlen(word);
         } else {
-            key[size++] = bytes[rand() % (int)(sizeof(bytes) - 1)];
+            key[size++] = bytes[kvt_random_below(random, sizeof(bytes) - 1)];
         }
     }
     key[size] = '\0';
@@ -191,17 +191,14 @@ check_pair(const char *bucket, const char *left, const char *right)
 static void
 names_are_injective_and_in_order(void **state)
 {
-    const char *seed = getenv("KVT_TEST_SEED");
-    const unsigned number = seed == NULL ? 1 : (unsigned)strtoul(seed, NULL, 10);
     static char left[G4_CLIENT_KEY_MAX];
     static char right[G4_CLIENT_KEY_MAX];
+    uint64_t random = test_seed();
 
     (void)state;
-    print_message("KVT_TEST_SEED=%u\n", number);
-    srand(number);
     for (int i = 0; i < 40000; i++) {
-        draw_key(left);
-        draw_key(right);
+        draw_key(&random, left);
+        draw_key(&random, right);
         if (i % 3 == 0) { /* one begins as the other */
             const size_t size = strlen(left);
 
@@ -266,6 +263,22 @@ a_name_that_no_key_gives_is_refused(void **state)
     }
 }
 
+/* MinIO refuses a listing after "a/." or "a//b". */
+static void
+a_listing_begins_at_a_text_that_every_store_takes(void **state)
+{
+    static const char *const keys[][2] = {
+        {"acme/.", "acme/"},    {"acme/../x", "acme/"}, {"acme//x", "acme/"}, {"/a", ""},
+        {"acme/a b", "acme/a"}, {"0/0:111", "0/0:111"}, {"a\\b.txt", "a"},    {".x", ""}};
+    struct g4_object_name after;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        g4_object_name_after(&after, "", G4_OBJECT_IDENTITY, keys[i][0], false);
+        assert_string_equal(after.text, keys[i][1]);
+    }
+}
+
 int
 main(void)
 {
@@ -276,6 +289,7 @@ main(void)
         cmocka_unit_test(a_hashed_key_is_in_its_record),
         cmocka_unit_test(a_key_out_of_its_limits_has_no_name),
         cmocka_unit_test(a_name_that_no_key_gives_is_refused),
+        cmocka_unit_test(a_listing_begins_at_a_text_that_every_store_takes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 
 #include "tests/unit/gateway/support/support.h"
 
-#define KEY "locks/a b"
+#define KEY "locks/a-b.md"
 
 /* PUT `text`, with `shown` as the ETag for clients; `etag` in for G4_IF_MATCH, and out. */
 static enum kvt_err

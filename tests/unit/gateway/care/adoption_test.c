@@ -14,6 +14,7 @@
 #include "base/core/random.h"
 #include "g4/object/check.h"
 #include "g4/object/kind.h"
+#include "g4/object/object_name.h"
 #include "gateway/block/removal.h"
 #include "gateway/care/adoption.h"
 #include "gateway/move/move.h"
@@ -201,7 +202,8 @@ each_kind_gets_its_row(void **state)
 {
     static const char *const signs[] = {"a.lock", TEST_NAMESPACE "/0:11111113.meta",
                                         ".kvtier-bucket/b", ".kvtier-selftest/1"};
-    static const char odd[] = "note s/\xc3\xa4+=%2F";
+    struct g4_object_name odd;
+    struct g4_object_name other;
     const struct g4_meta dead = {.present = true, .writer = G4_KIND_TOMBSTONE_WRITER};
     struct fixture *f = *state;
     struct gateway_adoption_mark mark;
@@ -211,8 +213,10 @@ each_kind_gets_its_row(void **state)
 
     plant_block(f, 1, false);
     plant_block(f, 2, true);
-    plant_opaque(f, odd, 17);
-    plant_opaque(f, ".kvtier-object/0123/of another bucket", 0);
+    assert_int_equal(g4_object_name_make(&odd, "", "note s/\xc3\xa4+=%2F"), KVT_OK);
+    assert_int_equal(g4_object_name_make(&other, "0123", "of another bucket"), KVT_OK);
+    plant_opaque(f, odd.text, 17);
+    plant_opaque(f, other.text, 0);
     for (size_t i = 0; i < 4; i++)
         plant_opaque(f, signs[i], 1);
     assert_int_equal(test_gateway_store_put(f->g.bucket, test_gateway_key(key, 3), "", 0, &dead),
@@ -235,7 +239,7 @@ each_kind_gets_its_row(void **state)
     assert_string_equal(record.writer, "gw9");
     assert_int_not_equal(record.modified_ms, 0);
     assert_true(row_of(f, test_gateway_key(key, 2), &record) && record.foreign && !record.opaque);
-    assert_true(row_of(f, odd, &record) && record.opaque);
+    assert_true(row_of(f, odd.text, &record) && record.opaque);
     /* One event a block, the foreign one's included. */
     assert_true(gateway_catalog_stream(f->g.context->catalog, 0, &stream));
     assert_string_equal(stream.namespace_, TEST_NAMESPACE);
@@ -287,20 +291,21 @@ what_is_gone_behind_its_row_is_forgotten(void **state)
 {
     struct fixture *f = *state;
     char key[KVT_KEY_MAX];
-    struct gateway_item items[] = {{.key = test_gateway_key(key, 1)}, {.key = "a"}, {.key = "b"}};
+    struct gateway_item items[] = {
+        {.key = test_gateway_key(key, 1)}, {.key = "a.md"}, {.key = "b.md"}};
     struct gateway_stream stream;
     struct gateway_event events[3];
     struct gateway_record record;
     size_t count;
 
     plant_block(f, 1, true);
-    plant_opaque(f, "a", 5);
-    plant_opaque(f, "b", 5);
+    plant_opaque(f, "a.md", 5);
+    plant_opaque(f, "b.md", 5);
     open_adoption(f);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     assert_int_equal(wait_for(f, GATEWAY_ADOPTION_DONE).adopted, 3);
     take_from_bucket(f, key);
-    take_from_bucket(f, "a");
+    take_from_bucket(f, "a.md");
     test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_FAIL, KVT_DENIED, 3); /* which says nothing */
     gateway_get_find(f->g.context, items, 3);
     assert_int_equal(stats_of(f).entries, 3);
@@ -308,7 +313,7 @@ what_is_gone_behind_its_row_is_forgotten(void **state)
     assert_int_equal(items[0].status, KVT_NOTFOUND);
     assert_int_equal(items[1].status, KVT_NOTFOUND);
     assert_int_equal(items[2].status, KVT_OK);
-    assert_false(row_of(f, key, &record) || row_of(f, "a", &record));
+    assert_false(row_of(f, key, &record) || row_of(f, "a.md", &record));
     assert_int_equal(compare_rows(f), 1); /* and no bytes more than its own */
     assert_int_equal(gateway_stats_get(&f->g.stats, GATEWAY_STAT_GONE), 2);
     assert_true(gateway_catalog_stream(f->g.context->catalog, 0, &stream));
@@ -447,17 +452,17 @@ what_changes_behind_the_listing_leaves_no_false_row(void **state)
     static const struct g4_store_driver driver = {
         .name = "vandal", .submit = vandal_submit, .close = vandal_close};
     struct fixture *f = *state;
-    struct vandal vandal = {.gone = "b", .grown = "c"};
+    struct vandal vandal = {.gone = "b.md", .grown = "c.md"};
     struct gateway_record record;
 
     test_gateway_interpose(&f->g, &driver, &vandal, &vandal.inner);
-    for (const char *key = "a\0b\0c\0d\0"; *key != '\0'; key += 2)
+    for (const char *key = "a.md\0b.md\0c.md\0d.md\0"; *key != '\0'; key += 5)
         plant_opaque(f, key, 5);
     open_adoption(f);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     assert_int_equal(wait_for(f, GATEWAY_ADOPTION_DONE).adopted, 3);
-    assert_false(row_of(f, "b", &record));
-    assert_true(row_of(f, "c", &record));
+    assert_false(row_of(f, "b.md", &record));
+    assert_true(row_of(f, "c.md", &record));
     assert_int_equal(record.length, 18);
     assert_int_equal(compare_rows(f), 3);
     restart(f); /* without the vandal, whose end this function is */
@@ -519,18 +524,18 @@ a_removal_behind_the_look_leaves_no_row(void **state)
     static const struct g4_store_driver driver = {
         .name = "remover", .submit = remover_submit, .close = remover_close};
     struct fixture *f = *state;
-    struct remover remover = {.g = &f->g, .key = "b"};
+    struct remover remover = {.g = &f->g, .key = "b.md"};
     struct gateway_record record;
 
     test_gateway_interpose(&f->g, &driver, &remover, &remover.inner);
-    for (const char *key = "a\0b\0c\0"; *key != '\0'; key += 2)
+    for (const char *key = "a.md\0b.md\0c.md\0"; *key != '\0'; key += 5)
         plant_opaque(f, key, 5);
     open_adoption(f);
     gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
     (void)wait_for(f, GATEWAY_ADOPTION_DONE);
     assert_true(remover.started);
     assert_int_equal(pthread_join(remover.thread, NULL), 0);
-    assert_false(row_of(f, "b", &record));
+    assert_false(row_of(f, "b.md", &record));
     assert_int_equal(compare_rows(f), 2);
     restart(f);
 }
@@ -555,7 +560,7 @@ client_main(void *arg)
             .body = body, .size = size, .crc32c = g4_check_crc32c(body, size)};
         char key[KVT_KEY_MAX];
 
-        (void)snprintf(key, sizeof(key), "notes/%04u", (unsigned)number);
+        (void)snprintf(key, sizeof(key), "notes/%04u.md", (unsigned)number);
         item.key = key;
         if (kvt_random_next(&client->random) % 2 == 0)
             assert_int_equal(gateway_remove(client->g->context, key), KVT_OK);
@@ -575,7 +580,7 @@ clients_at_the_same_keys_leave_no_false_row(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         char key[KVT_KEY_MAX];
 
-        (void)snprintf(key, sizeof(key), "notes/%04u", i);
+        (void)snprintf(key, sizeof(key), "notes/%04u.md", i);
         plant_opaque(f, key, 5);
     }
     open_adoption(f);
@@ -654,7 +659,7 @@ what_cannot_be_told_is_left(void **state)
     char key[KVT_KEY_MAX];
 
     plant_opaque(f, test_gateway_key(key, 1), 0); /* a block's key, and nothing in it */
-    plant_opaque(f, "a", 5);
+    plant_opaque(f, "a.md", 5);
     open_adoption(f);
     (void)wait_for(f, GATEWAY_ADOPTION_NEEDED);
     test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_FAIL, KVT_DENIED, 1); /* of "a", the first */

@@ -30,14 +30,14 @@ xml_is_escaped(void **state)
     } rows[] = {
         {"plain", "plain"},
         {"<a&b>\"'", "&lt;a&amp;b&gt;&quot;&apos;"},
-        {"tab\tnl\ncr\r", "tab\tnl\ncr&#13;"},
-        {"\x01\x1f", "??"},
+        {"tab\tnl\ncr\r", "tab&#9;nl&#10;cr&#13;"},
+        {"\x01\x1f\x7f", "&#1;&#31;\x7f"},
         {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
         {"\xff", "?"},
         {"\xc3", "?"},
-        {"\xc0\x80", "??"},           /* overlong */
-        {"\xed\xa0\x80", "???"},      /* surrogate */
-        {"\xef\xbf\xbf", "???"},      /* not a character */
+        {"\xc0\x80", "??"},      /* overlong */
+        {"\xed\xa0\x80", "???"}, /* surrogate */
+        {"\xef\xbf\xbf\xef\xbf\xbe\xef\xbf\xbd", "&#65535;&#65534;\xef\xbf\xbd"},
         {"\xf4\x90\x80\x80", "????"}, /* beyond Unicode */
         {"\xe2\x82<", "??&lt;"},
     };

@@ -121,12 +121,12 @@ nonsense(void **state)
     static const uint8_t behind[] = {0, 0, 0, 0, 9};
     static const uint8_t empty_key[] = {1, 0, 0, 0, 0, 0};
     static const uint8_t nul_key[] = {1, 0, 0, 0, 3, 0, 'a', 0, 'b'};
-    uint8_t long_key[4 + 2 + 512] = {1, 0, 0, 0, 0, 2};
+    uint8_t long_key[4 + 2 + G4_CLIENT_KEY_MAX] = {1, 0, 0, 0, 1, 4};
     uint8_t flags[4 + 24 + 1] = {1, 0, 0, 0, 1, 0, 1, 0};
     uint8_t length[4 + 24 + 1] = {1, 0, 0, 0, 1, 0, 0, 0};
 
     (void)state;
-    memset(long_key + 6, 'k', 512);
+    memset(long_key + 6, 'k', G4_CLIENT_KEY_MAX);
     memset(length + 20, 0xff, 8); /* a body of 2^64 - 1 bytes */
     length[28] = 'k';
     parse_fails(too_many, sizeof(too_many), GATEWAY_BATCH_REQUEST_HAS, KVT_RANGE);

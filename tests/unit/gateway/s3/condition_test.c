@@ -20,15 +20,15 @@ nonce_is_not_shown(void **state)
     char nonces[2][64];
     struct g4_request head = {.verb = G4_HEAD, .attributes = attributes};
 
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/a", "x", "If-None-Match", "*"), 200);
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/b", "x", "If-None-Match", "*"), 200);
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "kvtier/a"),
-                     200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/a.md", "x", "If-None-Match", "*"), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/b.md", "x", "If-None-Match", "*"), 200);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/kvtier/c.md", "", "x-amz-copy-source", "kvtier/a.md"), 200);
     for (unsigned i = 0; i < 3; i++) {
         struct gateway_request *request;
         char raw[16];
 
-        (void)snprintf(raw, sizeof(raw), "/kvtier/%c", 'a' + i);
+        (void)snprintf(raw, sizeof(raw), "/kvtier/%c.md", 'a' + i);
         head.key = raw + strlen("/kvtier/");
         assert_int_equal(g4_store_perform(s->gateway.bucket, &head), KVT_OK);
         assert_true(gateway_attribute_lines_get(attributes, GATEWAY_ATTRIBUTE_PUT, nonces[i % 2],

@@ -9,12 +9,13 @@
 
 #include "base/core/alloc.h"
 #include "base/core/clock.h"
+#include "gateway/s3/key_cursor.h"
 #include "gateway/s3/object_listing.h"
 #include "gateway/tier/bucket_tier.h"
 
 #include "tests/unit/gateway/support/scene.h"
 
-enum { QUOTES = KVT_KEY_MAX - 16 };
+enum { QUOTES = 150 };
 
 /* A store whose listings are made up; all else is another store's. */
 struct forged {
@@ -22,7 +23,8 @@ struct forged {
     void (*make)(struct g4_listed *listed, unsigned number, unsigned count);
     unsigned count; /* of keys; 0: the inner store lists */
     unsigned page;
-    bool strict; /* it knows none of its tokens any more */
+    bool escaped; /* they are of this form, else identity */
+    bool strict;  /* it knows none of its tokens any more */
     unsigned asked;
 };
 
@@ -50,7 +52,11 @@ forged_submit(void *self, struct g4_request *request)
 {
     struct forged *forged = self;
 
-    if (request->verb != G4_LIST || forged->count == 0)
+    /* Names of other forms are the inner store's, which has none. */
+    if (request->verb != G4_LIST || forged->count == 0 ||
+        strncmp(request->key, G4_OBJECT_NAME_HASHED, strlen(G4_OBJECT_NAME_HASHED)) == 0 ||
+        (strncmp(request->key, G4_OBJECT_NAME_ESCAPED, strlen(G4_OBJECT_NAME_ESCAPED)) == 0) !=
+            forged->escaped)
         return g4_store_submit(forged->inner, request);
     forged->asked++;
     if (forged->strict && request->token[0] != '\0') {
@@ -127,7 +133,7 @@ static void
 make_plain(struct g4_listed *listed, unsigned number, unsigned count)
 {
     (void)count;
-    (void)snprintf(listed->key, sizeof(listed->key), "%05u", number);
+    (void)snprintf(listed->key, sizeof(listed->key), "%05u.txt", number);
 }
 
 /* Keys that no client could have put, but for the last. */
@@ -135,7 +141,7 @@ static void
 make_strange(struct g4_listed *listed, unsigned number, unsigned count)
 {
     (void)snprintf(listed->key, sizeof(listed->key), "%05u%s", number,
-                   number + 1 < count ? "\x01" : "");
+                   number + 1 < count ? "" : ".txt");
 }
 
 /* Whatever is not shown, each request goes on behind the one before. */
@@ -146,7 +152,7 @@ listings_pass_over_what_is_not_shown(void **state)
     struct fixture *f = *state;
 
     f->forged.page = 5;
-    f->forged.count = 5 * GATEWAY_OBJECT_LISTING_PAGES * 2 + 1;
+    f->forged.count = 5 * GATEWAY_KEY_CURSOR_PAGES * 2 + 1;
     for (unsigned i = 0; i < 3; i++) {
         const bool marker = i == 2;
         char next[2 * KVT_KEY_MAX] = "";
@@ -242,7 +248,7 @@ pages_are_fetched_ahead(void **state)
         assert_int_equal(request->status, 200);
         text = kvt_buffer_text(&request->answer);
         found += count_of(text, "<Contents>");
-        (void)snprintf(first, sizeof(first), "<Contents><Key>%05u</Key>", i * G4_LIST_KEYS_MAX);
+        (void)snprintf(first, sizeof(first), "<Contents><Key>%05u.txt</Key>", i * G4_LIST_KEYS_MAX);
         assert_non_null(strstr(text, first));
         assert_int_equal(test_scene_element(&text, "<NextContinuationToken>", next, sizeof(next)),
                          i < 4);
@@ -310,8 +316,9 @@ tokens_lead_nowhere_else(void **state)
         const char *target;
         unsigned found;
     } cases[] = {
-        {"?list-type=2&continuation-token=303030303400666f726765640038", 2}, /* 00004, forged, 8 */
-        {"?list-type=2&continuation-token=30303030340073330038", 5},         /* 00004, s3, 8 */
+        /* 00004/, forged, t8, nothing; 00004/, s3, t8, nothing */
+        {"?list-type=2&continuation-token=30303030342f00666f7267656400743800", 2},
+        {"?list-type=2&continuation-token=30303030342f00733300743800", 5},
         {"?list-type=2&prefix=00007", 1},
         {"?list-type=2&prefix=1&continuation-token=30303030340066", 0},
     };
@@ -334,19 +341,18 @@ tokens_lead_nowhere_else(void **state)
 static void
 tokens_are_read_strictly(void **state)
 {
-    /* Behind a key and a NUL comes the kind of store, here "forged", and behind another its
-     * token. */
+    /* A key, the kind of store, here "forged", and the ways of two forms, with a NUL between. */
     static const char *const tokens[] = {"6",
                                          "6g",
                                          "61",
                                          "6100",
                                          "610062",
                                          "6100666f7267656400",
-                                         "6100666f726765640035",
-                                         "6100666f72676564003500",
-                                         "6100666f7267656400350036",
-                                         "610073330035"};
-    static const int statuses[] = {400, 400, 200, 400, 400, 400, 200, 400, 400, 200};
+                                         "6100666f72676564007435",
+                                         "6100666f7267656400743500",
+                                         "6100666f726765640074350000",
+                                         "61007333007435007436"};
+    static const int statuses[] = {400, 400, 200, 400, 400, 400, 400, 200, 400, 200};
     struct fixture *f = *state;
 
     f->forged.make = make_plain;
@@ -365,9 +371,14 @@ tokens_are_read_strictly(void **state)
 static void
 make_long(struct g4_listed *listed, unsigned number, unsigned count)
 {
+    char key[5 + QUOTES + 1] = "";
+    struct g4_object_name name;
+
     (void)count;
-    (void)snprintf(listed->key, sizeof(listed->key), "%05u", number);
-    memset(listed->key + 5, '"', QUOTES);
+    (void)snprintf(key, sizeof(key), "%05u", number % 100000);
+    memset(key + 5, '"', QUOTES);
+    assert_int_equal(g4_object_name_make(&name, "", key), KVT_OK);
+    memcpy(listed->key, name.text, sizeof(listed->key));
 }
 
 /* The longest answer has room, also where batches are small; one that has none is not cut. */
@@ -378,6 +389,7 @@ listings_are_told_in_full(void **state)
     struct gateway_request *request;
 
     f->forged.make = make_long;
+    f->forged.escaped = true;
     f->forged.count = G4_LIST_KEYS_MAX;
     f->forged.page = G4_LIST_KEYS_MAX;
     request = test_scene_ask(&f->scene, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL);

@@ -107,9 +107,9 @@ static void
 arm(struct fixture *f, enum g4_verb before)
 {
     f->rival.key = NULL;
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "first", NULL, NULL), 200);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "first", NULL, NULL), 200);
     f->rival.before = before;
-    f->rival.key = "k";
+    f->rival.key = "k.md";
 }
 
 static void
@@ -134,7 +134,7 @@ reads_are_of_what_was_asked_for(void **state)
         char body[32];
 
         arm(f, G4_GET);
-        if (ask(f, "GET", "/kvtier/k", "", rows[i].headers, body) != rows[i].status)
+        if (ask(f, "GET", "/kvtier/k.md", "", rows[i].headers, body) != rows[i].status)
             fail_msg("row %zu", i);
         assert_null(f->rival.key); /* it happened */
         if (rows[i].body != NULL)
@@ -145,9 +145,9 @@ reads_are_of_what_was_asked_for(void **state)
 static void
 copies_are_of_what_was_asked_for(void **state)
 {
-    static const char *const only_first[] = {"x-amz-copy-source", "kvtier/k",
+    static const char *const only_first[] = {"x-amz-copy-source", "kvtier/k.md",
                                              "x-amz-copy-source-if-match", FIRST, NULL};
-    static const char *const any[] = {"x-amz-copy-source", "kvtier/k", NULL};
+    static const char *const any[] = {"x-amz-copy-source", "kvtier/k.md", NULL};
     struct fixture *f = *state;
     char body[32];
 
@@ -165,10 +165,10 @@ copies_are_of_what_was_asked_for(void **state)
 static void
 a_copy_onto_itself_keeps_what_is_later(void **state)
 {
-    static const char *const replace[] = {"x-amz-copy-source", "kvtier/k",
+    static const char *const replace[] = {"x-amz-copy-source", "kvtier/k.md",
                                           "x-amz-metadata-directive", "REPLACE", NULL};
     static const char *const only_later[] = {"x-amz-copy-source",
-                                             "kvtier/k",
+                                             "kvtier/k.md",
                                              "x-amz-metadata-directive",
                                              "REPLACE",
                                              "If-Match",
@@ -178,14 +178,14 @@ a_copy_onto_itself_keeps_what_is_later(void **state)
     char body[32];
 
     arm(f, G4_PUT);
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 503);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "", replace, NULL), 503);
     assert_null(f->rival.key);
-    assert_int_equal(ask(f, "GET", "/kvtier/k", "", NULL, body), 200);
+    assert_int_equal(ask(f, "GET", "/kvtier/k.md", "", NULL, body), 200);
     assert_string_equal(body, "later");
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 200); /* the next try */
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", only_later, NULL), 200);
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "first", NULL, NULL), 200);
-    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", only_later, NULL), 412);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "", replace, NULL), 200); /* the next try */
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "", only_later, NULL), 200);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "first", NULL, NULL), 200);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k.md", "", only_later, NULL), 412);
 }
 
 /* Somebody replaces it by a larger one each time between the look and the read: it is looked at
