@@ -197,7 +197,7 @@ a_read_outlasts_growth(void **state)
 
     arm(f, G4_GET);
     f->rival.growing = 20;
-    assert_int_equal(ask(f, "GET", "/kvtier/k", "", NULL, NULL), 200);
+    assert_int_equal(ask(f, "GET", "/kvtier/k.md", "", NULL, NULL), 200);
     assert_int_equal(f->rival.growing, 0);
 }
 
