@@ -26,7 +26,7 @@
 #include "kvtier/error.h"
 
 #define INDEX_HOLDERS_MAX    65536
-#define INDEX_NAMESPACES_MAX 4096
+#define INDEX_NAMESPACES_MAX 65536
 
 struct index;
 
@@ -87,6 +87,17 @@ KVT_NODISCARD enum kvt_err index_namespace_find(struct index *index, const char 
                                                 uint32_t *ns);
 /** Copy the name of `ns` (asserted to exist). */
 void index_namespace_name(struct index *index, uint32_t ns, char out[KVT_NAMESPACE_MAX]);
+
+/** Has the namespace no block, also none that nobody has and others hang on? */
+bool index_namespace_is_empty(struct index *index, uint32_t ns);
+/**
+ * Give the number of an empty namespace (asserted) to another name.
+ *
+ * @return KVT_OK, KVT_EXISTS (`name` has a number), KVT_RANGE (too long) or KVT_FULL (no memory);
+ *         unchanged then
+ */
+KVT_NODISCARD enum kvt_err index_namespace_rename(struct index *index, uint32_t ns,
+                                                  const char *name);
 
 /** Number of a holder, made on first use.  KVT_FULL beyond INDEX_HOLDERS_MAX. */
 KVT_NODISCARD enum kvt_err index_holder(struct index *index, const struct index_holder *key,

@@ -142,6 +142,14 @@ advisor_admin_reasons(struct advisor_admin *http, struct kvt_buffer *why)
         kvt_buffer_printf(why, "publishers: no events from %zu\n", silent);
     if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
         kvt_buffer_printf(why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
+    if (kvt_metric_get(http->counters->ns_full) != 0)
+        kvt_buffer_printf(why,
+                          "index: takes no new namespace, %" PRId64 " of %" PRId64
+                          " are in use or one source has its half; messages of others are refused, "
+                          "%" PRId64 " so far: find out who publishes so many, kvtier sources ls\n",
+                          kvt_metric_get(http->counters->ns_used),
+                          kvt_metric_get(http->counters->ns_max),
+                          kvt_metric_get(http->counters->ns_refused));
     if (atomic_load(&http->finder.memory->spilled))
         kvt_buffer_printf(why,
                           "index: does not fit in memory, answered from disk; its log grows, by "
@@ -195,14 +203,18 @@ add_index(const struct advisor_admin *http, struct kvt_buffer *out)
 
     index_stats(http->finder.memory->index, &stats);
     advisor_store_size(http->store, &used, &max);
-    kvt_buffer_printf(out,
-                      "\"index\":{\"blocks\":%" PRId64 ",\"places\":%" PRIu64
-                      ",\"holders\":%" PRIu64 ",\"ram_bytes\":%" PRIu64
-                      ",\"ram_max_bytes\":%" PRIu64 ",\"db_bytes\":%" PRIu64
-                      ",\"db_max_bytes\":%" PRIu64 ",\"collisions\":%" PRId64 "}",
-                      kvt_metric_get(counters->blocks), stats.places, stats.holders,
-                      stats.bytes + (uint64_t)kvt_metric_get(counters->policy_bytes),
-                      http->index_max, used, max, kvt_metric_get(counters->collisions));
+    kvt_buffer_printf(
+        out,
+        "\"index\":{\"blocks\":%" PRId64 ",\"places\":%" PRIu64 ",\"holders\":%" PRIu64
+        ",\"ram_bytes\":%" PRIu64 ",\"ram_max_bytes\":%" PRIu64 ",\"db_bytes\":%" PRIu64
+        ",\"db_max_bytes\":%" PRIu64 ",\"collisions\":%" PRId64 ",\"namespaces\":%" PRId64
+        ",\"namespaces_max\":%" PRId64 ",\"namespaces_full\":%s,\"namespaces_refused\":%" PRId64
+        "}",
+        kvt_metric_get(counters->blocks), stats.places, stats.holders,
+        stats.bytes + (uint64_t)kvt_metric_get(counters->policy_bytes), http->index_max, used, max,
+        kvt_metric_get(counters->collisions), kvt_metric_get(counters->ns_used),
+        kvt_metric_get(counters->ns_max), kvt_metric_get(counters->ns_full) != 0 ? "true" : "false",
+        kvt_metric_get(counters->ns_refused));
 }
 
 /* How many there are, and how many are exceeded. */
@@ -232,17 +244,18 @@ add_events(const struct advisor_admin *http, struct kvt_buffer *out)
     kvt_buffer_printf(out,
                       "\"events\":{\"applied\":%" PRId64 ",\"skipped\":%" PRId64
                       ",\"malformed\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"conflicts\":%" PRId64
-                      ",\"unproven\":%" PRId64 ",\"gaps\":%" PRId64 ",\"resyncs\":%" PRId64
-                      ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
+                      ",\"unproven\":%" PRId64 ",\"intruders\":%" PRId64 ",\"gaps\":%" PRId64
+                      ",\"resyncs\":%" PRId64 ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
                       ",\"stream_seq\":%" PRId64 ",\"committed_seq\":%" PRId64 ",\"lag\":%" PRId64
                       ",\"lag_ms\":%" PRId64 ",\"last_event_ms\":%" PRId64 "}",
                       kvt_metric_get(counters->applied), kvt_metric_get(counters->unknown),
                       kvt_metric_get(counters->malformed), kvt_metric_get(counters->duplicates),
                       kvt_metric_get(counters->conflicts), kvt_metric_get(counters->unproven),
-                      kvt_metric_get(counters->gaps), kvt_metric_get(counters->resyncs),
-                      kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
-                      last, committed, last > done ? last - done : 0,
-                      kvt_metric_get(counters->lag_ms), kvt_metric_get(counters->event_ms));
+                      kvt_metric_get(counters->intruders), kvt_metric_get(counters->gaps),
+                      kvt_metric_get(counters->resyncs), kvt_metric_get(counters->publishers),
+                      kvt_metric_get(counters->uncertain), last, committed,
+                      last > done ? last - done : 0, kvt_metric_get(counters->lag_ms),
+                      kvt_metric_get(counters->event_ms));
 }
 
 /* How far the policy in force goes, beside what the operator allows. */

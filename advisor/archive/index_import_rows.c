@@ -34,7 +34,7 @@ namespace_number(struct advisor_index_import *import, struct json_object *row, u
     *ns = (uint32_t)advisor_number_map_count(import->namespaces);
     if (*ns >= INDEX_NAMESPACES_MAX)
         return KVT_FULL;
-    rc = advisor_store_put_namespace(&import->txn, *ns, name);
+    rc = advisor_store_put_namespace(&import->txn, *ns, name, 0);
     if (rc == KVT_OK)
         rc = advisor_number_map_put(import->namespaces, name, strlen(name) + 1, *ns);
     return rc;

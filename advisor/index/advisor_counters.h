@@ -17,6 +17,11 @@
     X(duplicates, COUNTER, "events_duplicate_total", "Events seen before and dropped.")            \
     X(conflicts, COUNTER, "events_conflicting_total", "Numbers seen twice with other events.")     \
     X(unproven, COUNTER, "events_unproven_total", "Repeated numbers too old to be compared.")      \
+    X(intruders, COUNTER, "events_refused_total", "Events about what is not their sender's.")      \
+    X(ns_refused, COUNTER, "namespaces_refused_total", "Messages whose namespace had no number.")  \
+    X(ns_used, GAUGE, "namespaces", "Namespaces that have a number.")                              \
+    X(ns_max, GAUGE, "namespaces_max", "Namespaces that may have one.")                            \
+    X(ns_full, GAUGE, "namespaces_full", "1 while a new namespace is refused.")                    \
     X(malformed, COUNTER, "messages_malformed_total", "Messages that could not be read.")          \
     X(refused, COUNTER, "messages_refused_total", "Messages there was no room for in a table.")    \
     X(gaps, COUNTER, "gaps_total", "Gaps found in the numbers of a publisher.")                    \

@@ -137,6 +137,15 @@ advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t holder)
 }
 
 bool
+advisor_sweeper_sweeps_namespace(const struct advisor_sweeper *sweeper, uint32_t ns)
+{
+    for (size_t i = 0; i < sweeper->count; i++)
+        if (sweeper->sweeps[i].row.ns == ns)
+            return true;
+    return false;
+}
+
+bool
 advisor_sweeper_busy(const struct advisor_sweeper *sweeper)
 {
     return sweeper->count > 0;

@@ -41,6 +41,8 @@ uint32_t advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t p
 
 /** Is any sweep of this holder pending? */
 bool advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t holder);
+/** Is there anything to be swept in the namespace? */
+bool advisor_sweeper_sweeps_namespace(const struct advisor_sweeper *sweeper, uint32_t ns);
 /** Something left to do? */
 bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
 

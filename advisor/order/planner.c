@@ -89,6 +89,15 @@ advisor_planner_is_verified(const struct advisor_planner *planner, const char *g
 }
 
 bool
+advisor_planner_reported(const struct advisor_planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (planner->tiers[i].report_ms != 0 && strcmp(planner->tiers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+bool
 advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
                        const struct index_holder *key)
 {
@@ -97,6 +106,12 @@ advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
 
     return hot != ADVISOR_NONE && key->tier == KVT_TIER_G4 &&
            strcmp(planner->tiers[hot].name, key->name) == 0;
+}
+
+void
+advisor_planner_follow_names(struct advisor_planner *planner)
+{
+    advisor_planner_follow_quotas(planner);
 }
 
 /* Its totals go up while it lives.  What it counted before we began is not counted again. */

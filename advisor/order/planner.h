@@ -87,9 +87,14 @@ void advisor_planner_take_pins(struct advisor_planner *planner, const struct kvt
 /** Number of a gateway, for advisor_op.reporter of its accesses. */
 uint32_t advisor_planner_gateway(const struct advisor_planner *planner, const char *name);
 
+/** Does a gateway report a tier of this name? */
+bool advisor_planner_reported(const struct advisor_planner *planner, const char *name);
 /** Is `key` the hot volume of that gateway? */
 bool advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
                             const struct index_holder *key);
+
+/** A namespace's number is another's: quotas are of other tenants. */
+void advisor_planner_follow_names(struct advisor_planner *planner);
 
 /** Look at every tier; expire orders. */
 void advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms);

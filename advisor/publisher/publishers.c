@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -127,6 +128,57 @@ evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
     advisor_publisher_unhold_all(publisher);
     advisor_seen_events_release(&publisher->seen);
     kvt_free(publisher);
+}
+
+void
+advisor_publishers_add_live(const struct advisor_publishers *table,
+                            struct advisor_namespace_bits *live)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (table->slots[i]->row.gone == 0)
+            advisor_namespace_bits_set(live, table->slots[i]->row.ns);
+}
+
+/* Its slot goes to the last one. */
+static void
+forget(struct advisor_publishers *table, size_t slot)
+{
+    struct advisor_publisher *publisher = table->slots[slot];
+    struct advisor_publisher *last = table->slots[table->count - 1];
+    size_t kept = 0;
+
+    for (size_t i = 0; i < table->active_count; i++)
+        if (table->active[i] != publisher)
+            table->active[kept++] = table->active[i];
+    table->active_count = kept;
+    publisher->active = false;
+    advisor_publishers_unshow(table, slot);
+    if (last != publisher) {
+        const struct name_key key = name_key(last);
+
+        /* Both keys are there: they change without memory. */
+        if (advisor_number_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK ||
+            advisor_number_map_put(table->by_number, &last->row.number, sizeof(last->row.number),
+                                   (uint32_t)slot) != KVT_OK)
+            abort();
+        last->slot = (uint32_t)slot;
+        table->slots[slot] = last;
+    }
+    table->count--;
+    evict(table, publisher, NULL);
+}
+
+void
+advisor_publishers_forget_gone(struct advisor_publishers *table,
+                               const struct advisor_namespace_bits *of)
+{
+    for (size_t i = table->count; i > 0; i--) {
+        const struct advisor_publisher_row *row = &table->slots[i - 1]->row;
+
+        if (row->gone != 0 && table->evicted_count < ADVISOR_PUBLISHERS_MAX &&
+            advisor_namespace_bits_has(of, row->ns))
+            forget(table, i - 1);
+    }
 }
 
 enum kvt_err

@@ -58,6 +58,30 @@ KVT_NODISCARD enum kvt_err advisor_publishers_get_foreign(struct advisor_publish
                                                           const struct advisor_foreign_key *key,
                                                           struct advisor_publisher **out);
 
+/* Namespaces, a bit each. */
+struct advisor_namespace_bits {
+    uint64_t bits[INDEX_NAMESPACES_MAX / 64];
+};
+
+static inline void
+advisor_namespace_bits_set(struct advisor_namespace_bits *set, uint32_t ns)
+{
+    set->bits[ns / 64] |= UINT64_C(1) << ns % 64;
+}
+
+static inline bool
+advisor_namespace_bits_has(const struct advisor_namespace_bits *set, uint32_t ns)
+{
+    return (set->bits[ns / 64] >> ns % 64 & 1) != 0;
+}
+
+/** Add the namespaces of all publishers that are not gone. */
+void advisor_publishers_add_live(const struct advisor_publishers *table,
+                                 struct advisor_namespace_bits *live);
+/** Forget those that are gone, of these namespaces: their numbers may go to others. */
+void advisor_publishers_forget_gone(struct advisor_publishers *table,
+                                    const struct advisor_namespace_bits *of);
+
 /** NULL when there is none of that number. */
 struct advisor_publisher *advisor_publishers_by_number(struct advisor_publishers *table,
                                                        uint32_t number);

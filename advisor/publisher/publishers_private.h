@@ -51,4 +51,8 @@ KVT_NODISCARD enum kvt_err advisor_publishers_place(struct advisor_publishers *t
                                                     const struct advisor_publisher *model,
                                                     size_t slot);
 
+/* publishers_show.c */
+/** The publisher of this slot goes, and the last one takes its slot. */
+void advisor_publishers_unshow(struct advisor_publishers *table, size_t slot);
+
 #endif /* ADVISOR_PUBLISHER_PUBLISHERS_PRIVATE_H */

@@ -202,6 +202,28 @@ show_one(struct advisor_publishers *table, struct advisor_publisher *publisher)
 }
 
 void
+advisor_publishers_unshow(struct advisor_publishers *table, size_t slot)
+{
+    const size_t last = table->count - 1;
+    struct advisor_publisher_view *views = table->shared.views;
+
+    (void)pthread_mutex_lock(&table->shared.lock);
+    if (slot < table->shared.view_count) {
+        count_view(table, &views[slot], false);
+        if (last < table->shared.view_count) {
+            views[slot] = views[last];
+        } else { /* the last one is not shown yet: it counts nothing until it is */
+            views[slot].state = ADVISOR_GONE;
+            views[slot].silent = false;
+        }
+    }
+    if (table->shared.view_count > last)
+        table->shared.view_count = last;
+    table->shared.stale = true;
+    (void)pthread_mutex_unlock(&table->shared.lock);
+}
+
+void
 advisor_publishers_show(struct advisor_publishers *table)
 {
     (void)pthread_mutex_lock(&table->shared.lock);

@@ -244,6 +244,7 @@ show_counts(struct advisor_round *round)
 {
     const struct advisor_counters *counters = &round->counters;
     const uint64_t cold = round->evicted == NULL ? 0 : advisor_evicted_count(round->evicted);
+    struct advisor_namespace_use names;
     struct index_stats stats;
     uint64_t used;
     uint64_t max;
@@ -255,6 +256,10 @@ show_counts(struct advisor_round *round)
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->evicted, (int64_t)cold);
+    advisor_name_table_namespace_use(round->names, &names);
+    kvt_metric_set(counters->ns_used, (int64_t)names.used);
+    kvt_metric_set(counters->ns_max, INDEX_NAMESPACES_MAX);
+    kvt_metric_set(counters->ns_full, names.full ? 1 : 0);
     kvt_metric_set(counters->log_bytes, (int64_t)round->log.bytes);
     kvt_metric_set(counters->conditions,
                    (int64_t)kvt_conditions_count(round->options.conditions, kvt_clock_unix_ms()));

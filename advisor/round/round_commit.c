@@ -51,6 +51,7 @@ follow_group(struct advisor_round *round)
             : NULL;
     advisor_ram_index_apply(&round->memory, advisor_change_group_log(round->group), effects, count);
     round->memory.departed = NULL;
+    advisor_round_follow_names(round);
     if (round->options.planner != NULL) {
         size_t sum_count;
         const struct advisor_byte_sums_row *sums =

@@ -50,6 +50,46 @@ struct spot {
     bool cold;
 };
 
+#define GATEWAY_PREFIX "gateway:"
+
+/* The gateway that publishes as `worker`: "gateway:NAME", with ":N" for its further streams, or
+ * NAME itself.  Returns the length of its name. */
+static size_t
+gateway_of(const char *worker, const char **name)
+{
+    const size_t prefix = sizeof(GATEWAY_PREFIX) - 1;
+    const bool has_prefix = strncmp(worker, GATEWAY_PREFIX, prefix) == 0;
+    const char *suffix;
+
+    *name = has_prefix ? worker + prefix : worker;
+    suffix = has_prefix ? strrchr(*name, ':') : NULL;
+    if (suffix == NULL || suffix[1] == '\0' || suffix[1 + strspn(suffix + 1, "0123456789")] != '\0')
+        return strlen(*name);
+    return (size_t)(suffix - *name);
+}
+
+/* May the publisher speak of a holder in G4?  A volume has its gateway's name; of a bucket that
+ * gateways report, only gateways speak. */
+static bool
+may_speak_of(const struct advisor_round *round, const struct advisor_publisher *publisher,
+             const struct index_holder *key)
+{
+    const char *name;
+    const size_t length = gateway_of(publisher->row.worker, &name);
+    char gateway[KVT_NAME_MAX];
+
+    if (advisor_holder_is_hot(key) || advisor_holder_is_warm(key)) {
+        const char *owner = strchr(key->name, '@') + 1;
+
+        return strlen(owner) == length && memcmp(owner, name, length) == 0;
+    }
+    memcpy(gateway, name, length);
+    gateway[length] = '\0';
+    return round->options.planner == NULL ||
+           !advisor_planner_reported(round->options.planner, key->name) ||
+           advisor_planner_gateway(round->options.planner, gateway) != UINT32_MAX;
+}
+
 /* A tier of the worker's own, as nearly every message names one: known from the one before. */
 static bool
 recall_spot(struct advisor_round *round, const struct advisor_publisher *publisher,
@@ -79,6 +119,10 @@ look_up(struct advisor_round *round, struct advisor_publisher *publisher,
         return rc;
     }
     key = advisor_name_table_holder_key(round->names, spot->holder);
+    if (key->tier == KVT_TIER_G4 && !may_speak_of(round, publisher, key)) {
+        spot->holder = NO_HOLDER;
+        return KVT_DENIED;
+    }
     spot->g4 = key->tier == KVT_TIER_G4;
     spot->hot = advisor_holder_is_hot(key);
     spot->cold = advisor_holder_is_cold(key);
@@ -190,6 +234,8 @@ advisor_round_apply(struct advisor_round *round, struct advisor_publisher *publi
                 spots[at].holder = NO_HOLDER; /* it has set new floors */
         if (rc == KVT_OK)
             continue;
+        if (rc == KVT_DENIED)
+            kvt_metric_inc(round->counters.intruders, 1);
         kvt_metric_inc(round->counters.refused, 1);
         kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
                       batch->first_seq + i, batch->worker, kvt_err_text(rc));
@@ -224,9 +270,11 @@ find_publisher(struct advisor_round *round, const struct kvt_event_batch *batch,
     *out = advisor_publishers_recall(round->publishers, batch->namespace_, batch->worker);
     if (*out != NULL)
         return KVT_OK;
-    rc = advisor_name_table_namespace(round->names, batch->namespace_, &ns);
+    rc = advisor_name_table_namespace(round->names, batch->namespace_, 0, &ns);
     if (rc == KVT_OK)
         rc = advisor_publishers_get(round->publishers, ns, batch->namespace_, batch->worker, out);
+    else if (rc == KVT_FULL)
+        kvt_metric_inc(round->counters.ns_refused, 1);
     return rc;
 }
 

@@ -232,7 +232,9 @@ find_speaker(struct advisor_round *round, const struct advisor_hearing *hearing,
         key.worker = hearing->intake->ops->dialect == WIRE_DIALECT_ENGINE ? hearing->item->subject
                                                                           : hearing->intake->name;
     }
-    rc = advisor_name_table_namespace(round->names, key.namespace_, &key.ns);
+    rc = advisor_name_table_namespace(round->names, key.namespace_, key.source, &key.ns);
+    if (rc == KVT_FULL)
+        kvt_metric_inc(round->counters.ns_refused, 1);
     if (rc == KVT_OK)
         rc = advisor_publishers_get_foreign(round->publishers, &key, out);
     if (rc == KVT_OK && (*out)->subject[0] == '\0')

@@ -90,6 +90,8 @@ struct advisor_round {
     struct kvt_report_pin *pins; /* of a report */
     struct advisor_observed_reports observed;
     uint32_t reclaim_from; /* next holder to look at */
+    uint32_t reclaim_namespace_from;
+    uint64_t namespace_renames; /* as the planner knows it */
     uint64_t ask_number;
     uint64_t aged_ms;
     uint64_t planned_ms;
@@ -287,8 +289,10 @@ void advisor_round_apply_raw(struct advisor_round *round, struct advisor_intake 
 void advisor_round_take_report(struct advisor_round *round, struct advisor_inbox_item *item);
 
 /* round_names.c */
-/** When numbers run short: look at up to `max` holders for some that hold nothing.  Only right
- *  after a commit or the start, while the group is empty. */
+/** A namespace's number went to another name: the policy follows. */
+void advisor_round_follow_names(struct advisor_round *round);
+/** When numbers run short: look at up to `max` holders, and namespaces, for some without anything.
+ *  Only right after a commit or the start, while the group is empty. */
 void advisor_round_reclaim(struct advisor_round *round, uint32_t max);
 
 /** Room for another message in this group? */

@@ -72,7 +72,7 @@ apply_report(struct advisor_round *round, const struct kvt_report *report)
         return;
     }
     kvt_metric_inc(round->counters.reports, 1);
-    if (speaks && advisor_name_table_namespace(round->names, report->namespace_, &ns) != KVT_OK)
+    if (speaks && advisor_name_table_namespace(round->names, report->namespace_, 0, &ns) != KVT_OK)
         return;
     advisor_planner_take_pins(planner, report, ns, kvt_clock_unix_ms());
     for (uint32_t i = 0; i < report->access_count; i++)

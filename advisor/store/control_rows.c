@@ -29,13 +29,29 @@ advisor_store_put_number(const struct advisor_txn *txn, enum advisor_meta which,
                              sizeof(value));
 }
 
+/* A namespace's row ends with its source and a 0, where the name leaves room for them. */
+enum { SOURCE_AT = KVT_NAMESPACE_MAX - 1 - (int)sizeof(uint32_t) };
+
+uint32_t
+advisor_store_namespace_source(const char row[KVT_NAMESPACE_MAX])
+{
+    uint32_t source = 0;
+
+    if (strnlen(row, KVT_NAMESPACE_MAX) < SOURCE_AT)
+        memcpy(&source, row + SOURCE_AT, sizeof(source));
+    return source;
+}
+
 enum kvt_err
-advisor_store_put_namespace(const struct advisor_txn *txn, uint32_t ns, const char *name)
+advisor_store_put_namespace(const struct advisor_txn *txn, uint32_t ns, const char *name,
+                            uint32_t source)
 {
     struct advisor_key_u32 key = {htobe32(ns)};
     char row[KVT_NAMESPACE_MAX] = {0};
 
     (void)snprintf(row, sizeof(row), "%s", name);
+    if (strlen(name) < SOURCE_AT)
+        memcpy(row + SOURCE_AT, &source, sizeof(source));
     return advisor_table_put(txn, ADVISOR_TABLE_NAMESPACES, advisor_val(&key, sizeof(key)), row,
                              sizeof(row));
 }

@@ -95,7 +95,10 @@ KVT_NODISCARD enum kvt_err advisor_store_put_number(const struct advisor_txn *tx
 /* ---- names: numbered from 0 without holes; a holder put again is another from then on ---- */
 
 KVT_NODISCARD enum kvt_err advisor_store_put_namespace(const struct advisor_txn *txn, uint32_t ns,
-                                                       const char *name);
+                                                       const char *name, uint32_t source);
+/** The source that a namespace came from, of a row as advisor_store_namespaces() gives it; 0 where
+ *  it does not say. */
+uint32_t advisor_store_namespace_source(const char row[KVT_NAMESPACE_MAX]);
 KVT_NODISCARD enum kvt_err advisor_store_namespace(const struct advisor_txn *txn, uint32_t ns,
                                                    char name[KVT_NAMESPACE_MAX]);
 KVT_NODISCARD enum kvt_err advisor_store_put_holder(const struct advisor_txn *txn, uint32_t holder,

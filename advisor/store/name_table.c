@@ -16,6 +16,16 @@ struct holder {
 struct space {
     char name[KVT_NAMESPACE_MAX];
     uint32_t index_number;
+    uint32_t source;
+    bool spare;
+};
+
+/* Numbers that may go to other names, and those that did since the last save. */
+struct spares {
+    uint32_t count;
+    uint32_t renamed_count;
+    uint32_t numbers[ADVISOR_NAME_TABLE_SPARES_MAX];
+    uint32_t renamed[ADVISOR_NAME_TABLE_SPARES_MAX];
 };
 
 /* Our numbers by the index's. */
@@ -42,6 +52,9 @@ struct advisor_name_table {
     uint32_t space_count;
     size_t space_capacity;
     uint32_t space_saved;
+    struct spares space_spares;
+    uint64_t space_renames;
+    uint32_t shares[ADVISOR_NAMESPACES_SOURCES_MAX]; /* namespaces of each source */
 };
 
 struct key {
@@ -124,18 +137,21 @@ widen(struct inverse *inverse, uint32_t number)
     return KVT_OK;
 }
 
-enum kvt_err
-advisor_name_table_namespace(struct advisor_name_table *names, const char *name, uint32_t *ns)
+/* A source of its own, or the last one for all that are too many. */
+static uint32_t
+source_of(uint32_t source)
+{
+    return source < ADVISOR_NAMESPACES_SOURCES_MAX ? source : ADVISOR_NAMESPACES_SOURCES_MAX - 1;
+}
+
+static enum kvt_err
+add_space(struct advisor_name_table *names, const char *name, uint32_t source, uint32_t *ns)
 {
     const struct key key = space_key(name);
-    struct space space = {0};
+    struct space space = {.source = source};
     enum kvt_err rc;
     void *rows;
 
-    if (advisor_number_map_get(names->by_name, key.bytes, key.size, ns))
-        return KVT_OK;
-    if (names->space_count >= INDEX_NAMESPACES_MAX)
-        return KVT_FULL;
     rows = kvt_grow(names->spaces, &names->space_capacity, (size_t)names->space_count + 1,
                     sizeof(*names->spaces));
     if (rows == NULL)
@@ -151,8 +167,90 @@ advisor_name_table_namespace(struct advisor_name_table *names, const char *name,
         return rc;
     names->spaces[names->space_count] = space;
     names->spaces_by_index.numbers[space.index_number] = names->space_count;
+    names->shares[source]++;
     *ns = names->space_count++;
     return KVT_OK;
+}
+
+/* Its name is met again, or its number goes. */
+static void
+unspare_space(struct advisor_name_table *names, uint32_t ns)
+{
+    struct spares *spares = &names->space_spares;
+    uint32_t at = 0;
+
+    if (!names->spaces[ns].spare)
+        return;
+    while (spares->numbers[at] != ns)
+        at++;
+    spares->numbers[at] = spares->numbers[--spares->count];
+    names->spaces[ns].spare = false;
+}
+
+/* A spare number that the source may have: one of its own where it has its share. */
+static uint32_t
+spare_for(const struct advisor_name_table *names, uint32_t source)
+{
+    const struct spares *spares = &names->space_spares;
+
+    if (spares->renamed_count == ADVISOR_NAME_TABLE_SPARES_MAX)
+        return ADVISOR_NAME_TABLE_NOBODY;
+    for (uint32_t i = spares->count; i > 0; i--)
+        if (names->shares[source] < ADVISOR_NAMESPACES_SHARE ||
+            names->spaces[spares->numbers[i - 1]].source == source)
+            return spares->numbers[i - 1];
+    return ADVISOR_NAME_TABLE_NOBODY;
+}
+
+static enum kvt_err
+reuse_space(struct advisor_name_table *names, const char *name, uint32_t source, uint32_t *ns)
+{
+    const uint32_t number = spare_for(names, source);
+    const struct key key = space_key(name);
+    struct space *space;
+    struct key former;
+    enum kvt_err rc;
+
+    if (number == ADVISOR_NAME_TABLE_NOBODY)
+        return KVT_FULL;
+    space = &names->spaces[number];
+    rc = advisor_number_map_put(names->by_name, key.bytes, key.size, number);
+    if (rc != KVT_OK)
+        return rc;
+    rc = index_namespace_rename(names->index, space->index_number, name);
+    if (rc != KVT_OK) {
+        advisor_number_map_remove(names->by_name, key.bytes, key.size);
+        return rc;
+    }
+    unspare_space(names, number);
+    former = space_key(space->name);
+    advisor_number_map_remove(names->by_name, former.bytes, former.size);
+    names->shares[space->source]--;
+    names->shares[source]++;
+    space->source = source;
+    memset(space->name, 0, sizeof(space->name));
+    (void)snprintf(space->name, sizeof(space->name), "%s", name);
+    names->space_spares.renamed[names->space_spares.renamed_count++] = number;
+    names->space_renames++;
+    *ns = number;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_name_table_namespace(struct advisor_name_table *names, const char *name, uint32_t source,
+                             uint32_t *ns)
+{
+    const struct key key = space_key(name);
+    const uint32_t from = source_of(source);
+
+    if (advisor_number_map_get(names->by_name, key.bytes, key.size, ns)) {
+        unspare_space(names, *ns);
+        return KVT_OK;
+    }
+    if (names->space_count >= INDEX_NAMESPACES_MAX ||
+        names->shares[from] >= ADVISOR_NAMESPACES_SHARE)
+        return reuse_space(names, name, from, ns);
+    return add_space(names, name, from, ns);
 }
 
 /* Its name is met again, or its number goes: no longer spare. */
@@ -254,11 +352,14 @@ load_space(void *arg, uint32_t number, const char *name)
 {
     struct advisor_name_table *names = arg;
     uint32_t ns;
-    const enum kvt_err rc = advisor_name_table_namespace(names, name, &ns);
+    uint32_t source;
 
-    if (rc == KVT_OK && ns != number)
+    if (number >= INDEX_NAMESPACES_MAX || number != names->space_count ||
+        advisor_name_table_find_namespace(names, name) != ADVISOR_NAME_TABLE_NOBODY)
         return KVT_CORRUPT;
-    return rc;
+    /* The row's last bytes, behind the name's end; a name that reaches there has none. */
+    source = advisor_store_namespace_source(name);
+    return add_space(names, name, source_of(source), &ns);
 }
 
 static enum kvt_err
@@ -293,7 +394,12 @@ advisor_name_table_save(const struct advisor_name_table *names, const struct adv
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = names->space_saved; i < names->space_count && rc == KVT_OK; i++)
-        rc = advisor_store_put_namespace(txn, i, names->spaces[i].name);
+        rc = advisor_store_put_namespace(txn, i, names->spaces[i].name, names->spaces[i].source);
+    for (uint32_t i = 0; i < names->space_spares.renamed_count && rc == KVT_OK; i++) {
+        const uint32_t ns = names->space_spares.renamed[i];
+
+        rc = advisor_store_put_namespace(txn, ns, names->spaces[ns].name, names->spaces[ns].source);
+    }
     for (uint32_t i = names->holder_saved; i < names->holder_count && rc == KVT_OK; i++)
         rc = advisor_store_put_holder(txn, i, &names->holders[i].key);
     for (uint32_t i = 0; i < names->renamed_count && rc == KVT_OK; i++)
@@ -308,13 +414,14 @@ advisor_name_table_saved(struct advisor_name_table *names)
     names->space_saved = names->space_count;
     names->holder_saved = names->holder_count;
     names->renamed_count = 0;
+    names->space_spares.renamed_count = 0;
 }
 
 bool
 advisor_name_table_dirty(const struct advisor_name_table *names)
 {
     return names->space_saved != names->space_count || names->holder_saved != names->holder_count ||
-           names->renamed_count > 0;
+           names->renamed_count > 0 || names->space_spares.renamed_count > 0;
 }
 
 const char *
@@ -364,6 +471,50 @@ advisor_name_table_spare(struct advisor_name_table *names, uint32_t holder)
     names->spares[names->spare_count++] = holder;
 }
 
+bool
+advisor_name_table_namespaces_short(const struct advisor_name_table *names)
+{
+    uint32_t left = INDEX_NAMESPACES_MAX - names->space_count;
+
+    for (uint32_t i = 0; i < ADVISOR_NAMESPACES_SOURCES_MAX; i++) {
+        const uint32_t of_source = names->shares[i] < ADVISOR_NAMESPACES_SHARE
+                                       ? ADVISOR_NAMESPACES_SHARE - names->shares[i]
+                                       : 0;
+
+        left = of_source < left ? of_source : left;
+    }
+    return left + names->space_spares.count < ADVISOR_NAME_TABLE_SPARES_MAX;
+}
+
+void
+advisor_name_table_spare_namespace(struct advisor_name_table *names, uint32_t ns)
+{
+    assert(ns < names->space_count && !advisor_name_table_dirty(names));
+    if (names->spaces[ns].spare || names->space_spares.count == ADVISOR_NAME_TABLE_SPARES_MAX)
+        return;
+    names->spaces[ns].spare = true;
+    names->space_spares.numbers[names->space_spares.count++] = ns;
+}
+
+uint64_t
+advisor_name_table_namespace_renames(const struct advisor_name_table *names)
+{
+    return names->space_renames;
+}
+
+void
+advisor_name_table_namespace_use(const struct advisor_name_table *names,
+                                 struct advisor_namespace_use *use)
+{
+    *use = (struct advisor_namespace_use){.used = names->space_count - names->space_spares.count,
+                                          .full = names->space_count >= INDEX_NAMESPACES_MAX &&
+                                                  names->space_spares.count == 0};
+    for (uint32_t i = 0; i < ADVISOR_NAMESPACES_SOURCES_MAX; i++)
+        if (names->shares[i] >= ADVISOR_NAMESPACES_SHARE &&
+            spare_for(names, i) == ADVISOR_NAME_TABLE_NOBODY)
+            use->full = true;
+}
+
 uint32_t
 advisor_name_table_index_namespace(const struct advisor_name_table *names, uint32_t ns)
 {
@@ -399,10 +550,12 @@ advisor_name_table_store_holder(const struct advisor_name_table *names, uint32_t
 uint32_t
 advisor_name_table_find_namespace(const struct advisor_name_table *names, const char *text)
 {
-    for (uint32_t ns = 0; ns < advisor_name_table_namespace_count(names); ns++)
-        if (strcmp(advisor_name_table_namespace_text(names, ns), text) == 0)
-            return ns;
-    return ADVISOR_NAME_TABLE_NOBODY;
+    const struct key key = space_key(text);
+    uint32_t ns;
+
+    return advisor_number_map_get(names->by_name, key.bytes, key.size, &ns)
+               ? ns
+               : ADVISOR_NAME_TABLE_NOBODY;
 }
 
 bool

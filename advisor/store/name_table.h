@@ -4,11 +4,12 @@
  * Why: places are stored by number: the store's rows and the RAM index's numbers hang on it.  A
  * number is durable with the first group that uses it and stays, except that a worker's that holds
  * nothing any more may go to another holder when numbers run short: workers come with new names for
- * ever.
+ * ever.  So may a namespace's that has no block and no publisher.
  *
  * Ownership: the table owns its names and registers each in the RAM index too (borrowed).
  * Threads:   none; the engine's thread.
- * Limits:    INDEX_NAMESPACES_MAX, never given back, and `holders_max` (INDEX_HOLDERS_MAX at most).
+ * Limits:    INDEX_NAMESPACES_MAX, of which one source may have ADVISOR_NAMESPACES_SHARE, and
+ *            `holders_max` (INDEX_HOLDERS_MAX at most).
  */
 #ifndef ADVISOR_STORE_NAME_TABLE_H
 #define ADVISOR_STORE_NAME_TABLE_H
@@ -17,7 +18,9 @@
 #include "index/index.h"
 #include "kvtier/error.h"
 
-#define ADVISOR_NAME_TABLE_SPARES_MAX 256
+#define ADVISOR_NAME_TABLE_SPARES_MAX  256
+#define ADVISOR_NAMESPACES_SHARE       (INDEX_NAMESPACES_MAX / 2) /* of one source */
+#define ADVISOR_NAMESPACES_SOURCES_MAX 257 /* numbers of sources, from 0 on */
 
 struct advisor_name_table;
 
@@ -35,9 +38,11 @@ KVT_NODISCARD enum kvt_err advisor_name_table_save(const struct advisor_name_tab
 void advisor_name_table_saved(struct advisor_name_table *names);
 bool advisor_name_table_dirty(const struct advisor_name_table *names);
 
-/** The number, made on first use.  KVT_OK, KVT_FULL or KVT_NOMEM. */
+/** The number, made on first use for a message of `source`.  KVT_OK, KVT_FULL (all numbers are in
+ *  use, or the source has its share) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_name_table_namespace(struct advisor_name_table *names,
-                                                        const char *name, uint32_t *ns);
+                                                        const char *name, uint32_t source,
+                                                        uint32_t *ns);
 /** For G4 the location's name alone is the holder: its dp_rank is taken as 0. */
 KVT_NODISCARD enum kvt_err advisor_name_table_holder(struct advisor_name_table *names,
                                                      const struct index_holder *key,
@@ -62,6 +67,21 @@ bool advisor_name_table_short(const struct advisor_name_table *names);
 /** This holder, not of G4, holds nothing: its number may go to another unless its name is met again
  *  before.  Only while nothing is unsaved. */
 void advisor_name_table_spare(struct advisor_name_table *names, uint32_t holder);
+
+/** The same two for namespaces.  A spare one's number may go to another unless its name is met
+ *  again before; the caller forgets its publishers. */
+bool advisor_name_table_namespaces_short(const struct advisor_name_table *names);
+void advisor_name_table_spare_namespace(struct advisor_name_table *names, uint32_t ns);
+/** Grows when a namespace's number goes to another name. */
+uint64_t advisor_name_table_namespace_renames(const struct advisor_name_table *names);
+
+struct advisor_namespace_use {
+    uint32_t used;
+    bool full; /* a new name is refused, from one source at least */
+};
+
+void advisor_name_table_namespace_use(const struct advisor_name_table *names,
+                                      struct advisor_namespace_use *use);
 
 /** The numbers the RAM index knows them by: they stay when a holder gets another name. */
 uint32_t advisor_name_table_index_namespace(const struct advisor_name_table *names, uint32_t ns);

@@ -4,16 +4,10 @@
 
 #include "index/block/state.h"
 
-enum {
-    CAPACITY_FIRST = 1024,
-    HOLDER_SHIFT = 16,
-    NAMESPACE_SHIFT = 4,
-    KIND_MASK = 1,
-};
+enum { CAPACITY_FIRST = 1024 };
 
-#define NAMESPACE_MASK (~(uint32_t)0 << NAMESPACE_SHIFT & 0xffff)
-
-_Static_assert(INDEX_HOLDERS_MAX <= 1 << 16 && INDEX_NAMESPACES_MAX <= 1 << 12, "a word says it");
+_Static_assert(INDEX_HOLDERS_MAX <= 1 << 16 && INDEX_NAMESPACES_MAX <= 1 << 16, "16 bits say it");
+_Static_assert(sizeof(struct index_past_record) == 20, "a record has no padding");
 
 void
 index_history_release(struct index *index)
@@ -46,10 +40,19 @@ grow(struct index *index)
     ring->capacity = capacity;
 }
 
-static uint32_t
-what_of(uint32_t ns, uint32_t holder, enum index_change_kind kind)
+static struct index_past_record
+record_of(uint32_t ns, uint32_t holder, enum index_change_kind kind, uint32_t time_s)
 {
-    return holder << HOLDER_SHIFT | ns << NAMESPACE_SHIFT | (kind == INDEX_REMOVE);
+    return (struct index_past_record){.time_s = time_s,
+                                      .holder = (uint16_t)holder,
+                                      .ns = (uint16_t)ns,
+                                      .removed = kind == INDEX_REMOVE ? 1 : 0};
+}
+
+static void
+set_hash(struct index_past_record *record, uint64_t hash)
+{
+    memcpy(record->hash, &hash, sizeof(hash));
 }
 
 void
@@ -57,14 +60,16 @@ index_history_note(struct index *index, uint32_t ns, uint32_t holder, enum index
                    uint32_t first_number, uint32_t count, uint32_t time_s)
 {
     struct index_history_ring *ring = &index->history;
-    const uint32_t what = what_of(ns, holder, kind);
+    const struct index_past_record one = record_of(ns, holder, kind, time_s);
 
     if (time_s == INDEX_HISTORY_NOT)
         return;
     /* When it is full for the first time it may grow. */
     if (count == 1 && ring->count != ring->capacity) {
-        ring->records[ring->count++ & (ring->capacity - 1)] = (struct index_past_record){
-            .hash = index_state_seq(index, first_number), .time_s = time_s, .what = what};
+        struct index_past_record *record = &ring->records[ring->count++ & (ring->capacity - 1)];
+
+        *record = one;
+        set_hash(record, index_state_seq(index, first_number));
         return;
     }
     for (uint32_t i = 0; i < count;) {
@@ -79,11 +84,23 @@ index_history_note(struct index *index, uint32_t ns, uint32_t holder, enum index
         at = (uint32_t)(ring->count & (ring->capacity - 1));
         most = ring->capacity - at < count - i ? ring->capacity - at : count - i;
         record = &ring->records[at];
-        for (const uint32_t end = i + most; i < end; i++)
-            *record++ = (struct index_past_record){
-                .hash = index_state_seq(index, first_number + i), .time_s = time_s, .what = what};
+        for (const uint32_t end = i + most; i < end; i++, record++) {
+            *record = one;
+            set_hash(record, index_state_seq(index, first_number + i));
+        }
         ring->count += most;
     }
+}
+
+void
+index_history_forget(struct index *index, uint32_t ns)
+{
+    const struct index_history_ring *ring = &index->history;
+    const uint64_t remembered = ring->count < ring->capacity ? ring->count : ring->capacity;
+
+    for (uint64_t i = 0; i < remembered; i++)
+        if (ring->records[i].ns == ns)
+            memset(ring->records[i].hash, 0, sizeof(ring->records[i].hash));
 }
 
 size_t
@@ -91,7 +108,6 @@ index_history(struct index *index, uint32_t ns, uint64_t hash, struct index_past
               size_t capacity)
 {
     const struct index_history_ring *ring = &index->history;
-    const uint32_t in_namespace = ns << NAMESPACE_SHIFT;
     size_t found = 0;
     uint64_t remembered;
 
@@ -102,12 +118,12 @@ index_history(struct index *index, uint32_t ns, uint64_t hash, struct index_past
         const struct index_past_record *record =
             &ring->records[(ring->count - i) & (ring->capacity - 1)];
 
-        if (record->hash != hash || (record->what & NAMESPACE_MASK) != in_namespace)
+        if (memcmp(record->hash, &hash, sizeof(hash)) != 0 || record->ns != ns)
             continue;
         past[found++] = (struct index_past){
             .time_ms = (uint64_t)record->time_s * 1000,
-            .holder = record->what >> HOLDER_SHIFT,
-            .kind = (record->what & KIND_MASK) != 0 ? INDEX_REMOVE : INDEX_STORE,
+            .holder = record->holder,
+            .kind = record->removed != 0 ? INDEX_REMOVE : INDEX_STORE,
         };
     }
     (void)pthread_mutex_unlock(&index->lock);

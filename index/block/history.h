@@ -17,6 +17,8 @@
 void index_history_note(struct index *index, uint32_t ns, uint32_t holder,
                         enum index_change_kind kind, uint32_t first_number, uint32_t count,
                         uint32_t time_s);
+/** The namespace's number goes to another: nothing is told of its changes any more. */
+void index_history_forget(struct index *index, uint32_t ns);
 void index_history_release(struct index *index);
 
 #endif /* INDEX_BLOCK_HISTORY_H */

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "index/block/history.h"
 #include "index/block/state.h"
 
 /* The hash of a name, spread for a table. */
@@ -223,10 +224,68 @@ index_namespace(struct index *index, const char *name, uint32_t *ns)
     return rc;
 }
 
+static bool
+is_empty(const struct index *index, uint32_t ns)
+{
+    const struct index_namespace *record = index_state_namespace(index, ns);
+
+    return record->orphans == 0 && index_table_is_empty(&record->table);
+}
+
+bool
+index_namespace_is_empty(struct index *index, uint32_t ns)
+{
+    bool empty;
+
+    assert(ns < atomic_load_explicit(&index->namespace_count, memory_order_acquire));
+    (void)pthread_mutex_lock(&index->lock);
+    empty = is_empty(index, ns);
+    (void)pthread_mutex_unlock(&index->lock);
+    return empty;
+}
+
+enum kvt_err
+index_namespace_rename(struct index *index, uint32_t ns, const char *name)
+{
+    const size_t length = strlen(name);
+    const uint64_t hash = XXH3_64bits(name, length);
+    struct index_namespace *record;
+    struct index_hash_map_probe probe;
+    enum kvt_err rc = KVT_OK;
+    uint32_t found;
+
+    if (length >= KVT_NAMESPACE_MAX)
+        return KVT_RANGE;
+    (void)pthread_mutex_lock(&index->lock);
+    (void)pthread_mutex_lock(&index->names_lock);
+    assert(ns < atomic_load(&index->namespace_count) && is_empty(index, ns));
+    record = index_state_namespace(index, ns);
+    if (find_namespace(index, name, hash) != INDEX_NONE)
+        rc = KVT_EXISTS;
+    else if (!index_hash_map_reserve(&index->namespace_names, hash))
+        rc = KVT_FULL;
+    if (rc == KVT_OK) {
+        found = index_hash_map_first(&index->namespace_names,
+                                     XXH3_64bits(record->name, strlen(record->name)), &probe);
+        while (found != ns && found != INDEX_NONE)
+            found = index_hash_map_next(&probe);
+        assert(found == ns);
+        index_hash_map_remove(&probe);
+        memset(record->name, 0, sizeof(record->name));
+        memcpy(record->name, name, length);
+        index_hash_map_add(&index->namespace_names, hash, ns);
+        index_history_forget(index, ns);
+    }
+    (void)pthread_mutex_unlock(&index->names_lock);
+    (void)pthread_mutex_unlock(&index->lock);
+    return rc;
+}
+
 void
 index_namespace_name(struct index *index, uint32_t ns, char out[KVT_NAMESPACE_MAX])
 {
-    /* A name is written before its number is given out, and never again. */
     assert(ns < atomic_load_explicit(&index->namespace_count, memory_order_acquire));
+    (void)pthread_mutex_lock(&index->names_lock);
     memcpy(out, index_state_namespace(index, ns)->name, KVT_NAMESPACE_MAX);
+    (void)pthread_mutex_unlock(&index->names_lock);
 }

@@ -116,9 +116,11 @@ struct index_holder_record {
 
 /* One of the newest changes; `hash` of a block of namespace `ns`. */
 struct index_past_record {
-    uint64_t hash;
+    uint32_t hash[2]; /* as it lies in memory; 0 is nobody's */
     uint32_t time_s;
-    uint32_t what; /* holder:16 | namespace:12 | kind:1, high to low from bit 31 */
+    uint16_t holder;
+    uint16_t ns;
+    uint32_t removed; /* 1: it went */
 };
 
 struct index_history_ring {

@@ -739,6 +739,17 @@ index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number)
     assert(false); /* an entry that was made is there */
 }
 
+bool
+index_table_is_empty(const struct index_table *table)
+{
+    const struct index_table_directory *directory = directory_of(table);
+
+    for (size_t i = 0; directory != NULL && i < (size_t)1 << directory->depth; i++)
+        if (atomic_load_explicit(&directory->segments[i], memory_order_acquire)->used != 0)
+            return false;
+    return true;
+}
+
 void
 index_table_release(struct index_table *table, struct index_memory *memory)
 {

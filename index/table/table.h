@@ -106,6 +106,9 @@ uint32_t index_table_enter_all(struct index_table *table, const struct index_tab
 /** Take out what was entered (asserted to be there). */
 void index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number);
 
+/** Is nothing entered? */
+bool index_table_is_empty(const struct index_table *table);
+
 /** Nobody may be reading. */
 void index_table_release(struct index_table *table, struct index_memory *memory);
 

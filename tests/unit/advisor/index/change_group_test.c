@@ -46,7 +46,7 @@ make_memory(struct advisor_ram_index *memory)
     memset(memory, 0, sizeof(*memory));
     assert_int_equal(index_new(&memory->index, 32u << 20), KVT_OK);
     assert_int_equal(advisor_name_table_new(&names, memory->index, INDEX_HOLDERS_MAX), KVT_OK);
-    assert_int_equal(advisor_name_table_namespace(names, "ns", &number), KVT_OK);
+    assert_int_equal(advisor_name_table_namespace(names, "ns", 0, &number), KVT_OK);
     assert_int_equal(number, NS);
     for (uint32_t i = 0; i < HOLDERS; i++) {
         assert_int_equal(advisor_name_table_holder(names, &holders[i], &number), KVT_OK);

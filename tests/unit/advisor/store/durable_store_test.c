@@ -69,8 +69,8 @@ numbers_and_names(void **state)
     assert_int_equal(value, 0);
     assert_int_equal(advisor_store_put_number(&scene.txn, ADVISOR_META_EVENTS_SEQ, UINT64_MAX),
                      KVT_OK);
-    assert_int_equal(advisor_store_put_namespace(&scene.txn, 0, ""), KVT_OK);
-    assert_int_equal(advisor_store_put_namespace(&scene.txn, 300, "tenant/model"), KVT_OK);
+    assert_int_equal(advisor_store_put_namespace(&scene.txn, 0, "", 0), KVT_OK);
+    assert_int_equal(advisor_store_put_namespace(&scene.txn, 300, "tenant/model", 0), KVT_OK);
     assert_int_equal(advisor_store_put_holder(&scene.txn, 7, &holder), KVT_OK);
     commit(&scene);
     assert_int_equal(advisor_store_number(&scene.txn, ADVISOR_META_EVENTS_SEQ, &value), KVT_OK);
@@ -340,7 +340,7 @@ read_only_beside_a_writer(void **state)
     (void)state;
     assert_int_equal(advisor_store_read_open(&reader, "/nonexistent/kvtier", &err), KVT_NOTFOUND);
     begin(&scene);
-    assert_int_equal(advisor_store_put_namespace(&scene.txn, 0, "ns"), KVT_OK);
+    assert_int_equal(advisor_store_put_namespace(&scene.txn, 0, "ns", 0), KVT_OK);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(advisor_store_put_holder(&scene.txn, i, &keys[i]), KVT_OK);
     put_block(&scene, 1, 0, 2);

@@ -50,7 +50,7 @@ add_namespace(struct index *index, struct advisor_name_table *names, uint32_t i)
                          ADVISOR_NAME_TABLE_NOBODY);
     }
     (void)snprintf(name, sizeof(name), "ns%u", i);
-    assert_int_equal(advisor_name_table_namespace(names, name, &number), KVT_OK);
+    assert_int_equal(advisor_name_table_namespace(names, name, 0, &number), KVT_OK);
     assert_int_equal(number, i);
 }
 
@@ -112,7 +112,7 @@ add_all(void *arg)
 
         rc = advisor_name_table_holder(names, &key, &number);
         if (rc == KVT_OK)
-            rc = advisor_name_table_namespace(names, key.name, &number);
+            rc = advisor_name_table_namespace(names, key.name, 0, &number);
     }
     advisor_name_table_free(names);
     index_free(index);

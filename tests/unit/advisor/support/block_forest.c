@@ -67,8 +67,12 @@ tell(struct test_places *places, unsigned place, unsigned space)
 
     assert_non_null(events);
     (void)snprintf(batch.namespace_, sizeof(batch.namespace_), "%s", test_places_spaces[space]);
-    (void)snprintf(batch.worker, sizeof(batch.worker), "%s-%u-%u", kinds[place].publisher, place,
-                   space);
+    if (kinds[place].tier == KVT_TIER_G4)
+        (void)snprintf(batch.worker, sizeof(batch.worker), "gateway:%s:%u", kinds[place].publisher,
+                       place * 100 + space);
+    else
+        (void)snprintf(batch.worker, sizeof(batch.worker), "%s-%u-%u", kinds[place].publisher,
+                       place, space);
     batch.locations[0].tier = kinds[place].tier;
     (void)snprintf(batch.locations[0].name, sizeof(batch.locations[0].name), "%s",
                    kinds[place].holder);

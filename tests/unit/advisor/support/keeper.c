@@ -37,7 +37,7 @@ name_all(struct keeper *keeper)
 
     for (uint32_t i = 0; i < LOG_MODEL_NAMESPACES; i++) {
         (void)snprintf(name, sizeof(name), "ns%u", i);
-        assert_int_equal(advisor_name_table_namespace(keeper->names, name, &number), KVT_OK);
+        assert_int_equal(advisor_name_table_namespace(keeper->names, name, 0, &number), KVT_OK);
         assert_int_equal(number, i);
     }
     for (uint32_t i = 0; i <= KEEPER_BUCKET; i++) {

@@ -30,7 +30,7 @@ put_names(const struct advisor_txn *txn)
     static const char *const tiers[] = {"cold@b", "hot@g", "hot@h"};
 
     for (uint32_t i = 0; i < TEST_STORE_NAMESPACES; i++)
-        assert_int_equal(advisor_store_put_namespace(txn, i, names[i]), KVT_OK);
+        assert_int_equal(advisor_store_put_namespace(txn, i, names[i], 0), KVT_OK);
     for (uint32_t i = 0; i < TEST_STORE_HOLDERS; i++) {
         struct index_holder holder;
 

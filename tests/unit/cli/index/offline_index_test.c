@@ -64,8 +64,8 @@ write_blocks(const char *folder, uint32_t blocks)
 
     assert_int_equal(advisor_store_open(&store, &options, NULL), KVT_OK);
     assert_int_equal(advisor_store_write(store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_store_put_namespace(&txn, 0, ""), KVT_OK);
-    assert_int_equal(advisor_store_put_namespace(&txn, 1, "tenant/model"), KVT_OK);
+    assert_int_equal(advisor_store_put_namespace(&txn, 0, "", 0), KVT_OK);
+    assert_int_equal(advisor_store_put_namespace(&txn, 1, "tenant/model", 0), KVT_OK);
     assert_int_equal(advisor_store_put_holder(&txn, 0, &cold), KVT_OK);
     assert_int_equal(advisor_store_put_holder(&txn, 1, &worker), KVT_OK);
     assert_int_equal(advisor_store_put_number(&txn, ADVISOR_META_EVENTS_SEQ, 77), KVT_OK);
