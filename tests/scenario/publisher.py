@@ -132,7 +132,7 @@ class Publisher:
         events = [event for seq, event in self.ring if first <= seq <= last][:PAGE]
         if incarnation != self.incarnation or not self.ring or self.ring[0][0] > first:
             return bus.pack([1, NOT_FOUND, 0, self.batch(self.next_seq, [])])
-        return bus.pack([1, 0, 0, self.batch(first, events)])
+        return bus.pack([1, 0, 0, self.batch(first if events else self.next_seq, events)])
 
     def on_dump(self, question):
         self.asked["dump"] += 1

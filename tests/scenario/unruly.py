@@ -32,13 +32,16 @@ class Plane:
             publisher.heartbeat()
         self.bus.flush()
 
+    def wrong(self):
+        try:
+            return differences(self.advisor, self.publishers)
+        except OSError as error:
+            return str(error)
+
     def right(self, seconds=30):
         def check():
             self.beat()
-            try:
-                return differences(self.advisor, self.publishers)
-            except OSError as error:
-                return str(error)
+            return self.wrong()
 
         wait_until(check, seconds * self.run.slow, "the picture is right", every=0.3)
 
