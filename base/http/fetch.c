@@ -71,6 +71,8 @@ prepare(CURL *easy, const struct kvt_fetch *fetch, struct curl_slist *headers,
     ok = ok && curl_easy_setopt(easy, CURLOPT_URL, fetch->url) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
+    ok =
+        ok && curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, problem) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, whole_ms(fetch->timeout_ms)) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK;

@@ -164,6 +164,8 @@ queue_response(struct call *call, unsigned status, const char *content_type,
     (void)MHD_add_response_header(answer, "X-Content-Type-Options", "nosniff");
     if (status == 401)
         (void)MHD_add_response_header(answer, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (call->refusal == 400)
+        (void)MHD_add_response_header(answer, MHD_HTTP_HEADER_CONNECTION, "close");
     if (status == 405)
         (void)MHD_add_response_header(answer, MHD_HTTP_HEADER_ALLOW, call->allow);
     kvt_metric_inc(call->http->answers[status / 100], 1);
@@ -433,6 +435,7 @@ begin(struct kvt_http *http, struct MHD_Connection *connection, const char *meth
       const char *path, void **state)
 {
     struct call *call = kvt_calloc(1, sizeof(*call));
+    const char *fault;
 
     if (call == NULL)
         return MHD_NO; /* the connection is closed; there is no memory to say more */
@@ -442,6 +445,12 @@ begin(struct kvt_http *http, struct MHD_Connection *connection, const char *meth
     kvt_buffer_init(&call->body, KVT_HTTP_BODY_MAX);
     atomic_fetch_add(&http->life.call_count, 1);
     *state = call;
+    fault = kvt_http_daemon_fault(connection);
+    if (fault != NULL) {
+        /* An answer before the body: the library closes the connection after it. */
+        refuse(call, 400, KVT_INVALID, fault);
+        return perform(call, method, path);
+    }
     judge(call, method, path);
     if (announces_too_much(call)) {
         /* Answered before the body: whoever asked "Expect: 100-continue" need not send it. */

@@ -39,7 +39,7 @@ struct kvt_http_daemon_options {
     MHD_AccessHandlerCallback on_request;
     MHD_RequestCompletedCallback on_completed;
     size_t (*unescape)(void *arg, struct MHD_Connection *connection, char *text);
-    void *arg;                        /* of on_request and on_completed; unescape gets NULL */
+    void *arg;                         /* of on_request and on_completed; unescape gets NULL */
     const struct MHD_OptionItem *more; /* up to MHD_OPTION_END */
 };
 
@@ -52,6 +52,10 @@ struct kvt_http_daemon_options {
 KVT_NODISCARD enum kvt_err kvt_http_daemon_start(struct kvt_http_daemon *life,
                                                  const struct kvt_http_daemon_options *options,
                                                  struct kvt_error *err);
+
+/** Why the head of a request can be read in two ways, by this server and by what stands before it;
+ *  NULL: it cannot.  Such a request is answered with 400, and its connection closed. */
+const char *kvt_http_daemon_fault(struct MHD_Connection *connection);
 
 /** Take no new connections and give those that are served time to end. */
 void kvt_http_daemon_drain(struct kvt_http_daemon *life);

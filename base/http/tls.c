@@ -176,6 +176,18 @@ on_no_pair(gnutls_session_t session, const gnutls_datum_t *authorities, int auth
 }
 
 struct MHD_OptionItem
+kvt_tls_priorities(void)
+{
+    /* TLS 1.2 and later, forward secrecy, AEAD ciphers alone, no signature with SHA-1. */
+    static char priorities[] =
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-CIPHER-ALL:+AES-256-GCM:+AES-128-GCM:"
+        "+CHACHA20-POLY1305:-MAC-ALL:+AEAD:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-SIGN-RSA-SHA1:"
+        "-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1";
+
+    return (struct MHD_OptionItem){.option = MHD_OPTION_HTTPS_PRIORITIES, .ptr_value = priorities};
+}
+
+struct MHD_OptionItem
 kvt_tls_option(void)
 {
     /* The library has one type for all options, and gives this one back its own. */

@@ -44,6 +44,9 @@ KVT_NODISCARD enum kvt_err kvt_tls_load(struct kvt_tls *tls, const char *certifi
  */
 void kvt_tls_validity(struct kvt_tls *tls, uint64_t *from_ms, uint64_t *to_ms);
 
+/** The versions and cipher suites of every port with TLS. */
+struct MHD_OptionItem kvt_tls_priorities(void);
+
 /** What MHD_start_daemon() needs behind MHD_USE_TLS: an entry of its MHD_OPTION_ARRAY. */
 struct MHD_OptionItem kvt_tls_option(void);
 

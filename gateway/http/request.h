@@ -84,7 +84,10 @@ struct gateway_reader;
     X(NOT_IMPLEMENTED, 501, "NotImplemented", "This part of S3 is not offered here.")              \
     X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
     X(INVALID_ARGUMENT, 400, "InvalidArgument", "An argument is not valid.")                       \
+    X(SELFTEST, 400, "InvalidArgument",                                                            \
+      "A KVTier gateway answers here: it refuses the keys of a store's self-test.")                \
     X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
+    X(INVALID_HEAD, 400, "InvalidRequest", "The request's header can be read in two ways.")        \
     X(HEADERS_LARGE, 400, "RequestHeaderSectionTooLarge",                                          \
       "Headers have at most 64 lines and 16 KiB here.")                                            \
     X(KEY_TOO_LONG, 400, "KeyTooLongError", "Your key is too long: keys have at most 1024 bytes.") \

@@ -242,6 +242,10 @@ understand(struct call *call, const char *method)
         gateway_stats_add(stats, GATEWAY_STAT_HTTP_BAD, 1);
         return GATEWAY_S3_ERROR_INVALID_URI;
     }
+    if (kvt_http_daemon_fault(call->connection) != NULL) {
+        call->close = true;
+        return GATEWAY_S3_ERROR_INVALID_HEAD;
+    }
     (void)MHD_get_connection_values(call->connection, MHD_HEADER_KIND, on_header, call);
     if (request->fault != GATEWAY_S3_ERROR_NONE)
         return request->fault;
@@ -421,7 +425,7 @@ begin(struct call *call, const char *method)
         return MHD_YES;
     (void)gateway_request_fail(call->request, fault);
     call->phase = PHASE_REFUSED;
-    if (gateway_request_header(call->request, "expect") != NULL) {
+    if (call->close || gateway_request_header(call->request, "expect") != NULL) {
         call->close = true;
         return answer(call);
     }

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -342,6 +344,77 @@ over_tls_it_is_read(void **state)
     assert_int_equal(gateway_stats_get(&f->scene.gateway.stats, GATEWAY_STAT_HITS_SEALED), 0);
 }
 
+/* Whether openssl completes a handshake with these options, which blanks divide. */
+static bool
+shakes_hands(uint16_t port, const char *options)
+{
+    char address[32];
+    char words[160];
+    char program[] = "openssl";
+    char verb[] = "s_client";
+    char connect_to[] = "-connect";
+    char *argv[16] = {program, verb, connect_to, address};
+    size_t count = 4;
+    char *rest = words;
+    posix_spawn_file_actions_t files;
+    pid_t child;
+    int status = -1;
+
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)port);
+    (void)snprintf(words, sizeof(words), "%s", options);
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL && count < 15;)
+        argv[count++] = word;
+    assert_int_equal(posix_spawn_file_actions_init(&files), 0);
+    for (int fd = 0; fd < 3; fd++)
+        assert_int_equal(posix_spawn_file_actions_addopen(&files, fd, "/dev/null",
+                                                          fd == 0 ? O_RDONLY : O_WRONLY, 0),
+                         0);
+    assert_int_equal(posix_spawnp(&child, "openssl", &files, NULL, argv, environ), 0);
+    (void)posix_spawn_file_actions_destroy(&files);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* A client that accepts every cipher (@SECLEVEL=0) gets a safe one, or no connection. */
+static void
+old_tls_is_refused(void **state)
+{
+    static const char *const good[] = {
+        "-tls1_3",
+        "-tls1_2",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-GCM-SHA256",
+        "-tls1_2 -cipher ECDHE-ECDSA-CHACHA20-POLY1305",
+    };
+    static const char *const refused[] = {
+        "-tls1 -cipher ALL:@SECLEVEL=0",
+        "-tls1_1 -cipher ALL:@SECLEVEL=0",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES256-SHA:@SECLEVEL=0",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-SHA256:@SECLEVEL=0",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES256-SHA384:@SECLEVEL=0",
+        "-tls1_2 -cipher ECDHE-ECDSA-AES128-CCM:@SECLEVEL=0",
+        "-tls1_2 -cipher aNULL:@SECLEVEL=0",
+        "-tls1_2 -cipher eNULL:@SECLEVEL=0",
+        "-tls1_2 -sigalgs ECDSA+SHA1 -cipher ALL:@SECLEVEL=0",
+    };
+    struct fixture *f = *state;
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    struct test_certificate pair;
+    struct kvt_error err;
+
+    test_certificate_make(&pair, "gateway", now_ms - 3600000, now_ms + 3600000);
+    assert_int_equal(kvt_tls_new(&f->tls), KVT_OK);
+    assert_int_equal(kvt_tls_load(f->tls, pair.text, pair.key, &err), KVT_OK);
+    gateway_s3_server_stop(f->front);
+    start_front(f, WAIT_S * 1000);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (!shakes_hands(f->port, good[i]))
+            fail_msg("%s is refused", good[i]);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (shakes_hands(f->port, refused[i]))
+            fail_msg("%s is taken", refused[i]);
+}
+
 static void
 damaged_while_it_is_sent(void **state)
 {
@@ -485,6 +558,7 @@ main(void)
         cmocka_unit_test_setup_teardown(again_out_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_small_part_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(over_tls_it_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(old_tls_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_while_it_is_sent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_short_where_nothing_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_from_the_first_piece_on, set_up, tear_down),
