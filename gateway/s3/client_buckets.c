@@ -394,7 +394,7 @@ drop_records(struct gateway_context *context, const struct gateway_client_bucket
     (void)snprintf(prefix, sizeof(prefix), G4_OBJECT_NAME_RECORD "%s/", bucket->id);
     list.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed));
     if (list.listed == NULL)
-        return; /* kvtier g4 fsck --repair removes them */
+        return; /* records without an object cost a key's bytes each, and are never listed */
     do {
         rc = perform(context, &list);
         for (size_t i = 0; rc == KVT_OK && i < list.listed_count; i++) {
