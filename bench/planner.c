@@ -201,7 +201,7 @@ open_all(struct bench *bench, const char *folder)
     need(advisor_store_open(&bench->store, &store, &err), "store");
     need(index_new(&bench->index, 64u << 20), "index");
     need(advisor_name_table_new(&bench->names, bench->index, HOLDERS), "names");
-    need(advisor_name_table_namespace(bench->names, "tenant/model", &bench->ns), "namespace");
+    need(advisor_name_table_namespace(bench->names, "tenant/model", 0, &bench->ns), "namespace");
     for (int i = 0; i < TIERS; i++) {
         (void)snprintf(key.name, sizeof(key.name), "%s", tier_names[i]);
         need(advisor_name_table_holder(bench->names, &key, &bench->holders[i]), "holder");

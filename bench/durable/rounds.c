@@ -28,7 +28,7 @@ name_all(struct rounds *rounds)
 
     for (uint32_t i = 0; i < STREAM_NAMESPACES && rc == KVT_OK; i++) {
         (void)snprintf(name, sizeof(name), "model%u", i);
-        rc = advisor_name_table_namespace(rounds->names, name, &number);
+        rc = advisor_name_table_namespace(rounds->names, name, 0, &number);
     }
     for (uint32_t i = 0; i < ROUNDS_WORKERS && rc == KVT_OK; i++) {
         (void)snprintf(holder.name, sizeof(holder.name), "worker%u", i);

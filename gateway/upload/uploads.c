@@ -109,8 +109,8 @@ read_record(char *record, struct gateway_upload *upload)
     *key++ = '\0';
     if (key[0] == '\0' || strlen(key) >= sizeof(upload->key))
         return false;
-    (void)snprintf(upload->bucket, sizeof(upload->bucket), "%s", record);
-    (void)snprintf(upload->key, sizeof(upload->key), "%s", key);
+    memcpy(upload->bucket, record, strlen(record) + 1);
+    memcpy(upload->key, key, strlen(key) + 1);
     return true;
 }
 
