@@ -581,7 +581,6 @@ static const struct cli_command commands[] = {
                 "gets keys of its own from 'key derive'. docs/operations.md has the steps that "
                 "change it.",
      .example = "key new --out orders.key",
-     .words = "",
      OPTIONS(KEY_NEW),
      .run = cli_key_new},
     {.path = "key derive",
@@ -590,7 +589,6 @@ static const struct cli_command commands[] = {
      .details = "A gateway with such a file can verify orders to it and sign its own reports. It "
                 "cannot sign orders, nor reports of another gateway.",
      .example = "key derive --gateway gw0 --out gw0.key orders.key",
-     .words = "",
      OPTIONS(KEY_DERIVE),
      .run = cli_key_derive},
     {.path = "config show",

@@ -45,8 +45,7 @@ prepare(struct test_waiting *w)
     for (uint64_t i = 1; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&w->gateway, i, SIZE), KVT_OK);
     assert_int_equal(
-        test_gateway_store_put(w->gateway.bucket, test_gateway_key(key, 1), "", 0, &bare),
-        KVT_OK);
+        test_gateway_store_put(w->gateway.bucket, test_gateway_key(key, 1), "", 0, &bare), KVT_OK);
 }
 
 /* The `after`th call of `verb` fails, from the acknowledgement on. */

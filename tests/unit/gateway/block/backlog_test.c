@@ -363,8 +363,7 @@ bad_object_is_replaced(void **state)
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(
-        test_gateway_store_put(w.gateway.bucket, test_gateway_key(key, 1), "", 0, &bare),
-        KVT_OK);
+        test_gateway_store_put(w.gateway.bucket, test_gateway_key(key, 1), "", 0, &bare), KVT_OK);
     assert_int_equal(test_waiting_round(&w), 1);
     assert_true(test_waiting_arrived(&w, 1, SIZE));
     test_waiting_close(&w);
