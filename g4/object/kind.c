@@ -20,6 +20,12 @@ g4_kind_name(enum g4_kind kind)
 }
 
 static bool
+begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool
 ends_with(const char *text, const char *suffix)
 {
     const size_t size = strlen(text);
@@ -57,7 +63,9 @@ g4_kind_of_key(const char *key, struct kvt_key *parsed)
 
     if (kvt_key_parse(key, parsed == NULL ? &ignored : parsed) == KVT_OK)
         return G4_KIND_BLOCK;
-    if (strncmp(key, OWN_PREFIX, strlen(OWN_PREFIX)) == 0)
+    if (begins_with(key, G4_OBJECT_NAME_ESCAPED) || begins_with(key, G4_OBJECT_NAME_HASHED))
+        return G4_KIND_OPAQUE;
+    if (begins_with(key, OWN_PREFIX))
         return G4_KIND_OWN;
     if (ends_with(key, G4_LOCK_SUFFIX))
         return G4_KIND_LOCK;

@@ -17,6 +17,11 @@
 #define G4_KIND_META_SUFFIX ".meta"
 #define G4_LOCK_SUFFIX      ".lock" /* of the objects of g4/lock/lock.h */
 
+/* Below these are clients' objects (g4/object/object_name.h); all else that begins with ".kvtier-"
+ * is of KVTier. */
+#define G4_OBJECT_NAME_ESCAPED ".kvtier-key/"
+#define G4_OBJECT_NAME_HASHED  ".kvtier-long/"
+
 /* Writer of the empty object that takes the place of a bad block. */
 #define G4_KIND_TOMBSTONE_WRITER "tombstone"
 
@@ -29,7 +34,7 @@ enum g4_kind {
     G4_KIND_TOMBSTONE, /* a block's key; only a HEAD or GET can tell it from a block */
     G4_KIND_LOCK,
     G4_KIND_META, /* KVBM's commit record of a block */
-    G4_KIND_OWN,  /* of self-tests and probes */
+    G4_KIND_OWN,  /* of KVTier itself */
     G4_KIND_OPAQUE,
 };
 

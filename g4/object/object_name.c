@@ -394,6 +394,25 @@ g4_object_name_form(const char *bucket, const char *name, enum g4_object_form *f
     return rc != KVT_INVALID;
 }
 
+void
+g4_object_name_beginning(const char *bucket, const char *name, char key[G4_CLIENT_KEY_MAX])
+{
+    const enum kvt_err rc = g4_object_name_key(bucket, name, key);
+    const char *codes = below(G4_OBJECT_NAME_HASHED, bucket, name);
+    size_t used = 0;
+
+    if (rc == KVT_INVALID)
+        (void)snprintf(key, G4_CLIENT_KEY_MAX, "%s", name);
+    /* A code that the beginning cuts is not taken. */
+    for (size_t at = 0, step = 1; rc == KVT_NOTFOUND && step > 0 && at < BEGINNING; at += step) {
+        step = take_code(codes + at, key + used);
+        if (step == 0 || at + step > BEGINNING)
+            break;
+        key[++used] = '\0';
+    }
+    key[rc == KVT_NOTFOUND ? used : strlen(key)] = '\0';
+}
+
 bool
 g4_object_name_record(const char *bucket, const char *name, struct g4_object_name *record)
 {

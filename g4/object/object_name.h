@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "g4/object/kind.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
@@ -30,9 +31,7 @@
 #define G4_OBJECT_NAME_MAX   KVT_KEY_MAX
 #define G4_OBJECT_BUCKET_MAX 17 /* sixteen hex digits, or "": the configured bucket */
 
-#define G4_OBJECT_NAME_ESCAPED ".kvtier-key/"
-#define G4_OBJECT_NAME_HASHED  ".kvtier-long/"
-#define G4_OBJECT_NAME_RECORD  ".kvtier-long-key/"
+#define G4_OBJECT_NAME_RECORD ".kvtier-long-key/"
 
 enum g4_object_form { G4_OBJECT_IDENTITY, G4_OBJECT_ESCAPED, G4_OBJECT_HASHED };
 
@@ -72,6 +71,12 @@ bool g4_object_name_form(const char *bucket, const char *name, enum g4_object_fo
  */
 KVT_NODISCARD enum kvt_err g4_object_name_key(const char *bucket, const char *name,
                                               char key[G4_CLIENT_KEY_MAX]);
+
+/**
+ * As much of the client's key of a stored name as the name itself tells: the whole key, the
+ * beginning of one that is hashed, or the name where it is no client's of this bucket.
+ */
+void g4_object_name_beginning(const char *bucket, const char *name, char key[G4_CLIENT_KEY_MAX]);
 
 /** The record of a hashed name: the object that holds its key.  False, and "": another form. */
 bool g4_object_name_record(const char *bucket, const char *name, struct g4_object_name *record);

@@ -6,6 +6,7 @@
 #include "base/core/alloc.h"
 #include "base/text/yaml.h"
 #include "g4/object/kind.h"
+#include "g4/object/object_name.h"
 #include "g4/packed/manifest.h"
 #include "kvtier/key.h"
 
@@ -160,11 +161,14 @@ g4_placement_free(struct g4_placement *placement)
     kvt_free(placement);
 }
 
+/* Prefixes are of the keys that clients know. */
 static const struct rule *
-rule_of(const struct g4_placement *placement, const char *key)
+rule_of(const struct g4_placement *placement, const char *name)
 {
     const struct rule *best = NULL;
+    char key[G4_CLIENT_KEY_MAX];
 
+    g4_object_name_beginning("", name, key);
     for (size_t i = 0; i < placement->count; i++) {
         const struct rule *rule = &placement->rules[i];
         const size_t size = strlen(rule->prefix);

@@ -25,7 +25,7 @@ NAME = re.compile(r"\b(?:kvtier|up)(?:_[a-z0-9_]+)?\b")
 # takes less than a millisecond.
 KNOWN_LINT = {"kvtier_advisor_lag_milliseconds", "kvtier_advisor_last_event_timestamp_milliseconds",
               "kvtier_advisor_route_decision_microseconds"}
-LABELS = {"le", "result", "tier", "verb", "code", "source", "kind", "from", "to", "tenant"}  # each of a few values
+LABELS = {"cause", "le", "result", "tier", "verb", "code", "source", "kind", "from", "to", "tenant"}  # each of a few values
 SERIES_MAX = 300
 BLOCKS, BLOCK_SIZE = 120, 16 * 1024  # what the tenant acme writes
 QUOTAS = "quotas:\n  - {tenant: acme, tier: hot, soft: 1GB, hard: 2GB}\n  - {tenant: acme, hard: 4GB}\n"

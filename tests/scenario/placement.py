@@ -30,10 +30,11 @@ def scenario(run):
     client = run.client(gateway)
     bodies = {blocks.key(1, namespace="acme"): run.rng.randbytes(5000), blocks.key(2): run.rng.randbytes(5000),
               "acme/large": run.rng.randbytes(LARGE)}
+    names = {"acme/large": ".kvtier-key/configured/acme.slarge!"}  # where the others are as they are called
     with run.case("blocks, and objects in parts, are kept as their prefix says, and read back"):
         for key, body in bodies.items():
             expect(client.put(key, body).status == 200, f"cannot store {key}")
-            said = direct.head(key).headers
+            said = direct.head(names.get(key, key)).headers
             acme = key.startswith("acme/")
             expect(said.get("x-amz-server-side-encryption") == ("aws:kms" if acme else "AES256"), said)
             expect(said.get("x-amz-server-side-encryption-aws-kms-key-id", "").endswith("kvt-key") == acme, said)

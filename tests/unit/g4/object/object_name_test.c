@@ -214,6 +214,7 @@ static void
 a_hashed_key_is_in_its_record(void **state)
 {
     static char key[G4_CLIENT_KEY_MAX];
+    char again[G4_CLIENT_KEY_MAX];
     struct g4_object_name name;
     struct g4_object_name record;
 
@@ -224,6 +225,9 @@ a_hashed_key_is_in_its_record(void **state)
     assert_true(g4_object_name_record("", name.text, &record));
     assert_memory_equal(record.text, G4_OBJECT_NAME_RECORD "configured/", 28);
     assert_string_equal(strrchr(record.text, '/'), strrchr(name.text, '/'));
+    g4_object_name_beginning("", name.text, again);
+    assert_int_equal(strlen(again), 200);
+    assert_memory_equal(again, key, 200);
 }
 
 static void

@@ -80,6 +80,11 @@ the_longest_prefix_counts_alone(void **state)
         {"acme/.kvt/segment/0000000000000001-0000000000000002", {"aws:kms", KMS, "STANDARD_IA"}},
         {"acme/.kvt/manifest/notes.txt", {"aws:kms", KMS, "STANDARD_IA"}}, /* a client's */
         {".kvtier-selftest/1", {"AES256", NULL, NULL}},
+        /* The client's "acme/large", and two buckets of clients, whose keys are below no prefix. */
+        {".kvtier-key/configured/acme.slarge!", {"aws:kms", KMS, "STANDARD_IA"}},
+        {".kvtier-key/configured/acme.sopen.sx!", {NULL, NULL, "REDUCED_REDUNDANCY"}},
+        {".kvtier-key/0123456789abcdef/acme.slarge!", {"AES256", NULL, NULL}},
+        {".kvtier-long-key/configured/acme", {"AES256", NULL, NULL}},
     };
     static const char *const names[] = {"x-amz-server-side-encryption",
                                         "x-amz-server-side-encryption-aws-kms-key-id",
