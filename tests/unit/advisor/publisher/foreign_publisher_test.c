@@ -7,6 +7,7 @@
 #include "advisor/publisher/foreign_publisher.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/advisor/support/stack_publisher.h"
 
 enum { GIVE_UP_MS = 1000 };
 
@@ -37,15 +38,6 @@ fresh(bool messages)
     return (struct advisor_publisher){
         .is_foreign = true, .row = {.incarnation = 1}, .foreign = {.messages = messages ? 1 : 0}};
 }
-
-/* A publisher's digests are freed where its variable ends. */
-static void
-release_digests(struct advisor_publisher *publisher)
-{
-    advisor_seen_events_release(&publisher->seen);
-}
-
-#define RELEASED __attribute__((cleanup(release_digests)))
 
 /* Asked, and there is no answer.  True: it was given up. */
 static bool
@@ -124,12 +116,11 @@ events_count_from_0_or_1(void **state)
         {"id 2", .number = 3, APPLY, .last_seq = 3},
         {"id 0 is late for ever", .number = 1, DROP, .last_seq = 3},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
 
     (void)state;
     RUN(&publisher, from_0);
-    release_digests(&publisher);
-    publisher = fresh(false);
+    stack_publisher_replace(&publisher, fresh(false));
     RUN(&publisher, from_1);
 }
 
@@ -146,7 +137,7 @@ late_is_uncertain(void **state)
         {"sequence 0 comes", .number = 1, APPLY, .certain = true, .last_seq = 1},
         {"and 1", .number = 2, APPLY, .last_seq = 2},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -154,8 +145,7 @@ late_is_uncertain(void **state)
     assert_true(advisor_foreign_question(&publisher, 10, &question));
     assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
     assert_int_equal(question.from, 0);
-    release_digests(&publisher);
-    publisher = fresh(true);
+    stack_publisher_replace(&publisher, fresh(true));
     run_table(&publisher, messages, 1);
     assert_true(advisor_foreign_question(&publisher, 10, &question));
     assert_int_equal(question.what, ADVISOR_RESYNC_RANGE);
@@ -176,7 +166,7 @@ gap_is_filled(void **state)
         {"what waited", .number = 4, APPLY, .last_seq = 4},
         {"and the next", .number = 5, APPLY, .last_seq = 5},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -202,7 +192,7 @@ doubt_ends_with_the_next_number(void **state)
     static const struct arrival beyond[] = {
         {"one is missing", .number = 4, HOLD, .gap = true, .last_seq = 2, .uncertain = true},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -237,15 +227,14 @@ lives_have_no_order(void **state)
         {"sequence 1", .number = 2, APPLY, .last_seq = 2},
         {"began anew", .number = 1, .new_life = true, APPLY, .renewed = true, .last_seq = 1},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     const uint32_t gen = publisher.row.gen;
 
     (void)state;
     RUN(&publisher, table);
     assert_int_equal(publisher.row.gen, gen + 2);
     assert_int_equal(publisher.foreign.floor, publisher.row.gen);
-    release_digests(&publisher);
-    publisher = fresh(true);
+    stack_publisher_replace(&publisher, fresh(true));
     RUN(&publisher, flagged);
 }
 
@@ -262,7 +251,7 @@ given_up_goes_on(void **state)
         {"another gap", .number = 9, APPLY, .gap = true, .last_seq = 9, .uncertain = true},
         {"a clear absolves", .number = 10, .clears = true, APPLY, .last_seq = 10},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
     bool gave_up;
 
@@ -294,7 +283,7 @@ clear_ends_a_gap(void **state)
         {"next", .number = 8, APPLY, .certain = true, .last_seq = 8},
         {"a clear in its turn", .number = 9, .clears = true, APPLY, .last_seq = 9},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
 
     (void)state;
     RUN(&publisher, table);
@@ -311,7 +300,7 @@ clears_that_lie_are_found_out(void **state)
     };
     static const struct arrival next = {"next", .number = 2, HOLD, .last_seq = 1,
                                         .uncertain = true};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -342,7 +331,7 @@ lost_ones_go_on_behind_a_lie(void **state)
         {"a clear", .number = 4, .clears = true, APPLY, .last_seq = 4},
     };
     static const struct arrival first = {"first", .number = 1, APPLY, .last_seq = 1};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
 
     (void)state;
     live(&publisher, &first);
@@ -379,7 +368,7 @@ dropped_while_a_dump_came(void **state)
 {
     static const struct arrival late = {"late", .number = 10, HOLD, .late = true,
                                         .uncertain = true};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
 
     (void)state;
     live(&publisher, &late);
@@ -405,7 +394,7 @@ lost_behind_a_dump(void **state)
                                          .uncertain = true};
     static const struct arrival missing = {"it is told", .number = 102, APPLY, .certain = true,
                                            .last_seq = 102};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -436,7 +425,7 @@ doubt_while_it_is_asked(void **state)
     };
     static const struct arrival after = {"the one that was dropped", .number = 4, APPLY,
                                          .certain = true, .last_seq = 4};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -466,8 +455,8 @@ static void
 late_over_a_restart(void **state)
 {
     static const struct arrival late = {"late", .number = 5, HOLD, .late = true, .uncertain = true};
-    RELEASED struct advisor_publisher before = fresh(true);
-    RELEASED struct advisor_publisher publisher;
+    STACK_PUBLISHER before = fresh(true);
+    STACK_PUBLISHER publisher;
     struct advisor_question question;
 
     (void)state;
@@ -486,7 +475,7 @@ gap_after_a_long_doubt(void **state)
 {
     static const struct arrival first = {"first", .number = 1, APPLY, .last_seq = 1};
     const struct advisor_mark beyond = {.number = 4};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     bool gave_up;
 
     (void)state;
@@ -514,8 +503,8 @@ unheard_for_a_while(void **state)
     static const struct arrival lost = {"it waited", .number = 3, APPLY, .last_seq = 3,
                                         .uncertain = true};
     static const struct arrival back = {"back", .number = 1, APPLY, .renewed = true, .last_seq = 1};
-    RELEASED struct advisor_publisher before = fresh(true);
-    RELEASED struct advisor_publisher publisher;
+    STACK_PUBLISHER before = fresh(true);
+    STACK_PUBLISHER publisher;
     struct advisor_question question;
 
     (void)state;
@@ -530,17 +519,14 @@ unheard_for_a_while(void **state)
     advisor_foreign_vouched(&publisher);
     assert_true(advisor_foreign_ranged(&publisher, 11));
     run_table(&publisher, &waited, 1);
-
-    release_digests(&publisher);
-    publisher = again(&before);
+    stack_publisher_replace(&publisher, again(&before));
     advisor_foreign_unheard(&publisher, 10);
     live(&publisher, &next);
     advisor_publisher_asked(&publisher, 1);
     assert_true(advisor_foreign_unanswered(&publisher, KVT_UNSUPPORTED, "nobody", 11, GIVE_UP_MS));
     run_table(&publisher, &lost, 1);
 
-    release_digests(&publisher);
-    publisher = again(&before);
+    stack_publisher_replace(&publisher, again(&before));
     advisor_foreign_unheard(&publisher, 10);
     live(&publisher, &back);
 }
@@ -562,7 +548,7 @@ gone_ones_do_not_walk(void **state)
     static const struct arrival beyond = {
         "one that was on its way", .number = 4,  .life = 3,        HOLD,
         .renewed = true,           .late = true, .uncertain = true};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     bool gave_up;
 
     (void)state;
@@ -592,7 +578,7 @@ answers(void **state)
         {"as it comes", .number = 12, APPLY, .last_seq = 12},
         {"then in order", .number = 14, HOLD, .gap = true, .last_seq = 12, .uncertain = true},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
     uint32_t gen;
 
@@ -624,7 +610,7 @@ ring_that_forgot(void **state)
         {"first", .number = 1, APPLY, .last_seq = 1},
         {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
     };
-    RELEASED struct advisor_publisher publisher = fresh(true);
+    STACK_PUBLISHER publisher = fresh(true);
 
     (void)state;
     RUN(&publisher, gap);
@@ -643,7 +629,7 @@ gone_and_back(void **state)
         {"it is back", .number = 3, .life = 3, HOLD, .renewed = true, .late = true, .last_seq = 0,
          .uncertain = true},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -671,7 +657,7 @@ silence_of_who_cannot_be_asked(void **state)
 {
     static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
     static const struct arrival next[] = {{"next", .number = 2, APPLY, .last_seq = 2}};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
 
     (void)state;
@@ -693,7 +679,7 @@ static void
 silence_of_who_can_be_asked(void **state)
 {
     static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     struct advisor_question question;
     uint64_t now_ms = 205;
 
@@ -722,7 +708,7 @@ silence_of_who_is_vouched_for(void **state)
     static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
     static const struct arrival gap[] = {
         {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true}};
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
     uint64_t now_ms = 205;
 
     (void)state;
@@ -756,7 +742,7 @@ numbers_that_lie(void **state)
          .uncertain = true},
         {"in order", .number = 3, APPLY, .certain = true, .last_seq = 3},
     };
-    RELEASED struct advisor_publisher publisher = fresh(false);
+    STACK_PUBLISHER publisher = fresh(false);
 
     (void)state;
     RUN(&publisher, table);
@@ -771,7 +757,7 @@ static void
 doubt_without_numbers(void **state)
 {
     static const struct arrival table[] = {{"a word", .number = 0, APPLY, .last_seq = 0}};
-    RELEASED struct advisor_publisher publisher = fresh(true);
+    STACK_PUBLISHER publisher = fresh(true);
 
     (void)state;
     RUN(&publisher, table);

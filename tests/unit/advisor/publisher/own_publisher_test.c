@@ -8,6 +8,7 @@
 #include "advisor/publisher/own_publisher.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/advisor/support/stack_publisher.h"
 
 /* One arrival and its expected verdict. */
 struct arrival {
@@ -25,15 +26,6 @@ struct arrival {
 };
 
 /* Events whose hashes are their numbers. */
-/* A publisher's digests are freed where its variable ends. */
-static void
-release_digests(struct advisor_publisher *publisher)
-{
-    advisor_seen_events_release(&publisher->seen);
-}
-
-#define RELEASED __attribute__((cleanup(release_digests)))
-
 static struct kvt_event all[128];
 
 static struct kvt_event_batch
@@ -93,7 +85,7 @@ in_order(void **state)
         {"heartbeat", 7, 8, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 7, false},
         {"earlier life", 6, 8, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 7, true},
     };
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
 
     (void)state;
     RUN(&publisher, table);
@@ -108,7 +100,7 @@ gap_holds_and_range_fills(void **state)
         {"behind the gap", 7, 8, 2, ADVISOR_SEE_HOLD, 0, 0, false, false, 3, true},
         {"heartbeat meanwhile", 7, 10, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 3, true},
     };
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct kvt_event_batch filler = batch_of(7, 3, 3);
     struct advisor_page page = {.status = KVT_OK, .batch = &filler};
     struct advisor_question question;
@@ -144,7 +136,7 @@ numbers_from_far_ahead_are_not_waited_for(void **state)
     static const struct arrival next = {"next", 7,     4, 1,    ADVISOR_SEE_APPLY, 0, 0,
                                         false,  false, 4, false};
     const struct kvt_event_batch far = batch_of(7, UINT64_C(1) << 60, 1);
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct kvt_event_batch nothing = batch_of(7, 4, 0);
     const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
     struct advisor_question question;
@@ -179,7 +171,7 @@ heartbeat_reveals_a_lost_tail(void **state)
         {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
         {"heartbeat", 7, 6, 0, ADVISOR_SEE_DROP, 0, 0, true, false, 3, true},
     };
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
 
     (void)state;
@@ -244,7 +236,7 @@ met_in_the_middle(void **state)
     dump_replaces(&publishers[1]);
     arrive(&publishers[2], &idle);
     for (size_t i = 0; i < 3; i++)
-        release_digests(&publishers[i]);
+        stack_publisher_release(&publishers[i]);
 }
 
 static void
@@ -264,7 +256,7 @@ range_gives_up_for_dump(void **state)
             {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
             {"gap", 7, 6, 2, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
         };
-        RELEASED struct advisor_publisher publisher = {0};
+        STACK_PUBLISHER publisher = {0};
         struct advisor_page_step step;
 
         RUN(&publisher, table);
@@ -285,8 +277,8 @@ newer_life_replaces(void **state)
         {"former life", 7, 4, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 2, true},
         {"another, met late", 9, 5, 1, ADVISOR_SEE_HOLD, 0, 0, false, true, 0, true},
     };
-    RELEASED struct advisor_publisher publisher = {0};
-    RELEASED struct advisor_publisher gateway = {0};
+    STACK_PUBLISHER publisher = {0};
+    STACK_PUBLISHER gateway = {0};
     static const struct arrival forgot = {
         "a gateway that forgot", 8, 1, 1, ADVISOR_SEE_HOLD, 0, 0, false, true, 0, true};
 
@@ -304,7 +296,7 @@ unknown_kinds_keep_their_numbers(void **state)
     const struct kvt_event_batch batch = batch_of(7, 1, 2);
     const struct kvt_event_batch next = batch_of(7, 4, 1);
     const struct kvt_event_batch overlap = batch_of(7, 4, 1);
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
 
     (void)state;
     assert_int_equal(advisor_publisher_see(&publisher, &batch, 1, 5).verdict, ADVISOR_SEE_APPLY);
@@ -324,7 +316,7 @@ silence(void **state)
                                          false,   false, 3, false};
     static const struct arrival back = {
         "back from the dead", 7, 4, 1, ADVISOR_SEE_HOLD, 0, 0, false, false, 3, true};
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
 
     (void)state;
@@ -363,7 +355,7 @@ silent_but_answering_is_not_gone(void **state)
                                          false,   false, 3, false};
     const struct kvt_event_batch nothing = batch_of(7, 4, 0);
     const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_page_step step;
 
     (void)state;
@@ -384,7 +376,7 @@ retries_back_off(void **state)
         {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
         {"gap", 7, 6, 2, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
     };
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
     uint64_t now_ms = 10;
     uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
@@ -419,7 +411,7 @@ broken_dumps_back_off(void **state)
         {.status = KVT_OK, .next_cursor = 2, .batch = &first},
         {.status = KVT_OK, .batch = &second},
     };
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
     struct advisor_page_step step;
     uint64_t now_ms = 10;
@@ -457,7 +449,7 @@ refusals_are_asked_for_with_a_pause(void **state)
 {
     static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
                                          false,   false, 3, false};
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
 
     (void)state;
@@ -486,7 +478,7 @@ who_answers_lives(void **state)
 
     (void)state;
     for (int gone = 0; gone < 2; gone++) {
-        RELEASED struct advisor_publisher publisher = {0};
+        STACK_PUBLISHER publisher = {0};
         struct advisor_question question;
         struct advisor_page_step step;
         uint32_t gen;
@@ -526,7 +518,7 @@ former_lives_are_asked_for_now_and_then(void **state)
     const struct kvt_event_batch former = batch_of(6, 4, 2);
     const struct kvt_event_batch nothing = batch_of(7, 4, 0);
     const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_page_step step;
 
     (void)state;
@@ -551,7 +543,7 @@ a_life_that_never_answered_is_doubted(void **state)
         {"a newer one", 8, 1, 1, ADVISOR_SEE_APPLY, 0, 0, false, true, 1, false},
     };
     const struct kvt_event_batch former = batch_of(7, 4, 2);
-    RELEASED struct advisor_publisher publisher = {.former_ms = 49000};
+    STACK_PUBLISHER publisher = {.former_ms = 49000};
     struct advisor_question question;
 
     (void)state;
@@ -566,7 +558,7 @@ a_life_that_never_answered_is_doubted(void **state)
 static void
 holding_is_bounded(void **state)
 {
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_inbox_item *item;
 
     (void)state;
@@ -595,8 +587,8 @@ doubt(void **state)
     const struct kvt_event_batch one = batch_of(7, 4, 1);
     const struct kvt_event_batch none = batch_of(7, 5, 0);
     struct advisor_page page = {.status = KVT_OK, .batch = &one};
-    RELEASED struct advisor_publisher publisher = {0};
-    RELEASED struct advisor_publisher unmet = {0};
+    STACK_PUBLISHER publisher = {0};
+    STACK_PUBLISHER unmet = {0};
     struct advisor_question question;
     struct advisor_page_step step;
 
@@ -635,7 +627,7 @@ doubt_behind_a_gap(void **state)
     };
     const struct kvt_event_batch missing = batch_of(7, 4, 1);
     const struct advisor_page page = {.status = KVT_OK, .batch = &missing};
-    RELEASED struct advisor_publisher publisher = {0};
+    STACK_PUBLISHER publisher = {0};
     struct advisor_question question;
     struct advisor_page_step step;
 
