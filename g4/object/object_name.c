@@ -33,9 +33,10 @@ enum {
 
 /* Suffixes of files.  A segment with one of them is only ever the last of a key that stays as it
  * is. */
-static const char *const suffixes[] = {
-    ".bin", ".csv", ".gz",   ".html", ".json", ".jsonl",       ".log", ".md",   ".npy", ".npz",
-    ".pt",  ".tar", ".text", ".toml", ".txt",  ".safetensors", ".xml", ".yaml", ".yml", ".zip"};
+static const char *const suffixes[] = {".bin",  ".csv",  ".gz",   ".html", ".json",        ".jsonl",
+                                       ".lock", ".log",  ".md",   ".npy",  ".npz",         ".pt",
+                                       ".tar",  ".text", ".toml", ".txt",  ".safetensors", ".xml",
+                                       ".yaml", ".yml",  ".zip"};
 
 static size_t
 put_code(unsigned char byte, char code[CODE_MAX + 1])
