@@ -26,7 +26,7 @@ struct advisor_observed_report {
 };
 
 struct advisor_observed_reports {
-    pthread_mutex_t lock; /* guards what is behind it */
+    pthread_mutex_t lock; /* guards the members below */
     struct advisor_observed_report rows[ADVISOR_OBSERVED_MAX];
     size_t count;
 };

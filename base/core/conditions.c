@@ -56,9 +56,9 @@ row_of(struct kvt_conditions *conditions, const char *name, uint64_t now_ms)
     return row;
 }
 
-static void
+__attribute__((format(printf, 5, 0))) static void
 happen(struct kvt_conditions *conditions, const char *name, bool minor, uint64_t now_ms,
-       const char *text)
+       const char *format, va_list args)
 {
     struct kvt_condition *row;
 
@@ -70,7 +70,7 @@ happen(struct kvt_conditions *conditions, const char *name, bool minor, uint64_t
         row->since_ms = now_ms;
         row->count = 0;
     }
-    (void)snprintf(row->text, sizeof(row->text), "%s", text);
+    (void)vsnprintf(row->text, sizeof(row->text), format, args);
     for (char *at = row->text; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = ' ';
@@ -84,26 +84,22 @@ void
 kvt_conditions_raise(struct kvt_conditions *conditions, const char *name, uint64_t now_ms,
                      const char *format, ...)
 {
-    char text[KVT_CONDITION_TEXT_MAX];
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    happen(conditions, name, false, now_ms, format, args);
     va_end(args);
-    happen(conditions, name, false, now_ms, text);
 }
 
 void
 kvt_conditions_note(struct kvt_conditions *conditions, const char *name, uint64_t now_ms,
                     const char *format, ...)
 {
-    char text[KVT_CONDITION_TEXT_MAX];
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    happen(conditions, name, true, now_ms, format, args);
     va_end(args);
-    happen(conditions, name, true, now_ms, text);
 }
 
 size_t

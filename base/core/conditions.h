@@ -29,7 +29,7 @@ struct kvt_condition {
 };
 
 struct kvt_conditions {
-    pthread_mutex_t lock; /* guards what is behind it */
+    pthread_mutex_t lock; /* guards the members below */
     struct kvt_condition rows[KVT_CONDITIONS_MAX];
     size_t count;
 };

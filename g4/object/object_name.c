@@ -300,6 +300,25 @@ is_hash(const char *text)
            strcmp(text + G4_SHA256_HEX_MAX - 1, END) == 0;
 }
 
+/* The bytes whose codes are at `codes`.  Returns how much of `size` was whole codes. */
+static size_t
+decode(const char *codes, size_t size, char key[G4_CLIENT_KEY_MAX])
+{
+    size_t used = 0;
+    size_t at = 0;
+
+    while (at < size && used + 1 < G4_CLIENT_KEY_MAX) {
+        const size_t step = take_code(codes + at, key + used);
+
+        if (step == 0 || step > size - at)
+            break;
+        at += step;
+        used++;
+    }
+    key[used] = '\0';
+    return at;
+}
+
 /* The key whose codes are in the segments of `text`.  The caller makes the name again: that refuses
  * whatever this lets pass. */
 static bool
@@ -307,7 +326,6 @@ unescape(const char *text, char key[G4_CLIENT_KEY_MAX])
 {
     char codes[G4_OBJECT_NAME_MAX];
     size_t size = 0;
-    size_t used = 0;
 
     for (; *text != '\0' && strcmp(text, END) != 0; text++) {
         if (strncmp(text, MORE, strlen(MORE)) == 0)
@@ -317,15 +335,7 @@ unescape(const char *text, char key[G4_CLIENT_KEY_MAX])
             return false;
     }
     codes[size] = '\0';
-    for (size_t at = 0; at < size;) {
-        const size_t step = used + 1 < G4_CLIENT_KEY_MAX ? take_code(codes + at, key + used++) : 0;
-
-        if (step == 0)
-            return false;
-        at += step;
-    }
-    key[used] = '\0';
-    return used > 0;
+    return size > 0 && decode(codes, size, key) == size;
 }
 
 /* A name is a client's when its key has that very name. */
@@ -399,19 +409,11 @@ void
 g4_object_name_beginning(const char *bucket, const char *name, char key[G4_CLIENT_KEY_MAX])
 {
     const enum kvt_err rc = g4_object_name_key(bucket, name, key);
-    const char *codes = below(G4_OBJECT_NAME_HASHED, bucket, name);
-    size_t used = 0;
 
-    if (rc == KVT_INVALID)
+    if (rc == KVT_NOTFOUND)
+        (void)decode(below(G4_OBJECT_NAME_HASHED, bucket, name), BEGINNING, key);
+    else if (rc != KVT_OK)
         (void)snprintf(key, G4_CLIENT_KEY_MAX, "%s", name);
-    /* A code that the beginning cuts is not taken. */
-    for (size_t at = 0, step = 1; rc == KVT_NOTFOUND && step > 0 && at < BEGINNING; at += step) {
-        step = take_code(codes + at, key + used);
-        if (step == 0 || at + step > BEGINNING)
-            break;
-        key[++used] = '\0';
-    }
-    key[rc == KVT_NOTFOUND ? used : strlen(key)] = '\0';
 }
 
 bool
